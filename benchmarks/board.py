@@ -93,7 +93,7 @@ def _reader(role: Tally | KeyHolder, members: BoardMembers, key: SigningKey, boa
         while len(role.product(agent.state.state)) < len(role.round.roster):
             if not agent.step():
                 time.sleep(0.02)
-        assert not agent.refused, agent.refused[0]
+        assert not agent.rejected, agent.rejected[0]
 
 
 def load(name: str, *, parties: int = 0, key_bits: int = 3072) -> dict[str, Any]:

@@ -98,21 +98,21 @@ class CeremonyHolder(HolderComputation, Machine):
         super().__init__(terms, number)
         self.name, self._randomness = f"holder {number}", randomness
 
-    def due(self, state: object) -> Kind | None:
+    def due_kind(self, state: object) -> Kind | None:
         """In a batch, what it said last; nothing is due to who has complained."""
         if isinstance(state, AwaitingExponentShares) and state.evidence.search.due == Kind.COMPLAINT:
             return Kind.COMPLAINT
         return Kind(state.due) if isinstance(state, Searching) else None
 
-    def ended(self, state: object) -> bool:
+    def is_over(self, state: object) -> bool:
         """Whatever comes after an error."""
         return isinstance(state, Failed)
 
-    def _rule(self, held: Any, entry: Entry) -> Rule | None:
+    def _find_rule(self, held: Any, entry: Entry) -> Rule | None:
         """Nothing of anybody else is kept, either."""
         if entry.sender not in self.terms.names:
             raise UnexpectedMessageError(f"{self.name}: {entry.sender} is no holder, and has nothing to say here")
-        return super()._rule(held, entry)
+        return super()._find_rule(held, entry)
 
     def _apply(self, rule: Rule, held: Any, run: list[Entry]) -> Step:
         """Any error ends the ceremony, but for a message that was never due; it is told to those who hold nothing."""

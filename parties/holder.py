@@ -85,7 +85,7 @@ class KeyHolder(Observer):
             return Step(state)
         confirmation = Confirmation(self.round.digest, self.number, seen.digest)
         try:
-            said = self._openings.first(b"confirmed" + self.round.digest, seen.digest, confirmation.encode)
+            said = self._openings.do_once(b"confirmed" + self.round.digest, seen.digest, confirmation.encode)
         except AlreadyDoneError:
             raise AlreadyOpenedError(
                 f"{self.name} has confirmed another product of round {self.round.digest.hex()[:12]} before: it was "
@@ -122,7 +122,7 @@ class KeyHolder(Observer):
             return PartialDecryption(self.round.digest, self.number, seen.digest, values, proof).encode(self.round)
 
         try:
-            answer = self._openings.first(self.round.digest, request.product_digest, opened)
+            answer = self._openings.do_once(self.round.digest, request.product_digest, opened)
         except AlreadyDoneError:
             raise self._refusal() from None
         return self._answer(Answered(state.members, state.columns, request, answer), entry)

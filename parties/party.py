@@ -178,7 +178,7 @@ class Party:
         if claim is None:
             return signed()
         try:
-            return self._once.first(claim, round_.digest, signed)
+            return self._once.do_once(claim, round_.digest, signed)
         except AlreadyDoneError:
             done = "voted on this auxiliary set" if kind == "votes" else f"given its {kind} to a sum"
             raise AlreadyCastError(

@@ -160,7 +160,7 @@ class GradientParty(Machine):
         def draw() -> bytes:
             return json.dumps(fixed_share(self.terms.series, self.number, self._noise(0))).encode()
 
-        eta = tuple(json.loads(self._once.first(self._claim(0), b"", draw)))
+        eta = tuple(json.loads(self._once.do_once(self._claim(0), b"", draw)))
         return Step(GradientPartyState(DescentState.start(self.terms), eta))
 
     @takes(GradientPartyState, Kind.ANNOUNCEMENT)
@@ -208,7 +208,7 @@ class GradientParty(Machine):
             return Ballot.sign(round_, self.number, sealed, self._signing_key, proof).encode()
 
         try:
-            data = self._once.first(self._claim(announcement.step), round_.digest, make)
+            data = self._once.do_once(self._claim(announcement.step), round_.digest, make)
         except AlreadyDoneError:
             raise AlreadyCastError(
                 f"{self.name} has answered step {announcement.step} before; a second ballot would be a release that "
@@ -296,7 +296,7 @@ class SeriesHolder(Machine):
         assert progress.announcement is not None
         claim = self.terms.digest + progress.announcement.step.to_bytes(4, "big")
         try:
-            self._once.first(claim, self.terms.round(progress.announcement).digest, lambda: b"")
+            self._once.do_once(claim, self.terms.round(progress.announcement).digest, lambda: b"")
         except AlreadyDoneError:
             raise AlreadyOpenedError(
                 f"{self.name} has followed another round of step {progress.announcement.step}"

@@ -1,8 +1,10 @@
-"""One role on a machine of its own: reads the board, takes a step, and posts, again and again, whatever stops it when.
+"""An agent runs one role on a machine of its own, over a board, with a store on disk.
 
-A step is one transaction: what was read, the role's next state, what it claims in its ledger, and the entries that it
-is to post, signed, are on disk together or not at all. Entries are posted until they have been read back, with the same
-bytes, so that a crash, or a board that forgets, leaves nothing undone and does nothing twice. docs/security/board.md.
+An agent repeats one step: it reads the new entries of the board, lets the role handle them, and posts the role's
+messages. A step is one transaction of the store: the entries that were read, the role's next state, what the role
+recorded in its ledger and its signed entries are all on disk, or none of them. An entry is posted again until the agent
+has read it back from the board, unchanged. A crash, or a board that loses entries, therefore neither loses a message
+nor sends two different ones. docs/security/board.md states what follows from this.
 """
 
 from __future__ import annotations
@@ -14,10 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from psephos.protocol.board import MOST_BYTES, Board
-from psephos.protocol.board.client import BoardClient, BoardMembers, Checked, joined
+from psephos.protocol.board.client import BoardClient, BoardMembers, LogRecord, join_message
 from psephos.protocol.board.history import Head
 from psephos.protocol.board.sealing import SealingKey
-from psephos.protocol.errors import BoardError, EquivocationError, MessageError, PsephosError, bare
+from psephos.protocol.errors import BoardError, EquivocationError, MessageError, PsephosError, without_traceback
 from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import Store
@@ -28,7 +30,7 @@ __all__ = ["Agent", "Rejected"]
 _log = logging.getLogger("psephos.agent")
 
 _BATCH = 256
-"""Entries of one transaction."""
+"""Entries that are handled in one transaction."""
 
 _AGAIN = 30.0
 """Seconds after which an entry that was not read back is posted again."""
@@ -36,7 +38,13 @@ _AGAIN = 30.0
 
 @dataclass(frozen=True)
 class Rejected:
-    """Something that was not taken: the entry's number on the board, its author as far as it is known, and why."""
+    """An entry that was not accepted.
+
+    Attributes:
+        number: the entry's number on the board.
+        author: the role that signed it; empty if that is not known.
+        error: the reason.
+    """
 
     number: int
     author: str
@@ -45,12 +53,14 @@ class Rejected:
 
 @dataclass
 class _Outgoing:
+    """An own entry that was not read back yet, and the time at which it was last posted."""
+
     data: bytes = field(repr=False)
-    posted: float = float("-inf")
+    posted_at: float = float("-inf")
 
 
 class Agent:
-    """Plays one role over a board, with a store of its own. Not to be used any more after an error."""
+    """Runs one role over a board, with a store of its own. An agent must not be used again after it raised an error."""
 
     def __init__(
         self,
@@ -64,154 +74,191 @@ class Agent:
     ) -> None:
         """
         Args:
-            role: what it plays; its ledger is in the same store.
-            members: who takes part in the study.
+            role: the role to run; its ledger is in the same store.
+            members: the roles of the study and their keys.
             key: the role's signing key.
-            board: where everything is posted and read.
-            store: of this role alone; on disk wherever it can be restarted.
-            clock: seconds, for posting again.
+            board: where entries are posted and read.
+            store: used by this role only; on disk if the role can be restarted.
+            clock: returns seconds; decides when entries are posted again.
 
-        Raises UnknownPartyError for an identity that does not play this role, JournalError for a damaged store, and
-        what the role raises when it starts.
+        Raises:
+            UnknownPartyError: the study has no such role, or another key for it.
+            JournalError: the store is damaged.
+            PsephosError: whatever `role.start` raises.
         """
         self.role, self._board, self._store, self._clock = role, board, store, clock
-        self.refused: list[Rejected] = []
-        """What was not taken, by this process."""
+        self.rejected: list[Rejected] = []
+        """The entries that were not accepted since this agent was constructed."""
         self._outbox: dict[int, _Outgoing] = {}
         with store.transaction():
-            secret = store.get("seat", b"sealing")
-            if secret is None:
-                secret = SealingKey.generate().secret()
-                store.put("seat", b"sealing", secret)
-            self._seat = BoardClient(members, role.name, key, SealingKey(secret) if secret else None)
-            for _, content in store.items("log"):
-                self._seat.recall(decode(content))
-            for name, data in store.items("outbox"):
-                self._seat.place = int.from_bytes(name, "big") + 1
-                if data:
-                    self._outbox[self._seat.place - 1] = _Outgoing(data)
-            kept = store.get("role", b"state")
-            self.state: Any = None if kept is None else decode(kept)
-            if kept is None:
-                self._keep(Step(None, (Post(BOARD, joined(members.session, SealingKey(secret).public), "join"),)))
-                self._keep(role.start())
+            sealing_secret = store.get("seat", b"sealing")
+            if sealing_secret is None:
+                sealing_secret = SealingKey.generate().secret()
+                store.put("seat", b"sealing", sealing_secret)
+            # The secret is empty once the role no longer listens.
+            sealing_key = SealingKey(sealing_secret) if sealing_secret else None
+            self._client = BoardClient(members, role.name, key, sealing_key)
+            self._restore_client()
+            stored_state = store.get("role", b"state")
+            self.state: Any = None if stored_state is None else decode(stored_state)
+            if stored_state is None:
+                join = join_message(members.session, SealingKey(sealing_secret).public)
+                self._commit(Step(None, (Post(BOARD, join, "join"),)))
+                self._commit(role.start())
+
+    def _restore_client(self) -> None:
+        """Restore what the client knew of the board, and the entries that were not read back."""
+        for _, content in self._store.items("log"):
+            self._client.restore(decode(content))
+        for name, data in self._store.items("outbox"):
+            place = int.from_bytes(name, "big")
+            self._client.place = place + 1
+            if data:  # empty: it was read back
+                self._outbox[place] = _Outgoing(data)
 
     @property
     def head(self) -> Head:
-        """Of the board, as far as it was read."""
-        return self._seat.head
+        """The head of the board, as far as it was read."""
+        return self._client.head
 
     @property
     def result(self) -> Any:
-        """What the role came to; None when that is nothing, or not yet."""
+        """The role's result; None if it has none, or has none yet."""
         return self.role.result(self.state)
 
     @property
-    def said(self) -> int:
-        """Entries that it has signed."""
-        return self._seat.place
+    def signed_entries(self) -> int:
+        """The number of entries that this role has signed."""
+        return self._client.place
 
     @property
-    def waiting(self) -> int:
-        """Entries that were not read back yet."""
+    def unconfirmed(self) -> int:
+        """The number of own entries that were not read back yet."""
         return len(self._outbox)
 
     def step(self) -> bool:
-        """Post what is to be posted, read what is new, and act on it; whether there was anything.
+        """Read what is new on the board, let the role handle it, and post what is to be posted.
 
-        Read first: a store that was lost or set back is found out before anything is said on the strength of it.
+        Reading comes first, so that a store that was lost or set back is detected before anything is posted.
 
-        Raises BoardError when the board fails; everything is kept, and the next step goes on. Raises EquivocationError
-        when the role has said more than this store knows of, and what the role raises when it cannot go on.
+        Returns:
+            Whether the board had new entries.
+
+        Raises:
+            BoardError: the board failed. Everything is stored, and the next step continues.
+            EquivocationError: the board has an entry of this role that its store does not have.
+            PsephosError: whatever the role raises when it cannot continue.
         """
-        moved = False
-        after = self._seat.head.size
-        for entries in _batches(self._board.read(after), after):
-            moved = True
+        has_news = False
+        after = self._client.head.size
+        for batch in _batches(self._board.read(after), after):
+            has_news = True
             with self._store.transaction():
-                self._act([entry for entry in map(self._taken, entries) if entry is not None])
+                messages = [self._check(number, data) for number, data in batch]
+                self._handle([message for message in messages if message is not None])
         self._post()
-        return moved
+        return has_news
 
     def on_idle(self) -> bool:
-        """Tell the role that nothing more is on its way; whether it moved."""
+        """Tell the role that no more messages are on their way.
+
+        Returns:
+            Whether the role took a step.
+        """
         with self._store.transaction():
             step = self.role.on_idle(self.state)
             if step is None:
                 return False
-            self._keep(step)
+            self._commit(step)
         self._post()
         return True
 
-    def _taken(self, numbered: tuple[int, bytes]) -> Entry | None:
-        number, data = numbered
-        taken: Checked = self._seat.take(number, data)
-        self._store.put("log", number.to_bytes(8, "big"), encode(taken.note))
-        if taken.error is not None:
-            self._refuse(number, taken.note.author, taken.error)
-        if taken.note.author == self.role.name:
-            own = self._outbox.get(taken.note.place)
-            if taken.note.place >= self._seat.place or (own is not None and own.data != data):
-                raise EquivocationError(
-                    f"{self.role.name} has said more in this study than its store knows of (entry {number}): the store "
-                    "was lost, or set back to an old copy. A role is not played twice: go on with the newest store, or "
-                    "agree on another study"
-                )
-            if own is not None:
-                del self._outbox[taken.note.place]
-                self._store.put("outbox", taken.note.place.to_bytes(8, "big"), b"")
-        entry = taken.entry
-        return entry if entry is not None and self._reads(entry) else None
+    def _check(self, number: int, data: bytes) -> Entry | None:
+        """Record an entry of the board; return its message if it is one that the role reads."""
+        checked = self._client.check(number, data)
+        record = checked.record
+        self._store.put("log", number.to_bytes(8, "big"), encode(record))
+        if checked.error is not None:
+            self._reject(number, record.author, checked.error)
+        if record.author == self.role.name:
+            self._confirm(number, record, data)
+        message = checked.entry
+        return message if message is not None and self._is_read(message) else None
 
-    def _reads(self, entry: Entry) -> bool:
+    def _confirm(self, number: int, record: LogRecord, data: bytes) -> None:
+        """Remove an own entry that was read back from the outbox.
+
+        Raises:
+            EquivocationError: this store has no such entry.
+        """
+        own = self._outbox.get(record.place)
+        if record.place >= self._client.place or (own is not None and own.data != data):
+            raise EquivocationError(
+                f"the board has an entry of {self.role.name} (number {number}) that this store does not have: the "
+                "store was lost, or an old copy was restored. Continue with the newest store, or start another study"
+            )
+        if own is not None:
+            del self._outbox[record.place]
+            self._store.put("outbox", record.place.to_bytes(8, "big"), b"")
+
+    def _is_read(self, entry: Entry) -> bool:
+        """Return whether the role reads a message; reject what is not a message."""
         try:
             return entry.kind in self.role.reads or entry.receiver != BOARD
         except MessageError as error:
-            self._refuse(entry.number, entry.sender, error)
+            self._reject(entry.number, entry.sender, error)
             return False
 
-    def _act(self, entries: list[Entry]) -> None:
+    def _handle(self, entries: list[Entry]) -> None:
         if not entries:
             return
         step = self.role.receive(self.state, entries)
         for refusal in step.refused:
-            self._refuse(refusal.entry.number, refusal.entry.sender, refusal.error)
-        self._keep(step)
+            self._reject(refusal.entry.number, refusal.entry.sender, refusal.error)
+        self._commit(step)
 
-    def _keep(self, step: Step) -> None:
-        """The next state and the signed entries, in the transaction around it."""
+    def _commit(self, step: Step) -> None:
+        """Store the next state and the signed entries, within the caller's transaction."""
         self.state = step.state
         self._store.put("role", b"state", encode(step.state))
         for post in step.posts:
-            place, data = self._seat.place, self._seat.sign(post)
+            place, data = self._client.place, self._client.sign(post)
             self._store.put("outbox", place.to_bytes(8, "big"), data)
             self._outbox[place] = _Outgoing(data)
         if step.state is not None and not self.role.listens(step.state):
             self._store.put("seat", b"sealing", b"")
-            self._seat.forget_secrets()
+            self._client.forget_secrets()
 
     def _post(self) -> None:
         for place, outgoing in sorted(self._outbox.items()):
-            if self._clock() - outgoing.posted >= _AGAIN:
+            if self._clock() - outgoing.posted_at >= _AGAIN:
                 self._board.post(outgoing.data)
-                outgoing.posted = self._clock()
+                outgoing.posted_at = self._clock()
                 _log.debug("posted", extra={"about": {"role": self.role.name, "place": place}})
 
-    def _refuse(self, number: int, author: str, error: PsephosError) -> None:
-        self.refused.append(Rejected(number, author, bare(error)))
+    def _reject(self, number: int, author: str, error: PsephosError) -> None:
+        self.rejected.append(Rejected(number, author, without_traceback(error)))
         about = {"role": self.role.name, "entry": number, "author": author, "error": type(error).__name__}
         _log.info("refused", extra={"about": about})
 
 
 def _batches(entries: Iterable[tuple[int, bytes]], after: int) -> Iterator[list[tuple[int, bytes]]]:
-    """Of so many entries, or so many bytes: a member's longest entries must not fill the memory of everybody else.
+    """Split entries into batches of limited count and size.
 
-    Raises BoardError for one that is not the next, before any of its batch is taken: the next look begins with them.
+    The size is limited so that one member's longest entries cannot exhaust the memory of the others.
+
+    Args:
+        entries: numbers and bytes of entries, in the order of the board.
+        after: the number of the last entry that was read before.
+
+    Raises:
+        BoardError: an entry does not have the next number. No entry of its batch was handled, so the next step starts
+            with that batch.
     """
     batch: list[tuple[int, bytes]] = []
-    for place, entry in enumerate(entries, after + 1):
-        if entry[0] != place:
-            raise BoardError(f"entry {entry[0]} came after entry {place - 1}: the board leaves something out")
+    for expected, entry in enumerate(entries, after + 1):
+        if entry[0] != expected:
+            raise BoardError(f"the board left out entries: entry {entry[0]} came after entry {expected - 1}")
         batch.append(entry)
         if len(batch) == _BATCH or sum(len(data) for _, data in batch) >= MOST_BYTES:
             yield batch

@@ -237,7 +237,7 @@ class Driver:
             title = entry.kind.title
         except MessageError:
             title = "no message"
-        self._transcript.send(phase, entry.sender, entry.receiver, title, entry.data)
+        self._transcript.record(phase, entry.sender, entry.receiver, title, entry.data)
         # What travels is never logged, only that it does.
         sent = {"phase": phase, "sender": entry.sender, "receiver": entry.receiver, "kind": title}
         _log.debug("posted", extra={"about": sent | {"bytes": len(entry.data)}})
@@ -246,7 +246,7 @@ class Driver:
         counted.bytes += len(entry.data)
 
 
-def replaced(roles: Iterable[Role], puppets: Mapping[str, Callable[[Role], Role]]) -> list[Role]:
+def replace_roles(roles: Iterable[Role], puppets: Mapping[str, Callable[[Role], Role]]) -> list[Role]:
     """The same roles, but for those that somebody else plays: `puppets` makes each from the honest one.
 
     Raises InvalidParameter for the name of a role that does not exist.

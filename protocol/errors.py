@@ -66,7 +66,7 @@ class PsephosError(Exception):
     """The root of every error raised on purpose by this library."""
 
 
-def bare(error: PsephosError) -> PsephosError:
+def without_traceback(error: PsephosError) -> PsephosError:
     """The error without the frames that it came through: these hold on to all they worked on, 64 MB of an entry."""
     error.__traceback__ = error.__context__ = None
     return error

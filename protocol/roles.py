@@ -1,12 +1,13 @@
-"""What a role is: a state machine without input, output, clock or memory of its own.
+"""Roles: the participants of a protocol as state machines.
 
-A role is given its terms, its keys and its data when it is made. From then on `start`, `receive` and `on_idle` turn a
-state, and the messages that came, into the next state and the messages to send; a state is a value (a frozen record)
-that can be written down, and nothing else changes. So one role runs unchanged in a simulation, in a test, behind a
-network, and again after a crash, and any role can be replaced by one that lies (`psephos.protocol.driver`).
+A role gets its terms, its keys and its data when it is constructed. From then on the methods `start`, `receive` and
+`on_idle` turn a state and the messages that arrived into a `Step`: the next state and the messages to send. A role does
+no input or output, reads no clock and changes no attribute. Its state is a value (a frozen dataclass) that can be
+stored. The same role therefore runs in a simulation, in a test, on a machine of its own (`psephos.protocol.agent`) and
+again after a crash, and a test can replace any role by one that deviates (`psephos.protocol.driver.replace_roles`).
 
-Most roles are a `Machine`: one class that reads from its first message to its last, whose methods say in which state
-they take which message. What the table does not name is refused by name. No paper behind it; docs/design.md, section 2.
+Most roles are subclasses of `Machine`: their methods are marked with the state and the kind of message that they handle
+(`takes`, `gathers`), and every other message is refused. docs/design.md, section 2, describes the model.
 """
 
 from __future__ import annotations
@@ -20,10 +21,24 @@ from psephos.protocol.errors import JournalError, MessageError, PsephosError, Un
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind, kind_of
 
-__all__ = ["BOARD", "Entry", "Machine", "Missing", "Post", "Refusal", "Role", "Rule", "Step", "gathers", "takes"]
+__all__ = [
+    "BOARD",
+    "DelegatingRole",
+    "Entry",
+    "Machine",
+    "MachineState",
+    "Missing",
+    "Post",
+    "Refusal",
+    "Role",
+    "Rule",
+    "Step",
+    "gathers",
+    "takes",
+]
 
 BOARD = "board"
-"""The receiver of what everybody may read."""
+"""The receiver of a public message."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +46,10 @@ class Post:
     """A message that a role sends.
 
     Attributes:
-        receiver: `BOARD`, or the name of the one role that may read it.
-        data: what travels.
-        phase: the part of the protocol it belongs to, for transcripts and timings.
-        secret: whether nobody but the receiver may read it, where it has one.
+        receiver: `BOARD`, or the name of the one role that may read the message.
+        data: the encoded message.
+        phase: the part of the protocol that the message belongs to, for transcripts and timings.
+        secret: whether a board encrypts the message for its receiver. Public messages are never encrypted.
     """
 
     receiver: str
@@ -46,7 +61,14 @@ class Post:
 @storable
 @dataclass(frozen=True)
 class Entry:
-    """A message that was sent: the order of their numbers is the same for everybody."""
+    """A message that was sent.
+
+    Attributes:
+        number: the place of the message in the order that all roles see; the first is 1.
+        sender: the name of the sending role.
+        receiver: `BOARD` or the name of a role.
+        data: the encoded message.
+    """
 
     number: int
     sender: str
@@ -55,11 +77,15 @@ class Entry:
 
     @property
     def kind(self) -> Kind:
-        """Raises MessageError for bytes that are no message of this version."""
+        """The type of the message.
+
+        Raises:
+            MessageError: the bytes are not a message of this version.
+        """
         return kind_of(self.data)
 
     def is_a(self, kind: Kind) -> bool:
-        """Whether it is a message, and of that kind."""
+        """Return whether the bytes are a message of this kind."""
         try:
             return self.kind is kind
         except MessageError:
@@ -68,7 +94,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A message that a role did not take, and why."""
+    """A message that a role did not accept, and the reason."""
 
     entry: Entry
     error: PsephosError
@@ -76,7 +102,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Step:
-    """What a role came to: its next state, what it sends, and what it refused."""
+    """The result of one call of a role: its next state, the messages to send and the messages that it refused."""
 
     state: Any
     posts: tuple[Post, ...] = ()
@@ -85,7 +111,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Missing:
-    """Messages that somebody waits for."""
+    """Messages that a role waits for: their kind and the roles that have to send one."""
 
     kind: Kind
     senders: tuple[str, ...]
@@ -95,11 +121,11 @@ class Missing:
 
 
 class Role(ABC):
-    """One participant of a protocol, by whatever it does when messages come.
+    """One participant of a protocol.
 
     Attributes:
         name: "curator", "party 3", "holder 1", ...; unique in a run.
-        reads: what it takes from the board. What is addressed to it reaches it anyway.
+        reads: the kinds of public messages that the role receives. It receives all messages addressed to it as well.
     """
 
     name: str
@@ -107,49 +133,112 @@ class Role(ABC):
 
     @abstractmethod
     def start(self) -> Step:
-        """Its first state and messages."""
+        """Return the first state and the first messages."""
 
     @abstractmethod
     def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
-        """What it does with messages, in the order of their numbers. A message that is refused changes nothing.
+        """Handle messages, in the order of their numbers. A refused message does not change the state.
 
-        Raises JournalError when its own store fails: nothing has happened, and it is started again from its store.
+        Raises:
+            JournalError: the role's own store failed. Nothing has happened; the role can be started again from its
+                store.
         """
 
     def on_idle(self, state: Any) -> Step | None:
-        """What it does when nothing more is on its way (a deadline, in the world); None for nothing."""
+        """Return the step to take when no more messages are on their way (in a study: at a deadline); None for none."""
         return None
 
     def is_ready(self, state: Any) -> bool:
-        """Whether all that it waits for until it is quiet is there, so that there is nothing to wait for."""
+        """Return whether every message that the role would wait for until `on_idle` has arrived."""
         return False
 
     def done(self, state: Any) -> bool:
-        """Whether it has come to its result and goes no further."""
+        """Return whether the role has its result and takes no further step."""
         return self.result(state) is not None
 
     def listens(self, state: Any) -> bool:
-        """Whether secret messages to it may still come; afterwards the key to them is forgotten."""
+        """Return whether encrypted messages to this role may still arrive. Its decryption key is erased afterwards."""
         return True
 
     def awaits(self, state: Any) -> Missing | None:
-        """What it cannot go on without; None when it is done or can be left as it is."""
+        """Return the messages without which the role cannot continue; None if it is done or need not continue."""
         return None
 
     def result(self, state: Any) -> Any:
-        """What it came to; None when that is nothing, or not yet."""
+        """Return the role's result; None if it has none, or has none yet."""
         return None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
 
 
-# -- roles as one table
+class DelegatingRole(Role):
+    """A role that passes every call on to another role.
+
+    Subclasses override what they do differently. A subclass whose state contains more than that of the inner role also
+    overrides `unwrap` and `wrap`.
+
+    Attributes:
+        inner: the role that does the work; this role has its name and reads the same kinds of messages.
+    """
+
+    def __init__(self, inner: Role) -> None:
+        self.inner, self.name, self.reads = inner, inner.name, inner.reads
+
+    def unwrap(self, state: Any) -> Any:
+        """Return the state of the inner role, given the state of this role."""
+        return state
+
+    def wrap(self, state: Any, step: Step) -> Step:
+        """Turn a step of the inner role into a step of this role.
+
+        Args:
+            state: the state of this role before the step; None for `start`.
+            step: the step of the inner role.
+        """
+        return step
+
+    def start(self) -> Step:
+        return self.wrap(None, self.inner.start())
+
+    def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
+        return self.wrap(state, self.inner.receive(self.unwrap(state), entries))
+
+    def on_idle(self, state: Any) -> Step | None:
+        step = self.inner.on_idle(self.unwrap(state))
+        return None if step is None else self.wrap(state, step)
+
+    def is_ready(self, state: Any) -> bool:
+        return self.inner.is_ready(self.unwrap(state))
+
+    def done(self, state: Any) -> bool:
+        return self.inner.done(self.unwrap(state))
+
+    def listens(self, state: Any) -> bool:
+        return self.inner.listens(self.unwrap(state))
+
+    def awaits(self, state: Any) -> Missing | None:
+        return self.inner.awaits(self.unwrap(state))
+
+    def result(self, state: Any) -> Any:
+        return self.inner.result(self.unwrap(state))
+
+
+# -- roles whose transitions are a table
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One line of a machine's table: in states of this type, messages of this kind go to this method."""
+    """One line of a machine's table: a method handles messages of one kind in states of one type.
+
+    Attributes:
+        state: the type of the state.
+        kind: the kind of message.
+        method: the name of the method.
+        senders: for `gathers`: returns the names of the roles that have to send a message, given the machine and its
+            state. None for `takes`.
+        batch: whether the method is given all messages of the kind that follow one another.
+    """
 
     state: type
     kind: Kind
@@ -159,13 +248,20 @@ class Rule:
 
 
 _LONGEST_EARLY = 1 << 16
-"""Bytes of a message that is kept until it is due, where anybody may send it: state is written down at every step."""
+"""The longest message, in bytes, that is kept until its state is reached where any role may send one. The state is
+stored at every step, so it has to stay small."""
 
 
 @storable
 @dataclass(frozen=True)
-class _Held:
-    """A machine's state, with the messages that it has not used yet."""
+class MachineState:
+    """A machine's state, with the messages that it has not used yet.
+
+    Attributes:
+        state: the state that the machine's methods see.
+        arrived: messages of a kind that the state gathers, until all senders' have arrived.
+        early: messages for a later state.
+    """
 
     state: Any
     arrived: tuple[Entry, ...] = ()
@@ -176,20 +272,32 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def takes(state: type, kind: Kind, *, batch: bool = False) -> Callable[[Method], Method]:
-    """Marks `method(self, state, entry) -> Step` as what happens to each message of this kind in this state.
+    """Mark `method(self, state, entry) -> Step` as the handler of each message of a kind in a state.
 
-    With `batch` the method is given all that came in a row, and names the refused ones in its `Step` itself.
+    Args:
+        state: the type of the state.
+        kind: the kind of message.
+        batch: give the method all messages of this kind that follow one another, as a tuple. It then lists the messages
+            that it refuses in its `Step` instead of raising an error.
     """
-    return _ruled(Rule(state, kind, batch=batch))
+    return _with_rule(Rule(state, kind, batch=batch))
 
 
 def gathers(state: type, kind: Kind, senders: Callable[[Any, Any], Iterable[str]]) -> Callable[[Method], Method]:
-    """Marks `method(self, state, messages) -> Step` as what happens when one message of this kind has come from each of
-    `senders(self, state)`; `messages` are their bytes by sender, in the order of the senders."""
-    return _ruled(Rule(state, kind, senders=senders))
+    """Mark `method(self, state, messages) -> Step` as the handler of one message from each of several senders.
+
+    The method is called when the last of them has arrived. `messages` maps each sender to its message's bytes, in the
+    order of the senders.
+
+    Args:
+        state: the type of the state.
+        kind: the kind of message.
+        senders: returns the senders' names, given the machine and its state.
+    """
+    return _with_rule(Rule(state, kind, senders=senders))
 
 
-def _ruled(rule: Rule) -> Callable[[Method], Method]:
+def _with_rule(rule: Rule) -> Callable[[Method], Method]:
     def mark(method: Method) -> Method:
         rules = getattr(method, "__rules__", ())
         method.__rules__ = (replace(rule, method=method.__name__), *rules)  # type: ignore[attr-defined]
@@ -201,146 +309,174 @@ def _ruled(rule: Rule) -> Callable[[Method], Method]:
 class Machine(Role):
     """A role as a table of states and messages, written as methods marked with `takes` and `gathers`.
 
-    The methods stand in the order of the protocol, and so do the states they name. A message for a later state is kept
-    until then (a faster sender's), one of each kind from each sender; a message for an earlier state, a second one, or
-    one from somebody who has none to send, is refused with UnexpectedMessageError.
+    The methods, and the states that they name, are in the order of the protocol. A message for a later state (from a
+    faster sender) is kept until then, one of each kind from each sender. A message for an earlier state, a second one,
+    or one from a role that has none to send is refused with UnexpectedMessageError.
+
+    Subclasses override `_start`, `_on_idle`, `_is_ready` and `_result`, which work on the machine's own states; the
+    public methods work on `MachineState`.
     """
 
     table: ClassVar[tuple[Rule, ...]] = ()
-    """What it takes, line by line, in the order of the protocol."""
+    """All rules, in the order of the protocol."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         own = tuple(rule for member in vars(cls).values() for rule in getattr(member, "__rules__", ()))
         cls.table = (*cls.table, *own)
 
-    def start(self) -> Step:
-        """Return the first state and messages. Subclasses override `_start`."""
-        return _wrapped(self._start())
+    # -- what subclasses override
 
     @abstractmethod
     def _start(self) -> Step:
         """Return the machine's first state and messages."""
 
-    def receive(self, state: _Held, entries: Sequence[Entry]) -> Step:
-        """As `Role.receive`, by the table."""
-        held, waiting = state, list(entries)
+    def _on_idle(self, state: Any) -> Step | None:
+        """Return the step to take when nothing more is on its way; None for none."""
+        return None
+
+    def _is_ready(self, state: Any) -> bool:
+        """Return whether everything that the machine waits for has arrived."""
+        return False
+
+    def _result(self, state: Any) -> Any:
+        """Return the result in this state; None if there is none yet."""
+        return None
+
+    def check_message(self, entry: Entry) -> None:
+        """Raise the error of a message that a state gathers.
+
+        Called for each such message as it arrives. An error that is found later, when all have arrived, would be
+        attributed to the sender of the last one.
+        """
+
+    def is_over(self, state: Any) -> bool:
+        """Return whether no further message matters; further messages are then not read."""
+        return False
+
+    def due_kind(self, state: Any) -> Kind | None:
+        """Return which of the kinds that a state gathers the machine waits for; None for that of its last method."""
+        return None
+
+    # -- the role
+
+    def start(self) -> Step:
+        return _wrap(self._start())
+
+    def receive(self, state: MachineState, entries: Sequence[Entry]) -> Step:
+        pending = list(entries)
         posts: list[Post] = []
         refused: list[Refusal] = []
-        while waiting and not self.ended(held.state):
-            run = [waiting.pop(0)]
+        while pending and not self.is_over(state.state):
+            batch = [pending.pop(0)]
             try:
-                rule = self._rule(held, run[0])
+                rule = self._find_rule(state, batch[0])
                 if rule is None:
-                    held = replace(held, early=(*held.early, run[0]))
+                    state = replace(state, early=(*state.early, batch[0]))
                     continue
                 if rule.batch:
-                    while waiting and waiting[0].is_a(rule.kind):
-                        run.append(waiting.pop(0))
-                step = self._apply(rule, held, run)
+                    while pending and pending[0].is_a(rule.kind):
+                        batch.append(pending.pop(0))
+                step = self._apply(rule, state, batch)
             except JournalError:
-                raise  # its own store failed, which is nobody's message: refused, that would never be answered
+                # The machine's own store failed. Refusing the message would drop it, and it would never be answered.
+                raise
             except PsephosError as error:
-                refused.append(Refusal(run[-1], error))
+                refused.append(Refusal(batch[-1], error))
                 continue
             posts += step.posts
             refused += step.refused
-            if type(step.state.state) is not type(held.state):
-                waiting = [*step.state.early, *waiting]
+            if type(step.state.state) is not type(state.state):
+                pending = [*step.state.early, *pending]
                 step = replace(step, state=replace(step.state, early=()))
-            held = step.state
-        return Step(held, tuple(posts), tuple(refused))
+            state = step.state
+        return Step(state, tuple(posts), tuple(refused))
 
-    def on_idle(self, state: _Held) -> Step | None:
-        """Advance a machine when nothing more is on its way. Subclasses override `_on_idle`."""
+    def on_idle(self, state: MachineState) -> Step | None:
         step = self._on_idle(state.state)
         if step is None:
             return None
         if type(step.state) is type(state.state):
             return replace(step, state=replace(state, state=step.state))
-        early = self.receive(_Held(step.state), state.early)
-        return replace(early, posts=(*step.posts, *early.posts), refused=(*step.refused, *early.refused))
+        after_early = self.receive(MachineState(step.state), state.early)
+        return replace(
+            after_early,
+            posts=(*step.posts, *after_early.posts),
+            refused=(*step.refused, *after_early.refused),
+        )
 
-    def admit(self, entry: Entry) -> None:
-        """Raise for one of the messages that are gathered: found only with the last one, it would be the last one's."""
-
-    def _on_idle(self, state: Any) -> Step | None:
-        """Return the step to take when nothing more is on its way; None for none."""
-        return None
-
-    def is_ready(self, state: _Held) -> bool:
-        """Return whether the machine has all that it waits for. Subclasses override `_is_ready`."""
+    def is_ready(self, state: MachineState) -> bool:
         return self._is_ready(state.state)
 
-    def _is_ready(self, state: Any) -> bool:
-        """Return whether everything that the machine waits for has come."""
-        return False
+    def awaits(self, state: MachineState) -> Missing | None:
+        """Return the messages that the state gathers and that have not arrived.
 
-    def awaits(self, state: _Held) -> Missing | None:
-        """The messages that have not come; of several kinds that a state gathers, those that are `due`."""
-        due = self.due(state.state)
+        Where a state gathers several kinds, they are those of `due_kind`.
+        """
+        due = self.due_kind(state.state)
         for rule in reversed(self.table):
             if rule.state is type(state.state) and rule.senders is not None and due in (None, rule.kind):
-                here = {entry.sender for entry in state.arrived if entry.kind is rule.kind}
-                return Missing(rule.kind, tuple(s for s in rule.senders(self, state.state) if s not in here))
+                arrived = {entry.sender for entry in state.arrived if entry.kind is rule.kind}
+                senders = rule.senders(self, state.state)
+                return Missing(rule.kind, tuple(sender for sender in senders if sender not in arrived))
         return None
 
-    def ended(self, state: Any) -> bool:
-        """Whether nothing that comes matters any more; it is not read then."""
-        return False
-
-    def due(self, state: Any) -> Kind | None:
-        """Of several kinds that a state gathers, the one it waits for; None for that of its last method."""
-        return None
-
-    def result(self, state: _Held) -> Any:
-        """Return the machine's result. Subclasses override `_result`."""
+    def result(self, state: MachineState) -> Any:
         return self._result(state.state)
 
-    def _result(self, state: Any) -> Any:
-        """Return the result in this state; None when there is none yet."""
-        return None
+    def _find_rule(self, state: MachineState, entry: Entry) -> Rule | None:
+        """Return the rule for a message in this state; None if the message is for a later state.
 
-    def _rule(self, held: _Held, entry: Entry) -> Rule | None:
-        """The line that takes this message now; None when a later one does."""
+        Raises:
+            UnexpectedMessageError: no rule of this or a later state handles the message, or it cannot be kept.
+        """
         order = list(dict.fromkeys(rule.state for rule in self.table))
-        now = order.index(type(held.state)) if type(held.state) in order else len(order)
-        later = False
+        now = order.index(type(state.state)) if type(state.state) in order else len(order)
+        is_for_later = False
         for rule in self.table:
             if rule.kind is entry.kind:
-                if rule.state is type(held.state):
+                if rule.state is type(state.state):
                     return rule
-                later = later or order.index(rule.state) > now
-        what = f"a {entry.kind.title} from {entry.sender}"
-        if not later:
-            raise UnexpectedMessageError(f"{self.name}: {what} came out of order, or to somebody who takes none")
-        if len(entry.data) > _LONGEST_EARLY and not any(r.senders for r in self.table if r.kind is entry.kind):
-            raise UnexpectedMessageError(f"{self.name}: {what} came before it was due, and is too long to be kept")
-        if any((e.sender, e.kind) == (entry.sender, entry.kind) for e in held.early):
-            raise UnexpectedMessageError(f"{self.name}: {what} came twice, before it was due")
+                is_for_later = is_for_later or order.index(rule.state) > now
+        message = f"{self.name}: a {entry.kind.title} from {entry.sender}"
+        if not is_for_later:
+            raise UnexpectedMessageError(f"{message} came out of order, or this role does not handle such messages")
+        gathered = any(rule.senders for rule in self.table if rule.kind is entry.kind)
+        if len(entry.data) > _LONGEST_EARLY and not gathered:
+            raise UnexpectedMessageError(f"{message} came too early and is too long to be kept until it is due")
+        if any((other.sender, other.kind) == (entry.sender, entry.kind) for other in state.early):
+            raise UnexpectedMessageError(f"{message} came twice before it was due")
         return None
 
-    def _apply(self, rule: Rule, held: _Held, run: list[Entry]) -> Step:
+    def _apply(self, rule: Rule, state: MachineState, batch: list[Entry]) -> Step:
         method = getattr(self, rule.method)
         if rule.senders is None:
-            return _wrapped(method(held.state, tuple(run) if rule.batch else run[0]), held)
-        entry, wanted = run[0], list(rule.senders(self, held.state))
-        what = f"a {entry.kind.title} from {entry.sender}"
-        if entry.sender not in wanted:
-            raise UnexpectedMessageError(f"{self.name}: {what}, who has none to send")
-        arrived: Mapping[str, bytes] = {e.sender: e.data for e in held.arrived if e.kind is entry.kind}
+            return _wrap(method(state.state, tuple(batch) if rule.batch else batch[0]), state)
+        entry, senders = batch[0], list(rule.senders(self, state.state))
+        message = f"{self.name}: a {entry.kind.title} from {entry.sender}"
+        if entry.sender not in senders:
+            raise UnexpectedMessageError(f"{message}, which has none to send")
+        arrived: Mapping[str, bytes] = {e.sender: e.data for e in state.arrived if e.kind is entry.kind}
         if entry.sender in arrived:
-            raise UnexpectedMessageError(f"{self.name}: {what} came twice: a replay")
-        self.admit(entry)
+            raise UnexpectedMessageError(f"{message} came twice: it is a replay")
+        self.check_message(entry)
         arrived = {**arrived, entry.sender: entry.data}
-        if len(arrived) < len(wanted):
-            return Step(replace(held, arrived=(*held.arrived, entry)))
-        rest = replace(held, arrived=tuple(e for e in held.arrived if e.kind is not entry.kind))
-        return _wrapped(method(held.state, {sender: arrived[sender] for sender in wanted}), rest)
+        if len(arrived) < len(senders):
+            return Step(replace(state, arrived=(*state.arrived, entry)))
+        others = replace(state, arrived=tuple(e for e in state.arrived if e.kind is not entry.kind))
+        return _wrap(method(state.state, {sender: arrived[sender] for sender in senders}), others)
 
 
-def _wrapped(step: Step, held: _Held | None = None) -> Step:
-    """A machine's own step as a role's; messages that came for another state stay."""
-    same = held is not None and type(held.state) is type(step.state)
-    arrived = held.arrived if held is not None and same else ()
-    return replace(step, state=_Held(step.state, arrived, () if held is None else held.early))
+def _wrap(step: Step, before: MachineState | None = None) -> Step:
+    """Return the step of a machine's method as a step of the role, whose state is a `MachineState`.
+
+    Args:
+        step: what the method returned.
+        before: the machine's state before, whose unused messages are kept; None at the start. Gathered messages are
+            dropped when the state changes its type.
+    """
+    early = () if before is None else before.early
+    arrived: tuple[Entry, ...] = ()
+    if before is not None and type(before.state) is type(step.state):
+        arrived = before.arrived
+    return replace(step, state=MachineState(step.state, arrived, early))

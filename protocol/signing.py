@@ -89,7 +89,7 @@ class Roster(Sequence[VerificationKey]):
     def _bytes(self, place: int) -> bytes:
         return self.raw[place * VERIFICATION_KEY_BYTES : (place + 1) * VERIFICATION_KEY_BYTES]
 
-    def repeats(self) -> bool:
+    def has_duplicates(self) -> bool:
         """Whether two parties have the same key."""
         return len(set(map(self._bytes, range(len(self))))) < len(self)
 

@@ -63,14 +63,14 @@ class Transcript:
         self._inputs: dict[str, dict[str, Any]] = {}
         self._coins: dict[str, RecordedRandomness] = {}
 
-    def send(self, phase: str, sender: str, receiver: str, kind: str, data: bytes) -> bytes:
+    def record(self, phase: str, sender: str, receiver: str, kind: str, data: bytes) -> bytes:
         """Note a message and pass it on."""
         digest = hashlib.sha256(data).hexdigest()
         kept = data if self.keeps_secrets else None
         self.messages.append(SentMessage(phase, sender, receiver, kind, len(data), digest, kept))
         return data
 
-    def give(self, role: str, name: str, value: Any) -> None:
+    def record_input(self, role: str, name: str, value: Any) -> None:
         """Note a role's private input; nothing of its value is kept unless secrets are."""
         self._inputs.setdefault(role, {})[name] = value if self.keeps_secrets else None
 

@@ -151,6 +151,32 @@ def test_no_module_lies_beside_a_folder_of_its_name(package: str) -> None:
     assert not [path for path in own(package) if path.with_suffix("").is_dir()]
 
 
+# -- SQLite
+
+DATABASE = "protocol/storage/database.py"
+
+
+def opens_sqlite(source: str) -> bool:
+    """Return whether a module opens a connection with sqlite3 itself."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module == "sqlite3":
+            return True
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in ("sqlite3.connect", "sqlite3.Connection"):
+            return True
+    return False
+
+
+def test_sqlite_is_opened_in_one_module() -> None:
+    opening = [path for package in PACKAGES for path in own(package) if opens_sqlite(path.read_text(encoding="utf-8"))]
+    assert [str(path.relative_to(ROOT)) for path in opening] == [DATABASE]
+
+
+def test_every_way_of_opening_sqlite_is_found() -> None:
+    assert opens_sqlite("import sqlite3\ndef f():\n    return sqlite3.connect('file')")
+    assert opens_sqlite("from sqlite3 import connect")
+    assert not opens_sqlite("import sqlite3\nerror = sqlite3.Error")
+
+
 # -- names
 
 SHARED_NAMES = {
@@ -288,7 +314,7 @@ def test_every_name_of_a_front_is_there(package: str) -> None:
 
 def test_fronts_are_what_people_write() -> None:
     program = (
-        "from psephos.protocol import Ballot, Board, Budget, PsephosError\n"
+        "from psephos.protocol import Ballot, Budget, MessageBoard, PsephosError\n"
         "from protocol import Ballot as same\n"
         "assert same is Ballot"
     )

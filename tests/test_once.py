@@ -38,7 +38,7 @@ from psephos.protocol.psgd.series import Announcement, SeriesTerms
 from psephos.protocol.roles import BOARD, Entry, Machine, Post, Role, Step, gathers, takes
 from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.storage.values import storable
-from psephos.protocol.study.stages import Publishing
+from psephos.protocol.study.stages import PublishStage
 from psephos.protocol.wire import HEADER_BYTES, Kind, frame
 from psephos.simulation.ceremony import setup_keys
 from psephos.study.identity import Identity
@@ -143,7 +143,7 @@ def asks() -> dict[str, Ask]:
         return cast if name == 0 else [ballot for place, ballot in enumerate(cast) if place != name - 1]
 
     def ledger(store: Frail, name: int) -> bytes:
-        return OnceLedger(store).first(b"claim", bytes([name]), lambda: os.urandom(8))
+        return OnceLedger(store).do_once(b"claim", bytes([name]), lambda: os.urandom(8))
 
     def votes(store: Frail, name: int) -> bytes:
         return said_by(VotingParty(party(0, store), rounds[name % 3], _AUXILIARY))
@@ -170,7 +170,7 @@ def asks() -> dict[str, Ask]:
         return said_by(SeriesHolder(ceremony.shares[0], terms, once=OnceLedger(store, "holder 1")), *said)
 
     def release(store: Frail, name: int) -> bytes:
-        return said_by(Publishing(study, lambda: os.urandom(8), OnceLedger(store, "curator")))
+        return said_by(PublishStage(study, lambda: os.urandom(8), OnceLedger(store, "curator")))
 
     def samples_voted_on(store: Frail, name: int) -> bytes:
         """In a study: an identity has a budget of one of them, and a directory of its own."""
@@ -310,7 +310,7 @@ class Answerer(Machine):
 
     @takes(Asking, Kind.ANNOUNCEMENT)
     def answer(self, state: Asking, entry: Entry) -> Step:
-        number = self._once.first(entry.data, b"", lambda: entry.data[-1:] + os.urandom(3))
+        number = self._once.do_once(entry.data, b"", lambda: entry.data[-1:] + os.urandom(3))
         return Step(state, (Post(BOARD, frame(Kind.BALLOT, bytes(32), number), "answer"),))
 
 
@@ -410,7 +410,7 @@ class Machines(RuleBasedStateMachine):
         with closing(Store(self.folder / name)) as store:
             lost = store.get("role", b"state") is None  # from before its start: it starts again, and says other things
         try:
-            behind = self.agent(name).said < said or (lost and said > 0)
+            behind = self.agent(name).signed_entries < said or (lost and said > 0)
             with pytest.raises(EquivocationError) if behind else nullcontext():
                 self.agent(name).step()
         finally:

@@ -27,7 +27,7 @@ from psephos.audit.model import Context
 from psephos.audit.settings import FixedVoter, run_sum, setup
 from psephos.audit.studies import trial
 from psephos.parties.noise import PolyaShares, SkellamShares
-from psephos.protocol.board.client import joined
+from psephos.protocol.board.client import join_message
 from psephos.protocol.board.sealing import SealingKey
 from psephos.protocol.encrypted_sum.votes import vote_round
 from psephos.protocol.privacy import mechanisms
@@ -85,7 +85,7 @@ def board() -> dict[str, str]:
     made = trial(coins=SimulationRandomness(1, "board"))
     sealing = SealingKey.generate(SimulationRandomness(1, "sealing"))
     seat = made.seat("party 3", SimulationRandomness(1, "seat"))
-    entries = [seat.sign(Post("board", joined(made.study.digest, sealing.public), "join"))]
+    entries = [seat.sign(Post("board", join_message(made.study.digest, sealing.public), "join"))]
     entries.append(seat.sign(Post("board", frame(Kind.BALLOT, made.study.digest, b"ballot"), "cast")))
     texts = {"study": made.study.text().encode(), "session": made.study.digest, "keyed": made.study.ceremony().digest}
     return {name: hashlib.sha256(data).hexdigest()[:16] for name, data in texts.items()} | {

@@ -309,7 +309,7 @@ class PathakConsumer(Machine):
     def __init__(self, terms: PathakTerms) -> None:
         self.terms = terms
 
-    def admit(self, entry: Entry) -> None:
+    def check_message(self, entry: Entry) -> None:
         """Every share by itself."""
         Share.decode(entry.data, Kind.PUBLISHED_SHARE, self.terms)
 

@@ -1,7 +1,8 @@
-"""A public, ordered, append-only log of signed entries: the only channel between roles on separate machines.
+"""Boards: a public, ordered, append-only log of signed entries, the only channel between roles on separate machines.
 
-A `Board` orders bytes and is trusted with nothing else. What its readers hold it to is in `entries` (who says what),
-`history` (that it is one log) and `seat` (what one role has read of it). docs/security/board.md says what follows.
+A `Board` orders bytes and is trusted with nothing else. Its readers check it: `entries` defines who posts what and the
+signatures, `history` detects a board that shows readers different logs, and `client` applies both for one role.
+docs/security/board.md states what follows.
 """
 
 from __future__ import annotations
@@ -14,51 +15,55 @@ from psephos.protocol.errors import MessageError
 __all__ = ["MOST_BYTES", "Board", "MemoryBoard", "check_size"]
 
 MOST_BYTES = 1 << 26
-"""No entry is longer: 64 MiB, several times the longest message of a ceremony among nine holders."""
+"""The greatest length of an entry: 64 MiB, several times the longest message of key generation with nine holders."""
 
 
 def check_size(data: bytes) -> None:
-    """Raise MessageError for an entry that is too long for any board."""
+    """Raise MessageError if an entry is longer than `MOST_BYTES`."""
     if len(data) > MOST_BYTES:
-        raise MessageError(f"an entry of {len(data)} bytes is too long for a board: none has more than {MOST_BYTES}")
+        raise MessageError(f"an entry of {len(data)} bytes is too long for a board: the limit is {MOST_BYTES}")
 
 
 class Board(Protocol):
-    """Where entries are posted and read, whatever carries them.
-
-    Entries are numbered 1, 2, 3, ... in the order in which everybody reads them.
-    """
+    """Where entries are posted and read. They are numbered 1, 2, 3, ... in the order in which all readers see them."""
 
     def post(self, data: bytes) -> None:
-        """Append an entry; the same bytes a second time may be dropped.
+        """Append an entry. A board may drop an entry that it has already.
 
-        Raises BoardError when it was not taken, MessageError when it never will be (`check_size`).
+        Raises:
+            BoardError: the entry was not accepted; the caller can try again.
+            MessageError: no board accepts the entry (`check_size`).
         """
 
     def read(self, after: int) -> Iterable[tuple[int, bytes]]:
-        """Entries with a larger number, in order, as far as they are there.
+        """Return the entries with a number above `after` that the board has now, in order.
 
-        Raises BoardError when they cannot be read, or when the board has fewer than `after`: it was set back.
+        Raises:
+            BoardError: the entries cannot be read, or the board has fewer than `after`, so an old copy was restored.
         """
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release the file or the connection."""
 
 
 class MemoryBoard:
-    """A board within one process."""
+    """A board in the memory of one process."""
 
     def __init__(self) -> None:
         self.entries: list[bytes] = []
 
     def post(self, data: bytes) -> None:
-        """Append an entry."""
+        """Append an entry.
+
+        Raises:
+            MessageError: the entry is too long.
+        """
         check_size(data)
         self.entries.append(data)
 
     def read(self, after: int) -> Iterable[tuple[int, bytes]]:
-        """Entries with a larger number."""
+        """Return the entries with a number above `after`."""
         return list(enumerate(self.entries[after:], start=after + 1))
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing; there is nothing to release."""

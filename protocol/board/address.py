@@ -1,4 +1,4 @@
-"""Which board an address means. No paper behind it."""
+"""Open the board that an address names."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ __all__ = ["open_board"]
 
 
 def open_board(address: str, session: bytes, name: str = "", key: SigningKey | None = None) -> Board:
-    """The board of a study.
+    """Open the board of a study.
 
     Args:
-        address: `tls://HOST:PORT?ca=FILE` or `nats://HOST:PORT` for a NATS server (`NatsBoard`), or a path, with or
-            without `file:` before it (`BoardFile`).
+        address: `tls://HOST:PORT?ca=FILE` or `nats://HOST:PORT` for a NATS server (`NatsBoard`); otherwise a path, with
+            or without `file:` before it (`BoardFile`).
         session: the digest of the study, 32 bytes.
-        name: the role that posts; empty for whoever only reads.
-        key: its signing key.
+        name: the role that posts; empty for reading only.
+        key: the role's signing key.
 
-    Raises BoardError as these do; InvalidParameter for an address that is none.
+    Raises:
+        BoardError: the board cannot be opened, or nats-py is not installed.
+        InvalidParameter: the address of a NATS server is malformed.
     """
     if not address.startswith(("nats://", "tls://")):
         return BoardFile(address.removeprefix("file:"))
     try:
         from psephos.protocol.board.nats import NatsBoard
     except ModuleNotFoundError:
-        raise BoardError("boards on a NATS server need nats-py: pip install 'psephos[nats]'") from None
+        raise BoardError("boards on a NATS server need nats-py; install it: pip install 'psephos[nats]'") from None
     return NatsBoard(address, session, name, key)

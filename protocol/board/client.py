@@ -1,14 +1,13 @@
-"""What one role knows of a board: everything it has read, checked; and how it says something itself.
+"""One role's use of a board: it checks every entry that it reads, and signs its own.
 
-Whatever a board does, a role is shown entries that their authors signed for this study, once each, and only from
-authors who have read the same log. What is no such entry is refused by name, and still is part of the log.
-No paper behind it.
+Whatever a board does, a role receives only messages that their authors signed for this study, each once, and only from
+authors who have read the same log. Every other entry is rejected with a named error; it remains a part of the log.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from psephos.protocol.board import MOST_BYTES
 from psephos.protocol.board.entries import SignedEntry
@@ -22,19 +21,24 @@ from psephos.protocol.errors import (
     UnexpectedMessageError,
     UnknownPartyError,
     WrongRoundError,
-    bare,
+    without_traceback,
 )
 from psephos.protocol.roles import BOARD, Entry, Post
 from psephos.protocol.signing import SigningKey, VerificationKey
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind, Reader, frame
 
-__all__ = ["BoardClient", "BoardMembers", "BoardReader", "Checked", "LogRecord", "joined"]
+__all__ = ["BoardClient", "BoardMembers", "BoardReader", "Checked", "LogRecord", "join_message"]
 
 
 @dataclass(frozen=True)
 class BoardMembers:
-    """Who may say anything: the digest of what they agreed on, 32 bytes, and the key of each role by its name."""
+    """The roles that may post on a board.
+
+    Attributes:
+        session: the digest of the study that they agreed on, 32 bytes.
+        keys: the verification key of each role, by the role's name.
+    """
 
     session: bytes = field(repr=False)
     keys: Mapping[str, VerificationKey]
@@ -43,7 +47,14 @@ class BoardMembers:
 @storable
 @dataclass(frozen=True)
 class LogRecord:
-    """What a seat must know again of an entry that it has read; `sealing` is what a JOINED entry brought."""
+    """What a client has to remember of an entry.
+
+    Attributes:
+        leaf: the entry's `leaf_hash`.
+        author: the role that signed it; empty if the entry is not a valid entry of this study.
+        place: the entry's place among its author's entries.
+        sealing: the sealing key that the entry announced, if it is a valid JOINED message; otherwise empty.
+    """
 
     leaf: bytes = field(repr=False)
     author: str = ""
@@ -53,154 +64,196 @@ class LogRecord:
 
 @dataclass(frozen=True)
 class Checked:
-    """What came of one entry: the message, when there is one for this role or everybody; or why it was refused."""
+    """The result of checking one entry.
 
-    note: LogRecord
+    Attributes:
+        record: what has to be remembered of it.
+        entry: the message; None if it is for another role, a repetition, or rejected.
+        error: why the entry was rejected; None if it was not.
+    """
+
+    record: LogRecord
     entry: Entry | None = None
     error: PsephosError | None = None
 
 
-def joined(session: bytes, sealing_key: bytes) -> bytes:
-    """The first message of every role: it agrees to the study, and secrets for it are sealed to this key."""
+def join_message(session: bytes, sealing_key: bytes) -> bytes:
+    """Return the first message of every role, with which it agrees to the study.
+
+    Args:
+        session: the digest of the study, 32 bytes.
+        sealing_key: the public key with which others encrypt messages to this role, 32 bytes.
+    """
     return frame(Kind.JOINED, session, sealing_key)
 
 
 class BoardReader:
-    """Reads entries in the order of the board, and takes no part: whoever knows the study can be one."""
+    """Reads and checks the entries of a board, in order. Anybody who has the study can do so; it needs no key."""
 
     def __init__(self, members: BoardMembers, name: str = "", sealing: SealingKey | None = None) -> None:
-        """`members`: who takes part. `name`, `sealing`: of a role, whose secrets are then opened too."""
+        """
+        Args:
+            members: the roles that may post.
+            name: the role whose messages are returned besides public ones; empty for none.
+            sealing: that role's key, which decrypts messages to it.
+        """
         self.members, self.name, self._sealing = members, name, sealing
         self._history = History()
-        self._seen: dict[tuple[str, int], bytes] = {}
+        self._leaves: dict[tuple[str, int], bytes] = {}  # by author and place
         self._sealing_keys: dict[str, bytes] = {}
 
     @property
     def head(self) -> Head:
-        """Of the log, as far as it was read."""
+        """The head of the log, as far as it was read."""
         return self._history.head
 
-    def take(self, number: int, data: bytes) -> Checked:
-        """The next entry of the board; raises BoardError when it is not the next."""
+    def check(self, number: int, data: bytes) -> Checked:
+        """Check the next entry of the board and remember it.
+
+        Args:
+            number: the entry's number on the board.
+            data: its bytes.
+
+        Raises:
+            BoardError: it is not the next entry.
+        """
         if number != self.head.size + 1:
-            raise BoardError(f"entry {number} came after entry {self.head.size}: the board leaves something out")
-        note = LogRecord(leaf_hash(data))
+            raise BoardError(f"the board left out entries: entry {number} came after entry {self.head.size}")
+        record = LogRecord(leaf_hash(data))
         try:
-            note, signed = self._checked(note, number, data)
-            taken = Checked(note) if signed is None else Checked(*self._opened(note, number, signed))
+            record, signed = self._verify(record, number, data)
+            checked = Checked(record) if signed is None else self._open(record, number, signed)
         except PsephosError as error:
-            # With its place: who cannot open it counts the place as taken, and so must who can.
-            taken = Checked(note, error=bare(error))
-        self.recall(taken.note)
-        return taken
+            # After a failure in `_open` the record includes author and place. Roles that cannot decrypt the entry
+            # regard this place as used, so the role that can must do so as well.
+            checked = Checked(record, error=without_traceback(error))
+        self.restore(checked.record)
+        return checked
 
-    def recall(self, note: LogRecord) -> None:
-        """Know again what was read before."""
-        self._history.append(note.leaf)
-        if note.author:
-            self._seen[note.author, note.place] = note.leaf
-        if note.sealing:
-            self._sealing_keys.setdefault(note.author, note.sealing)
+    def restore(self, record: LogRecord) -> None:
+        """Remember an entry that was checked before."""
+        self._history.append(record.leaf)
+        if record.author:
+            self._leaves[record.author, record.place] = record.leaf
+        if record.sealing:
+            self._sealing_keys.setdefault(record.author, record.sealing)
 
-    def _checked(self, note: LogRecord, number: int, data: bytes) -> tuple[LogRecord, SignedEntry | None]:
-        """What everybody sees alike, whoever can open it."""
-        if not data:  # a place that a board keeps for itself, as for a part of a longer entry
-            return note, None
+    def _verify(self, record: LogRecord, number: int, data: bytes) -> tuple[LogRecord, SignedEntry | None]:
+        """Check everything that does not depend on who reads.
+
+        Returns:
+            The record of the entry, and the entry; None for an empty or repeated entry.
+        """
+        if not data:  # boards use empty entries for the parts of a longer one
+            return record, None
         if len(data) > MOST_BYTES:
-            raise MessageError(f"entry {number} has {len(data)} bytes; none has more than {MOST_BYTES}")
+            raise MessageError(f"entry {number} has {len(data)} bytes; the limit is {MOST_BYTES}")
         signed = SignedEntry.decode(data)
         if signed.session != self.members.session:
             raise WrongRoundError(f"entry {number} belongs to another study, {signed.session.hex()[:12]}")
         if signed.author not in self.members.keys:
-            raise UnknownPartyError(f"entry {number} is by {signed.author!r}, who is not in the study")
+            raise UnknownPartyError(f"entry {number} is signed by {signed.author!r}, which is not a role of the study")
         signed.verify(self.members.keys[signed.author])
-        if (before := self._seen.get((signed.author, signed.place))) is not None:
-            if before == note.leaf:
-                return note, None
+        earlier_leaf = self._leaves.get((signed.author, signed.place))
+        if earlier_leaf == record.leaf:
+            return record, None
+        if earlier_leaf is not None:
             raise EquivocationError(
-                f"entry {number}: {signed.author} has signed another entry in place {signed.place}. It was set back to "
-                "an old copy of its state, or it lies"
+                f"entry {number}: {signed.author} signed a second entry in place {signed.place}. Either an old copy of "
+                "its store was restored, or it deviates from the protocol"
             )
-        note = LogRecord(note.leaf, signed.author, signed.place)
+        record = replace(record, author=signed.author, place=signed.place)
         if not self._history.extends(signed.head):
             raise EquivocationError(
-                f"entry {number}: {signed.author} says that it has read {signed.head}, and this board has begun "
-                "otherwise. It was shown another board, or it lies"
+                f"entry {number}: {signed.author} signed that it has read {signed.head}, which is not how this board "
+                "begins. Either the board shows it another log, or it deviates from the protocol"
             )
-        return note, signed
+        return record, signed
 
-    def _opened(self, note: LogRecord, number: int, signed: SignedEntry) -> tuple[LogRecord, Entry | None]:
+    def _open(self, record: LogRecord, number: int, signed: SignedEntry) -> Checked:
+        """Decrypt and check the message of a verified entry, where this reader may read it."""
         if signed.receiver == BOARD or not signed.secret:
             body = signed.body
         elif signed.receiver == self.name and self._sealing is not None:
-            body = self._sealing.open(signed.body, _about(signed))
+            body = self._sealing.open(signed.body, _sealing_info(signed))
         else:
-            return note, None
-        entry = Entry(number, signed.author, signed.receiver, body)
-        if signed.receiver != BOARD and _public(entry):
+            return Checked(record)
+        message = Entry(number, signed.author, signed.receiver, body)
+        if signed.receiver != BOARD and _is_public(message):
             raise UnexpectedMessageError(
-                f"entry {number}: {signed.author} told {signed.receiver!r} alone what is for everybody: a "
-                f"{entry.kind.title}"
+                f"entry {number}: {signed.author} sent a {message.kind.title}, which is a public message, to "
+                f"{signed.receiver!r} only"
             )
-        if entry.is_a(Kind.JOINED):
-            reader = Reader(body, Kind.JOINED, self.members.session, length=SEALING_KEY_BYTES)
-            if signed.author in self._sealing_keys:
-                raise UnexpectedMessageError(f"entry {number}: {signed.author} has joined before")
-            key = reader.rest()
-            seal(b"", key, b"")  # one that nothing can be sealed to would stop whoever tries, and not its owner
-            note = LogRecord(note.leaf, note.author, note.place, key)
-        return note, entry if signed.receiver in (BOARD, self.name) else None
+        if message.is_a(Kind.JOINED):
+            record = replace(record, sealing=self._announced_key(number, message))
+        return Checked(record, message if signed.receiver in (BOARD, self.name) else None)
+
+    def _announced_key(self, number: int, message: Entry) -> bytes:
+        """Return the sealing key of a JOINED message, 32 bytes."""
+        reader = Reader(message.data, Kind.JOINED, self.members.session, length=SEALING_KEY_BYTES)
+        if message.sender in self._sealing_keys:
+            raise UnexpectedMessageError(f"entry {number}: {message.sender} has joined before")
+        key = reader.rest()
+        # A key that nothing can be encrypted to would stop the role that tries, instead of the one that announced it.
+        seal(b"", key, b"")
+        return key
 
 
 class BoardClient(BoardReader):
-    """One role's, "curator", "party 3", ...: reads as an onlooker does, and what is sealed to it, and signs its own."""
+    """Reads a board as one role, and signs this role's entries."""
 
     def __init__(self, members: BoardMembers, name: str, key: SigningKey, sealing: SealingKey | None) -> None:
         """
         Args:
-            members: who takes part.
-            name: the role that sits here.
+            members: the roles that may post.
+            name: the role: "curator", "party 3", ...
             key: its signing key.
-            sealing: opens what is sealed to it; None when no more secrets may come.
+            sealing: decrypts messages to the role; None if it no longer receives encrypted messages.
 
-        Raises UnknownPartyError when the study has no such role, or another key for it.
+        Raises:
+            UnknownPartyError: the study has no such role, or another key for it.
         """
         if members.keys.get(name) != key.verification_key:
-            raise UnknownPartyError(f"the study has no {name} with the key of this identity")
+            raise UnknownPartyError(f"the study has no {name} with this signing key")
         super().__init__(members, name, sealing)
         self._key = key
         self.place = 0
-        """Of its next entry."""
+        """The place of the role's next entry among its own."""
 
     def sign(self, post: Post) -> bytes:
-        """A message as this role's next entry; raises MessageError for a reader who has not joined."""
+        """Return a message as this role's next entry, signed, and encrypted if it is secret.
+
+        Raises:
+            MessageError: the receiver of a secret message has not joined.
+        """
         secret = post.secret and post.receiver != BOARD
         entry = SignedEntry(
             self.members.session, self.name, post.receiver, self.place, self.head, post.phase, secret, post.data
         )
         if secret:
             if post.receiver not in self._sealing_keys:
-                raise MessageError(f"{post.receiver} has not joined, so nothing can be sealed to it")
-            entry = entry.with_body(seal(post.data, self._sealing_keys[post.receiver], _about(entry)))
+                raise MessageError(f"{post.receiver} has not joined, so no message can be encrypted to it")
+            sealed = seal(post.data, self._sealing_keys[post.receiver], _sealing_info(entry))
+            entry = replace(entry, body=sealed)
         self.place += 1
         return entry.signed(self._key).encode()
 
     def forget_secrets(self) -> None:
-        """Open nothing more that is sealed to this role."""
+        """Forget the key that decrypts messages to this role."""
         self._sealing = None
 
     def __repr__(self) -> str:
         return f"<BoardClient of {self.name}, {self.head}>"
 
 
-def _public(entry: Entry) -> bool:
+def _is_public(message: Entry) -> bool:
     try:
-        return entry.kind.public
+        return message.kind.public
     except MessageError:
         return False
 
 
-def _about(entry: SignedEntry) -> bytes:
-    """What a sealed body is bound to: it opens in no other place."""
+def _sealing_info(entry: SignedEntry) -> bytes:
+    """Return the context of an encrypted body: it cannot be decrypted in any other place."""
     names = b"".join(bytes([len(name.encode())]) + name.encode() for name in (entry.author, entry.receiver))
     return b"psephos sealed\0" + entry.session + names + entry.place.to_bytes(8, "big")

@@ -1,11 +1,11 @@
-"""An entry on a board: who says what to whom, signed, with what its author had read before.
+"""The entries of a board: a message, its author and receiver, and what the author had read before, signed.
 
     "PSEPHOS ENTRY" | version (1) | session (32) | author | receiver | place (8) | head: size (8), root (32)
         | phase | secret (1) | length (4), body | signature (64)
 
-Names and phase are UTF-8 behind their length (1 byte). The session names what all readers agreed on before: the digest
-of their study. The place counts the author's own entries from 0, so that each is one entry wherever it stands. The body
-of an entry to one reader is sealed (`sealing`). No paper behind it.
+Numbers in parentheses are lengths in bytes; integers are big-endian. Names and phase are UTF-8, preceded by their
+length (1 byte). The session is the digest of the study. The place counts the author's own entries from 0, so a reader
+recognises a repeated entry wherever the board puts it. The body of an entry to one receiver is encrypted (`sealing`).
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ _MAGIC = b"PSEPHOS ENTRY\x01"
 
 @dataclass(frozen=True)
 class SignedEntry:
-    """One entry as it stands on a board.
+    """One entry of a board.
 
     Attributes:
-        session: 32 bytes, the study.
-        author, receiver: names of roles; the receiver may be the board.
-        place: how many entries its author signed before.
-        head: what the author had read.
-        phase: the part of the protocol that it belongs to.
-        secret: whether the body is sealed to the receiver.
+        session: the digest of the study, 32 bytes.
+        author: the name of the role that signs the entry.
+        receiver: the name of the role that the message is for, or the board.
+        place: the number of entries that the author signed before.
+        head: the board's head, as far as the author had read it.
+        phase: the part of the protocol that the message belongs to.
+        secret: whether the body is encrypted to the receiver.
         body: the message.
-        signature: of the author, over everything before it.
+        signature: the author's signature over everything before it.
     """
 
     session: bytes = field(repr=False)
@@ -48,37 +49,52 @@ class SignedEntry:
     signature: bytes = field(default=b"", repr=False)
 
     def signed(self, key: SigningKey) -> SignedEntry:
-        """The same with its author's signature."""
-        return replace(self, signature=key.sign(self._content()))
-
-    def with_body(self, body: bytes) -> SignedEntry:
-        """The same around another body."""
-        return replace(self, body=body)
+        """Return this entry with a signature by its author's key."""
+        return replace(self, signature=key.sign(self._signed_content()))
 
     def verify(self, key: VerificationKey) -> None:
-        """Raise ForgedSignatureError unless it is signed with this key."""
-        key.verify(self.signature, self._content())
+        """Raise ForgedSignatureError unless the signature verifies under this key."""
+        key.verify(self.signature, self._signed_content())
 
     def encode(self) -> bytes:
-        """The bytes that are posted."""
-        return self._content() + self.signature
+        """Return the bytes that are posted."""
+        return self._signed_content() + self.signature
 
-    def _content(self) -> bytes:
-        parts = [_MAGIC, self.session, _text(self.author), _text(self.receiver), self.place.to_bytes(8, "big")]
-        parts += [self.head.size.to_bytes(8, "big"), self.head.root, _text(self.phase)]
-        return b"".join((*parts, bytes([self.secret]), len(self.body).to_bytes(4, "big"), self.body))
+    def _signed_content(self) -> bytes:
+        parts = [
+            _MAGIC,
+            self.session,
+            _encode_text(self.author),
+            _encode_text(self.receiver),
+            self.place.to_bytes(8, "big"),
+            self.head.size.to_bytes(8, "big"),
+            self.head.root,
+            _encode_text(self.phase),
+            bytes([self.secret]),
+            len(self.body).to_bytes(4, "big"),
+            self.body,
+        ]
+        return b"".join(parts)
 
     @classmethod
     def decode(cls, data: bytes) -> SignedEntry:
-        """Raises MessageError for bytes that are no entry of this version; nothing of it is verified."""
-        reader = _Reader(data)
+        """Decode an entry. The signature is not verified.
+
+        Raises:
+            MessageError: the bytes are not an entry of this version.
+        """
+        reader = _EntryReader(data)
         if reader.take(len(_MAGIC)) != _MAGIC:
-            raise MessageError("these bytes are no entry of this version")
-        session, author, receiver = reader.take(DIGEST_BYTES), reader.text(), reader.text()
-        place, head = reader.integer(8), Head(reader.integer(8), reader.take(DIGEST_BYTES))
-        phase, secret = reader.text(), reader.integer(1)
+            raise MessageError("these bytes are not an entry of this version")
+        session = reader.take(DIGEST_BYTES)
+        author = reader.text()
+        receiver = reader.text()
+        place = reader.integer(8)
+        head = Head(reader.integer(8), reader.take(DIGEST_BYTES))
+        phase = reader.text()
+        secret = reader.integer(1)
         if secret > 1:
-            raise MessageError("an entry is secret or it is not")
+            raise MessageError(f"the flag of a secret entry is 0 or 1, not {secret}")
         body = reader.take(reader.integer(4))
         signature = reader.take(SIGNATURE_BYTES)
         if reader.left:
@@ -86,24 +102,27 @@ class SignedEntry:
         return cls(session, author, receiver, place, head, phase, bool(secret), body, signature)
 
 
-def _text(value: str) -> bytes:
+def _encode_text(value: str) -> bytes:
     data = value.encode()
     return bytes([len(data)]) + data
 
 
-class _Reader:
+class _EntryReader:
+    """Reads the fields of an entry, one after another."""
+
     def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
+        self._data, self._offset = data, 0
 
     @property
     def left(self) -> int:
-        return len(self._data) - self._at
+        """The number of bytes that were not read yet."""
+        return len(self._data) - self._offset
 
     def take(self, count: int) -> bytes:
         if count > self.left:
             raise MessageError("an entry ends early")
-        self._at += count
-        return self._data[self._at - count : self._at]
+        self._offset += count
+        return self._data[self._offset - count : self._offset]
 
     def integer(self, count: int) -> int:
         return int.from_bytes(self.take(count), "big")
@@ -112,4 +131,4 @@ class _Reader:
         try:
             return self.take(self.integer(1)).decode()
         except UnicodeDecodeError:
-            raise MessageError("a name in an entry is no text") from None
+            raise MessageError("a name in an entry is not UTF-8") from None

@@ -1,12 +1,12 @@
-"""A board in one SQLite file, which the processes of one machine share; and how boards travel as files.
+"""A board in one SQLite file, shared by the processes of one machine, and the transfer of boards between machines.
 
-A `BoardFile` orders what is posted. Where machines share nothing, one of them has the board and the others have copies:
+Where machines have no network in common, one of them has the board and the others have copies of it. Two kinds of files
+are carried between them:
 
-    board   --export-->  what stands on it  --import-->  copy     in the order of the board, or not at all
-    board  <--import--   what is to be posted <--export--  copy   the board orders it, whatever came meanwhile
+    board  --export-->  entries of the board  --import-->  copy     in the order of the board, or not at all
+    board  <--import--  entries to be posted  <--export--  copy     the board determines their order
 
-so that a copy never shows an order of its own. What is carried can be read by whoever carries it, like any board. No
-paper behind it.
+A copy therefore never has an order of its own. Whoever carries a file can read it, like any reader of the board.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import hashlib
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -23,9 +23,10 @@ from typing import Any, BinaryIO
 from psephos.protocol.board import MOST_BYTES, Board, check_size
 from psephos.protocol.board.history import Head, History, leaf_hash
 from psephos.protocol.errors import BoardError
+from psephos.protocol.storage.database import Database
 from psephos.protocol.wire import DIGEST_BYTES
 
-__all__ = ["BoardFile", "Carried", "export"]
+__all__ = ["BoardFile", "ExportFile", "export"]
 
 _APPLICATION, _FORMAT = 0x50534542, 1
 _STATEMENTS = (
@@ -36,55 +37,58 @@ _STATEMENTS = (
 )
 
 
-class BoardFile:
-    """A board, or a copy of one, in a file; several processes may have it open. Nothing is ever changed or deleted."""
+class BoardFile(Database):
+    """A board, or a copy of one, in a file. Several processes may open it; no entry is ever changed or deleted."""
 
-    def __init__(self, path: str | os.PathLike[str], *, copy: bool = False, wait: float = 60.0) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, copy: bool = False, timeout: float = 60.0) -> None:
         """
         Args:
-            path: the file, in a folder that is there; made where there is none.
-            copy: whether to make a copy; a file that is there is what it was made as.
-            wait: seconds to wait for another process that is writing.
+            path: the file, in an existing folder. It is created if it does not exist.
+            copy: whether a new file is a copy of a board. An existing file stays what it is.
+            timeout: seconds to wait for another process that is writing.
 
-        Raises BoardError: no board, one of another format, damaged, in use, or not to be written.
+        Raises:
+            BoardError: the file is not a board, has another format, is damaged, in use or not writable.
         """
-        self._path = Path(path)
-        with self._named_errors():
-            self._connection = sqlite3.connect(self._path, timeout=wait, isolation_level=None)
+        super().__init__(Path(path), timeout=timeout)
         try:
-            with self._named_errors():
-                self._connection.execute("PRAGMA journal_mode = WAL")
-                self._connection.execute("PRAGMA synchronous = FULL")
+            self._run("PRAGMA journal_mode = WAL")
+            self._run("PRAGMA synchronous = FULL")
             with self._transaction():
-                self._begin(copy)
+                self._open(copy)
             self.copy = self._run("SELECT copy FROM about") == [(1,)]
-            """Whether it only repeats what was imported, and keeps what is posted for the board itself."""
+            """Whether this is a copy: it contains what was imported, and keeps posted entries for export."""
         except BaseException:
             self._connection.close()
             raise
 
-    def _begin(self, copy: bool) -> None:
-        ((application,),) = self._run("PRAGMA application_id")
-        ((version,),) = self._run("PRAGMA user_version")
-        ((tables,),) = self._run("SELECT count(*) FROM sqlite_schema")
-        if not (application or version or tables):
+    def _open(self, copy: bool) -> None:
+        """Create the tables of a new file, or check those of an existing one."""
+        header = self._header()
+        if header.is_new:
             for statement in _STATEMENTS:
                 self._run(statement)
             self._run("INSERT INTO about VALUES (?)", copy)
             self._run(f"PRAGMA application_id = {_APPLICATION}")
             self._run(f"PRAGMA user_version = {_FORMAT}")
-        elif application != _APPLICATION:
-            raise BoardError(f"{self._path} is no board but a database of another program; name another file")
-        elif version != _FORMAT:
-            raise BoardError(f"{self._path} is a board of format {version}; this version of Psephos reads {_FORMAT}")
-        elif {text for (text,) in self._run("SELECT sql FROM sqlite_schema WHERE sql NOTNULL")} != set(_STATEMENTS):
-            # Somebody else's: a view in place of a table may be computed for ever, a trigger delete what is read.
-            raise BoardError(f"{self._path} is no board: its tables are not those of a board")
+            return
+        if header.application != _APPLICATION:
+            raise BoardError(f"{self._path} is not a board but a database of another program; name another file")
+        if header.format != _FORMAT:
+            raise BoardError(
+                f"{self._path} is a board of format {header.format}; this version of Psephos reads {_FORMAT}"
+            )
+        schema = {text for (text,) in self._run("SELECT sql FROM sqlite_schema WHERE sql NOTNULL")}
+        if schema != set(_STATEMENTS):
+            # A view in place of a table may take for ever to compute; a trigger may delete entries.
+            raise BoardError(f"{self._path} is not a board: it has other tables; name another file")
 
     def post(self, data: bytes) -> None:
-        """Append an entry, on disk when this returns; the same bytes a second time are dropped.
+        """Append an entry; it is on disk when this returns. An entry that the board has already is dropped.
 
-        Raises MessageError for an entry that is too long, BoardError when it cannot be written.
+        Raises:
+            MessageError: the entry is too long.
+            BoardError: the entry cannot be written.
         """
         check_size(data)
         table = "waiting" if self.copy else "entries"
@@ -96,113 +100,97 @@ class BoardFile:
         )
 
     def read(self, after: int) -> Iterator[tuple[int, bytes]]:
-        """Entries with a larger number, one by one, as far as they are there.
+        """Yield the entries with a number above `after`, one by one.
 
-        Raises BoardError when the file cannot be read, or has fewer entries than `after`: an old copy is in its place.
+        Raises:
+            BoardError: the file cannot be read, or has fewer entries than `after`, so an old copy was restored.
         """
         ((last,),) = self._run("SELECT coalesce(max(number), 0) FROM entries")
         if last < after:
             raise BoardError(
-                f"{self._path} has {last} entries, and {after} were read from it: an old copy stands in its place"
+                f"{self._path} has {last} entries, but {after} were read from it before: an old copy of the file was "
+                "restored. Continue with the newest one"
             )
-        # One statement an entry: a statement that stays open would keep this connection from posting.
-        # A column may hold text that somebody wrote there: it is read as bytes.
-        entry = "SELECT CAST(substr(data, 1, ?) AS BLOB) FROM entries WHERE number = ?"
-        while rows := self._run(entry, MOST_BYTES + 1, after + 1):
-            after += 1
-            yield after, rows[0][0] or b""  # SQLite has nothing in place of a part of nothing
-        if after < last:
-            raise BoardError(f"{self._path} is damaged: it has no entry {after + 1}, and {last} is there")
+        # One statement for each entry, because a statement that stays open keeps this connection from posting.
+        # The cast: another program may have stored text in the column.
+        query = "SELECT CAST(substr(data, 1, ?) AS BLOB) FROM entries WHERE number = ?"
+        number = after
+        while rows := self._run(query, MOST_BYTES + 1, number + 1):
+            number += 1
+            yield number, rows[0][0] or b""  # SQLite returns NULL for a part of an empty value
+        if number < last:
+            raise BoardError(f"{self._path} is damaged: it has entry {last} but not entry {number + 1}")
 
-    def waiting(self) -> Iterator[bytes]:
-        """Of a copy: what was posted and has not come back from the board."""
+    def unposted(self) -> Iterator[bytes]:
+        """Yield the entries that were posted on this copy and not yet imported from the board."""
         for (data,) in self._run("SELECT CAST(data AS BLOB) FROM waiting ORDER BY number"):
             yield data
 
     def import_(self, path: str | os.PathLike[str]) -> int:
-        """Take in a file that `export` wrote; returns how many entries were new. All of it or nothing.
+        """Import a file that `export` wrote, completely or not at all.
 
-        Raises BoardError for a file that is damaged, that a board cannot take in (another board's entries) or a copy
-        cannot (entries to be posted), or that goes on otherwise than this copy or later than where it ends.
+        Returns:
+            The number of entries that were new.
+
+        Raises:
+            BoardError: the file is damaged; it contains entries to be posted, and this is a copy; it contains entries
+                of a board, and this is a board; or its entries contradict those of this copy, or begin after its end.
         """
-        with Carried.open(path) as carried, self._transaction():
+        with ExportFile.open(path) as file, self._transaction():
             before = self._count()
-            if carried.head is None:
+            if file.head is None:
                 if self.copy:
-                    raise BoardError(f"{path} is to be posted on the board itself, and {self._path} is a copy of it")
-                for data in carried.entries():
+                    raise BoardError(
+                        f"{path} contains entries to be posted on the board, and {self._path} is a copy of the board; "
+                        "import it into the board itself"
+                    )
+                for data in file.entries():
                     self.post(data)
             else:
-                self._extend(carried, carried.head)
+                self._extend(file, file.head)
             return self._count() - before
 
     def _count(self) -> int:
         return int(self._run("SELECT count(*) FROM entries")[0][0])
 
-    def _extend(self, carried: Carried, head: Head) -> None:
+    def _extend(self, file: ExportFile, head: Head) -> None:
+        """Append the entries of a file, which follow on `head`, to this copy."""
         if not self.copy:
-            raise BoardError(f"{self._path} is a board of its own; what stands on another one is imported into a copy")
-        history, here = History(), iter(self.read(0))
-        for _, data in here:
+            raise BoardError(
+                f"{file.path} contains entries of another board, and {self._path} is a board; import it into a copy"
+            )
+        history = History()
+        for _, data in self.read(0):
             history.append(leaf_hash(data))
         if head.size > history.head.size:
             raise BoardError(
-                f"{carried.path} begins after entry {head.size}, and {self._path} ends with {history.head.size}: "
+                f"{file.path} begins after entry {head.size}, and {self._path} ends with entry {history.head.size}: "
                 "export again from there"
             )
-        differs = BoardError(f"{carried.path} is not of the board that {self._path} is a copy of: they differ")
+        contradiction = BoardError(f"{file.path} and {self._path} are not of the same board: their entries differ")
         if not history.extends(head):
-            raise differs
-        number, last = head.size, history.head.size
-        for data in carried.entries():
-            number += 1
-            if number <= last:
-                if next(iter(self.read(number - 1)))[1] != data:
-                    raise differs
-                continue
-            self._run("INSERT INTO entries (number, digest, data) VALUES (?, ?, ?)", number, _digest(data), data)
-            self._run("DELETE FROM waiting WHERE digest = ?", _digest(data))
+            raise contradiction
+        for number, data in enumerate(file.entries(), head.size + 1):
+            if number > history.head.size:
+                self._run("INSERT INTO entries (number, digest, data) VALUES (?, ?, ?)", number, _digest(data), data)
+                self._run("DELETE FROM waiting WHERE digest = ?", _digest(data))
+            elif next(self.read(number - 1))[1] != data:
+                raise contradiction
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._run("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._run("COMMIT")
-        except BaseException:
-            with suppress(sqlite3.Error):  # SQLite may have rolled back by itself
-                self._connection.execute("ROLLBACK")
-            raise
-
-    def close(self) -> None:
-        """Let go of the file."""
-        self._connection.close()
-
-    def _run(self, statement: str, *values: object) -> list[Any]:
-        with self._named_errors():
-            return self._connection.execute(statement, values).fetchall()
-
-    @contextmanager
-    def _named_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.ProgrammingError:  # a mistake of whoever calls: it was closed
-            raise
-        except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
-            why = {
-                sqlite3.SQLITE_BUSY: "another process is writing to it",
-                sqlite3.SQLITE_FULL: "the disk is full; what stands on it stands there still",
-                sqlite3.SQLITE_CORRUPT: "it is damaged",
-                sqlite3.SQLITE_NOTADB: "it is no board",
-            }.get(code, f"{error} (is there room?)")
-            raise BoardError(f"the board {self._path} cannot be used: {why}") from None
+    def _failure(self, error: sqlite3.Error, code: int) -> BoardError:
+        reason = {
+            sqlite3.SQLITE_BUSY: "another process is writing to it",
+            sqlite3.SQLITE_FULL: "the disk is full; the entries that were posted before are still there",
+            sqlite3.SQLITE_CORRUPT: "it is damaged",
+            sqlite3.SQLITE_NOTADB: "it is not a board",
+        }.get(code, f"{error} (is there room?)")
+        return BoardError(f"the board {self._path} cannot be used: {reason}")
 
     def __repr__(self) -> str:
         return str(self._path)
 
 
-# -- carried between machines
+# -- files that are carried between machines
 
 _MAGIC = b"PSEPHOS CARRIED\x01"
 _LOG, _POSTS = b"L", b"P"
@@ -210,39 +198,50 @@ _END = (0xFFFFFFFF).to_bytes(4, "big")
 
 
 @dataclass
-class Carried:
-    """A file of entries:
+class ExportFile:
+    """A file of entries, opened for reading:
 
         "PSEPHOS CARRIED" | version (1) | "L" or "P" | head: size (8), root (32) | entries: length (4), bytes
             | 2^32 - 1 (4) | SHA-256 of everything before (32)
 
-    "L" are entries of a board that follow on that head, "P" are entries to be posted.
+    "L" is for entries of a board, which follow on that head; "P" for entries to be posted.
+
+    Attributes:
+        path: the file.
+        head: the head that the entries follow on; None for entries to be posted.
     """
 
     path: Path
     head: Head | None
-    """What the entries follow on; None for entries that are to be posted."""
     _file: BinaryIO
     _hash: Any
 
     @classmethod
     @contextmanager
-    def open(cls, path: str | os.PathLike[str]) -> Iterator[Carried]:
-        """Raises BoardError for what is no such file."""
+    def open(cls, path: str | os.PathLike[str]) -> Iterator[ExportFile]:
+        """Open a file and read its beginning.
+
+        Raises:
+            BoardError: the file cannot be read, or is not a file of entries.
+        """
         try:
-            with Path(path).open("rb") as file:
-                found = cls(Path(path), None, file, hashlib.sha256())
-                start = found._take(len(_MAGIC) + 1)
+            with Path(path).open("rb") as stream:
+                file = cls(Path(path), None, stream, hashlib.sha256())
+                start = file._take(len(_MAGIC) + 1)
                 if start not in (_MAGIC + _LOG, _MAGIC + _POSTS):
-                    raise BoardError(f"{path} is no file of entries, or one of another version")
-                head = Head(int.from_bytes(found._take(8), "big"), found._take(DIGEST_BYTES))
-                found.head = head if start[-1:] == _LOG else None
-                yield found
+                    raise BoardError(f"{path} is not a file of entries, or was written by another version")
+                head = Head(int.from_bytes(file._take(8), "big"), file._take(DIGEST_BYTES))
+                file.head = head if start.endswith(_LOG) else None
+                yield file
         except OSError as error:
             raise BoardError(f"{path} cannot be read: {error.strerror}") from None
 
     def entries(self) -> Iterator[bytes]:
-        """In their order; raises BoardError, at the end at the latest, when the file is damaged."""
+        """Yield the entries in order.
+
+        Raises:
+            BoardError: the file is damaged. This may be detected after the last entry only.
+        """
         while (length := self._take(4)) != _END:
             if int.from_bytes(length, "big") > MOST_BYTES:
                 raise self._damaged()
@@ -259,41 +258,50 @@ class Carried:
         return data
 
     def _damaged(self) -> BoardError:
-        return BoardError(f"{self.path} is damaged, or was not carried whole; nothing was taken in")
+        return BoardError(f"{self.path} is damaged or incomplete; nothing was imported. Copy it again")
 
 
 def export(board: Board, path: str | os.PathLike[str], after: int = 0) -> int:
-    """Write what stands on a board after entry `after` into a new file, or what waits in a copy; returns how many.
+    """Write the entries of a board, or those that were posted on a copy, to a new file.
 
-    Raises BoardError when the board ends before `after`, or the file exists or cannot be written.
+    Args:
+        board: the board; for a copy in a file, its unposted entries are written.
+        path: the file.
+        after: write the entries of a board with a number above this.
+
+    Returns:
+        The number of entries written.
+
+    Raises:
+        BoardError: the board has fewer entries than `after`, or the file exists or cannot be written.
     """
     if isinstance(board, BoardFile) and board.copy:
-        return _write(Path(path), _POSTS, Head(), board.waiting())
+        return _write(Path(path), _POSTS, Head(), board.unposted())
     history = History()
     for number, data in board.read(0) if after else ():
         history.append(leaf_hash(data))
         if number == after:
             break
     if history.head.size != after:
-        raise BoardError(f"the board has {history.head.size} entries, and those after {after} were asked for")
+        raise BoardError(f"the board has {history.head.size} entries, so there are none after entry {after}")
     return _write(Path(path), _LOG, history.head, (data for _, data in board.read(after)))
 
 
 def _write(path: Path, kind: bytes, head: Head, entries: Iterable[bytes]) -> int:
-    hashed, count = hashlib.sha256(), 0
+    digest, count = hashlib.sha256(), 0
     try:
         with path.open("xb") as file:
             try:
                 for data in (_MAGIC + kind, head.size.to_bytes(8, "big"), head.root):
-                    hashed.update(data)
+                    digest.update(data)
                     file.write(data)
                 for data in entries:
                     framed = len(data).to_bytes(4, "big") + data
-                    hashed.update(framed)
+                    digest.update(framed)
                     file.write(framed)
                     count += 1
-                hashed.update(_END)
-                file.write(_END + hashed.digest())
+                digest.update(_END)
+                file.write(_END + digest.digest())
                 file.flush()
                 os.fsync(file.fileno())
             except BaseException:

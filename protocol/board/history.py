@@ -1,8 +1,7 @@
-"""One log, seen from its end: the Merkle tree hash of everything that stands on a board (RFC 9162, section 2.1).
+"""Merkle tree hash of a log, RFC 9162, section 2.1: readers with the same head have read the same entries in order.
 
-Two readers who know the same head (number of entries, root) have read the same entries in the same order. Every entry
-names the head that its author had read up to, under the author's signature, so that a board which shows two readers
-different logs is found out by the next entry of either that the other is shown.
+Every entry contains the head up to which its author had read the board, under the author's signature. A board that
+shows two readers different logs is therefore detected as soon as either is shown an entry that the other has signed.
 """
 
 from __future__ import annotations
@@ -15,13 +14,18 @@ from psephos.protocol.storage.values import storable
 __all__ = ["Head", "History", "leaf_hash"]
 
 EMPTY = hashlib.sha256().digest()
-"""The root of no entries (RFC 9162, section 2.1.1)."""
+"""The root of a log without entries (RFC 9162, section 2.1.1)."""
 
 
 @storable
 @dataclass(frozen=True)
 class Head:
-    """A log as far as somebody has read it: how many entries, and their Merkle tree hash, 32 bytes."""
+    """A log as far as it was read.
+
+    Attributes:
+        size: the number of entries.
+        root: their Merkle tree hash, 32 bytes.
+    """
 
     size: int = 0
     root: bytes = field(default=EMPTY, repr=False)
@@ -31,39 +35,39 @@ class Head:
 
 
 def leaf_hash(data: bytes) -> bytes:
-    """Of one entry (RFC 9162, section 2.1.1)."""
+    """Return the hash of one entry, 32 bytes (RFC 9162, section 2.1.1)."""
     return hashlib.sha256(b"\0" + data).digest()
 
 
 class History:
-    """The heads of a log that grows, one after each entry: 32 bytes an entry."""
+    """The heads of a growing log, one for each length; takes 32 bytes of memory for each entry."""
 
     def __init__(self) -> None:
-        self._peaks: list[tuple[int, bytes]] = []  # full subtrees, largest first: (leaves, root)
+        self._subtrees: list[tuple[int, bytes]] = []  # complete subtrees, largest first: (number of leaves, root)
         self._roots = [EMPTY]
 
     def append(self, leaf: bytes) -> Head:
-        """The head with one entry more, given its `leaf_hash`."""
+        """Append an entry, given its `leaf_hash`, and return the new head."""
         size, node = 1, leaf
-        while self._peaks and self._peaks[-1][0] == size:
-            _, left = self._peaks.pop()
-            size, node = 2 * size, _joined(left, node)
-        self._peaks.append((size, node))
-        root = self._peaks[-1][1]
-        for _, left in reversed(self._peaks[:-1]):
-            root = _joined(left, root)
+        while self._subtrees and self._subtrees[-1][0] == size:
+            _, left = self._subtrees.pop()
+            size, node = 2 * size, _node_hash(left, node)
+        self._subtrees.append((size, node))
+        root = self._subtrees[-1][1]
+        for _, left in reversed(self._subtrees[:-1]):
+            root = _node_hash(left, root)
         self._roots.append(root)
         return self.head
 
     @property
     def head(self) -> Head:
-        """After the last entry."""
+        """The head after the last entry."""
         return Head(len(self._roots) - 1, self._roots[-1])
 
     def extends(self, head: Head) -> bool:
-        """Whether this log began as the one of that head."""
+        """Return whether the first `head.size` entries of this log have this head."""
         return head.size < len(self._roots) and self._roots[head.size] == head.root
 
 
-def _joined(left: bytes, right: bytes) -> bytes:
+def _node_hash(left: bytes, right: bytes) -> bytes:
     return hashlib.sha256(b"\1" + left + right).digest()

@@ -1,7 +1,7 @@
-"""Messages that one role may read: HPKE (RFC 9180), X25519 and ChaCha20-Poly1305, each for one place on one board.
+"""Encryption of messages to one role: HPKE (RFC 9180) with X25519, HKDF-SHA256 and ChaCha20-Poly1305.
 
-A role's sealing key is made for one study and forgotten with it, so that what stands on a board for ever is readable
-for as long as somebody needs to read it.
+Every ciphertext is bound to its place on one board. A role's sealing key is generated for one study and erased when the
+role needs it no longer, so the entries that remain on the board cannot be decrypted afterwards.
 """
 
 from __future__ import annotations
@@ -16,50 +16,68 @@ from psephos.protocol.randomness import SYSTEM, Randomness
 __all__ = ["SEALING_KEY_BYTES", "SealingKey", "seal"]
 
 SEALING_KEY_BYTES = 32
-"""Of a public or a secret X25519 key (RFC 7748)."""
+"""Length of a public or secret X25519 key (RFC 7748)."""
 
 _SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 
 
 class SealingKey:
-    """The secret half; `repr` shows nothing of it and pickling raises TypeError."""
+    """The secret key of a role. `repr` does not show it, and pickling raises TypeError.
+
+    Attributes:
+        public: the public key, 32 bytes.
+    """
 
     def __init__(self, secret: bytes) -> None:
-        """From its 32 bytes; raises ValueError for another length."""
+        """Construct a key from its 32 bytes; raises ValueError for any other length."""
         self._key = X25519PrivateKey.from_private_bytes(secret)
         self.public = self._key.public_key().public_bytes_raw()
 
     @classmethod
     def generate(cls, randomness: Randomness = SYSTEM) -> SealingKey:
-        """A fresh key."""
+        """Generate a key."""
         return cls(randomness.draw(SEALING_KEY_BYTES))
 
     def secret(self) -> bytes:
-        """Its 32 bytes. For the role's own store; nothing else should ask."""
+        """Return the 32 bytes of the secret key. Only the role's own store needs them."""
         return self._key.private_bytes_raw()
 
-    def open(self, sealed: bytes, about: bytes) -> bytes:
-        """What was sealed to this key about the same; raises MessageError for anything else."""
+    def open(self, sealed: bytes, info: bytes) -> bytes:
+        """Decrypt a message.
+
+        Args:
+            sealed: the result of `seal` for this key.
+            info: the context that was given to `seal`.
+
+        Raises:
+            MessageError: the ciphertext was damaged, or made for another key or context.
+        """
         try:
-            return bytes(_SUITE.decrypt(sealed, self._key, info=about))
+            return bytes(_SUITE.decrypt(sealed, self._key, info=info))
         except (InvalidTag, ValueError):
             raise MessageError(
-                "what was sealed to this role does not open: it is damaged, or not of this place"
+                "an encrypted message to this role cannot be decrypted: it is damaged, or was made for another place"
             ) from None
 
     def __repr__(self) -> str:
         return f"<SealingKey of {self.public.hex()[:12]}>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError("a sealing key is not pickled")
+        raise TypeError("a sealing key cannot be pickled")
 
 
-def seal(message: bytes, receiver: bytes, about: bytes) -> bytes:
-    """A message that only the owner of the X25519 key `receiver` can open, together with `about`.
+def seal(message: bytes, receiver: bytes, info: bytes) -> bytes:
+    """Encrypt a message.
 
-    Raises MessageError for a key that is none, such as one of small order.
+    Args:
+        message: the plaintext.
+        receiver: the X25519 public key of the receiver, 32 bytes.
+        info: the context, which is authenticated; decryption needs the same.
+
+    Raises:
+        MessageError: `receiver` is not a usable X25519 key (for example, a point of small order).
     """
     try:
-        return bytes(_SUITE.encrypt(message, X25519PublicKey.from_public_bytes(receiver), info=about))
+        return bytes(_SUITE.encrypt(message, X25519PublicKey.from_public_bytes(receiver), info=info))
     except ValueError:
-        raise MessageError("a sealing key is no X25519 key") from None
+        raise MessageError("a sealing key is not a usable X25519 key") from None

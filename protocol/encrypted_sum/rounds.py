@@ -80,7 +80,7 @@ class Round:
             Layout.of(self.key, self.plan, self.group)
         check_key_size(self.key, test_key=self.test_key)
         parties = len(roster)
-        if roster.repeats():
+        if roster.has_duplicates():
             raise InvalidParameter("two parties of the roster have the same verification key")
         if self.threshold_key.holders > parties:
             raise InvalidParameter(

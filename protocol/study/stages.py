@@ -319,8 +319,8 @@ def decode_key(study: Study, data: bytes) -> ThresholdKey:
 
 def initial_stages(name: str, study: Study) -> list[Stage]:
     """The stages of whoever holds no share, as of whoever only watches: until all have joined, and there is a key."""
-    stages: list[Stage] = [lambda: JoinStage(name, study.needed)]
-    return [*stages, lambda joined: KeyStage(name, study)] if study.keyed else stages
+    stages: list[Stage] = [lambda: JoinStage(name, study.must_join)]
+    return [*stages, lambda joined: KeyStage(name, study)] if study.uses_key else stages
 
 
 # -- the result
@@ -350,7 +350,7 @@ class PublishStage(Machine):
 
     def _start(self) -> Step:
         """Release and publish."""
-        content = self._once.first(b"release" + self._study.digest, b"", self._make)
+        content = self._once.do_once(b"release" + self._study.digest, b"", self._make)
         return Step(
             PublishedResult(content), (Post(BOARD, frame(Kind.RESULT, self._study.digest, content), "release"),)
         )

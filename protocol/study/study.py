@@ -29,13 +29,14 @@ from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.privacy.mechanisms import MAX_EPSILON, MIN_EPSILON
 from psephos.protocol.signing import VerificationKey
 
-__all__ = ["CURATOR", "Member", "ProtocolName", "Study", "plain", "safe_confirmations"]
+__all__ = ["CURATOR", "Member", "ProtocolName", "Study", "is_plain_text", "safe_confirmations"]
 
 FORMAT = 1
 CURATOR = "curator"
 """The name of the curator's role."""
 
 ProtocolName = Literal["tally", "statistic", "average", "psgd", "pathak"]
+_PROTOCOLS: tuple[str, ...] = get_args(ProtocolName)
 
 
 def safe_confirmations(holders: int, threshold: int) -> int:
@@ -125,12 +126,9 @@ class Study:
         texts += [value for value in self.parameters.values() if isinstance(value, str)]
         keys = [member.key for member in self.parties]
         for right, wrong in (
-            (self.title.strip() and plain(self.title), "a study has a title of one line"),
+            (self.title.strip() and is_plain_text(self.title), "a study has a title of one line"),
             (len(self.nonce) == 16, "a study's nonce has 16 bytes"),
-            (
-                self.protocol in get_args(ProtocolName),
-                f"a study's protocol is one of {', '.join(get_args(ProtocolName))}",
-            ),
+            (self.protocol in _PROTOCOLS, f"a study's protocol is one of {', '.join(_PROTOCOLS)}"),
             (
                 MIN_EPSILON <= self.epsilon <= MAX_EPSILON and 0 <= self.delta < 1,
                 f"epsilon lies between {MIN_EPSILON:g} and {MAX_EPSILON:g}, and delta in [0, 1)",
@@ -144,7 +142,7 @@ class Study:
             ),
             (self.proofs in PROOFS[1:], "ballots in a study prove knowledge, or that they are valid"),
             (len(names) >= 2, "a study has at least two parties"),
-            (all(map(plain, names)) and len(alike) == len(names), "every party has a name of its own"),
+            (all(map(is_plain_text, names)) and len(alike) == len(names), "every party has a name of its own"),
             (
                 "".join(texts).isprintable(),
                 "classes, label, method, closing time and parameters are texts of one line, with nothing that moves a "
@@ -165,7 +163,7 @@ class Study:
                 f"a product is confirmed by at least the {self.threshold} holders who open it, and at most by all",
             ),
             (
-                self.keyed or not (chosen or self.key_bits or self.threshold or self.confirmations),
+                self.uses_key or not (chosen or self.key_bits or self.threshold or self.confirmations),
                 f"no key is made for {self.protocol}: it has no holders, and bits, threshold and confirmations are 0",
             ),
             (self.patience >= 1, "patience is at least a second"),
@@ -174,7 +172,7 @@ class Study:
             if not right:
                 raise StudyError(wrong)
         try:
-            if self.keyed:
+            if self.uses_key:
                 self.ceremony(self.nonce + bytes(16))
         except InvalidParameter as error:
             raise StudyError(str(error)) from None
@@ -182,7 +180,7 @@ class Study:
     # -- what follows from it
 
     @property
-    def keyed(self) -> bool:
+    def uses_key(self) -> bool:
         """Whether holders make a key for it; Pathak's protocol, with noise for a public size, has none."""
         return self.protocol != "pathak"
 
@@ -210,9 +208,9 @@ class Study:
         return BoardMembers(self.digest, keys)
 
     @cached_property
-    def needed(self) -> tuple[str, ...]:
+    def must_join(self) -> tuple[str, ...]:
         """Who must have joined before anything else: whoever is sent a secret, or waited for; without a key, all."""
-        return (CURATOR, *self.holders) if self.keyed else tuple(self.members.keys)
+        return (CURATOR, *self.holders) if self.uses_key else tuple(self.members.keys)
 
     def roles_of(self, key: VerificationKey) -> list[str]:
         """The roles that an identity plays; raises StudyError for a stranger."""
@@ -350,7 +348,7 @@ class Study:
             raise StudyError(f"{path} cannot be written: {error.strerror}") from None
 
 
-def plain(name: str) -> bool:
+def is_plain_text(name: str) -> bool:
     """Whether a name or title is one line of 1 to 100 characters that one can see, without spaces around it."""
     return 0 < len(name) <= 100 and name.isprintable() and name == unicodedata.normalize("NFC", name.strip())
 

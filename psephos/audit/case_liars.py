@@ -23,7 +23,7 @@ from psephos.audit.model import Case, Check, Coalition, Context, Result
 from psephos.audit.settings import FixedVoter, Setup, cast, setup
 from psephos.curator.tally import OpenedSum, Tally
 from psephos.parties.holder import KeyHolder
-from psephos.protocol.driver import Driver, MemoryMessageBoard, replaced
+from psephos.protocol.driver import Driver, MemoryMessageBoard, replace_roles
 from psephos.protocol.encrypted_sum.messages import Ballot, Close, Confirmation, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Proofs, Round
@@ -142,7 +142,7 @@ def _played(
     """What is opened when these ballots are posted, and all that was refused; None when nothing is."""
     holders = [KeyHolder(share, round_) for share in _world(context).ceremony.shares]
     roles = [*(_Says(name, *posts) for name, posts in ballots.items()), Tally(round_), *holders]
-    return _ran(Driver(replaced(roles, puppets or {}), strict=False))
+    return _ran(Driver(replace_roles(roles, puppets or {}), strict=False))
 
 
 def _ran(driver: Driver) -> tuple[OpenedSum | None, list[PsephosError]]:

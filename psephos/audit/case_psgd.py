@@ -212,7 +212,7 @@ class _Descent(SumAnalysis):
             point, opened = np.zeros(FEATURES), []
             for step in range(1, STEPS + 1):
                 announcement = Announcement.create(terms, step, tuple(point.tolist()), coins("curator", step))
-                transcript.send("step", "curator", BOARD, "announcement", announcement.encode())
+                transcript.record("step", "curator", BOARD, "announcement", announcement.encode())
                 round_, ballots = terms.round(announcement), {}
                 for p, party in own.items():
                     answered = party.receive(states[p], _said(announcement))
@@ -234,7 +234,7 @@ class _Descent(SumAnalysis):
                 )
                 opened.append(run.opened)
                 for entry in _published(terms, step, sums, 1, 2, 3):
-                    transcript.send("gradients: publish", entry.sender, BOARD, "published sum", entry.data)
+                    transcript.record("gradients: publish", entry.sender, BOARD, "published sum", entry.data)
                     states = {p: party.receive(states[p], [entry]).state for p, party in own.items()}
                 point = agreement.descent.step(point, np.array(sums) * terms.series.pitch, step - 1)
             return _by_step(context, agreement, transcript, opened)

@@ -22,7 +22,7 @@ from psephos.audit.model import Context
 from psephos.curator.psgd.agreement import agree
 from psephos.curator.psgd.curator import GradientCurator
 from psephos.parties.psgd import GradientParty, SeriesHolder
-from psephos.protocol.driver import Driver, replaced
+from psephos.protocol.driver import Driver, replace_roles
 from psephos.protocol.encrypted_sum.messages import Ballot, Close, Confirmation, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.proofs import encrypt_with_proof
@@ -77,7 +77,7 @@ def _walk(context: Context, label: str, puppets: Callable[[SeriesTerms], Puppets
     roles += [SeriesHolder(share, terms) for share in ceremony.shares]
     roles.append(GradientCurator(terms, randomness=context.coins(label, "curator")))  # whoever lies speaks first
     transcript = Transcript(secrets=True)
-    driver = Driver(replaced(roles, puppets(terms)), transcript=transcript, strict=False)
+    driver = Driver(replace_roles(roles, puppets(terms)), transcript=transcript, strict=False)
     failed: list[tuple[str, str]] = []
     try:
         driver.run()

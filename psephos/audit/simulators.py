@@ -92,7 +92,7 @@ def simulate_sum(
             encryptor = Encryptor(key, randomness=coins(f"simulated {name}"), expected=8)
             zero = EncryptedVector.encrypt(encryptor, plan, [max(0, plan.minimum)] * plan.length)
             ballots[party] = Ballot.sign(round_, party, zero, world.ceremony.signing_keys[party])
-        transcript.send(f"{round_.kind}: cast", name, BOARD, "ballot", ballots[party].encode())
+        transcript.record(f"{round_.kind}: cast", name, BOARD, "ballot", ballots[party].encode())
     seen, _ = BallotProduct(round_).add_all(ballots[party].encode() for party in sorted(ballots))
     known = {h: world.ceremony.shares[h - 1].share() for h in members.holders}
     sizes = {"holders": threshold_key.holders, "threshold": threshold_key.threshold}
@@ -103,9 +103,9 @@ def simulate_sum(
             known.setdefault(holder, fake)
     phase, asked = f"{round_.kind}: open", range(1, threshold_key.threshold + 1)
     request = TallyRequest(round_.digest, seen.members, seen.digest)
-    transcript.send(phase, "curator", BOARD, "close", Close(round_.digest).encode())
+    transcript.record(phase, "curator", BOARD, "close", Close(round_.digest).encode())
     for holder in asked:
-        transcript.send(phase, "curator", f"holder {holder}", "tally request", request.encode(round_))
+        transcript.record(phase, "curator", f"holder {holder}", "tally request", request.encode(round_))
     opened = list(zip(seen.columns, packed_sum(plan, sums, len(round_.roster)), strict=True))
     for holder in asked:
         if holder in known:
@@ -115,5 +115,5 @@ def simulate_sum(
             values = tuple(simulate_partial(threshold_key, known, holder, c, m) for c, m in opened)
         part = PartialDecryption(round_.digest, holder, seen.digest, values)
         receiver = BOARD if public else "curator"
-        transcript.send(phase, f"holder {holder}", receiver, "partial decryption", part.encode(round_))
+        transcript.record(phase, f"holder {holder}", receiver, "partial decryption", part.encode(round_))
     return SumRun(round_, transcript, OpenedSum(tuple(sums), seen.parties))

@@ -94,10 +94,10 @@ def _carrying(group: typer.Typer) -> None:
         file: Annotated[Path, typer.Argument(help="What `psephos board export` wrote on another machine.")],
     ) -> None:
         """Take in what was carried here: all of it or nothing, and only what follows on what is here."""
-        from psephos.protocol.board.file import BoardFile, Carried
+        from psephos.protocol.board.file import BoardFile, ExportFile
         from psephos.protocol.errors import BoardError
 
-        with Carried.open(file) as carried:
+        with ExportFile.open(file) as carried:
             stands = carried.head is not None
         if not stands and not board.exists():
             raise BoardError(f"{file} is to be posted on a board, and there is no {board}")

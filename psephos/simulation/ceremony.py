@@ -13,7 +13,7 @@ from typing import Literal, overload
 from psephos.parties.ceremony import CeremonyHolder
 from psephos.progress import Progress, silent
 from psephos.protocol.ceremony.terms import CeremonyTerms
-from psephos.protocol.driver import Driver, replaced
+from psephos.protocol.driver import Driver, replace_roles
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
 from psephos.protocol.paillier.private_key import generate_private_key
@@ -154,5 +154,5 @@ def run_ceremony(
             tried += terms.batch
             progress("key candidates", tried, max(tried, round(1 / terms.success)))
 
-    results = Driver(replaced(holders, roles or {}), transcript=transcript, watch=watch).run()
+    results = Driver(replace_roles(holders, roles or {}), transcript=transcript, watch=watch).run()
     return [results[name] for name in terms.names]

@@ -30,7 +30,7 @@ from psephos.parties.holder import KeyHolder
 from psephos.parties.noise import Shares
 from psephos.parties.party import Party, RoundParty, VectorParty, Voter, VotingParty
 from psephos.parties.statistic import OwnDataParty, StatisticParty
-from psephos.protocol.driver import Driver, replaced
+from psephos.protocol.driver import Driver, replace_roles
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
 from psephos.protocol.encrypted_sum.product import BallotProduct, Observer
@@ -76,7 +76,7 @@ class RunConfig:
         journal: where each finished batch is committed; a sum that is in it already goes on.
         transcript: watches, if there is one; where it keeps secrets, it also has every role's coins.
         progress: called with the number of parties done since the last call.
-        roles: who is replaced by whom (`psephos.protocol.driver.replaced`).
+        roles: who is replaced by whom (`psephos.protocol.driver.replace_roles`).
         present: the parties that take part, in order; all of them by default.
         label: what the journal calls the sum, by default as its round's kind.
         expected: ciphertexts that a worker will make, which its tables are made for; by default those of this sum.
@@ -283,7 +283,7 @@ def _together(round_: Round, ceremony: KeySetup, contribution: PartyFactory, how
     holders = [KeyHolder(s, round_, randomness=transcript.coins(f"holder {s.holder}")) for s in ceremony.shares]
     clock = _AggregationClock()
     driver = Driver(
-        replaced([*parties, Tally(round_), *holders], how.roles), transcript=transcript, watch=clock.on_message
+        replace_roles([*parties, Tally(round_), *holders], how.roles), transcript=transcript, watch=clock.on_message
     )
     clock.seconds = driver.clock
     started, processor = time.perf_counter(), time.process_time()

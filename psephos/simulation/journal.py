@@ -87,7 +87,10 @@ class Journal:
         if self.path.is_dir() and any(self.path.iterdir()) and not (self.path / _FILE).exists():
             raise JournalError(f"{self.path} is not empty and no journal; name another directory")
         self.store = Store(
-            self.path / _FILE, {"version": psephos.__version__, "format": _FORMAT, **identity}, alone=True, wait=0
+            self.path / _FILE,
+            {"version": psephos.__version__, "format": _FORMAT, **identity},
+            exclusive=True,
+            timeout=0,
         )
 
     def ceremony(self, hold: Callable[[], KeySetup]) -> KeySetup:

@@ -26,7 +26,7 @@ from psephos.options import option
 from psephos.parties.pathak import Contribution, PathakParty
 from psephos.parties.training import train_parties, votes
 from psephos.progress import Progress, silent
-from psephos.protocol.driver import Driver, PhaseCosts, replaced
+from psephos.protocol.driver import Driver, PhaseCosts, replace_roles
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_key_bits
 from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
@@ -189,7 +189,7 @@ def run_protocol(
     made: list[Role] = []
     for number, (X, y) in enumerate(data):
         name = party_name(number)
-        transcript.give(name, "records", (X, y))
+        transcript.record_input(name, "records", (X, y))
         group_key = keys.group if keys is not None and number == LEADER else None
         made.append(
             PathakParty(
@@ -207,12 +207,12 @@ def run_protocol(
         )
     charlies = None if keys is None else (keys.curator, keys.comparison)
     if keys is not None:
-        transcript.give(CURATOR, "curator key", keys.curator)
-        transcript.give(CURATOR, "comparison key", keys.comparison)
-        transcript.give(party_name(LEADER), "group key", keys.group)
+        transcript.record_input(CURATOR, "curator key", keys.curator)
+        transcript.record_input(CURATOR, "comparison key", keys.comparison)
+        transcript.record_input(party_name(LEADER), "group key", keys.group)
     coins = transcript.coins(CURATOR)
     made = [PathakCurator(terms, charlies, test_key=test_key, randomness=coins), *made, PathakConsumer(terms)]
-    driver = Driver(replaced(made, roles or {}), transcript=transcript, watch=_Counter(terms, progress))
+    driver = Driver(replace_roles(made, roles or {}), transcript=transcript, watch=_Counter(terms, progress))
     results = driver.run()
     total = results.pop(CONSUMERS)
     return PathakRun(

@@ -29,7 +29,7 @@ from psephos.options import option
 from psephos.parties.gradients import LocalLoss, signed_labels
 from psephos.parties.psgd import GradientParty, GradientPartyState, SeriesHolder
 from psephos.progress import Progress, silent
-from psephos.protocol.driver import Driver, replaced
+from psephos.protocol.driver import Driver, replace_roles
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode
@@ -151,7 +151,9 @@ def descend(
     transcript = Transcript() if transcript is None else transcript
     honest = psgd_roles(options, private, agreement, ceremony, transcript, store or Store())
     walk = _Observed(progress, agreement.series.steps)
-    driver = walk.driver = Driver(replaced(honest, roles or {}), store=store, transcript=transcript, watch=walk.watch)
+    driver = walk.driver = Driver(
+        replace_roles(honest, roles or {}), store=store, transcript=transcript, watch=walk.watch
+    )
     resumed_at = walk.begin()
     results = driver.run()
     walk.look()
@@ -186,7 +188,7 @@ def psgd_roles(
     parties: list[Role] = []
     for number, (local, signing_key) in enumerate(zip(private, ceremony.signing_keys, strict=True)):
         name = f"party {number}"
-        transcript.give(name, "records", (local.X, local.y))
+        transcript.record_input(name, "records", (local.X, local.y))
         coins = transcript.coins(name)
         party = GradientParty(
             number,
@@ -342,7 +344,7 @@ def simulate_psgd(
         else:
             journal = opened.enter_context(Journal(options.journal, options.identity() | {"sizes": dealt.sizes}))
             held, store = journal.ceremony(ceremony), journal.store
-            nonce = OnceLedger(store, "series").first(b"nonce", b"", lambda: SYSTEM.draw(16))
+            nonce = OnceLedger(store, "series").do_once(b"nonce", b"", lambda: SYSTEM.draw(16))
             agreement = agree(options, dealt.sizes, dealt.dimension, nonce)
         # The widest slots of the series fit the key, or PackingError.
         agreement.series.plan(held.threshold_key.key, options.steps)

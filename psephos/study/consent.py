@@ -65,7 +65,7 @@ def described(study: Study, identity: Identity | None = None) -> str:
         f"  {study.samples} public samples of {len(study.features)} features ({study.auxiliary.hex()[:16]}) "
         f"{serve(study)}.",
         f"  {_BRINGS.get(study.method, _VOTES)}",
-        f"  These are added up {'under encryption' if study.keyed else 'in random shares'}. {_OPENED[joint]}",
+        f"  These are added up {'under encryption' if study.uses_key else 'in random shares'}. {_OPENED[joint]}",
         "",
         "What it costs each party",
         f"  epsilon {study.epsilon:g}, delta {stated_delta(study.delta):.3g}: how much is said of "
@@ -76,7 +76,7 @@ def described(study: Study, identity: Identity | None = None) -> str:
         "Who could learn what",
         f"  anybody                 {_anybody(study)}",
         f"  the curator             {_CURATOR.get(study.protocol, _SUM)}",
-        *(_keyed(study) if study.keyed else _unkeyed(study)),
+        *(_keyed(study) if study.uses_key else _unkeyed(study)),
         *(f"  {name}  {value}" for name, value in sorted(study.parameters.items()) if name != "coordinates"),
     ]
     return "\n".join(lines) + "\n"

@@ -23,7 +23,7 @@ from psephos.protocol.privacy.mechanisms import SAMPLER_DISTANCE, check_epsilon
 from psephos.protocol.signing import SigningKey, VerificationKey
 from psephos.protocol.storage.keyfiles import read_signing_key, write_signing_key
 from psephos.protocol.storage.store import Store
-from psephos.protocol.study.study import Study, plain
+from psephos.protocol.study.study import Study, is_plain_text
 
 __all__ = ["Card", "Identity", "fingerprint"]
 
@@ -53,7 +53,7 @@ class Card:
     key: VerificationKey
 
     def __post_init__(self) -> None:
-        if not plain(self.name):
+        if not is_plain_text(self.name):
             raise StudyError("a name has one line of at most 100 characters, without spaces around it")
 
     def _signed(self) -> bytes:

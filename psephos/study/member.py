@@ -143,7 +143,7 @@ class Membership:
 
         Raises JournalError when another process plays it, and what the role raises.
         """
-        store = Store(self.store(name), {"study": self.study.digest.hex(), "role": name}, alone=True, wait=1.0)
+        store = Store(self.store(name), {"study": self.study.digest.hex(), "role": name}, exclusive=True, timeout=1.0)
         try:
             return Agent(self._role(name, store), self.study.members, self.identity.key, board, store), store
         except BaseException:

@@ -37,14 +37,14 @@ def serve_metrics(play: MemberRunner, port: int, host: str = "127.0.0.1") -> int
             for seat in play.seats:
                 agent, name = seat.agent, seat.agent.role.name
                 head.add_metric([name], agent.head.size)
-                signed.add_metric([name], agent.said)
-                posted.add_metric([name], agent.waiting)
+                signed.add_metric([name], agent.signed_entries)
+                posted.add_metric([name], agent.unconfirmed)
                 moved.add_metric([name], seat.moved)
                 done.add_metric([name], float(seat.done))
                 if seat.awaits is not None:
                     for sender in seat.awaits.senders:
                         awaits.add_metric([name, seat.awaits.kind.title, sender], 1)
-                for error, count in Counter(type(told.error).__name__ for told in agent.refused).items():
+                for error, count in Counter(type(told.error).__name__ for told in agent.rejected).items():
                     refused.add_metric([name, error], count)
             up = GaugeMetricFamily(
                 "psephos_agent_board_up", "Whether the board answers.", value=float(not play.failure)

@@ -35,7 +35,7 @@ _KEPT = 500
 def steps_of(study: Study, name: str) -> list[tuple[Kind, str]]:
     """What a role does in the open, in order; a sealed answer shows as the last."""
     kind, joined = name.split()[0], (Kind.JOINED, "joined")
-    if not study.keyed:
+    if not study.uses_key:
         last = [(Kind.RESULT, "published the result")] if kind == CURATOR else []
         return [joined, (Kind.PUBLISHED_SHARE, "published a share"), *last]
     if kind == CURATOR:
@@ -124,9 +124,9 @@ class Follower:
         return self.entries > before
 
     def _note(self, number: int, data: bytes) -> None:
-        now, taken = self.clock(), self._onlooker.take(number, data)
+        now, taken = self.clock(), self._onlooker.check(number, data)
         self.size += len(data)
-        author, receiver, kind = taken.note.author or "?", "", "not of this study"
+        author, receiver, kind = taken.record.author or "?", "", "not of this study"
         if taken.error is not None:
             self.refused[type(taken.error).__name__] += 1
         else:
@@ -189,10 +189,10 @@ class Follower:
                     "classes": list(study.classes),
                     "samples": study.samples,
                     "features": len(study.features),
-                    "proofs": study.proofs if study.keyed else "none: only shares travel",
+                    "proofs": study.proofs if study.uses_key else "none: only shares travel",
                     "minimum of ballots": study.minimum_ballots,
                     "key": f"{study.key_bits} bits, {study.threshold} of {len(study.holders)} holders open"
-                    if study.keyed
+                    if study.uses_key
                     else "none is made",
                 },
                 "head": {"size": head.size, "root": head.root.hex()},
@@ -239,9 +239,9 @@ class Follower:
             then = f"{study.minimum_ballots} are needed" if voted < all_ else "the curator is to close the vote"
             return f"Voting: {voted} of {all_} parties have; {then}."
         if did(Kind.JOINED):
-            if missing := [name for name in study.needed if not self.said[name][Kind.JOINED.title]]:
+            if missing := [name for name in study.must_join if not self.said[name][Kind.JOINED.title]]:
                 return f"Waiting for {', '.join(missing)} to join."
-            if not study.keyed:
+            if not study.uses_key:
                 return "The parties send each other shares of their parameters."
             failed = isinstance(key, ComparingKeys) and key.failed
             told = f" But {key.told()}; it takes {study.threshold} holders to be believed." if failed else ""

@@ -650,7 +650,7 @@ class ConsumingCurator(PathakCurator):
 
     reads = frozenset({Kind.PUBLISHED_SHARE})
 
-    def admit(self, entry: Entry) -> None:
+    def check_message(self, entry: Entry) -> None:
         """Every published share by itself."""
         if entry.is_a(Kind.PUBLISHED_SHARE):
             Share.decode(entry.data, Kind.PUBLISHED_SHARE, self.terms)

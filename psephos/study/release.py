@@ -112,11 +112,11 @@ none of the parties' rows left them.
 | method | {model.method}{chosen} |
 | privacy | epsilon {paid.epsilon:g}, delta {paid.delta:.3g}, of one {paid.unit}: {moves} may change |
 | noise | {paid.mechanism}, for a sensitivity ({paid.norm}) of {paid.sensitivity:.6g}: {paid.source} |
-{whole}| key | {key if study.keyed else "none: the parties share their sums among all of them"} |
+{whole}| key | {key if study.uses_key else "none: the parties share their sums among all of them"} |
 | curator | {_CURATOR[SPECS[study.protocol].joint]} |
 
 Not checked: what the parties trained on, that the noise that was to be added was added, and how good the classifier is
-on your own rows. {shares if study.keyed else ""}
+on your own rows. {shares if study.uses_key else ""}
 
 ## Columns
 

@@ -30,7 +30,7 @@ def holder_role(public: Public, number: int, store: Store) -> StagedRole:
 
     return StagedRole(
         name,
-        lambda: JoinStage(name, study.needed),
+        lambda: JoinStage(name, study.must_join),
         lambda joined: CeremonyHolder(study.ceremony(), number),
         lambda joined, share: KeyStage(name, study, share.threshold_key),
         holds,

@@ -162,7 +162,7 @@ class MemberRunner:
     @property
     def done(self) -> bool:
         """Whether every role has come to the result, and everything that it said stands on the board."""
-        return all(seat.agent.result is not None and not seat.agent.waiting for seat in self.seats)
+        return all(seat.agent.result is not None and not seat.agent.unconfirmed for seat in self.seats)
 
     def standing(self) -> list[tuple[str, str]]:
         """Each role with where it stands."""
@@ -182,7 +182,7 @@ class MemberRunner:
         pause = _SHORTEST
         while not (self.done or until()):
             over = [seat.agent for seat in self.seats if failed(seat.agent)]
-            if over and not any(seat.agent.waiting for seat in self.seats):
+            if over and not any(seat.agent.unconfirmed for seat in self.seats):
                 raise StudyError(f"{over[0].role.name}: {standing(over[0])}")
             try:
                 moved, self.failure = self.turn(patient=True), ""
@@ -230,7 +230,7 @@ class MemberRunner:
 
     def _key(self, seat: Seated) -> list[Any]:
         """What a wait is known by: it begins anew when the role says something."""
-        return [seat.agent.state.stage, type(_now(seat.agent)[1]).__name__, seat.agent.said]
+        return [seat.agent.state.stage, type(_now(seat.agent)[1]).__name__, seat.agent.signed_entries]
 
     def _tried(self, seat: Seated) -> bool:
         kept = json.loads(seat.store.get("play", b"since") or b"[]")
@@ -252,13 +252,13 @@ class MemberRunner:
         if (text := standing(agent)) != seat.told:
             seat.told, seat.moved = text, self._clock()
             self._tell(agent.role.name, text, "standing")
-        for told in agent.refused[seat.refused :]:
+        for told in agent.rejected[seat.refused :]:
             self._tell(
                 agent.role.name,
                 f"refused entry {told.number} of {told.author or 'a stranger'}: {told.error}",
                 "refused",
             )
-        seat.refused = len(agent.refused)
+        seat.refused = len(agent.rejected)
 
     def _tell(self, role: str, text: str, what: str) -> None:
         _log.info(what, extra={"about": {"study": self.study.digest.hex()[:16], "role": role, "said": text}})

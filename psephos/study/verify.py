@@ -104,7 +104,7 @@ def verify(study: Study, samples: PublicSamples, board: Board, curator: Store | 
         found.result = found.opened
     _result(play, samples, found)
     for what, why in _NEVER:
-        if study.keyed or "p and q" not in what:
+        if study.uses_key or "p and q" not in what:
             found.note(what, "not checked", why)
     return found.checks
 
@@ -133,7 +133,7 @@ def _read(play: Spec, board: Board, curator: Store | None, found: _Found) -> Non
         reader = BoardReader(study.members, CURATOR, SealingKey(secret))
     refused: Counter[str] = Counter()
     for number, data in board.read(0):
-        taken = reader.take(number, data)
+        taken = reader.check(number, data)
         if taken.error is not None:
             refused[type(taken.error).__name__] += 1
         elif taken.entry is not None:
@@ -143,7 +143,7 @@ def _read(play: Spec, board: Board, curator: Store | None, found: _Found) -> Non
         told += f"; not of this study, forged or of another board, and so not counted: {_counted(refused)}"
     found.note("signatures, order and heads of the log", "holds", told)
     joined = {entry.sender for entry in found.of(Kind.JOINED)}
-    missing = sorted({*study.needed} - joined)
+    missing = sorted({*study.must_join} - joined)
     found.note(
         "who has agreed to the study",
         "fails" if missing else "holds",
@@ -175,7 +175,7 @@ def _ready(play: Spec, found: _Found) -> bool:
         if (result := reader.result(state)) is not None:
             break
     found.entries = list(entries)
-    if not study.keyed:
+    if not study.uses_key:
         return result is not None
     if isinstance(result, ThresholdKey):
         found.key = result

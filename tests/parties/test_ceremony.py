@@ -22,7 +22,7 @@ from psephos.parties.ceremony_states import FIRST, AwaitingExponentShares, Evide
 from psephos.protocol.ceremony.messages import reason, written
 from psephos.protocol.ceremony.search import Batch, flat_primes
 from psephos.protocol.ceremony.terms import CeremonyTerms
-from psephos.protocol.driver import Driver, replaced
+from psephos.protocol.driver import Driver, replace_roles
 from psephos.protocol.errors import (
     AgreementError,
     CheatingError,
@@ -58,7 +58,7 @@ def terms(bits: int = 128, holders: int = 3, threshold: int | None = None, degre
 
 def play(agreed: CeremonyTerms, puppets: Puppets | None = None, **driver: Any) -> list[KeyShare]:
     roles = [CeremonyHolder(agreed, j) for j in range(1, agreed.holders + 1)]
-    results = Driver(replaced(roles, puppets or {}), **driver).run()
+    results = Driver(replace_roles(roles, puppets or {}), **driver).run()
     return [results[name] for name in agreed.names]
 
 
@@ -262,11 +262,11 @@ def verdicts(agreed: CeremonyTerms, puppets: Puppets, error: type[PsephosError] 
         if entry.kind is Kind.FAILED_CEREMONY:
             told[entry.sender] = (phase, entry.receiver, reason(agreed, entry.data))
 
-    driver = Driver(replaced(roles, puppets), strict=False, watch=watch)
+    driver = Driver(replace_roles(roles, puppets), strict=False, watch=watch)
     assert driver.run() == {}
     for name, role in driver.roles.items():
         held = driver.states[name]
-        assert role.ended(held.state)  # type: ignore[attr-defined]
+        assert role.is_over(held.state)  # type: ignore[attr-defined]
         assert (held.arrived, held.early) == ((), ())
     assert [type(refusal.error) for _, refusal in driver.refused] == [error] * agreed.holders
     found = {name: str(refusal.error) for name, refusal in driver.refused}

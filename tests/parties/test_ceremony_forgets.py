@@ -100,12 +100,12 @@ folder, name = Path(sys.argv[1]), sys.argv[2]
 def key(holder):
     return holder._store._run("SELECT key FROM secret")[0][0].hex()
 holder = agent(folder, name)
-keep = holder._keep
+keep = holder._commit
 def told(step):
     keep(step)
     found = secrets_of(step.state) | {holder._store.get("seat", b"sealing") or b"none"}
     print(json.dumps(["secrets", [secret.hex() for secret in found], key(holder)]), flush=True)
-holder._keep = told
+holder._commit = told
 found = secrets_of(holder.state) | {holder._store.get("seat", b"sealing") or b"none"}
 print(json.dumps(["secrets", [secret.hex() for secret in found], key(holder)]), flush=True)
 while holder.result is None:

@@ -1,4 +1,4 @@
-"""One role over a board: what it reads, posts, keeps and forgets, step by step; `tests.test_once` kills it."""
+"""`Agent`: what it reads, posts, stores and erases, step by step. `tests.test_once` kills agents at any time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from psephos.audit.studies import trial
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
-from psephos.protocol.board.client import joined
+from psephos.protocol.board.client import join_message
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.history import Head
 from psephos.protocol.board.sealing import SealingKey
@@ -36,34 +36,35 @@ HELLO, THREE, QUIET = (frame(Kind.CONFIRMATION, SESSION, word) for word in (b"he
 
 @storable
 @dataclass(frozen=True)
-class Heard:
-    """What it was shown, batch by batch, and whether it was quiet."""
+class ListenerState:
+    """The messages that the listener received, batch by batch, and whether `on_idle` was called."""
 
     batches: tuple[tuple[Entry, ...], ...] = ()
-    hushed: bool = False
+    idle: bool = False
 
 
 class Listener(Role):
-    """Reads ballots, answers the third, refuses those of party 4, and is done with secrets when it was quiet."""
+    """Reads ballots, answers the third, refuses those of party 4, and stops listening after `on_idle`."""
 
     name, reads = "holder 1", frozenset({Kind.BALLOT})
 
     def start(self) -> Step:
-        return Step(Heard(), (Post(BOARD, HELLO, "begin"),))
+        return Step(ListenerState(), (Post(BOARD, HELLO, "begin"),))
 
-    def receive(self, state: Heard, entries: Sequence[Entry]) -> Step:
-        taken = tuple(entry for entry in entries if entry.sender != "party 4")
-        refused = tuple(Refusal(e, UnexpectedMessageError("not yours")) for e in entries if e not in taken)
-        posts = (Post(BOARD, THREE, "answer"),) if sum(map(len, state.batches)) + len(taken) == 3 else ()
-        return Step(Heard((*state.batches, taken), state.hushed), posts, refused)
+    def receive(self, state: ListenerState, entries: Sequence[Entry]) -> Step:
+        accepted = tuple(entry for entry in entries if entry.sender != "party 4")
+        refused = tuple(Refusal(e, UnexpectedMessageError("not yours")) for e in entries if e not in accepted)
+        count = sum(map(len, state.batches)) + len(accepted)
+        posts = (Post(BOARD, THREE, "answer"),) if count == 3 else ()
+        return Step(ListenerState((*state.batches, accepted), state.idle), posts, refused)
 
-    def on_idle(self, state: Heard) -> Step | None:
-        return None if state.hushed else Step(Heard(state.batches, True), (Post(BOARD, QUIET, "end"),))
+    def on_idle(self, state: ListenerState) -> Step | None:
+        return None if state.idle else Step(ListenerState(state.batches, True), (Post(BOARD, QUIET, "end"),))
 
-    def listens(self, state: Heard) -> bool:
-        return not state.hushed
+    def listens(self, state: ListenerState) -> bool:
+        return not state.idle
 
-    def result(self, state: Heard) -> Any:
+    def result(self, state: ListenerState) -> Any:
         return len(state.batches) or None
 
 
@@ -75,23 +76,23 @@ class Clock:
 
 
 class Room:
-    """A board with an agent at it, and other members who say things."""
+    """A board with an agent, and other members who post."""
 
     def __init__(self) -> None:
         self.board, self.store, self.clock = MemoryBoard(), Store(), Clock()
         self.secrets = {name: SealingKey.generate() for name in MADE.keys}
-        self.seats = {name: MADE.seat(name) for name in MADE.keys}
+        self.clients = {name: MADE.seat(name) for name in MADE.keys}
 
     def agent(self, store: Store | None = None, role: Role | None = None) -> Agent:
         key = MADE.keys["holder 1"]
         store = self.store if store is None else store
         return Agent(role or Listener(), MADE.study.members, key, self.board, store, clock=self.clock)
 
-    def says(self, name: str, data: bytes, receiver: str = BOARD, *, secret: bool = True) -> None:
-        seat = self.seats[name]
-        for number, entry in enumerate(self.board.entries[seat.head.size :], seat.head.size + 1):
-            seat.take(number, entry)
-        self.board.post(seat.sign(Post(receiver, data, "", secret)))
+    def post(self, name: str, data: bytes, receiver: str = BOARD, *, secret: bool = True) -> None:
+        client = self.clients[name]
+        for number, entry in enumerate(self.board.entries[client.head.size :], client.head.size + 1):
+            client.check(number, entry)
+        self.board.post(client.sign(Post(receiver, data, "", secret)))
 
     def bodies(self) -> list[tuple[str, bytes]]:
         entries = map(SignedEntry.decode, self.board.entries)
@@ -101,140 +102,140 @@ class Room:
 BALLOT = frame(Kind.BALLOT, SESSION, b"x")
 
 
-def test_it_joins_begins_reads_answers_and_ends() -> None:
+def test_an_agent_joins_starts_reads_answers_and_ends() -> None:
     room = Room()
     agent = room.agent()
-    assert (agent.said, agent.waiting, agent.head, agent.result) == (2, 2, Head(), None)
-    assert not agent.step(), "there was nothing to read"
+    assert (agent.signed_entries, agent.unconfirmed, agent.head, agent.result) == (2, 2, Head(), None)
+    assert not agent.step(), "the board was empty"
     secret = room.store.get("seat", b"sealing")
     assert secret is not None
-    assert room.bodies() == [("join", joined(SESSION, SealingKey(secret).public)), ("begin", HELLO)]
+    assert room.bodies() == [("join", join_message(SESSION, SealingKey(secret).public)), ("begin", HELLO)]
     assert agent.step()
-    assert (agent.said, agent.waiting, agent.head.size) == (2, 0, 2)
+    assert (agent.signed_entries, agent.unconfirmed, agent.head.size) == (2, 0, 2)
     for name in ("party 2", "party 3", "party 4"):
-        room.says(name, BALLOT)
-    room.says("party 2", frame(Kind.CLOSE, SESSION, b""))  # nothing that it reads
-    room.says("party 3", b"no message")
+        room.post(name, BALLOT)
+    room.post("party 2", frame(Kind.CLOSE, SESSION, b""))  # a kind that it does not read
+    room.post("party 3", b"no message")
     assert agent.step()
     assert [(e.number, e.sender, e.data) for e in agent.state.batches[0]] == [
         (3, "party 2", BALLOT),
         (4, "party 3", BALLOT),
     ]
-    assert [(told.number, told.author, type(told.error)) for told in agent.refused] == [
+    assert [(rejected.number, rejected.author, type(rejected.error)) for rejected in agent.rejected] == [
         (7, "party 3", MessageError),
         (5, "party 4", UnexpectedMessageError),
     ]
     assert agent.result == 1
-    room.says("party 0", BALLOT)
-    room.says("party 3", frame(Kind.CLOSE, SESSION, b""), "holder 1", secret=False)
+    room.post("party 0", BALLOT)
+    room.post("party 3", frame(Kind.CLOSE, SESSION, b""), "holder 1", secret=False)
     assert agent.step()
     assert room.bodies()[2:] == [("answer", THREE)]
     assert [len(batch) for batch in agent.state.batches] == [2, 1]
-    assert isinstance(agent.refused[2].error, UnexpectedMessageError), "a close is for everybody"
+    assert isinstance(agent.rejected[2].error, UnexpectedMessageError), "a close is a public message"
     assert agent.on_idle()
     assert room.bodies()[3:] == [("end", QUIET)]
     assert not agent.on_idle()
     assert len(room.bodies()) == 4
     assert agent.step()
-    assert (agent.said, agent.waiting) == (4, 0)
+    assert (agent.signed_entries, agent.unconfirmed) == (4, 0)
     assert not agent.step()
 
 
-def test_what_is_sealed_to_it_is_read_until_it_listens_no_more() -> None:
+def test_encrypted_messages_are_read_until_the_role_stops_listening() -> None:
     room = Room()
     agent = room.agent()
     agent.step()
     agent.step()
     sealed = frame(Kind.PARTIAL_DECRYPTION, SESSION, b"sealed")
-    room.says("party 2", sealed, "holder 1")
+    room.post("party 2", sealed, "holder 1")
     agent.step()
     assert [entry.data for entry in agent.state.batches[0]] == [sealed]
     again = room.agent()
-    room.says("party 2", sealed, "holder 1")
+    room.post("party 2", sealed, "holder 1")
     again.step()
     assert [entry.data for entry in again.state.batches[1]] == [sealed]
     assert room.store.get("seat", b"sealing")
     again.on_idle()
     assert room.store.get("seat", b"sealing") == b""
     for late in (again, room.agent()):
-        room.says("party 2", sealed, "holder 1")
+        room.post("party 2", sealed, "holder 1")
         late.step()
         assert len(late.state.batches) == 2
 
 
-def test_an_entry_is_posted_again_half_a_minute_after_it_was_not_read_back() -> None:
+def test_an_entry_that_is_not_read_back_is_posted_again_after_half_a_minute() -> None:
     room = Room()
     agent = room.agent()
     agent.step()
     lost = list(room.board.entries)
     assert len(lost) == 2
     room.board.entries.clear()
-    for seconds, there in ((0.0, 0), (29.0, 0), (0.999, 0), (0.001, 2)):
+    for seconds, count in ((0.0, 0), (29.0, 0), (0.999, 0), (0.001, 2)):
         room.clock.now += seconds
         agent.step()
-        assert len(room.board.entries) == there
+        assert len(room.board.entries) == count
     assert room.board.entries == lost, "the same bytes"
     room.clock.now += 29.0
     agent.step()
-    assert agent.waiting == 0
+    assert agent.unconfirmed == 0
     room.clock.now += 60.0
     agent.step()
     assert room.board.entries == lost
 
 
-def test_a_role_that_is_started_again_goes_on_where_it_was() -> None:
+def test_a_restarted_agent_continues_where_it_was() -> None:
     room = Room()
     agent = room.agent()
     agent.step()
     agent.step()
     for name in ("party 2", "party 3", "party 0"):
-        room.says(name, BALLOT)
-    room.board.post = lambda data: None  # type: ignore[method-assign]  # it reads, and is gone before it posts
+        room.post(name, BALLOT)
+    room.board.post = lambda data: None  # type: ignore[method-assign]  # it reads, and is killed before it posts
     agent.step()
-    assert agent.waiting == 1
+    assert agent.unconfirmed == 1
     del room.board.post
     again = room.agent()
-    assert (again.state, again.head, again.said, again.waiting) == (agent.state, agent.head, 3, 1)
-    assert again.refused == []
+    assert (again.state, again.head, again.signed_entries, again.unconfirmed) == (agent.state, agent.head, 3, 1)
+    assert again.rejected == []
     again.step()
     assert room.bodies()[2:] == [("answer", THREE)]
     again.step()
     last = room.agent()
-    assert (last.said, last.waiting, last.head) == (3, 0, again.head)
+    assert (last.signed_entries, last.unconfirmed, last.head) == (3, 0, again.head)
     assert last.step() is False
     assert len(room.bodies()) == 3
 
 
-def test_its_own_words_that_it_does_not_know_stop_it() -> None:
-    """In a place that it has not come to; and in one that it has, with other bytes."""
+def test_an_own_entry_that_the_store_does_not_have_is_an_error() -> None:
+    """In a place that it has not used yet, and in one that it has used for other bytes."""
     for place in (1, 2):
         room = Room()
         agent = room.agent()
-        twin = room.seats["holder 1"]
+        twin = room.clients["holder 1"]
         twin.place = place
         room.board.post(twin.sign(Post(BOARD, b"somebody else's")))
-        with pytest.raises(EquivocationError, match=r"holder 1 has said more in this study.*\(entry 1\)"):
+        with pytest.raises(EquivocationError, match=r"holder 1 \(number 1\)"):
             agent.step()
-        assert len(room.board.entries) == 1, "nothing was posted on the strength of it"
-        assert room.agent().head == Head(), "nor taken"
+        assert len(room.board.entries) == 1, "nothing was posted after it"
+        assert room.agent().head == Head(), "nor stored"
 
 
-def test_its_own_words_said_twice_are_nothing_new() -> None:
+def test_a_repeated_own_entry_is_ignored() -> None:
     room = Room()
     agent = room.agent()
     agent.step()
     agent.step()
     room.board.post(room.board.entries[1])
     agent.step()
-    assert (agent.refused, agent.waiting, agent.head.size) == ([], 0, 3)
+    assert (agent.rejected, agent.unconfirmed, agent.head.size) == ([], 0, 3)
 
 
-def test_whose_key_it_is() -> None:
+def test_an_agent_needs_the_key_of_its_role() -> None:
     with pytest.raises(UnknownPartyError):
         Agent(Listener(), MADE.study.members, SigningKey.generate(), MemoryBoard(), Store())
 
 
-def test_a_board_that_repeats_an_entry_or_leaves_one_out() -> None:
+def test_repeated_and_omitted_entries_of_the_board_are_errors() -> None:
     room = Room()
     agent = room.agent()
     for number in (0, 2):
@@ -244,8 +245,8 @@ def test_a_board_that_repeats_an_entry_or_leaves_one_out() -> None:
     assert room.board.entries == []
 
 
-class Silent(Listener):
-    """Comes to nothing at once, and so never says whether it listens."""
+class StatelessListener(Listener):
+    """Has no state, so it is never asked whether it listens."""
 
     def start(self) -> Step:
         return Step(None)
@@ -256,19 +257,19 @@ class Silent(Listener):
 
 def test_a_role_without_a_state_still_joins() -> None:
     room = Room()
-    agent = room.agent(role=Silent())
+    agent = room.agent(role=StatelessListener())
     agent.step()
     assert [phase for phase, _ in room.bodies()] == ["join"]
 
 
-def test_the_log_says_what_was_posted_and_refused(caplog: pytest.LogCaptureFixture) -> None:
+def test_log_of_posted_and_rejected_entries(caplog: pytest.LogCaptureFixture) -> None:
     room = Room()
     with caplog.at_level(logging.DEBUG, logger="psephos.agent"):
         agent = room.agent()
-        room.says("party 2", b"no message")
+        room.post("party 2", b"no message")
         agent.step()
-    said = [(record.message, record.about) for record in caplog.records]  # type: ignore[attr-defined]
-    assert said == [
+    records = [(record.message, record.about) for record in caplog.records]  # type: ignore[attr-defined]
+    assert records == [
         ("refused", {"role": "holder 1", "entry": 1, "author": "party 2", "error": "MessageError"}),
         ("posted", {"role": "holder 1", "place": 0}),
         ("posted", {"role": "holder 1", "place": 1}),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from psephos.protocol.driver import Driver, replaced
+from psephos.protocol.driver import Driver, replace_roles
 from psephos.protocol.errors import InvalidParameter, MessageError, PartyVanishedError, UnexpectedMessageError
 from psephos.protocol.roles import BOARD, Entry, Machine, Post, Role, Step, gathers, takes
 from psephos.protocol.transcript import Transcript
@@ -233,7 +233,7 @@ def test_who_held_up_the_others_is_named() -> None:
 )
 def test_a_liar_is_refused_by_name(posts: tuple[Post, ...], refusal: str) -> None:
     with pytest.raises(UnexpectedMessageError, match=refusal):
-        Driver(replaced([Curator(), Party(1)], {"party 1": lambda role: Liar(role.name, *posts)})).run()
+        Driver(replace_roles([Curator(), Party(1)], {"party 1": lambda role: Liar(role.name, *posts)})).run()
 
 
 def test_refusals_change_nothing_and_are_kept() -> None:
@@ -253,7 +253,7 @@ def test_a_message_for_a_later_state_waits_until_then() -> None:
     ballots = [Entry(2 + n, f"party {n}", "curator", ballot(n).data) for n in range(2)]
     assert curator.result(curator.receive(step.state, ballots).state) == 101
     twice = curator.receive(step.state, [early])
-    assert "came twice, before it was due" in str(twice.refused[0].error)
+    assert "party 9 came twice" in str(twice.refused[0].error)
     long = Entry(2, "party 8", "curator", frame(Kind.TALLY_REQUEST, SESSION, bytes(1 << 16)))
     kept = curator.receive(step.state, [long])
     assert "too long to be kept" in str(kept.refused[0].error)
@@ -270,7 +270,7 @@ def test_states_go_on_where_they_were() -> None:
 @pytest.mark.parametrize("puppets", [{"party 7": lambda role: role}, {"holder 1": lambda role: role}])
 def test_a_puppet_needs_a_role(puppets: dict[str, object]) -> None:
     with pytest.raises(InvalidParameter, match="its roles are curator, party 0, party 1"):
-        replaced(roles(), puppets)  # type: ignore[arg-type]
+        replace_roles(roles(), puppets)  # type: ignore[arg-type]
 
 
 def test_names_are_unique_and_states_somebodys() -> None:

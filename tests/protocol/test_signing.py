@@ -28,7 +28,7 @@ def test_a_roster_is_the_tuple_of_its_keys(chosen: list[object], data: st.DataOb
     else:
         with pytest.raises(IndexError):
             roster[at]
-    assert roster.repeats() == (len(set(same)) < len(same))
+    assert roster.has_duplicates() == (len(set(same)) < len(same))
     assert Roster.of(roster) is roster
     assert roster == Roster.of(same)
     assert decode(encode(roster)) == roster

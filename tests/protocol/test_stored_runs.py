@@ -65,7 +65,7 @@ class Party(Machine):
 
     @takes(Waiting, Kind.ANNOUNCEMENT)
     def answer(self, state: Waiting, entry: Entry) -> Step:
-        number = self.ledger.first(entry.data, b"", self.draw)
+        number = self.ledger.do_once(entry.data, b"", self.draw)
         return Step(Waiting(state.answered + 1), (Post("curator", frame(Kind.BALLOT, SESSION, number), "sum"),))
 
     def draw(self) -> bytes:

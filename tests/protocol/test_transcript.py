@@ -16,11 +16,11 @@ SECRET = b"a secret message of forty-two bytes......."
 
 
 def run(transcript: Transcript) -> None:
-    transcript.give("party 1", "samples", SECRET)
+    transcript.record_input("party 1", "samples", SECRET)
     transcript.coins("party 1", SimulationRandomness(1)).draw(5)
-    assert transcript.send("cast", "party 1", BOARD, "ballot", SECRET) == SECRET
-    transcript.send("open", "curator", "holder 1", "request", b"request")
-    transcript.send("open", "holder 1", "curator", "part", b"part")
+    assert transcript.record("cast", "party 1", BOARD, "ballot", SECRET) == SECRET
+    transcript.record("open", "curator", "holder 1", "request", b"request")
+    transcript.record("open", "holder 1", "curator", "part", b"part")
 
 
 def test_a_redacted_transcript_keeps_no_secret_anywhere() -> None:
@@ -90,13 +90,13 @@ def test_a_view_is_of_somebody_who_took_part() -> None:
     """By an input, a coin, a message of its own, or because a run says so; to have been written to is not enough."""
     transcript = Transcript(secrets=True)
     run(transcript)
-    transcript.give("by input", "x", 1)
+    transcript.record_input("by input", "x", 1)
     transcript.coins("by coins", SimulationRandomness(1))
     transcript.roles.add("by the run")
     for role in ("by input", "by coins", "by the run", "curator", "holder 1"):
         assert transcript.view(role).role == role
     assert transcript.view("by the run").inputs == {}
-    transcript.send("open", "curator", "stranger", "request", b"")
+    transcript.record("open", "curator", "stranger", "request", b"")
     with pytest.raises(InvalidParameter, match="no stranger took part in this run; there were by coins, by input"):
         transcript.view("stranger")
 
@@ -104,8 +104,8 @@ def test_a_view_is_of_somebody_who_took_part() -> None:
 def test_inputs_of_one_role_are_kept_together() -> None:
     for secrets in (True, False):
         transcript = Transcript(secrets=secrets)
-        transcript.give("party 1", "samples", 1)
-        transcript.give("party 1", "labels", 2)
+        transcript.record_input("party 1", "samples", 1)
+        transcript.record_input("party 1", "labels", 2)
         kept = {"samples": 1, "labels": 2} if secrets else {"samples": None, "labels": None}
         assert transcript._inputs == {"party 1": kept}
     assert (repr(Transcript()), repr(Transcript(secrets=True))) == (

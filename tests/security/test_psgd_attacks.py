@@ -24,7 +24,7 @@ from psephos.curator.psgd.agreement import Agreement, agree
 from psephos.curator.psgd.gop import perturbed_minimiser
 from psephos.parties.gradients import LocalLoss
 from psephos.parties.psgd import GradientParty, step_share
-from psephos.protocol.driver import Driver, replaced
+from psephos.protocol.driver import Driver, replace_roles
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.errors import (
@@ -265,7 +265,7 @@ def deviating(ceremony: KeySetup, name: str, choose: Any, options: PsgdOptions =
     private = [LocalLoss(X[k::3], y[k::3]) for k in range(3)]
     agreement = agree(replace(options, steps=3), (20, 20, 20), D)
     roles = psgd_roles(replace(options, steps=3), private, agreement, ceremony, Transcript(), Store())
-    return Driver(replaced(roles, {name: lambda role: Deviating(role, choose)}), strict=False)
+    return Driver(replace_roles(roles, {name: lambda role: Deviating(role, choose)}), strict=False)
 
 
 def errors(driver: Driver, kind: type[PsephosError], *names: str) -> bool:

@@ -20,7 +20,7 @@ from gmpy2 import invert, mpz
 from psephos import setup_keys
 from psephos.curator import Tally
 from psephos.parties import KeyHolder, Party, VotingParty
-from psephos.protocol.driver import Driver, replaced
+from psephos.protocol.driver import Driver, replace_roles
 from psephos.protocol.encrypted_sum.messages import Ballot, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.votes import VoteLayout, vote_round
@@ -101,7 +101,7 @@ def requests() -> dict[str, str]:
     refusals = {}
     for name, request in tries.items():
         greedy = Puppet("curator", lambda ballots, ask=request: Post("holder 1", ask(ballots).encode(ROUND)))
-        driver = Driver(replaced(roles(), {"curator": lambda honest, greedy=greedy: greedy}), strict=False)
+        driver = Driver(replace_roles(roles(), {"curator": lambda honest, greedy=greedy: greedy}), strict=False)
         driver.run()
         refusals[name] = ", ".join(type(refusal.error).__name__ for _, refusal in driver.refused)
     return refusals
@@ -120,7 +120,7 @@ def malicious_ballot() -> bool:
         return Post(BOARD, Ballot.sign(ROUND, 3, vector, CEREMONY.signing_keys[3]).encode())
 
     liar = Puppet("party 3", cancel)
-    opened = Driver(replaced(roles(), {"party 3": lambda honest: liar})).run()["curator"]
+    opened = Driver(replace_roles(roles(), {"party 3": lambda honest: liar})).run()["curator"]
     return list(opened.sums) == VICTIM
 
 

@@ -1,4 +1,4 @@
-"""Which board an address means; `test_nats` has those of servers."""
+"""`open_board`: paths, and malformed addresses of servers. `test_nats` contains the rest of the addresses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from psephos.protocol.board.file import BoardFile
 from psephos.protocol.errors import BoardError, InvalidParameter
 
 
-def test_a_path_is_a_file(tmp_path: Path) -> None:
+def test_a_path_opens_a_board_in_a_file(tmp_path: Path) -> None:
     for address in (f"{tmp_path}/a", f"file:{tmp_path}/a", f"{tmp_path}/file:a"):
         board = open_board(address, bytes(32))
         assert isinstance(board, BoardFile)
@@ -21,10 +21,10 @@ def test_a_path_is_a_file(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"a", "file:a"}
 
 
-def test_a_scheme_is_a_servers() -> None:
+def test_malformed_addresses_of_a_server() -> None:
     pytest.importorskip("nats")
     for address in ("nats://", "tls://", "tls://host:0x1", "nats://host?surprise=1"):
-        with pytest.raises(InvalidParameter, match="no address of a board"):
+        with pytest.raises(InvalidParameter, match="address"):
             open_board(address, bytes(32))
     with pytest.raises(BoardError, match="cannot be read"):
         open_board("tls://host?ca=/nowhere", bytes(32))

@@ -1,4 +1,4 @@
-"""A board orders bytes; it cannot pass one log for another, forge an author, or read what is sealed."""
+"""A dishonest board can neither show readers different logs, nor forge an author, nor read encrypted messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from psephos.audit.studies import Trial, trial
 from psephos.protocol.agent import Agent, _batches
 from psephos.protocol.board import MOST_BYTES, MemoryBoard
-from psephos.protocol.board.client import BoardClient, Checked, joined
+from psephos.protocol.board.client import BoardClient, Checked, join_message
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.history import Head, History, leaf_hash
 from psephos.protocol.board.sealing import SealingKey, seal
@@ -37,7 +37,7 @@ from psephos.protocol.wire import Kind, frame
 
 
 def tree_hash(leaves: list[bytes]) -> bytes:
-    """MTH of RFC 9162, section 2.1.1, as it is written there."""
+    """The recursive definition of MTH in RFC 9162, section 2.1.1."""
     if not leaves:
         return hashlib.sha256().digest()
     if len(leaves) == 1:
@@ -67,7 +67,7 @@ def test_two_logs_of_the_same_entries_in_another_order_have_other_heads() -> Non
     assert one.head.size == other.head.size
 
 
-# -- who says what
+# -- authors
 
 
 @pytest.fixture(scope="module")
@@ -76,65 +76,64 @@ def made() -> Trial:
 
 
 class Everyone:
-    """Seats that are all shown the same board."""
+    """The clients of several roles, who all read the same entries."""
 
     def __init__(self, made: Trial, *names: str) -> None:
         self.made = made
         self.secrets = {name: SealingKey.generate() for name in names}
-        self.seats = {
+        self.clients = {
             name: BoardClient(made.study.members, name, made.keys[name], self.secrets[name]) for name in names
         }
         self.number = 0
         for name in names:
             key = self.secrets[name].public
-            self.post(self.seats[name].sign(Post(BOARD, joined(made.study.digest, key), "join")))
+            self.post(self.clients[name].sign(Post(BOARD, join_message(made.study.digest, key), "join")))
 
     def post(self, data: bytes) -> dict[str, Checked]:
         self.number += 1
-        return {name: seat.take(self.number, data) for name, seat in self.seats.items()}
+        return {name: client.check(self.number, data) for name, client in self.clients.items()}
 
 
-def errors(taken: dict[str, Checked]) -> set[type[Exception] | None]:
-    return {None if each.error is None else type(each.error) for each in taken.values()}
+def errors(checked: dict[str, Checked]) -> set[type[Exception] | None]:
+    return {None if each.error is None else type(each.error) for each in checked.values()}
 
 
-def test_a_public_entry_reaches_everybody_and_a_secret_one_its_reader(made: Trial) -> None:
+def test_a_public_message_reaches_everybody_and_a_secret_one_its_receiver(made: Trial) -> None:
     everyone = Everyone(made, "curator", "party 0", "holder 1")
-    public = everyone.post(everyone.seats["party 0"].sign(Post(BOARD, b"for all")))
+    public = everyone.post(everyone.clients["party 0"].sign(Post(BOARD, b"for all")))
     assert {each.entry for each in public.values()} == {Entry(4, "party 0", BOARD, b"for all")}
-    data = everyone.seats["party 0"].sign(Post("holder 1", b"for one reader"))
+    data = everyone.clients["party 0"].sign(Post("holder 1", b"for one reader"))
     assert b"for one reader" not in data
     secret = everyone.post(data)
     assert secret["holder 1"].entry == Entry(5, "party 0", "holder 1", b"for one reader")
     assert secret["curator"].entry is secret["party 0"].entry is None
     assert errors(secret) == {None}
-    open_ = everyone.post(everyone.seats["curator"].sign(Post("holder 1", b"no secret", secret=False)))
+    open_ = everyone.post(everyone.clients["curator"].sign(Post("holder 1", b"no secret", secret=False)))
     assert open_["holder 1"].entry == Entry(6, "curator", "holder 1", b"no secret")
     assert open_["party 0"].entry is None
 
 
-def test_nothing_is_sealed_to_who_has_not_joined(made: Trial) -> None:
+def test_nothing_is_encrypted_to_a_role_that_has_not_joined(made: Trial) -> None:
     everyone = Everyone(made, "curator")
-    place = everyone.seats["curator"].place
+    place = everyone.clients["curator"].place
     with pytest.raises(MessageError, match="holder 1 has not joined"):
-        everyone.seats["curator"].sign(Post("holder 1", b"x"))
-    assert everyone.seats["curator"].place == place
+        everyone.clients["curator"].sign(Post("holder 1", b"x"))
+    assert everyone.clients["curator"].place == place
 
 
-def test_every_byte_of_an_entry_counts(made: Trial) -> None:
+def test_an_entry_with_any_byte_changed_is_rejected(made: Trial) -> None:
     everyone = Everyone(made, "curator", "party 0")
-    data = everyone.seats["party 0"].sign(Post(BOARD, b"said", "phase"))
+    data = everyone.clients["party 0"].sign(Post(BOARD, b"said", "phase"))
     for at in range(len(data)):
         changed = bytearray(data)
         changed[at] ^= 1
-        taken = everyone.post(bytes(changed))
-        assert None not in errors(taken), at
+        assert None not in errors(everyone.post(bytes(changed))), at
     assert errors(everyone.post(data)) == {None}
 
 
-def test_entries_of_strangers_of_other_studies_and_under_other_names(made: Trial) -> None:
+def test_entries_of_strangers_other_studies_and_forged_authors_are_rejected(made: Trial) -> None:
     everyone = Everyone(made, "curator", "party 0")
-    entry = SignedEntry.decode(everyone.seats["party 0"].sign(Post(BOARD, b"said")))
+    entry = SignedEntry.decode(everyone.clients["party 0"].sign(Post(BOARD, b"said")))
     stranger = SigningKey.generate()
     for wrong, error in (
         (entry.signed(stranger), ForgedSignatureError),
@@ -145,53 +144,53 @@ def test_entries_of_strangers_of_other_studies_and_under_other_names(made: Trial
         assert errors(everyone.post(wrong.encode())) == {error}
     assert errors(everyone.post(b"noise")) == {MessageError}
     assert errors(everyone.post(bytes(100_000))) == {MessageError}
-    assert errors(everyone.post(entry.encode())) == {None}  # what was refused before does not stand in its way
+    assert errors(everyone.post(entry.encode())) == {None}, "rejected entries do not use up its place"
 
 
-def test_a_replay_is_nothing_new(made: Trial) -> None:
+def test_a_replayed_entry_is_ignored(made: Trial) -> None:
     everyone = Everyone(made, "curator", "party 0")
-    data = everyone.seats["party 0"].sign(Post(BOARD, b"said"))
+    data = everyone.clients["party 0"].sign(Post(BOARD, b"said"))
     assert {each.entry is None for each in everyone.post(data).values()} == {False}
     again = everyone.post(data)
     assert errors(again) == {None}
     assert {each.entry for each in again.values()} == {None}
 
 
-def test_two_entries_in_one_place_are_named(made: Trial) -> None:
-    """An agent that was set back to an old copy of its state signs another entry where it has signed one."""
+def test_a_second_entry_in_one_place_is_equivocation(made: Trial) -> None:
+    """An agent whose store was set back signs a second entry in a place where it has signed one."""
     everyone = Everyone(made, "curator", "party 0")
     restored = BoardClient(made.study.members, "party 0", made.keys["party 0"], everyone.secrets["party 0"])
-    restored.place = everyone.seats["party 0"].place
-    everyone.post(everyone.seats["party 0"].sign(Post(BOARD, b"one")))
+    restored.place = everyone.clients["party 0"].place
+    everyone.post(everyone.clients["party 0"].sign(Post(BOARD, b"one")))
     forked = everyone.post(restored.sign(Post(BOARD, b"two")))
     assert errors(forked) == {EquivocationError}
-    assert "party 0 has signed another entry in place 1" in str(forked["curator"].error)
+    assert "party 0" in str(forked["curator"].error)
 
 
-def test_who_was_shown_another_board_is_named(made: Trial) -> None:
+def test_an_author_who_has_read_another_log_is_detected(made: Trial) -> None:
     everyone, elsewhere = Everyone(made, "curator", "party 0"), Everyone(made, "curator", "party 0")
-    elsewhere.post(elsewhere.seats["curator"].sign(Post(BOARD, b"another story")))
-    everyone.post(everyone.seats["curator"].sign(Post(BOARD, b"one story")))
-    taken = everyone.post(elsewhere.seats["party 0"].sign(Post(BOARD, b"said")))
-    assert errors(taken) == {EquivocationError}
-    assert "this board has begun otherwise" in str(taken["curator"].error)
+    elsewhere.post(elsewhere.clients["curator"].sign(Post(BOARD, b"another story")))
+    everyone.post(everyone.clients["curator"].sign(Post(BOARD, b"one story")))
+    checked = everyone.post(elsewhere.clients["party 0"].sign(Post(BOARD, b"said")))
+    assert errors(checked) == {EquivocationError}
+    assert "party 0" in str(checked["curator"].error)
 
 
-def test_a_head_from_the_future_is_another_board(made: Trial) -> None:
+def test_a_head_beyond_the_end_of_the_log_is_rejected(made: Trial) -> None:
     everyone = Everyone(made, "curator", "party 0")
-    entry = SignedEntry.decode(everyone.seats["party 0"].sign(Post(BOARD, b"said")))
+    entry = SignedEntry.decode(everyone.clients["party 0"].sign(Post(BOARD, b"said")))
     ahead = replace(entry, head=Head(everyone.number + 1, bytes(32))).signed(made.keys["party 0"])
     assert errors(everyone.post(ahead.encode())) == {EquivocationError}
 
 
-def test_a_board_that_leaves_an_entry_out_is_noticed_at_once(made: Trial) -> None:
+def test_an_omitted_entry_is_detected_at_once(made: Trial) -> None:
     everyone = Everyone(made, "curator", "party 0")
     with pytest.raises(BoardError, match="entry 9 came after entry 2"):
-        everyone.seats["curator"].take(9, b"x")
+        everyone.clients["curator"].check(9, b"x")
 
 
-class Counts(Role):
-    """How many ballots there are."""
+class BallotCounter(Role):
+    """Counts ballots."""
 
     name, reads = "holder 1", frozenset({Kind.BALLOT})
 
@@ -202,64 +201,64 @@ class Counts(Role):
         return Step(state + len(entries))
 
 
-class LeavesOut(MemoryBoard):
-    """The fourth entry, until somebody looks again."""
+class OmittingBoard(MemoryBoard):
+    """Omits the fourth entry when it is first read."""
 
     def read(self, after: int) -> list[tuple[int, bytes]]:
-        found = list(super().read(after))
+        entries = list(super().read(after))
         self.read = super().read  # type: ignore[method-assign]
-        return found[:3] + found[4:]
+        return entries[:3] + entries[4:]
 
 
-def test_what_stood_before_an_entry_that_is_missing_is_read_when_it_is_there(made: Trial) -> None:
-    """An agent tries a board that fails again: what it had begun to read then must not have been taken for read."""
-    board, party = LeavesOut(), made.seat("party 3")
+def test_entries_before_an_omitted_one_are_read_again(made: Trial) -> None:
+    """After an error of the board, an agent reads again from where its last complete batch ended."""
+    board, party = OmittingBoard(), made.seat("party 3")
     for number in range(6):
         board.post(party.sign(Post(BOARD, frame(Kind.BALLOT, made.study.digest, bytes([number])))))
     store = Store()
-    agent = Agent(Counts(), made.study.members, made.keys["holder 1"], board, store)
-    with pytest.raises(BoardError, match="entry 5 came after entry 3: the board leaves something out"):
+    agent = Agent(BallotCounter(), made.study.members, made.keys["holder 1"], board, store)
+    with pytest.raises(BoardError, match="entry 5 came after entry 3"):
         agent.step()
     agent.step()
-    again = Agent(Counts(), made.study.members, made.keys["holder 1"], board, store)
+    again = Agent(BallotCounter(), made.study.members, made.keys["holder 1"], board, store)
     assert (agent.state, agent.head.size) == (again.state, again.head.size) == (6, 6)
 
 
-def test_a_second_joining_with_another_key(made: Trial) -> None:
+def test_a_second_join_message_is_rejected(made: Trial) -> None:
     everyone = Everyone(made, "curator", "party 0")
-    again = joined(made.study.digest, SealingKey.generate().public)
-    assert errors(everyone.post(everyone.seats["party 0"].sign(Post(BOARD, again)))) == {UnexpectedMessageError}
-    everyone.post(everyone.seats["curator"].sign(Post("party 0", b"sealed to the first")))
+    again = join_message(made.study.digest, SealingKey.generate().public)
+    assert errors(everyone.post(everyone.clients["party 0"].sign(Post(BOARD, again)))) == {UnexpectedMessageError}
+    everyone.post(everyone.clients["curator"].sign(Post("party 0", b"sealed to the first")))
 
 
 @pytest.mark.parametrize("low", [bytes(32), b"\1" + bytes(31)])
-def test_who_joins_with_a_key_of_small_order_has_not_joined(made: Trial, low: bytes) -> None:
-    """It would stop whoever has a secret for it, and look like the other's fault."""
+def test_a_join_message_with_a_key_of_small_order_is_rejected(made: Trial, low: bytes) -> None:
+    """Nothing can be encrypted to it, so it would stop the senders."""
     everyone = Everyone(made, "curator")
-    entry = made.seat("party 0").sign(Post(BOARD, joined(made.study.digest, low)))
+    entry = made.seat("party 0").sign(Post(BOARD, join_message(made.study.digest, low)))
     assert errors(everyone.post(entry)) == {MessageError}
     with pytest.raises(MessageError, match="party 0 has not joined"):
-        everyone.seats["curator"].sign(Post("party 0", b"x"))
+        everyone.clients["curator"].sign(Post("party 0", b"x"))
 
 
 @pytest.mark.parametrize("secret", [True, False])
 @pytest.mark.parametrize("kind", [kind for kind in Kind if kind.public])
-def test_what_is_for_everybody_is_told_to_nobody_alone(made: Trial, kind: Kind, secret: bool) -> None:
-    """Or one holder would count a ballot, and another not: they would confirm two products, and look like liars."""
+def test_public_messages_to_one_receiver_are_rejected(made: Trial, kind: Kind, secret: bool) -> None:
+    """Otherwise one holder would count a ballot that another does not, and they would confirm different products."""
     everyone = Everyone(made, "curator", "party 0", "holder 1")
     alone = Post("holder 1", frame(kind, made.study.digest, bytes(32)), secret=secret)
-    taken = everyone.post(everyone.seats["party 0"].sign(alone))
-    assert {name for name, each in taken.items() if isinstance(each.error, UnexpectedMessageError)} >= {"holder 1"}
-    assert {each.entry for each in taken.values()} == {None}
-    everyone.seats["curator"].sign(Post("party 0", b"sealed to the key of its public joining"))
+    checked = everyone.post(everyone.clients["party 0"].sign(alone))
+    assert isinstance(checked["holder 1"].error, UnexpectedMessageError)
+    assert {each.entry for each in checked.values()} == {None}
+    everyone.clients["curator"].sign(Post("party 0", b"sealed to the key of its public joining"))
 
 
-def test_a_place_is_taken_for_everybody_alike(made: Trial) -> None:
-    """Whoever can see that a secret is none, and whoever cannot, refuse the same entries afterwards."""
+def test_a_place_is_used_up_for_all_readers_alike(made: Trial) -> None:
+    """Also by an encrypted entry that only its receiver can see to be invalid."""
     everyone = Everyone(made, "curator", "party 0", "holder 1")
-    liar = everyone.seats["party 0"]
+    liar = everyone.clients["party 0"]
     sealed = SignedEntry.decode(liar.sign(Post("holder 1", b"a secret")))
-    broken = everyone.post(sealed.with_body(bytes(100)).signed(made.keys["party 0"]).encode())
+    broken = everyone.post(replace(sealed, body=bytes(100)).signed(made.keys["party 0"]).encode())
     assert {name: each.error is None for name, each in broken.items()} == {
         "curator": True,
         "party 0": True,
@@ -269,62 +268,62 @@ def test_a_place_is_taken_for_everybody_alike(made: Trial) -> None:
     assert errors(everyone.post(liar.sign(Post(BOARD, b"for all, in the same place")))) == {EquivocationError}
 
 
-def test_an_identity_that_does_not_play_the_role(made: Trial) -> None:
-    with pytest.raises(UnknownPartyError, match="no party 3 with the key"):
+def test_a_client_needs_the_key_of_its_role(made: Trial) -> None:
+    with pytest.raises(UnknownPartyError, match="party 3"):
         BoardClient(made.study.members, "party 3", made.keys["party 2"], None)
-    with pytest.raises(UnknownPartyError, match="no holder 9"):
+    with pytest.raises(UnknownPartyError, match="holder 9"):
         BoardClient(made.study.members, "holder 9", made.keys["party 2"], None)
 
 
-def test_what_is_forgotten_is_not_read_any_more(made: Trial) -> None:
+def test_a_client_that_forgot_its_key_decrypts_nothing(made: Trial) -> None:
     everyone = Everyone(made, "curator", "party 0")
-    everyone.seats["party 0"].forget_secrets()
-    taken = everyone.post(everyone.seats["curator"].sign(Post("party 0", b"too late")))
-    assert taken["party 0"].entry is None
+    everyone.clients["party 0"].forget_secrets()
+    checked = everyone.post(everyone.clients["curator"].sign(Post("party 0", b"too late")))
+    assert checked["party 0"].entry is None
 
 
 # -- sealing
 
 
-def test_sealed_messages_open_for_their_reader_in_their_place_only() -> None:
+def test_decryption_needs_the_key_and_the_context() -> None:
     reader, other = SealingKey.generate(), SealingKey.generate()
     sealed = seal(b"secret", reader.public, b"place")
     assert reader.open(sealed, b"place") == b"secret"
-    for key, data, about in (
+    for key, data, info in (
         (other, sealed, b"place"),
         (reader, sealed, b"elsewhere"),
         (reader, sealed[:-1], b"place"),
         (reader, b"", b"place"),
     ):
         with pytest.raises(MessageError):
-            key.open(data, about)
+            key.open(data, info)
     assert seal(b"secret", reader.public, b"place") != sealed
 
 
 @pytest.mark.parametrize("low", [bytes(32), b"\1" + bytes(31)])
-def test_a_sealing_key_of_small_order(low: bytes) -> None:
-    with pytest.raises(MessageError, match="no X25519 key"):
+def test_sealing_to_a_key_of_small_order_is_refused(low: bytes) -> None:
+    with pytest.raises(MessageError, match="X25519"):
         seal(b"secret", low, b"place")
 
 
-def test_a_sealing_key_shows_nothing() -> None:
+def test_a_sealing_key_is_not_shown() -> None:
     key = SealingKey.generate()
     assert key.secret().hex() not in repr(key) + str(key)
     with pytest.raises(TypeError):
         key.__reduce__()
 
 
-def test_the_longest_entries_of_a_member_are_read_one_by_one() -> None:
-    """A batch of them all would be 16 GB in the memory of everybody who reads."""
-    given = [(number, bytes(MOST_BYTES if number % 2 else 1)) for number in range(1, 7)]
-    found = list(_batches(iter(given), 0))
-    assert [entry for batch in found for entry in batch] == given
-    assert [len(batch) for batch in found] == [1, 2, 2, 1]
+def test_batches_are_limited_in_bytes_and_entries() -> None:
+    """A batch of 256 entries of the greatest length would take 16 GB of memory."""
+    entries = [(number, bytes(MOST_BYTES if number % 2 else 1)) for number in range(1, 7)]
+    batches = list(_batches(iter(entries), 0))
+    assert [entry for batch in batches for entry in batch] == entries
+    assert [len(batch) for batch in batches] == [1, 2, 2, 1]
     assert [len(batch) for batch in _batches(((n, b"") for n in range(1, 601)), 0)] == [256, 256, 88]
 
 
-class Refuses(Counts):
-    """Every ballot, by an error that is raised and caught where the ballots are at hand."""
+class RefusingCounter(BallotCounter):
+    """Refuses every ballot, with an error whose traceback refers to the ballots."""
 
     def receive(self, state: int, entries: Sequence[Entry]) -> Step:
         refused = []
@@ -336,14 +335,14 @@ class Refuses(Counts):
         return Step(state, (), tuple(refused))
 
 
-def test_what_was_refused_is_not_kept_for_the_sake_of_its_error(made: Trial) -> None:
-    """An error knows the frames that it came through, and these the entry: a member's longest would fill all memory."""
+def test_rejected_entries_are_not_kept_in_memory(made: Trial) -> None:
+    """An error's traceback refers to the entry; a member's longest entries would exhaust the memory."""
     author, size = made.seat("party 3"), 1_000_000
     session, ballot = made.study.digest, frame(Kind.BALLOT, made.study.digest, bytes(size))
     posts = [bytes(size), *(author.sign(Post(BOARD, data)) for data in (bytes(size), ballot, ballot, ballot))]
     posts.append(SignedEntry(session, "nobody", BOARD, 0, Head(), "", False, bytes(size)).encode())
     board = MemoryBoard()
-    agent = Agent(Refuses(), made.study.members, made.keys["holder 1"], board, Store())
+    agent = Agent(RefusingCounter(), made.study.members, made.keys["holder 1"], board, Store())
     gc.collect()
     gc.disable()
     tracemalloc.start()
@@ -355,5 +354,5 @@ def test_what_was_refused_is_not_kept_for_the_sake_of_its_error(made: Trial) -> 
     finally:
         tracemalloc.stop()
         gc.enable()
-    assert len(agent.refused) == len(posts)
+    assert len(agent.rejected) == len(posts)
     assert kept < size

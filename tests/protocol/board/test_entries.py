@@ -1,4 +1,4 @@
-"""The bytes of an entry, written out by hand; and what no entry is."""
+"""`SignedEntry`: its encoding, written out by hand, and malformed entries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONTENT = (
 )  # fmt: skip
 
 
-def test_an_entry_is_its_fields_one_after_another_and_a_signature() -> None:
+def test_encoding() -> None:
     data = ENTRY.encode()
     assert data[:-64] == CONTENT
     KEY.verification_key.verify(data[-64:], CONTENT)
@@ -29,46 +29,46 @@ def test_an_entry_is_its_fields_one_after_another_and_a_signature() -> None:
     assert SignedEntry.decode(public.encode()).secret is False
 
 
-def test_who_signs_says_everything_before_the_signature() -> None:
+def test_the_signature_covers_everything_before_it() -> None:
     ENTRY.verify(KEY.verification_key)
-    assert ENTRY.with_body(b"other") == replace(ENTRY, body=b"other")
     with pytest.raises(ForgedSignatureError):
-        ENTRY.with_body(b"other").verify(KEY.verification_key)
+        replace(ENTRY, body=b"other").verify(KEY.verification_key)
     with pytest.raises(ForgedSignatureError):
         ENTRY.verify(SigningKey.generate().verification_key)
-    assert replace(ENTRY, signature=b"").signed(KEY) == ENTRY, "Ed25519 draws nothing"
+    assert replace(ENTRY, signature=b"").signed(KEY) == ENTRY, "Ed25519 is deterministic"
     assert SignedEntry(b"", "", "", 0, Head(), "", False, b"").signature == b""
     assert Head() == Head(0, EMPTY)
 
 
-def test_every_beginning_of_an_entry_is_none() -> None:
+def test_truncated_entries_are_refused() -> None:
     data = ENTRY.encode()
     for end in range(len(data)):
-        with pytest.raises(MessageError, match=r"ends early|no entry of this version"):
+        with pytest.raises(MessageError, match=r"ends early|version"):
             SignedEntry.decode(data[:end])
 
 
-def at(place: bytes, *, plus: int = 0) -> int:
-    return CONTENT.index(place) + len(place) + plus
+def after(part: bytes) -> int:
+    """Return the index of the byte after this part of the entry."""
+    return CONTENT.index(part) + len(part)
 
 
 @pytest.mark.parametrize(
-    ("where", "byte", "said"),
+    ("index", "byte", "message"),
     [
-        (at(b"PSEPHOS ENTRY"), 2, "no entry of this version"),
-        (at(b"cast"), 2, "secret or it is not"),
-        (at(b"cast"), 255, "secret or it is not"),
-        (at(b"\x05h"), 0xFF, "no text"),
+        (after(b"PSEPHOS ENTRY"), 2, "version"),
+        (after(b"cast"), 2, "secret"),
+        (after(b"cast"), 255, "secret"),
+        (after(b"\x05h"), 0xFF, "UTF-8"),
     ],
 )
-def test_bytes_that_are_none(where: int, byte: int, said: str) -> None:
+def test_malformed_fields_are_refused(index: int, byte: int, message: str) -> None:
     data = bytearray(ENTRY.encode())
-    data[where] = byte
-    with pytest.raises(MessageError, match=said):
+    data[index] = byte
+    with pytest.raises(MessageError, match=message):
         SignedEntry.decode(bytes(data))
 
 
-def test_an_entry_has_nothing_behind_it() -> None:
+def test_trailing_bytes_are_refused() -> None:
     with pytest.raises(MessageError, match="1 bytes too many"):
         SignedEntry.decode(ENTRY.encode() + b"\0")
 
@@ -80,7 +80,7 @@ def test_a_name_is_at_most_255_bytes_long() -> None:
         replace(ENTRY, author="a" * 256).encode()
 
 
-def test_what_a_log_shows_of_an_entry() -> None:
-    shown = repr(ENTRY)
-    assert "party 3" in shown
-    assert not any(hidden in shown for hidden in ("S" * 32, "body", "R" * 8))
+def test_repr_shows_no_content() -> None:
+    text = repr(ENTRY)
+    assert "party 3" in text
+    assert not any(hidden in text for hidden in ("S" * 32, "body", "R" * 8))

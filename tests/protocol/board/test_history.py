@@ -1,4 +1,4 @@
-"""Heads of a log: the Merkle tree hash of RFC 9162. `test_board` compares all sizes with the recursion of the RFC."""
+"""`History`: small trees by hand. `test_board` compares all sizes with the recursive definition of RFC 9162."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def node(left: bytes, right: bytes) -> bytes:
     return hashlib.sha256(b"\1" + left + right).digest()
 
 
-def test_the_trees_of_few_leaves() -> None:
+def test_trees_with_up_to_seven_leaves() -> None:
     assert hashlib.sha256(b"").digest() == EMPTY
     assert leaf_hash(b"x") == hashlib.sha256(b"\0x").digest()
     a, b, c, d, e, f, g = LEAVES
@@ -24,10 +24,10 @@ def test_the_trees_of_few_leaves() -> None:
     assert history.head == Head(0, EMPTY)
     for size, (leaf, root) in enumerate(zip(LEAVES, trees, strict=True), 1):
         assert history.append(leaf) == Head(size, root) == history.head
-        assert len(history._peaks) == size.bit_count(), "only full subtrees are kept"
+        assert len(history._subtrees) == size.bit_count(), "only complete subtrees are stored"
 
 
-def test_a_log_extends_its_own_heads_and_no_others() -> None:
+def test_a_log_extends_its_own_heads_only() -> None:
     history, heads = History(), [Head()]
     heads += [history.append(leaf) for leaf in LEAVES]
     assert all(history.extends(head) for head in heads)
@@ -36,6 +36,6 @@ def test_a_log_extends_its_own_heads_and_no_others() -> None:
     assert not history.extends(Head(2, heads[3].root))
 
 
-def test_a_head_in_words() -> None:
+def test_str_and_repr_of_a_head() -> None:
     assert str(Head(3, b"\xab" * 32)) == "3 entries, abababababab"
     assert "ab" not in repr(Head(3, b"\xab" * 32))

@@ -184,7 +184,7 @@ def test_halves_and_other_peoples_parts_hold_nobody_up(house: House) -> None:
 
 @pytest.mark.nats
 def test_a_role_posts_as_itself_only_and_deletes_nothing(house: House) -> None:
-    one, two = house.board("party 0", patience=3), house.board("party 1")
+    one, two = house.board("party 0", timeout=3), house.board("party 1")
     two.post(b"two's")
     one.post(b"one's")
     one._subject = two._subject
@@ -241,14 +241,14 @@ def test_a_server_that_says_no_more_leaves_no_connection_behind(secure: bool, tm
         address = f"tls://127.0.0.1:{port}?ca={tmp_path / 'ca.pem'}" if secure else f"nats://127.0.0.1:{port}"
         before = sockets()
         with pytest.raises(BoardError, match="no answer"):
-            NatsBoard(address, bytes(32), patience=1)
+            NatsBoard(address, bytes(32), timeout=1)
         assert len(sockets() - before) == 1, "the server's end of it only"
 
 
 @pytest.mark.nats
 def test_strangers_and_other_servers_are_named(house: House, tmp_path: Path) -> None:
     with pytest.raises(BoardError, match="does not know this identity"):
-        house.board("party 0", SigningKey.generate(), patience=3)
+        house.board("party 0", SigningKey.generate(), timeout=3)
     (tmp_path / "other.pem").write_bytes(trial_certificates(["127.0.0.1"])["ca.pem"])
     wrong = house.address.replace(str(house.folder / "ca.pem"), str(tmp_path / "other.pem"))
     with pytest.raises(BoardError, match="certificate that is not trusted"):
@@ -262,7 +262,7 @@ def test_strangers_and_other_servers_are_named(house: House, tmp_path: Path) -> 
     with pytest.raises(BoardError, match="nobody has begun the board"):
         open_board(house.reading, house.session)
     with pytest.raises(BoardError, match="does not allow"):  # another study's
-        NatsBoard(house.address, bytes(32), "party 0", house.keys["party 0"], patience=3)
+        NatsBoard(house.address, bytes(32), "party 0", house.keys["party 0"], timeout=3)
     for address in ("tls://", "tls://reader:word@host?cafile=x", "nats://host?replicas=two", "nats://host:99999"):
         with pytest.raises(InvalidParameter, match="no address of a board") as refused:
             open_board(address, house.session)
@@ -275,15 +275,15 @@ def test_a_server_whose_certificate_has_expired(house: House) -> None:
         (house.folder / name).write_bytes(content)
     house.restart()
     with pytest.raises(BoardError, match="certificate that is not trusted here: certificate has expired"):
-        house.board("party 0", patience=3)
+        house.board("party 0", timeout=3)
 
 
 @pytest.mark.nats
 def test_who_only_reads_may_publish_nothing_and_nobody_makes_anything_else(house: House) -> None:
     """A reader, and a member: no other stream, no subject outside its own, nobody else's answers."""
-    one = house.board("party 0", patience=3)
+    one = house.board("party 0", timeout=3)
     one.post(b"one's")
-    reader = NatsBoard(house.reading, house.session, patience=3)
+    reader = NatsBoard(house.reading, house.session, timeout=3)
     house.boards.append(reader)
     session = house.session.hex()[:16]
     for board in (reader, one):
@@ -307,7 +307,7 @@ def test_who_only_reads_may_publish_nothing_and_nobody_makes_anything_else(house
     with pytest.raises(BoardError, match="does not allow this role that"):
         reader._do(overhear())
     with pytest.raises(BoardError, match="does not know this identity"):
-        NatsBoard(house.reading.replace("reader:", "reader:x"), house.session, patience=3)
+        NatsBoard(house.reading.replace("reader:", "reader:x"), house.session, timeout=3)
     assert contents(reader) == [b"one's"]
 
 
@@ -334,7 +334,7 @@ def test_three_servers_that_replicate_each_other_lose_none_when_one_is_killed(ho
         until = time.monotonic() + 30
         while True:
             try:
-                found = NatsBoard(address, house.session, name, house.keys[name], patience=5)
+                found = NatsBoard(address, house.session, name, house.keys[name], timeout=5)
             except BoardError:  # no leader yet
                 assert time.monotonic() < until
                 continue
@@ -394,7 +394,7 @@ def test_a_stream_that_forgets_is_refused(house: House) -> None:
 
 @pytest.mark.nats
 def test_nothing_acknowledged_is_lost_when_the_server_is_killed(house: House) -> None:
-    board = house.board("party 0", patience=2)
+    board = house.board("party 0", timeout=2)
     acknowledged, stop = [], threading.Event()
 
     def upload() -> None:
@@ -429,7 +429,7 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed(house: House) ->
 
 @pytest.mark.nats
 def test_a_server_that_is_gone_is_named_and_found_again(house: House) -> None:
-    board = house.board("party 0", patience=1)
+    board = house.board("party 0", timeout=1)
     board.post(b"1")
     house.server.kill()
     house.server.wait()
@@ -447,7 +447,7 @@ def test_a_full_server_is_named_and_loses_nothing(house: House) -> None:
     conf = house.folder / "nats.conf"
     conf.write_text(conf.read_text().replace("max_file_store: 20GB", "max_file_store: 2MB"))
     house.restart()
-    board = house.board("party 0", patience=3)
+    board = house.board("party 0", timeout=3)
     sent: list[bytes] = []
 
     def fill() -> None:
@@ -525,7 +525,7 @@ class Hostile(threading.Thread):
 def test_no_server_has_anything_signed_but_a_challenge(nonce: str) -> None:
     hostile = Hostile(auth_required=True, nonce=nonce, headers=True)
     with pytest.raises(BoardError, match="wants something signed"):
-        NatsBoard(f"nats://127.0.0.1:{hostile.port}", bytes(32), "curator", SigningKey.generate(), patience=2)
+        NatsBoard(f"nats://127.0.0.1:{hostile.port}", bytes(32), "curator", SigningKey.generate(), timeout=2)
     hostile.close()
     assert b"CONNECT" not in hostile.heard
 
@@ -534,7 +534,7 @@ def test_no_server_has_anything_signed_but_a_challenge(nonce: str) -> None:
 def test_no_password_is_sent_to_a_server_that_does_not_announce_tls(announced: dict[str, bool]) -> None:
     hostile = Hostile(auth_required=True, headers=True, **announced)
     with pytest.raises(BoardError, match="does not speak TLS"):
-        NatsBoard(f"tls://reader:SECRETPASSWORD@127.0.0.1:{hostile.port}", bytes(32), patience=2)
+        NatsBoard(f"tls://reader:SECRETPASSWORD@127.0.0.1:{hostile.port}", bytes(32), timeout=2)
     hostile.close()
     assert hostile.heard == b""
 
@@ -542,7 +542,7 @@ def test_no_password_is_sent_to_a_server_that_does_not_announce_tls(announced: d
 def test_tls_that_was_asked_for_is_not_given_up() -> None:
     hostile = Hostile(auth_required=True, nonce="challenge", headers=True, tls_required=False)
     with pytest.raises(BoardError, match="does not speak TLS"):
-        NatsBoard(f"tls://127.0.0.1:{hostile.port}", bytes(32), "curator", SigningKey.generate(), patience=2)
+        NatsBoard(f"tls://127.0.0.1:{hostile.port}", bytes(32), "curator", SigningKey.generate(), timeout=2)
     hostile.close()
     assert b"CONNECT" not in hostile.heard
 
@@ -638,7 +638,7 @@ def stream() -> Stream:
 
 @pytest.fixture
 def board(stream: Stream) -> Iterator[Offline]:
-    opened = Offline("nats://host", stream, "party 3", KEY, patience=7.0)
+    opened = Offline("nats://host", stream, "party 3", KEY, timeout=7.0)
     yield opened
     assert opened.timeouts == {7.0}
     for _ in range(2):

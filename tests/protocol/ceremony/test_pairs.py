@@ -30,5 +30,5 @@ def test_both_and_nobody_else_read_it() -> None:
 def test_a_key_that_is_none_is_refused() -> None:
     for bad in (bytes(32), b"\1" + bytes(31), b"short"):
         for call in (lambda bad=bad: seal(ONE, bad, b"x", b"y"), lambda bad=bad: unseal(ONE, bad, b"x", bytes(20))):
-            with pytest.raises(MessageError, match="no X25519 key"):
+            with pytest.raises(MessageError, match="X25519"):
                 call()

@@ -14,7 +14,7 @@ from gmpy2 import mpz
 from psephos.curator.tally import Tally, open_product
 from psephos.parties.holder import KeyHolder
 from psephos.parties.party import Party, VotingParty
-from psephos.protocol.driver import Driver, replaced
+from psephos.protocol.driver import Driver, replace_roles
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.proofs import (
@@ -289,7 +289,7 @@ def test_a_holder_that_shapes_its_answer(election: Any, proofs: Proofs) -> None:
         *(VotingParty(party, round_, AUXILIARY) for party in parties),
         *(KeyHolder(share, round_) for share in election.shares),
     ]
-    driver = Driver(replaced(roles, {"holder 1": lambda honest: Shaper(honest, round_)}), strict=False)
+    driver = Driver(replace_roles(roles, {"holder 1": lambda honest: Shaper(honest, round_)}), strict=False)
     opened = driver.run()["curator"]
     votes = np.stack([Fixed(party).predict_votes(None) for party in range(5)])
     right = np.stack([(votes == k).sum(axis=0) for k in (1, 2)], axis=1).reshape(-1).tolist()

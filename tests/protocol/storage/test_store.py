@@ -1,4 +1,4 @@
-"""A store keeps all of a transaction or nothing, gives one answer for ever, and never reads damage as an answer."""
+"""`Store` and `OnceLedger`: transactions, answers that are given once, erased values, damaged files, full disks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from psephos.protocol.errors import AlreadyCastError, AlreadyDoneError, AlreadyOpenedError, JournalError
-from psephos.protocol.storage.store import FORGETTING, OnceLedger, Store
+from psephos.protocol.storage.store import ERASED_SPACES, OnceLedger, Store
 
 
 @pytest.fixture(params=["memory", "disk"])
@@ -35,17 +35,17 @@ def never() -> bytes:
     pytest.fail("an answer was made a second time")
 
 
-# -- what is kept
+# -- values and transactions
 
 
-def test_the_last_content_is_kept(store: Store) -> None:
+def test_put_replaces_the_value(store: Store) -> None:
     store.put("a", b"x", b"old")
     store.put("a", b"x", b"new")
     store.put("b", b"x", b"")
     assert (store.get("a", b"x"), store.get("b", b"x"), store.get("b", b"y")) == (b"new", b"", None)
 
 
-def test_items_come_in_order(store: Store) -> None:
+def test_items_are_in_the_order_of_their_names(store: Store) -> None:
     for name in (b"\2", b"\1", b"\1\0", b"\3"):
         store.put("a", name, b"=" + name)
     store.put("b", b"\2", b"")
@@ -56,12 +56,12 @@ def test_items_come_in_order(store: Store) -> None:
 
 steps = st.lists(
     st.tuples(
-        st.sampled_from(["put", "begin", "keep", "undo"]), st.sampled_from(["a", "b", "c"]), st.binary(max_size=3)
+        st.sampled_from(["put", "begin", "commit", "undo"]), st.sampled_from(["a", "b", "c"]), st.binary(max_size=3)
     )
 )
 
 
-class _Undone(Exception):
+class _RolledBack(Exception):
     """Leaves a transaction."""
 
 
@@ -69,92 +69,92 @@ _put, _begin, _undo = ("put", "a", b"x"), ("begin", "a", b""), ("undo", "a", b""
 
 
 @given(steps)
-@example([_begin, _begin, _put, _begin, _undo, _undo])  # an inner one that was undone is not undone again
-@example([_begin, _begin, _put, _begin, ("keep", "a", b""), _undo])
-def test_transactions_within_each_other(todo: list[tuple[str, str, bytes]]) -> None:
-    """Against a dictionary that is copied when a transaction begins and put back when it is undone."""
+@example([_begin, _begin, _put, _begin, _undo, _undo])  # a nested one is not rolled back twice
+@example([_begin, _begin, _put, _begin, ("commit", "a", b""), _undo])
+def test_nested_transactions(actions: list[tuple[str, str, bytes]]) -> None:
+    """Compared with a dictionary that is copied when a transaction begins and restored when it is rolled back."""
     store, model = Store(), dict[str, bytes]()
-    waiting = list(todo)
+    remaining = list(actions)
 
-    def play(depth: int) -> None:
-        while waiting:
-            what, name, content = waiting.pop(0)
-            if what == "put":
+    def run(depth: int) -> None:
+        while remaining:
+            action, name, content = remaining.pop(0)
+            if action == "put":
                 store.put("a", name.encode(), content)
                 model[name] = content
-            elif what == "begin":
+            elif action == "begin":
                 before = dict(model)
                 try:
                     with store.transaction():
-                        play(depth + 1)
-                except _Undone:
+                        run(depth + 1)
+                except _RolledBack:
                     model.clear()
                     model.update(before)
             elif depth:
-                if what == "undo":
-                    raise _Undone
+                if action == "undo":
+                    raise _RolledBack
                 return
 
-    play(0)
+    run(0)
     assert {name.decode(): content for name, content in store.items("a")} == model
 
 
-# -- one answer
+# -- ledgers
 
 
-def test_an_answer_is_repeated_byte_for_byte(store: Store) -> None:
+def test_an_answer_is_made_once_and_repeated(store: Store) -> None:
     ledger = OnceLedger(store)
-    assert ledger.first(b"round", b"product", lambda: b"answer") == b"answer"
-    assert ledger.first(b"round", b"product", never) == b"answer"
-    assert OnceLedger(store).first(b"round", b"product", never) == b"answer"
-    assert ledger.first(b"another round", b"product", lambda: b"") == b""
-    assert ledger.first(b"another round", b"product", never) == b""
+    assert ledger.do_once(b"round", b"product", lambda: b"answer") == b"answer"
+    assert ledger.do_once(b"round", b"product", never) == b"answer"
+    assert OnceLedger(store).do_once(b"round", b"product", never) == b"answer"
+    assert ledger.do_once(b"another round", b"product", lambda: b"") == b""
+    assert ledger.do_once(b"another round", b"product", never) == b""
 
 
-def test_another_question_is_refused(store: Store) -> None:
+def test_the_same_claim_about_another_subject_is_refused(store: Store) -> None:
     ledger = OnceLedger(store)
-    ledger.first(b"round", b"product", lambda: b"answer")
-    for about in (b"", b"products", b"produc", b"productanswer"):
+    ledger.do_once(b"round", b"product", lambda: b"answer")
+    for subject in (b"", b"products", b"produc", b"productanswer"):
         with pytest.raises(AlreadyDoneError):
-            ledger.first(b"round", about, never)
+            ledger.do_once(b"round", subject, never)
     assert issubclass(AlreadyCastError, AlreadyDoneError)
     assert issubclass(AlreadyOpenedError, AlreadyDoneError)
 
 
-def test_owners_of_one_store_do_not_meet(store: Store) -> None:
+def test_owners_of_one_store_have_separate_ledgers(store: Store) -> None:
     one, two = OnceLedger(store, "holder 1"), OnceLedger(store, "holder 2")
-    assert one.first(b"round", b"product", lambda: b"1") == b"1"
-    assert two.first(b"round", b"another", lambda: b"2") == b"2"
+    assert one.do_once(b"round", b"product", lambda: b"1") == b"1"
+    assert two.do_once(b"round", b"another", lambda: b"2") == b"2"
 
 
-def test_an_answer_that_could_not_be_made_leaves_nothing(store: Store) -> None:
+def test_a_claim_whose_answer_could_not_be_made_stays_open(store: Store) -> None:
     ledger = OnceLedger(store)
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
-            ledger.first(b"round", b"product", lambda: bytes([1 // 0]))
-    assert ledger.first(b"round", b"another product", lambda: b"answer") == b"answer"
+            ledger.do_once(b"round", b"product", lambda: bytes([1 // 0]))
+    assert ledger.do_once(b"round", b"another product", lambda: b"answer") == b"answer"
 
 
-def test_an_answer_goes_with_the_transaction_around_it(store: Store) -> None:
+def test_an_answer_is_rolled_back_with_its_transaction(store: Store) -> None:
     ledger = OnceLedger(store)
 
-    def undone() -> None:
+    def rolled_back() -> None:
         with store.transaction():
-            assert ledger.first(b"round", b"product", lambda: b"lost") == b"lost"
-            raise _Undone
+            assert ledger.do_once(b"round", b"product", lambda: b"lost") == b"lost"
+            raise _RolledBack
 
-    with pytest.raises(_Undone):
-        undone()
+    with pytest.raises(_RolledBack):
+        rolled_back()
     with store.transaction():
-        with pytest.raises(_Undone):
-            undone()
-        assert ledger.first(b"round", b"another product", lambda: b"kept") == b"kept"
-    assert ledger.first(b"round", b"another product", never) == b"kept"
+        with pytest.raises(_RolledBack):
+            rolled_back()
+        assert ledger.do_once(b"round", b"another product", lambda: b"kept") == b"kept"
+    assert ledger.do_once(b"round", b"another product", never) == b"kept"
 
 
-def test_ledgers_in_memory_know_nothing_of_each_other() -> None:
-    assert OnceLedger().first(b"round", b"1", lambda: b"1") == b"1"
-    assert OnceLedger().first(b"round", b"2", lambda: b"2") == b"2"
+def test_ledgers_in_memory_are_independent() -> None:
+    assert OnceLedger().do_once(b"round", b"1", lambda: b"1") == b"1"
+    assert OnceLedger().do_once(b"round", b"2", lambda: b"2") == b"2"
 
 
 _ANSWERS = """
@@ -162,12 +162,12 @@ import sys
 from psephos.protocol.storage.store import OnceLedger, Store
 sys.stdin.readline()
 ledger = OnceLedger(Store(sys.argv[1]))
-print([ledger.first(bytes([i]), b"", sys.argv[2].encode) for i in range(20)])
+print([ledger.do_once(bytes([i]), b"", sys.argv[2].encode) for i in range(20)])
 """
 
 
 def test_several_processes_get_one_answer(tmp_path: Path) -> None:
-    """All begin at once, on a file that does not exist yet."""
+    """They start at the same time, on a file that does not exist yet."""
     commands = [[sys.executable, "-c", _ANSWERS, str(tmp_path / "store"), str(number)] for number in range(3)]
     workers = [subprocess.Popen(c, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for c in commands]
     for worker in workers:
@@ -186,7 +186,7 @@ def test_several_threads_get_one_answer(tmp_path: Path, shared: bool) -> None:
 
     def ask() -> None:
         ledger = OnceLedger(first if shared else Store(tmp_path / "store"))
-        answers.append([ledger.first(bytes([i]), b"", lambda: os.urandom(8)) for i in range(10)])
+        answers.append([ledger.do_once(bytes([i]), b"", lambda: os.urandom(8)) for i in range(10)])
 
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:
@@ -196,27 +196,27 @@ def test_several_threads_get_one_answer(tmp_path: Path, shared: bool) -> None:
     assert answers == answers[:1] * 4
 
 
-# -- whose it is, and who may open it
+# -- files
 
 
-def test_what_is_committed_is_on_the_disk(tmp_path: Path) -> None:
-    """SQLite's FULL: a commit returns when the disk has it, so that no power cut lets a party forget that it voted."""
+def test_a_commit_is_on_disk_when_it_returns(tmp_path: Path) -> None:
+    """With SQLite's FULL, a party does not forget after a power failure that it has voted."""
     with Store(tmp_path / "store") as store:
         assert store._run("PRAGMA synchronous") == [(2,)]
 
 
-def test_how_long_it_waits_for_another(tmp_path: Path) -> None:
-    for wait, milliseconds in (({}, 60_000), ({"wait": 0}, 0), ({"wait": 7.5}, 7_500)):
-        with Store(tmp_path / "store", **wait) as store:
+def test_timeout(tmp_path: Path) -> None:
+    for options, milliseconds in (({}, 60_000), ({"timeout": 0}, 0), ({"timeout": 7.5}, 7_500)):
+        with Store(tmp_path / "store", **options) as store:
             assert store._run("PRAGMA busy_timeout") == [(milliseconds,)]
 
 
-def test_what_stands_in_the_file(tmp_path: Path) -> None:
-    """As files of this format have it, for ever: another digest or order of the parts would be another format."""
+def test_the_rows_of_a_file(tmp_path: Path) -> None:
+    """They are part of the format: another digest or order of the parts would be another format."""
     with Store(tmp_path / "one" / "folder" / "store", {"b": [1], "a": None}) as store:
         store.put("space", b"name", b"content")
-        OnceLedger(store, "me").first(b"claim", b"about", lambda: b"answer")
-        assert OnceLedger(store).first(b"claim", b"other", lambda: b"") == b""
+        OnceLedger(store, "me").do_once(b"claim", b"about", lambda: b"answer")
+        assert OnceLedger(store).do_once(b"claim", b"other", lambda: b"") == b""
         rows = {
             (space, name): (content, digest) for space, name, content, digest in store._run("SELECT * FROM records")
         }
@@ -226,23 +226,23 @@ def test_what_stands_in_the_file(tmp_path: Path) -> None:
     assert rows["once ", b"claim"][0] == b"\0\0\0\5other"
 
 
-def test_a_store_that_was_refused_holds_no_lock(tmp_path: Path) -> None:
-    """Nor does one that is looked at while another object of this process has it: SQLite's locks are the process's."""
+def test_a_store_that_could_not_be_opened_holds_no_lock(tmp_path: Path) -> None:
+    """Nor does a failed attempt release the lock of another object: SQLite's locks belong to the process."""
     path = tmp_path / "store"
     Store(path, {"role": "holder 1"}).close()
-    with pytest.raises(JournalError, match="of another run") as kept:  # with all that its frames refer to
-        Store(path, {"role": "holder 2"}, alone=True)
-    with Store(path, {"role": "holder 1"}, alone=True, wait=0) as opened:
+    with pytest.raises(JournalError, match="another run") as error:  # keeps its frames, and what they refer to, alive
+        Store(path, {"role": "holder 2"}, exclusive=True)
+    with Store(path, {"role": "holder 1"}, exclusive=True, timeout=0) as opened:
         opened.put("a", b"x", b"1")
-        with pytest.raises(JournalError, match="another run is writing"):
-            Store(path, wait=0)
-        program = "import sys; from psephos.protocol.storage.store import Store; Store(sys.argv[1], wait=0)"
+        with pytest.raises(JournalError, match="another run"):
+            Store(path, timeout=0)
+        program = "import sys; from psephos.protocol.storage.store import Store; Store(sys.argv[1], timeout=0)"
         other = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=False)
-    assert "another run is writing" in other.stderr
-    assert kept.value
+    assert "another run" in other.stderr
+    assert error.value
 
 
-def test_a_closed_store_is_a_mistake_and_no_damage(store: Store) -> None:
+def test_using_a_closed_store_is_a_programming_error(store: Store) -> None:
     store.close()
     for use in (lambda: store.get("a", b"x"), lambda: store.put("a", b"x", b"")):
         with pytest.raises(sqlite3.ProgrammingError):
@@ -252,13 +252,13 @@ def test_a_closed_store_is_a_mistake_and_no_damage(store: Store) -> None:
 def test_a_store_of_another_run_is_refused(tmp_path: Path) -> None:
     Store(tmp_path / "store", {"role": "holder 1", "round": "ab"}).close()
     Store(tmp_path / "store", {"round": "ab", "role": "holder 1"}).close()
-    with pytest.raises(JournalError, match=r"of another run \(role: 'holder 1' there, 'holder 2' here\)"):
+    with pytest.raises(JournalError, match=r"role: 'holder 1' there, 'holder 2' here"):
         Store(tmp_path / "store", {"role": "holder 2", "round": "ab"})
-    with pytest.raises(JournalError, match=r"of another run \(role: 'holder 1' there, None here; round"):
+    with pytest.raises(JournalError, match=r"role: 'holder 1' there, None here; round"):
         Store(tmp_path / "store")
 
 
-def test_others_cannot_look(tmp_path: Path) -> None:
+def test_a_store_that_others_can_read_is_refused(tmp_path: Path) -> None:
     with Store(tmp_path / "folder" / "store") as opened:
         opened.put("a", b"x", b"secret")
         files = sorted((tmp_path / "folder").iterdir())
@@ -266,16 +266,16 @@ def test_others_cannot_look(tmp_path: Path) -> None:
         assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
     assert stat.S_IMODE((tmp_path / "folder").stat().st_mode) == 0o700
     (tmp_path / "folder" / "store").chmod(0o640)
-    with pytest.raises(JournalError, match=r"others can look into .*store, .* chmod 600 "):
+    with pytest.raises(JournalError, match=r"chmod 600 .*store"):
         Store(tmp_path / "folder" / "store")
     (tmp_path / "folder" / "store").chmod(0o600)
     (tmp_path / "folder").chmod(0o755)
-    with pytest.raises(JournalError, match=r"others can look into .*folder, .* chmod 700 "):
+    with pytest.raises(JournalError, match=r"chmod 700 .*folder"):
         Store(tmp_path / "folder" / "store")
 
 
-def test_what_was_replaced_is_gone_from_the_file(tmp_path: Path) -> None:
-    """The seeds of a ceremony are; whoever steals the file later has the share alone."""
+def test_a_replaced_value_is_erased_from_the_file(tmp_path: Path) -> None:
+    """After key generation the seeds are erased; a thief of the file finds the share only."""
     secret, path = os.urandom(20_000), tmp_path / "store"
     with Store(path) as store:
         store.put("states", b"x", secret)
@@ -286,27 +286,27 @@ def test_what_was_replaced_is_gone_from_the_file(tmp_path: Path) -> None:
 
 
 def in_files(folder: Path, secrets: Iterable[bytes]) -> list[bytes]:
-    """Which secrets stand in any file of a folder."""
+    """Return the secrets that occur in any file of a folder."""
     files = [file.read_bytes() for file in folder.iterdir() if file.is_file()]
     return [secret for secret in secrets if any(secret in data for data in files)]
 
 
 @settings(max_examples=20, deadline=None)
 @given(data=st.data())
-def test_what_was_replaced_is_in_no_file(data: st.DataObject) -> None:
-    """After each transaction: not in the database, its slack and free pages, nor in a journal.
+def test_replaced_values_are_in_no_file(data: st.DataObject) -> None:
+    """After each transaction: neither in the database, including unused parts of pages, nor in a journal.
 
-    The log beside it grows, so that SQLite balances its pages and moves what stands there.
+    The log in the same table grows, so SQLite balances its pages and moves rows.
     """
     draw = random.Random(data.draw(st.integers(0, 2**32), label="seed"))
-    with tempfile.TemporaryDirectory() as folder, Store(Path(folder) / "store", alone=draw.random() < 0.5) as store:
+    with tempfile.TemporaryDirectory() as folder, Store(Path(folder) / "store", exclusive=draw.random() < 0.5) as store:
         store._run("PRAGMA synchronous = OFF")  # for the test's speed; what is read back is the same
         live: dict[tuple[str, bytes], bytes] = {}
         old: list[bytes] = []
         for turn in range(40):
             with store.transaction():
                 store.put("log", turn.to_bytes(8, "big"), draw.randbytes(draw.choice([5, 100, 300, 900, 2500])))
-                for space in draw.sample(FORGETTING, draw.randrange(1, 3)):
+                for space in draw.sample(ERASED_SPACES, draw.randrange(1, 3)):
                     name, secret = b"%d" % draw.randrange(3), draw.randbytes(32)
                     if (space, name) in live:
                         old.append(live[space, name])
@@ -316,9 +316,9 @@ def test_what_was_replaced_is_in_no_file(data: st.DataObject) -> None:
         assert all(store.get(*place) == content for place, content in live.items())
 
 
-def test_a_key_that_was_replaced_is_in_no_file(tmp_path: Path) -> None:
-    """Or whoever finds a row's old copy reads it."""
-    with Store(tmp_path / "store", alone=True) as store:
+def test_replaced_encryption_keys_are_in_no_file(tmp_path: Path) -> None:
+    """Otherwise old copies of encrypted rows could be decrypted."""
+    with Store(tmp_path / "store", exclusive=True) as store:
         keys = []
         for turn in range(100):
             store.put("log", turn.to_bytes(8, "big"), os.urandom(700))
@@ -328,9 +328,9 @@ def test_a_key_that_was_replaced_is_in_no_file(tmp_path: Path) -> None:
         assert len(set(keys)) == 100
 
 
-def test_a_reader_holds_up_what_forgets(tmp_path: Path) -> None:
-    """While another process reads the old state, the new one is not kept, and this is said."""
-    with Store(tmp_path / "store", wait=0) as store:
+def test_a_reader_of_the_old_state_blocks_its_replacement(tmp_path: Path) -> None:
+    """The new state is not committed while another process reads the old one, and an error says so."""
+    with Store(tmp_path / "store", timeout=0) as store:
         store.put("role", b"state", b"old")
         reader = sqlite3.connect(tmp_path / "store", isolation_level=None)
         reader.execute("BEGIN")
@@ -363,21 +363,21 @@ os._exit(9)
 """
 
 
-def test_a_store_of_the_format_before_is_kept_and_forgets(tmp_path: Path) -> None:
-    """Killed, with its write-ahead log; an identity's ledger must outlive an update, and its old states must not."""
+def test_a_store_of_the_previous_format_is_converted(tmp_path: Path) -> None:
+    """Its process was killed and left a write-ahead log. The ledger is kept; the old states are erased."""
     subprocess.run([sys.executable, "-c", _PLAIN_STORE, str(tmp_path / "store")], check=False)
     states = [b"the old state %d " % turn for turn in range(20)]
     assert set(in_files(tmp_path, states)) == set(states)
     for _ in range(2):
         with Store(tmp_path / "store") as store:
             assert store.get("role", b"state") == states[-1] * 9
-            assert OnceLedger(store, "me").first(b"claim", b"about", never) == b"answer"
+            assert OnceLedger(store, "me").do_once(b"claim", b"about", never) == b"answer"
             assert not in_files(tmp_path, states)
 
 
-@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="counts what the process reads, as Linux tells it")
-def test_a_large_content_is_not_read_for_another(tmp_path: Path) -> None:
-    """As a journal's keys of a million parties would be at each of its thousands of commits."""
+@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="counts what the process reads, from Linux's /proc")
+def test_large_values_are_not_read_with_others(tmp_path: Path) -> None:
+    """A journal contains the keys of a million parties, which must not be read at each of thousands of commits."""
 
     def read() -> int:
         return int(Path("/proc/self/io").read_text().split()[1])
@@ -395,20 +395,20 @@ def test_a_large_content_is_not_read_for_another(tmp_path: Path) -> None:
         assert read() - before < 1_000_000
 
 
-def test_alone(tmp_path: Path) -> None:
-    with Store(tmp_path / "store", alone=True) as opened:
+def test_an_exclusive_store(tmp_path: Path) -> None:
+    with Store(tmp_path / "store", exclusive=True) as opened:
         opened.put("a", b"x", b"1")
-        with pytest.raises(JournalError, match="another run is writing"):
-            Store(tmp_path / "store", alone=True, wait=0)
-        with pytest.raises(JournalError, match="another run is writing"):
-            Store(tmp_path / "store", wait=0)
-    assert Store(tmp_path / "store", alone=True, wait=0).get("a", b"x") == b"1"
+        with pytest.raises(JournalError, match="another run"):
+            Store(tmp_path / "store", exclusive=True, timeout=0)
+        with pytest.raises(JournalError, match="another run"):
+            Store(tmp_path / "store", timeout=0)
+    assert Store(tmp_path / "store", exclusive=True, timeout=0).get("a", b"x") == b"1"
 
 
-def test_places_that_are_none(tmp_path: Path) -> None:
+def test_paths_that_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     for place in (tmp_path / "file" / "store", tmp_path):
-        with pytest.raises(JournalError, match=r"cannot be made|cannot be written"):
+        with pytest.raises(JournalError, match=r"cannot be"):
             Store(place)
 
 
@@ -427,24 +427,24 @@ sys.exit(os.waitstatus_to_exitcode(os.wait()[1]) or store.get("a", b"x") is not 
 """
 
 
-def test_a_child_does_not_write_through_its_parents_store(tmp_path: Path) -> None:
-    """SQLite's locks are the process's; a connection that was carried through a fork breaks them."""
+def test_a_forked_process_cannot_use_its_parents_store(tmp_path: Path) -> None:
+    """SQLite's locks belong to the process, so a connection must not be used after a fork."""
     subprocess.run([sys.executable, "-c", _FORK, str(tmp_path / "store")], check=True)
 
 
 # -- damage
 
 
-def test_files_of_other_programs_and_formats(tmp_path: Path) -> None:
+def test_files_of_other_programs_and_formats_are_refused(tmp_path: Path) -> None:
     old = tmp_path / "ledger"
     old.write_text("ab" * 32 + "\n")
     old.chmod(0o600)
-    with pytest.raises(JournalError, match="damaged, or no file of this version"):
+    with pytest.raises(JournalError, match="damaged"):
         Store(old)
     assert old.read_text() == "ab" * 32 + "\n"
-    for statement, words in (
-        ("PRAGMA application_id = 7", "a database of another program"),
-        ("PRAGMA user_version = 1", "has format 1, and this version of Psephos reads 3"),
+    for statement, message in (
+        ("PRAGMA application_id = 7", "another program"),
+        ("PRAGMA user_version = 1", "format 1"),
         ("CREATE TABLE other (x)", None),
     ):
         path = tmp_path / "database"
@@ -453,10 +453,10 @@ def test_files_of_other_programs_and_formats(tmp_path: Path) -> None:
         with sqlite3.connect(path) as connection:
             connection.execute(statement)
         connection.close()
-        if words is None:
+        if message is None:
             Store(path).close()
             continue
-        with pytest.raises(JournalError, match=words):
+        with pytest.raises(JournalError, match=message):
             Store(path)
     for place, statement in enumerate(
         ("CREATE TABLE records (x)", "PRAGMA application_id = 7", "PRAGMA user_version = 2")
@@ -466,7 +466,7 @@ def test_files_of_other_programs_and_formats(tmp_path: Path) -> None:
             connection.execute(statement)
         connection.close()
         path.chmod(0o600)
-        with pytest.raises(JournalError, match="a database of another program"):
+        with pytest.raises(JournalError, match="another program"):
             Store(path)
 
 
@@ -485,7 +485,7 @@ def test_files_of_other_programs_and_formats(tmp_path: Path) -> None:
         "DROP TABLE records",
     ],
 )
-def test_contents_that_were_changed_are_refused(tmp_path: Path, change: str) -> None:
+def test_changed_rows_are_detected(tmp_path: Path, change: str) -> None:
     path = tmp_path / "store"
     with Store(path) as store:
         for number in range(10):
@@ -497,18 +497,18 @@ def test_contents_that_were_changed_are_refused(tmp_path: Path, change: str) -> 
         Store(path)
 
 
-def test_a_content_that_is_changed_under_an_open_store_is_refused(tmp_path: Path) -> None:
+def test_a_row_that_is_changed_while_the_store_is_open_is_detected(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
-    OnceLedger(store).first(b"round", b"product", lambda: b"answer")
+    OnceLedger(store).do_once(b"round", b"product", lambda: b"answer")
     with sqlite3.connect(tmp_path / "store") as connection:
         connection.execute("UPDATE records SET content = x'00' WHERE name = ?", [b"round"])
     connection.close()
     with pytest.raises(JournalError, match="damaged"):
-        OnceLedger(store).first(b"round", b"product", never)
+        OnceLedger(store).do_once(b"round", b"product", never)
 
 
-def test_a_damaged_file_is_refused_or_says_what_was_written(tmp_path: Path) -> None:
-    """400 places of the file, drawn at random: a bit turned, or the file cut off there."""
+def test_a_damaged_file_is_refused_or_returns_what_was_written(tmp_path: Path) -> None:
+    """400 random places of the file: one bit is flipped, or the file is truncated there."""
     path, broken = tmp_path / "store", tmp_path / "broken"
     expected = {bytes([number]): random.Random(number).randbytes(number * 40) for number in range(60)}
     with Store(path) as store:
@@ -527,20 +527,20 @@ def test_a_damaged_file_is_refused_or_says_what_was_written(tmp_path: Path) -> N
         except JournalError:
             refused += 1
         (tmp_path / "broken-journal").unlink(missing_ok=True)
-    assert refused > 100  # the rest were turned where nothing is kept
+    assert refused > 100  # the other changes were in unused parts of the file
 
 
-# -- disks that are full
+# -- full disks
 
 
 @pytest.mark.parametrize(
-    ("statement", "words"),
+    ("statement", "message"),
     [
-        ("PRAGMA max_page_count = 9", "no room to write .* make room and run again"),
-        ("PRAGMA query_only = ON", "cannot be written .* what was kept before is there still"),
+        ("PRAGMA max_page_count = 9", "no room"),
+        ("PRAGMA query_only = ON", "cannot be written"),
     ],
 )
-def test_what_cannot_be_written_leaves_what_was_there(store: Store, statement: str, words: str) -> None:
+def test_a_failed_write_leaves_the_old_value(store: Store, statement: str, message: str) -> None:
     store.put("a", b"x", b"before")
     store._run(statement)
 
@@ -549,7 +549,7 @@ def test_what_cannot_be_written_leaves_what_was_there(store: Store, statement: s
             store.put("a", b"x", b"after")
             store.put("a", b"y", os.urandom(100_000))
 
-    with pytest.raises(JournalError, match=words):
+    with pytest.raises(JournalError, match=message):
         both()
     store._run("PRAGMA query_only = OFF")
     assert dict(store.items("a")) == {b"x": b"before"}
@@ -562,38 +562,37 @@ from psephos.protocol.storage.store import Store
 if sys.argv[2:]:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
-store, kept = Store(sys.argv[1]), 0
+store, written = Store(sys.argv[1]), 0
 try:
-    while kept < 200:
+    while written < 200:
         with store.transaction():
-            store.put("a", bytes([kept]), os.urandom(50_000))
-            store.put("b", bytes([kept]), b"both")
-        kept += 1
+            store.put("a", bytes([written]), os.urandom(50_000))
+            store.put("b", bytes([written]), b"both")
+        written += 1
 except JournalError as error:
-    print(json.dumps([kept, len(list(store.items("a"))), len(list(store.items("b"))), str(error)]))
+    print(json.dumps([written, len(list(store.items("a"))), len(list(store.items("b"))), str(error)]))
 """
 
 
-def test_a_full_disk(tmp_path: Path) -> None:
+def test_a_full_disk_keeps_committed_values(tmp_path: Path) -> None:
     if shutil.which("unshare") is None:
         pytest.skip("no unshare to mount a small disk with")
     (tmp_path / "disk").mkdir()
     script = 'mount -t tmpfs -o size=600k,mode=700 small "$1" && exec "$2" -c "$3" "$1/store"'
     command = ["unshare", "-rm", "sh", "-c", script, "sh", str(tmp_path / "disk"), sys.executable, _FILL]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if "unshare:" in done.stderr or "mount:" in done.stderr:
-        pytest.skip(f"no small disk can be mounted here: {done.stderr}")
-    kept, first, second, error = json.loads(done.stdout)
-    assert 0 < kept == first == second
-    assert "no room to write" in error
-    assert "make room and run again" in error
+    completed = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "unshare:" in completed.stderr or "mount:" in completed.stderr:
+        pytest.skip(f"no small disk can be mounted here: {completed.stderr}")
+    written, first, second, error = json.loads(completed.stdout)
+    assert 0 < written == first == second
+    assert "no room" in error
 
 
-def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
+def test_a_limit_on_the_file_size_keeps_committed_values(tmp_path: Path) -> None:
     command = [sys.executable, "-c", _FILL, str(tmp_path / "store"), "limited"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    kept, first, second, error = json.loads(done.stdout)
-    assert 0 < kept == first == second
-    assert "cannot be written (disk I/O error; is there room?)" in error
+    completed = subprocess.run(command, capture_output=True, text=True, check=True)
+    written, first, second, error = json.loads(completed.stdout)
+    assert 0 < written == first == second
+    assert "disk I/O error" in error
     with Store(tmp_path / "store") as store:
-        assert len(list(store.items("a"))) == kept
+        assert len(list(store.items("a"))) == written

@@ -300,7 +300,7 @@ def test_the_stages_of_whoever_holds_no_share() -> None:
     joining, keyed = initial_stages("party 5", study)
     assert isinstance(joining(), JoinStage)
     assert joining().name == "party 5"
-    assert joining().awaits(joining().start().state) == Missing(Kind.JOINED, tuple(sorted(study.needed)))  # type: ignore[attr-defined]
+    assert joining().awaits(joining().start().state) == Missing(Kind.JOINED, tuple(sorted(study.must_join)))  # type: ignore[attr-defined]
     role = keyed(("all",))
     assert isinstance(role, KeyStage)
     assert (role.name, role.study, role.listens(None)) == ("party 5", study, True)

@@ -19,7 +19,7 @@ from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.privacy.mechanisms import MAX_EPSILON, MIN_EPSILON
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.signing import SigningKey
-from psephos.protocol.study.study import Member, Study, plain, safe_confirmations
+from psephos.protocol.study.study import Member, Study, is_plain_text, safe_confirmations
 
 STUDY = trial().study
 
@@ -295,7 +295,7 @@ def test_what_follows_from_it() -> None:
         *((f"party {k}", KEYS[k].verification_key) for k in range(3)),
         *((f"holder {holder}", KEYS[k].verification_key) for k, holder in ((0, 2), (1, 3), (2, 1))),
     ]
-    assert FIXED.needed == ("curator", "holder 1", "holder 2", "holder 3")
+    assert FIXED.must_join == ("curator", "holder 1", "holder 2", "holder 3")
     assert FIXED.roles_of(KEYS[2].verification_key) == ["party 2", "holder 1"]
     with pytest.raises(StudyError, match=STUDY.curator.raw.hex()[:12]):
         FIXED.roles_of(STUDY.curator)
@@ -307,15 +307,15 @@ def test_what_follows_from_it() -> None:
         word = about.get("about", "round").encode()
         whole = hashlib.sha256(b"psephos study nonce\0" + FIXED.digest + digest + word).digest()
         assert FIXED.nonce_for(given, **about) == whole[:16]
-    assert FIXED.keyed
+    assert FIXED.uses_key
 
 
 def test_a_study_without_a_key_needs_everybody_and_has_no_holders() -> None:
     none: dict[str, Any] = {"key_bits": 0, "threshold": 0, "confirmations": 0, "degree": 1}
     parties = tuple(replace(member, holder=0) for member in FIXED.parties)
     study = replace(FIXED, protocol="pathak", parties=parties, **none)
-    assert (study.keyed, study.holders) == (False, ())
-    assert study.needed == ("curator", "party 0", "party 1", "party 2")
+    assert (study.uses_key, study.holders) == (False, ())
+    assert study.must_join == ("curator", "party 0", "party 1", "party 2")
     for wrong in ({"key_bits": 256}, {"confirmations": 0, "threshold": -1}, {"parties": FIXED.parties}):
         with pytest.raises(StudyError, match=r"no key is made for pathak|is confirmed by at least"):
             replace(study, **wrong)
@@ -450,7 +450,7 @@ def test_where_no_study_can_be_written(tmp_path: Path) -> None:
     [("x" * 100, True), ("x" * 101, False), ("", False), ("x ", False), ("a\tb", False), ("\u00e9", True)],
 )
 def test_plain_names(name: str, fine: bool) -> None:
-    assert plain(name) is fine
+    assert is_plain_text(name) is fine
 
 
 def test_as_few_confirmations_as_are_safe() -> None:

@@ -27,7 +27,7 @@ from psephos.audit import (
 )
 from psephos.audit.fixtures import MakeElection
 from psephos.curator.tally import Tally
-from psephos.protocol.driver import Driver, replaced
+from psephos.protocol.driver import Driver, replace_roles
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.errors import InvalidParameter, TooFewBallotsError
 from psephos.protocol.randomness import Randomness, SimulationRandomness
@@ -51,7 +51,7 @@ def test_one_that_overrides_nothing_is_the_honest_role(election: Election) -> No
     honest, posing = Transcript(), Transcript()
     opened = Driver(roles_of(election), transcript=honest).run()["curator"]
     everybody = dict.fromkeys((role.name for role in roles_of(election)), Adversary)
-    same = Driver(replaced(roles_of(election), everybody), transcript=posing).run()["curator"]
+    same = Driver(replace_roles(roles_of(election), everybody), transcript=posing).run()["curator"]
     assert same.sums == opened.sums == tuple(election.sums(range(5)))
     assert [m.kind for m in posing.messages] == [m.kind for m in honest.messages]
 
@@ -74,16 +74,16 @@ class Deaf(Adversary):
 
 
 def test_what_it_sends_and_hears_is_its_own(election: Election) -> None:
-    four = Driver(replaced(roles_of(election), {"party 2": Silent})).run()["curator"]
+    four = Driver(replace_roles(roles_of(election), {"party 2": Silent})).run()["curator"]
     assert four.sums == tuple(election.sums([0, 1, 3, 4]))
     transcript = Transcript()
-    again = Driver(replaced(roles_of(election), {"party 2": Twice}), transcript=transcript, strict=False)
+    again = Driver(replace_roles(roles_of(election), {"party 2": Twice}), transcript=transcript, strict=False)
     assert again.run()["curator"].sums == tuple(election.sums(range(5)))
     assert [message.sender for message in transcript.messages].count("party 2") == 2
-    deaf = replaced(roles_of(election), {"curator": Deaf} | {f"holder {j}": Deaf for j in (1, 2, 3)})
+    deaf = replace_roles(roles_of(election), {"curator": Deaf} | {f"holder {j}": Deaf for j in (1, 2, 3)})
     assert Driver(deaf).run()["curator"].sums == tuple(election.sums(range(4)))
     with pytest.raises(TooFewBallotsError):
-        Driver(replaced(roles_of(election), {f"party {number}": Silent for number in range(4)})).run()
+        Driver(replace_roles(roles_of(election), {f"party {number}": Silent for number in range(4)})).run()
 
 
 class Listener(Adversary):
@@ -98,7 +98,7 @@ class Listener(Adversary):
 def test_it_may_listen_and_speak_when_it_is_quiet(election: Election) -> None:
     """What it reads besides is not shown to the honest role, which would not know what to do with it."""
     transcript = Transcript(secrets=True)
-    Driver(replaced(roles_of(election), {"party 0": Listener}), transcript=transcript).run()
+    Driver(replace_roles(roles_of(election), {"party 0": Listener}), transcript=transcript).run()
     said = [message.data for message in transcript.messages if message.receiver == "nobody"]
     assert said == [bytes([5])]
 
@@ -106,8 +106,8 @@ def test_it_may_listen_and_speak_when_it_is_quiet(election: Election) -> None:
 def test_its_state_can_be_written_down(election: Election, tmp_path) -> None:  # type: ignore[no-untyped-def]
     store = Store(tmp_path / "run.sqlite", {})
     liars = {"curator": Adversary, "holder 1": Adversary}
-    opened = Driver(replaced(roles_of(election), liars), store=store).run()
-    again = Driver(replaced(roles_of(election), liars), store=store).run()
+    opened = Driver(replace_roles(roles_of(election), liars), store=store).run()
+    again = Driver(replace_roles(roles_of(election), liars), store=store).run()
     assert opened["curator"].sums == again["curator"].sums == tuple(election.sums(range(5)))
 
 

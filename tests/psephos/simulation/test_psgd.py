@@ -15,7 +15,7 @@ import pytest
 
 from psephos.curator.psgd.agreement import Agreement, agree
 from psephos.parties.gradients import LocalLoss, signed_labels
-from psephos.protocol.driver import Driver, replaced
+from psephos.protocol.driver import Driver, replace_roles
 from psephos.protocol.errors import (
     DataError,
     DivergenceError,
@@ -146,8 +146,8 @@ def test_a_run_killed_when_a_step_was_posted_goes_on(tmp_path: Path) -> None:
     class Watching(Transcript):
         last = 0
 
-        def send(self, phase: str, sender: str, receiver: str, kind: str, data: bytes) -> bytes:
-            super().send(phase, sender, receiver, kind, data)
+        def record(self, phase: str, sender: str, receiver: str, kind: str, data: bytes) -> bytes:
+            super().record(phase, sender, receiver, kind, data)
             if len(self.messages) == self.last:
                 raise Interrupted
             return data
@@ -277,7 +277,7 @@ def test_a_vanished_party_stops_the_run_and_coming_back_the_step_is_finished(cer
 
     transcript = Transcript()
     roles = psgd_roles(SMALL, private(), agreed(), ceremony, transcript, Store())
-    driver = Driver(replaced(roles, {"party 1": puppet}), transcript=transcript)
+    driver = Driver(replace_roles(roles, {"party 1": puppet}), transcript=transcript)
     with pytest.raises(PartyVanishedError, match=r"step 3: 3 ballots .* At most 0 of 4 parties may stay away"):
         driver.run()
     sent = list(transcript.messages)

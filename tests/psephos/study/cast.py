@@ -184,7 +184,7 @@ class Cast:
     def sent(self, agent: Agent) -> tuple[int, ...] | None:
         """What a party has put in, noise and all, by its own account; None where it has not."""
         stage = agent.state.stage
-        if stage + 1 < 2 + self.made.study.keyed:
+        if stage + 1 < 2 + self.made.study.uses_key:
             return None
         state = agent.state.state.state.state  # the protocol's own, under the stages around it
         if self.what == "pathak":

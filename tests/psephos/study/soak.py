@@ -168,7 +168,7 @@ class House:
             clock=lambda: 8 * time.monotonic(),
         )  # fmt: skip
         quiet, trouble, pause = time.monotonic(), "", 0.05
-        while agent.result is None or agent.waiting:
+        while agent.result is None or agent.unconfirmed:
             try:
                 if agent.step():
                     quiet, trouble, pause = time.monotonic(), "", 0.05

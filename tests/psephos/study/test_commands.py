@@ -407,7 +407,7 @@ def test_a_party_that_comes_a_day_late(consortium: Consortium) -> None:
             assert set(said.values()) == {"done: the result is published"}
             assert east.released is not None
             assert json.loads((east.released / "model.json").read_text())["parties"] == 2
-    late = [told for play in plays for seat in play.seats for told in seat.agent.refused]
+    late = [told for play in plays for seat in play.seats for told in seat.agent.rejected]
     assert {(type(told.error).__name__, told.author) for told in late} == {("LateBallotError", "party 2")}
     for play in plays:
         play.close()

@@ -156,7 +156,7 @@ def test_each_role_is_the_one_of_its_name(house: House) -> None:
         for role in mine.names:
             agent, store = mine.agent(role, board)
             found[role] = (agent.role.name, len(agent.role._stages))  # type: ignore[attr-defined]
-            assert agent.role.awaits(agent.state) == Missing(Kind.JOINED, tuple(sorted(study.needed)))
+            assert agent.role.awaits(agent.state) == Missing(Kind.JOINED, tuple(sorted(study.must_join)))
             agent.step()
             store.close()
     assert found == {
@@ -182,7 +182,7 @@ def test_every_role_keeps_what_happens_once_in_its_own_store(house: House) -> No
         made: Any = mine._role(role, store)
         last = made._stages[-1](*results)
         if role == "holder 1":
-            last.role._openings.first(b"round", b"", lambda: b"opened")
+            last.role._openings.do_once(b"round", b"", lambda: b"opened")
         else:
             last.start()
         assert list(store.items(f"once {role}")), role

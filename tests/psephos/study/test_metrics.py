@@ -32,7 +32,7 @@ def told(play: Any) -> list[str]:
 def test_everything_that_prometheus_is_told() -> None:
     one = seat("party 3", awaits=Missing(Kind.PUBLIC_KEY, ("holder 1", "holder 2")))
     other = seat("curator", done=True)
-    other.agent.refused = []
+    other.agent.rejected = []
     lines = told(SimpleNamespace(seats=[one, other], failure=""))
     help_ = [line[7:] for line in lines if line.startswith("# HELP ")]
     assert help_ == [

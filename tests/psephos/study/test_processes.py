@@ -130,5 +130,5 @@ def test_a_member_without_a_network_takes_part_by_files_that_are_carried(tmp_pat
         if curator.result is None and curator.role.is_ready(curator.state):
             curator.on_idle()
         assert carried < 100
-    assert not any(agent.refused for agent in agents.values())
+    assert not any(agent.rejected for agent in agents.values())
     assert json.loads(agents["party 3"].result.content)[0] == [0, 1, 2, 3]

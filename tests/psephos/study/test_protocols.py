@@ -83,7 +83,7 @@ def check(cast: Cast, agents: dict[str, Agent]) -> None:
     """What was released is what the parties put in, the same for everybody, and nobody was refused anything."""
     contents = {agent.result.content for agent in agents.values()}
     assert len(contents) == 1
-    assert {name: agent.refused for name, agent in agents.items() if agent.refused} == {}
+    assert {name: agent.rejected for name, agent in agents.items() if agent.rejected} == {}
     parties = {number: agents[f"party {number}"] for number in range(cast.parties)}
     assert all(cast.sent(agent) for agent in parties.values())
     assert cast.judge(contents.pop(), parties) == list(range(cast.parties))
@@ -179,7 +179,7 @@ def test_a_holder_that_only_says_that_the_ceremony_failed_ends_nothing() -> None
     agents["holder 2"] = Agent(role, cast.made.study.members, cast.made.keys["holder 2"], board, store)
     play(cast, agents.__getitem__)
     assert len({agent.result.content for agent in agents.values()}) == 1
-    assert {told.author for told in agents["party 4"].refused} == {"holder 2"}, "of what it says twice"
+    assert {told.author for told in agents["party 4"].rejected} == {"holder 2"}, "of what it says twice"
 
 
 def test_who_waits_for_the_result_says_so() -> None:

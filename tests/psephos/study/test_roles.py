@@ -28,7 +28,7 @@ def stages(role: Any, *results: Any) -> list[Any]:
     made = [stage(*results[:place]) for place, stage in enumerate(role._stages)]
     assert {each.name for each in made} == {role.name}
     assert isinstance(made[0], JoinStage)
-    assert made[0].awaits(made[0].start().state).senders == tuple(sorted(STUDY.needed))  # type: ignore[union-attr]
+    assert made[0].awaits(made[0].start().state).senders == tuple(sorted(STUDY.must_join))  # type: ignore[union-attr]
     return made
 
 
@@ -43,7 +43,7 @@ def test_a_holder_makes_the_key_publishes_it_and_opens_sums() -> None:
     assert isinstance(holds.role, KeyHolder)
     assert (holds.role.name, holds.role.round) == ("holder 2", PLAY.round(KEY))  # type: ignore[attr-defined]
     assert holds._study == STUDY
-    holds.role._openings.first(b"round", b"", lambda: b"opened")
+    holds.role._openings.do_once(b"round", b"", lambda: b"opened")
     assert len(list(store.items("once holder 2"))) == 1
 
 
@@ -93,7 +93,7 @@ def test_the_curator_releases_once_what_it_came_to() -> None:
         assert isinstance(publishes, PublishStage)
         publishes.start()
     assert released == ["what it came to"]
-    assert OnceLedger(store, "curator").first(b"release" + STUDY.digest, b"", lambda: b"another") == b"content"
+    assert OnceLedger(store, "curator").do_once(b"release" + STUDY.digest, b"", lambda: b"another") == b"content"
     cast = Cast("pathak")
     _, counts, _ = (stage(*range(k)) for k, stage in enumerate(curator_role(cast.public, release, Store())._stages))
     assert counts.role.terms == cast.play.terms  # type: ignore[attr-defined]

@@ -341,12 +341,12 @@ def test_a_wait_is_over_after_the_studys_patience_also_across_a_restart(tmp_path
         settled(play)
         assert not any("cannot go on yet" in text for text in told)
         kept = json.loads(play.seats[0].store.get("play", b"since") or b"")
-        assert kept == [[2, "Closed", play.seats[0].agent.said], clock.now - 59.5, False]
+        assert kept == [[2, "Closed", play.seats[0].agent.signed_entries], clock.now - 59.5, False]
         clock.now += 0.5
         settled(play)
         assert len([text for text in told if "cannot go on yet" in text]) == 1
         kept = json.loads(play.seats[0].store.get("play", b"since") or b"")
-        assert kept == [[2, "Closed", play.seats[0].agent.said], clock.now, True]
+        assert kept == [[2, "Closed", play.seats[0].agent.signed_entries], clock.now, True]
         clock.now -= 10.0
         settled(play)
         kept = json.loads(play.seats[0].store.get("play", b"since") or b"")
@@ -360,7 +360,7 @@ def test_what_was_refused_is_told_once(tmp_path: Path) -> None:
         settled(play)
         settled(play)
         assert told[-1] == "party 1: refused entry 1 of a stranger: these bytes are no entry of this version"
-        play.seats[0].agent.refused.append(Rejected(7, "party 2", BoardError("why")))
+        play.seats[0].agent.rejected.append(Rejected(7, "party 2", BoardError("why")))
         settled(play)
         assert told[-1] == "party 1: refused entry 7 of party 2: why"
         assert len([text for text in told if "refused" in text]) == 2

@@ -65,7 +65,7 @@ class Played:
     def play(self, release: Release, puppets: Puppets, *, ceremony: bool = False) -> None:
         """With a key that the holders make, or that was dealt, in a fraction of the time."""
         public, protocol = Public(self.study, self.samples.auxiliary), self.study.protocol
-        shares = [] if ceremony or not self.study.keyed else shares_of(self.study)
+        shares = [] if ceremony or not self.study.uses_key else shares_of(self.study)
         votes = np.random.default_rng(7).integers(0, 3, size=(PARTIES, SAMPLES))
         for name, key in self.made.keys.items():
             store = self.stores[name] = Store()
@@ -257,7 +257,7 @@ def before(played: Played, kind: Kind | None, *said: tuple[str, bytes], count: i
     for name, body in said:
         seat = played.made.seat(name)
         for number, data in enumerate(board.entries, 1):
-            seat.take(number, data)
+            seat.check(number, data)
             seat.place += SignedEntry.decode(data).author == name
         board.post(seat.sign(Post(BOARD, body)))
     return board
@@ -320,7 +320,7 @@ def test_what_is_no_message_stops_nobody(play: Callable[..., Played]) -> None:
     """It stands on the board for ever: who could not read past it would never come back."""
     played = play(puppets={"party 4": Babbling})
     assert played.agents["curator"].result is not None
-    refused = [told for told in played.agents["curator"].refused if told.author == "party 4"]
+    refused = [told for told in played.agents["curator"].rejected if told.author == "party 4"]
     assert [type(told.error) for told in refused] == [MessageError, MessageError]
 
 
@@ -420,7 +420,7 @@ def shown(played: Played, board: MemoryBoard | None = None, store: Store | None 
     """Every check, but for what nobody can check, which is the same for all."""
     board = played.board if board is None else board
     found = [(c.what, c.verdict, c.found) for c in verify(played.study, played.samples, board, store)]
-    keyed = [(what, "not checked", why) for what, why in NEVER if played.study.keyed or "p and q" not in what]
+    keyed = [(what, "not checked", why) for what, why in NEVER if played.study.uses_key or "p and q" not in what]
     assert found[-len(keyed) :] == keyed
     return tuple(found[: -len(keyed)])
 

@@ -52,8 +52,8 @@ NO_RANDOMNESS = Edit(
 OPENED_TWICE = Edit(
     KeyHolder,
     "open",
-    "self._openings.first(self.round.digest, $product, $make)",
-    "self._openings.first($product, $product, $make)",
+    "self._openings.do_once(self.round.digest, $product, $make)",
+    "self._openings.do_once($product, $product, $make)",
 )
 LOW_DEGREE = Edit(
     psephos.protocol.paillier.sharing, "integer_polynomial", "range($threshold - 1)", "range($threshold - 2)"

@@ -30,7 +30,7 @@ from psephos.audit.model import Context
 from psephos.audit.pathak_runs import decoded, keys_of, real_runs
 from psephos.audit.settings import FixedVoter, run_tally_round, setup
 from psephos.audit.studies import trial
-from psephos.protocol.board.client import joined
+from psephos.protocol.board.client import join_message
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.sealing import SealingKey, seal
 from psephos.protocol.ceremony.messages import failure, reason
@@ -223,7 +223,7 @@ def _study() -> list[Decoder]:
     sealed = tuple(seal(bytes(length), sealing.public, b"here") for length in (1, 40))
 
     def joining(data: bytes) -> bytes:
-        return joined(study.digest, Reader(data, Kind.JOINED, study.digest, length=32).rest())
+        return join_message(study.digest, Reader(data, Kind.JOINED, study.digest, length=32).rest())
 
     def result(data: bytes) -> bytes:
         return frame(Kind.RESULT, study.digest, Reader(data, Kind.RESULT, study.digest).rest())
@@ -239,7 +239,7 @@ def _study() -> list[Decoder]:
 
     return [
         Decoder("signed entry", entries, lambda data: SignedEntry.decode(data).encode()),
-        Decoder("joined", (joined(study.digest, sealing.public),), joining),
+        Decoder("joined", (join_message(study.digest, sealing.public),), joining),
         Decoder("public key", (encode_key(study, key),), lambda data: encode_key(study, decode_key(study, data))),
         Decoder(
             Kind.FAILED_CEREMONY.title,

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 
 from psephos.audit.studies import Trial, trial
 from psephos.protocol.board import Board, MemoryBoard
-from psephos.protocol.board.client import joined
+from psephos.protocol.board.client import join_message
 from psephos.protocol.board.sealing import SealingKey
 from psephos.protocol.ceremony.messages import failure
 from psephos.protocol.encrypted_sum.messages import Close
@@ -46,11 +46,11 @@ class Talk:
     def posts(self, entry: bytes) -> None:
         self.board.post(entry)
         for seat in self.seats.values():
-            seat.take(len(self.board.entries), entry)
+            seat.check(len(self.board.entries), entry)
 
     def joins(self, *names: str) -> None:
         for name in names:
-            self.says(name, joined(self.made.study.digest, self.secrets[name].public))
+            self.says(name, join_message(self.made.study.digest, self.secrets[name].public))
 
     def message(self, kind: Kind) -> bytes:
         return frame(kind, self.made.study.digest, b"canary-of-a-body")
