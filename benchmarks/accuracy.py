@@ -512,9 +512,10 @@ Drawn by `python -m benchmarks.accuracy --page` from what `python -m benchmarks.
 is epsilon without delta (but for numerical error), gaussian is at delta = 1e-6; a party is protected with all it holds.
 
 **Whose noise.** The columns **own-data**, **whitened** and **statistic** (of votes) are the releases of `psephos run`,
-which the [public rule](own-data.md#the-method) chooses from: nobody is trusted, the parties add the noise in shares, discrete
-Laplace (pure) or Skellam (gaussian), and as any two of them may tell theirs (`--threshold 3`), what M parties add is
-noise for M - 3. The benchmark adds up the parties' contributions in the clear and draws the sum of the shares at once;
+which the [public rule](own-data.md#the-method) chooses from: nobody is trusted, the parties add the noise in shares,
+discrete Laplace (pure) or Skellam (gaussian), and as any two of them may tell theirs (`--threshold 3`), what M parties
+add is noise for M - 3. The benchmark adds up the parties' contributions in the clear and draws the sum of the shares at
+once;
 `tests/test_benchmarks.py` tests that it has the same law. In every other column a **trusted curator** knows the exact
 sums or counts and adds the noise, so these figures need a trust that the first three do not: spherical Laplace or
 rounded Gaussian for own-data, whitened and statistic; avg is clipped averaging, soft is Hamm's Algorithm 2, pate is
