@@ -201,7 +201,7 @@ def test_phases_are_told_apart_and_add_up_to_no_more_than_the_run() -> None:
     assert list(outcome.seconds) == ["train", "fit", "keygen", "encrypt", "aggregate", "decrypt"]
     phases = [seconds for seconds in outcome.seconds.values() if seconds is not None]
     assert all(seconds >= 0 for seconds in phases)
-    assert 0.01 * taken < sum(phases) <= taken + 0.001 * len(phases)
+    assert 0 < sum(phases) <= taken + 0.001 * len(phases)
 
 
 def test_private_auxiliary_samples_are_salted_and_the_journal_keeps_the_salt(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_a_trial_waits_for_all_and_tells_what_is_new(tmp_path: Path) -> None:
     told: list[str] = []
     logs(tmp_path, line("curator", "counts"))
     (tmp_path / "watch.log").write_text("http://127.0.0.1:8000 and more\n")
-    agents: Any = {"curator": Process(0), "party-0": Process(2)}
+    agents: Any = {"curator": Process(0), "party-0": Process(1)}
     _wait(tmp_path, agents, told.append, time.monotonic() - 100)
     assert told == ["http://127.0.0.1:8000 shows it while it runs", " 100 s  curator counts"]
     (tmp_path / "watch.log").write_text("starting")

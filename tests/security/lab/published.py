@@ -270,14 +270,14 @@ def law_of_pate(mechanism: MechanismName, draws: int = 150) -> None:
 
 
 def neighbours(mechanism: MechanismName, epsilon: float = 1.0, draws: int = 400) -> None:
-    """Whether releases tell two neighbouring data sets apart better than epsilon allows: with confidence 0.9999."""
+    """Whether releases tell two neighbouring data sets apart better than epsilon allows: with confidence 1 - `RATE`."""
     methods = ("vote", "soft", "avg", "statistic", "own-data", "whitened")
     sides = [run(mechanism, draws, methods, neighbour, epsilon=(epsilon,))[1] for neighbour in (False, True)]
     for method in methods:
         one, other = (released(kept, method) for kept in sides)
         towards = one[: draws // 2].mean(axis=0) - other[: draws // 2].mean(axis=0)
         delta = 2 * DELTA if mechanism == "gaussian" else 2.0**-60
-        found = lower_bound(one[draws // 2 :] @ towards, other[draws // 2 :] @ towards, delta)
+        found = lower_bound(one[draws // 2 :] @ towards, other[draws // 2 :] @ towards, delta, 1 - RATE)
         assert found <= epsilon, f"{method}, {mechanism}: epsilon is at least {found}"
 
 
