@@ -1,6 +1,7 @@
-"""The curator's tally: it checks ballots, multiplies them, forgets them, and has the product opened by the holders.
+"""The curator in one round of the encrypted sum.
 
-It stands where Hamm 2016 has a trusted entity that collects the classifiers. docs/protocols/tally.md has the messages,
+It checks ballots, multiplies their ciphertexts, keeps only the product, and has it decrypted by t of n key holders. It
+replaces the trusted entity that collects the classifiers in Hamm 2016. docs/protocols/tally.md has the messages,
 docs/security/proofs.md ("Encrypted sum with threshold opening") what the curator learns from them.
 """
 
@@ -26,7 +27,15 @@ __all__ = ["AwaitingDecryptions", "OpenedSum", "Tally", "TallyOpened", "open_pro
 @storable
 @dataclass(frozen=True)
 class AwaitingDecryptions:
-    """Voting is over, and the holders `asked` are to open the product; `parts` are the answers so far."""
+    """The vote is closed, and partial decryptions of the product are awaited.
+
+    Attributes:
+        members: bit map of the counted parties.
+        columns: the product's ciphertexts.
+        request: the request for partial decryptions.
+        asked: numbers of the holders that were asked.
+        parts: the partial decryptions received so far.
+    """
 
     members: int = field(repr=False)
     columns: tuple[mpz, ...] = field(repr=False)
@@ -38,85 +47,83 @@ class AwaitingDecryptions:
 @storable
 @dataclass(frozen=True)
 class TallyOpened:
-    """The sum is known."""
+    """The product is decrypted: the curator knows the sum."""
 
     sum: OpenedSum
 
 
 class Tally(Observer):
-    """The curator in one round.
+    """The curator's role in one round.
 
-    When it is quiet it closes the vote, for everybody at the place where that stands on the board. Then it asks t
-    holders, of those that have confirmed its product where the round asks for confirmations; when it is quiet and some
-    are missing, or when their answers do not combine, it asks all others too, and opens with whatever has come by the
-    next quiet.
+    1. On idle it closes the vote; the position of the close message on the board is the end of the vote for everybody.
+    2. It asks t holders for partial decryptions. In a round with confirmations it waits until enough holders have
+       confirmed its product, and asks t of these.
+    3. If some of them are missing on idle, or their answers do not combine, it asks all other holders too.
+    4. It opens the product when all that were asked have answered, or with the answers there are on the next idle.
     """
 
     reads = frozenset({Kind.BALLOT, Kind.CLOSE, Kind.CONFIRMATION, Kind.PARTIAL_DECRYPTION})
 
     def __init__(self, round_: Round, *, seen: BallotProduct | None = None) -> None:
-        """`round_`: the round to count. `seen`: ballots that another process of the curator has multiplied."""
+        """
+        Args:
+            round_: the round to count.
+            seen: product of ballots that another process of the curator has multiplied.
+        """
         super().__init__("curator", round_, seen=seen)
 
     def _on_idle(self, state: Any) -> Step | None:
-        """Close, ask more holders, or open.
+        """Close the vote, ask more holders, or open the product.
 
         Raises:
-            BoardError: the board lost the end of the vote.
-            TooFewBallotsError: fewer ballots than the round's minimum were posted.
+            BoardError: the close message does not appear on the board.
+            TooFewBallotsError: there are fewer ballots than the round's minimum.
             UnconfirmedError: too few holders confirmed the product.
             ThresholdError: fewer than t holders answered.
-            WrongPartialDecryptionError: the answers of all holders that answered do not combine.
+            WrongPartialDecryptionError: the partial decryptions of all holders that answered do not combine.
         """
         if isinstance(state, Watching):
             if state.closing:
-                raise BoardError("the end of the vote was posted, and does not stand on the board")
+                raise BoardError("the message that closes the vote was posted but is not on the board; check the board")
             self.product(state).check_minimum()
             close = Post(BOARD, Close(self.round.digest).encode(), f"{self.round.kind}: open")
             return Step(replace(state, closing=True), (close,))
         if isinstance(state, Closed):
-            agreed, needed = state.agreeing(self.product(state).digest), self.round.confirmations
-            others = [f"holder {holder}" for holder, _ in state.confirmed if holder not in agreed]
-            heard = {holder for holder, _ in state.confirmed}
-            silent = [f"holder {holder}" for holder in self._holders() if holder not in heard]
-            raise UnconfirmedError(
-                f"{len(agreed)} holders have confirmed the curator's product, and {needed} must; another product was "
-                f"confirmed by {', '.join(others) or 'nobody'}, and nothing by {', '.join(silent) or 'nobody'}"
-            )
+            raise self._unconfirmed(state)
         if isinstance(state, AwaitingDecryptions):
             return self._ask_others(state) or self._open(state)
         return None
 
     def closed(self, state: Closed) -> Step:
-        """Ask the first holders, or wait until enough have confirmed the product."""
+        """Ask the first t holders, or wait for confirmations where the round demands them."""
         if self.round.confirmations:
             return Step(state)
         return self._ask_first(state, self._holders()[: self.round.threshold_key.threshold])
 
     @takes(Closed, Kind.CONFIRMATION)
-    def hear(self, state: Closed, entry: Entry) -> Step:
-        """Ask the first that have confirmed the product, when they are enough."""
+    def receive_confirmation(self, state: Closed, entry: Entry) -> Step:
+        """Record a confirmation; ask the first t holders that agree, when enough do."""
         state = state.with_confirmation(self.round, entry)
-        agreed = state.agreeing(self.product(state).digest)
-        if len(agreed) < self.round.confirmations:
+        agreeing = state.agreeing(self.product(state).digest)
+        if len(agreeing) < self.round.confirmations:
             return Step(state)
-        return self._ask_first(state, tuple(agreed)[: self.round.threshold_key.threshold])
+        return self._ask_first(state, tuple(agreeing)[: self.round.threshold_key.threshold])
 
     @takes(AwaitingDecryptions, Kind.BALLOT)
     @takes(TallyOpened, Kind.BALLOT)
-    def too_late(self, state: AwaitingDecryptions | TallyOpened, entry: Entry) -> Step:
-        """As before."""
+    def refuse_ballot(self, state: AwaitingDecryptions | TallyOpened, entry: Entry) -> Step:
+        """Raise LateBallotError: the vote is closed."""
         raise self.lateness(entry)
 
     @takes(AwaitingDecryptions, Kind.CONFIRMATION)
     @takes(TallyOpened, Kind.CONFIRMATION)
-    def heard(self, state: AwaitingDecryptions | TallyOpened, entry: Entry) -> Step:
-        """One more than were needed."""
+    def ignore_confirmation(self, state: AwaitingDecryptions | TallyOpened, entry: Entry) -> Step:
+        """Change nothing: enough holders have confirmed the product."""
         return Step(state)
 
     @takes(AwaitingDecryptions, Kind.PARTIAL_DECRYPTION)
-    def gather(self, state: AwaitingDecryptions, entry: Entry) -> Step:
-        """One holder's answer; the sum is opened as soon as all that were asked have given theirs."""
+    def receive_partial_decryption(self, state: AwaitingDecryptions, entry: Entry) -> Step:
+        """Record a holder's partial decryption; open the product when all holders that were asked have answered."""
         part = received_part(self.round, state.columns, state.request.product_digest, entry, state.parts)
         state = replace(state, parts=(*state.parts, part))
         if len(state.parts) < len(state.asked):
@@ -124,19 +131,31 @@ class Tally(Observer):
         try:
             return self._open(state)
         except WrongPartialDecryptionError:
-            # With everybody's answer here there is nobody left to ask: the next quiet raises this error.
+            # When all holders were asked, nobody is left: `_on_idle` will raise this error.
             return self._ask_others(state) or Step(state)
 
     def _is_ready(self, state: Any) -> bool:
-        """Whether everybody on the roster has voted."""
+        """Return whether everybody on the roster has voted."""
         return isinstance(state, Watching) and not state.closing and len(self.product(state)) == len(self.round.roster)
 
     def _result(self, state: Any) -> OpenedSum | None:
-        """What the curator learns."""
+        """Return the sum, once it is opened."""
         return state.sum if isinstance(state, TallyOpened) else None
 
     def _holders(self) -> tuple[int, ...]:
         return tuple(range(1, self.round.threshold_key.holders + 1))
+
+    def _unconfirmed(self, state: Closed) -> UnconfirmedError:
+        """Describe which holders confirmed this product, another one, or none."""
+        agreeing = state.agreeing(self.product(state).digest)
+        confirmed = {holder for holder, _ in state.confirmed}
+        others = [f"holder {holder}" for holder, _ in state.confirmed if holder not in agreeing]
+        silent = [f"holder {holder}" for holder in self._holders() if holder not in confirmed]
+        return UnconfirmedError(
+            f"{len(agreeing)} holders have confirmed the curator's product, and {self.round.confirmations} must; "
+            f"another product was confirmed by {', '.join(others) or 'nobody'}, and nothing by "
+            f"{', '.join(silent) or 'nobody'}"
+        )
 
     def _ask_first(self, state: Closed, holders: tuple[int, ...]) -> Step:
         product = self.product(state)
@@ -148,6 +167,7 @@ class Tally(Observer):
         return self._ask(state, others) if others else None
 
     def _ask(self, state: AwaitingDecryptions, holders: tuple[int, ...]) -> Step:
+        """Send the request to these holders."""
         request, phase = state.request.encode(self.round), f"{self.round.kind}: open"
         posts = tuple(Post(f"holder {number}", request, phase, secret=False) for number in holders)
         return Step(replace(state, asked=(*state.asked, *holders)), posts)

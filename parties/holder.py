@@ -1,9 +1,9 @@
-"""A key holder: one of the parties, with a share of the key.
+"""A key holder in one round of the encrypted sum.
 
-It watches the same public board as the curator, multiplies the ballots it has seen for itself, and opens that product
-and nothing else, once per round, when there are enough ballots in it. Asked for the same product again, it gives the
-same bytes again, which tells nothing new. Where a round asks for confirmations, holders first say on the board what
-they would open. docs/protocols/tally.md has the messages.
+It reads the same public board as the curator, multiplies the ballots itself, and partially decrypts that product and
+nothing else, once per round and only with enough ballots in it. A repeated request for the same product gets the same
+bytes, which disclose nothing new. In a round with confirmations, holders first post the digest of the product that they
+would open. docs/protocols/tally.md has the messages.
 """
 
 from __future__ import annotations
@@ -37,7 +37,14 @@ __all__ = ["Answered", "KeyHolder"]
 @storable
 @dataclass(frozen=True)
 class Answered:
-    """The round is opened: the product, what was asked, and the answer, which may be given again."""
+    """The holder has answered in this round, and can repeat its answer.
+
+    Attributes:
+        members: bit map of the counted parties.
+        columns: the product's ciphertexts.
+        request: the request that was answered.
+        answer: the encoded partial decryption.
+    """
 
     members: int = field(repr=False)
     columns: tuple[mpz, ...] = field(repr=False)
@@ -46,7 +53,7 @@ class Answered:
 
 
 class KeyHolder(Observer):
-    """One holder in one round: "holder J"."""
+    """A key holder's role in one round, "holder J"."""
 
     reads = frozenset({Kind.BALLOT, Kind.CLOSE, Kind.CONFIRMATION, Kind.TALLY_REQUEST})
 
@@ -64,12 +71,13 @@ class KeyHolder(Observer):
         Args:
             share: this holder's share of the key.
             round_: the round to watch.
-            openings: where it remembers what it has opened; on disk wherever the holder can be restarted.
-            seen: the product of ballots that another process of this holder has multiplied.
-            randomness: of the proof that a partial decryption is right.
-            public: answer on the board, where everybody may know the sum, in place of to the curator alone.
+            openings: ledger of what it has confirmed and opened; on disk where the holder can be restarted.
+            seen: product of ballots that another process of this holder has multiplied.
+            randomness: randomness of the proof of a partial decryption.
+            public: post the answer on the board, where the sum is public, instead of sending it to the curator.
 
-        Raises WrongKeyError when the share is of another key or ceremony than the round's.
+        Raises:
+            WrongKeyError: the share belongs to another key or ceremony than the round's.
         """
         check_same_ceremony(round_.threshold_key, share.threshold_key)
         super().__init__(f"holder {share.holder}", round_, seen=seen)
@@ -79,30 +87,43 @@ class KeyHolder(Observer):
         self._randomness, self._public = randomness, public
 
     def closed(self, state: Closed) -> Step:
-        """Confirm the product, where the round asks for that: one product, whatever board this holder is shown."""
+        """Post a confirmation of the product, in a round with confirmations.
+
+        The ledger allows one product per round, so a holder that is shown two different boards confirms one only.
+
+        Raises:
+            AlreadyOpenedError: this holder has confirmed another product of the round.
+        """
         seen = self.product(state)
         if not self.round.confirmations:
             return Step(state)
         confirmation = Confirmation(self.round.digest, self.number, seen.digest)
         try:
-            said = self._openings.do_once(b"confirmed" + self.round.digest, seen.digest, confirmation.encode)
+            message = self._openings.do_once(b"confirmed" + self.round.digest, seen.digest, confirmation.encode)
         except AlreadyDoneError:
             raise AlreadyOpenedError(
-                f"{self.name} has confirmed another product of round {self.round.digest.hex()[:12]} before: it was "
-                "shown two boards, or set back to an old copy"
+                f"{self.name} has already confirmed another product of round {self.round.digest.hex()[:12]}: it was "
+                "shown two different boards, or restored from an old copy"
             ) from None
-        return Step(state, (Post(BOARD, said, f"{self.round.kind}: confirm"),))
+        return Step(state, (Post(BOARD, message, f"{self.round.kind}: confirm"),))
 
     @takes(Closed, Kind.CONFIRMATION)
-    def hear(self, state: Closed, entry: Entry) -> Step:
-        """Note what another holder would open."""
+    def receive_confirmation(self, state: Closed, entry: Entry) -> Step:
+        """Record another holder's confirmation."""
         return Step(state.with_confirmation(self.round, entry))
 
     @takes(Watching, Kind.TALLY_REQUEST)
     @takes(Closed, Kind.TALLY_REQUEST)
     def open(self, state: Watching | Closed, entry: Entry) -> Step:
-        """Open the product of the observed ballots, once: `openings` keeps the answer before it leaves."""
-        request, seen = self._asked(entry), self.product(state)
+        """Partially decrypt the product of the observed ballots, once: `openings` stores the answer before it is sent.
+
+        Raises:
+            TooFewBallotsError: fewer ballots than the round's minimum.
+            UnconfirmedError: too few holders have confirmed the product.
+            UnseenBallotError: the request is for another product than that of the observed ballots.
+            AlreadyOpenedError: this holder has opened another product of the round.
+        """
+        request, seen = self._decode_request(entry), self.product(state)
         seen.check_minimum()
         self._check_confirmed(state, seen.digest)
         if unseen := request.members & ~seen.members:
@@ -111,8 +132,8 @@ class KeyHolder(Observer):
             raise UnseenBallotError(f"the request leaves out the ballot of party {_first(left_out)}, which is valid")
         if request.product_digest != seen.digest:
             raise UnseenBallotError(
-                f"the request's product is not that of the ballots that {self.name} observed: somebody was shown "
-                "another ballot"
+                f"the request is for another product than that of the ballots that {self.name} observed, so curator "
+                "and holder have seen different ballots"
             )
 
         def opened() -> bytes:
@@ -129,33 +150,33 @@ class KeyHolder(Observer):
 
     @takes(Answered, Kind.TALLY_REQUEST)
     def repeat(self, state: Answered, entry: Entry) -> Step:
-        """The same answer to the same request, and none to another."""
-        if self._asked(entry) != state.request:
+        """Send the same answer to the same request; raises AlreadyOpenedError for another request."""
+        if self._decode_request(entry) != state.request:
             raise self._refusal()
         return self._answer(state, entry)
 
     @takes(Answered, Kind.BALLOT)
-    def too_late(self, state: Answered, entry: Entry) -> Step:
-        """As before."""
+    def refuse_ballot(self, state: Answered, entry: Entry) -> Step:
+        """Raise LateBallotError: the vote is closed."""
         raise self.lateness(entry)
 
     @takes(Answered, Kind.CONFIRMATION)
-    def heard(self, state: Answered, entry: Entry) -> Step:
-        """One more than were needed."""
+    def ignore_confirmation(self, state: Answered, entry: Entry) -> Step:
+        """Change nothing: enough holders have confirmed the product."""
         return Step(state)
 
-    def _asked(self, entry: Entry) -> TallyRequest:
-        """By the curator, who alone may know the sum where it is not public: answers are sealed to who asks."""
+    def _decode_request(self, entry: Entry) -> TallyRequest:
+        """Decode a request, which must come from the curator: answers are sealed to whoever asks."""
         if entry.sender != "curator":
-            raise UnexpectedMessageError(f"{self.name}: {entry.sender} asks for the sum, which is the curator's to do")
+            raise UnexpectedMessageError(f"{self.name}: {entry.sender} asks for the sum, which only the curator may do")
         return TallyRequest.decode(entry.data, self.round)
 
     def _check_confirmed(self, state: Watching | Closed, digest: bytes) -> None:
         agreed = len(state.agreeing(digest)) if isinstance(state, Closed) else 0
         if agreed < self.round.confirmations:
             raise UnconfirmedError(
-                f"{self.name} opens what {self.round.confirmations} holders have confirmed on the board, and {agreed} "
-                "have confirmed the product of the ballots that it observed"
+                f"{self.name} opens a product that {self.round.confirmations} holders have confirmed on the board; "
+                f"{agreed} have confirmed the one that it observed"
             )
 
     def _answer(self, state: Answered, entry: Entry) -> Step:
@@ -163,16 +184,19 @@ class KeyHolder(Observer):
         return Step(state, (Post(receiver, state.answer, f"{self.round.kind}: open"),))
 
     def _refusal(self) -> AlreadyOpenedError:
-        return AlreadyOpenedError(f"{self.name} has opened round {self.round.digest.hex()[:12]} already")
+        return AlreadyOpenedError(
+            f"{self.name} has already opened another product of round {self.round.digest.hex()[:12]}"
+        )
 
     def listens(self, state: Any) -> bool:
-        """What it is asked is no secret."""
+        """Return False: requests contain no secret."""
         return False
 
     def _result(self, state: Any) -> None:
-        """None: a holder learns nothing that others do not."""
+        """Return None: a holder computes no result for itself."""
         return
 
 
 def _first(members: int) -> int:
+    """Return the lowest party number in a bit map."""
     return (members & -members).bit_length() - 1

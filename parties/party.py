@@ -1,6 +1,6 @@
 """A data owner in an encrypted sum: it trains on its own data, posts one encrypted ballot, and may then leave.
 
-The local classifier is a black box, as in Hamm 2016, section 3.1; the messages are in docs/protocols/tally.md.
+The local classifier is a black box, as in Hamm 2016, section 3.1. docs/protocols/tally.md has the messages.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ __all__ = ["Cast", "Party", "RoundParty", "VectorParty", "Voter", "VotingParty"]
 
 
 class Voter(Protocol):
-    """A local classifier of any kind, as a party needs it."""
+    """Interface of a local classifier, of any kind."""
 
     def predict_votes(self, X: NDArray[np.float64]) -> NDArray[np.integer]:
-        """The class index in [0, K) that it votes for on each row of X, shape (N,)."""
+        """Return the class index in [0, K) that it votes for on each row of X, shape (N,)."""
 
 
 class Party:
-    """One data owner, across all rounds: its identity, its classifier, and what it has given away.
+    """One data owner, across all rounds: its identity, its classifier, and the ledger of what it has sent.
 
-    Its samples and its classifier never leave it. What leaves is one signed ballot of ciphertexts a round, which a
+    Its samples and its classifier never leave it. It sends one signed ballot of ciphertexts per round, which a
     `RoundParty` posts.
     """
 
@@ -64,21 +64,22 @@ class Party:
     ) -> None:
         """
         Args:
-            number: its place on the roster.
-            signing_key: registered there before the round.
-            classes: the K agreed classes, in the order of the counts; a party may have seen only some of them.
+            number: its place on the roster, from 0.
+            signing_key: its key, registered on the roster before the round.
+            classes: the K agreed classes, in the order of the counts; its own data may contain only some of them.
             voter: a classifier trained elsewhere; otherwise call `train`.
-            once: where it remembers what it has sent; on disk wherever it can be restarted.
-            budget: what it is willing to spend; a round is then joined only with the cost of its release stated.
+            once: ledger of what it has sent; on disk where the party can be restarted.
+            budget: limit of its privacy cost. With a budget, every ballot needs the cost of the round's release.
 
-        Raises InvalidParameter for a negative number, and for a voter without `predict_votes`.
+        Raises:
+            InvalidParameter: the number is negative, or the voter has no `predict_votes`.
         """
         if number < 0:
-            raise InvalidParameter(f"a party is numbered by its place on the roster, from 0, not {number}")
+            raise InvalidParameter(f"number is a place on the roster, from 0; it cannot be {number}")
         if voter is not None and not callable(getattr(voter, "predict_votes", None)):
             raise InvalidParameter(
-                f"a voter has predict_votes(X), which returns class indices, and a {type(voter).__name__} has not: "
-                "wrap it (docs/library.md), or give a scikit-learn classifier to train"
+                f"voter needs a method predict_votes(X) that returns class indices, and {type(voter).__name__} has "
+                "none; wrap it (docs/library.md), or train a scikit-learn classifier"
             )
         self.number = number
         self.classes = tuple(classes)
@@ -89,34 +90,36 @@ class Party:
 
     @property
     def verification_key(self) -> VerificationKey:
-        """What it registers before the round."""
+        """The verification key that it registers before the round."""
         return self._signing_key.verification_key
 
     def train(self, X: ArrayLike, y: ArrayLike, classifier: Any = "logistic") -> Party:
         """Train a local classifier on this party's own samples.
 
         Args:
-            X: float64 (n, d). y: labels (n,), each one of the agreed classes; some classes may be missing.
+            X: float64 (n, d).
+            y: labels (n,), each one of the agreed classes; some classes may be missing.
             classifier: a name of `psephos.parties.learners` or any scikit-learn classifier.
 
         Raises:
-            DataError: no samples, infinite features, NaN that the classifier does not take, labels outside the agreed
-                classes.
-            NormError: for "logistic", a row longer than 1.
-            InvalidParameter: fewer than two distinct classes, or no such classifier.
+            DataError: there are no samples, features are infinite, or NaN where the classifier does not accept it, or
+                labels are outside the agreed classes.
+            NormError: for "logistic", a row has norm above 1.
+            InvalidParameter: fewer than two distinct classes, or an unknown classifier.
         """
-        from psephos.parties.learners import make_learner  # scikit-learn takes a second, which only training needs
+        from psephos.parties.learners import make_learner  # imported here because scikit-learn takes a second to load
 
         self._voter = make_learner(classifier, classes=self.classes).fit(np.asarray(X), np.asarray(y))
         return self
 
     def votes(self, auxiliary: AuxiliarySet) -> NDArray[np.integer]:
-        """What its classifier says of the auxiliary samples: class indices, shape (N,). A secret.
+        """Return its classifier's votes on the auxiliary samples: class indices, shape (N,). A secret.
 
-        Raises DataError when nothing was trained, or the classifier cannot vote on these samples.
+        Raises:
+            DataError: there is no classifier yet, or it cannot vote on these samples.
         """
         if self._voter is None:
-            raise DataError(f"party {self.number} has no classifier yet: call train first")
+            raise DataError(f"party {self.number} has no classifier; call train first")
         return self._voter.predict_votes(auxiliary.samples)
 
     def ballot(  # wide: what was agreed, what is sent, how it is encrypted, what it costs  # long: all that is checked
@@ -131,42 +134,48 @@ class Party:
         randomizers: Randomizers | None = None,
         costs: PrivacyEvent | None = None,
     ) -> bytes:
-        """One encoded ballot; a `RoundParty` calls this.
+        """Encrypt, prove and sign one ballot. A `RoundParty` calls this.
 
         Args:
-            round_: a round of that kind and context (32 bytes, as in `Round`).
+            round_: the round.
+            kind: what is summed; must be the round's kind.
+            context: 32 bytes that identify the public input, as in `Round`; must be the round's context.
             values: integers within the plan's range, as many as its length.
-            claim: names what this party gives away once, in whatever round; None when that is accounted elsewhere.
-                Asked again in the same round, it sends the same ballot again.
-            encryptor: the randomness mode and source to use; `half` and the operating system's by default.
-            randomizers: a pool of residues made before, so that encryption costs two multiplications a ciphertext.
-            costs: what the release made of this round will cost, charged to the party's budget once.
+            claim: identifier of a value that this party may send in one round only; None when its cost is accounted
+                elsewhere. A second call in the same round returns the same ballot.
+            encryptor: randomness mode and source; by default `half` and the operating system's.
+            randomizers: precomputed randomness, with which encryption costs two multiplications per ciphertext.
+            costs: privacy cost of the round's release, charged to the party's budget once.
+
+        Returns:
+            The encoded ballot.
 
         Raises:
             WrongRoundError: kind, context or the registered key differ from the round's.
-            UnknownPartyError: the roster has no such party.
-            WrongKeyError: an encryptor or a pool for another key.
-            UnsuitableKeyError: no encryptor was given and the round's key is foreign, which takes one of mode `full`.
-            InvalidParameter: this party has a budget and `costs` is not given.
-            PackingError: values that the plan does not take.
-            AlreadyCastError: this party has given that away before: the difference of two sums would be its vector.
-            BudgetExceededError: the release would bring this party above its budget; nothing is spent then.
+            UnknownPartyError: this party is not on the roster.
+            WrongKeyError: the encryptor or the pool is for another key.
+            UnsuitableKeyError: no encryptor was given and the round's key is foreign, which needs one of mode `full`.
+            InvalidParameter: this party has a budget and `costs` is missing.
+            PackingError: the values do not fit the plan.
+            AlreadyCastError: this party has sent this value in another round: the difference of two sums would
+                disclose it.
+            BudgetExceededError: the release would exceed this party's budget; nothing is charged then.
         """
         if round_.kind != kind:
-            raise WrongRoundError(f"this is a round of {round_.kind}, and {kind} were to be sent")
+            raise WrongRoundError(f"the round sums {round_.kind}, not {kind}; join a round of kind {kind!r}")
         if round_.context != context:
             raise WrongRoundError(
-                "the round is about another public input (auxiliary set, or order of the classes) than the one here"
+                "the round is about another public input (auxiliary set, or order of the classes) than this party's"
             )
         if round_.verification_key(self.number) != self.verification_key:
-            raise WrongRoundError(f"the roster has another key than that of party {self.number} in its place")
+            raise WrongRoundError(f"the roster has another key for party {self.number} than its own; register it again")
         encryptor = encryptor or Encryptor(round_.key, "half", expected=round_.plan.ciphertexts)
         if encryptor.key != round_.key:
-            raise WrongKeyError(f"the encryptor is for {encryptor.key!r}, and the round's key is {round_.key!r}")
+            raise WrongKeyError(f"the encryptor is for {encryptor.key!r}, not for the round's key {round_.key!r}")
         vector, proof = encrypt_with_proof(round_, self.number, values, encryptor, randomizers)
         if self._budget is not None and costs is None:
             raise InvalidParameter(
-                f"party {self.number} has a budget, so it must know what the release will cost: pass costs"
+                f"party {self.number} has a budget, so it must know the cost of the release; pass costs="
             )
 
         def signed() -> bytes:
@@ -174,16 +183,16 @@ class Party:
                 self._budget.charge(costs)
             return Ballot.sign(round_, self.number, vector, self._signing_key, proof).encode()
 
-        # Last before the ballot exists: what failed until here has used up nothing.
+        # The last step, so that an error before it uses up neither the claim nor the budget.
         if claim is None:
             return signed()
         try:
             return self._once.do_once(claim, round_.digest, signed)
         except AlreadyDoneError:
-            done = "voted on this auxiliary set" if kind == "votes" else f"given its {kind} to a sum"
+            done = "voted on this auxiliary set" if kind == "votes" else f"sent its {kind} to a sum"
             raise AlreadyCastError(
-                f"party {self.number} has {done} before; a second ballot would let the difference of two sums show its "
-                f"{kind}"
+                f"party {self.number} has already {done}; with a second ballot, the difference of two sums would "
+                f"disclose its {kind}"
             ) from None
 
     def __repr__(self) -> str:
@@ -193,13 +202,13 @@ class Party:
 @storable
 @dataclass(frozen=True)
 class Cast:
-    """The ballot is posted; `values` is what it holds, which is for its owner's eyes."""
+    """The ballot is posted; `values` is its content, a secret of the party."""
 
     values: tuple[int, ...] = field(repr=False)
 
 
 class RoundParty(Machine):
-    """A party in one round, "party N": it posts one ballot and is done."""
+    """Base of a party's role in one round, "party N": it posts one ballot."""
 
     kind: RoundKind
 
@@ -212,7 +221,14 @@ class RoundParty(Machine):
         randomizers: Randomizers | None = None,
         costs: PrivacyEvent | None = None,
     ) -> None:
-        """`encryptor`, `randomizers`, `costs`: as in `Party.ballot`, whose errors `begin` raises."""
+        """
+        Args:
+            party: the data owner.
+            round_: the round.
+            encryptor: as in `Party.ballot`, whose errors `start` raises.
+            randomizers: as in `Party.ballot`.
+            costs: as in `Party.ballot`.
+        """
         self.party, self.round = party, round_
         self.name = f"party {party.number}"
         self._encryption: dict[str, Any] = {"encryptor": encryptor, "randomizers": randomizers, "costs": costs}
@@ -222,61 +238,79 @@ class RoundParty(Machine):
         return Step(Cast(tuple(map(int, values))), (Post(BOARD, ballot, f"{self.kind}: cast"),))
 
     def _result(self, state: Cast) -> tuple[int, ...]:
-        """What the ballot holds: a secret, with which a simulation takes the sum in the clear."""
+        """Return the content of the ballot: a secret, from which a simulation computes the sum in the clear."""
         return state.values
 
 
 class VotingParty(RoundParty):
-    """It votes on every auxiliary sample, once per auxiliary set."""
+    """A party that votes on every auxiliary sample, once per auxiliary set."""
 
     kind = "votes"
 
     def __init__(self, party: Party, round_: Round, auxiliary: ArrayLike | AuxiliarySet, **encryption: Any) -> None:
-        """`auxiliary`: the public samples, float64 (N, d); an `AuxiliarySet` is hashed once for many parties."""
+        """
+        Args:
+            party: the data owner.
+            round_: the round.
+            auxiliary: the public samples, float64 (N, d); an `AuxiliarySet` is hashed once for many parties.
+            encryption: keywords of `RoundParty`.
+        """
         super().__init__(party, round_, **encryption)
         self._auxiliary = AuxiliarySet.of(auxiliary)
 
     def _start(self) -> Step:
         """Post the votes.
 
-        Raises what `Party.ballot` and `Party.votes` do, and WrongRoundError for another auxiliary set than the round's.
+        Raises:
+            WrongRoundError: the round's plan, or what it accepts as valid, does not fit these votes.
+            PsephosError: as `Party.ballot` and `Party.votes`.
         """
         public, classes = self._auxiliary, self.party.classes
         layout = VoteLayout(len(public.samples), len(classes))
         context = public.context(classes)
         if self.round.context == context and self.round.plan != layout.plan(self.round.key, self.round.plan.addends):
             raise WrongRoundError(
-                f"the round's plan is not that of votes on {layout.samples} samples and {layout.classes} classes"
+                f"the round's plan does not fit votes on {layout.samples} samples and {layout.classes} classes"
             )
         if self.round.proofs == "valid" and self.round.group != layout.classes - 1:
             raise WrongRoundError(
-                f"the round lets a valid ballot have one vote per {self.round.group} entries, and a sample has "
-                f"{layout.classes - 1}"
+                f"the round allows one vote in every {self.round.group} entries of a ballot, but a sample has "
+                f"{layout.classes - 1} entries"
             )
         values = layout.encode(self.party.votes(public))
         return self._posted(context, values, _claim(b"votes cast", self.party, public.digest))
 
 
 class VectorParty(RoundParty):
-    """It adds an integer vector that was computed before, such as its parameters.
+    """A party that adds a given integer vector to the sum, such as its parameters.
 
-    An exact sum gets a party's parameters once, whatever it is called: the difference of two would be the parameters of
-    whoever is in one of them only. Sums with noise in them may be asked for again, at their price: whoever calls
-    accounts for that, or gives the party a budget.
+    Parameters go into one exact sum only: the difference of two such sums would disclose the parameters of a party that
+    is in one of them. Sums with noise can be repeated; the caller accounts for their cost, or gives the party a budget.
     """
 
     def __init__(
         self, party: Party, round_: Round, kind: RoundKind, context: bytes, values: IntegerVector, **encryption: Any
     ) -> None:
-        """`kind`, `context`, `values`: as in `Party.ballot`; raises InvalidParameter for votes, which are cast."""
+        """
+        Args:
+            party: the data owner.
+            round_: the round.
+            kind: as in `Party.ballot`.
+            context: as in `Party.ballot`.
+            values: as in `Party.ballot`.
+            encryption: keywords of `RoundParty`.
+
+        Raises:
+            InvalidParameter: the kind is "votes", which a `VotingParty` casts.
+        """
         if kind == "votes":
-            raise InvalidParameter("votes are cast by a VotingParty")
+            raise InvalidParameter("a VectorParty cannot send votes; use VotingParty")
         super().__init__(party, round_, **encryption)
         self.kind = kind
         self._context, self._values = context, values
 
     def _start(self) -> Step:
-        """Post the vector; raises what `Party.ballot` does."""
+        """Post the vector; raises as `Party.ballot`."""
         claim = _claim(b"parameters given", self.party) if self.kind == "parameters" else None
         return self._posted(self._context, self._vector(), claim)
 

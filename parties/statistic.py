@@ -1,6 +1,6 @@
-"""A party's part of `--reveal statistic`: its own integer statistic plus its share of the noise, before encryption.
+"""A party in a round that sums statistics: its own integer statistic plus, for joint noise, its share of the noise.
 
-Why the sum is private, and against whom: docs/theory.md, "The statistic release" and "Joint noise".
+docs/theory.md, "The statistic release" and "Joint noise", shows why the sum is private, and against whom.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from psephos.protocol.roles import Step
 
 
 def entry_range(grid: StatisticGrid | OwnDataGrid, shares: Shares | None) -> tuple[int, int]:
-    """The smallest and largest integer one party's vector can hold: what `PackingPlan` needs as minimum and maximum."""
+    """Return the smallest and largest possible entry of one party's vector, for a `PackingPlan`."""
     bound = 0 if shares is None else shares.bound
     return grid.minimum - bound, grid.maximum + bound
 
@@ -32,18 +32,29 @@ def entry_range(grid: StatisticGrid | OwnDataGrid, shares: Shares | None) -> tup
 def noisy_contribution(
     grid: StatisticGrid, choices: NDArray[np.integer], shares: Shares | None, randomness: Randomness = SYSTEM
 ) -> list[int]:
-    """What a party encrypts: its exact integer statistic for its class choices (N,), plus its share.
+    """Compute the vector that a party encrypts: its exact integer statistic plus its share of the noise.
 
-    `shares` None is for runs without noise. Raises DataError for choices that do not fit the grid, InvalidParameter for
-    shares of another dimension. The result is as secret as the votes: one share alone hides little.
+    Args:
+        grid: the grid of the statistic.
+        choices: its votes, class indices (N,).
+        shares: the noise shares; None where the parties add no noise.
+        randomness: source of the noise.
+
+    Returns:
+        Integers in lattice units. A secret, like the votes: one share of the noise hides little.
+
+    Raises:
+        DataError: the votes do not fit the grid.
+        InvalidParameter: the shares have another dimension.
     """
     return with_share(grid.contribution(choices), shares, randomness)
 
 
 def with_share(own: list[int], shares: Shares | None, randomness: Randomness = SYSTEM) -> list[int]:
-    """A party's exact vector plus its share of the noise (None: no noise here, the curator adds it).
+    """Add a share of the noise to a party's exact vector; with None, return the vector unchanged.
 
-    Raises InvalidParameter for shares of another dimension.
+    Raises:
+        InvalidParameter: the shares have another dimension.
     """
     if shares is None:
         return own
@@ -53,10 +64,18 @@ def with_share(own: list[int], shares: Shares | None, randomness: Randomness = S
 
 
 def own_vector(grid: OwnDataGrid, X: ArrayLike, y: ArrayLike) -> list[int]:
-    """A party's exact vector, as the grid says: of its rows X (n, d) and labels y (n,) or of its classifier.
+    """Compute a party's exact vector from its own rows or, for a "whitened" grid, from a classifier trained on them.
 
-    The classifier is ridge logistic (K = 2) or softmax regression. Raises as `OwnDataGrid.contribution`, and
-    ConvergenceError as `psephos.parties.training.train_parties`.
+    The classifier is ridge logistic regression (K = 2) or softmax regression in the grid's coordinates.
+
+    Args:
+        grid: the grid.
+        X: its rows, float64 (n, d).
+        y: its labels, class numbers (n,).
+
+    Raises:
+        PsephosError: as `OwnDataGrid.contribution`.
+        ConvergenceError: as `psephos.parties.training.train_parties`.
     """
     return grid.contribution(X, y, partial(_classifier, grid) if grid.source == "whitened" else None)
 
@@ -67,7 +86,10 @@ def _classifier(grid: OwnDataGrid, Z: Array, labels: NDArray[np.int64]) -> Array
 
 
 class StatisticParty(RoundParty):
-    """It posts its own statistic with its share of the noise; the noise makes it no claim that is made once."""
+    """A party that posts its statistic of votes plus its share of the noise.
+
+    It makes no once-only claim, because the noisy sums can be repeated at their cost.
+    """
 
     kind = "statistic"
 
@@ -84,25 +106,27 @@ class StatisticParty(RoundParty):
     ) -> None:
         """
         Args:
-            party, round_: as in `RoundParty`.
+            party: the data owner.
+            round_: the round.
             auxiliary: the public samples that its classifier votes on, float64 (N, d).
-            grid, shares: as in `noisy_contribution`.
-            randomness: of its share of the noise.
-            encryption: as in `RoundParty`.
+            grid: as in `noisy_contribution`.
+            shares: as in `noisy_contribution`.
+            randomness: source of its share of the noise.
+            encryption: keywords of `RoundParty`.
         """
         super().__init__(party, round_, **encryption)
         self._auxiliary, self._grid = AuxiliarySet.of(auxiliary), grid
         self._shares, self._randomness = shares, randomness
 
     def _start(self) -> Step:
-        """Post the noisy statistic; raises what `noisy_contribution`, `Party.votes` and `Party.ballot` do."""
+        """Post the noisy statistic; raises as `noisy_contribution`, `Party.votes` and `Party.ballot`."""
         votes = self.party.votes(self._auxiliary)
         values = noisy_contribution(self._grid, votes, self._shares, self._randomness)
         return self._posted(self._grid.digest, values, None)
 
 
 class OwnDataParty(VectorParty):
-    """It posts its `own_vector`: with its share of the noise, or exactly, which is a claim made once."""
+    """A party that posts its `own_vector` plus its share of the noise; without noise it may do so once."""
 
     def __init__(
         self,
@@ -117,12 +141,13 @@ class OwnDataParty(VectorParty):
     ) -> None:
         """
         Args:
-            party, round_: as in `RoundParty`; a round of kind "statistic", or "parameters" where `shares` is None.
+            party: the data owner.
+            round_: a round of kind "statistic", or "parameters" where `shares` is None.
             rows: its samples, float64 (n, d), and their labels, class numbers (n,). Secrets.
-            grid: what is summed.
-            shares: of the noise; None leaves the noise to the curator, who then learns the exact sum.
-            randomness: of its share of the noise.
-            encryption: as in `RoundParty`.
+            grid: the grid of the statistic.
+            shares: the noise shares; None leaves the noise to the curator, who then learns the exact sum.
+            randomness: source of its share of the noise.
+            encryption: keywords of `RoundParty`.
         """
         super().__init__(party, round_, "parameters" if shares is None else "statistic", grid.digest, (), **encryption)
         self._rows, self._grid, self._shares, self._randomness = rows, grid, shares, randomness

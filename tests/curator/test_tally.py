@@ -1,4 +1,4 @@
-"""The curator's tally: it opens to the sum, or says why not; one dishonest holder neither changes it nor blames."""
+"""Tests of the curator's tally: it opens to the sum or raises; one dishonest holder cannot change it or blame others."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Closed:
         self.sums = tuple(self.election.sums(range(5)))
 
     def count(self, parts: Sequence[PartialDecryption]) -> OpenedSum:
-        """What the curator opens when holders answer with these parts."""
+        """Return what the curator opens when holders answer with these parts."""
         holders = [Sends(f"holder {p.holder}", p.encode(self.election.round), to="curator") for p in parts]
         opened: OpenedSum = self.election.count(self.ballots, holders)
         return opened
@@ -86,7 +86,7 @@ def three_of_five(make_election: Any) -> Closed:
 
 @settings(max_examples=20)
 @given(st.data())
-def test_any_vectors_sum(make_election: Any, data: st.DataObject) -> None:
+def test_the_opened_sum_is_that_of_the_vectors(make_election: Any, data: st.DataObject) -> None:
     minimum, maximum = data.draw(st.sampled_from([(0, 1), (-1, 1), (-(2**40), 2**35), (0, 2**60)]))
     parties, length = data.draw(st.integers(2, 6)), data.draw(st.integers(1, 30))
     election = make_election(parties, 2, 2, length=length, span=(minimum, maximum), minimum_ballots=2)
@@ -170,8 +170,8 @@ def test_fewer_than_t_holders_open_nothing(three_of_five: Closed) -> None:
             three_of_five.election.count(three_of_five.ballots, [holders[j] for j in chosen])
 
 
-def test_a_holder_that_refuses_is_done_without(three_of_five: Closed) -> None:
-    """Holder 2 was shown another ballot of party 4; strictly, that ends the run, and otherwise others open."""
+def test_other_holders_replace_one_that_refuses(three_of_five: Closed) -> None:
+    """Holder 2 has seen another ballot of party 4; a strict run ends, any other run is opened by other holders."""
     election = three_of_five.election
     other = election.product([*three_of_five.ballots[:4], election.ballot(4)])
     holders = election.holders()
@@ -189,7 +189,7 @@ def test_a_wrong_part_among_t_has_the_others_asked(three_of_five: Closed, wrong:
         three_of_five.count(parts[:3])
 
 
-def test_parts_that_belong_elsewhere(three_of_five: Closed) -> None:
+def test_partial_decryptions_of_another_round_or_holder_are_refused(three_of_five: Closed) -> None:
     good, size = three_of_five.parts, len(three_of_five.parts[0].values)
     n = three_of_five.election.key.n
     for bad, error in (
@@ -254,7 +254,7 @@ def test_two_wrong_by_accident_among_five_are_named(three_of_five: Closed) -> No
 
 
 class Patient(tuple[Any, ...]):
-    """Values that are read a few thousand times and no more."""
+    """Values that raise after a few thousand reads."""
 
     reads = 0
 
@@ -265,7 +265,9 @@ class Patient(tuple[Any, ...]):
 
 
 @pytest.mark.parametrize("wrong", [(1,), (1, 2, 3)])
-def test_wrong_parts_cannot_make_the_search_endless(make_election: Any, wrong: tuple[int, ...]) -> None:
+def test_wrong_parts_cannot_make_the_search_for_a_consistent_set_endless(
+    make_election: Any, wrong: tuple[int, ...]
+) -> None:
     """12 of 24 holders: 1.35 million sets of 12 contain holder 1, and all of them stand before the first without it."""
     election = make_election(24, 24, 12, length=3)
     product = election.product([election.ballot(party) for party in range(24)])
@@ -329,7 +331,7 @@ def test_the_opened_sum_hides_its_numbers(three_of_five: Closed) -> None:
 
 
 class Curator:
-    """A tally that is told things one by one, and a product of ballots in its round."""
+    """A tally that gets its messages one by one from the test, with the product of ballots of its round."""
 
     def __init__(self, election: Any, parties: int, confirmations: int = 0) -> None:
         self.round = replace(election.round, confirmations=confirmations)
@@ -373,7 +375,7 @@ class Curator:
 
 
 def test_the_curator_asks_t_holders_then_the_others_and_opens(election: Any) -> None:
-    """Three holders, of whom two open. Every message is the one that was meant, and nothing else is kept."""
+    """Two of three holders open; every message and every state is the expected one."""
     curator = Curator(election, 4)
     assert curator.tally.name == "curator"
     assert curator.tally.reads == {Kind.BALLOT, Kind.CLOSE, Kind.CONFIRMATION, Kind.PARTIAL_DECRYPTION}
@@ -408,8 +410,8 @@ def test_the_curator_asks_t_holders_then_the_others_and_opens(election: Any) -> 
     assert curator.tally.result(curator.state) == expected
 
 
-def test_a_vote_is_not_closed_below_the_minimum_nor_twice(election: Any) -> None:
-    """The round's minimum is three of five; all that can vote have voted at five."""
+def test_a_vote_is_closed_at_the_minimum_and_once(election: Any) -> None:
+    """The round has a minimum of three ballots and five parties."""
     few = Curator(election, 2)
     with pytest.raises(TooFewBallotsError):
         few.on_idle()
@@ -418,12 +420,12 @@ def test_a_vote_is_not_closed_below_the_minimum_nor_twice(election: Any) -> None
         assert curator.tally.is_ready(curator.state) is full
         curator.on_idle()
         assert not curator.tally.is_ready(curator.state), "the end of the vote is on its way"
-        with pytest.raises(BoardError, match="does not stand on the board"):
+        with pytest.raises(BoardError, match="not on the board"):
             curator.on_idle()
 
 
 def test_the_curator_waits_for_confirmations_of_its_own_product(make_election: Any) -> None:
-    """Two of four must confirm it, and any one opens: who is asked is the first that has."""
+    """Two of four holders must confirm, and the first that did is asked to open."""
     curator = Curator(make_election(5, 4, 1), 5, confirmations=2)
     assert curator.closes().posts == ()
     for holder, digest in ((2, bytes(32)), (3, curator.product.digest)):
@@ -432,9 +434,7 @@ def test_the_curator_waits_for_confirmations_of_its_own_product(make_election: A
         assert (
             curator.hears(f"holder {holder}", Confirmation(curator.round.digest, holder, digest).encode()).posts == ()
         )
-    with pytest.raises(
-        UnconfirmedError, match=r"^1 holders .* 2 must; .* confirmed by holder 2, and nothing by holder 1, holder 4$"
-    ):
+    with pytest.raises(UnconfirmedError, match=r"confirmed by holder 2, and nothing by holder 1, holder 4$"):
         curator.tally.on_idle(curator.state)
     fourth = Confirmation(curator.round.digest, 4, curator.product.digest).encode()
     assert curator.hears("holder 4", fourth, BOARD).posts == curator.requests(3)

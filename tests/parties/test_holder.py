@@ -1,4 +1,4 @@
-"""What a key holder opens: the product it has seen for itself, once, of enough ballots; and nothing else."""
+"""Tests of the key holder: it opens the product of the ballots it has observed, once, and nothing else."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def ballots(election: Any) -> list[Ballot]:
 
 
 def request_for(election: Any, ballots: list[Ballot]) -> TallyRequest:
-    """What a curator, honest or not, would ask the holders to open."""
+    """Return the request that a curator, honest or not, sends for these ballots."""
     product = election.product(ballots)
     return TallyRequest(election.round.digest, product.members, product.digest)
 
 
 class Asked:
-    """A holder that somebody talks to directly."""
+    """A holder that gets its messages one by one from the test."""
 
     def __init__(self, holder: KeyHolder) -> None:
         self.holder, self.state, self._number = holder, holder.start().state, 0
@@ -69,7 +69,7 @@ class Asked:
 
 
 class Unspent(Asked):
-    """A share that must not be used, and a ledger that must stay empty."""
+    """A holder whose share must not be used and whose ledger must stay empty."""
 
     def __init__(self, election: Any) -> None:
         self.store = Store()
@@ -90,7 +90,7 @@ def unspent(election: Any) -> Unspent:
     return Unspent(election)
 
 
-def test_it_opens_what_it_has_seen(election: Any, ballots: list[Ballot]) -> None:
+def test_it_opens_the_product_of_the_observed_ballots(election: Any, ballots: list[Ballot]) -> None:
     request, product = request_for(election, ballots), election.product(ballots)
     for holder, share in zip(election.holders(), election.shares, strict=True):
         asked = Asked(holder)
@@ -103,12 +103,12 @@ def test_it_opens_what_it_has_seen(election: Any, ballots: list[Ballot]) -> None
 
 
 def test_it_answers_the_curator_only(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
-    """Answers are sealed to who asks: a party that asks t holders would have the exact counts."""
+    """Answers are sealed to the sender of the request, so a party that asks t holders would learn the exact counts."""
     unspent.observe(*ballots)
     request = request_for(election, ballots)
     for _ in range(2):
         for stranger in ("party 4", "holder 2"):
-            with pytest.raises(UnexpectedMessageError, match=f"{stranger} asks for the sum, which is the curator's"):
+            with pytest.raises(UnexpectedMessageError, match=stranger):
                 unspent.ask(request, stranger)
         assert unspent.ask(request)
 
@@ -132,14 +132,14 @@ def test_a_ballot_that_was_left_out(election: Any, ballots: list[Ballot], unspen
 def test_another_product_over_the_same_parties(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
     unspent.observe(*ballots)
     honest = request_for(election, ballots)
-    unspent.refuses(UnseenBallotError, replace(honest, product_digest=bytes(32)), "another ballot")
+    unspent.refuses(UnseenBallotError, replace(honest, product_digest=bytes(32)), "different ballots")
 
 
 def test_equivocation(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
-    """A party that shows the curator one ballot and the holder another, both signed: nothing is opened."""
+    """When a party shows curator and holder different signed ballots, nothing is opened."""
     other = election.ballot(2, [1] * election.round.plan.length)
     unspent.observe(*ballots[:2], other, *ballots[3:])
-    unspent.refuses(UnseenBallotError, request_for(election, ballots), "somebody was shown another ballot")
+    unspent.refuses(UnseenBallotError, request_for(election, ballots), "different ballots")
     assert isinstance(unspent.observe(ballots[2])[0], DuplicateBallotError)
     unspent.refuses(UnseenBallotError, request_for(election, ballots))
 
@@ -153,7 +153,7 @@ def test_too_few_ballots(election: Any, ballots: list[Ballot], unspent: Unspent)
     assert unspent.ask(request_for(election, ballots[:3]))
 
 
-def test_the_same_ballot_many_times_is_one(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
+def test_a_repeated_ballot_counts_once(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
     assert len(unspent.observe(*[ballots[0]] * 5)) == 4
     unspent.refuses(TooFewBallotsError, request_for(election, ballots[:1]))
 
@@ -163,13 +163,13 @@ def test_a_request_for_another_round(election: Any, ballots: list[Ballot], unspe
     unspent.refuses(WrongRoundError, replace(request_for(election, ballots), round_digest=bytes(32)))
 
 
-def test_forged_ballots_are_not_seen(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
+def test_forged_ballots_are_not_counted(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
     forged = replace(ballots[4], signature=bytes(64))
     assert [type(error) for error in unspent.observe(forged, ballots[0])] == [ForgedSignatureError]
     unspent.refuses(TooFewBallotsError, request_for(election, ballots[:1]), "1 ballots")
 
 
-def test_the_same_opening_again_and_no_other(election: Any, ballots: list[Ballot]) -> None:
+def test_it_repeats_its_answer_and_opens_no_other_product(election: Any, ballots: list[Ballot]) -> None:
     asked = Asked(election.holders()[0])
     asked.observe(*ballots)
     first = asked.ask(request_for(election, ballots))
@@ -180,7 +180,7 @@ def test_the_same_opening_again_and_no_other(election: Any, ballots: list[Ballot
 
 
 def test_another_opening_after_a_restart(election: Any, ballots: list[Ballot], tmp_path: Path) -> None:
-    """The same bytes for the same product; not with one more ballot, since the difference would be its vector."""
+    """After a restart the holder repeats its answer, and refuses a product with one more ballot."""
 
     def restarted(cast: list[Ballot]) -> bytes:
         with Store(tmp_path / "private" / "openings") as store:
@@ -211,7 +211,7 @@ def test_a_share_of_another_key_or_ceremony(election: Any, private_key: Any, oth
 
 
 def test_curator_and_holder_agree_whatever_the_batches(election: Any, ballots: list[Ballot]) -> None:
-    """A party sends an unsound ballot and then a sound one; the curator takes batches, the holders one at a time."""
+    """A party sends an invalid ballot and then a valid one; the curator reads batches, the holders single entries."""
     zero = EncryptedVector(election.key, election.round.plan, (mpz(election.key.n),) * election.round.plan.ciphertexts)
     board = [*ballots[:4], Ballot.sign(election.round, 4, zero, election.signing_keys[4]), ballots[4]]
     holders = [Asked(holder) for holder in election.holders()[:2]]
@@ -228,7 +228,7 @@ def test_curator_and_holder_agree_whatever_the_batches(election: Any, ballots: l
 
 
 def test_more_than_half_of_the_holders_open_one_product_only(make_election: Any) -> None:
-    """With t > n / 2 any two sets of t holders share one, and it opens once."""
+    """With t > n / 2 any two sets of t holders have a member in common, and it opens once."""
     election = make_election(5, 3, 2)
     cast = [election.ballot(p) for p in range(5)]
     holders = [Asked(holder) for holder in election.holders()]
@@ -250,7 +250,7 @@ def test_a_known_leak_half_of_the_holders_or_fewer(make_election: Any) -> None:
     """With t <= n / 2 a *dishonest* curator opens two products of one round with disjoint sets of honest holders.
 
     It asks t of them before and t of them after a ballot is posted; the difference is that party's vector. Outside the
-    semi-honest model, and the reason to choose t > n / 2. If this fails because somebody closed the leak: rejoice.
+    semi-honest model, and the reason to choose t > n / 2. If this test fails because the leak was closed, delete it.
     """
     election = make_election(5, 4, 2)
     cast = [election.ballot(p) for p in range(5)]

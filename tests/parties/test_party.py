@@ -1,4 +1,4 @@
-"""A party casts one valid ballot per auxiliary set, whatever its classifier has seen."""
+"""Tests of the party's role: one valid ballot per auxiliary set, whatever classes its data contains."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PARTIES = 5
 
 
 class Fixed:
-    """A voter that says what it is told."""
+    """A voter with fixed votes."""
 
     def __init__(self, votes: list[int]) -> None:
         self._votes = np.array(votes)
@@ -67,13 +67,13 @@ def voting(ceremony, number, votes):
 
 
 def cast(party, round_, samples, **encryption) -> Ballot:
-    """The ballot that the party posts."""
+    """Return the ballot of votes that the party posts."""
     (post,) = VotingParty(party, round_, samples, **encryption).start().posts
     return Ballot.decode(post.data, round_)
 
 
 def give(party, round_, kind, context, values, **encryption) -> Ballot:
-    """The same for any other vector."""
+    """Return the ballot that the party posts for another vector than votes."""
     (post,) = VectorParty(party, round_, kind, context, values, **encryption).start().posts
     return Ballot.decode(post.data, round_)
 
@@ -117,7 +117,7 @@ def test_a_party_votes_once_per_auxiliary_set_whatever_the_round(ceremony, round
             return cast(party, voted, samples)
 
     assert restarted(round_) == restarted(round_)  # the very same ballot, which tells nothing new
-    with pytest.raises(AlreadyCastError, match="party 0 has voted on this auxiliary set before"):
+    with pytest.raises(AlreadyCastError, match="party 0"):
         restarted(again)
     party = voting(ceremony, 0, [0] * 11)
     cast(party, round_, samples)
@@ -144,7 +144,7 @@ def test_another_auxiliary_set_than_the_rounds_is_refused(ceremony, round_, samp
 
 
 def test_a_round_of_votes_is_one_of_these_samples_and_classes(ceremony, round_, samples) -> None:
-    """Named as it is, with room for what no votes are: a longer vector, several votes a sample, one in two samples."""
+    """Plans that allow more than votes are refused: a longer vector, several votes a sample, one vote in two samples."""
     party, plan = voting(ceremony, 0, [0] * 11), round_.plan
     for changes in (
         {"length": plan.length + 2},
@@ -153,12 +153,12 @@ def test_a_round_of_votes_is_one_of_these_samples_and_classes(ceremony, round_, 
     ):
         fields = {"length": plan.length, "addends": plan.addends, "minimum": 0, "maximum": 1} | changes
         other = dataclasses.replace(round_, plan=PackingPlan.for_key(round_.key, **fields))
-        with pytest.raises(WrongRoundError, match="plan is not that of votes on 11 samples and 3 classes"):
+        with pytest.raises(WrongRoundError, match="11 samples and 3 classes"):
             cast(party, other, samples)
     proved = vote_round(ceremony.threshold_key, ceremony.roster, samples, CLASSES, test_key=True, proofs="valid")
     assert (proved.group, cast(party, proved, samples).party) == (2, 0)
     for group in (1, 11):
-        with pytest.raises(WrongRoundError, match=f"one vote per {group} entries, and a sample has 2"):
+        with pytest.raises(WrongRoundError, match=f"every {group} entries"):
             cast(voting(ceremony, 0, [0] * 11), dataclasses.replace(proved, group=group), samples)
     unproved = dataclasses.replace(proved, proofs="knowledge", group=11)
     assert cast(voting(ceremony, 0, [0] * 11), unproved, samples).party == 0, "nothing is proved of its groups"
@@ -184,7 +184,7 @@ def test_labels_outside_the_agreed_classes_are_refused_without_being_named(cerem
     assert "fish" not in str(caught.value)
 
 
-def test_who_may_cast(ceremony, round_, samples) -> None:
+def test_a_party_must_be_on_the_roster_with_its_key(ceremony, round_, samples) -> None:
     with pytest.raises(DataError, match="train"):
         cast(Party(0, ceremony.signing_keys[0], classes=CLASSES), round_, samples)
     with pytest.raises(WrongRoundError):
@@ -199,7 +199,7 @@ def test_who_may_cast(ceremony, round_, samples) -> None:
         give(voting(ceremony, 0, [0] * 11), round_, "votes", round_.context, [0] * 22)
 
 
-def test_kinds_of_rounds_do_not_mix(ceremony, round_, samples) -> None:
+def test_a_ballot_of_another_kind_than_the_rounds_is_refused(ceremony, round_, samples) -> None:
     party = voting(ceremony, 0, [0] * 11)
     with pytest.raises(WrongRoundError):
         give(party, round_, "parameters", round_.context, [0] * 22)
@@ -255,7 +255,7 @@ def test_a_party_refuses_a_release_that_would_exceed_its_budget_and_keeps_its_vo
     assert cast(voting(ceremony, 1, [0] * 11), round_, samples, costs=pure_event("soft", 9.0)).party == 1, "no budget"
 
 
-def test_contributions_are_charged_too(ceremony) -> None:
+def test_a_vector_is_charged_to_the_budget(ceremony) -> None:
     plan = PackingPlan.for_key(ceremony.threshold_key.key, length=3, addends=PARTIES, minimum=-4, maximum=4)
     context = bytes(32)
     round_ = Round.create("statistic", ceremony.threshold_key, plan, ceremony.roster, context=context, test_key=True)
@@ -265,8 +265,8 @@ def test_contributions_are_charged_too(ceremony) -> None:
         give(party, round_, "statistic", context, [1, -2, 3], costs=pure_event("statistic", 0.6))
 
 
-def test_parameters_are_given_to_one_sum(ceremony) -> None:
-    """Two sums, one without some party: their difference would be its classifier."""
+def test_parameters_go_into_one_sum_only(ceremony) -> None:
+    """The difference of two sums, one of them without some party, would be its classifier."""
     plan = PackingPlan.for_key(ceremony.threshold_key.key, length=3, addends=PARTIES, minimum=-4, maximum=4)
     party = Party(0, ceremony.signing_keys[0])
     rounds = [
@@ -276,5 +276,5 @@ def test_parameters_are_given_to_one_sum(ceremony) -> None:
         for n in range(2)
     ]
     give(party, rounds[0], "parameters", rounds[0].context, [1, -2, 3])
-    with pytest.raises(AlreadyCastError, match="party 0 has given its parameters to a sum before"):
+    with pytest.raises(AlreadyCastError, match="party 0"):
         give(party, rounds[1], "parameters", rounds[1].context, [1, -2, 3])

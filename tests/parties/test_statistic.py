@@ -1,4 +1,4 @@
-"""What a party sends of its own: the grid's vector and its share of the noise, exactly."""
+"""Tests of the vector that a party encrypts: the grid's vector plus its share of the noise."""
 
 from __future__ import annotations
 

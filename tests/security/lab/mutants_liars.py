@@ -96,7 +96,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "an error that does not say who confirmed another product",
         "tally-liars",
         Tally,
-        "_on_idle",
+        "_unconfirmed",
         "[$name for $holder, $product in $state.confirmed if $holder not in $agreed]",
         "[]",
         "confirms another product, t - 1 lying holders",
