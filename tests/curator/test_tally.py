@@ -1,4 +1,4 @@
-"""Tests of the curator's tally: it opens to the sum or raises; one dishonest holder cannot change it or blame others."""
+"""Tests of the curator's tally: it opens to the sum or raises; one lying holder cannot change it or blame others."""
 
 from __future__ import annotations
 

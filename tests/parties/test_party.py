@@ -144,7 +144,7 @@ def test_another_auxiliary_set_than_the_rounds_is_refused(ceremony, round_, samp
 
 
 def test_a_round_of_votes_is_one_of_these_samples_and_classes(ceremony, round_, samples) -> None:
-    """Plans that allow more than votes are refused: a longer vector, several votes a sample, one vote in two samples."""
+    """Plans that fit more than votes are refused: longer vectors, several votes a sample, one vote in two samples."""
     party, plan = voting(ceremony, 0, [0] * 11), round_.plan
     for changes in (
         {"length": plan.length + 2},
