@@ -7,9 +7,9 @@ operating system, on the lattice, as in a real release; the rivals of `benchmark
 written after every split.
 
     python -m benchmarks.accuracy har digits --data-dir DIR --splits 10 --draws 20
-    python -m benchmarks.accuracy --page
+    python -m benchmarks.accuracy_page
 
-Which data sets the rules' constants were chosen on is said on the page.
+The second command writes docs/accuracy.md and benchmarks/accuracy.md from the results.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from psephos.curator.hamm.methods import (
     pate_method,
     statistic_method,
 )
-from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius, choose_method
+from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
 from psephos.curator.hamm.statistic import (
     SOURCE_OF,
     MechanismName,
@@ -72,9 +72,6 @@ from psephos.simulation.linear import count_votes
 RESULTS = Path(__file__).parent / "results" / "accuracy"
 """A file for each task, so that several may be measured at once."""
 
-POOLED = RESULTS.with_name("pooled.md")
-CONSTANTS = RESULTS.with_name("constants.md")
-PAGE = Path(__file__).parent.parent / "docs" / "accuracy.md"
 TEST_ROWS = 20_000
 SMALL, MIDDLE, LARGE = (0.1, 0.3, 1.0), (0.3, 1.0, 3.0, 10.0), (0.1, 0.3, 1.0, 3.0, 10.0)
 TASKS: dict[str, dict[str, Any]] = {
@@ -112,13 +109,6 @@ METHODS = (*JOINT, "avg", "soft", "pate", "confident", "rounds")
 
 SHOWN = (*JOINT, "avg", "soft", "pate", *SUMMED, "confident", "rounds")
 COLUMNS = (*SHOWN, *VOTERS)
-
-COMMANDS = {
-    **{name: f"--dataset {name}" for name in ("breast-cancer", "digits")},
-    **{name: f"--dataset {name} --data-dir DIR" for name in ("adult", "har", "kdd99")},
-    "har-60": "--dataset har --data-dir DIR",
-}
-"""The data set of a task as a command of the product takes it; the other tasks are made here."""
 
 PURE_IS_QUIETER: dict[str, tuple[float, ...]] = {"breast-cancer": MIDDLE, "moving": (0.1,)}
 """Epsilons by data set at which `mechanism_with_less_noise` chooses the discrete Laplace for joint noise."""
@@ -403,228 +393,33 @@ def _own_sum(problem: dict[Any, Any], plan: StatisticPlan, lam: float) -> list[i
     return found
 
 
-GOALS: dict[str, dict[str, tuple[float, ...]]] = {
-    "har": {"pure": (0.61, 0.78, 0.85, 0.875, 0.895), "gaussian": (0.67, 0.84, 0.88, 0.895, 0.90)},
-    "adult": {"pure": (0.81, 0.822, 0.836)},
-    "digits": {"gaussian": (0.0, 0.57, 0.84, 0.0)},
-    "kdd99": {"pure": (0.915, 0.918, 0.922)},
-}
-"""What was asked of the method that the public rule picks, cell by cell; 0 where nothing was."""
-
-
-def page(results: dict[str, Any]) -> str:
-    """docs/accuracy.md: for every task its commands and a table or two, and counts of what the rule reached."""
-    lines, reached = [_INTRODUCTION], {"Development": [0, 0, 0], "Reporting": [0, 0, 0]}
-    behind, missed = [], []
-    for task in sorted(results, key=lambda t: t in DEVELOPMENT):
-        splits, asked = results[task], TASKS[task]
-        rule = choose_method(("logistic",), asked["parties"])
-        pick, half = f"joint {rule}", "Development" if task in DEVELOPMENT else "Reporting"
-        lines += [
-            f"\n## {task}\n",
-            f"{half} half. M = {asked['parties']}; the rule takes {rule}.{_commands(task, rule)}",
-            f"\n{_table(splits, SHOWN)}",
-        ]
-        if voted := [one for one in splits if any(cell.endswith(f" {VOTERS[0]}") for cell in one)]:
-            lines.append(f"\nOther voters. {_table(voted, ('statistic', *VOTERS))}")
-        for cell in _cells(splits):
-            law, epsilon = cell.split(" ")
-            found = _drawn(splits, cell, pick)
-            goal = GOALS.get(task, {}).get(law, (0.0,) * 9)[asked[law].index(float(epsilon))]
-            if found is not None and found.mean() < goal:
-                missed.append(f"{task}, {law}, epsilon {epsilon}: {found.mean():.4f} for {goal:g}")
-            ahead = {
-                m: np.mean([np.mean(one[f"{cell} {m}"]) - np.mean(one[f"{cell} {pick}"]) for one in both])
-                for m in METHODS
-                if (both := [one for one in splits if {f"{cell} {m}", f"{cell} {pick}"} <= one.keys()])
-            }
-            if "rounds" not in ahead:
-                continue
-            best = max(ahead, key=lambda m: ahead[m])
-            for i, short in enumerate((np.inf, 0.01, 0.005)):
-                reached[half][i] += ahead[best] <= short
-            if ahead[best] > 0.005:
-                behind.append(f"{task}, {cell}: {best.removeprefix('joint ')} by {ahead[best]:.3f}")
-    lines += [_POOLED, POOLED.read_text().rstrip(), _REACHED]
-    for half, (cells, near, level) in reached.items():
-        lines += [
-            f"* {half} half, of {cells} cells: no column is above what the rule takes by more than 0.01 in {near}, by",
-            f"  more than 0.005 in {level}.",
-        ]
-    lines += [
-        f"* A column is above it by more than 0.005 in: {'; '.join(behind) or 'none'}.",
-        f"* Cells below what was asked of them: {'; '.join(missed) or 'none'}.",
-    ]
-    lines += [_CONSTANTS, CONSTANTS.read_text().rstrip()]
-    return "\n".join(lines) + "\n"
-
-
-def _commands(task: str, rule: str) -> str:
-    """What makes the releases of a task's table."""
-    if task not in COMMANDS:
-        return f" No command of the product reads these rows: `python -m benchmarks.accuracy {task}`."
-    data = f"{COMMANDS[task]} --parties {TASKS[task]['parties']}"
-    others = [f" --method {name}" for name in OWN if name != rule]
-    runs = [f"$ psephos run {data}{method} --epsilon 1" for method in ("", *others, " --method statistic {shared}")]
-    lines = [*runs, f"$ psephos simulate tally {data} --epsilon 1"]
-    return "\n".join(["\n", "```console", *lines, "```"]).format(shared="--reveal statistic")
-
-
-def _cells(splits: list[dict[str, list[float]]]) -> list[str]:
-    """Noise and epsilon of everything that was measured, in order."""
-    found = {" ".join(cell.split(" ", 2)[:2]) for one in splits for cell in one}
-    return sorted(found, key=lambda cell: (cell.startswith("gaussian"), float(cell.split(" ")[1])))
-
-
-def _drawn(splits: list[dict[str, list[float]]], cell: str, method: str) -> Any:
-    """All draws of all splits; None where there are none."""
-    found = [one[f"{cell} {method}"] for one in splits if f"{cell} {method}" in one]
-    return np.concatenate(found) if found else None
-
-
-def _table(splits: list[dict[str, list[float]]], columns: tuple[str, ...]) -> str:
-    """How many splits each column has, and the table."""
-    cells = _cells(splits)
-    counted = {m: [len(one[f"{cells[0]} {m}"]) for one in splits if f"{cells[0]} {m}" in one] for m in columns}
-    shown = [m for m in columns if counted[m]]
-    few = ", ".join(f"{_title(m)} {len(counted[m])} of {min(counted[m])}" for m in shown if sum(counted[m]) < 200)
-    lines = [
-        f"Splits: 10 of 20 draws{', but ' + few if few else ''}.\n",
-        f"| noise | epsilon | {' | '.join(map(_title, shown))} |",
-    ]
-    lines.append("| --- " * (2 + len(shown)) + "|")
-    for cell in cells:
-        drawn = [_drawn(splits, cell, m) for m in shown]
-        row = [f"{np.median(d):.3f}, {d.mean():.3f} ± {d.std():.3f}" for d in drawn]
-        lines.append(f"| {cell.replace(' ', ' | ')} | {' | '.join(row)} |")
-    return "\n".join(lines)
-
-
-def _title(column: str) -> str:
-    """What a page calls a column."""
-    return column.removeprefix("joint ") if column in JOINT else f"{column} (trusted curator)"
-
-
-_INTRODUCTION = """# Accuracy
-
-Drawn by `python -m benchmarks.accuracy --page` from what `python -m benchmarks.accuracy` has measured, in ten splits of
-20 draws; a table says where a column has fewer. A cell is median, mean ± standard deviation over splits and draws. pure
-is epsilon without delta (but for numerical error), gaussian is at delta = 1e-6; a party is protected with all it holds.
-
-**Whose noise.** The columns **own-data**, **whitened** and **statistic** (of votes) are the releases of `psephos run`,
-which the [public rule](own-data.md#the-method) chooses from: nobody is trusted, the parties add the noise in shares,
-discrete Laplace (pure) or Skellam (gaussian), and as any two of them may tell theirs (`--threshold 3`), what M parties
-add is noise for M - 3. The benchmark adds up the parties' contributions in the clear and draws the sum of the shares at
-once;
-`tests/test_benchmarks.py` tests that it has the same law. In every other column a **trusted curator** knows the exact
-sums or counts and adds the noise, so these figures need a trust that the first three do not: spherical Laplace or
-rounded Gaussian for own-data, whitened and statistic; avg is clipped averaging, soft is Hamm's Algorithm 2, pate is
-GNMax or LNMax.
-
-**Commands.** Under the name of a task stand the commands that make the releases of its table: those of what the rule
-takes, of the other two, and of all that a trusted curator can release. They are for a pure epsilon of 1; `--epsilon` is
-the row, `--seed` 0 to 9 the split, and `--mechanism gaussian` belongs to the rows of that name. A command draws once
-(`psephos simulate tally`: 20 times) and measures on all test rows, the benchmark on 20,000 at most. In the gaussian
-rows of breast-cancer, and of moving at 0.1, own-data, whitened and statistic have the pure noise, which the rule finds
-quieter (and with a trusted curator, of adult at 0.1 and moving at 0.3 too): `psephos run --mechanism gaussian` then
-takes it by itself, and where the method is given the command is the one without `--mechanism`. Where no command reads
-the rows of a task, its releases are the same ones of other rows.
-
-The last two columns are rivals at equal total privacy, which only the benchmark plays, with a trusted curator, and each
-is the best of three settings **in hindsight**, which no real run could have: confident is PATE with confident
-aggregation and a semi-supervised student on the same public rows, rounds is clipped averaging over 2, 5 or 15 rounds.
-**Other voters** are the statistic of the votes of other learners: whitened votes come from logistic regression in 12
-public coordinates (`psephos simulate tally --methods statistic --learners whitened`), propagation from parties that
-spread their labels over the public rows (Zhou et al. 2004), which only the benchmark plays. These are in no count
-below, and no rule takes them.
-
-**What is blind.** The rules see public numbers only when they run. Their constants were chosen on a development half
-of the data sets: HAR, digits, Adult, tall, and three tasks made of the same rows (moving, occupation, har-60);
-`python -m benchmarks.constants` prints them tried. The rules of rank and noise were committed (767768b) before the
-reporting half was run with them: breast cancer, KDD-99, wide, who, and har-subjects, whose rows are HAR's. So was the
-rule that takes whitened under 100 parties, and its lambda (7bed27f), when of the reporting half one split of KDD-99 had
-been seen, of 5,000 parties. When a student is taken, and the filter where none is, were chosen anew (94b8d8a) because
-of what occupation lost, when all of the reporting half had been seen under the rule before; it was run with them after,
-once, and nothing was changed since. Not blind is what went before: ten rows for a coordinate, at least K/2 + 2 of
-them, and the 0.8 of the discriminant were chosen earlier with breast cancer and KDD-99 looked at; and which cells an
-earlier rule had lost, on either half, was known when this one was thought of. And one choice was taken back after
-looking: in the blind run two classes trained themselves, too, which gave KDD-99 0.906, 0.898 and 0.906 (one split); now
-only three classes or more do, as before. What has two classes on the reporting half is therefore not blind; the other
-tasks are. All of this was chosen with the noise of a trusted curator. What the first three columns show was measured
-after: no constant was chosen anew for the noise that the parties add.
-
-**Measured when.** The first three columns at be06a39, whose self-training judges a release by four splits. own-data,
-whitened and statistic with a trusted curator, and the other voters, were measured at c26fee8 and before, when it was
-one split; for two classes, which do not train themselves, that makes no difference.
-
-who: HAR's features, which of 21 people it is. tall: 40,000 rows of 10 features, made here. wide: bags of 1,000 words,
-made by scikit-learn. har-subjects: a party is a person with their own rows. moving: HAR's features, moving or still.
-occupation: Adult's other features, which of 14. har-60: HAR dealt to 60 parties.
-
-kdd99-held-out is kdd99 with other test rows: of the training file, that nobody holds. The published test file is drawn
-otherwise (it has attacks that training never saw), which turns the order of own-data and the statistic of votes round;
-no public quantity can tell, so no rule is made of it. Looked at after the fact, and in no count below."""
-
-
-_REACHED = """
-## What the rule reached
-
-The column of the release that the rule takes, as `psephos run` makes it, against the other two that it makes and
-against avg, soft, pate, confident and rounds, which have the better of it: their noise is a trusted curator's. Each
-column beside it on the splits that both have.
-"""
-
-_POOLED = """
-## One row, in trusted hands
-
-`diffprivlib` on the pooled rows at epsilon for one *row*: another promise than every table above. They protect a party
-with all it holds from everybody, so a line of reference and no rival. Pure epsilon, two splits and five fits, the best
-of four penalties C in hindsight; printed by `benchmarks/pooled.py`, whose head says how.
-"""
-
-_CONSTANTS = """
-## The constants of the rules
-
-Mean accuracy over the cells of the development half, two splits and five draws, with one constant set to each value and
-the others as they are, all with the noise of a trusted curator and at c26fee8; * marks what is used. Printed by
-`python -m benchmarks.constants`, 16 minutes beside other programs. The first four rows with a star are one setting
-measured again, so their spread (0.001 of the mean over all tasks, 0.006 of har-60) is what to hold differences against.
-SIGNAL is the guess of the rank rule; TELLING what a student's labels have to tell, with -9 always and 9 never taken;
-LESSONS how often it learns; LEAST_SIGNAL the least share of a release that the filter takes for signal.
-"""
-
-
 def main() -> None:
-    """Measure the tasks named, one split at a time, or draw the page."""
+    """Measure the tasks named, one split at a time."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tasks", nargs="*", choices=[[], *TASKS])
     parser.add_argument("--data-dir")
     parser.add_argument("--methods", nargs="*", choices=COLUMNS, default=METHODS, help="only these columns")
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--draws", type=int, default=20)
-    parser.add_argument("--page", action="store_true", help="only draw docs/accuracy.md from what has been measured")
     options = parser.parse_args()
-    if options.page:
-        PAGE.write_text(page({task: measured for task in TASKS if (measured := _measured(task))}))
-        return
     folder = data_folder(options.data_dir)
     for seed in range(options.splits):
         for task in options.tasks or TASKS:
-            splits = _measured(task)[seed : seed + 1]
+            splits = measured(task)[seed : seed + 1]
             known = {c.split(" ", 2)[2] for one in splits for c, drawn in one.items() if len(drawn) >= options.draws}
             if missing := set(options.methods) - known:
                 found = one_split(task, seed, options.draws, folder, missing)
-                done = _measured(task)  # again: another process may have measured other columns meanwhile
+                done = measured(task)  # again: another process may have measured other columns meanwhile
                 done += [{} for _ in range(seed + 1 - len(done))]
                 done[seed] |= found
                 (RESULTS / f"{task}.json").write_text(json.dumps(done) + "\n")
 
 
-def _measured(task: str) -> list[dict[str, list[float]]]:
-    """By split."""
+def measured(task: str) -> list[dict[str, list[float]]]:
+    """Return the stored accuracies of a task: for each split a list of draws by "law epsilon method"."""
     file = RESULTS / f"{task}.json"
-    found: list[dict[str, list[float]]] = json.loads(file.read_text()) if file.exists() else []
-    return found
+    splits: list[dict[str, list[float]]] = json.loads(file.read_text()) if file.exists() else []
+    return splits
 
 
 if __name__ == "__main__":
