@@ -186,7 +186,6 @@ SHARED_NAMES = {
     "Run",
     "View",
     "Voter",
-    "Watched",
 }
 """Class names that two modules still define (issue 29); whoever renames one of the classes takes its name off."""
 

@@ -18,7 +18,8 @@ checks.
 
 For your own tests:
 
-* `Adversary`: plays a role of any run, but for the messages that it overrides.
+* `Tampering`: an adversarial role, made from the honest one, that changes what it sends or is shown; `tampering` makes
+several from one function. `ScriptedRole`: one that sends given messages.
 * `views`: what a coalition saw, from a transcript that kept secrets.
 * `advantage`: how well a distinguisher guesses, with an exact confidence interval.
 * `audit_case`, `Mutant`: the analysis of one protocol or variant, and of the same broken in one line.

@@ -1,4 +1,6 @@
-from .adversary import Adversary as Adversary
+from .adversary import ScriptedRole as ScriptedRole
+from .adversary import Tampering as Tampering
+from .adversary import tampering as tampering
 from .analysis import Advantage as Advantage
 from .analysis import CaseAudit as CaseAudit
 from .analysis import advantage as advantage
@@ -14,7 +16,6 @@ from .mutants import Mutant as Mutant
 from .mutants import caught_by as caught_by
 from .mutants import edited as edited
 from .rounds import Election as Election
-from .rounds import Sends as Sends
 from .rounds import hold_election as hold_election
 from .run import PROTOCOLS as PROTOCOLS
 from .run import run_audit as run_audit

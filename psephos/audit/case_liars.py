@@ -8,7 +8,7 @@ nobody thought of is not tried (docs/security/zero-knowledge.md and docs/securit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -18,6 +18,7 @@ import gmpy2
 import numpy as np
 from gmpy2 import mpz
 
+from psephos.audit.adversary import Replacements, ScriptedRole, tampering
 from psephos.audit.deviations import deviations
 from psephos.audit.model import Case, Check, Coalition, Context, Result
 from psephos.audit.settings import FixedVoter, Setup, cast, setup
@@ -32,10 +33,9 @@ from psephos.protocol.errors import PsephosError
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.sharing import lagrange_numerators
 from psephos.protocol.paillier.vectors import EncryptedVector
-from psephos.protocol.roles import BOARD, Entry, Missing, Post, Role, Step
+from psephos.protocol.roles import BOARD, Entry, Post
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.study.study import safe_confirmations
-from psephos.protocol.wire import Kind
 from psephos.simulation.encrypted_sum import VotingPartyFactory
 
 PARTIES, SAMPLES, CLASSES, KEY_BITS = 5, 20, 3, 512
@@ -90,59 +90,13 @@ def _sums(parties: Sequence[int]) -> tuple[int, ...]:
     return tuple(np.stack([(votes == k).sum(axis=0) for k in range(1, CLASSES)], axis=1).reshape(-1).tolist())
 
 
-class _Says(Role):
-    """Posts what it is given, whatever it hears."""
-
-    def __init__(self, name: str, *messages: bytes) -> None:
-        self.name, self._posts = name, tuple(Post(BOARD, data) for data in messages)
-
-    def start(self) -> Step:
-        return Step(None, self._posts)
-
-    def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
-        return Step(None)
-
-
-class Changed(Role):
-    """The honest role, but it sends what `change` makes of each message, given what it has seen."""
-
-    def __init__(self, honest: Role, change: Change, also_reads: frozenset[Kind] = frozenset()) -> None:
-        self.name, self.reads, self.honest, self.seen = honest.name, honest.reads | also_reads, honest, list[Entry]()
-        self._change = change
-
-    def start(self) -> Step:
-        return self._changed(self.honest.start())
-
-    def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
-        self.seen += entries
-        own = [entry for entry in entries if entry.receiver != BOARD or any(map(entry.is_a, self.honest.reads))]
-        return self._changed(self.honest.receive(state, own)) if own else Step(state)
-
-    def on_idle(self, state: Any) -> Step | None:
-        step = self.honest.on_idle(state)
-        return step and self._changed(step)
-
-    def awaits(self, state: Any) -> Missing | None:
-        return self.honest.awaits(state)
-
-    def result(self, state: Any) -> Any:
-        return self.honest.result(state)
-
-    def _changed(self, step: Step) -> Step:
-        return replace(step, posts=tuple(sent for post in step.posts for sent in self._change(post, self.seen)))
-
-
-Change = Callable[[Post, Sequence[Entry]], Iterable[Post]]
-Puppets = Mapping[str, Callable[[Role], Role]]
-
-
 def _played(
-    context: Context, round_: Round, ballots: Mapping[str, Sequence[bytes]], puppets: Puppets | None = None
+    context: Context, round_: Round, ballots: Mapping[str, Sequence[bytes]], replacements: Replacements | None = None
 ) -> tuple[OpenedSum | None, list[PsephosError]]:
     """What is opened when these ballots are posted, and all that was refused; None when nothing is."""
     holders = [KeyHolder(share, round_) for share in _world(context).ceremony.shares]
-    roles = [*(_Says(name, *posts) for name, posts in ballots.items()), Tally(round_), *holders]
-    return _ran(Driver(replace_roles(roles, puppets or {}), strict=False))
+    roles = [*(ScriptedRole(name, *posts) for name, posts in ballots.items()), Tally(round_), *holders]
+    return _ran(Driver(replace_roles(roles, replacements or {}), strict=False))
 
 
 def _ran(driver: Driver) -> tuple[OpenedSum | None, list[PsephosError]]:
@@ -262,8 +216,8 @@ def _shapes(context: Context, how: Literal["random", "shaped"]) -> Got:
         values = (part.values[0] * factor % round_.key.ciphertext_modulus, *part.values[1:])
         return [replace(post, data=replace(part, values=values).encode(round_))]
 
-    puppets = {"holder 1": lambda honest: Changed(honest, change)}
-    opened, errors = _played(context, round_, _encoded(_ballots(context, round_)), puppets)
+    replacements = tampering(change, "holder 1")
+    opened, errors = _played(context, round_, _encoded(_ballots(context, round_)), replacements)
     return _judged(opened, errors, range(PARTIES), "holder 1", f"a {how} partial decryption")
 
 
@@ -279,8 +233,8 @@ def _confirms(context: Context, how: Literal["another product", "another holder"
         other = replace(said, holder=2) if how == "another holder" else replace(said, product_digest=bytes(32))
         return [replace(post, data=other.encode())]
 
-    puppets = {"holder 1": lambda honest: Changed(honest, change)}
-    opened, errors = _played(context, round_, _encoded(_ballots(context, round_)), puppets)
+    replacements = tampering(change, "holder 1")
+    opened, errors = _played(context, round_, _encoded(_ballots(context, round_)), replacements)
     named = "holder 1 confirmed a product in the name" if how == "another holder" else "confirmed by holder 1"
     got = _judged(opened, errors, range(PARTIES), named, f"a confirmation of {how}")
     return got if opened is None else {**got, SUM: f"a confirmation of {how} was taken for one of this"}

@@ -13,12 +13,12 @@ a difference. The opened view holds everything the coalition has keys for: with 
 comparisons' answers and the masked noise, with the parties' key the masked shares and xi(a), and with a party its own
 noise, which it takes off the published total to see what is left.
 
-Runs are real ones: each role is played by itself, watched by a puppet that keeps its states.
+Runs are real ones: every role is observed, and all its states are kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -47,11 +47,11 @@ from psephos.audit.pathak_runs import (
     PARTIES,
     SIZES,
     SMALLEST,
+    MakeObserved,
+    ObservedRole,
+    ObservedRoles,
     PathakKind,
-    Puppet,
     Run,
-    Watched,
-    World,
     liars,
     made_up_records,
     moved,
@@ -87,7 +87,7 @@ from psephos.protocol.pathak.noise import mask_bits, modulus_bits, noise_bound, 
 from psephos.protocol.pathak.resharing import add_shares
 from psephos.protocol.pathak.terms import CURATOR, LEADER, PathakTerms, party_name
 from psephos.protocol.permutation import inverse, permute
-from psephos.protocol.roles import Post, Role
+from psephos.protocol.roles import Entry, Post, Role
 from psephos.protocol.transcript import SentMessage
 from psephos.protocol.wire import Kind, kind_of
 
@@ -99,27 +99,33 @@ Row = dict[str, float]
 # -- the simulator
 
 
-class _Corrector(Watched):
-    """An honest party of the simulated world: its published share makes up what the total lacks."""
+class _Corrector(ObservedRole):
+    """An honest party of the simulated setting: its published share makes up what the total lacks."""
 
-    def __init__(self, inner: Role, world: World, wanted: Callable[[World], Sequence[int]], members: Members) -> None:
-        super().__init__(inner, world)
+    def __init__(
+        self,
+        honest: Role,
+        setting: ObservedRoles,
+        wanted: Callable[[ObservedRoles], Sequence[int]],
+        members: Members,
+    ) -> None:
+        super().__init__(honest, setting)
         self.wanted, self.members = wanted, members
 
-    def sent(self, post: Post) -> Post:
+    def send(self, post: Post, seen: Sequence[Entry]) -> Iterable[Post]:
         if kind_of(post.data) is not Kind.PUBLISHED_SHARE:
-            return post
-        terms = self.world.state(self.name, PartyResharing).terms
-        given = self.world.contributions()
-        smallest = min(given.values(), key=lambda c: c.size)
+            return [post]
+        terms = self.setting.state(self.name, PartyResharing).terms
+        contributions = self.setting.contributions()
+        smallest = min(contributions.values(), key=lambda c: c.size)
         if self.members.lying:
-            given = {number: c for number, c in given.items() if number not in self.members.parties}
+            contributions = {n: c for n, c in contributions.items() if n not in self.members.parties}
         added = [smallest.noise[0]]
         if terms.joint:
             rung = terms.rung(smallest.size) if terms.finds_smallest else 0
-            added = [c.noise[rung] for c in given.values()]
-        there = ideal_sum(*(c.parameters for c in given.values()), *added)
-        return moved(post, terms, [w - t for w, t in zip(self.wanted(self.world), there, strict=True)])
+            added = [c.noise[rung] for c in contributions.values()]
+        total = ideal_sum(*(c.parameters for c in contributions.values()), *added)
+        return [moved(post, terms, [w - t for w, t in zip(self.wanted(self.setting), total, strict=True)])]
 
 
 def _simulated(context: Context, kind: PathakKind, members: Members) -> list[Run]:
@@ -134,12 +140,12 @@ def _simulated(context: Context, kind: PathakKind, members: Members) -> list[Run
             # What the functionality hands out: the sum under noise for the true smallest size, of the honest parties.
             handed = ideal_sum(*parameters, _ideal_noise(real.terms, len(honest), generator))
 
-            def wanted(world: World, handed: Sequence[int] = handed) -> Sequence[int]:
+            def wanted(setting: ObservedRoles, handed: Sequence[int] = handed) -> Sequence[int]:
                 """With noise in shares, the coalition's own, at the true rung, are part of it."""
                 if not real.terms.joint or members.lying:
                     return handed
                 rung = real.terms.rung(min(SIZES)) if real.terms.finds_smallest else 0
-                own = [world.contributions()[number].noise[rung] for number in members.parties]
+                own = [setting.contributions()[number].noise[rung] for number in members.parties]
                 return ideal_sum(handed, *own)
 
             made_up = list(SIZES) if members.curator and members.parties else [16, 17, 18, 19]
@@ -152,11 +158,11 @@ def _simulated(context: Context, kind: PathakKind, members: Members) -> list[Run
                 for j in range(PARTIES)
             ]
             corrector = partial(_Corrector, wanted=wanted, members=members)
-            puppets: dict[str, Puppet] = {party_name(honest[-1]): corrector, **liars(members)}
-            runs.append(play(context, kind, records, f"pathak simulated {kind} {members} {i}", puppets))
+            replacements: dict[str, MakeObserved] = {party_name(honest[-1]): corrector, **liars(members)}
+            runs.append(play(context, kind, records, f"pathak simulated {kind} {members} {i}", replacements))
         return runs
 
-    # Who has no party's inputs gets the same simulation: the curator's and the consumer's views are read off one world.
+    # Without a party's inputs the simulation is the same: the curator's and the consumer's views are of the same runs.
     both = bool(members.curator and members.parties)
     return context.once(("pathak simulated", kind, members.parties, members.lying, both), make)
 
@@ -292,7 +298,7 @@ def _row(run: Run, members: Members, table: Mapping[mpz, int]) -> Row:
 
 def _ranks(run: Run) -> list[int]:
     """All pairs: how many others are smaller than the data set at each place of pi_1, which is what Charlie learns."""
-    charlie: AwaitingAnswers = run.world.state(CURATOR, AwaitingAnswers)
+    charlie: AwaitingAnswers = run.setting.state(CURATOR, AwaitingAnswers)
     answers = {int(m.sender.split()[1]): found.answers for m, found in run.messages(Kind.ANSWERS)}
     given = [one for place in charlie.answering for one in answers[place]]
     ranks = [0] * PARTIES
@@ -492,7 +498,7 @@ def _reads_noise(kind: PathakKind, context: Context) -> Result:
     run, leader = real_runs(context, kind)[0], party_name(LEADER)
     # P_1 knows s, which it took off what it shared out; Charlie opens eta + s.
     sent = [found.values for m, found in run.messages(Kind.RESHARE) if m.sender == leader]
-    kept: PartyResharing = run.world.state(leader, PartyResharing)
+    kept: PartyResharing = run.setting.state(leader, PartyResharing)
     shared = add_shares([kept.kept, *sent], modulus_bits(run.terms))
     # The shares are of its parameters less s, modulo 2^m.
     noise = zip(_masked_noise(run), shared, run.contributions[LEADER].parameters, strict=True)

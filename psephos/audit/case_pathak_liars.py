@@ -8,7 +8,7 @@ and one of them that lies has the bare sum: that is found here as expected, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -19,10 +19,10 @@ from psephos.audit.case_liars import liars_case
 from psephos.audit.model import Context
 from psephos.audit.pathak_runs import (
     AddsNothing,
+    MakeObserved,
+    ObservedRole,
+    ObservedRoles,
     PathakKind,
-    Puppet,
-    Watched,
-    World,
     keys_of,
     moved,
     play,
@@ -49,17 +49,17 @@ SHIFT = (1000, -1000)
 
 @dataclass(frozen=True)
 class _Lies:
-    """Puppets, and what the coalition knows of its own part of the sum, given its party's honest part."""
+    """Replacements of roles, and the coalition's own part of the sum, computed from its party's honest part."""
 
-    puppets: Mapping[str, Puppet]
+    replacements: Mapping[str, MakeObserved]
     own: Callable[[Sequence[int]], Sequence[int]] = tuple
 
 
 def _bare(kind: PathakKind, name: str, lies: Callable[[Context], _Lies], context: Context) -> dict[str, str]:
     """Whether the sum, less what the coalition and everybody knows of it, is that of the honest parties' parameters."""
     told, made = f"{kind}, {name}", lies(context)
-    run = play(context, kind, records_of(context, "honest"), told, made.puppets)
-    terms, liar = run.terms, party_name(LIAR) in made.puppets
+    run = play(context, kind, records_of(context, "honest"), told, made.replacements)
+    terms, liar = run.terms, party_name(LIAR) in made.replacements
     offset = 0 if kind == "public-bound" else -noise_addends(terms) * noise_bound(terms)
     honest = [c.parameters for number, c in run.contributions.items() if not (liar and number == LIAR)]
     part = run.contributions[LIAR]
@@ -73,43 +73,42 @@ def _likes(own: Sequence[int]) -> list[int]:
     return [value + shift for value, shift in zip(own, SHIFT, strict=True)]
 
 
-class _Shifts(Watched):
+class _Shifts(ObservedRole):
     """Adds something to a share of the sum: a party to its reshare for Charlie, Charlie to what he publishes."""
 
-    def sent(self, post: Post) -> Post:
+    def send(self, post: Post, seen: Sequence[Entry]) -> Iterable[Post]:
         kind, charlie = kind_of(post.data), self.name == CURATOR
         if kind is (Kind.PUBLISHED_SHARE if charlie else Kind.RESHARE) and (charlie or post.receiver == CURATOR):
-            return moved(post, self.inner.terms, SHIFT)  # type: ignore[attr-defined]
-        return post
+            return [moved(post, self.honest.terms, SHIFT)]  # type: ignore[attr-defined]
+        return [post]
 
 
-def _sends(kind: Kind, make: Callable[[int], tuple[mpz, ...]], context: Context) -> Puppet:
-    """Sends other ciphertexts under Charlie's key in messages of one kind, as many as were in them."""
+def _sends(kind: Kind, make: Callable[[int], tuple[mpz, ...]], context: Context) -> MakeObserved:
+    """Return a role that sends other ciphertexts under Charlie's key, as many, in its messages of one kind."""
     key = keys_of(context).curator.public_key
 
-    class Sends(Watched):
-        def sent(self, post: Post) -> Post:
+    class OtherCiphertexts(ObservedRole):
+        def send(self, post: Post, seen: Sequence[Entry]) -> Iterable[Post]:
             if kind_of(post.data) is not kind:
-                return post
+                return [post]
             count = (len(post.data) - HEADER_BYTES) // key.ciphertext_bytes
-            return replace(
-                post, data=Ciphertexts(kind, key, make(count)).encode(post.data[HEADER_BYTES - 32 : HEADER_BYTES])
-            )
+            session = post.data[HEADER_BYTES - 32 : HEADER_BYTES]
+            return [replace(post, data=Ciphertexts(kind, key, make(count)).encode(session))]
 
-    return Sends
+    return OtherCiphertexts
 
 
-def _zeros(kind: Kind, context: Context) -> Puppet:
+def _zeros(kind: Kind, context: Context) -> MakeObserved:
     full = Encryptor(keys_of(context).curator.public_key, "full")
     return _sends(kind, lambda count: full.encrypt([mpz(0)] * count), context)
 
 
-def _smallest(puppet: Puppet, honest: Role, world: World) -> Watched:
+def _smallest(make: MakeObserved, honest: Role, setting: ObservedRoles) -> ObservedRole:
     """A party that claims the smallest size there may be."""
     liar = PathakParty.__new__(PathakParty)
     assert isinstance(honest, PathakParty)
     liar.__dict__.update(honest.__dict__, _size=honest.terms.smallest_size)
-    return puppet(liar, world)
+    return make(liar, setting)
 
 
 def _proposes(context: Context) -> dict[str, str]:
@@ -125,19 +124,19 @@ def _proposes(context: Context) -> dict[str, str]:
     return {BARE: "a party takes part with less noise than agreed on"} if posts else {}
 
 
-def _party(puppet: Callable[[Context], Puppet], own: Any = tuple) -> Callable[[Context], _Lies]:
-    return lambda context: _Lies({party_name(LIAR): puppet(context)}, own)
+def _party(make: Callable[[Context], MakeObserved], own: Any = tuple) -> Callable[[Context], _Lies]:
+    return lambda context: _Lies({party_name(LIAR): make(context)}, own)
 
 
-def _charlie(puppet: Callable[[Context], Puppet], own: Any = tuple) -> Callable[[Context], _Lies]:
-    return lambda context: _Lies({CURATOR: puppet(context)}, own)
+def _charlie(make: Callable[[Context], MakeObserved], own: Any = tuple) -> Callable[[Context], _Lies]:
+    return lambda context: _Lies({CURATOR: make(context)}, own)
 
 
-def _nobody(context: Context) -> Puppet:
+def _nobody(context: Context) -> MakeObserved:
     return partial(_smallest, _zeros(Kind.NOISE_FACTOR, context))
 
 
-def _no_rung(context: Context) -> Puppet:
+def _no_rung(context: Context) -> MakeObserved:
     return partial(_smallest, _zeros(Kind.RUNG_VOTE, context))
 
 
@@ -148,8 +147,8 @@ _WRONG_SHARE = _charlie(lambda context: _Shifts, _likes)
 
 def _both(context: Context) -> _Lies:
     """Party 1 adds nothing, and Charlie something."""
-    puppets = {**_NOTHING(context).puppets, **_WRONG_SHARE(context).puppets}
-    return _Lies(puppets, lambda own: SHIFT)
+    replacements = {**_NOTHING(context).replacements, **_WRONG_SHARE(context).replacements}
+    return _Lies(replacements, lambda own: SHIFT)
 
 
 def _tried(kind: PathakKind, **lies: Callable[[Context], _Lies]) -> dict[str, Any]:

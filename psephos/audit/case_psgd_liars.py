@@ -16,7 +16,8 @@ import gmpy2
 import numpy as np
 from gmpy2 import mpz
 
-from psephos.audit.case_liars import Change, Changed, Puppets, Strategy, liars_case
+from psephos.audit.adversary import Replacements, Tampering, is_of_kind
+from psephos.audit.case_liars import Strategy, liars_case
 from psephos.audit.case_psgd import FEATURES, OPTIONS, PARTIES, RECORDS, STEPS, private_data, psgd_world
 from psephos.audit.model import Context
 from psephos.curator.psgd.agreement import agree
@@ -69,7 +70,7 @@ def _terms(context: Context, label: str) -> SeriesTerms:
     return replace(terms, confirmations=safe_confirmations(3, 2))
 
 
-def _walk(context: Context, label: str, puppets: Callable[[SeriesTerms], Puppets]) -> _Walked:
+def _walk(context: Context, label: str, replacements: Callable[[SeriesTerms], Replacements]) -> _Walked:
     terms, ceremony = _terms(context, label), psgd_world(context).ceremony
     roles: list[Role] = []
     for number, (local, key) in enumerate(zip(private_data(context), ceremony.signing_keys, strict=True)):
@@ -77,7 +78,7 @@ def _walk(context: Context, label: str, puppets: Callable[[SeriesTerms], Puppets
     roles += [SeriesHolder(share, terms) for share in ceremony.shares]
     roles.append(GradientCurator(terms, randomness=context.coins(label, "curator")))  # whoever lies speaks first
     transcript = Transcript(secrets=True)
-    driver = Driver(replace_roles(roles, puppets(terms)), transcript=transcript, strict=False)
+    driver = Driver(replace_roles(roles, replacements(terms)), transcript=transcript, strict=False)
     failed: list[tuple[str, str]] = []
     try:
         driver.run()
@@ -137,21 +138,23 @@ def _judged(
 # -- parties
 
 
-class _Forger(Changed):
-    """Keeps its own ballots to itself, and casts one that it makes of the others' in the first step."""
+class _Forger(Tampering):
+    """ScriptedRole no ballot of its own, and in the first step one that it makes of the others' ballots."""
+
+    also_reads = frozenset({Kind.BALLOT})
 
     def __init__(self, honest: Role, terms: SeriesTerms, forge: Callable[[Round, list[Ballot]], bytes]) -> None:
-        super().__init__(honest, lambda post, seen: (), frozenset({Kind.BALLOT}))
-        self._terms, self._forge, self._forged = terms, forge, False
+        super().__init__(honest, lambda post, seen: ())
+        self._terms, self._forge = terms, forge
 
     def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
         step = super().receive(state, entries)
-        ballots = [entry.data for entry in self.seen if entry.is_a(Kind.BALLOT)]
-        if self._forged or len(ballots) < LIAR:
+        before, ballots = ([e.data for e in s.seen if e.is_a(Kind.BALLOT)] for s in (state, step.state))
+        if not len(before) < LIAR <= len(ballots):
             return step
-        self._forged, round_ = True, _round_seen(self._terms, self.seen)
+        round_ = _round_seen(self._terms, step.state.seen)
         forged = self._forge(round_, [Ballot.decode(data, round_) for data in ballots])
-        return replace(step, posts=(Post(BOARD, forged),))
+        return replace(step, posts=(*step.posts, Post(BOARD, forged)))
 
 
 def _signed(context: Context, round_: Round, ciphertexts: Iterable[mpz], proof: bytes) -> bytes:
@@ -189,19 +192,11 @@ def _changes(
 ) -> dict[str, str]:
     """A walk in which the culprit's messages, and those of `others`, are changed."""
 
-    def puppets(terms: SeriesTerms) -> Puppets:
+    def replacements(terms: SeriesTerms) -> Replacements:
         every = {culprit: change} | {name.replace("_", " "): one for name, one in others.items()}
-        return {name: _changing(partial(one, terms)) for name, one in every.items()}
+        return {name: partial(Tampering, change=partial(one, terms)) for name, one in every.items()}
 
-    return _judged(context, _walk(context, told, puppets), culprit, told, valid)
-
-
-def _changing(change: Change) -> Callable[[Role], Role]:
-    return lambda honest: Changed(honest, change)
-
-
-def _is(post: Post, kind: Kind) -> bool:
-    return Entry(0, "", "", post.data).is_a(kind)
+    return _judged(context, _walk(context, told, replacements), culprit, told, valid)
 
 
 def _round_seen(terms: SeriesTerms, seen: Sequence[Entry]) -> Round:
@@ -224,14 +219,16 @@ def _twice(context: Context) -> dict[str, str]:
 def _announces(context: Context) -> dict[str, str]:
     """The first step, in a round of its own, before the curator does."""
 
-    class Announces(Changed):
+    class Announces(Tampering):
         def start(self) -> Step:
             step, terms = super().start(), _terms(context, "announces")
             return replace(step, posts=(Post(BOARD, Announcement.create(terms, 1, ORIGIN).encode()),))
 
-    puppets = {f"party {LIAR}": lambda honest: Announces(honest, lambda post, seen: [post])}
+    announcing = {f"party {LIAR}": Announces}
     told = "a step announced by a party"
-    return _judged(context, _walk(context, "announces", lambda terms: puppets), f"party {LIAR}", told, range(PARTIES))
+    return _judged(
+        context, _walk(context, "announces", lambda terms: announcing), f"party {LIAR}", told, range(PARTIES)
+    )
 
 
 # -- holders
@@ -241,7 +238,7 @@ def _shapes(context: Context, how: Literal["random", "shaped"]) -> dict[str, str
     """A wrong partial decryption: at random, or so that with holder 2's the first sum is another."""
 
     def change(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) -> list[Post]:
-        if not _is(post, Kind.PARTIAL_DECRYPTION):
+        if not is_of_kind(post, Kind.PARTIAL_DECRYPTION):
             return [post]
         round_ = _round_seen(terms, seen)
         key, n, part = terms.threshold_key, round_.key.modulus, PartialDecryption.decode(post.data, round_)
@@ -254,7 +251,7 @@ def _shapes(context: Context, how: Literal["random", "shaped"]) -> dict[str, str
 
 
 def _lies_about_the_sum(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) -> list[Post]:
-    if not _is(post, Kind.PUBLISHED_SUM):
+    if not is_of_kind(post, Kind.PUBLISHED_SUM):
         return [post]
     return [replace(post, data=replace(PublishedSum.decode(post.data, terms), sums=LIE).encode(terms))]
 
@@ -264,7 +261,7 @@ def _publishes(context: Context, how: Literal["another sum", "in another's name"
 
     def change(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) -> list[Post]:
         changed = _lies_about_the_sum(terms, post, seen)
-        if how == "another sum" or not _is(post, Kind.PUBLISHED_SUM):
+        if how == "another sum" or not is_of_kind(post, Kind.PUBLISHED_SUM):
             return changed
         said = PublishedSum.decode(changed[0].data, terms)
         return [*changed, replace(post, data=replace(said, holder=2).encode(terms))]
@@ -279,7 +276,7 @@ def _asks(context: Context, how: Literal["a chosen point", "the last step", "twi
     """The parties for what is not the next step."""
 
     def change(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) -> list[Post]:
-        if not _is(post, Kind.ANNOUNCEMENT):
+        if not is_of_kind(post, Kind.ANNOUNCEMENT):
             return [post]
         asked = Announcement.decode(post.data, terms)
         if how == "a chosen point":
@@ -300,7 +297,7 @@ def _follows_a_lie(context: Context) -> dict[str, str]:
     """Holder 1 publishes another sum, and the curator goes on from there."""
 
     def change(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) -> list[Post]:
-        if not _is(post, Kind.ANNOUNCEMENT) or (asked := Announcement.decode(post.data, terms)).step == 1:
+        if not is_of_kind(post, Kind.ANNOUNCEMENT) or (asked := Announcement.decode(post.data, terms)).step == 1:
             return [post]
         lie = terms.descent.step(np.array(ORIGIN), np.array(LIE) * terms.series.pitch, 0)
         return [replace(post, data=replace(asked, step=2, point=tuple(lie.tolist())).encode())]
@@ -313,9 +310,9 @@ def _leaves_out(context: Context) -> dict[str, str]:
     rounds: list[Round] = []
 
     def change(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) -> list[Post]:
-        if _is(post, Kind.ANNOUNCEMENT):
+        if is_of_kind(post, Kind.ANNOUNCEMENT):
             rounds.append(terms.round(Announcement.decode(post.data, terms)))
-        if not _is(post, Kind.TALLY_REQUEST):
+        if not is_of_kind(post, Kind.TALLY_REQUEST):
             return [post]
         request = TallyRequest.decode(post.data, rounds[-1])
         return [replace(post, data=replace(request, members=request.members & ~1).encode(rounds[-1]))]
@@ -341,7 +338,7 @@ def _two_boards(context: Context) -> dict[str, str]:
         holder = SeriesHolder(ceremony.shares[number - 1], terms)
         entries = [announced, *(Entry(2 + n, sender, BOARD, data) for n, (sender, data) in enumerate(said))]
         step = holder.receive(holder.start().state, entries)
-        opened += any(_is(post, Kind.PARTIAL_DECRYPTION) for post in step.posts)
+        opened += any(is_of_kind(post, Kind.PARTIAL_DECRYPTION) for post in step.posts)
     return dict.fromkeys(SECRETS, "holders of two boards open sums of one step") if opened else {}
 
 

@@ -1,12 +1,12 @@
-"""Runs of Pathak's protocol for its analysis: four parties, watched by puppets. Party 2 has the smallest data set.
+"""Runs of Pathak's protocol for its analysis: four parties, of which party 2 has the smallest data set.
 
-Each role is played by itself, inside a puppet that keeps its states and may change what it sends. Keys are of test
-size, data made up, coins the analysis's own.
+Every role is observed: all its states are kept, and an adversarial one changes what it sends. Keys are of test size,
+data are made up, and all randomness is the analysis's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
@@ -15,6 +15,7 @@ import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
+from psephos.audit.adversary import Tampering
 from psephos.audit.model import Context, Members
 from psephos.audit.settings import Recorded
 from psephos.parties.pathak import Contribution
@@ -38,7 +39,7 @@ from psephos.protocol.pathak.messages import (
 )
 from psephos.protocol.pathak.noise import noise_plan
 from psephos.protocol.pathak.terms import CONSUMERS, CURATOR, PathakTerms, participants, party_name
-from psephos.protocol.roles import Entry, Missing, Post, Role, Step
+from psephos.protocol.roles import Entry, Post, Role, Step
 from psephos.protocol.transcript import SentMessage, Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
 from psephos.simulation.pathak import PathakKeys, make_terms, run_protocol
@@ -66,58 +67,54 @@ Records = tuple[NDArray[np.float64], NDArray[np.int64]]
 # -- runs
 
 
-class World:
-    """All roles of one run, watched."""
+class ObservedRoles:
+    """All roles of one run, each of which an `ObservedRole` plays."""
 
     def __init__(self) -> None:
-        self.roles: dict[str, Watched] = {}
+        self.roles: dict[str, ObservedRole] = {}
 
     def state(self, name: str, kind: type) -> Any:
-        """The last state of a type that a role was in."""
+        """Return the last state of a type that a role was in."""
         return next(state for state in reversed(self.roles[name].states) if isinstance(state, kind))
 
     def contributions(self) -> dict[int, Contribution]:
-        """What each party puts into the sum, by its number."""
-        found = {name: watched.result(watched.last) for name, watched in self.roles.items()}
-        return {int(name.split()[1]): c for name, c in found.items() if isinstance(c, Contribution)}
+        """Return what each party puts into the sum, by its number."""
+        results = {name: role.latest_result() for name, role in self.roles.items()}
+        return {int(name.split()[1]): c for name, c in results.items() if isinstance(c, Contribution)}
 
 
-class Watched(Role):
-    """A role that is played by itself, message by message, with all its states kept."""
+class ObservedRole(Tampering):
+    """A role that takes messages one by one, and of which all states are kept.
 
-    def __init__(self, inner: Role, world: World) -> None:
-        self.inner, self.name, self.reads, self.states = inner, inner.name, inner.reads, list[Any]()
-        self.last: Any = None
-        self.world = world
-        world.roles[inner.name] = self
+    Attributes:
+        states: of the honest role, in order.
+        setting: where it can be found by its name.
+    """
 
-    def start(self) -> Step:
-        return self._kept(self.inner.start())
+    def __init__(self, honest: Role, setting: ObservedRoles) -> None:
+        super().__init__(honest)
+        self.states: list[Any] = []
+        self._latest: Any = None
+        self.setting = setting
+        setting.roles[honest.name] = self
 
     def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
         posts: list[Post] = []
         refused: list[Any] = []
         for entry in entries:
-            step = self._kept(self.inner.receive(state, [entry]))
+            step = super().receive(state, [entry])
             state = step.state
             posts += step.posts
             refused += step.refused
         return Step(state, tuple(posts), tuple(refused))
 
-    def _kept(self, step: Step) -> Step:
-        self.last = step.state
+    def observe(self, step: Step) -> None:
+        self._latest = step.state
         self.states.append(step.state.state)
-        return replace(step, posts=tuple(self.sent(post) for post in step.posts))
 
-    def sent(self, post: Post) -> Post:
-        """What goes out in place of a message; a puppet changes it here."""
-        return post
-
-    def awaits(self, state: Any) -> Missing | None:
-        return self.inner.awaits(state)
-
-    def result(self, state: Any) -> Any:
-        return self.inner.result(state)
+    def latest_result(self) -> Any:
+        """Return what the honest role has come to so far."""
+        return self.honest.result(self._latest)
 
 
 def moved(post: Post, terms: PathakTerms, by: Sequence[int]) -> Post:
@@ -127,17 +124,19 @@ def moved(post: Post, terms: PathakTerms, by: Sequence[int]) -> Post:
     return replace(post, data=replace(share, values=values).encode(terms.digest))
 
 
-class AddsNothing(Watched):
-    """A party that takes its parameters and its noise off the first share it sends."""
+class AddsNothing(ObservedRole):
+    """A party that subtracts its parameters and its noise from the first share it sends."""
 
-    def sent(self, post: Post) -> Post:
+    def send(self, post: Post, seen: Sequence[Entry]) -> Iterable[Post]:
         if kind_of(post.data) is not Kind.RESHARE or post.receiver != CURATOR:
-            return post
-        own = self.result(self.last)
-        return moved(post, self.states[-1].terms, [-w - e for w, e in zip(own.parameters, own.noise[0], strict=True)])
+            return [post]
+        own = self.latest_result()
+        change = [-w - e for w, e in zip(own.parameters, own.noise[0], strict=True)]
+        return [moved(post, self.states[-1].terms, change)]
 
 
-Puppet = Callable[[Role, World], Watched]
+MakeObserved = Callable[[Role, ObservedRoles], ObservedRole]
+"""Makes the replacement of a role from the honest one."""
 
 
 HONEST = Members()
@@ -151,7 +150,7 @@ class Run:
     terms: PathakTerms
     keys: PathakKeys = field(repr=False)
     transcript: Transcript
-    world: World = field(repr=False)
+    setting: ObservedRoles = field(repr=False)
     contributions: dict[int, Contribution] = field(repr=False)
     total: tuple[int, ...] = field(repr=False)
     _opened: dict[int, Any] = field(default_factory=dict, repr=False)
@@ -266,8 +265,8 @@ def terms_of(context: Context, kind: PathakKind, label: str) -> PathakTerms:
     )
 
 
-def _watching(puppet: Puppet, world: World) -> Callable[[Role], Role]:
-    return lambda honest: puppet(honest, world)
+def _observed(make: MakeObserved, setting: ObservedRoles) -> Callable[[Role], Role]:
+    return lambda honest: make(honest, setting)
 
 
 def play(
@@ -275,30 +274,30 @@ def play(
     kind: PathakKind,
     records: Sequence[Records],
     label: str,
-    puppets: Mapping[str, Puppet],
+    replacements: Mapping[str, MakeObserved],
 ) -> Run:
     """One run of the real protocol on these data sets, with coins named by `label`."""
-    transcript, world = Recorded(partial(context.coins, label)), World()
+    transcript, setting = Recorded(partial(context.coins, label)), ObservedRoles()
     terms, keys = terms_of(context, kind, label), keys_of(context)
     names = [*participants(terms), CONSUMERS]
-    roles = {name: _watching(puppets.get(name, Watched), world) for name in names}
+    roles = {name: _observed(replacements.get(name, ObservedRole), setting) for name in names}
     needed = keys if terms.finds_smallest else None
     outcome = run_protocol(records, terms, needed, test_key=True, transcript=transcript, roles=roles)
-    return Run(terms, keys, transcript, world, world.contributions(), outcome.total)
+    return Run(terms, keys, transcript, setting, setting.contributions(), outcome.total)
 
 
-def liars(members: Members) -> dict[str, Puppet]:
-    """The puppets of a coalition that does not keep to the protocol, by role."""
+def liars(members: Members) -> dict[str, MakeObserved]:
+    """Return the replacements of a coalition that does not keep to the protocol, by role."""
     return {party_name(number): AddsNothing for number in members.parties} if members.lying else {}
 
 
 def real_runs(context: Context, kind: PathakKind, inputs: str = "honest", members: Members = HONEST) -> list[Run]:
     """As many runs of the real protocol as the context has views; `members` act as they do in that coalition."""
-    puppets = liars(members)
-    label = f"pathak {kind} {inputs} {sorted(puppets)}"
+    replacements = liars(members)
+    label = f"pathak {kind} {inputs} {sorted(replacements)}"
     return context.once(
         label,
         lambda: [
-            play(context, kind, records_of(context, inputs), f"{label} {i}", puppets) for i in range(context.views)
+            play(context, kind, records_of(context, inputs), f"{label} {i}", replacements) for i in range(context.views)
         ],
     )

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from psephos.audit.adversary import Replacements, Tampering
 from psephos.audit.neighbours import PartyTable
 from psephos.audit.pipelines import SETTINGS, Bound, Seen, digest_of, messages_of, read_by
 from psephos.curator.psgd.agreement import agree
 from psephos.data.own import OwnTable
 from psephos.data.partition import dealt_by
 from psephos.protocol.pathak.noise import record_sensitivity
-from psephos.protocol.roles import Entry, Missing, Role, Step
+from psephos.protocol.roles import Step
 from psephos.protocol.transcript import Transcript
 from psephos.simulation.pathak import PathakOptions, simulate_pathak
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
@@ -24,51 +24,15 @@ from psephos.simulation.psgd import PsgdOptions, simulate_psgd
 __all__ = ["gradients", "shared_parameters"]
 
 
-class Watched(Role):
-    """An honest role, of which the last result is kept: for whoever runs everything."""
-
-    def __init__(self, role: Role, results: dict[str, Any]) -> None:
-        self.role, self.name, self.reads, self._results = role, role.name, role.reads, results
-
-    def start(self) -> Step:
-        """As the role."""
-        return self.role.start()
-
-    def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
-        """As the role, and keep what it came to."""
-        step = self.role.receive(state, entries)
-        self._results[self.name] = self.role, self.role.result(step.state)
-        return step
-
-    def on_idle(self, state: Any) -> Step | None:
-        """As the role."""
-        return self.role.on_idle(state)
-
-    def is_ready(self, state: Any) -> bool:
-        """As the role."""
-        return self.role.is_ready(state)
-
-    def done(self, state: Any) -> bool:
-        """As the role."""
-        return self.role.done(state)
-
-    def listens(self, state: Any) -> bool:
-        """As the role."""
-        return self.role.listens(state)
-
-    def awaits(self, state: Any) -> Missing | None:
-        """As the role."""
-        return self.role.awaits(state)
-
-    def result(self, state: Any) -> Any:
-        """As the role."""
-        return self.role.result(state)
-
-
-def _watching(names: list[str]) -> tuple[dict[str, Any], dict[str, Callable[[Role], Role]]]:
-    """Where results go, and who is watched."""
+def _observing(names: Sequence[str]) -> tuple[dict[str, Any], Replacements]:
+    """Return a dictionary that a run fills with each role and its last result, and the replacements that do so."""
     results: dict[str, Any] = {}
-    return results, {name: partial(Watched, results=results) for name in names}
+
+    class Observed(Tampering):
+        def observe(self, step: Step) -> None:
+            results[self.name] = self.honest, self.honest.result(step.state)
+
+    return results, dict.fromkeys(names, Observed)
 
 
 def gradients(table: PartyTable, directory: Path, **asked: Any) -> Seen:
@@ -76,7 +40,7 @@ def gradients(table: PartyTable, directory: Path, **asked: Any) -> Seen:
     given = {**SETTINGS, "lam": 0.1, "epsilon": 1.0, "steps": 1, **read_by(table, directory), **asked}
     options, dealt = dealt_by(PsgdOptions(**given))
     names, transcript = OwnTable(options).owners, Transcript(secrets=True)
-    results, roles = _watching([f"party {number}" for number in range(options.parties)])
+    results, roles = _observing([f"party {number}" for number in range(options.parties)])
     outcome = simulate_psgd(options, data=dealt, roles=roles, transcript=transcript)
     seen, phase = Seen(roster=names, messages=messages_of(transcript)), "gradients"
     for number, name in enumerate(names):
@@ -99,7 +63,7 @@ def shared_parameters(table: PartyTable, directory: Path, **asked: Any) -> Seen:
     given = {**SETTINGS, "lam": 0.1, "epsilon": 1.0, **read_by(table, directory), **asked}
     options, dealt = dealt_by(PathakOptions(**given))
     names, transcript = OwnTable(options).owners, Transcript(secrets=True)
-    results, roles = _watching([f"party {number}" for number in range(options.parties)])
+    results, roles = _observing([f"party {number}" for number in range(options.parties)])
     simulate_pathak(options, data=dealt, roles=roles, transcript=transcript)
     seen, phase = Seen(roster=names, messages=messages_of(transcript)), "parameters"
     for number, name in enumerate(names):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from psephos.audit.adversary import ScriptedRole
 from psephos.curator.tally import OpenedSum, Tally
 from psephos.parties.holder import KeyHolder
 from psephos.protocol.driver import Driver
@@ -19,10 +20,10 @@ from psephos.protocol.paillier.private_key import PrivateKey, generate_private_k
 from psephos.protocol.paillier.threshold import KeyShare, deal
 from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
-from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
+from psephos.protocol.roles import Role
 from psephos.protocol.signing import SigningKey
 
-__all__ = ["CONTEXT", "Election", "Sends", "hold_election", "short_key"]
+__all__ = ["CONTEXT", "Election", "hold_election", "short_key"]
 
 CONTEXT = b"auxiliary set of the tests".ljust(32, b".")
 """What a round is about, where nobody says."""
@@ -32,19 +33,6 @@ def short_key(seed: int = 1, bits: int = 512, degree: int = 1) -> PrivateKey:
     """A test key, always the same for a seed, so that a failure can be looked at again. It protects nothing."""
     randomness = SimulationRandomness(seed, "private_key")
     return generate_private_key(bits, degree=degree, test_key=True, randomness=randomness)
-
-
-class Sends(Role):
-    """A role that says what it is told to, at once, whatever it hears."""
-
-    def __init__(self, name: str, *messages: bytes, to: str = BOARD) -> None:
-        self.name, self._posts = name, tuple(Post(to, data, "sent") for data in messages)
-
-    def start(self) -> Step:
-        return Step(None, self._posts)
-
-    def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
-        return Step(None)
 
 
 @dataclass(frozen=True)
@@ -111,7 +99,7 @@ class Election:
     ) -> OpenedSum:
         """What the curator opens when these ballots are posted and these holders take part."""
         encoded = [ballot.encode() if isinstance(ballot, Ballot) else ballot for ballot in ballots]
-        senders = [Sends(f"sender {place}", data) for place, data in enumerate(encoded)]
+        senders = [ScriptedRole(f"sender {place}", data) for place, data in enumerate(encoded)]
         driver = Driver([*senders, Tally(self.round), *(self.holders() if holders is None else holders)], strict=strict)
         opened: OpenedSum = driver.run()["curator"]
         return opened

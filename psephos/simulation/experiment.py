@@ -146,7 +146,7 @@ def simulate(  # wide: an experiment's terms, each with its default
         seed: of splits and training, never of keys, encryption or noise.
         transcript: notes every message.
         progress: called with (what, done, total).
-        roles: who is played by somebody else, by name (`psephos.audit.Adversary`).
+        roles: what replaces honest roles, by name (`psephos.audit.Tampering`).
         options: every other option of the protocol, such as `auxiliary`, `mechanism`, `reveal`, `key_bits=512,
             test_key=True` for test keys. The defaults are real keys.
 

@@ -12,7 +12,7 @@ from gmpy2 import mpz
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from psephos.audit import Sends
+from psephos.audit import ScriptedRole
 from psephos.curator.tally import AwaitingDecryptions, OpenedSum, Tally, open_product
 from psephos.parties.holder import KeyHolder
 from psephos.protocol.driver import Driver
@@ -55,8 +55,8 @@ class Closed:
         self.sums = tuple(self.election.sums(range(5)))
 
     def count(self, parts: Sequence[PartialDecryption]) -> OpenedSum:
-        """Return what the curator opens when holders answer with these parts."""
-        holders = [Sends(f"holder {p.holder}", p.encode(self.election.round), to="curator") for p in parts]
+        """What the curator opens when holders answer with these parts."""
+        holders = [ScriptedRole(f"holder {p.holder}", p.encode(self.election.round), to="curator") for p in parts]
         opened: OpenedSum = self.election.count(self.ballots, holders)
         return opened
 
@@ -154,7 +154,7 @@ def test_t_holders_are_asked_and_the_others_when_one_is_missing(three_of_five: C
     election = three_of_five.election
     for absent in [(), (4, 5), (1,), (1, 2), (3, 5)]:
         holders = [holder for holder in election.holders() if holder.number not in absent]
-        senders = [Sends(f"party {p}", ballot.encode()) for p, ballot in enumerate(three_of_five.ballots)]
+        senders = [ScriptedRole(f"party {p}", ballot.encode()) for p, ballot in enumerate(three_of_five.ballots)]
         transcript = Transcript()
         driver = Driver([*senders, Tally(election.round), *holders], transcript=transcript)
         assert driver.run()["curator"].sums == three_of_five.sums
@@ -204,10 +204,10 @@ def test_partial_decryptions_of_another_round_or_holder_are_refused(three_of_fiv
         with pytest.raises(error):
             three_of_five.count([bad, *good[1:]])
     round_ = three_of_five.election.round
-    impostor = Sends("holder 1", good[1].encode(round_), to="curator")
+    impostor = ScriptedRole("holder 1", good[1].encode(round_), to="curator")
     with pytest.raises(ThresholdError, match="in the name of holder 2"):
         three_of_five.election.count(three_of_five.ballots, [impostor])
-    twice = Sends("holder 1", *[good[0].encode(round_)] * 2, to="curator")
+    twice = ScriptedRole("holder 1", *[good[0].encode(round_)] * 2, to="curator")
     with pytest.raises(UnexpectedMessageError, match="twice"):
         three_of_five.election.count(three_of_five.ballots, [twice])
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from gmpy2 import mpz
 
-from psephos.audit import Sends
+from psephos.audit import ScriptedRole
 from psephos.curator.tally import Tally
 from psephos.parties.holder import KeyHolder
 from psephos.protocol.driver import Driver
@@ -219,7 +219,7 @@ def test_curator_and_holder_agree_whatever_the_batches(election: Any, ballots: l
         refused = [error for ballot in board for error in holder.observe(ballot)]
         assert len(refused) == 1
     driver = Driver(
-        [Sends("everybody", *(b.encode() for b in board)), Tally(election.round), *(h.holder for h in holders)],
+        [ScriptedRole("everybody", *(b.encode() for b in board)), Tally(election.round), *(h.holder for h in holders)],
         states={h.holder.name: h.state for h in holders},
         strict=False,
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from psephos.audit import Sends
+from psephos.audit import ScriptedRole
 from psephos.curator.tally import Tally
 from psephos.protocol.driver import Driver
 from psephos.protocol.errors import RandomnessExhausted
@@ -21,7 +21,7 @@ def run(
     """Every byte that travels, and what is opened."""
     election = make_election(4, 3, 2, length=30, randomness=ceremony_coins)
     senders = [
-        Sends(f"party {p}", election.ballot(p, randomness=coins).encode()) for p, coins in enumerate(party_coins)
+        ScriptedRole(f"party {p}", election.ballot(p, randomness=coins).encode()) for p, coins in enumerate(party_coins)
     ]
     transcript = Transcript(secrets=True)
     driver = Driver([*senders, Tally(election.round), *election.holders()], transcript=transcript)

@@ -6,6 +6,7 @@ Longer runs: `python -m tests.security.lab.fuzzing --count 1000000`, with `--ath
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from psephos.audit import case_psgd
+from psephos.audit.adversary import tampering
 from psephos.audit.model import Context
 from psephos.audit.pathak_runs import keys_of, records_of
 from psephos.audit.settings import FixedVoter, run_tally_round, setup
@@ -28,6 +30,7 @@ from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.errors import PartyVanishedError, PsephosError
 from psephos.protocol.pathak.comparison import Answer, answer, conclude
 from psephos.protocol.pathak.dgk import generate_dgk_key
+from psephos.protocol.pathak.terms import participants
 from psephos.protocol.psgd.series import Announcement
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Post, Step
@@ -35,7 +38,6 @@ from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
 from psephos.simulation.pathak import make_terms, run_protocol
 from tests.security.lab.fuzzing import DECODERS, AcceptedError, Decoder, attempt, decoders, fuzz, main, mutate
-from tests.security.lab.puppets import tampering
 
 seeds = st.integers(0, 2**64 - 1)
 
@@ -246,7 +248,7 @@ def test_a_changed_message_stops_a_run_by_name_or_changes_nothing_but_numbers(se
     target, others = chance.randrange(60), list[bytes]()
     count = iter(range(10_000))
 
-    def change(name: str, post: Post) -> list[Post]:
+    def change(post: Post, seen: Sequence[Entry]) -> list[Post]:
         others.append(post.data)
         if next(count) != target:
             return [post]
@@ -261,7 +263,7 @@ def test_a_changed_message_stops_a_run_by_name_or_changes_nothing_but_numbers(se
             terms,
             keys_of(context) if terms.finds_smallest else None,
             test_key=True,
-            roles=tampering(change, "curator", *(f"party {number}" for number in range(1, 5))),
+            roles=tampering(change, *participants(terms)),
         )
     except PsephosError:
         return
@@ -275,7 +277,7 @@ def test_secrets_of_a_stopped_run_are_not_in_its_error() -> None:
     terms = make_terms(parties=4, features=2, variant="repaired", tolerance=1e-6, **options)
     transcript = Transcript()
 
-    def drop(name: str, post: Post) -> list[Post]:
+    def drop(post: Post, seen: Sequence[Entry]) -> list[Post]:
         return [] if kind_of(post.data) is Kind.NOISE_FACTOR else [post]
 
     with pytest.raises(PartyVanishedError, match="party 0 waits for the noise factor of party 1,") as caught:

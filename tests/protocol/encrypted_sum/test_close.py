@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from psephos.audit import Sends
+from psephos.audit import ScriptedRole
 from psephos.curator.tally import Tally
 from psephos.parties.holder import KeyHolder
 from psephos.protocol.driver import Driver, MemoryMessageBoard
@@ -118,7 +118,7 @@ def test_a_close_below_the_minimum_is_refused_and_voting_goes_on(election: Any) 
 def test_confirmations_end_in_the_same_sum(make_election: Any, confirmations: int) -> None:
     election = make_election(5, 3, 2)
     round_ = confirming(election, confirmations)
-    senders = [Sends(f"party {p}", election.ballot(p, round_=round_).encode()) for p in range(5)]
+    senders = [ScriptedRole(f"party {p}", election.ballot(p, round_=round_).encode()) for p in range(5)]
     holders = [KeyHolder(share, round_) for share in election.shares]
     opened = Driver([*senders, Tally(round_), *holders]).run()["curator"]
     assert opened.sums == tuple(election.sums(range(5)))
@@ -198,7 +198,7 @@ def test_a_confirmation_in_another_s_name_or_a_second_one(make_election: Any) ->
 def test_too_few_confirmations_are_an_error_that_says_so(make_election: Any) -> None:
     election = make_election(5, 3, 2)
     round_ = confirming(election, 3)
-    senders = [Sends(f"party {p}", election.ballot(p, round_=round_).encode()) for p in range(5)]
+    senders = [ScriptedRole(f"party {p}", election.ballot(p, round_=round_).encode()) for p in range(5)]
     holders = [KeyHolder(share, round_) for share in election.shares[:2]]
     with pytest.raises(UnconfirmedError, match=r"2 holders have confirmed .* 3 must.* nothing by holder 3"):
         Driver([*senders, Tally(round_), *holders]).run()

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from psephos.audit.rounds import Sends, short_key
+from psephos.audit.adversary import ScriptedRole
+from psephos.audit.rounds import short_key
 from psephos.audit.studies import trial
 from psephos.protocol.ceremony.messages import failure
 from psephos.protocol.errors import AgreementError, MessageError, UnexpectedMessageError, WrongRoundError
@@ -374,5 +375,5 @@ def test_a_role_is_done_when_the_curator_has_published() -> None:
 
 
 def test_what_is_waited_for_last_is_the_result() -> None:
-    role = ResultWatcher(study_of(3, 2), Sends("x", b"y"))
+    role = ResultWatcher(study_of(3, 2), ScriptedRole("x", b"y"))
     assert role.awaits(role.start().state) == Missing(Kind.RESULT, ("curator",))

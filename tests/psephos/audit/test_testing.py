@@ -10,7 +10,6 @@ import pytest
 from scipy.stats import binom
 
 from psephos.audit import (
-    Adversary,
     Case,
     Check,
     Coalition,
@@ -18,7 +17,8 @@ from psephos.audit import (
     Election,
     Mutant,
     Result,
-    Sends,
+    ScriptedRole,
+    Tampering,
     advantage,
     audit_case,
     edited,
@@ -40,7 +40,7 @@ from psephos.protocol.wire import Kind
 def roles_of(election: Election) -> list[Role]:
     """Honest ones, who remember nothing of an earlier run."""
     ballots = [election.ballot(number).encode() for number in range(5)]
-    senders = (Sends(f"party {number}", data) for number, data in enumerate(ballots))
+    senders = (ScriptedRole(f"party {number}", data) for number, data in enumerate(ballots))
     return [*senders, Tally(election.round), *election.holders()]
 
 
@@ -50,23 +50,23 @@ def roles_of(election: Election) -> list[Role]:
 def test_one_that_overrides_nothing_is_the_honest_role(election: Election) -> None:
     honest, posing = Transcript(), Transcript()
     opened = Driver(roles_of(election), transcript=honest).run()["curator"]
-    everybody = dict.fromkeys((role.name for role in roles_of(election)), Adversary)
+    everybody = dict.fromkeys((role.name for role in roles_of(election)), Tampering)
     same = Driver(replace_roles(roles_of(election), everybody), transcript=posing).run()["curator"]
     assert same.sums == opened.sums == tuple(election.sums(range(5)))
     assert [m.kind for m in posing.messages] == [m.kind for m in honest.messages]
 
 
-class Silent(Adversary):
+class Silent(Tampering):
     def send(self, post: Post, seen: Sequence[Entry]) -> Iterable[Post]:
         return []
 
 
-class Twice(Adversary):
+class Twice(Tampering):
     def send(self, post: Post, seen: Sequence[Entry]) -> Iterable[Post]:
         return [post, post]
 
 
-class Deaf(Adversary):
+class Deaf(Tampering):
     """Never shows the honest role a ballot of party 4."""
 
     def hear(self, entry: Entry) -> Iterable[Entry]:
@@ -86,7 +86,7 @@ def test_what_it_sends_and_hears_is_its_own(election: Election) -> None:
         Driver(replace_roles(roles_of(election), {f"party {number}": Silent for number in range(4)})).run()
 
 
-class Listener(Adversary):
+class Listener(Tampering):
     """A party that reads the board, which honest ones do not, and says once what it heard."""
 
     also_reads = frozenset({Kind.BALLOT})
@@ -105,7 +105,7 @@ def test_it_may_listen_and_speak_when_it_is_quiet(election: Election) -> None:
 
 def test_its_state_can_be_written_down(election: Election, tmp_path) -> None:  # type: ignore[no-untyped-def]
     store = Store(tmp_path / "run.sqlite", {})
-    liars = {"curator": Adversary, "holder 1": Adversary}
+    liars = {"curator": Tampering, "holder 1": Tampering}
     opened = Driver(replace_roles(roles_of(election), liars), store=store).run()
     again = Driver(replace_roles(roles_of(election), liars), store=store).run()
     assert opened["curator"].sums == again["curator"].sums == tuple(election.sums(range(5)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import gmpy2
@@ -14,7 +15,8 @@ from gmpy2 import mpz
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from psephos.audit.pathak_runs import AddsNothing, World
+from psephos.audit.adversary import Change, Tampering, tampering
+from psephos.audit.pathak_runs import AddsNothing, ObservedRoles
 from psephos.data.datasets import load
 from psephos.parties.pathak import PathakParty
 from psephos.parties.training import train_parties
@@ -41,14 +43,13 @@ from psephos.protocol.pathak.noise import noise_addends, noise_bound, record_sen
 from psephos.protocol.pathak.terms import PathakTerms, participants, party_name
 from psephos.protocol.privacy.mechanisms import choose_pitch
 from psephos.protocol.randomness import SimulationRandomness
-from psephos.protocol.roles import Post
+from psephos.protocol.roles import Entry, Post, Role
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
 from psephos.results import PathakOutcome
 from psephos.results.evaluation import Evaluation
 from psephos.simulation.pathak import PathakKeys, PathakOptions, PathakRun, make_terms, run_protocol, simulate_pathak
 from tests.psephos.simulation import runs
-from tests.security.lab.puppets import Change, tampering
 
 KEYS = PathakKeys(
     generate_private_key(448, test_key=True),
@@ -82,13 +83,16 @@ def terms_for(sizes: Sequence[int], features: int = 2, **changes: Any) -> Pathak
 
 
 def play(sizes: Sequence[int], *, features: int = 2, seed: int = 0, **given_: Any) -> PathakRun:
-    """A run under test keys; `change` is what everybody's messages become on their way."""
+    """Run the protocol under test keys; `change` applies to every message, `everybody` replaces every role."""
     passed = {name: given_.pop(name) for name in ("roles", "transcript", "progress") if name in given_}
     data, keys = given_.pop("data", None) or records(sizes, features, seed), given_.pop("keys", KEYS)
     change: Change | None = given_.pop("change", None)
+    everybody: Callable[[Role], Role] | None = given_.pop("everybody", None)
     terms = terms_for(sizes, features, **given_)
     if change is not None:
-        passed["roles"] = tampering(change, *participants(terms))
+        everybody = partial(Tampering, change=change)
+    if everybody is not None:
+        passed["roles"] = dict.fromkeys(participants(terms), everybody)
     return run_protocol(data, terms, keys if terms.finds_smallest else None, test_key=True, **passed)
 
 
@@ -273,8 +277,8 @@ def test_every_party_votes_in_every_rung_alike() -> None:
 # -- what goes wrong on the way
 
 
-def dropping(kind: Kind, sender: str) -> Change:
-    return lambda name, post: [] if (kind_of(post.data), name) == (kind, sender) else [post]
+def dropping(kind: Kind) -> Change:
+    return lambda post, seen: [] if kind_of(post.data) is kind else [post]
 
 
 DROPPED = [
@@ -301,7 +305,7 @@ DROPPED = [
 def test_who_vanishes_is_named_with_what_never_came(variant: str, kind: Kind, sender: str) -> None:
     transcript = Transcript()
     with pytest.raises(PartyVanishedError, match=rf"waits for the {kind.title} of {sender}, which never came"):
-        play([4, 5, 6, 7], change=dropping(kind, sender), transcript=transcript, variant=variant)
+        play([4, 5, 6, 7], roles=tampering(dropping(kind), sender), transcript=transcript, variant=variant)
     if kind is not Kind.PUBLISHED_SHARE:
         # The share of who vanished, by itself, is uniform.
         assert {m.sender for m in by_kind(transcript, "published share")} <= {sender}, "something was published"
@@ -310,13 +314,13 @@ def test_who_vanishes_is_named_with_what_never_came(variant: str, kind: Kind, se
 @pytest.mark.parametrize("kind", [Kind.ANSWERS, Kind.LENT_SHARE])
 def test_who_vanishes_in_the_comparisons_is_named(kind: Kind) -> None:
     with pytest.raises(PartyVanishedError, match=rf"waits for the {kind.title} of party \d"):
-        play([4, 5, 6, 7], change=lambda name, post: [] if kind_of(post.data) is kind else [post])
+        play([4, 5, 6, 7], change=dropping(kind))
 
 
 # A lent share that nobody asked for is kept until it is due, which a second one never is.
 @pytest.mark.parametrize("kind", [kind for kind in PATHAK if kind is not Kind.LENT_SHARE])
 def test_a_replayed_message_is_refused(kind: Kind) -> None:
-    def twice(name: str, post: Post) -> list[Post]:
+    def twice(post: Post, seen: Sequence[Entry]) -> list[Post]:
         return [post] * (2 if kind_of(post.data) is kind else 1)
 
     def often() -> None:
@@ -330,33 +334,36 @@ def test_a_replayed_message_is_refused(kind: Kind) -> None:
 def test_a_message_of_an_earlier_step_is_refused() -> None:
     held: dict[str, Post] = {}
 
-    def repeat(name: str, post: Post) -> list[Post]:
-        if kind_of(post.data) is Kind.INDEXED_SHARE:
-            held[name] = post
-        return [held[name], post] if kind_of(post.data) is Kind.NOISE_FACTOR else [post]
+    class Repeating(Tampering):
+        def send(self, post: Post, seen: Sequence[Entry]) -> list[Post]:
+            if kind_of(post.data) is Kind.INDEXED_SHARE:
+                held[self.name] = post
+            return [held[self.name], post] if kind_of(post.data) is Kind.NOISE_FACTOR else [post]
 
     with pytest.raises(UnexpectedMessageError, match="out of order"):
-        play([4, 5, 6], change=repeat)
+        play([4, 5, 6], everybody=Repeating)
 
 
 def test_a_message_of_another_run_is_refused() -> None:
-    kept: dict[tuple[Kind, str, str], Post] = {}
+    earlier: dict[tuple[Kind, str, str], Post] = {}
 
-    def record(name: str, post: Post) -> list[Post]:
-        kept.setdefault((kind_of(post.data), name, post.receiver), post)
-        return [post]
+    class Recording(Tampering):
+        def send(self, post: Post, seen: Sequence[Entry]) -> list[Post]:
+            earlier.setdefault((kind_of(post.data), self.name, post.receiver), post)
+            return [post]
 
-    def replay(name: str, post: Post) -> list[Post]:
-        kind = kind_of(post.data)
-        return [kept[kind, name, post.receiver] if kind is Kind.NOISE_FACTOR else post]
+    class Replaying(Tampering):
+        def send(self, post: Post, seen: Sequence[Entry]) -> list[Post]:
+            kind = kind_of(post.data)
+            return [earlier[kind, self.name, post.receiver] if kind is Kind.NOISE_FACTOR else post]
 
-    play([4, 5, 6], change=record, variant="printed")
+    play([4, 5, 6], everybody=Recording, variant="printed")
     with pytest.raises(WrongRoundError, match="noise factor made for"):
-        play([4, 5, 6], change=replay, variant="printed")
+        play([4, 5, 6], everybody=Replaying, variant="printed")
 
 
 def rewriting(kind: Kind, change: Callable[[bytes], bytes]) -> Change:
-    def changed(name: str, post: Post) -> Iterable[Post]:
+    def changed(post: Post, seen: Sequence[Entry]) -> Iterable[Post]:
         return [replace(post, data=change(post.data)) if kind_of(post.data) is kind else post]
 
     return changed
@@ -464,7 +471,7 @@ def test_a_party_under_another_group_key_is_named() -> None:
     """Party 0 hands party 2 another key than everybody else."""
     other, terms = generate_private_key(384, test_key=True), terms_for([4, 5, 6])
 
-    def swap(name: str, post: Post) -> list[Post]:
+    def swap(post: Post, seen: Sequence[Entry]) -> list[Post]:
         if kind_of(post.data) is not Kind.GROUP_SECRET or post.receiver != "party 2":
             return [post]
         secret = GroupSecret.decode(post.data, terms, test_key=True)
@@ -670,7 +677,7 @@ def lie_about_the_rung(rung: int | None) -> Callable[[Any], Any]:
     return Liar
 
 
-def select_nobody(name: str, post: Post) -> list[Post]:
+def select_nobody(post: Post, seen: Sequence[Entry]) -> list[Post]:
     """Charlie encrypts zeros."""
     if kind_of(post.data) is not Kind.SELECTION:
         return [post]
@@ -704,7 +711,9 @@ def test_one_liar_shrinks_the_noise_of_the_repaired_variant() -> None:
 
 def test_a_liar_takes_off_its_own_noise_and_no_more() -> None:
     """With noise for a public size: what is published is covered by every honest party's whole share."""
-    run = play([20, 30, 25, 22], variant="public-bound", roles={"party 1": lambda honest: AddsNothing(honest, World())})
+    run = play(
+        [20, 30, 25, 22], variant="public-bound", roles={"party 1": lambda honest: AddsNothing(honest, ObservedRoles())}
+    )
     honest = [c for name, c in run.contributions.items() if name != "party 1"]
     columns = zip(*(c.parameters for c in honest), *(c.noise[0] for c in honest), strict=True)
     assert list(run.total) == [sum(column) for column in columns]

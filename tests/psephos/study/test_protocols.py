@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from psephos.audit.adversary import Adversary
+from psephos.audit.adversary import Tampering
 from psephos.audit.rounds import short_key
 from psephos.curator.hamm.averaging import average_of
 from psephos.curator.hamm.methods import Request, average_method, erm_method, own_data_method, statistic_method
@@ -137,7 +137,7 @@ def test_who_signs_reads_of_this_protocol_and_of_no_other() -> None:
     assert [what for what, text in said.items() if "are voted on" in text] == ["tally"]
 
 
-class Cut(Adversary):
+class Cut(Tampering):
     """Party 1, which publishes a share that is none."""
 
     def send(self, post: Post, seen: Sequence[Entry]) -> list[Post]:
@@ -162,7 +162,7 @@ def test_a_share_that_is_none_is_its_senders() -> None:
     assert found.checks[-1].found == "waits for the published share of party 1"
 
 
-class Crier(Adversary):
+class Crier(Tampering):
     """A holder that makes the key with the others, and says with every message that this has failed."""
 
     def send(self, post: Post, seen: Sequence[Entry]) -> list[Post]:

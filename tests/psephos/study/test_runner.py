@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from psephos.audit.rounds import Sends
+from psephos.audit.adversary import ScriptedRole
 from psephos.parties.ceremony import CeremonyHolder
 from psephos.parties.ceremony_states import Failed, Searching
 from psephos.protocol.agent import Agent, Rejected
@@ -204,10 +204,10 @@ def test_where_roles_stand_in_a_study(what: str, curator: list[str], holder: lis
 
 
 def test_where_a_role_stands_that_waits_for_nobody() -> None:
-    assert standing(agent(Sends("party 3", b""), ())) == "has given its part; waits for the result"
-    assert standing(agent(Sends("party 3", b""), (), SOME)) == "waits for the ballot of party 1, party 2"
+    assert standing(agent(ScriptedRole("party 3", b""), ())) == "has given its part; waits for the result"
+    assert standing(agent(ScriptedRole("party 3", b""), (), SOME)) == "waits for the ballot of party 1, party 2"
     assert standing(agent(PublishStage(STUDY, bytes, None), ())) == "publishes the result"  # type: ignore[arg-type]
-    assert standing(agent(Sends("party 3", b""), (), SOME, result=())) == DONE
+    assert standing(agent(ScriptedRole("party 3", b""), (), SOME, result=())) == DONE
 
 
 # -- when a step is due

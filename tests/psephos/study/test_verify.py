@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from psephos.audit.adversary import Adversary
+from psephos.audit.adversary import Tampering
 from psephos.audit.studies import Trial, trial
 from psephos.cli.main import build
 from psephos.curator.tally import OpenedSum
@@ -309,7 +309,7 @@ def test_holders_that_publish_two_keys_are_told_apart(honest: Played) -> None:
     assert "one by holder 1 and holder 2, another by holder 3" in check.found
 
 
-class Babbling(Adversary):
+class Babbling(Tampering):
     """Says to the curator alone, twice, what is no message."""
 
     def send(self, post: Post, seen: Sequence[Entry]) -> list[Post]:
@@ -324,20 +324,20 @@ def test_what_is_no_message_stops_nobody(play: Callable[..., Played]) -> None:
     assert [type(told.error) for told in refused] == [MessageError, MessageError]
 
 
-class Early(Adversary):
+class Early(Tampering):
     """Holder 3, who knows the key first, publishes it before its last word in the ceremony, and never afterwards."""
 
     def send(self, post: Post, seen: Sequence[Entry]) -> list[Post]:
         return [] if Entry(0, "", "", post.data).is_a(Kind.PUBLIC_KEY) else [post]
 
-    def _posing(self, state: Any, step: Step) -> Step:
+    def _tampered(self, state: Any, step: Step) -> Step:
         for place, post in enumerate(step.posts):
             if Entry(0, "", "", post.data).is_a(Kind.TEST_DECRYPTION):
                 study: Any = SimpleNamespace(digest=session_of(state.seen[0].data))
                 early = replace(post, data=encode_key(study, step.state.state.state.key))
-                step, posts = super()._posing(state, step), step.posts
+                step, posts = super()._tampered(state, step), step.posts
                 return replace(step, posts=(*posts[:place], early, *posts[place:]))
-        return super()._posing(state, step)
+        return super()._tampered(state, step)
 
 
 def test_a_key_that_is_published_early_counts_from_one_place_for_everybody(play: Callable[..., Played]) -> None:

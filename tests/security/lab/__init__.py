@@ -2,7 +2,6 @@
 
 * `mutants` (one file per protocol): broken protocols (`psephos.audit.Mutant`), each of which some check must catch.
 * `breaks`: edits under which a check must change its mind, so that none is one that cannot fail.
-* `puppets`: adversaries (`psephos.audit.Adversary`) from one function.
 * `fuzzing`: changed messages for every decoder.
 * `detection`: how often each mutant is caught under fresh seeds.
 * `false_alarms`: how often a check cries wolf about the real protocols.

@@ -26,7 +26,7 @@ from scipy.special import expit
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
-from psephos.audit import Adversary
+from psephos.audit import Tampering
 from psephos.audit.studies import trial
 from psephos.cli.main import build
 from psephos.data.datasets import Dataset
@@ -294,7 +294,7 @@ def fault_messages(name: str, every: int) -> int:
         for fault, change in faults.items():
             count = iter(range(10**6))
 
-            class Faulty(Adversary):
+            class Faulty(Tampering):
                 def send(
                     self, post: Post, seen: Sequence[Entry], change: Any = change, count: Any = count, at: int = place
                 ) -> Iterable[Post]:

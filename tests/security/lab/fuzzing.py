@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from psephos.audit import case_psgd
+from psephos.audit.adversary import Tampering, tampering
 from psephos.audit.model import Context
 from psephos.audit.pathak_runs import decoded, keys_of, real_runs
 from psephos.audit.settings import FixedVoter, run_tally_round, setup
@@ -69,7 +70,6 @@ from psephos.protocol.study.study import Study
 from psephos.protocol.transcript import SentMessage
 from psephos.protocol.wire import HEADER_BYTES, Kind, Reader, frame, kind_of
 from psephos.simulation.ceremony import run_ceremony
-from tests.security.lab.puppets import tampering
 
 __all__ = ["DECODERS", "Decoder", "decoders", "fuzz", "mutate"]
 
@@ -299,28 +299,23 @@ def _pathak() -> list[Decoder]:
     ]
 
 
-class _Recorded(Role):
-    """An honest role, with the state in which it took the last message of each kind."""
+class _StateRecorder(Tampering):
+    """An honest role, of which the state before the last message of each kind that changed something is kept."""
 
-    def __init__(self, inner: Role, taken: dict[Kind, tuple[Role, Any, Entry]]) -> None:
-        self.inner, self.name, self.reads, self.taken = inner, inner.name, inner.reads, taken
-
-    def start(self) -> Step:
-        return self.inner.start()
+    def __init__(self, honest: Role, last_of_kind: dict[Kind, tuple[Role, Any, Entry]]) -> None:
+        super().__init__(honest)
+        self.last_of_kind = last_of_kind
 
     def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
         posts: list[Post] = []
         for entry in entries:
-            step = self.inner.receive(state, [entry])
-            if step.posts or step.refused or type(step.state.state) is not type(state.state):
-                self.taken[entry.kind] = (self.inner, state, entry)
+            step = super().receive(state, [entry])
+            if step.posts or step.refused or type(step.state.inner.state) is not type(state.inner.state):
+                self.last_of_kind[entry.kind] = (self.honest, state.inner, entry)
             if step.refused:
                 return replace(step, posts=(*posts, *step.posts))
             state, posts = step.state, [*posts, *step.posts]
         return Step(state, tuple(posts))
-
-    def result(self, state: Any) -> Any:
-        return self.inner.result(state)
 
 
 def _ceremony() -> list[Decoder]:
@@ -332,7 +327,7 @@ def _ceremony() -> list[Decoder]:
     terms = CeremonyTerms(SMALLEST_CEREMONY, 3, 2, bytes(32), test_key=True, degree=2)
     taken: dict[Kind, tuple[Role, Any, Entry]] = {}
 
-    def lie(kind: Kind, at: int, sender: str, post: Post) -> list[Post]:
+    def lie(kind: Kind, at: int, post: Post, seen: Sequence[Entry]) -> list[Post]:
         if kind_of(post.data) is not kind:
             return [post]
         data = bytearray(post.data)
@@ -342,7 +337,7 @@ def _ceremony() -> list[Decoder]:
     of_d = HEADER_BYTES + 5 + terms.bits // 8  # batch and stage, theta, and now v^(Delta d_3)
     lies = (partial(lie, Kind.SEED_CONTRIBUTIONS, -1), partial(lie, Kind.EXPONENT_COMMITMENTS, of_d))
     for liars in (*(tampering(one, "holder 3") for one in lies), {}):
-        roles = {"holder 1": lambda honest: _Recorded(honest, taken), **liars}
+        roles = {"holder 1": lambda honest: _StateRecorder(honest, taken), **liars}
         with suppress(CheatingError):
             run_ceremony(terms, roles=roles, coins=lambda name: SimulationRandomness(2, name))
 
