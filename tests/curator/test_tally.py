@@ -55,7 +55,7 @@ class Closed:
         self.sums = tuple(self.election.sums(range(5)))
 
     def count(self, parts: Sequence[PartialDecryption]) -> OpenedSum:
-        """What the curator opens when holders answer with these parts."""
+        """Return what the curator opens when holders answer with these parts."""
         holders = [ScriptedRole(f"holder {p.holder}", p.encode(self.election.round), to="curator") for p in parts]
         opened: OpenedSum = self.election.count(self.ballots, holders)
         return opened
