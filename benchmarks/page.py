@@ -1,8 +1,12 @@
-"""docs/performance.md and its plots, from the JSON of a benchmark run, and of ceremonies, and nothing else."""
+"""Write docs/performance.md, benchmarks/performance.md and their plots from stored results and nothing else.
+
+docs/performance.md has what a reader needs; benchmarks/performance.md has every row that was measured.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from math import comb
 from pathlib import Path
 from typing import Any
@@ -10,22 +14,25 @@ from typing import Any
 __all__ = ["write_page"]
 
 RESULTS = Path(__file__).parent / "results"
+DETAILS = Path(__file__).with_name("performance.md")
+MAIN_JOB = RESULTS / "main-job-summary.md"
 
 _COMPARED = ("psephos", "tno.mpc")
 """The libraries whose comparisons are timed."""
 
 
-def write_page(results: dict[str, Any], docs: Path) -> Path:
-    """Write performance.md and figures/performance-*.svg into `docs`; returns the page. The plots need matplotlib."""
+def write_page(results: dict[str, Any], docs: Path, details: Path = DETAILS) -> Path:
+    """Write both pages, and figures/performance-*.svg into `docs`; return docs/performance.md. Needs matplotlib."""
     figures = docs / "figures"
     figures.mkdir(parents=True, exist_ok=True)
+    searches = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("ceremony-search-*.json"))]
+    cluster = json.loads((RESULTS / "cluster.json").read_text())
     _draw_growth(results, figures / "performance-growth.svg")
     _draw_peers(results, figures / "performance-peers.svg")
-    page = docs / "performance.md"
-    searches = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("ceremony-search-*.json"))]
     _draw_searches(searches, figures / "performance-ceremony.svg")
-    cluster = json.loads((RESULTS / "cluster.json").read_text())
-    page.write_text("\n".join([_text(results), _cluster(**cluster), _searches(searches)]))
+    page = docs / "performance.md"
+    page.write_text(_summary(results, cluster, searches))
+    details.write_text(_details(results, cluster))
     return page
 
 
@@ -35,19 +42,66 @@ def _table(headings: list[str], rows: list[list[str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _text(results: dict[str, Any]) -> str:
+def _summary(results: dict[str, Any], cluster: dict[str, Any], searches: list[dict[str, Any]]) -> str:
+    """Return docs/performance.md."""
+    return "\n".join(
+        [
+            "# Performance\n",
+            "Written by `make bench` from `benchmarks/results/latest.json`; `python -m benchmarks.run --page` writes "
+            "it again without measuring. All rows are in [benchmarks/performance.md](../benchmarks/performance.md).\n",
+            _setting(results),
+            MAIN_JOB.read_text(),
+            *_peers(results),
+            *_votes(results, key_bits=3072, modes=("full", "half", "short", "half, degree 4", "phe")),
+            *_counting(results, key_bits=3072),
+            *_comparison(results),
+            *_growth(results),
+            *_wire(results, smallest=True),
+            *_full_size(results),
+            *_memory(results),
+            *_holder(results["holder"]),
+            "## The plan\n",
+            f"{_plan_kept(results)} ([table](../benchmarks/performance.md#the-plan)).\n",
+            "## A cluster\n",
+            f"{_efficiency(cluster['scaling'])} {_killed(cluster['killed'])} "
+            "([table](../benchmarks/performance.md#a-cluster)).\n",
+            *_searches(searches),
+        ]
+    )
+
+
+def _details(results: dict[str, Any], cluster: dict[str, Any]) -> str:
+    """Return benchmarks/performance.md: the tables of which docs/performance.md shows a part."""
+    return "\n".join(
+        [
+            "# Performance: all rows\n",
+            "Written by `make bench`, or `python -m benchmarks.run --page`, with "
+            "[docs/performance.md](../docs/performance.md), which explains the columns.\n",
+            _setting(results),
+            *_votes(results),
+            *_counting(results),
+            *_wire(results),
+            *_plan(results),
+            *_cluster(cluster),
+        ]
+    )
+
+
+def _setting(results: dict[str, Any]) -> str:
     libraries = ", ".join(f"{name} {number}" for name, number in results["libraries"].items())
-    parts = [
-        "# Performance\n",
-        "This page is written by `make bench` from `benchmarks/results/latest.json`; "
-        "`python -m benchmarks.run --page` draws it again without measuring. "
+    return (
         f"Python {results['python']} on {results['machine']}, one core, multiplications by "
-        f"{results.get('kernel', 'gmpy2')}, {libraries}.\n",
-        "Absolute times differ from machine to machine and, on a shared one, from minute to minute. Ratios are taken "
-        "between interleaved repetitions of one run.\n",
-        "## Beside other libraries\n",
-        "CPU milliseconds of one core for one ciphertext. A ciphertext of ours carries a whole packed vector; that is "
-        "the next table.\n",
+        f"{results.get('kernel', 'gmpy2')}, {libraries}. Absolute times differ between machines and, on a shared one, "
+        "from minute to minute. Ratios are taken between interleaved repetitions of one run.\n"
+    )
+
+
+def _peers(results: dict[str, Any]) -> list[str]:
+    """Encryption, addition and decryption of one ciphertext, by library."""
+    parts = [
+        "## Other libraries\n",
+        "CPU milliseconds of one core for one ciphertext. A ciphertext of Psephos carries a whole packed vector (next "
+        "table).\n",
         "![Encryption beside other libraries](figures/performance-peers.svg)\n",
     ]
     for measured in results["peers"]:
@@ -58,33 +112,39 @@ def _text(results: dict[str, Any]) -> str:
         rows += [[name, f"not measured: {why}", "", ""] for name, why in measured["not_measured"].items()]
         parts.append(_table([f"{measured['key_bits']} bits", "encrypt", "add", "decrypt"], rows))
     parts.append(
-        "pypaillier draws short exponents (its `encrypt` is to be compared with `short`) and its secret keys need safe "
-        "primes, which take minutes, so its decryption is left out. sf-heu's and pypaillier's calls release work to "
-        "native code; phe and TNO's library compute r^n as our `full` does.\n"
+        "pypaillier draws short exponents: compare its `encrypt` with `short`. Its secret keys need safe primes, which "
+        "take minutes, so its decryption was not measured. sf-heu and pypaillier call native code; phe and TNO's "
+        "library compute r^n, as `full` does.\n"
     )
-    parts.append("## Votes\n")
-    rows = []
-    for measured in results["encryption"]:
-        for mode, taken in measured["milliseconds_per_ciphertext"].items():
-            rows.append(
-                [
-                    str(measured["key_bits"]),
-                    mode,
-                    f"{taken:.3f}",
-                    f"{measured['times_faster_than_phe_per_ciphertext'].get(mode, 1.0):.1f}",
-                    f"{measured['times_faster_than_phe_per_vote'].get(mode, 1.0):,.0f}",
-                    f"{measured['bytes_per_vote'][mode]:.2f}" if "bytes_per_vote" in measured else "-",
-                ]
-            )
-    parts.append(
-        _table(["bits", "mode", "ms per ciphertext", "x phe", "x phe per vote, M = 20,000", "bytes per vote"], rows)
-    )
-    parts.append(
-        "`online` takes its randomness from a pool that was filled before. phe, and pypaillier, sf-heu and TNO's "
-        "library alike, send a ciphertext, twice as long as the modulus, for a vote unless their caller packs.\n"
-    )
-    parts.append("## Counting a ballot\n")
-    parts.append("Decoding, range, signature, hash, gcd and multiplication, over the bare modular multiplications.\n")
+    return parts
+
+
+def _votes(results: dict[str, Any], key_bits: int | None = None, modes: Sequence[str] | None = None) -> list[str]:
+    """Encryption of votes; only of one length and in some modes, where these are given."""
+    rows = [
+        [
+            str(measured["key_bits"]),
+            mode,
+            f"{milliseconds:.3f}",
+            f"{measured['times_faster_than_phe_per_ciphertext'].get(mode, 1.0):.1f}",
+            f"{measured['times_faster_than_phe_per_vote'].get(mode, 1.0):,.0f}",
+            f"{measured['bytes_per_vote'][mode]:.2f}" if "bytes_per_vote" in measured else "-",
+        ]
+        for measured in results["encryption"]
+        if key_bits in (None, measured["key_bits"])
+        for mode, milliseconds in measured["milliseconds_per_ciphertext"].items()
+        if modes is None or mode in modes
+    ]
+    words = "Speed relative to phe, per ciphertext and per vote (M = 20,000). The other libraries send one ciphertext, "
+    words += "twice as long as the modulus, for a vote unless their caller packs."
+    if modes is None:
+        words += " `online` takes its randomness from a pool that was filled before."
+    headings = ["bits", "mode", "ms per ciphertext", "x phe", "x phe per vote", "bytes per vote"]
+    return ["## Votes\n", f"{words}\n", _table(headings, rows)]
+
+
+def _counting(results: dict[str, Any], key_bits: int | None = None) -> list[str]:
+    """The work of an observer for one ballot."""
     rows = [
         [
             str(m["key_bits"]),
@@ -95,17 +155,18 @@ def _text(results: dict[str, Any]) -> str:
             f"{m['over_bare_multiplications']:.2f}",
         ]
         for m in results["addition"]
+        if key_bits in (None, m["key_bits"])
     ]
-    parts.append(_table(["bits", "like", "ciphertexts", "bytes", "ms", "over bare"], rows))
-    parts.append(
-        "A ballot of a few ciphertexts costs relatively more because it carries one Ed25519 signature like any other.\n"
-    )
-    parts.append("## Secure comparison\n")
-    parts.append(
-        "Two encrypted integers of 64 bits, Veugen's protocol on DGK ciphertexts, both roles in one process. Ours ends "
-        "with the bit at the owner of the keys, which is what Pathak's stage 1 needs; TNO's with the bit encrypted at "
-        "the other side, for three more Paillier encryptions.\n"
-    )
+    return [
+        "## Counting a ballot\n",
+        "Decoding, range, signature, hash, gcd and multiplication, relative to the modular multiplications alone. A "
+        "ballot of few ciphertexts costs relatively more, because of its Ed25519 signature.\n",
+        _table(["bits", "like", "ciphertexts", "bytes", "ms", "over bare"], rows),
+    ]
+
+
+def _comparison(results: dict[str, Any]) -> list[str]:
+    """Secure comparison beside TNO's."""
     rows = [
         [
             str(measured["key_bits"]),
@@ -118,124 +179,105 @@ def _text(results: dict[str, Any]) -> str:
         ]
         for measured in results["comparisons"]
     ]
-    parts.append(_table(["bits", "psephos, CPU ms", "TNO, CPU ms", "ratio", ""], rows))
+    return [
+        "## Secure comparison\n",
+        "Two encrypted integers of 64 bits, Veugen's protocol on DGK ciphertexts, both roles in one process. Psephos "
+        "ends with the bit at the owner of the keys, which Pathak's stage 1 needs; TNO's library with the bit "
+        "encrypted at the other side, for three more Paillier encryptions.\n",
+        _table(["bits", "psephos, CPU ms", "TNO, CPU ms", "ratio", ""], rows),
+    ]
+
+
+def _growth(results: dict[str, Any]) -> list[str]:
+    """Growth of the cost with each size."""
     growth = results["growth"]
-    parts += [
+    rows = [
+        [
+            name,
+            str(one["values"][0]),
+            str(one["values"][-1]),
+            f"{one['exponent']:.3f}",
+            f"{one['marginal_exponent']:.3f}" if one["marginal_exponent"] is not None else "",
+        ]
+        for name, one in growth["series"].items()
+    ]
+    return [
         "## Growth\n",
         f"CPU seconds of casting and counting, `{growth['randomness']}`, {growth['key_bits']} bits where not the axis, "
-        "slots for 20,000 parties, tables made before. The exponent is the slope of a straight line through the "
-        "logarithms: 1 is linear.\n",
-        "![Growth of the cost](figures/performance-growth.svg)\n",
-        _table(
-            ["in", "from", "to", "exponent", "of the marginal cost"],
-            [
-                [
-                    name,
-                    str(one["values"][0]),
-                    str(one["values"][-1]),
-                    f"{one['exponent']:.3f}",
-                    f"{one['marginal_exponent']:.3f}" if one["marginal_exponent"] is not None else "",
-                ]
-                for name, one in growth["series"].items()
-            ],
-        ),
-        "The marginal cost is what a sample or class adds: the cost less that of ballots of a single sample "
+        "slots for 20,000 parties, tables made before. The exponent is the slope of a line through the logarithms: 1 "
+        "is linear. The marginal cost is the cost less that of ballots of a single sample "
         f"({1e3 * growth['fixed_cpu_seconds'] / 4:.1f} ms a ballot, mostly one signature and six verifications).\n",
-        "## Bytes\n",
-        "Bits on the wire per count, signature and header included, at 3072 bits; the floor is ceil(log2(M + 1)). "
-        "A Paillier ciphertext, of degree 1, is twice as long as its plaintext; of degree s, 1 + 1/s times.\n",
-        _table(
-            ["like", "M", "degree", "counts", "bytes per ballot", "bits per count", "floor", "over floor"],
-            [
-                [
-                    row["like"],
-                    f"{row['parties']:,}",
-                    str(row.get("degree", 1)),
-                    f"{row['counts']:,}",
-                    f"{row['bytes_per_ballot']:,}",
-                    f"{row['bits_per_count']:.2f}",
-                    str(row["floor_bits"]),
-                    f"{row['over_floor']:.3f}",
-                ]
-                for row in results["wire"]
-            ],
-        ),
-        "## At the papers' size\n",
-        "Every vote encrypted, on 2 cores, with five holders of whom three open: "
-        "`psephos simulate tally --dataset kdd99 --parties 20000 --randomness MODE --epsilon 0.1 "
-        "--draws 1 --methods vote,soft,avg,statistic,pate --journal DIR --json "
-        "> FILE`, then `python -m benchmarks.run --full-size FILE`; `knowledge` is with `--proofs knowledge`. The "
-        "million: "
-        "`psephos simulate tally --dataset synthetic --parties 1000000 --auxiliary 100 --randomness short --draws 1 "
-        "--methods soft --journal DIR --json > FILE`. "
-        "Counting is voting, encrypting, signing, the checks of the curator and of all five holders, and opening; "
-        "`foreseen` is what `psephos plan` says of that. MB is the peak of the whole run, data set, training and fits "
-        "included.\n",
-        _table(
-            [
-                "run",
-                "M",
-                "N",
-                "bits",
-                "counts exact",
-                "training s",
-                "counting s",
-                "foreseen s",
-                "ratio",
-                "all s",
-                "MB",
-                "",
-            ],
-            [
-                [
-                    name,
-                    f"{row['parties']:,}",
-                    f"{row['auxiliary']:,}",
-                    str(row["key_bits"]),
-                    "yes" if row["tally_equals_plaintext"] else "NO",
-                    f"{row['train_seconds']:.1f}",
-                    f"{row['taken_seconds']:,.0f}",
-                    f"{row['predicted_seconds']:,.0f}",
-                    f"{row['predicted_seconds'] / row['taken_seconds']:.2f}",
-                    f"{row['total_seconds']:,.0f}",
-                    f"{row['peak_memory_mb']:,.0f}",
-                    row["note"],
-                ]
-                for name, row in results.get("full_size", {}).items()
-            ],
-        ),
-        "## Memory\n",
-        "Peak of a whole round in one process, 20,000 auxiliary samples.\n",
-        _table(["M", "MB"], [[str(row["parties"]), f"{row['peak_mb']:.0f}"] for row in results["memory"]]),
-        *_holder(results["holder"]),
-        "## The plan\n",
-        "What `psephos plan` said and what the run that followed it took, on the clock, key generation apart: "
-        f"{sum(0.8 <= row['ratio'] <= 1.2 for row in results['plan'])} of {len(results['plan'])} within 20 %, "
-        f"{sum(row['at_least'] <= row['taken_seconds'] <= row['at_most'] for row in results['plan'])} within the "
-        "interval that it gave. Cores: that the rehearsal got of two; the others did something else.\n",
-        _table(
-            ["run", "foreseen s", "interval", "taken s", "ratio", "cores", "foreseen MB", "taken MB", "load average"],
-            [
-                [
-                    _planned(row),
-                    f"{row['predicted_seconds']:.1f}",
-                    f"{row['at_least']:.1f} to {row['at_most']:.1f}",
-                    f"{row['taken_seconds']:.1f}",
-                    f"{row['ratio']:.2f}",
-                    f"{row['cores']:.2f}",
-                    f"{row['predicted_mb']:.0f}",
-                    "" if row["taken_mb"] is None else f"{row['taken_mb']:.0f}",
-                    f"{row['load_average']:.1f}",
-                ]
-                for row in results["plan"]
-            ],
-        ),
+        "![Growth of the cost](figures/performance-growth.svg)\n",
+        _table(["in", "from", "to", "exponent", "of the marginal cost"], rows),
     ]
-    return "\n".join(parts)
+
+
+def _wire(results: dict[str, Any], *, smallest: bool = False) -> list[str]:
+    """Bytes of ballots; `smallest` leaves out the degrees that send more."""
+    best = {}
+    for row in results["wire"]:
+        size = (row["like"], row["parties"])
+        best[size] = min(best.get(size, row["bytes_per_ballot"]), row["bytes_per_ballot"])
+    rows = [
+        [
+            row["like"],
+            f"{row['parties']:,}",
+            str(row.get("degree", 1)),
+            f"{row['counts']:,}",
+            f"{row['bytes_per_ballot']:,}",
+            f"{row['bits_per_count']:.2f}",
+            str(row["floor_bits"]),
+            f"{row['over_floor']:.3f}",
+        ]
+        for row in results["wire"]
+        if not smallest or row["bytes_per_ballot"] == best[row["like"], row["parties"]]
+    ]
+    return [
+        "## Bytes\n",
+        "Bits on the wire per count, signature and header included, at 3072 bits; the floor is ceil(log2(M + 1)). A "
+        "ciphertext of degree s is 1 + 1/s times as long as its plaintext.\n",
+        _table(["like", "M", "degree", "counts", "bytes per ballot", "bits per count", "floor", "over floor"], rows),
+    ]
+
+
+def _full_size(results: dict[str, Any]) -> list[str]:
+    """Runs at the papers' size."""
+    rows = [
+        [
+            name,
+            f"{row['auxiliary']:,}",
+            "yes" if row["tally_equals_plaintext"] else "NO",
+            f"{row['train_seconds']:.1f}",
+            f"{row['taken_seconds']:,.0f}",
+            f"{row['predicted_seconds']:,.0f}",
+            f"{row['total_seconds']:,.0f}",
+            f"{row['peak_memory_mb']:,.0f}",
+            row["note"],
+        ]
+        for name, row in results.get("full_size", {}).items()
+    ]
+    headings = ["run", "N", "counts exact", "training s", "counting s", "predicted s", "all s", "peak MB", "note"]
+    return [
+        "## At the papers' size\n",
+        "Every vote encrypted with 3072 bits, on 2 cores, five holders of whom three open: "
+        "`psephos simulate tally --dataset kdd99 --parties 20000 --randomness MODE --epsilon 0.1 "
+        "--draws 1 --methods vote,soft,avg,statistic,pate --journal DIR --json > FILE` (`knowledge`: with "
+        "`--proofs knowledge`); the million: `psephos simulate tally --dataset synthetic --parties 1000000 "
+        "--auxiliary 100 --randomness short --draws 1 --methods soft --journal DIR --json > FILE`; then "
+        "`python -m benchmarks.run --full-size FILE`. Counting is voting, encrypting, signing, the checks of the "
+        "curator and of all five holders, and opening; `predicted` is what `psephos plan` says of it.\n",
+        _table(headings, rows),
+    ]
+
+
+def _memory(results: dict[str, Any]) -> list[str]:
+    """Peak memory of a round."""
+    peaks = ", ".join(f"{row['peak_mb']:.0f} MB for {row['parties']} parties" for row in results["memory"])
+    return ["## Memory\n", f"Peak of a whole round in one process with 20,000 auxiliary samples: {peaks}.\n"]
 
 
 def _holder(ballot: dict[str, Any]) -> list[str]:
-    """What an observer's machine does for so many parties, from what it does for one ballot."""
+    """The work of an observer's machine for many parties, from that for one ballot."""
     rows = []
     for power in (4, 6, 8):
         parties = 10**power
@@ -244,22 +286,64 @@ def _holder(ballot: dict[str, Any]) -> list[str]:
         size, roster = parties * ballot["bytes_per_ballot"] / 1e9, parties * (ballot["key_bytes"] + 1 / 8) / 1e6
         rows.append([f"10^{power}", f"{size:.3g} GB", time, f"{roster:,.1f} MB"])
     return [
-        "## What one holder's machine does\n",
-        f"Everybody who observes a tally checks every ballot once: of 100 samples, with 3072-bit keys, that is "
-        f"{ballot['bytes_per_ballot']:,} bytes and {ballot['milliseconds_per_ballot']:.2f} ms of one core a ballot "
-        f"(decoding, signature, range, unit, multiplication; without proofs). It keeps a key of each party, "
-        f"{ballot['key_bytes']} bytes, and a bit. Opening takes as long for a hundred as for a "
-        "million. For more parties than were run (the last row is on paper):\n",
+        "## The machine of one key holder\n",
+        f"Everybody who observes a tally checks every ballot once: with 100 samples and 3072-bit keys, "
+        f"{ballot['bytes_per_ballot']:,} bytes and {ballot['milliseconds_per_ballot']:.2f} ms of one core a ballot, "
+        f"without proofs. It stores a key of each party, {ballot['key_bytes']} bytes, and a bit. The time of opening "
+        "does not depend on the number of parties. Extrapolated (10^8 parties were not run):\n",
         _table(["parties", "read", "one core", "roster in memory"], rows),
-        "The product of many ballots is a product of partial products, of any parts of the roster, and each is as long "
-        "as one ballot: a hundred machines of one holder take a hundredth of the time, a part of the roster each, and "
-        "send it a ballot's length and a bit map each, as the worker processes of a simulation do. What cannot be "
-        "divided between holders is the trust: each has all ballots checked by machines of its own.\n",
+        "Products of parts of the roster combine, and each is as long as one ballot. So a holder can divide the work "
+        "among many machines of its own, but not with another holder, whom it would have to trust.\n",
+    ]
+
+
+def _plan_kept(results: dict[str, Any]) -> str:
+    """How often a prediction was right, in a sentence without its full stop."""
+    return (
+        "`psephos plan` beside the run that followed, on the clock, key generation apart: "
+        f"{sum(0.8 <= row['ratio'] <= 1.2 for row in results['plan'])} of {len(results['plan'])} predictions were "
+        "within 20 %, "
+        f"{sum(row['at_least'] <= row['taken_seconds'] <= row['at_most'] for row in results['plan'])} within the "
+        "interval that it gave"
+    )
+
+
+def _plan(results: dict[str, Any]) -> list[str]:
+    """Predictions and runs."""
+    rows = [
+        [
+            _planned(row),
+            f"{row['predicted_seconds']:.1f}",
+            f"{row['at_least']:.1f} to {row['at_most']:.1f}",
+            f"{row['taken_seconds']:.1f}",
+            f"{row['ratio']:.2f}",
+            f"{row['cores']:.2f}",
+            f"{row['predicted_mb']:.0f}",
+            "" if row["taken_mb"] is None else f"{row['taken_mb']:.0f}",
+            f"{row['load_average']:.1f}",
+        ]
+        for row in results["plan"]
+    ]
+    headings = [
+        "run",
+        "predicted s",
+        "interval",
+        "measured s",
+        "ratio",
+        "cores",
+        "predicted MB",
+        "measured MB",
+        "load average",
+    ]
+    return [
+        "## The plan\n",
+        f"{_plan_kept(results)}. Cores: what the trial run got of two; other programs had the rest.\n",
+        _table(headings, rows),
     ]
 
 
 def _planned(row: dict[str, Any]) -> str:
-    """A run in words."""
+    """Describe a run."""
     size = {"tally": f"N = {row['auxiliary']:,}, ", "psgd": f"T = {row['steps']}, "}.get(row["protocol"], "")
     proofs = "" if row["proofs"] == "none" else f", {row['proofs']}"
     return (
@@ -268,37 +352,48 @@ def _planned(row: dict[str, Any]) -> str:
     )
 
 
-def _cluster(scaling: list[dict[str, Any]], killed: dict[str, Any]) -> str:
-    """A Dask cluster, whose workers may die."""
-    rows = [
-        [str(run["workers"]), f"{run['parties']:,}", f"{run['counting_seconds']:.1f}", "yes" * run["counts_exact"]]
-        for one in scaling
-        for run in one["runs"]
-    ]
+def _efficiency(scaling: list[dict[str, Any]]) -> str:
+    """The efficiency of two workers, in a sentence."""
     efficient = ", ".join(f"{one['efficiency']:.2f} ({one['runs'][0]['parties']:,} parties)" for one in scaling)
-    return "\n".join(
-        [
-            "## A cluster\n",
-            "`python -m benchmarks.cluster`: a tally in the shape of the million's on a Dask cluster of this machine, "
-            "whose two cores the scheduler and the main process share with the workers. The efficiency from one worker "
-            f"to two, of medians: {efficient}. A worker's first batch has all imports in it, and this machine's speed "
-            "changes by a third within minutes, so that more than 1 can come out.\n",
-            _table(["workers", "M", "counting s", "counts exact"], rows),
-            f"{killed['parties']:,} parties on two workers, of which one was killed and another joined "
-            f"{killed['workers_killed']} times: {killed['counting_seconds']:,.0f} s, counts "
-            f"{'exact' if killed['counts_exact'] else 'wrong'}.\n",
-        ]
+    return (
+        "`python -m benchmarks.cluster` runs a tally in the shape of the million's on a Dask cluster of this machine, "
+        "whose two cores the scheduler and the main process share with the workers. The efficiency of two workers "
+        f"relative to one, of medians: {efficient}; the machine's speed changes by a third within minutes, so more "
+        "than 1 is possible."
     )
 
 
-def _searches(measured: list[dict[str, Any]]) -> str:
-    """What a key without a dealer costs, by the number of its holders."""
+def _killed(killed: dict[str, Any]) -> str:
+    """The run whose workers were killed, in a sentence without its full stop."""
+    return (
+        f"With {killed['parties']:,} parties on two workers, one of which was killed and replaced "
+        f"{killed['workers_killed']} times, counting took {killed['counting_seconds']:,.0f} s, and the counts were "
+        f"{'exact' if killed['counts_exact'] else 'wrong'}"
+    )
+
+
+def _cluster(cluster: dict[str, Any]) -> list[str]:
+    """A Dask cluster, whose workers may be killed."""
+    rows = [
+        [str(run["workers"]), f"{run['parties']:,}", f"{run['counting_seconds']:.1f}", "yes" * run["counts_exact"]]
+        for one in cluster["scaling"]
+        for run in one["runs"]
+    ]
+    return [
+        "## A cluster\n",
+        f"{_efficiency(cluster['scaling'])} A worker's first batch includes all imports.\n",
+        _table(["workers", "M", "counting s", "counts exact"], rows),
+        f"{_killed(cluster['killed'])}.\n",
+    ]
+
+
+def _searches(measured: list[dict[str, Any]]) -> list[str]:
+    """The cost of a key without a dealer, by the number of its holders."""
     rows = [
         [
             str(one["bits"]),
             str(one["holders"]),
             str(comb(one["holders"], (one["holders"] - 1) // 2)),
-            f"{one['runs'][0]['candidates']:,}",
             f"{one['cpu_seconds_per_1000_candidates']:.2f}",
             f"{one['expected_candidates']:,}",
             f"{one['expected_cpu_seconds']:.0f}",
@@ -306,28 +401,16 @@ def _searches(measured: list[dict[str, Any]]) -> str:
         ]
         for one in measured
     ]
-    headings = [
-        "bits",
-        "n",
-        "sets",
-        "candidates",
-        "for 1,000",
-        "expected candidates",
-        "for these",
-        "for these, a holder",
+    headings = ["bits", "n", "sets", "for 1,000 candidates", "expected candidates", "for these", "for these, a holder"]
+    return [
+        "## Keys without a dealer\n",
+        "CPU seconds of the search for a modulus in [the key generation](protocols/ceremony.md), all holders in one "
+        "process, commitments and checks included: `python -m benchmarks.ceremony --bits B --holders n --batches k`. "
+        "The number of candidates is random, geometrically distributed. A number is shared in one piece for each set "
+        "of n - tau holders, tau = (n - 1) // 2: exponential in n.\n",
+        "![Growth with the holders](figures/performance-ceremony.svg)\n",
+        _table(headings, rows),
     ]
-    return "\n".join(
-        [
-            "## Keys without a dealer\n",
-            "CPU seconds of the search for a modulus in [the ceremony](protocols/ceremony.md), all holders in "
-            "one process, commitments and checks included: `python -m benchmarks.ceremony --bits B --holders n "
-            "--batches k`. How many candidates it takes is luck, a geometric law around the expected number. A "
-            "number is shared in a piece for each set of n - tau holders, tau = (n - 1) // 2. These are 3, 10 "
-            "and 126 with 3, 5 and 9 holders: exponential in n.\n",
-            "![Growth with the holders](figures/performance-ceremony.svg)\n",
-            _table(headings, rows),
-        ]
-    )
 
 
 def _figure(width: float) -> Any:

@@ -19,7 +19,7 @@ from benchmarks.accuracy import COLLUDERS, _own_sum, accuracy, joint_at, joint_n
 from psephos.curator.hamm.statistic import SOURCE_OF, fit_statistic, plan_statistic, release_sum
 from psephos.parties.noise import PolyaShares, Shares, SkellamShares, contributors
 from psephos.parties.training import WHITENED_RIDGE
-from psephos.protocol.privacy.mechanisms import DiscreteLaplace, Mechanism, Skellam
+from psephos.protocol.privacy.mechanisms import DiscreteLaplace, NoiseMechanism, Skellam
 from psephos.protocol.randomness import Randomness, SimulationRandomness
 from psephos.simulation.job import Job, JobOptions
 
@@ -28,7 +28,7 @@ PARTIES, ENTRIES, SCALE, VARIANCE = 12, 8_000, Fraction(5, 2), Fraction(9)
 NOISY = contributors(PARTIES, COLLUDERS)
 SUPPORT = np.arange(-60, 61)
 
-LAWS: dict[str, tuple[Mechanism, Shares]] = {
+LAWS: dict[str, tuple[NoiseMechanism, Shares]] = {
     "pure": (DiscreteLaplace(ENTRIES, SCALE), PolyaShares(ENTRIES, PARTIES, NOISY, SCALE)),
     "gaussian": (Skellam(ENTRIES, VARIANCE), SkellamShares(ENTRIES, PARTIES, NOISY, VARIANCE)),
 }
