@@ -1,12 +1,12 @@
-"""Runs roles over a board until they are done. It knows no protocol.
+"""Run the roles of a protocol in one process until they are done. The driver knows no protocol.
 
-    Driver([party, ..., curator, holder, ...]).run()["curator"]
+    results = Driver([party, ..., curator, holder, ...]).run()
 
-Every message goes to the board; a role is shown what is addressed to it and the public kinds that it reads, all in the
-order of the board. When nothing is on its way any more, roles are told that it is quiet, one after the other, until one
-of them moves on. When none does, the run is over; a role that still cannot go on without something is then an error
-that names what never came. With a store, every step of a role is one transaction: a run that was killed goes on where
-it was. No paper behind it; docs/design.md, section 2.
+Every message is appended to a board. A role receives the messages addressed to it and the public messages of the kinds
+that it reads, in the order of the board. When no message is on its way any more, the driver calls `on_idle` of one role
+after another until one of them takes a step. When none does, the run ends; it is an error if a role still waits for
+messages. With a store, every step of a role is one transaction, and a run that was killed continues where it was.
+docs/design.md, section 2, describes the model.
 """
 
 from __future__ import annotations
@@ -29,43 +29,47 @@ _log = logging.getLogger("psephos.driver")
 
 
 class MessageBoard(Protocol):
-    """An append-only, ordered log."""
+    """An append-only, ordered log of messages in one process. Unlike on a `psephos.protocol.board`, none is signed."""
 
     def post(self, sender: str, post: Post) -> Entry:
-        """Append a message."""
+        """Append a message and return it as an entry."""
 
     def read(self, after: int) -> Iterable[Entry]:
-        """Everything with a larger number, in order."""
+        """Return the entries with a number above `after`, in order."""
 
 
 class MemoryMessageBoard:
-    """A board within one process. What everybody in it has read is dropped, so that it does not grow."""
+    """A board in memory. Entries that were read are dropped, so that it does not grow."""
 
     def __init__(self) -> None:
         self._entries: list[Entry] = []
         self._posted = 0
 
     def post(self, sender: str, post: Post) -> Entry:
-        """Append a message."""
+        """Append a message and return it as an entry."""
         self._posted += 1
         entry = Entry(self._posted, sender, post.receiver, post.data)
         self._entries.append(entry)
         return entry
 
     def read(self, after: int) -> Iterable[Entry]:
-        """Everything with a larger number; what lies before is forgotten."""
+        """Return the entries with a number above `after`, and drop all others."""
         self._entries = [entry for entry in self._entries if entry.number > after]
         return list(self._entries)
 
 
 class StoredMessageBoard:
-    """A board that is kept, with the phase of every message."""
+    """A board in a store, with the phase of every message."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def post(self, sender: str, post: Post) -> Entry:
-        """Append a message, in the transaction around it; raises JournalError when it cannot be written."""
+        """Append a message, within the caller's transaction, and return it as an entry.
+
+        Raises:
+            JournalError: the message cannot be written.
+        """
         with self._store.transaction():
             number = int.from_bytes(self._store.last("board") or b"", "big") + 1
             content = encode((sender, post.receiver, post.data, post.phase))
@@ -73,11 +77,19 @@ class StoredMessageBoard:
         return Entry(number, sender, post.receiver, post.data)
 
     def read(self, after: int) -> Iterable[Entry]:
-        """Everything with a larger number, in order; raises JournalError when the store is damaged."""
+        """Return the entries with a number above `after`, in order.
+
+        Raises:
+            JournalError: the store is damaged.
+        """
         return (entry for _, entry in self.history(after))
 
     def history(self, after: int = 0) -> Iterator[tuple[str, Entry]]:
-        """The same with the phases."""
+        """Yield the phases and entries with a number above `after`, in order.
+
+        Raises:
+            JournalError: the store is damaged.
+        """
         for number, content in self._store.items("board", after.to_bytes(8, "big")):
             sender, receiver, data, phase = decode(content)
             yield phase, Entry(int.from_bytes(number, "big"), sender, receiver, data)
@@ -85,7 +97,13 @@ class StoredMessageBoard:
 
 @dataclass
 class PhaseCosts:
-    """What one part of a protocol cost: wall-clock seconds of the roles that worked in it, messages and bytes."""
+    """The costs of one part of a protocol.
+
+    Attributes:
+        seconds: wall-clock time of the roles that worked in it.
+        messages: the number of messages.
+        bytes: their total length.
+    """
 
     seconds: float = 0.0
     messages: int = 0
@@ -93,7 +111,15 @@ class PhaseCosts:
 
 
 class Driver:
-    """One run, or one machine's part of it."""
+    """One run of a protocol.
+
+    Attributes:
+        roles: the roles by name.
+        states: their current states by name.
+        refused: the messages that roles refused, with the roles' names.
+        phases: the costs by phase.
+        clock: the seconds that each role has worked, by name.
+    """
 
     def __init__(
         self,
@@ -108,36 +134,38 @@ class Driver:
     ) -> None:
         """
         Args:
-            roles: who takes part here.
-            board: where messages go; one in memory by default.
-            states: of roles that have started already, by name.
-            store: keeps states and messages, in place of `board` and `states`; a run that is in it already goes on.
-            transcript: notes every message.
-            strict: raise the first error for which a role refused a message; otherwise see `refused`.
-            watch: called with the phase and every entry as it is posted, for progress.
+            roles: the roles to run.
+            board: where messages are posted; in memory by default.
+            states: the states of roles that have started already, by name.
+            store: keeps states and messages, instead of `board` and `states`. A run that is in it continues.
+            transcript: records every message.
+            strict: raise the first error for which a role refuses a message, instead of collecting it in `refused`.
+            watch: called with the phase and the entry of every message that is posted, to show progress.
 
-        Raises InvalidParameter when two roles have one name, a state is nobody's, or a store is given besides them;
-        JournalError when what the store keeps cannot be read.
+        Raises:
+            InvalidParameter: two roles have the same name, a state has no role, or `store` is combined with `board` or
+                `states`.
+            JournalError: the store cannot be read.
         """
         self.roles: dict[str, Role] = {}
         for role in roles:
             if role.name in self.roles:
-                raise InvalidParameter(f"two roles are called {role.name}")
+                raise InvalidParameter(f"two roles are called {role.name}; names must be unique in a run")
             self.roles[role.name] = role
         if store is not None and (board is not None or states):
-            raise InvalidParameter("a run that is kept in a store has its board and its states there")
+            raise InvalidParameter("a store contains board and states; leave out `board` and `states`")
         self.states: dict[str, Any] = dict(states or {})
-        self._store, self._read = store, dict.fromkeys(self.roles, 0)
+        self._store = store
+        self._last_read = dict.fromkeys(self.roles, 0)
         if store is not None:
             board = StoredMessageBoard(store)
             for name, content in store.items("states"):
-                self._read[name.decode()], self.states[name.decode()] = decode(content)
-        if strangers := self.states.keys() - self.roles.keys():
-            raise InvalidParameter(f"there is no {min(strangers)} in this run; it has {', '.join(self.roles)}")
+                self._last_read[name.decode()], self.states[name.decode()] = decode(content)
+        if unknown := self.states.keys() - self.roles.keys():
+            raise InvalidParameter(f"there is no {min(unknown)} in this run; it has {', '.join(self.roles)}")
         self.refused: list[tuple[str, Refusal]] = []
         self.phases: dict[str, PhaseCosts] = {}
         self.clock: dict[str, float] = dict.fromkeys(self.roles, 0.0)
-        """Seconds that each role has worked."""
         self._board: MessageBoard = MemoryMessageBoard() if board is None else board
         self._transcript = Transcript() if transcript is None else transcript
         self._transcript.roles |= self.roles.keys()
@@ -147,52 +175,67 @@ class Driver:
             for kind in role.reads:
                 self._readers.setdefault(kind, []).append(role.name)
         self._inbox: dict[str, list[Entry]] = {}
-        self._cursor = min(self._read.values(), default=0)
+        self._cursor = min(self._last_read.values(), default=0)
         self._phase = ""
         if isinstance(board, StoredMessageBoard):
             for phase, entry in board.history():
-                self._note(phase, entry)
+                self._record(phase, entry)
 
     def run(self) -> dict[str, Any]:
-        """Until nobody moves any more; returns what each role came to, by name, where that is something.
+        """Run until no role takes a step any more.
 
-        Raises PartyVanishedError when a role waits for what never comes, and whatever a role raises.
+        Returns:
+            The results of the roles that have one, by name.
+
+        Raises:
+            PartyVanishedError: a role waits for messages that nobody sends.
+            PsephosError: whatever a role raises, and with `strict` the first refusal.
         """
         for name, role in self.roles.items():
             if name not in self.states:
-                self._take(name, role.start)
+                self._take_step(name, role.start)
         while self._deliver() or self._on_idle():
             pass
-        waits = [(found, name) for name, role in self.roles.items() if (found := role.awaits(self.states[name]))]
-        if waits:
-            # Kinds are numbered in the order of their protocol, so what is missing first is what held up the others.
-            missing, name = min(waits, key=lambda wait: wait[0].kind)
-            raise PartyVanishedError(
-                f"{name} waits for {missing}, which never came. The run stops and nothing is published; start another "
-                "one without whoever vanished"
-            )
+        self._check_that_nothing_is_missing()
         return self.results()
 
     def results(self) -> dict[str, Any]:
-        """What each role has come to so far, by name, where that is something."""
-        found = {name: role.result(self.states[name]) for name, role in self.roles.items() if name in self.states}
-        return {name: result for name, result in found.items() if result is not None}
+        """Return the results of the roles that have one already, by name."""
+        results = {name: role.result(self.states[name]) for name, role in self.roles.items() if name in self.states}
+        return {name: result for name, result in results.items() if result is not None}
+
+    def _check_that_nothing_is_missing(self) -> None:
+        waiting = []
+        for name, role in self.roles.items():
+            missing = role.awaits(self.states[name])
+            if missing is not None:
+                waiting.append((missing, name))
+        if waiting:
+            # Kinds are numbered in the order of their protocol, so the first missing message held up all others.
+            missing, name = min(waiting, key=lambda wait: wait[0].kind)
+            raise PartyVanishedError(
+                f"{name} waits for {missing}, which never came. The run stops and nothing is published; start another "
+                "one without the roles that vanished"
+            )
 
     def _deliver(self) -> bool:
-        """Show everybody what was posted since the last time."""
+        """Deliver what was posted since the last call; return whether there was anything."""
         for entry in self._board.read(self._cursor):
             self._cursor = entry.number
             for name in self._readers_of(entry):
-                if name in self.roles and entry.number > self._read[name]:
+                if name in self.roles and entry.number > self._last_read[name]:
                     self._inbox.setdefault(name, []).append(entry)
         inbox, self._inbox = self._inbox, {}
         for name, role in self.roles.items():
             if entries := inbox.get(name):
-                self._take(name, lambda role=role, name=name, entries=entries: role.receive(self.states[name], entries))  # type: ignore[misc]
+                self._take_step(
+                    name,
+                    lambda role=role, name=name, entries=entries: role.receive(self.states[name], entries),  # type: ignore[misc]
+                )
         return bool(inbox)
 
     def _readers_of(self, entry: Entry) -> Iterable[str]:
-        """Of what is no message everybody who reads the board, to refuse it."""
+        """Return the names of an entry's readers; of public bytes that are not a message, all roles that read any."""
         if entry.receiver != BOARD:
             return [entry.receiver]
         try:
@@ -201,14 +244,15 @@ class Driver:
             return [name for name, role in self.roles.items() if role.reads]
 
     def _on_idle(self) -> bool:
-        """Tell roles that it is quiet, until one of them moves."""
+        """Tell one role after another that no message is on its way; return whether one of them took a step."""
         for name, role in self.roles.items():
-            if self._take(name, lambda role=role, name=name: role.on_idle(self.states[name])):  # type: ignore[misc]
+            if self._take_step(name, lambda role=role, name=name: role.on_idle(self.states[name])):  # type: ignore[misc]
                 return True
         return False
 
-    def _take(self, name: str, work: Callable[[], Step | None]) -> bool:
-        begun = time.perf_counter()
+    def _take_step(self, name: str, work: Callable[[], Step | None]) -> bool:
+        """Let a role work, and store its state and post its messages in one transaction; return whether it did."""
+        start = time.perf_counter()
         with nullcontext() if self._store is None else self._store.transaction():
             step = work()
             if step is None:
@@ -222,36 +266,45 @@ class Driver:
         self.refused += [(name, refusal) for refusal in step.refused]
         if step.posts:
             self._phase = step.posts[0].phase
-        taken = time.perf_counter() - begun
-        self.clock[name] += taken
-        self.phases.setdefault(self._phase, PhaseCosts()).seconds += taken
+        seconds = time.perf_counter() - start
+        self.clock[name] += seconds
+        self.phases.setdefault(self._phase, PhaseCosts()).seconds += seconds
         for refusal in step.refused:
             _log.info("refused", extra={"about": {"role": name, "error": type(refusal.error).__name__}})
         for post, entry in zip(step.posts, entries, strict=True):
-            self._note(post.phase, entry)
+            self._record(post.phase, entry)
             self._watch(post.phase, entry)
         return True
 
-    def _note(self, phase: str, entry: Entry) -> None:
+    def _record(self, phase: str, entry: Entry) -> None:
+        """Record a message in the transcript, the log and the costs."""
         try:
             title = entry.kind.title
         except MessageError:
             title = "no message"
         self._transcript.record(phase, entry.sender, entry.receiver, title, entry.data)
-        # What travels is never logged, only that it does.
-        sent = {"phase": phase, "sender": entry.sender, "receiver": entry.receiver, "kind": title}
-        _log.debug("posted", extra={"about": sent | {"bytes": len(entry.data)}})
-        counted = self.phases.setdefault(phase, PhaseCosts())
-        counted.messages += 1
-        counted.bytes += len(entry.data)
+        # The log never contains the message itself, which may be secret.
+        about = {"phase": phase, "sender": entry.sender, "receiver": entry.receiver, "kind": title}
+        _log.debug("posted", extra={"about": about | {"bytes": len(entry.data)}})
+        costs = self.phases.setdefault(phase, PhaseCosts())
+        costs.messages += 1
+        costs.bytes += len(entry.data)
 
 
-def replace_roles(roles: Iterable[Role], puppets: Mapping[str, Callable[[Role], Role]]) -> list[Role]:
-    """The same roles, but for those that somebody else plays: `puppets` makes each from the honest one.
+def replace_roles(roles: Iterable[Role], replacements: Mapping[str, Callable[[Role], Role]]) -> list[Role]:
+    """Replace some roles of a run, for tests, attacks and analyses.
 
-    Raises InvalidParameter for the name of a role that does not exist.
+    Args:
+        roles: the honest roles.
+        replacements: for the name of a role, a function that makes another role from the honest one.
+
+    Returns:
+        The roles in the same order.
+
+    Raises:
+        InvalidParameter: there is no role of that name.
     """
     honest = {role.name: role for role in roles}
-    if unknown := puppets.keys() - honest.keys():
+    if unknown := replacements.keys() - honest.keys():
         raise InvalidParameter(f"there is no {min(unknown)} in this run; its roles are {', '.join(honest)}")
-    return [puppets[name](role) if name in puppets else role for name, role in honest.items()]
+    return [replacements[name](role) if name in replacements else role for name, role in honest.items()]

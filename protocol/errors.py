@@ -1,7 +1,7 @@
-"""Every way a protocol can fail, by name.
+"""The errors of this library.
 
-All derive from `PsephosError`, so a caller can catch the library's failures and nothing else. Those that report
-a bad argument also derive from `ValueError`. No message ever contains a secret. No paper behind it: the names are ours.
+All derive from `PsephosError`, so that a caller can catch the library's errors and no others. Errors that report an
+invalid argument also derive from `ValueError`. No message of an error contains a secret.
 """
 
 from __future__ import annotations
@@ -63,251 +63,250 @@ __all__ = [
 
 
 class PsephosError(Exception):
-    """The root of every error raised on purpose by this library."""
+    """The base class of all errors of this library."""
 
 
 def without_traceback(error: PsephosError) -> PsephosError:
-    """The error without the frames that it came through: these hold on to all they worked on, 64 MB of an entry."""
+    """Remove the traceback of an error: its frames keep their objects alive, such as an entry of 64 MiB."""
     error.__traceback__ = error.__context__ = None
     return error
 
 
 class InvalidParameter(PsephosError, ValueError):
-    """An argument outside its range: epsilon, lambda, a size, a name."""
+    """An argument is outside its range: epsilon, lambda, a size, a name."""
 
 
 # -- randomness, keys and key files
 
 
 class RandomnessExhausted(PsephosError):
-    """A replayed tape ended early."""
+    """A replayed tape of coin tosses ended early."""
 
 
 class WeakKeyError(InvalidParameter):
-    """A modulus under 2048 bits that nobody called a test key."""
+    """A modulus has fewer than 2048 bits, and the key is not marked as a test key."""
 
 
 class WrongKeyError(PsephosError):
-    """A ciphertext, vector, share or message made under another key."""
+    """A ciphertext, vector, share or message was made under another key."""
 
 
 class UnsuitableKeyError(PsephosError):
-    """A randomness mode whose assumption this key does not meet (a foreign key with `half` or `short`)."""
+    """The key does not meet the assumption of the randomness mode (a foreign key with `half` or `short`)."""
 
 
 class DegreeError(UnsuitableKeyError):
-    """A key of degree above 1 where only Paillier's own, of degree 1, can be used."""
+    """A key of degree above 1 was used where only Paillier's original scheme, of degree 1, is supported."""
 
 
 class KeyFileError(PsephosError):
-    """A key file that is missing, damaged or of another kind."""
+    """A key file is missing, damaged or of another kind, or cannot be written."""
 
 
 class KeyFilePermissionsError(KeyFileError):
-    """A secret key file that others than its owner can read."""
+    """A file with a secret key can be read by others than its owner."""
 
 
 # -- data and classifiers
 
 
 class DataError(PsephosError, ValueError):
-    """Samples or labels that cannot be used: NaN, infinite, empty, wrong width, one class, unknown labels."""
+    """Samples or labels cannot be used: NaN, infinite, empty, wrong width, one class, unknown labels."""
 
 
 class NormError(DataError):
-    """A feature row longer than 1, which every sensitivity assumes away."""
+    """A feature row has a norm above 1, the bound that every sensitivity assumes."""
 
 
 class DataSetMissingError(PsephosError):
-    """A data set's files were not found; the message says where to put them."""
+    """The files of a data set were not found; the message says where to put them."""
 
 
 # -- packed vectors and ciphertexts
 
 
 class PackingError(InvalidParameter):
-    """A plan or a vector that does not fit: an entry out of range, too many addends, too wide a slot."""
+    """A plan or a vector does not fit: an entry out of range, too many addends, too wide a slot."""
 
 
 class PackingOverflowError(PackingError):
-    """One addition more than the plan has room for."""
+    """More vectors were added than the plan has room for."""
 
 
 class CiphertextError(PsephosError):
-    """A ciphertext that is no unit modulo n squared: 0, n, out of range, or sharing a factor with n."""
+    """A ciphertext is not a unit modulo n squared: 0, n, out of range, or sharing a factor with n."""
 
 
 # -- messages and ballots
 
 
 class MessageError(PsephosError):
-    """Bytes that are not a well-formed message of the expected type."""
+    """Bytes are not a well-formed message of the expected type."""
 
 
 class BallotError(PsephosError):
-    """A ballot that must not be counted; each reason is a subclass."""
+    """A ballot must not be counted; each reason is a subclass."""
 
 
 class WrongRoundError(BallotError):
-    """A ballot or request made for another round (or plan, or auxiliary set)."""
+    """A ballot or request was made for another round (or plan, or auxiliary set)."""
 
 
 class ProofError(BallotError):
-    """A proof that came with a message does not hold: it is malformed, of another statement, or of a false one."""
+    """The proof in a message is invalid: malformed, of another statement, or of a false statement."""
 
 
 class UnknownPartyError(BallotError):
-    """A sender who did not register before the round."""
+    """The sender is not registered."""
 
 
 class ForgedSignatureError(BallotError):
-    """A signature that does not verify under the registered key."""
+    """A signature does not verify under the registered key."""
 
 
 class DuplicateBallotError(BallotError):
-    """A second ballot from one party in one round."""
+    """A party has sent a second ballot in one round."""
 
 
 class LateBallotError(BallotError):
-    """A ballot that came to the board after the vote was closed."""
+    """A ballot was posted after the vote was closed."""
 
 
 class AlreadyDoneError(PsephosError):
-    """What is done once only was done before, about something else."""
+    """Something that may be done once was done before, about another subject."""
 
 
 class AlreadyCastError(AlreadyDoneError):
-    """A party was asked to vote twice on one auxiliary set, or for its parameters twice: a difference opens them."""
+    """A party was asked twice for votes on one auxiliary set, or for its parameters; a difference would reveal them."""
 
 
 # -- boards
 
 
 class BoardError(PsephosError):
-    """A board that cannot be reached, read or written, or that is no board."""
+    """A board cannot be reached, read or written, or is not a board."""
 
 
 class EquivocationError(PsephosError):
-    """Somebody tells two stories: an author with two entries in one place, or one who was shown another board."""
+    """An author has signed two entries in one place, or readers of a board were shown different logs."""
 
 
 # -- opening a tally
 
 
 class TooFewBallotsError(PsephosError):
-    """Fewer ballots than the round's agreed minimum."""
+    """There are fewer ballots than the agreed minimum of the round."""
 
 
 class UnseenBallotError(PsephosError):
-    """A holder was asked to open a product other than that of the ballots it observed."""
+    """A holder was asked to open another product than that of the ballots that it has seen."""
 
 
 class UnconfirmedError(PsephosError):
-    """Fewer key holders than agreed have confirmed, on the board, what a request wants opened."""
+    """Fewer key holders than agreed have confirmed, on the board, the product that is to be opened."""
 
 
 class AlreadyOpenedError(AlreadyDoneError):
-    """A holder was asked for a second opening of one round."""
+    """A holder was asked to open a second product in one round."""
 
 
 class ThresholdError(PsephosError):
-    """Too few partial decryptions, the same holder twice, or a holder who is not one."""
+    """There are too few partial decryptions, two of one holder, or one of an unknown holder."""
 
 
 class WrongPartialDecryptionError(ThresholdError):
-    """Partial decryptions that do not combine to a valid opening."""
+    """Partial decryptions do not combine to a valid opening."""
 
 
 # -- privacy
 
 
 class GridTooCoarseError(InvalidParameter):
-    """A lattice whose pitch is larger than the noise it should carry."""
+    """The spacing of a lattice is larger than the noise on it."""
 
 
 class BudgetExceededError(PsephosError):
-    """A release that would cost more epsilon or delta than is left; nothing was charged."""
+    """A release would cost more epsilon or delta than is left; nothing was charged."""
 
 
 # -- fitting
 
 
 class ConvergenceError(PsephosError):
-    """A solver that is proved to converge did not: a defect of this library, never a property of the data."""
+    """A solver did not converge although it provably does: a defect of this library, not a property of the data."""
 
 
-# -- Pathak 2010
+# -- agreements and ceremonies
 
 
 class StudyError(PsephosError):
-    """A study that nobody should sign, that cannot be read, or that does not have whoever asks."""
+    """A study is invalid, cannot be read or written, or does not have the given member."""
 
 
 class AgreementError(PsephosError):
-    """The participants do not mean the same run: features, lambda, classes, key or another term differs."""
+    """The terms of the participants differ: features, lambda, classes, key or another term."""
 
 
 class CheatingError(AgreementError):
-    """A holder said, in a ceremony, what it should not have said; the message names it. There is no key: start again
-    without it."""
+    """A holder deviated during key generation; the message names it. There is no key: start again without it."""
 
 
 class UnexpectedMessageError(MessageError):
-    """A message that was seen before, comes out of order, belongs to another run or is meant for somebody else."""
+    """A message was seen before, comes out of order, belongs to another run or is for another receiver."""
 
 
 class ShareRangeError(MessageError):
-    """A share, or a value opened from one, outside the range that the protocol gives it."""
+    """A share, or a value opened from shares, is outside its range in the protocol."""
 
 
 # -- iterative protocols
 
 
 class PartyVanishedError(PsephosError):
-    """A party that an iterative run cannot go on without did not answer."""
+    """A role that the run cannot continue without did not answer."""
 
 
 class WrongPointError(PsephosError):
-    """A step was announced at another point than the one that follows from the sums before it."""
+    """A step was announced at another point than the one that follows from the previous sums."""
 
 
 class DivergenceError(PsephosError, ValueError):
-    """Step sizes that cannot converge, or an iterate that ran away."""
+    """Step sizes cannot converge, or an iterate diverged."""
 
 
 class GradientBoundError(PsephosError):
-    """A party's gradient is above the agreed bound and clipping was not agreed on; nothing was sent."""
+    """The norm of a party's gradient is above the agreed bound and clipping was not agreed on; nothing was sent."""
 
 
 class JournalError(PsephosError):
-    """What a run or a role keeps on disk is damaged, belongs to another one, or cannot be written."""
+    """The stored state of a run or a role is damaged, belongs to another one, or cannot be written."""
 
 
 # -- reports
 
 
 class ModelError(PsephosError):
-    """A model file that is missing, too large or not of this program; or one that cannot be written."""
+    """A model file is missing, too large or not of this program, or cannot be written."""
 
 
 class ReportError(PsephosError):
-    """A saved result that is truncated, inconsistent or not of this program; or a report that cannot be written."""
+    """A saved result is truncated, inconsistent or not of this program, or a report cannot be written."""
 
 
 class ReportVersionError(ReportError):
-    """A saved result in a format of another version of this program."""
+    """A saved result has the format of another version of this program."""
 
 
 # -- engines
 
 
 class EngineError(PsephosError):
-    """The processes or machines that were to do the work cannot be used."""
+    """The processes or machines for the computation cannot be used."""
 
 
 class SchedulerMissingError(EngineError):
-    """No Dask scheduler answers at the address given, or it has no workers."""
+    """No Dask scheduler answers at the given address, or it has no workers."""
 
 
 class WorkersLostError(EngineError):
-    """Worker processes died again and again without finishing a batch; what was committed to a journal is kept."""
+    """Worker processes died repeatedly without finishing a batch; what was committed to a journal is kept."""

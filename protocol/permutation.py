@@ -1,6 +1,6 @@
-"""Permutations of 0 .. n - 1 as tuples: `permutation[i]` is where entry i goes.
+"""Permutations of 0 to n - 1 as tuples: `permutation[i]` is the place to which entry i moves.
 
-The parties' pi_1 and Charlie's pi_2 of Pathak, Rane and Raj (2010), Stage 1, steps 2 and 4, are such.
+They serve as the parties' pi_1 and the curator's pi_2 of Pathak, Rane and Raj (2010), Stage 1, steps 2 and 4.
 """
 
 from __future__ import annotations
@@ -15,23 +15,27 @@ T = TypeVar("T")
 
 
 def random_permutation(size: int, randomness: Randomness = SYSTEM) -> tuple[int, ...]:
-    """A uniform permutation (Fisher and Yates, with exact uniform draws)."""
+    """Draw a uniform permutation (Fisher-Yates shuffle with exact uniform draws)."""
     places = list(range(size))
     for last in range(size - 1, 0, -1):
-        chosen = randomness.below(last + 1)
-        places[last], places[chosen] = places[chosen], places[last]
+        other = randomness.below(last + 1)
+        places[last], places[other] = places[other], places[last]
     return tuple(places)
 
 
 def check_permutation(permutation: Sequence[int]) -> tuple[int, ...]:
-    """The permutation as a tuple; raises InvalidParameter when it is none."""
+    """Return the permutation as a tuple.
+
+    Raises:
+        InvalidParameter: the sequence is not a permutation of 0 to n - 1.
+    """
     if sorted(permutation) != list(range(len(permutation))):
         raise InvalidParameter(f"not a permutation of 0 to {len(permutation) - 1}")
     return tuple(permutation)
 
 
 def permute(permutation: Sequence[int], entries: Sequence[T]) -> list[T]:
-    """The entries with entry i moved to place `permutation[i]`."""
+    """Return the entries with entry i moved to place `permutation[i]`."""
     moved = list(entries)
     for place, entry in zip(permutation, entries, strict=True):
         moved[place] = entry
@@ -39,8 +43,8 @@ def permute(permutation: Sequence[int], entries: Sequence[T]) -> list[T]:
 
 
 def inverse(permutation: Sequence[int]) -> tuple[int, ...]:
-    """The permutation that undoes it."""
-    undone = [0] * len(permutation)
+    """Return the inverse permutation."""
+    result = [0] * len(permutation)
     for place, image in enumerate(permutation):
-        undone[image] = place
-    return tuple(undone)
+        result[image] = place
+    return tuple(result)

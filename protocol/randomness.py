@@ -1,11 +1,10 @@
-"""Where random numbers come from.
+"""Sources of random numbers.
 
-Every round function takes its randomness as an argument. The default is the operating system's generator,
-and it is the only source that keys, encryption, shares and released noise may use in earnest. The seeded
-source exists so that a simulation can be repeated and is named for what it is; the recorded and replayed
-sources are what a transcript keeps of a role's coin tosses (its *view*).
+Every function of a protocol takes its randomness as an argument. The default is the operating system's generator, the
+only source that keys, encryption, shares and released noise may use in a real run. The seeded source makes simulations
+repeatable. The recording and replaying sources serve transcripts, whose views of a role contain its coin tosses.
 
-No paper behind it: rejection sampling is folklore, and the seeded stream is SHAKE-256 (FIPS 202) in counter mode.
+Uniform integers are drawn by rejection sampling. The seeded stream is SHAKE-256 (FIPS 202) in counter mode.
 """
 
 from __future__ import annotations
@@ -18,20 +17,24 @@ from psephos.protocol.errors import InvalidParameter, RandomnessExhausted
 
 
 class Randomness(ABC):
-    """A source of independent uniform bytes; everything else is derived from `draw`."""
+    """A source of independent uniform bytes. All other values are derived from `draw`."""
 
     @abstractmethod
     def draw(self, count: int) -> bytes:
-        """`count` uniform bytes."""
+        """Return `count` uniform bytes."""
 
     def bits(self, count: int) -> int:
-        """A uniform integer in [0, 2**count)."""
+        """Return a uniform integer in [0, 2**count)."""
         return int.from_bytes(self.draw((count + 7) // 8), "big") >> (-count % 8)
 
     def below(self, bound: int) -> int:
-        """A uniform integer in [0, bound), by rejection; raises InvalidParameter when bound < 1."""
+        """Return a uniform integer in [0, bound).
+
+        Raises:
+            InvalidParameter: `bound` is less than 1.
+        """
         if bound < 1:
-            raise InvalidParameter(f"a uniform integer below {bound} does not exist; the bound must be at least 1")
+            raise InvalidParameter(f"there is no integer in [0, {bound}); the bound must be at least 1")
         width = (bound - 1).bit_length()
         while True:
             value = self.bits(width)
@@ -47,49 +50,54 @@ class SystemRandomness(Randomness):
 
 
 SYSTEM = SystemRandomness()
-"""The default source everywhere."""
+"""The default source."""
 
 
 class SimulationRandomness(Randomness):
-    """A stream expanded from a seed (SHAKE-256), for repeatable simulations and tests only.
+    """A stream derived from a seed, for repeatable simulations and tests only.
 
-    Whoever knows the seed knows everything drawn from it, so nothing drawn from it protects anybody.
+    Whoever knows the seed knows everything that was drawn, so nothing drawn from it protects anybody.
     """
 
     _BLOCK = 4096
 
     def __init__(self, seed: int, *labels: int | str) -> None:
+        """
+        Args:
+            seed: the seed of the simulation.
+            labels: distinguish the streams of one seed.
+        """
         self._prefix = hashlib.sha256(repr((seed, labels)).encode()).digest()
         self._counter = 0
         self._buffer = b""
 
     def draw(self, count: int) -> bytes:
         chunks = [self._buffer]
-        held = len(self._buffer)
-        while held < count:
+        available = len(self._buffer)
+        while available < count:
             block = hashlib.shake_256(self._prefix + self._counter.to_bytes(8, "big")).digest(self._BLOCK)
             self._counter += 1
             chunks.append(block)
-            held += self._BLOCK
+            available += self._BLOCK
         stream = b"".join(chunks)
         self._buffer = stream[count:]
         return stream[:count]
 
 
 class RecordedRandomness(Randomness):
-    """Passes another source through and keeps what was drawn. The tape is as secret as the role it belongs to."""
+    """Draws from another source and records what was drawn. The tape is as secret as the role that it belongs to."""
 
     def __init__(self, source: Randomness = SYSTEM) -> None:
         self._source = source
         self._tape = bytearray()
 
     def draw(self, count: int) -> bytes:
-        drawn = self._source.draw(count)
-        self._tape += drawn
-        return drawn
+        data = self._source.draw(count)
+        self._tape += data
+        return data
 
     def tape(self) -> bytes:
-        """All bytes drawn so far, in order."""
+        """Return all bytes that were drawn, in order."""
         return bytes(self._tape)
 
     def __repr__(self) -> str:
@@ -97,23 +105,26 @@ class RecordedRandomness(Randomness):
 
 
 class ReplayedRandomness(Randomness):
-    """Plays a tape back, byte for byte; raises RandomnessExhausted at its end."""
+    """Returns the bytes of a recorded tape."""
 
     def __init__(self, tape: bytes) -> None:
         self._tape = tape
         self._position = 0
 
     def draw(self, count: int) -> bytes:
-        """The next `count` bytes of the tape; raises RandomnessExhausted at its end."""
+        """Return the next `count` bytes of the tape.
+
+        Raises:
+            RandomnessExhausted: the tape has fewer bytes left.
+        """
         end = self._position + count
         if end > len(self._tape):
             raise RandomnessExhausted(
-                f"the tape holds {len(self._tape)} bytes and {end} were asked for: this is not the run it was "
-                "recorded from"
+                f"the tape has {len(self._tape)} bytes and the run needs {end}: it was recorded from another run"
             )
-        drawn = self._tape[self._position : end]
+        data = self._tape[self._position : end]
         self._position = end
-        return drawn
+        return data
 
     def __repr__(self) -> str:
         return f"<ReplayedRandomness, {len(self._tape) - self._position} bytes left>"

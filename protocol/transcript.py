@@ -1,8 +1,8 @@
-"""What happened in a run: who sent what to whom, and each role's view of it.
+"""Transcripts: who sent which message to whom in a run, and each role's view of it.
 
-A role's *view* is its inputs, its coin tosses and every message it received; it is what the security analysis works
-on, and it holds secrets. A transcript therefore keeps digests and sizes only, unless it is asked for the secrets by
-name; a report sees nothing but the redacted form either way.
+A role's *view* consists of its inputs, its coin tosses and the messages that it received. The security analysis works
+on views, which contain secrets. A transcript therefore records digests and sizes only, unless it is constructed with
+`secrets=True`. Reports use the redacted form in either case.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SYSTEM, Randomness, RecordedRandomness
 
 BOARD = "board"
-"""The receiver of what is public: every role sees it."""
+"""The receiver of a public message, which every role sees."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentMessage:
-    """One message as it travelled.
+    """One message that was sent.
 
     Attributes:
-        phase: the part of the protocol it belongs to.
-        sender, receiver: roles; the receiver may be the board.
-        kind: the message's type.
-        size: bytes.
-        digest: SHA-256 of the bytes, hexadecimal.
-        data: the bytes themselves; None in a redacted transcript.
+        phase: the part of the protocol that it belongs to.
+        sender: the name of a role.
+        receiver: the name of a role, or the board.
+        kind: the type of the message.
+        size: its length in bytes.
+        digest: its SHA-256, hexadecimal.
+        data: its bytes; None in a redacted transcript.
     """
 
     phase: str
@@ -43,7 +44,14 @@ class SentMessage:
 
 @dataclass(frozen=True)
 class View:
-    """Everything one role saw. A secret."""
+    """Everything that one role saw; secret.
+
+    Attributes:
+        role: the role's name.
+        inputs: its private inputs by name.
+        tape: its coin tosses.
+        received: the messages that it received, including public ones.
+    """
 
     role: str
     inputs: dict[str, Any] = field(repr=False)
@@ -52,51 +60,70 @@ class View:
 
 
 class Transcript:
-    """Watches a run."""
+    """A record of a run.
+
+    Attributes:
+        keeps_secrets: whether inputs, coin tosses and the messages' bytes are recorded.
+        messages: the messages in order.
+        roles: the names of the roles that took part.
+    """
 
     def __init__(self, *, secrets: bool = False) -> None:
-        """`secrets` keeps inputs, coin tosses and message bytes as well: for the security analysis."""
+        """
+        Args:
+            secrets: record inputs, coin tosses and the messages' bytes as well, for the security analysis.
+        """
         self.keeps_secrets = secrets
         self.messages: list[SentMessage] = []
         self.roles: set[str] = set()
-        """Who took part in the runs that it watched."""
         self._inputs: dict[str, dict[str, Any]] = {}
         self._coins: dict[str, RecordedRandomness] = {}
 
     def record(self, phase: str, sender: str, receiver: str, kind: str, data: bytes) -> bytes:
-        """Note a message and pass it on."""
+        """Record a message and return its bytes."""
         digest = hashlib.sha256(data).hexdigest()
-        kept = data if self.keeps_secrets else None
-        self.messages.append(SentMessage(phase, sender, receiver, kind, len(data), digest, kept))
+        recorded_data = data if self.keeps_secrets else None
+        self.messages.append(SentMessage(phase, sender, receiver, kind, len(data), digest, recorded_data))
         return data
 
     def record_input(self, role: str, name: str, value: Any) -> None:
-        """Note a role's private input; nothing of its value is kept unless secrets are."""
+        """Record a private input of a role; without secrets, its name only."""
         self._inputs.setdefault(role, {})[name] = value if self.keeps_secrets else None
 
     def coins(self, role: str, source: Randomness = SYSTEM) -> Randomness:
-        """A role's randomness, recorded when secrets are kept."""
+        """Return a role's randomness, which is recorded if the transcript keeps secrets.
+
+        Args:
+            role: the role's name.
+            source: where the randomness comes from. For a role that has a recorded source already, that one is
+                returned.
+        """
         if not self.keeps_secrets:
             return source
         return self._coins.setdefault(role, RecordedRandomness(source))
 
     def extend(self, messages: Sequence[SentMessage]) -> None:
-        """Take in the messages that another process of the same run noted."""
+        """Append messages that another process of the same run recorded."""
         self.messages.extend(messages)
 
     def view(self, role: str) -> View:
-        """A role's view; raises InvalidParameter when the transcript kept no secrets, or there is no such role."""
+        """Return a role's view.
+
+        Raises:
+            InvalidParameter: the transcript keeps no secrets, or no such role took part.
+        """
         if not self.keeps_secrets:
-            raise InvalidParameter("this transcript is redacted; record with secrets=True to look at views")
+            raise InvalidParameter("this transcript has no views; construct it with secrets=True")
         known = {*self.roles, *self._inputs, *self._coins, *(m.sender for m in self.messages)}
         if role not in known:
-            raise InvalidParameter(f"no {role} took part in this run; there were {', '.join(sorted(known))}")
+            raise InvalidParameter(f"no {role} took part in this run; its roles are {', '.join(sorted(known))}")
         received = tuple(m for m in self.messages if m.receiver in (role, BOARD))
         coins = self._coins.get(role)
-        return View(role, dict(self._inputs.get(role, {})), coins.tape() if coins else b"", received)
+        tape = coins.tape() if coins else b""
+        return View(role, dict(self._inputs.get(role, {})), tape, received)
 
     def redacted(self) -> list[dict[str, str | int]]:
-        """The messages without their bytes, ready for JSON."""
+        """Return the messages without their bytes, ready for JSON."""
         return [
             {"phase": m.phase, "from": m.sender, "to": m.receiver, "kind": m.kind, "bytes": m.size, "sha256": m.digest}
             for m in self.messages

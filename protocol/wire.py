@@ -1,10 +1,10 @@
-"""How every message of every protocol is framed: one envelope, one registry of types.
+"""The frame of every message, and the registry of message types.
 
     "PSEPHOS" | version (1) | kind (1) | session (32) | body
 
-The session is the digest of what its readers agreed on before (a round, a series, the terms of a run), so that a
-message can't be taken for one of another run. A `Reader` takes a body apart and refuses whatever is too short, too long
-or of another kind. No paper behind it; the messages are listed in docs/protocols.
+Numbers in parentheses are lengths in bytes. The session is the digest of what the readers agreed on before (a round, a
+series, the terms of a run), so a message cannot be used in another run. A `Reader` decodes a body and refuses one that
+is too short, too long or of another kind. docs/protocols lists the messages.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ __all__ = ["DIGEST_BYTES", "HEADER_BYTES", "Kind", "Reader", "frame", "kind_of",
 
 _MAGIC = b"PSEPHOS\x02"
 DIGEST_BYTES = 32
-"""Of the session's digest, as of every SHA-256."""
+"""Length of a SHA-256 digest, such as the session."""
 HEADER_BYTES = len(_MAGIC) + 1 + DIGEST_BYTES
-"""What stands before every body."""
+"""Length of everything before the body."""
 
 
 class Kind(IntEnum):
-    """The registry: every message that travels, and its type byte. A number is given once and never again."""
+    """The registry of messages and their type bytes. A number is never used again for another message."""
 
     # an encrypted sum
     BALLOT = 1
@@ -31,7 +31,7 @@ class Kind(IntEnum):
     PARTIAL_DECRYPTION = 3
     CLOSE = 4
     CONFIRMATION = 5
-    # a series of them
+    # a series of encrypted sums
     ANNOUNCEMENT = 16
     PUBLISHED_SUM = 17
     # Pathak 2010, in the order of the protocol
@@ -53,7 +53,7 @@ class Kind(IntEnum):
     RESHARE = 47
     PUBLISHED_SHARE = 48
 
-    # the ceremony without a dealer, in the order of the protocol
+    # key generation without a dealer, in the order of the protocol
     SEED_COMMITMENTS = 64
     SEED_CONTRIBUTIONS = 65
     RESIDUE_PRODUCTS = 66
@@ -69,16 +69,18 @@ class Kind(IntEnum):
     COMPLAINT = 76
     FAILED_CEREMONY = 77
 
-    # a study, around the protocol that it agrees on
+    # a study, before and after its protocol
     JOINED = 80
     PUBLIC_KEY = 81
     RESULT = 82
 
     @property
     def public(self) -> bool:
-        """Whether it is said to everybody: told to one reader alone, it would make two readers count differently."""
-        to_one = self in (Kind.TALLY_REQUEST, Kind.PARTIAL_DECRYPTION) or Kind.PROPOSAL <= self < Kind.PUBLISHED_SHARE
-        return not to_one
+        """Whether the message is for everybody. Sent to one reader only, it would let two readers count differently."""
+        is_private = (
+            self in (Kind.TALLY_REQUEST, Kind.PARTIAL_DECRYPTION) or Kind.PROPOSAL <= self < Kind.PUBLISHED_SHARE
+        )
+        return not is_private
 
     @property
     def title(self) -> str:
@@ -87,69 +89,93 @@ class Kind(IntEnum):
 
 
 def frame(kind: Kind, session: bytes, *parts: bytes) -> bytes:
-    """A message as it travels; `session` has 32 bytes."""
+    """Return an encoded message.
+
+    Args:
+        kind: its type.
+        session: the session's digest, 32 bytes.
+        parts: the parts of its body.
+    """
     assert len(session) == DIGEST_BYTES
     return b"".join((_MAGIC, bytes([kind]), session, *parts))
 
 
 def kind_of(data: bytes) -> Kind:
-    """What a message says it is; raises MessageError for bytes that are no message of this version."""
+    """Return the type of a message.
+
+    Raises:
+        MessageError: the bytes are not a message of this version, or have an unknown type.
+    """
     if len(data) < HEADER_BYTES or data[: len(_MAGIC)] != _MAGIC:
-        raise MessageError("these bytes are no message of this version")
+        raise MessageError("these bytes are not a message of this version")
     try:
         return Kind(data[len(_MAGIC)])
     except ValueError:
-        raise MessageError("a message of an unknown type") from None
+        raise MessageError(f"the message has the unknown type {data[len(_MAGIC)]}") from None
 
 
 def session_of(data: bytes) -> bytes:
-    """The 32 bytes that name what a message belongs to; raises MessageError as `kind_of`."""
+    """Return the session of a message, 32 bytes.
+
+    Raises:
+        MessageError: the bytes are not a message of this version, or have an unknown type.
+    """
     kind_of(data)
     return data[HEADER_BYTES - DIGEST_BYTES : HEADER_BYTES]
 
 
 class Reader:
-    """Takes one message apart, from its first byte to its last."""
+    """Decodes one message, from its first byte to its last."""
 
     def __init__(self, data: bytes, kind: Kind, session: bytes | None, *, length: int | None = None) -> None:
         """
         Args:
             data: the message.
-            kind: what it must be.
-            session: what it must belong to; None when that is not known yet.
-            length: of the body, where only one is right.
+            kind: the type that it must have.
+            session: the session that it must belong to; None if that is not known yet.
+            length: the length of the body, where only one is valid.
 
-        Raises MessageError (no such message) or WrongRoundError (of another session).
+        Raises:
+            MessageError: the bytes are not a message of this type and length.
+            WrongRoundError: the message belongs to another session.
         """
         if kind_of(data) is not kind:
-            raise MessageError(f"a {kind.title} was expected here, and this is a {kind_of(data).title}")
+            raise MessageError(f"expected a {kind.title}, and this is a {kind_of(data).title}")
         if session is not None and session_of(data) != session:
             raise WrongRoundError(
-                f"a {kind.title} made for {session_of(data).hex()[:12]}, and this is {session.hex()[:12]}: what was "
-                "agreed on differs"
+                f"a {kind.title} was made for session {session_of(data).hex()[:12]}, and this is {session.hex()[:12]}: "
+                "the terms of the two differ"
             )
         if length is not None and len(data) - HEADER_BYTES != length:
             raise MessageError(
                 f"a {kind.title} of this run has {length} bytes of content, not {len(data) - HEADER_BYTES}"
             )
-        self._data, self._at, self._kind = data, HEADER_BYTES, kind
+        self._data, self._offset, self._kind = data, HEADER_BYTES, kind
 
     def take(self, count: int) -> bytes:
-        """The next `count` bytes; raises MessageError when there are fewer."""
-        if count > len(self._data) - self._at:
+        """Return the next `count` bytes.
+
+        Raises:
+            MessageError: fewer are left.
+        """
+        if count > len(self._data) - self._offset:
             raise MessageError(f"a {self._kind.title} ends early")
-        self._at += count
-        return self._data[self._at - count : self._at]
+        self._offset += count
+        return self._data[self._offset - count : self._offset]
 
     def integer(self, count: int) -> int:
-        """The next `count` bytes as an unsigned integer, most significant first; raises MessageError."""
+        """Return the next `count` bytes as an unsigned integer, big-endian.
+
+        Raises:
+            MessageError: fewer are left.
+        """
         return int.from_bytes(self.take(count), "big")
 
     def rest(self) -> bytes:
-        """All that is left."""
-        return self.take(len(self._data) - self._at)
+        """Return all remaining bytes."""
+        return self.take(len(self._data) - self._offset)
 
     def end(self) -> None:
-        """Raise MessageError when something is left."""
-        if self._at != len(self._data):
-            raise MessageError(f"a {self._kind.title} has {len(self._data) - self._at} bytes too many")
+        """Raise MessageError if any bytes are left."""
+        if self._offset != len(self._data):
+            raise MessageError(f"a {self._kind.title} has {len(self._data) - self._offset} bytes too many")

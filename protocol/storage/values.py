@@ -1,8 +1,8 @@
-"""Values as bytes: the states of roles, as they are written down (CBOR, RFC 8949; no paper behind it).
+"""Encoding of values, such as the states of roles, as bytes (CBOR, RFC 8949).
 
-A value is None, a bool, int, float, str, bytes, gmpy2 integer, a tuple of values, a dict of values by such plain keys,
-or a frozen dataclass of values that its module declared `storable`. Nothing else is written, and nothing else is made
-of what is read: no code runs that the bytes name.
+A value is None, a bool, int, float, str, bytes, a gmpy2 integer, a tuple of values, a dict with values and scalar keys,
+or a frozen dataclass of values whose class is registered with `storable`. Nothing else is encoded or decoded; in
+particular, decoding runs no code that the bytes name.
 """
 
 from __future__ import annotations
@@ -16,104 +16,114 @@ from gmpy2 import mpz
 
 from psephos.protocol.errors import JournalError, PsephosError
 
-# Of the range that nobody registers (RFC 8949, section 9.2: first come first served above 32767).
+# CBOR tags from the range that is free for use without registration (RFC 8949, section 9.2).
 _INTEGER_OF_GMP, _RECORD = 50_601, 50_602
-_PLAIN = frozenset({type(None), bool, int, float, str, bytes})
+_SCALARS = frozenset({type(None), bool, int, float, str, bytes})
 
 Class = TypeVar("Class", bound=type)
 
 
 @dataclass(frozen=True)
-class _Form:
-    """How values of one type are taken apart and put together."""
+class _Codec:
+    """How values of one class are turned into their fields, and constructed from them."""
 
-    take_apart: Callable[[Any], dict[str, Any]]
-    put_together: Callable[..., Any]
-
-
-_FORMS: dict[str, _Form] = {}
+    to_fields: Callable[[Any], dict[str, Any]]
+    construct: Callable[..., Any]
 
 
-def _name(kind: type) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}"
+_CODECS: dict[str, _Codec] = {}
+"""The registered classes by module and name."""
+
+
+def _class_name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def storable(cls: Class) -> Class:
-    """A class decorator: values of this frozen dataclass may be written down, under its module and name.
+    """Register a frozen dataclass, whose values can then be stored under its module and name. A class decorator.
 
-    Raises TypeError for what is no frozen dataclass.
+    Raises:
+        TypeError: the class is not a frozen dataclass.
     """
     if not is_dataclass(cls) or not cls.__dataclass_params__.frozen:  # type: ignore[attr-defined]
-        raise TypeError(f"{cls.__name__} is no frozen dataclass, so it is no value")
+        raise TypeError(f"{cls.__name__} is not a frozen dataclass, so its objects are not values")
     names = [f.name for f in fields(cls) if f.init]
-    _FORMS[_name(cls)] = _Form(lambda value: {name: getattr(value, name) for name in names}, cls)
+    _CODECS[_class_name(cls)] = _Codec(lambda value: {name: getattr(value, name) for name in names}, cls)
     return cls
 
 
-def storable_as(take_apart: Callable[[Any], dict[str, Any]]) -> Callable[[Class], Class]:
-    """The same for another class: `cls(**take_apart(value))` is the value again."""
+def storable_as(to_fields: Callable[[Any], dict[str, Any]]) -> Callable[[Class], Class]:
+    """Register another class, for which `cls(**to_fields(value))` equals `value`. A class decorator."""
 
     def register(cls: Class) -> Class:
-        _FORMS[_name(cls)] = _Form(take_apart, cls)
+        _CODECS[_class_name(cls)] = _Codec(to_fields, cls)
         return cls
 
     return register
 
 
 def encode(value: Any) -> bytes:
-    """Raises TypeError for anything that is no value: a mistake of whoever wrote the role."""
-    return cbor2.dumps(_lowered(value))
+    """Encode a value.
+
+    Raises:
+        TypeError: it is not a value as the module defines them, which is a mistake in the role's code.
+    """
+    return cbor2.dumps(_to_cbor(value))
 
 
-def _lowered(value: Any) -> Any:
-    if type(value) in _PLAIN:
+def _to_cbor(value: Any) -> Any:
+    if type(value) in _SCALARS:
         return value
     if type(value) is tuple:
-        return [_lowered(item) for item in value]
+        return [_to_cbor(item) for item in value]
     if type(value) is dict:
-        return {_plain(key): _lowered(item) for key, item in value.items()}
+        return {_checked_key(key): _to_cbor(item) for key, item in value.items()}
     if isinstance(value, mpz):
         return cbor2.CBORTag(_INTEGER_OF_GMP, int(value))
-    form = _FORMS.get(_name(type(value)))
-    if form is None:
-        raise _no_value(value)
-    parts = {name: _lowered(part) for name, part in form.take_apart(value).items()}
-    return cbor2.CBORTag(_RECORD, [_name(type(value)), parts])
+    name = _class_name(type(value))
+    if name not in _CODECS:
+        raise _not_storable(value)
+    encoded_fields = {field: _to_cbor(part) for field, part in _CODECS[name].to_fields(value).items()}
+    return cbor2.CBORTag(_RECORD, [name, encoded_fields])
 
 
-def _plain(key: Any) -> Any:
-    if type(key) not in _PLAIN:
-        raise _no_value(key)
+def _checked_key(key: Any) -> Any:
+    if type(key) not in _SCALARS:
+        raise _not_storable(key)
     return key
 
 
-def _no_value(value: Any) -> TypeError:
-    return TypeError(f"a {type(value).__name__} cannot be written down: states are made of storable values")
+def _not_storable(value: Any) -> TypeError:
+    return TypeError(f"a {type(value).__name__} cannot be stored: states consist of storable values")
 
 
 def decode(data: bytes) -> Any:
-    """The value again; raises JournalError for bytes of no value, or of one that this version does not have."""
+    """Decode a value.
+
+    Raises:
+        JournalError: the bytes are not an encoded value, or name a class that this version does not have.
+    """
     try:
-        return _raised(cbor2.loads(data))
+        return _from_cbor(cbor2.loads(data))
     except JournalError:
         raise
     except (cbor2.CBORError, PsephosError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        # Not the error's own text: what is read may be secret.
-        raise JournalError(f"what was written down cannot be read again ({type(error).__name__})") from None
+        # The error's own text is left out: it may quote a secret.
+        raise JournalError(f"a stored value cannot be decoded ({type(error).__name__})") from None
 
 
-def _raised(value: Any) -> Any:
-    if type(value) in _PLAIN:
+def _from_cbor(value: Any) -> Any:
+    if type(value) in _SCALARS:
         return value
-    if isinstance(value, list | tuple):  # within a tag cbor2 makes tuples
-        return tuple(_raised(item) for item in value)
+    if isinstance(value, list | tuple):  # cbor2 returns tuples within a tag
+        return tuple(_from_cbor(item) for item in value)
     if isinstance(value, Mapping):
-        return {_plain(key): _raised(item) for key, item in value.items()}
+        return {_checked_key(key): _from_cbor(item) for key, item in value.items()}
     if isinstance(value, cbor2.CBORTag) and value.tag == _INTEGER_OF_GMP and type(value.value) is int:
         return mpz(value.value)
     if isinstance(value, cbor2.CBORTag) and value.tag == _RECORD:
-        name, parts = value.value
-        if name not in _FORMS:
-            raise JournalError(f"a {name} was written down, and this version has none")
-        return _FORMS[name].put_together(**{key: _raised(part) for key, part in parts.items()})
+        name, encoded_fields = value.value
+        if name not in _CODECS:
+            raise JournalError(f"a stored value has the class {name}, which this version does not have")
+        return _CODECS[name].construct(**{field: _from_cbor(part) for field, part in encoded_fields.items()})
     raise TypeError

@@ -1,4 +1,4 @@
-"""Permutations: uniform, undone by their inverse, and refused when they are none."""
+"""Permutations: uniform draws, inverses, and sequences that are not permutations."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from psephos.protocol.permutation import check_permutation, inverse, permute, ra
 from psephos.protocol.randomness import Randomness
 
 
-class Given(Randomness):
-    """Draws below a bound as it is told."""
+class FixedDraws(Randomness):
+    """Returns given integers from `below`, and records the bounds."""
 
-    def __init__(self, *chosen: int) -> None:
-        self.chosen, self.bounds = list(chosen), list[int]()
+    def __init__(self, *values: int) -> None:
+        self.values, self.bounds = list(values), list[int]()
 
     def draw(self, count: int) -> bytes:
         raise AssertionError
 
     def below(self, bound: int) -> int:
         self.bounds.append(bound)
-        return self.chosen.pop(0)
+        return self.values.pop(0)
 
 
-def test_every_permutation_comes_of_one_sequence_of_draws() -> None:
-    """Of 4 entries: a draw below 4, below 3 and below 2 have as many outcomes as there are permutations."""
+def test_each_permutation_results_from_one_sequence_of_draws() -> None:
+    """For 4 entries, draws below 4, 3 and 2 have as many outcomes as there are permutations."""
     seen = Counter[tuple[int, ...]]()
     for first in range(4):
         for second in range(3):
             for third in range(2):
-                source = Given(first, second, third)
+                source = FixedDraws(first, second, third)
                 seen[random_permutation(4, source)] += 1
                 assert source.bounds == [4, 3, 2]
     assert seen == Counter(permutations(range(4)))
-    assert [random_permutation(size, Given()) for size in (0, 1)] == [(), (0,)]
+    assert [random_permutation(size, FixedDraws()) for size in (0, 1)] == [(), (0,)]
 
 
 @given(st.permutations(range(7)))
-def test_the_inverse_undoes_it(places: list[int]) -> None:
+def test_inverse(places: list[int]) -> None:
     moved = permute(places, "abcdefg")
     assert [moved[place] for place in places] == list("abcdefg")
     assert permute(inverse(places), moved) == list("abcdefg")
@@ -51,6 +51,6 @@ def test_the_inverse_undoes_it(places: list[int]) -> None:
 
 
 @pytest.mark.parametrize("places", [(1,), (0, 0), (0, 2), (-1, 0), (1, 2, 3)])
-def test_what_is_no_permutation(places: tuple[int, ...]) -> None:
+def test_other_sequences_are_refused(places: tuple[int, ...]) -> None:
     with pytest.raises(InvalidParameter, match=f"of 0 to {len(places) - 1}"):
         check_permutation(places)

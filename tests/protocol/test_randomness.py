@@ -1,4 +1,4 @@
-"""Sources of randomness: derived integers are uniform, tapes replay, seeds repeat."""
+"""`Randomness`: derived integers are uniform, tapes are replayed, seeded streams are repeatable."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from psephos.protocol.randomness import (
 
 
 class AllBytes(Randomness):
-    """Draws the bytes of one given integer: every outcome of a draw can be enumerated."""
+    """Draws the bytes of a given integer, so that all outcomes of a draw can be enumerated."""
 
     def __init__(self, value: int, width: int) -> None:
         self._tape = value.to_bytes(width, "big")
 
     def draw(self, count: int) -> bytes:
-        taken, self._tape = self._tape[:count], self._tape[count:]
-        assert len(taken) == count
-        return taken
+        data, self._tape = self._tape[:count], self._tape[count:]
+        assert len(data) == count
+        return data
 
 
 @pytest.mark.parametrize("count", [1, 3, 7, 8, 9, 12, 16])
@@ -41,7 +41,7 @@ def test_bits_are_uniform_by_enumeration(count: int) -> None:
 
 @pytest.mark.parametrize("bound", [1, 2, 3, 5, 8, 200, 256])
 def test_below_is_uniform_by_enumeration(bound: int) -> None:
-    """Over all first bytes that are not rejected; what follows a rejection is a fresh draw."""
+    """For all first bytes that are not rejected; a rejected byte is followed by a new draw."""
     seen: Counter[int] = Counter()
     for value in range(256):
         try:
@@ -61,7 +61,7 @@ def test_below_stays_below(bound: int) -> None:
 
 
 @pytest.mark.parametrize("bound", [0, -1])
-def test_below_nothing_is_refused(bound: int) -> None:
+def test_a_bound_below_one_is_refused(bound: int) -> None:
     with pytest.raises(ValueError, match="at least 1"):
         SYSTEM.below(bound)
 
@@ -91,26 +91,26 @@ def test_a_seeded_stream_looks_uniform() -> None:
 
 
 @given(st.lists(st.integers(0, 40), max_size=8))
-def test_a_tape_replays_byte_for_byte(pieces: list[int]) -> None:
+def test_a_recorded_tape_is_replayed(pieces: list[int]) -> None:
     recorded = RecordedRandomness()
-    drawn = [recorded.draw(count) for count in pieces]
+    data = [recorded.draw(count) for count in pieces]
     replayed = ReplayedRandomness(recorded.tape())
-    assert [replayed.draw(count) for count in pieces] == drawn
+    assert [replayed.draw(count) for count in pieces] == data
     with pytest.raises(RandomnessExhausted):
         replayed.draw(1)
 
 
-def test_an_exhausted_tape_gives_nothing_away() -> None:
+def test_an_exhausted_tape_is_an_error_that_shows_nothing_of_it() -> None:
     tape = ReplayedRandomness(b"abcdef")
     tape.draw(2)
-    with pytest.raises(RandomnessExhausted, match="6 bytes and 7") as caught:
+    with pytest.raises(RandomnessExhausted, match="6 bytes") as caught:
         tape.draw(5)
     assert "cdef" not in str(caught.value)
     assert repr(tape) == "<ReplayedRandomness, 4 bytes left>"
-    assert tape.draw(4) == b"cdef"  # the failed draw took nothing
+    assert tape.draw(4) == b"cdef"  # the failed draw consumed nothing
 
 
-def test_a_recorded_source_shows_how_much_it_drew_and_nothing_of_it() -> None:
+def test_repr_of_a_recorded_source_shows_its_length_only() -> None:
     recorded = RecordedRandomness(ReplayedRandomness(b"abcdef"))
     assert recorded.draw(2) + recorded.draw(3) == recorded.tape() == b"abcde"
     assert repr(recorded) == "<RecordedRandomness, 5 bytes drawn>"

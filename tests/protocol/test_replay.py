@@ -1,4 +1,4 @@
-"""A role's messages are a function of its inputs and its tape: a whole run replays byte for byte (DESIGN section 2)."""
+"""A role's messages are a function of its inputs and its tape, so a whole run can be replayed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from psephos.protocol.transcript import Transcript
 def run(
     make_election: Any, ceremony_coins: Randomness, party_coins: list[Randomness]
 ) -> tuple[list[bytes], tuple[int, ...]]:
-    """Every byte that travels, and what is opened."""
+    """Run an election; return the bytes of all messages, and the opened sums."""
     election = make_election(4, 3, 2, length=30, randomness=ceremony_coins)
     senders = [
         ScriptedRole(f"party {p}", election.ballot(p, randomness=coins).encode()) for p, coins in enumerate(party_coins)
@@ -30,24 +30,24 @@ def run(
     return [message.data or b"" for message in transcript.messages], sums
 
 
-def test_a_whole_run_replays(make_election: Any) -> None:
+def test_a_whole_run_is_replayed(make_election: Any) -> None:
     tapes = [RecordedRandomness() for _ in range(5)]
     first = run(make_election, tapes[0], list(tapes[1:]))
     again = [ReplayedRandomness(tape.tape()) for tape in tapes]
     assert run(make_election, again[0], list(again[1:])) == first
-    for tape in again:  # nothing of any tape is left over
+    for tape in again:  # every tape was used up
         with pytest.raises(RandomnessExhausted):
             tape.draw(1)
 
 
-def test_fresh_coins_give_another_run(make_election: Any) -> None:
+def test_other_coins_give_other_messages(make_election: Any) -> None:
     runs = [run(make_election, RecordedRandomness(), [RecordedRandomness() for _ in range(4)]) for _ in range(2)]
     assert runs[0][1] == runs[1][1]
     assert not set(runs[0][0]) & set(runs[1][0])
 
 
 @pytest.mark.parametrize("mode", RANDOMNESS_MODES)
-def test_encryption_replays_in_every_mode(election: Any, mode: RandomnessMode) -> None:
+def test_encryption_is_replayed_in_every_mode(election: Any, mode: RandomnessMode) -> None:
     tape = RecordedRandomness()
     vector = election.vector(election.values(3), mode, tape)
     assert tape.tape()

@@ -1,4 +1,4 @@
-"""No repr, str, format, error or pickle of anything shows a secret."""
+"""No repr, str, format, error or pickle of an object shows a secret."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from psephos.protocol.signing import SigningKey
 
 
 def forms(secret: int | bytes) -> list[str]:
-    """How a secret could be written: decimal, hexadecimal, base64, bytes; a run of its middle digits gives it away."""
+    """Return the middle digits of a secret in decimal, hexadecimal, base64 and as bytes."""
     raw = secret if isinstance(secret, bytes) else secret.to_bytes((secret.bit_length() + 7) // 8, "big")
     number = int.from_bytes(raw, "big")
     whole = [str(number), f"{number:x}", raw.hex(), raw[::-1].hex(), repr(raw), base64.b64encode(raw).decode()]
@@ -37,18 +37,18 @@ def forms(secret: int | bytes) -> list[str]:
 def assert_hidden(text: str, *secrets: int | bytes) -> None:
     for secret in secrets:
         for form in forms(secret):
-            assert form not in text, "a secret shows"
+            assert form not in text, "a secret is shown"
 
 
 @pytest.fixture(scope="module")
 def secrets(private_key: PrivateKey, election: Any) -> list[tuple[Any, list[int | bytes]]]:
-    """Each secret-bearing object, with the secrets in it."""
+    """Objects that contain secrets, with these secrets."""
     _, shares = deal(private_key, holders=3, threshold=2)
     signing_key = SigningKey.generate()
     pool = RandomizerPool(Encryptor(private_key.public_key))
     pool.fill(2)
     tape = RecordedRandomness()
-    drawn = tape.draw(64)
+    coins = tape.draw(64)
     p, q = private_key.factors()
     of_key: list[int | bytes] = [p, q, private_key.decryption_exponent()]
     private_key.raw_decrypt(2)  # so that its cached values exist
@@ -58,29 +58,29 @@ def secrets(private_key: PrivateKey, election: Any) -> list[tuple[Any, list[int 
         (shares, [s.share() for s in shares]),
         (signing_key, [signing_key.seed()]),
         (pool, [int(r.value) for r in pool._residues]),
-        (tape, [drawn]),
-        (ReplayedRandomness(drawn), [drawn]),
+        (tape, [coins]),
+        (ReplayedRandomness(coins), [coins]),
         (KeyHolder(election.shares[0], election.round), [election.shares[0].share()]),
         (OpenedSum((10**60 + 123456789,), (0, 1)), [10**60 + 123456789]),
-        (Encryptor(private_key.public_key, randomness=ReplayedRandomness(drawn)), [drawn]),
+        (Encryptor(private_key.public_key, randomness=ReplayedRandomness(coins)), [coins]),
         (FixedBaseComb(mpz(3) ** 90, ring(mpz(5) ** 90), CombShape(2, 2, 2)), [3**90]),
     ]
 
 
-def test_the_test_would_see_a_secret() -> None:
+def test_shown_secrets_are_detected() -> None:
     secret = 3**200
-    for shown in (str(secret), hex(secret), repr([secret]), repr(secret.to_bytes(40, "big"))):
-        with pytest.raises(AssertionError, match="shows"):
-            assert_hidden(shown, secret)
+    for text in (str(secret), hex(secret), repr([secret]), repr(secret.to_bytes(40, "big"))):
+        with pytest.raises(AssertionError, match="is shown"):
+            assert_hidden(text, secret)
 
 
-def test_nothing_shows_in_repr_or_str(secrets: list[tuple[Any, list[int | bytes]]]) -> None:
+def test_repr_and_str_show_no_secret(secrets: list[tuple[Any, list[int | bytes]]]) -> None:
     for thing, hidden in secrets:
         for text in (repr(thing), str(thing), f"{thing}", f"{[thing]}", f"{thing!r:>200}"):
             assert_hidden(text, *hidden)
 
 
-def test_nothing_with_a_key_is_pickled_or_copied(secrets: list[tuple[Any, list[int | bytes]]]) -> None:
+def test_objects_with_keys_cannot_be_pickled_or_copied(secrets: list[tuple[Any, list[int | bytes]]]) -> None:
     for thing, _ in secrets:
         if isinstance(thing, PrivateKey | SigningKey | RandomizerPool | FixedBaseComb | KeyHolder) or type(
             thing
@@ -90,7 +90,7 @@ def test_nothing_with_a_key_is_pickled_or_copied(secrets: list[tuple[Any, list[i
                     duplicate(thing)
 
 
-def test_ballots_and_vectors_are_shown_by_their_names_only(election: Any) -> None:
+def test_repr_of_ballots_and_vectors_shows_no_ciphertext(election: Any) -> None:
     ballot = election.ballot(0)
     vector = election.vector(election.values(0))
     for thing in (ballot, vector, election.round):
@@ -99,7 +99,7 @@ def test_ballots_and_vectors_are_shown_by_their_names_only(election: Any) -> Non
 
 
 def failures(election: Any) -> list[Callable[[], object]]:
-    """Things that fail near a secret."""
+    """Calls that fail while they use a secret."""
     key: PrivateKey = election.private_key
     p, q = key.factors()
     share = election.shares[0]

@@ -1,4 +1,4 @@
-"""Ed25519 identities, and rosters of them."""
+"""Ed25519 keys, and rosters of them."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from psephos.protocol.storage.values import decode, encode
 KEYS = [SigningKey.generate(SimulationRandomness(1, f"key {n}")).verification_key for n in range(6)]
 
 
-@given(chosen=st.lists(st.sampled_from(KEYS), max_size=8), data=st.data())
-def test_a_roster_is_the_tuple_of_its_keys(chosen: list[object], data: st.DataObject) -> None:
-    roster, same = Roster.of(chosen), tuple(chosen)  # type: ignore[arg-type]
-    at = data.draw(st.integers(-10, 10))
-    part = data.draw(st.slices(len(chosen)))
+@given(keys=st.lists(st.sampled_from(KEYS), max_size=8), data=st.data())
+def test_a_roster_behaves_as_a_tuple_of_its_keys(keys: list[object], data: st.DataObject) -> None:
+    roster, same = Roster.of(keys), tuple(keys)  # type: ignore[arg-type]
+    index = data.draw(st.integers(-10, 10))
+    part = data.draw(st.slices(len(keys)))
     assert (len(roster), tuple(roster), tuple(reversed(roster))) == (len(same), same, same[::-1])
     assert tuple(roster[part]) == same[part]
-    if -len(same) <= at < len(same):
-        assert roster[at] == same[at]
+    if -len(same) <= index < len(same):
+        assert roster[index] == same[index]
     else:
         with pytest.raises(IndexError):
-            roster[at]
+            roster[index]
     assert roster.has_duplicates() == (len(set(same)) < len(same))
     assert Roster.of(roster) is roster
     assert roster == Roster.of(same)
     assert decode(encode(roster)) == roster
 
 
-def test_a_roster_takes_its_keys_and_little_else() -> None:
-    """It travels to every worker process."""
+def test_a_pickled_roster_is_hardly_longer_than_its_keys() -> None:
+    """It is sent to every worker process."""
     roster = Roster.of(KEYS * 100)
-    sent = pickle.dumps(roster)
-    assert len(sent) < 32 * len(roster) + 200
-    assert pickle.loads(sent) == roster  # noqa: S301
-    with pytest.raises(MessageError, match="33 in all"):
+    pickled = pickle.dumps(roster)
+    assert len(pickled) < 32 * len(roster) + 200
+    assert pickle.loads(pickled) == roster  # noqa: S301
+    with pytest.raises(MessageError, match="33"):
         Roster(bytes(33))
 
 
-def test_a_signature_is_by_one_key_over_one_message() -> None:
+def test_a_signature_verifies_for_its_key_and_message_only() -> None:
     keys = [SigningKey.generate() for _ in range(2)]
     signature = keys[0].sign(b"this")
     Roster.of(key.verification_key for key in keys)[0].verify(signature, b"this")
@@ -60,8 +60,8 @@ def test_a_key_of_small_order_is_refused() -> None:
 
     def roots(square: int) -> set[int]:
         root = pow(square, (prime + 3) // 8, prime)
-        found = (root, root * pow(2, (prime - 1) // 4, prime) % prime)
-        return {y for one in found if one * one % prime == square % prime for y in (one, prime - one)}
+        candidates = (root, root * pow(2, (prime - 1) // 4, prime) % prime)
+        return {y for one in candidates if one * one % prime == square % prime for y in (one, prime - one)}
 
     eighths = {y for root in roots(1 + d) for y in roots((root - 1) * pow(d, -1, prime) % prime)}
     assert len(eighths) == 2

@@ -1,4 +1,4 @@
-"""A run that is kept in a store goes on after any death: the same messages, nobody's second answer, the same end."""
+"""Runs in a store: a killed run continues with the same messages, without second answers, to the same result."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ STEPS = 3
 
 @storable
 @dataclass(frozen=True)
-class Waiting:
-    """For the next announcement."""
+class Answering:
+    """The number of announcements that were answered."""
 
     answered: int = 0
 
@@ -38,7 +38,7 @@ class Waiting:
 @storable
 @dataclass(frozen=True)
 class Collecting:
-    """The ballots of the step that follows those in `sums`."""
+    """The sums of the previous steps; the ballots of the next one are gathered."""
 
     sums: tuple[int, ...] = ()
 
@@ -46,13 +46,13 @@ class Collecting:
 @storable
 @dataclass(frozen=True)
 class Done:
-    """All steps are summed."""
+    """The sums of all steps."""
 
     sums: tuple[int, ...]
 
 
 class Party(Machine):
-    """Answers every announcement with a random number: a second answer would be another one."""
+    """Answers every announcement with a random number, so a second answer would differ."""
 
     reads = frozenset({Kind.ANNOUNCEMENT})
 
@@ -61,12 +61,12 @@ class Party(Machine):
         self.ledger = OnceLedger(store, self.name)
 
     def _start(self) -> Step:
-        return Step(Waiting())
+        return Step(Answering())
 
-    @takes(Waiting, Kind.ANNOUNCEMENT)
-    def answer(self, state: Waiting, entry: Entry) -> Step:
+    @takes(Answering, Kind.ANNOUNCEMENT)
+    def answer(self, state: Answering, entry: Entry) -> Step:
         number = self.ledger.do_once(entry.data, b"", self.draw)
-        return Step(Waiting(state.answered + 1), (Post("curator", frame(Kind.BALLOT, SESSION, number), "sum"),))
+        return Step(Answering(state.answered + 1), (Post("curator", frame(Kind.BALLOT, SESSION, number), "sum"),))
 
     def draw(self) -> bytes:
         event()
@@ -74,7 +74,7 @@ class Party(Machine):
 
 
 class Curator(Machine):
-    """Announces a step, adds up its ballots, announces the next one."""
+    """Announces a step, adds up its ballots, and announces the next step."""
 
     name = "curator"
 
@@ -103,21 +103,21 @@ def roles(store: Store | None) -> list[Role]:
     return [Curator(), Party(0, store), Party(1, store)]
 
 
-# -- a process that dies
+# -- a process that is killed
 
-_life = -1
-"""How many events are left."""
+_events_left = -1
+"""The number of events until this process is killed; negative for never."""
 
 
 def event() -> None:
-    global _life
-    if _life == 0:
+    global _events_left
+    if _events_left == 0:
         os.kill(os.getpid(), signal.SIGKILL)
-    _life -= 1
+    _events_left -= 1
 
 
-class Mortal(Store):
-    """Writing is an event before it and one after it; so is every drawing of a number and every message posted."""
+class CountingStore(Store):
+    """Counts an event before and after each write. Drawn numbers and posted messages are events as well."""
 
     def put(self, space: str, name: bytes, content: bytes) -> None:
         event()
@@ -125,42 +125,42 @@ class Mortal(Store):
         event()
 
 
-def run(path: str, life: int) -> None:
-    """What the process does, which is killed at event number `life`; prints what the curator came to."""
-    global _life
-    store = Mortal(path)
-    _life = life
+def run(path: str, events: int) -> None:
+    """Run the protocol in a process that is killed after this number of events; print the curator's result."""
+    global _events_left
+    store = CountingStore(path)
+    _events_left = events
     print(json.dumps(Driver(roles(store), store=store, watch=lambda phase, entry: event()).run()["curator"]))
 
 
-def test_a_run_that_is_killed_again_and_again(tmp_path: Path) -> None:
-    """Killed at drawn points until it ends: inside transactions, between them, while an answer is made."""
+def test_a_run_that_is_killed_repeatedly(tmp_path: Path) -> None:
+    """Killed at random points: inside transactions, between them, while an answer is made."""
     program = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import test_stored_runs as t; t.run"
-    draw, deaths, before = random.Random(5), 0, list[Entry]()
+    draw, kills, before = random.Random(5), 0, list[Entry]()
     for turn in range(100):
-        life = draw.randrange(25) if turn else 0
-        command = [sys.executable, "-c", f"{program}({str(tmp_path / 'store')!r}, {life})"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        events = draw.randrange(25) if turn else 0
+        command = [sys.executable, "-c", f"{program}({str(tmp_path / 'store')!r}, {events})"]
+        completed = subprocess.run(command, capture_output=True, text=True, check=False)
         with Store(tmp_path / "store") as store:
             entries = list(StoredMessageBoard(store).read(0))
         assert entries[: len(before)] == before
         before = entries
-        if done.returncode == 0:
+        if completed.returncode == 0:
             break
-        assert done.returncode == -signal.SIGKILL, done.stderr
-        deaths += 1
-    assert deaths > 3
+        assert completed.returncode == -signal.SIGKILL, completed.stderr
+        kills += 1
+    assert kills > 3
     ballots = [entry for entry in before if entry.kind is Kind.BALLOT]
     assert [sorted(e.sender for e in ballots[2 * step : 2 * step + 2]) for step in range(STEPS)] == [[*PARTIES]] * STEPS
     sums = [sum(number_of(e.data) for e in ballots[2 * step : 2 * step + 2]) for step in range(STEPS)]
-    assert json.loads(done.stdout) == sums
+    assert json.loads(completed.stdout) == sums
     assert [e.number for e in before] == list(range(1, 3 * STEPS + 1))
 
 
-# -- going on
+# -- continuing
 
 
-def test_a_run_in_a_store_is_the_run_without() -> None:
+def test_a_run_in_a_store_equals_one_without() -> None:
     store = Store()
     driver, transcript = Driver(roles(store), store=store), Transcript()
     result = driver.run()
@@ -176,11 +176,11 @@ def test_a_run_in_a_store_is_the_run_without() -> None:
     plain = Driver(roles(None))
     plain.run()
     for phase in ("announce", "sum"):
-        kept = [(d.phases[phase].messages, d.phases[phase].bytes) for d in (plain, driver, again)]
-        assert kept == kept[:1] * 3
+        costs = [(d.phases[phase].messages, d.phases[phase].bytes) for d in (plain, driver, again)]
+        assert costs == costs[:1] * 3
 
 
-def test_a_kept_board_gives_back_what_was_posted() -> None:
+def test_a_stored_board_returns_what_was_posted() -> None:
     board = StoredMessageBoard(Store())
     posts = [Post("curator", b"one", "a"), Post(BOARD, b"two", "b"), Post("curator", b"three", "a")]
     posted = [board.post("party 0", post) for post in posts]
@@ -190,12 +190,12 @@ def test_a_kept_board_gives_back_what_was_posted() -> None:
     assert list(board.history()) == [(post.phase, entry) for post, entry in zip(posts, posted, strict=True)]
 
 
-class Failing(Party):
-    """Answers and then fails, `failures` times."""
+class FailingParty(Party):
+    """Raises an error after its first three answers."""
 
     failures = 3
 
-    def answer(self, state: Waiting, entry: Entry) -> Step:  # the mark of the method it replaces is the table's
+    def answer(self, state: Answering, entry: Entry) -> Step:  # the rule of the overridden method applies to it
         step: Step = super().answer(state, entry)
         if self.failures:
             type(self).failures -= 1
@@ -203,19 +203,19 @@ class Failing(Party):
         return step
 
 
-def test_a_step_that_fails_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failed_step_is_rolled_back(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     for _ in range(3):
         with pytest.raises(ZeroDivisionError):
-            Driver([Curator(), Party(0, store), Failing(1, store)], store=store).run()
+            Driver([Curator(), Party(0, store), FailingParty(1, store)], store=store).run()
         assert [e.sender for e in StoredMessageBoard(store).read(0)] == ["curator", "party 0"]
         assert not list(store.items("once party 1"))
-    assert len(Driver([Curator(), Party(0, store), Failing(1, store)], store=store).run()["curator"]) == STEPS
+    assert len(Driver([Curator(), Party(0, store), FailingParty(1, store)], store=store).run()["curator"]) == STEPS
 
 
 def test_a_store_holds_board_and_states() -> None:
     for besides in ({"board": MemoryMessageBoard()}, {"states": {"curator": Collecting()}}):
-        with pytest.raises(InvalidParameter, match="has its board and its states there"):
+        with pytest.raises(InvalidParameter, match="store"):
             Driver(roles(None), store=Store(), **besides)  # type: ignore[arg-type]
 
 
@@ -230,5 +230,5 @@ def test_states_of_another_version_are_refused() -> None:
     store = Store()
     Driver(roles(store), store=store).run()
     store.put("states", b"curator", store.get("states", b"curator").replace(b"Done", b"Gone"))  # type: ignore[union-attr]
-    with pytest.raises(JournalError, match=r"Gone was written down, and this version has none"):
+    with pytest.raises(JournalError, match="Gone"):
         Driver(roles(store), store=store)

@@ -1,4 +1,4 @@
-"""Transcripts: redacted unless asked by name; views are inputs, coins and messages received."""
+"""`Transcript`: redacted by default; views consist of inputs, coin tosses and received messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run(transcript: Transcript) -> None:
     transcript.record("open", "holder 1", "curator", "part", b"part")
 
 
-def test_a_redacted_transcript_keeps_no_secret_anywhere() -> None:
+def test_a_redacted_transcript_contains_no_secret() -> None:
     transcript = Transcript()
     run(transcript)
     assert all(message.data is None for message in transcript.messages)
@@ -35,7 +35,7 @@ def test_a_redacted_transcript_keeps_no_secret_anywhere() -> None:
 
 
 @pytest.mark.parametrize("secrets", [True, False])
-def test_the_redacted_form_is_the_same_either_way(secrets: bool) -> None:
+def test_the_redacted_form_is_the_same_with_and_without_secrets(secrets: bool) -> None:
     transcript = Transcript(secrets=secrets)
     run(transcript)
     redacted = transcript.redacted()
@@ -52,13 +52,13 @@ def test_the_redacted_form_is_the_same_either_way(secrets: bool) -> None:
     assert all(set(line) == {"phase", "from", "to", "kind", "bytes", "sha256"} for line in redacted)
 
 
-def test_a_view_is_inputs_coins_and_what_was_received() -> None:
+def test_a_view_contains_inputs_coins_and_received_messages() -> None:
     transcript = Transcript(secrets=True)
     run(transcript)
     party, curator, holder = (transcript.view(role) for role in ("party 1", "curator", "holder 1"))
     assert party.inputs == {"samples": SECRET}
     assert party.tape == SimulationRandomness(1).draw(5)
-    assert [m.data for m in party.received] == [SECRET]  # the board is everybody's
+    assert [m.data for m in party.received] == [SECRET]  # everybody reads the board
     assert [m.data for m in curator.received] == [SECRET, b"part"]
     assert [m.data for m in holder.received] == [SECRET, b"request"]
     assert (curator.inputs, curator.tape) == ({}, b"")
@@ -68,26 +68,26 @@ def test_no_repr_shows_a_secret() -> None:
     transcript = Transcript(secrets=True)
     run(transcript)
     view = transcript.view("party 1")
-    for shown in (transcript, view, *transcript.messages):
-        assert "secret message" not in repr(shown) + str(shown)
-        assert repr(view.tape) not in repr(shown)
+    for item in (transcript, view, *transcript.messages):
+        assert "secret message" not in repr(item) + str(item)
+        assert repr(view.tape) not in repr(item)
 
 
-def test_coins_are_the_sources_own() -> None:
+def test_coins_are_those_of_the_source() -> None:
     for secrets in (True, False):
         source = Transcript(secrets=secrets).coins("x", SimulationRandomness(3))
         assert source.draw(10) == SimulationRandomness(3).draw(10)
 
 
-def test_messages_of_other_processes_are_taken_in() -> None:
+def test_messages_of_other_processes_are_appended() -> None:
     here, there = Transcript(), Transcript()
     run(there)
     here.extend(there.messages)
     assert here.redacted() == there.redacted()
 
 
-def test_a_view_is_of_somebody_who_took_part() -> None:
-    """By an input, a coin, a message of its own, or because a run says so; to have been written to is not enough."""
+def test_only_roles_that_took_part_have_a_view() -> None:
+    """A role took part if it has an input, coins or a message, or is in `roles`; to be a receiver is not enough."""
     transcript = Transcript(secrets=True)
     run(transcript)
     transcript.record_input("by input", "x", 1)
@@ -97,7 +97,7 @@ def test_a_view_is_of_somebody_who_took_part() -> None:
         assert transcript.view(role).role == role
     assert transcript.view("by the run").inputs == {}
     transcript.record("open", "curator", "stranger", "request", b"")
-    with pytest.raises(InvalidParameter, match="no stranger took part in this run; there were by coins, by input"):
+    with pytest.raises(InvalidParameter, match="stranger"):
         transcript.view("stranger")
 
 
@@ -106,17 +106,17 @@ def test_inputs_of_one_role_are_kept_together() -> None:
         transcript = Transcript(secrets=secrets)
         transcript.record_input("party 1", "samples", 1)
         transcript.record_input("party 1", "labels", 2)
-        kept = {"samples": 1, "labels": 2} if secrets else {"samples": None, "labels": None}
-        assert transcript._inputs == {"party 1": kept}
+        inputs = {"samples": 1, "labels": 2} if secrets else {"samples": None, "labels": None}
+        assert transcript._inputs == {"party 1": inputs}
     assert (repr(Transcript()), repr(Transcript(secrets=True))) == (
         "<Transcript of 0 messages, redacted>",
         "<Transcript of 0 messages, with secrets>",
     )
 
 
-def test_one_source_of_coins_a_role() -> None:
-    """What it drew from two objects is one tape."""
+def test_a_role_has_one_source_of_coins() -> None:
+    """A second call returns the first source, so that there is one tape."""
     transcript = Transcript(secrets=True)
     first = transcript.coins("party 1", SimulationRandomness(1))
-    drawn = first.draw(3) + transcript.coins("party 1", SimulationRandomness(2)).draw(2)
-    assert transcript.view("party 1").tape == drawn == SimulationRandomness(1).draw(5)
+    data = first.draw(3) + transcript.coins("party 1", SimulationRandomness(2)).draw(2)
+    assert transcript.view("party 1").tape == data == SimulationRandomness(1).draw(5)

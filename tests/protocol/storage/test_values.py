@@ -1,4 +1,4 @@
-"""States as bytes: what comes back is what was written, and nothing else is ever made of bytes."""
+"""`encode` and `decode`: values are restored exactly, and nothing but values is encoded or decoded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Point:
 @storable
 @dataclass(frozen=True)
 class Unit:
-    """A value that checks itself, with a field of its own making."""
+    """A dataclass that validates its argument and computes another field."""
 
     value: int
     double: int = field(init=False)
@@ -42,15 +42,15 @@ class Unit:
 
 @storable_as(lambda key: {"n": key.n})
 class Key:
-    """No dataclass."""
+    """A class that is not a dataclass."""
 
     def __init__(self, n: int) -> None:
         self.n = n
 
 
 @dataclass(frozen=True)
-class Stranger:
-    """Not declared storable."""
+class Unregistered:
+    """A frozen dataclass that is not registered."""
 
 
 plain = st.one_of(
@@ -73,7 +73,7 @@ values = st.recursive(
 
 
 def types(value: Any) -> Any:
-    """The types of a value, all the way down: 1, 1.0, True and mpz(1) are equal and not the same."""
+    """Return the types in a value, recursively: 1, 1.0, True and mpz(1) are equal."""
     if isinstance(value, tuple):
         return tuple(types(item) for item in value)
     if isinstance(value, dict):
@@ -82,13 +82,13 @@ def types(value: Any) -> Any:
 
 
 @given(values)
-def test_what_is_read_is_what_was_written(value: Any) -> None:
-    again = decode(encode(value))
-    assert again == value
-    assert types(again) == types(value)
+def test_values_are_restored_with_their_types(value: Any) -> None:
+    decoded = decode(encode(value))
+    assert decoded == value
+    assert types(decoded) == types(value)
 
 
-def test_classes_of_their_own() -> None:
+def test_registered_classes_are_restored() -> None:
     assert decode(encode(Unit(1))).double == 2
     assert decode(encode(Key(2**3072))).n == 2**3072
 
@@ -101,26 +101,26 @@ def test_classes_of_their_own() -> None:
         {1: [2]},
         {1},
         object(),
-        Stranger(),
-        (Stranger(),),
+        Unregistered(),
+        (Unregistered(),),
         np.float64(1),
         np.arange(3),
-        Point(Stranger()),
+        Point(Unregistered()),
         bytearray(),
     ],
 )
-def test_what_is_no_value_is_not_written(value: Any) -> None:
-    with pytest.raises(TypeError, match="cannot be written down"):
+def test_other_objects_are_not_encoded(value: Any) -> None:
+    with pytest.raises(TypeError, match="cannot be stored"):
         encode(value)
 
 
-def test_only_frozen_dataclasses_are_declared() -> None:
+def test_only_frozen_dataclasses_can_be_registered() -> None:
     @dataclass
-    class Changing:
+    class Mutable:
         x: int
 
-    for cls in (Changing, int):
-        with pytest.raises(TypeError, match="no frozen dataclass"):
+    for cls in (Mutable, int):
+        with pytest.raises(TypeError, match="frozen dataclass"):
             storable(cls)
 
 
@@ -129,35 +129,35 @@ def record(name: str, parts: Any) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("data", "why"),
+    ("data", "message"),
     [
-        (b"", "cannot be read again"),
-        (encode((1, 2))[:-1], "cannot be read again"),
-        (b"\xff" * 8, "cannot be read again"),
-        (cbor2.dumps({(1, 2): 1}), "cannot be read again"),
-        (cbor2.dumps(cbor2.CBORTag(50_601, b"x")), "cannot be read again"),
-        (cbor2.dumps(cbor2.CBORTag(50_602, 7)), "cannot be read again"),
-        (cbor2.dumps(cbor2.CBORTag(50_603, 7)), "cannot be read again"),
-        (cbor2.dumps(cbor2.CBORTag(50_601, True)), "cannot be read again"),
-        (cbor2.dumps(cbor2.CBORSimpleValue(99)), "cannot be read again"),
-        (cbor2.dumps({1}), "cannot be read again"),
-        (cbor2.dumps(datetime(2026, 11, 22, tzinfo=UTC)), "cannot be read again"),
-        (cbor2.dumps(cbor2.CBORTag(50_602, [[], {}])), "this version has none"),
-        (record("os.system", {"command": "true"}), r"a os\.system was written down"),
-        (record(f"{__name__}.Stranger", {}), "this version has none"),
-        (record(f"{__name__}.Point", {"z": 1}), "cannot be read again"),
-        (record(f"{__name__}.Point", {}), "cannot be read again"),
-        (record(f"{__name__}.Unit", {"value": 7}), "cannot be read again"),
-        (b"\x81" * 100_000, "cannot be read again"),
+        (b"", "cannot be decoded"),
+        (encode((1, 2))[:-1], "cannot be decoded"),
+        (b"\xff" * 8, "cannot be decoded"),
+        (cbor2.dumps({(1, 2): 1}), "cannot be decoded"),
+        (cbor2.dumps(cbor2.CBORTag(50_601, b"x")), "cannot be decoded"),
+        (cbor2.dumps(cbor2.CBORTag(50_602, 7)), "cannot be decoded"),
+        (cbor2.dumps(cbor2.CBORTag(50_603, 7)), "cannot be decoded"),
+        (cbor2.dumps(cbor2.CBORTag(50_601, True)), "cannot be decoded"),
+        (cbor2.dumps(cbor2.CBORSimpleValue(99)), "cannot be decoded"),
+        (cbor2.dumps({1}), "cannot be decoded"),
+        (cbor2.dumps(datetime(2026, 11, 22, tzinfo=UTC)), "cannot be decoded"),
+        (cbor2.dumps(cbor2.CBORTag(50_602, [[], {}])), "this version"),
+        (record("os.system", {"command": "true"}), r"os\.system"),
+        (record(f"{__name__}.Unregistered", {}), "this version"),
+        (record(f"{__name__}.Point", {"z": 1}), "cannot be decoded"),
+        (record(f"{__name__}.Point", {}), "cannot be decoded"),
+        (record(f"{__name__}.Unit", {"value": 7}), "cannot be decoded"),
+        (b"\x81" * 100_000, "cannot be decoded"),
     ],
 )
-def test_what_is_no_value_is_not_read(data: bytes, why: str) -> None:
-    with pytest.raises(JournalError, match=why):
+def test_other_bytes_are_not_decoded(data: bytes, message: str) -> None:
+    with pytest.raises(JournalError, match=message):
         decode(data)
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_a_value_or_a_named_error(data: bytes) -> None:
+def test_random_bytes_are_a_value_or_raise_journal_error(data: bytes) -> None:
     try:
         value = decode(data)
     except JournalError:
@@ -165,8 +165,8 @@ def test_any_bytes_are_a_value_or_a_named_error(data: bytes) -> None:
     encode(value)
 
 
-def test_what_a_round_is_made_of_is_a_value(election: Any) -> None:
-    again = decode(encode(election.round))
-    assert again == election.round
-    assert again.digest == election.round.digest
-    assert again.key.form == election.round.key.form
+def test_a_round_is_restored(election: Any) -> None:
+    decoded = decode(encode(election.round))
+    assert decoded == election.round
+    assert decoded.digest == election.round.digest
+    assert decoded.key.form == election.round.key.form
