@@ -214,7 +214,7 @@ def _growth(results: dict[str, Any]) -> list[str]:
 
 def _wire(results: dict[str, Any], *, smallest: bool = False) -> list[str]:
     """Bytes of ballots; `smallest` leaves out the degrees that send more."""
-    best = {}
+    best: dict[tuple[str, int], int] = {}
     for row in results["wire"]:
         size = (row["like"], row["parties"])
         best[size] = min(best.get(size, row["bytes_per_ballot"]), row["bytes_per_ballot"])
