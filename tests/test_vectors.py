@@ -24,7 +24,7 @@ from psephos.audit import case_psgd, case_tally, pathak_runs
 from psephos.audit.case_ceremony import TERMS
 from psephos.audit.case_statistic import _Statistic
 from psephos.audit.model import Context
-from psephos.audit.settings import FixedVoter, run_sum, setup
+from psephos.audit.settings import FixedVoter, make_setting, run_sum
 from psephos.audit.studies import trial
 from psephos.parties.noise import PolyaShares, SkellamShares
 from psephos.protocol.board.client import join_message
@@ -54,13 +54,13 @@ def of_messages(messages: Iterable[SentMessage]) -> dict[str, str]:
 
 def tally(proofs: Any) -> dict[str, str]:
     context = Context(seed=1, views=1)
-    world = setup(context.coins("world"), key_bits=512)
+    setting = make_setting(context.coins("world"), key_bits=512)
     auxiliary = np.arange(12.0).reshape(6, 2) / 20
-    ceremony, coins = world.ceremony, context.coins("round")
+    ceremony, coins = setting.ceremony, context.coins("round")
     key, roster = ceremony.threshold_key, ceremony.roster
     round_ = vote_round(key, roster, auxiliary, 3, test_key=True, proofs=proofs, randomness=coins)
     voters = [FixedVoter(np.arange(number, number + 6) % 3) for number in range(5)]
-    run = run_sum(context, world, round_, VotingPartyFactory(voters, auxiliary, 3), "tally")
+    run = run_sum(context, setting, round_, VotingPartyFactory(voters, auxiliary, 3), "tally")
     return of_messages(run.transcript.messages)
 
 

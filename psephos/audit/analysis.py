@@ -60,8 +60,8 @@ def advantage(
     """The distinguishing advantage of an adversary: in each trial a coin chooses one of two worlds.
 
     Args:
-        play: (world 0 or 1, coins of the trial) -> what the adversary sees.
-        guess: that -> the world.
+        play: (setting 0 or 1, coins of the trial) -> what the adversary sees.
+        guess: that -> the setting.
         trials: independent ones.
         confidence: that the true advantage of this guesser lies in the interval.
         seed: of all coins; None takes the operating system's.
@@ -73,11 +73,11 @@ def advantage(
     right = 0
     for number in range(trials):
         coins = SYSTEM if seed is None else SimulationRandomness(seed, "advantage", number)
-        world = coins.below(2)
-        guessed = guess(play(world, coins))
+        setting = coins.below(2)
+        guessed = guess(play(setting, coins))
         if guessed not in (0, 1):
             raise InvalidParameter(f"a guess is 0 or 1, not {guessed!r}")
-        right += guessed == world
+        right += guessed == setting
     interval = binomtest(right, trials).proportion_ci(confidence, method="exact")
     value, low, high = (2 * float(share) - 1 for share in (right / trials, interval.low, interval.high))
     return Advantage(value, low, high, confidence, right, trials)

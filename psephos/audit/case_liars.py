@@ -21,7 +21,7 @@ from gmpy2 import mpz
 from psephos.audit.adversary import Replacements, ScriptedRole, tampering
 from psephos.audit.deviations import deviations
 from psephos.audit.model import Case, Check, Coalition, Context, Result
-from psephos.audit.settings import FixedVoter, Setup, cast, setup
+from psephos.audit.settings import FixedVoter, Setting, cast, make_setting
 from psephos.curator.tally import OpenedSum, Tally
 from psephos.parties.holder import KeyHolder
 from psephos.protocol.driver import Driver, MemoryMessageBoard, replace_roles
@@ -53,8 +53,8 @@ Strategy = Callable[[Context], Got]
 # -- the roles
 
 
-def _world(context: Context) -> Setup:
-    return context.once("liars world", lambda: setup(context.coins("liars"), PARTIES, key_bits=KEY_BITS))
+def _setting(context: Context) -> Setting:
+    return context.once("liars world", lambda: make_setting(context.coins("liars"), PARTIES, key_bits=KEY_BITS))
 
 
 def _auxiliary() -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -63,7 +63,7 @@ def _auxiliary() -> np.ndarray[Any, np.dtype[np.float64]]:
 
 def _round(context: Context, label: str, proofs: Proofs = "knowledge") -> Round:
     """As a study has them: proofs, and as many confirmations as are safe."""
-    ceremony, coins = _world(context).ceremony, context.coins("liars round", label)
+    ceremony, coins = _setting(context).ceremony, context.coins("liars round", label)
     round_ = vote_round(
         ceremony.threshold_key,
         ceremony.roster,
@@ -79,9 +79,9 @@ def _round(context: Context, label: str, proofs: Proofs = "knowledge") -> Round:
 def _ballots(context: Context, round_: Round) -> list[Ballot]:
     """Every party's honest ballot."""
     voters = [FixedVoter((np.arange(SAMPLES) + party) % CLASSES) for party in range(PARTIES)]
-    given, world = VotingPartyFactory(voters, _auxiliary(), CLASSES), _world(context)
+    given, setting = VotingPartyFactory(voters, _auxiliary(), CLASSES), _setting(context)
     coins = partial(context.coins, "liars ballot", round_.digest.hex())
-    return [cast(world, round_, given, party, coins(party))[0] for party in range(PARTIES)]
+    return [cast(setting, round_, given, party, coins(party))[0] for party in range(PARTIES)]
 
 
 def _sums(parties: Sequence[int]) -> tuple[int, ...]:
@@ -94,7 +94,7 @@ def _played(
     context: Context, round_: Round, ballots: Mapping[str, Sequence[bytes]], replacements: Replacements | None = None
 ) -> tuple[OpenedSum | None, list[PsephosError]]:
     """What is opened when these ballots are posted, and all that was refused; None when nothing is."""
-    holders = [KeyHolder(share, round_) for share in _world(context).ceremony.shares]
+    holders = [KeyHolder(share, round_) for share in _setting(context).ceremony.shares]
     roles = [*(ScriptedRole(name, *posts) for name, posts in ballots.items()), Tally(round_), *holders]
     return _ran(Driver(replace_roles(roles, replacements or {}), strict=False))
 
@@ -128,7 +128,7 @@ def _encoded(ballots: Sequence[Ballot]) -> dict[str, list[bytes]]:
 def _signed(context: Context, round_: Round, ciphertexts: Sequence[mpz], proof: bytes) -> bytes:
     """By the liar."""
     vector = EncryptedVector(round_.key, round_.plan, tuple(ciphertexts))
-    return Ballot.sign(round_, LIAR, vector, _world(context).ceremony.signing_keys[LIAR], proof).encode()
+    return Ballot.sign(round_, LIAR, vector, _setting(context).ceremony.signing_keys[LIAR], proof).encode()
 
 
 # -- parties
@@ -191,7 +191,7 @@ def _late(context: Context) -> Got:
         board.post(f"party {ballot.party}", Post(BOARD, ballot.encode()))
     board.post("curator", Post(BOARD, Close(round_.digest).encode()))
     board.post(f"party {LIAR}", Post(BOARD, honest[LIAR].encode()))
-    holders = [KeyHolder(share, round_) for share in _world(context).ceremony.shares]
+    holders = [KeyHolder(share, round_) for share in _setting(context).ceremony.shares]
     opened, errors = _ran(Driver([Tally(round_), *holders], board=board, strict=False))
     return _judged(opened, errors, range(LIAR), f"party {LIAR}", "a ballot after the close")
 
@@ -273,7 +273,7 @@ def _own_round(context: Context) -> Got:
     # The holder watches the round of its study, which it derives itself: another round's messages are no messages.
     shown = [("party 0", victim.encode()), *(("sybil", copy.encode()) for copy in copies)]
     shown += [("curator", Close(theirs.digest).encode()), ("curator", _request(theirs, copies))]
-    posts, errors = _told(KeyHolder(_world(context).ceremony.shares[0], round_), *shown)
+    posts, errors = _told(KeyHolder(_setting(context).ceremony.shares[0], round_), *shown)
     return {VOTE: "a holder answers in a round of sybils"} if posts or len(errors) < 4 else {}
 
 
@@ -281,7 +281,7 @@ def _early(context: Context) -> Got:
     """Closed below the minimum; asked before anybody confirmed; asked for less than was observed."""
     round_ = _round(context, "early")
     honest = _ballots(context, round_)
-    holder = partial(KeyHolder, _world(context).ceremony.shares[0], round_)
+    holder = partial(KeyHolder, _setting(context).ceremony.shares[0], round_)
     cast_ = [(f"party {b.party}", b.encode()) for b in honest]
     close = ("curator", Close(round_.digest).encode())
     for told, said in (
@@ -309,7 +309,7 @@ def _two_boards(context: Context) -> Got:
         said += [("curator", Close(round_.digest).encode())]
         said += [(f"holder {j}", Confirmation(round_.digest, j, product.digest).encode()) for j in (number, 3)]
         said += [("curator", _request(round_, shown))]
-        posts, errors = _told(KeyHolder(_world(context).ceremony.shares[number - 1], round_), *said)
+        posts, errors = _told(KeyHolder(_setting(context).ceremony.shares[number - 1], round_), *said)
         opened += any(Entry(0, "", "", post.data).kind.name == "PARTIAL_DECRYPTION" for post in posts)
         if not any("confirmed" in str(error) for error in errors):
             return dict.fromkeys(SECRETS, f"holder {number} of two boards opens without enough confirmations")
@@ -323,7 +323,7 @@ def _deviates(context: Context) -> Got:
         round_ = replace(_round(context, label), confirmations=0)
         return round_, _ballots(context, round_)
 
-    found = deviations(_world(context), honest)
+    found = deviations(_setting(context), honest)
     return dict.fromkeys(SECRETS, found.evidence) if found.leaks else {}
 
 

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from psephos.audit.compare import compare_samples
 from psephos.audit.ideal import ideal_sum, joint_skellam, spherical_noise
 from psephos.audit.model import Case, Check, Checks, Context, Members, Result
-from psephos.audit.settings import Recorded, Setup, SumRun, setup
-from psephos.audit.simulators import simulate_sum
+from psephos.audit.settings import Recorded, Setting, SumRun, make_setting
+from psephos.audit.simulators import simulate_sum_view
 from psephos.audit.sums import SumAnalysis, coalitions
 from psephos.curator.psgd import bounds as bounds
 from psephos.curator.psgd.agreement import Agreement, Variant, agree
@@ -57,9 +57,9 @@ MEMBERS = {
 }
 
 
-def psgd_world(context: Context) -> Setup:
+def psgd_setting(context: Context) -> Setting:
     """Everybody's keys."""
-    return context.once("psgd world", lambda: setup(context.coins("psgd world"), PARTIES, key_bits=320))
+    return context.once("psgd world", lambda: make_setting(context.coins("psgd world"), PARTIES, key_bits=320))
 
 
 def agreement_of(context: Context, label: str, variant: Variant = "paper", colluders: int = 0) -> Agreement:
@@ -73,7 +73,7 @@ def agreement_of(context: Context, label: str, variant: Variant = "paper", collu
 
 def terms_of(context: Context, agreement: Agreement) -> SeriesTerms:
     """The same with the world's keys."""
-    return OPTIONS.terms(agreement, psgd_world(context).ceremony)
+    return OPTIONS.terms(agreement, psgd_setting(context).ceremony)
 
 
 def private_data(context: Context, inputs: str = "honest") -> list[LocalLoss]:
@@ -89,7 +89,7 @@ def private_data(context: Context, inputs: str = "honest") -> list[LocalLoss]:
 
 def party_of(context: Context, agreement: Agreement, number: int, coins: Randomness) -> GradientParty:
     """One honest party by itself."""
-    key = psgd_world(context).ceremony.signing_keys[number]
+    key = psgd_setting(context).ceremony.signing_keys[number]
     terms = terms_of(context, agreement)
     encryptor = Encryptor(terms.threshold_key.key, randomness=coins, expected=8)
     local = private_data(context)[number]
@@ -107,7 +107,7 @@ def _published(terms: SeriesTerms, step: int, sums: Sequence[int], *holders: int
 
 def _by_step(context: Context, agreement: Agreement, transcript: Transcript, opened: Sequence[OpenedSum]) -> SumRun:
     """The last step of a run, with those before it: each with its own messages, and what every party's ballot holds."""
-    terms, private_key = terms_of(context, agreement), psgd_world(context).private_key
+    terms, private_key = terms_of(context, agreement), psgd_setting(context).private_key
     begins = [place for place, m in enumerate(transcript.messages) if m.kind == "announcement"]
     steps: list[SumRun] = []
     for found, begin, end in zip(opened, begins, [*begins[1:], None], strict=True):
@@ -176,8 +176,8 @@ class _Descent(SumAnalysis):
 
     variant: Variant = "paper"
 
-    def world(self, context: Context) -> Setup:
-        return psgd_world(context)
+    def setting(self, context: Context) -> Setting:
+        return psgd_setting(context)
 
     def round(self, context: Context, label: str) -> Round:
         return self.ballots(context, label)[0]
@@ -191,7 +191,7 @@ class _Descent(SumAnalysis):
         def one(i: int) -> SumRun:
             label = f"psgd {self.variant} {inputs} {i}"
             agreement, transcript = agreement_of(context, label, self.variant), Recorded(partial(context.coins, label))
-            private, ceremony = private_data(context, inputs), psgd_world(context).ceremony
+            private, ceremony = private_data(context, inputs), psgd_setting(context).ceremony
             walk = descend(OPTIONS, private, agreement, ceremony, transcript=transcript)
             return _by_step(context, agreement, transcript, walk.opened)
 
@@ -222,8 +222,8 @@ class _Descent(SumAnalysis):
                 # The point is public and depends on the sums before: the functionality's, whoever watches.
                 sums = ideal_sum(*gradients, *vectors, *(steps[step - 1].tolist() for steps in drawn))
                 tossed = partial(coins, step)
-                run = simulate_sum(
-                    self.world(context),
+                run = simulate_sum_view(
+                    self.setting(context),
                     round_,
                     members,
                     own=ballots,
@@ -350,7 +350,7 @@ def _opens(
     context: Context, terms: SeriesTerms, once: OnceLedger, announcement: Announcement, ballots: Sequence[Ballot]
 ) -> bool:
     """Whether a holder with this ledger opens the product of these ballots."""
-    holder = SeriesHolder(psgd_world(context).ceremony.shares[0], terms, once=once)
+    holder = SeriesHolder(psgd_setting(context).ceremony.shares[0], terms, once=once)
     board = [Entry(2 + b.party, f"party {b.party}", BOARD, b.encode()) for b in ballots]
     step = holder.receive(holder.start().state, [*_said(announcement), *board])
     product, _ = BallotProduct(terms.round(announcement)).add_all(b.encode() for b in ballots)

@@ -18,7 +18,7 @@ from gmpy2 import mpz
 
 from psephos.audit.adversary import Replacements, Tampering, is_of_kind
 from psephos.audit.case_liars import Strategy, liars_case
-from psephos.audit.case_psgd import FEATURES, OPTIONS, PARTIES, RECORDS, STEPS, private_data, psgd_world
+from psephos.audit.case_psgd import FEATURES, OPTIONS, PARTIES, RECORDS, STEPS, private_data, psgd_setting
 from psephos.audit.model import Context
 from psephos.curator.psgd.agreement import agree
 from psephos.curator.psgd.curator import GradientCurator
@@ -66,12 +66,12 @@ class _Walked:
 def _terms(context: Context, label: str) -> SeriesTerms:
     agreement = agree(replace(OPTIONS, dropouts=1), [RECORDS] * PARTIES, FEATURES)
     agreement = replace(agreement, series=replace(agreement.series, nonce=context.coins(label).draw(16)))
-    terms = replace(OPTIONS, proofs="knowledge").terms(agreement, psgd_world(context).ceremony)
+    terms = replace(OPTIONS, proofs="knowledge").terms(agreement, psgd_setting(context).ceremony)
     return replace(terms, confirmations=safe_confirmations(3, 2))
 
 
 def _walk(context: Context, label: str, replacements: Callable[[SeriesTerms], Replacements]) -> _Walked:
-    terms, ceremony = _terms(context, label), psgd_world(context).ceremony
+    terms, ceremony = _terms(context, label), psgd_setting(context).ceremony
     roles: list[Role] = []
     for number, (local, key) in enumerate(zip(private_data(context), ceremony.signing_keys, strict=True)):
         roles.append(GradientParty(number, key, local, terms))
@@ -90,7 +90,7 @@ def _walk(context: Context, label: str, replacements: Callable[[SeriesTerms], Re
 
 def _truth(context: Context, walked: _Walked, valid: Iterable[int]) -> tuple[list[tuple[float, ...]], set[bytes]]:
     """The points that follow from the valid ballots, and the rounds that the curator may have asked for at them."""
-    terms, key = walked.terms, psgd_world(context).private_key
+    terms, key = walked.terms, psgd_setting(context).private_key
     points, rounds, vectors, round_ = [ORIGIN], set(), dict[int, list[int]](), None
     for message in walked.messages:
         data = message.data or b""
@@ -160,7 +160,7 @@ class _Forger(Tampering):
 def _signed(context: Context, round_: Round, ciphertexts: Iterable[mpz], proof: bytes) -> bytes:
     """By the liar."""
     vector = EncryptedVector(round_.key, round_.plan, tuple(ciphertexts))
-    return Ballot.sign(round_, LIAR, vector, psgd_world(context).ceremony.signing_keys[LIAR], proof).encode()
+    return Ballot.sign(round_, LIAR, vector, psgd_setting(context).ceremony.signing_keys[LIAR], proof).encode()
 
 
 def _forges(context: Context, how: Literal["copy", "inverse"]) -> dict[str, str]:
@@ -322,7 +322,7 @@ def _leaves_out(context: Context) -> dict[str, str]:
 
 def _two_boards(context: Context) -> dict[str, str]:
     """The board shows holder 1 all ballots and holder 2 all but party 0's; holder 3 confirms whatever is wanted."""
-    terms, ceremony = _terms(context, "two boards"), psgd_world(context).ceremony
+    terms, ceremony = _terms(context, "two boards"), psgd_setting(context).ceremony
     asked = Announcement.create(terms, 1, ORIGIN)
     round_, announced = terms.round(asked), Entry(1, "curator", BOARD, asked.encode())
     ballots = []

@@ -121,7 +121,7 @@ class _Statistic(SumAnalysis):
         return np.random.default_rng([context.seed, 11]).normal(size=(SAMPLES, 2))
 
     def round(self, context: Context, label: str) -> Round:
-        grid, shares, ceremony = self.grid(context), self.shares(context), self.world(context).ceremony
+        grid, shares, ceremony = self.grid(context), self.shares(context), self.setting(context).ceremony
         if shares is None:
             return self.exact_round(context, label, grid.digest, grid.length, grid.minimum, grid.maximum)
         coins = context.coins(label, "round")
@@ -215,7 +215,7 @@ class _Statistic(SumAnalysis):
             votes.append(voter.predict_votes(auxiliary).tolist())
             own = (np.repeat(X, copies, axis=0), np.repeat(y, copies)) if self.own else voter
             round_, coins = self.round(context, "same inputs"), context.coins("same inputs")
-            ballots.append(cast(self.world(context), round_, self.source(context, [own]), 0, coins)[0].encode())
+            ballots.append(cast(self.setting(context), round_, self.source(context, [own]), 0, coins)[0].encode())
         if votes[0] != votes[1]:
             raise InvalidParameter("the two classifiers were to vote alike")
         told = f"the ballots of two data sets, one five times the other, with the same {self.vectors} and coins"

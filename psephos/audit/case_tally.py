@@ -43,7 +43,7 @@ def _votes(context: Context) -> NDArray[np.int64]:
 
 class _Votes(SumAnalysis):
     def round(self, context: Context, label: str) -> Round:
-        return tally_round(context, self.world(context), _auxiliary(context), CLASSES, label)
+        return tally_round(context, self.setting(context), _auxiliary(context), CLASSES, label)
 
     def voters(self, context: Context, inputs: str) -> Sequence[Voter]:
         """`honest`; `swapped`: parties 0 and 1 exchange their votes; `twin`: party 0 holds other data and another
@@ -104,7 +104,7 @@ def _outputs(context: Context) -> Result:
 
 
 def _votes_once(context: Context) -> Result:
-    key = VOTES.world(context).ceremony.signing_keys[0]
+    key = VOTES.setting(context).ceremony.signing_keys[0]
     party, auxiliary = Party(0, key, classes=range(CLASSES), voter=FixedVoter(_votes(context)[0])), _auxiliary(context)
     VotingParty(party, VOTES.round(context, "first"), auxiliary).start()
     try:
@@ -144,7 +144,7 @@ def _curator_noise(context: Context) -> Result:
 def _noise_after(context: Context) -> Result:
     """The release's noise is the curator's coins; all messages are made without them."""
     voters, first = VOTES.voters(context, "honest"), VOTES.real(context)[0].transcript.messages
-    again = run_tally_round(context, VOTES.world(context), _auxiliary(context), CLASSES, voters, "tally honest 0")
+    again = run_tally_round(context, VOTES.setting(context), _auxiliary(context), CLASSES, voters, "tally honest 0")
     alike = [m.data for m in again.transcript.messages] == [m.data for m in first]
     told = f"all {len(first)} messages follow from the parties' inputs and coins" if alike else "the messages differ"
     return Result(not alike, f"replayed, {told}: the curator's, which make the noise, enter none")

@@ -33,14 +33,14 @@ KEY_BITS = 128
 
 
 @dataclass(frozen=True)
-class Setup:
+class Setting:
     """A ceremony with what only the dealer and the analyst know."""
 
     private_key: PrivateKey = field(repr=False)
     ceremony: KeySetup
 
 
-def setup(
+def make_setting(
     coins: Randomness,
     parties: int = 5,
     holders: int = 3,
@@ -48,7 +48,7 @@ def setup(
     *,
     key_bits: int = KEY_BITS,
     degree: int = 1,
-) -> Setup:
+) -> Setting:
     """The ceremony of `psephos.simulation.ceremony`, and the private key, which its coins come to once more."""
     tape = RecordedRandomness(coins)
     ceremony = setup_keys(
@@ -61,7 +61,7 @@ def setup(
         randomness=tape,
     )
     again = ReplayedRandomness(tape.tape())
-    return Setup(generate_private_key(key_bits, degree=degree, test_key=True, randomness=again), ceremony)
+    return Setting(generate_private_key(key_bits, degree=degree, test_key=True, randomness=again), ceremony)
 
 
 @dataclass(frozen=True)
@@ -140,35 +140,40 @@ class Recorded(Transcript):
 
 
 def run_sum(
-    context: Context, world: Setup, round_: Round, contribution: PartyFactory, label: str, **conditions: Any
+    context: Context, setting: Setting, round_: Round, contribution: PartyFactory, label: str, **conditions: Any
 ) -> SumRun:
     """Cast, count, open, with coins named by `label`; `conditions` as those of `psephos.simulation`."""
     transcript = Recorded(partial(context.coins, label))
-    done = simulate_sum(round_, world.ceremony, contribution, RunConfig(transcript=transcript, **conditions))
+    done = simulate_sum(round_, setting.ceremony, contribution, RunConfig(transcript=transcript, **conditions))
     return SumRun(round_, transcript, done.opened, done.vectors)
 
 
 def cast(
-    world: Setup, round_: Round, contribution: PartyFactory, number: int, coins: Randomness
+    setting: Setting, round_: Round, contribution: PartyFactory, number: int, coins: Randomness
 ) -> tuple[Ballot, tuple[int, ...]]:
     """The ballot of one party by itself, and what it holds."""
     encryptor = Encryptor(round_.key, randomness=coins, expected=8)
-    role = contribution.role(number, world.ceremony.signing_keys[number], round_, encryptor, coins)
+    role = contribution.role(number, setting.ceremony.signing_keys[number], round_, encryptor, coins)
     step = role.start()
     return Ballot.decode(step.posts[0].data, round_), role.result(step.state)
 
 
-def tally_round(context: Context, world: Setup, auxiliary: NDArray[np.float64], classes: int, label: str) -> Round:
+def tally_round(context: Context, setting: Setting, auxiliary: NDArray[np.float64], classes: int, label: str) -> Round:
     """A round of the encrypted tally with alpha on `auxiliary`, float64 (N, d); its nonce is named by `label`."""
-    ceremony, coins = world.ceremony, context.coins(label, "round")
+    ceremony, coins = setting.ceremony, context.coins(label, "round")
     return vote_round(
         ceremony.threshold_key, ceremony.roster, auxiliary, classes, test_key=True, proofs="none", randomness=coins
     )
 
 
 def run_tally_round(
-    context: Context, world: Setup, auxiliary: NDArray[np.float64], classes: int, voters: Sequence[Voter], label: str
+    context: Context,
+    setting: Setting,
+    auxiliary: NDArray[np.float64],
+    classes: int,
+    voters: Sequence[Voter],
+    label: str,
 ) -> SumRun:
     """One such round on `auxiliary`, float64 (N, d), from beginning to end."""
     contribution = VotingPartyFactory(voters, auxiliary, classes)
-    return run_sum(context, world, tally_round(context, world, auxiliary, classes, label), contribution, label)
+    return run_sum(context, setting, tally_round(context, setting, auxiliary, classes, label), contribution, label)

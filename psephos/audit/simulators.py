@@ -21,7 +21,7 @@ import gmpy2
 from gmpy2 import mpz
 
 from psephos.audit.model import Members
-from psephos.audit.settings import Setup, SumRun
+from psephos.audit.settings import Setting, SumRun
 from psephos.curator.tally import OpenedSum
 from psephos.protocol.encrypted_sum.messages import Ballot, Close, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
@@ -62,8 +62,8 @@ def simulate_partial(key: ThresholdKey, shares: Mapping[int, int], holder: int, 
     return result
 
 
-def simulate_sum(
-    world: Setup,
+def simulate_sum_view(
+    setting: Setting,
     round_: Round,
     members: Members,
     *,
@@ -76,7 +76,7 @@ def simulate_sum(
     """The messages of one encrypted sum for a coalition.
 
     Args:
-        world: only the public key, the roster's signing keys (the simulator plays the honest parties) and the shares of
+        setting: only the public key, the roster's signing keys (the simulator plays the honest parties) and the shares of
             the coalition's holders are used.
         own: the ballots of the coalition's parties, from their inputs.
         sums: what the functionality gave; anything for a coalition that sees no partial decryption.
@@ -91,10 +91,10 @@ def simulate_sum(
         if party not in own:
             encryptor = Encryptor(key, randomness=coins(f"simulated {name}"), expected=8)
             zero = EncryptedVector.encrypt(encryptor, plan, [max(0, plan.minimum)] * plan.length)
-            ballots[party] = Ballot.sign(round_, party, zero, world.ceremony.signing_keys[party])
+            ballots[party] = Ballot.sign(round_, party, zero, setting.ceremony.signing_keys[party])
         transcript.record(f"{round_.kind}: cast", name, BOARD, "ballot", ballots[party].encode())
     seen, _ = BallotProduct(round_).add_all(ballots[party].encode() for party in sorted(ballots))
-    known = {h: world.ceremony.shares[h - 1].share() for h in members.holders}
+    known = {h: setting.ceremony.shares[h - 1].share() for h in members.holders}
     sizes = {"holders": threshold_key.holders, "threshold": threshold_key.threshold}
     for holder, fake in enumerate(
         deal_integer(0, int(key.ciphertext_modulus), **sizes, randomness=coins("simulated shares")), 1

@@ -16,8 +16,8 @@ from gmpy2 import mpz
 from psephos.audit.compare import compare_samples
 from psephos.audit.deviations import deviations
 from psephos.audit.model import Coalition, Context, Members, Result
-from psephos.audit.settings import KEY_BITS, Setup, SumRun, cast, run_sum, setup
-from psephos.audit.simulators import simulate_sum
+from psephos.audit.settings import KEY_BITS, Setting, SumRun, cast, make_setting, run_sum
+from psephos.audit.simulators import simulate_sum_view
 from psephos.audit.view_checks import Sealed, jacobi, openable, stale, structure
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Round
@@ -84,17 +84,17 @@ class SumAnalysis(ABC):
 
     # -- runs
 
-    def world(self, context: Context) -> Setup:
+    def setting(self, context: Context) -> Setting:
         """Its keys."""
         sizes = {"key_bits": self.key_bits, "degree": self.degree}
-        make = partial(setup, context.coins(self.label, "world"), self.parties, **sizes)
+        make = partial(make_setting, context.coins(self.label, "world"), self.parties, **sizes)
         return context.once((self.label, "world"), make)
 
     def exact_round(self, context: Context, label: str, about: bytes, *entries: int) -> Round:
         """As `psephos.simulation.average.exact_round`, under its keys."""
         options = AverageOptions(parties=self.parties, test_key=True)
         coins = context.coins(label, "round")
-        return exact_round(self.world(context).ceremony, options, about, *entries, randomness=coins)
+        return exact_round(self.setting(context).ceremony, options, about, *entries, randomness=coins)
 
     def real(self, context: Context, inputs: str = "honest") -> list[SumRun]:
         """Runs of the real protocol, as many as the context has views."""
@@ -102,29 +102,29 @@ class SumAnalysis(ABC):
         def one(i: int) -> SumRun:
             label = f"{self.label} {inputs} {i}"
             contribution = self.contribution(context, inputs)
-            return run_sum(context, self.world(context), self.round(context, label), contribution, label)
+            return run_sum(context, self.setting(context), self.round(context, label), contribution, label)
 
         return context.once((self.label, inputs), lambda: [one(i) for i in range(context.views)])
 
     def simulated(self, context: Context, members: Members) -> list[SumRun]:
         """As many simulated ones."""
-        world, contribution = self.world(context), self.contribution(context, "honest")
+        setting, contribution = self.setting(context), self.contribution(context, "honest")
 
         def one(i: int) -> SumRun:
             label = f"{self.label} simulated {members} {i}"
             round_, coins = self.round(context, label), partial(context.coins, label)
-            cast_ = {p: cast(world, round_, contribution, p, coins(f"party {p}")) for p in members.parties}
+            cast_ = {p: cast(setting, round_, contribution, p, coins(f"party {p}")) for p in members.parties}
             own, vectors = {p: b for p, (b, _) in cast_.items()}, {p: v for p, (_, v) in cast_.items()}
             sums = self.output(context, vectors, i) if members.curator else [0] * round_.plan.length
-            run = simulate_sum(world, round_, members, own=own, sums=sums, coins=coins)
+            run = simulate_sum_view(setting, round_, members, own=own, sums=sums, coins=coins)
             return replace(run, vectors=vectors)
 
         return context.once((self.label, "simulated", members), lambda: [one(i) for i in range(context.views)])
 
     def ballots(self, context: Context, label: str) -> tuple[Round, list[Ballot]]:
         """A fresh round and every party's ballot in it."""
-        world, round_, given = self.world(context), self.round(context, label), self.contribution(context, "honest")
-        return round_, [cast(world, round_, given, p, context.coins(label, p))[0] for p in range(self.parties)]
+        setting, round_, given = self.setting(context), self.round(context, label), self.contribution(context, "honest")
+        return round_, [cast(setting, round_, given, p, context.coins(label, p))[0] for p in range(self.parties)]
 
     # -- checks
 
@@ -164,7 +164,7 @@ class SumAnalysis(ABC):
     def lowered_threshold(self, members: Members, context: Context) -> Result:
         """Whether the coalition's shares open a single honest ballot, for any threshold they might suffice for."""
         run, tried = self.real(context)[0], 0
-        key, shares = run.round.threshold_key, [self.world(context).ceremony.shares[h - 1] for h in members.holders]
+        key, shares = run.round.threshold_key, [self.setting(context).ceremony.shares[h - 1] for h in members.holders]
         for ballot in run.ballots:
             for c in () if ballot.party in members.parties else ballot.ciphertexts:
                 tried += 1
@@ -176,18 +176,18 @@ class SumAnalysis(ABC):
 
     def deviating(self, context: Context) -> Result:
         """Everything but the agreed opening is refused."""
-        return deviations(self.world(context), partial(self.ballots, context))
+        return deviations(self.setting(context), partial(self.ballots, context))
 
     def reads_ballot(self, members: Members, why: str, context: Context) -> Result:
         """Whether t shares, or the dealer's key, open party 0's ballot; `why`: what that says."""
-        world, run = self.world(context), self.real(context)[0]
+        setting, run = self.setting(context), self.real(context)[0]
         ballot = run.ballots[0]
         if members.holders:
-            shares = [world.ceremony.shares[h - 1] for h in members.holders]
+            shares = [setting.ceremony.shares[h - 1] for h in members.holders]
             parts = [{s.holder: s.partially_decrypt([c])[0] for s in shares} for c in ballot.ciphertexts]
             plain = [openable(run.round.threshold_key, part) for part in parts]
         else:
-            plain = [world.private_key.raw_decrypt(c) for c in ballot.ciphertexts]
+            plain = [setting.private_key.raw_decrypt(c) for c in ballot.ciphertexts]
         found = [m for m in plain if m is not None]
         right = len(found) == len(plain) and run.round.plan.unpack(found, 1) == self.held(context, run)
         return Result(right, why)
@@ -225,7 +225,7 @@ class SumAnalysis(ABC):
                 yield f"{where}: residue", float(c % key.modulus / key.modulus)
                 yield f"{where}: Jacobi symbol", jacobi(key, c)
                 if members.opens:
-                    plain = mpz(self.world(context).private_key.raw_decrypt(c))
+                    plain = mpz(self.setting(context).private_key.raw_decrypt(c))
                     yield f"{where}: plaintext", float(plain / key.plaintext_modulus)
                 if last is not None:
                     quotient = c * pow(last, -1, key.ciphertext_modulus) % key.ciphertext_modulus
@@ -249,16 +249,18 @@ def dealt_shares(context: Context) -> Result:
     Of a key of degree 1 and of one of the highest degree, whose exponents are the longest.
     """
 
-    def keys() -> list[Setup]:
+    def keys() -> list[Setting]:
         degrees = (1, LARGEST_DEGREE)
-        return [setup(context.coins("share key", i, s), key_bits=64, degree=s) for i in range(4) for s in degrees]
+        return [
+            make_setting(context.coins("share key", i, s), key_bits=64, degree=s) for i in range(4) for s in degrees
+        ]
 
-    worlds = context.once("share keys", keys)
+    settings = context.once("share keys", keys)
     sides: tuple[list[dict[str, float]], ...] = ([], [])
     for i in range(context.views):
         rows: tuple[dict[str, float], ...] = ({}, {})
-        for world in worlds[i % 4 * 2 :][:2]:
-            key, bound = world.private_key, int(world.private_key.public_key.ciphertext_modulus)
+        for setting in settings[i % 4 * 2 :][:2]:
+            key, bound = setting.private_key, int(setting.private_key.public_key.ciphertext_modulus)
             degree = key.public_key.degree
             _, dealt = deal(key, holders=5, threshold=3, randomness=context.coins("deal", i, degree))
             fake = deal_integer(0, bound, holders=5, threshold=3, randomness=context.coins("deal 0", i, degree))

@@ -14,7 +14,7 @@ from scipy.stats import ks_2samp
 
 from psephos.audit.compare import _ks, detectable_accuracy, outcomes, two_sample
 from psephos.audit.model import Context
-from psephos.audit.settings import FixedVoter, cast, run_tally_round, setup
+from psephos.audit.settings import FixedVoter, cast, make_setting, run_tally_round
 from psephos.audit.simulators import packed_sum, simulate_partial
 from psephos.audit.view_checks import Sealed, jacobi, stale
 from psephos.protocol.paillier.encryption import Encryptor, fixed_base
@@ -177,11 +177,11 @@ def test_a_role_is_replayed_from_its_view() -> None:
     from psephos.protocol.randomness import ReplayedRandomness
 
     context = Context(seed=7, views=1)
-    world = setup(context.coins("replay"))
+    setting = make_setting(context.coins("replay"))
     auxiliary = np.random.default_rng(7).normal(size=(9, 2))
     voters = [FixedVoter(np.arange(9) % 3) for _ in range(5)]
-    run = run_tally_round(context, world, auxiliary, 3, voters, "replay")
+    run = run_tally_round(context, setting, auxiliary, 3, voters, "replay")
     for number in range(5):
         coins: Randomness = ReplayedRandomness(run.transcript.view(f"party {number}").tape)
-        ballot, _ = cast(world, run.round, VotingPartyFactory(voters, auxiliary, 3), number, coins)
+        ballot, _ = cast(setting, run.round, VotingPartyFactory(voters, auxiliary, 3), number, coins)
         assert ballot.encode() == run.transcript.messages[number].data

@@ -22,7 +22,7 @@ from psephos.audit import case_psgd
 from psephos.audit.adversary import tampering
 from psephos.audit.model import Context
 from psephos.audit.pathak_runs import keys_of, records_of
-from psephos.audit.settings import FixedVoter, run_tally_round, setup
+from psephos.audit.settings import FixedVoter, make_setting, run_tally_round
 from psephos.curator.tally import open_product
 from psephos.parties.holder import KeyHolder
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption, TallyRequest
@@ -113,15 +113,15 @@ def test_the_command_counts(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @cache
-def world() -> SimpleNamespace:
+def setting() -> SimpleNamespace:
     context = Context(seed=99, views=1)
-    made = setup(context.coins("hostile"))
+    made = make_setting(context.coins("hostile"))
     auxiliary = np.random.default_rng(99).normal(size=(25, 2))
     voters = [FixedVoter((np.arange(25) + p) % 3) for p in range(5)]
     run = run_tally_round(context, made, auxiliary, 3, voters, "hostile")
     messages = {kind: [m.data for m in run.transcript.messages if m.kind == kind] for kind in ("ballot",)}
     parts = [m.data for m in run.transcript.messages if m.kind == "partial decryption"]
-    return SimpleNamespace(setup=made, run=run, round=run.round, ballots=messages["ballot"], parts=parts)
+    return SimpleNamespace(make_setting=made, run=run, round=run.round, ballots=messages["ballot"], parts=parts)
 
 
 def say(holder: KeyHolder, state: Any, *messages: bytes) -> Step:
@@ -130,9 +130,9 @@ def say(holder: KeyHolder, state: Any, *messages: bytes) -> Step:
 
 @given(seed=seeds)
 def test_a_changed_ballot_leaves_no_trace(seed: int) -> None:
-    w, chance = world(), random.Random(seed)
+    w, chance = setting(), random.Random(seed)
     changed = mutate(w.ballots[0], w.ballots, chance)
-    holder = KeyHolder(w.setup.ceremony.shares[0], w.round)
+    holder = KeyHolder(w.make_setting.ceremony.shares[0], w.round)
     before = say(holder, holder.start().state, *w.ballots[1:]).state
     after = say(holder, before, changed)
     if changed != w.ballots[0]:
@@ -149,8 +149,8 @@ def test_a_changed_ballot_leaves_no_trace(seed: int) -> None:
 def test_holders_open_their_own_product_or_nothing(
     members: int, digest: bytes | None, round_digest: bytes | None
 ) -> None:
-    w = world()
-    holder = KeyHolder(w.setup.ceremony.shares[0], w.round)
+    w = setting()
+    holder = KeyHolder(w.make_setting.ceremony.shares[0], w.round)
     state = say(holder, holder.start().state, *w.ballots).state
     product, _ = BallotProduct(w.round).add_all(w.ballots)
     request = TallyRequest(round_digest or w.round.digest, members, digest or product.digest).encode(w.round)
@@ -160,12 +160,12 @@ def test_holders_open_their_own_product_or_nothing(
         return
     assert members == 2**5 - 1
     part = PartialDecryption.decode(step.posts[0].data, w.round)
-    assert part.values == w.setup.ceremony.shares[0].partially_decrypt(product.vector().ciphertexts)
+    assert part.values == w.make_setting.ceremony.shares[0].partially_decrypt(product.vector().ciphertexts)
 
 
 @given(seed=seeds)
 def test_a_changed_partial_decryption_never_opens_to_something_else(seed: int) -> None:
-    w, chance = world(), random.Random(seed)
+    w, chance = setting(), random.Random(seed)
     product, _ = BallotProduct(w.round).add_all(w.ballots)
     encoded = [*w.parts]
     place = chance.randrange(len(encoded))

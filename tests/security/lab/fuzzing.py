@@ -29,7 +29,7 @@ from psephos.audit import case_psgd
 from psephos.audit.adversary import Tampering, tampering
 from psephos.audit.model import Context
 from psephos.audit.pathak_runs import decoded, keys_of, real_runs
-from psephos.audit.settings import FixedVoter, run_tally_round, setup
+from psephos.audit.settings import FixedVoter, make_setting, run_tally_round
 from psephos.audit.studies import trial
 from psephos.protocol.board.client import join_message
 from psephos.protocol.board.entries import SignedEntry
@@ -96,14 +96,14 @@ def decoders() -> dict[str, Decoder]:
 
 def _sums() -> list[Decoder]:
     context = Context(seed=4711, views=1)
-    world = setup(context.coins("fuzz"), degree=3)
+    setting = make_setting(context.coins("fuzz"), degree=3)
     auxiliary = np.random.default_rng(0).normal(size=(25, 2))
     voters = [FixedVoter(np.arange(25) % 3) for _ in range(5)]
-    run = run_tally_round(context, world, auxiliary, 3, voters, "fuzz")
+    run = run_tally_round(context, setting, auxiliary, 3, voters, "fuzz")
     round_ = run.round
     other = vote_round(
-        world.ceremony.threshold_key,
-        world.ceremony.roster,
+        setting.ceremony.threshold_key,
+        setting.ceremony.roster,
         auxiliary[:3],
         3,
         test_key=True,
@@ -357,13 +357,13 @@ def _files() -> list[Decoder]:
     """Key files: read from a file of the owner's alone, as on disk."""
     memory = Path("/dev/shm")  # noqa: S108 - only because it is fast
     folder = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
-    world = setup(SimulationRandomness(3, "files"), degree=2)
-    key = world.private_key
+    setting = make_setting(SimulationRandomness(3, "files"), degree=2)
+    key = setting.private_key
     writers: dict[str, tuple[Callable[[Path], None], Callable[[Path], Any]]] = {
         "private key file": (lambda p: write_private_key(p, key), read_private_key),
         "public key file": (lambda p: write_public_key(p, key.public_key), read_public_key),
-        "key share file": (lambda p: write_key_share(p, world.ceremony.shares[0]), read_key_share),
-        "signing key file": (lambda p: write_signing_key(p, world.ceremony.signing_keys[0]), read_signing_key),
+        "key share file": (lambda p: write_key_share(p, setting.ceremony.shares[0]), read_key_share),
+        "signing key file": (lambda p: write_signing_key(p, setting.ceremony.signing_keys[0]), read_signing_key),
     }
     found = []
     for name, (write, read) in writers.items():
@@ -543,7 +543,7 @@ def _atheris(name: str, count: int) -> None:
         for function in _functions():
             atheris.instrument_func(function)
         options = [sys.argv[0], f"-runs={count}", "-max_len=8192", corpus]
-        atheris.Setup(options, lambda data: attempt(decoder, data) and None)
+        atheris.Setting(options, lambda data: attempt(decoder, data) and None)
         atheris.Fuzz()
 
 

@@ -118,7 +118,7 @@ class World:
 
 
 @cache
-def world() -> World:
+def setting() -> World:
     """Nine holders, all of whom open: a polynomial of eight coefficients."""
     ceremony = setup_keys(9, holders=9, threshold=9)
     n = ceremony.threshold_key.key.modulus
@@ -145,7 +145,7 @@ def _coefficients(shares: Sequence[KeyShare]) -> list[int]:
 @cache
 def _holders() -> tuple[ThresholdKey, tuple[KeyShare, ...]]:
     """The same key shared two of three."""
-    key, shares = deal(world().private, holders=3, threshold=2)
+    key, shares = deal(setting().private, holders=3, threshold=2)
     return key, tuple(shares)
 
 
@@ -196,7 +196,7 @@ def cast(proofs: Proofs = "none", mode: RandomnessMode = "half", samples: int = 
 @cache
 def _base() -> mpz:
     """h_s by its definition: (-x^2)^n modulo n^2, x a hash of n that is 128 bits longer than n."""
-    n = world().n
+    n = setting().n
     x = hashlib.shake_256(b"psephos fixed base\0" + int(n).to_bytes(BITS // 8, "big")).digest((BITS + 128) // 8)
     return gmpy2.powmod(n - mpz(int.from_bytes(x, "big")) ** 2 % n, n, n**2)
 
@@ -206,9 +206,9 @@ def _base() -> mpz:
 
 def keys() -> None:
     """The key that `setup_keys` makes when nothing is said; short ones are refused."""
-    p, q = map(mpz, world().private.factors())
-    assert world().n == p * q
-    assert world().n.bit_length() == BITS
+    p, q = map(mpz, setting().private.factors())
+    assert setting().n == p * q
+    assert setting().n.bit_length() == BITS
     assert p.bit_length() == q.bit_length() == BITS // 2
     assert abs(p - q).bit_length() > BITS // 2 - 32
     assert all(gmpy2.is_strong_bpsw_prp(prime) for prime in (p, q))
@@ -225,7 +225,7 @@ def keys() -> None:
 
 def exponents(mode: RandomnessMode) -> None:
     """What stands behind eight ballots by their senders' coins, each held against its ciphertext."""
-    made, n = cast(mode=mode), world().n
+    made, n = cast(mode=mode), setting().n
     roots = [made.root(party, mode) for party in range(BALLOTS)]
     for ballot, root in zip(made.ballots(), roots, strict=True):
         residue = gmpy2.powmod(*((root, n) if mode == "full" else (_base(), root)), n**2)
@@ -240,9 +240,9 @@ def exponents(mode: RandomnessMode) -> None:
 
 def key_shares() -> None:
     """All coefficients of a dealt polynomial, interpolated from the shares that the holders got."""
-    n, delta = world().n, math.factorial(5)
-    _, dealt = deal(world().private, holders=5, threshold=5)
-    for shares in (dealt, world().ceremony.shares):
+    n, delta = setting().n, math.factorial(5)
+    _, dealt = deal(setting().private, holders=5, threshold=5)
+    for shares in (dealt, setting().ceremony.shares):
         delta = math.factorial(len(shares))
         constant, *others = _coefficients(shares)
         assert 0 < constant < delta * n**2
@@ -253,7 +253,7 @@ def key_shares() -> None:
 
 def threshold() -> None:
     """t - 1 of the holders of `setup_keys` do not open, and t do."""
-    key, shares = world().ceremony.threshold_key, world().ceremony.shares
+    key, shares = setting().ceremony.threshold_key, setting().ceremony.shares
     ciphertexts = Encryptor(key.key, expected=1).encrypt([mpz(42)])
     parts = {share.holder: share.partially_decrypt(ciphertexts) for share in shares}
     assert combine(key, parts) == [42]
@@ -283,7 +283,7 @@ def _written(*numbers: mpz) -> list[bytes]:
 
 def knowledge_proofs() -> None:
     """Eight ballots: the challenge by its definition, what the answer hides by it, what hides it by what is left."""
-    made, n = cast("knowledge"), world().n
+    made, n = cast("knowledge"), setting().n
     masks = []
     for ballot in made.ballots():
         proof, root = KnowledgeProof.decode(ballot.proof, made.round.key), made.root(ballot.party, "half")
@@ -300,7 +300,7 @@ def knowledge_proofs() -> None:
 
 def opening_proofs() -> None:
     """Two partial decryptions: the equations with challenges by their definition; masks from the answers."""
-    made, n = cast("knowledge"), world().n
+    made, n = cast("knowledge"), setting().n
     key = made.round.threshold_key
     product = BallotProduct(made.round).add_all(made.sent(Kind.BALLOT))[0]
     answers = []
@@ -331,7 +331,7 @@ def opening_proofs() -> None:
 def validity_proofs() -> None:
     """Three proofs that ballots are valid, taken apart: as long as their soundness asks for; the challenge of step 2, a
     hash of all sizes; as many hashes as a tree of 8 times the degree takes."""
-    n, samples, label = world().n, 64, "psephos valid ballot"
+    n, samples, label = setting().n, 64, "psephos valid ballot"
     columns, repeats, primes, salt, rate, degree = 152, 2, 6, 32, 8, 512
     assert (5 / 8) ** columns < 2**-103
     ballots, round_ = _valid_ballots(3, samples)
@@ -497,7 +497,7 @@ def nonces() -> None:
     pathak = [make_terms(parties=3, features=2, lam=0.1, epsilon=1.0).nonce for _ in range(2)]
     series = [agree(DescentOptions(), [10, 10], 3).series.nonce for _ in range(2)]
     rounds = [cast().round.nonce for _ in range(2)]
-    dealt = [deal(world().private, holders=1, threshold=1)[0].ceremony for _ in range(2)]
+    dealt = [deal(setting().private, holders=1, threshold=1)[0].ceremony for _ in range(2)]
     for one, other in (map(bytes.fromhex, pathak), series, rounds, dealt):
         assert one != other
         assert len(one) == len(other) == 16
@@ -615,7 +615,7 @@ def pathak_masks() -> None:
 
 def comparison_masks() -> None:
     """Veugen's masked difference under the key of 3072 bits, opened: 80 bits more than what is compared."""
-    private, bits = world().private, 96
+    private, bits = setting().private, 96
     key = private.public_key
     zero = Encryptor(key, expected=2).encrypt([mpz(0), mpz(0)])
     opened, masks = [], []
