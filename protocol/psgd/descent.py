@@ -32,6 +32,15 @@ def _positive(record: object, name: str, said: str) -> None:
     object.__setattr__(record, name, float(value))
 
 
+def _norm(vector: Array) -> float:
+    """Return ||vector||, the same number on every machine.
+
+    The squares, their sum and the root are each correctly rounded, so that no order of summation matters; NumPy's norm
+    depends on the order that its BLAS library chooses.
+    """
+    return float(_DOUBLE.sqrt(_DOUBLE.fsum([_DOUBLE.square(gmpy2.mpfr(x)) for x in vector.tolist()])))
+
+
 @dataclass(frozen=True)
 class StepSizes:
     """z_t = first / (1 + t/offset)^power, t = 0, 1, ...
@@ -92,7 +101,7 @@ class StoppingRule:
         if not self.tolerance or len(points) <= self.window:
             return False
         first, last = np.asarray(points[-1 - self.window]), np.asarray(points[-1])
-        return float(np.linalg.norm(last - first)) <= self.tolerance * float(np.linalg.norm(last))
+        return _norm(last - first) <= self.tolerance * _norm(last)
 
 
 @dataclass(frozen=True)
@@ -131,7 +140,7 @@ class Descent:
     def step(self, w: Array, noisy_sum: Array, t: int) -> Array:
         """w_{t+1}, (d,), from w_t and S_t, (d,), t = 0, 1, ...; raises DivergenceError when it is no longer finite."""
         moved = w - self.step_sizes(t) * (noisy_sum / self.records + self.ridge * w)
-        norm = float(_DOUBLE.sqrt(_DOUBLE.fsum([_DOUBLE.square(gmpy2.mpfr(x)) for x in moved.tolist()])))
+        norm = _norm(moved)
         moved = moved if norm <= self.radius else moved * (self.radius / norm)
         if not np.isfinite(moved).all():
             raise DivergenceError(f"the iterate is no longer finite after step {t + 1}; take smaller steps")

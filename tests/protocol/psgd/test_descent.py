@@ -62,6 +62,23 @@ def test_it_stops_when_the_point_has_moved_as_little_as_was_agreed() -> None:
     assert [StoppingRule(0.1, 7).looks_back, StoppingRule(0.0, 7).looks_back] == [7, 0]
 
 
+def test_the_stopping_rule_compares_correctly_rounded_norms() -> None:
+    """Every machine must decide the same, and the last bit of NumPy's norm depends on its BLAS library.
+
+    The last point has norm 1, so that the tolerance at which the rule begins to stop is the norm of the movement.
+    """
+    generator = np.random.default_rng(29)
+    last = np.zeros(31)
+    last[0] = 1.0
+    for _ in range(100):
+        movement = generator.normal(size=30)
+        norm = math.sqrt(math.fsum(entry * entry for entry in movement.tolist()))
+        for order in (movement, movement[::-1], np.sort(movement)):
+            first = last - np.concatenate([[0.0], order])
+            assert StoppingRule(norm, 1)([first, last])
+            assert not StoppingRule(math.nextafter(norm, 0.0), 1)([first, last])
+
+
 def test_a_first_step_may_be_as_long_as_the_curvature_allows() -> None:
     limit = 2 / 0.75
     assert replace(DESCENT, step_sizes=StepSizes(limit, 4.0)).step_sizes.first == limit
