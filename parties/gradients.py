@@ -1,9 +1,9 @@
-"""The gradient of a party's own cumulative loss (Rajkumar and Agarwal 2012, equation 8).
+"""Gradient of a party's own cumulative loss (Rajkumar and Agarwal 2012, equation 8).
 
     G_k(w) = sum_j phi(y_j w.x_j),   grad G_k(w) = sum_j phi'(y_j w.x_j) y_j x_j
 
-over the party's own records, ||x_j|| <= 1 and y_j in {-1, +1}. Both losses have |phi'| <= 1, so no record moves the sum
-by more than 2 (Proposition 3.1).
+over the party's own records, ||x_j|| <= 1 and y_j in {-1, +1}. Both losses have |phi'| <= 1, so replacing a record
+changes the sum by at most 2 (Proposition 3.1).
 """
 
 from __future__ import annotations
@@ -23,49 +23,63 @@ _ROW_SLACK = 2.0**-40  # room for the rounding of a division by the norm
 
 
 def margin_slope(loss: str = "logistic", *, half_width: float = 0.5) -> Callable[[Floats], Floats]:
-    """phi' as a function of the margins, for `logistic`, log(1 + e^-t), or `huber`, the approximate hinge.
+    """Return phi' as a function of the margins.
 
-    Raises InvalidParameter for another loss: |phi'| <= 1 and a bounded phi'' are what every guarantee here needs.
+    Args:
+        loss: "logistic", log(1 + e^-t), or "huber", the approximate hinge. Both have |phi'| <= 1 and a bounded phi'',
+            which every guarantee of PSGD needs.
+        half_width: h of the approximate hinge.
+
+    Raises:
+        InvalidParameter: another loss, or a half width that is not positive and finite.
     """
     if loss == "logistic":
         return lambda t: -expit(-t)
     if loss == "huber":
         if not (math.isfinite(half_width) and half_width > 0):
-            raise InvalidParameter(f"the half width of the approximate hinge is positive and finite, not {half_width}")
+            raise InvalidParameter(f"half_width must be positive and finite, not {half_width}")
         return lambda t: -np.clip((1 + half_width - t) / (2 * half_width), 0.0, 1.0)
-    raise InvalidParameter(f"gradient descent knows the losses 'logistic' and 'huber', not {loss!r}")
+    raise InvalidParameter(f"unknown loss {loss!r} for PSGD; choose 'logistic' or 'huber'")
 
 
 class LocalLoss:
-    """G_k: a party's records and their loss. Both are its secret."""
+    """Cumulative loss G_k of a party's records. The records are a secret, which `repr` does not show."""
 
     def __init__(self, X: ArrayLike, y: ArrayLike, loss: str = "logistic", *, half_width: float = 0.5) -> None:
-        """`X`: (n, d), rows of norm at most 1. `y`: (n,), labels -1 and +1. `loss`, `half_width`: see `margin_slope`.
+        """
+        Args:
+            X: float64 (n, d), rows of norm at most 1.
+            y: labels -1 and +1, (n,).
+            loss: as in `margin_slope`.
+            half_width: as in `margin_slope`.
 
-        Raises DataError (empty, NaN, misshapen, labels other than -1 and +1) or NormError (a row longer than 1).
+        Raises:
+            DataError: there are no records, the shapes do not fit, features are NaN or infinite, or a label is not -1
+                or +1.
+            NormError: a row has norm above 1.
         """
         rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[0] < 1 or rows.shape[1] < 1:
-            raise DataError(f"records form an array (n, d) with n >= 1, not one of shape {rows.shape}")
+            raise DataError(f"X must have shape (n, d) with n >= 1, not {rows.shape}")
         if labels.shape != rows.shape[:1]:
-            raise DataError(f"{rows.shape[0]} records need as many labels, not an array of shape {labels.shape}")
+            raise DataError(f"y must have shape ({rows.shape[0]},), one label per record, not {labels.shape}")
         if not np.isfinite(rows).all():
             raise DataError("a record has a NaN or infinite feature")
         if not np.isin(labels, (-1.0, 1.0)).all():
-            raise DataError("labels are -1 and +1 here; map the two classes to them first")
+            raise DataError("labels must be -1 and +1; map the two classes to them with signed_labels")
         if np.linalg.norm(rows, axis=1).max() > 1 + _ROW_SLACK:
             raise NormError(
-                "a record is longer than 1, which the sensitivity 2L assumes away; scale with public constants"
+                "a record has norm above 1, which the sensitivity 2 L excludes; scale the rows with public constants"
             )
         self.X, self.y, self._slope = rows, labels, margin_slope(loss, half_width=half_width)
 
     @property
     def dimension(self) -> int:
-        """d, the number of features."""
+        """Number of features, d."""
         return int(self.X.shape[1])
 
     def gradient(self, w: ArrayLike) -> Floats:
-        """grad G_k(w), shape (d,), for w of shape (d,)."""
+        """Compute grad G_k(w), shape (d,), for w of shape (d,)."""
         total: Floats = (self._slope(self.y * (self.X @ np.asarray(w))) * self.y) @ self.X
         return total
 
@@ -74,11 +88,18 @@ class LocalLoss:
 
 
 def signed_labels(y: ArrayLike) -> NDArray[np.int64]:
-    """Classes 0 and 1 as -1 and +1, the labels of Rajkumar and Agarwal 2012: int64 of y's shape, (n,).
+    """Map the classes 0 and 1 to -1 and +1, the labels of Rajkumar and Agarwal 2012.
 
-    Raises DataError for any other label.
+    Args:
+        y: class numbers, (n,).
+
+    Returns:
+        int64 (n,).
+
+    Raises:
+        DataError: a label is not 0 or 1.
     """
     labels = np.asarray(y)
     if not np.isin(labels, (0, 1)).all():
-        raise DataError("PSGD is binary: labels are the classes 0 and 1")
+        raise DataError("PSGD is for two classes, so labels must be 0 and 1")
     return 2 * labels.astype(np.int64) - 1

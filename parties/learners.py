@@ -1,8 +1,8 @@
-"""Local classifiers: any scikit-learn classifier, made fit for voting.
+"""Local classifiers of the parties: any scikit-learn classifier, adapted to voting.
 
-Hamm 2016, section 3.1, treats local classifiers as black boxes. What voting needs from the box is little: it votes for
-one of the K classes agreed before the round, also when the party has seen only some of them, or a single one.
-`LocalClassifier` sees to that; `make_learner` makes one from a name or from any scikit-learn classifier.
+Hamm 2016, section 3.1, treats local classifiers as black boxes. Voting needs only that a classifier votes for one of
+the K agreed classes, also when the party's data contains some of them or a single one. `LocalClassifier` ensures this;
+`make_learner` creates one from a name or from any scikit-learn classifier.
 """
 
 from __future__ import annotations
@@ -25,16 +25,27 @@ __all__ = ["LEARNERS", "LocalClassifier", "RidgeLogistic", "make_learner"]
 
 
 class RidgeLogistic(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """One party's ridge logistic (K = 2) or softmax (K > 2) regression, exactly as `psephos.parties.training` trains
-    many.
+    """Ridge logistic (K = 2) or softmax (K > 2) regression of one party, as `psephos.parties.training` trains many.
 
-    Minimises the mean loss + (lam/2)||W||^2 without an intercept. n_classes: labels are then 0 .. n_classes - 1 and
-    all of them are part of the objective, seen or not; None takes the labels found, which must be at least two.
-    tolerance: see `train_parties`. Rows longer than 1 are refused with NormError. Fitted attribute: coef_, (d,) for
-    two classes and (K, d) otherwise.
+    Minimises the mean loss + (lam/2)||W||^2 without an intercept. Rows of norm above 1 raise NormError.
 
-    coordinates: float64 (d, r), public (`psephos.curator.hamm.statistic.public_coordinates`); the objective is then in
-    the coordinates of rows at unit length, whatever their length was, and coef_ back in the features.
+    Parameters
+    ----------
+    lam : float, default=1e-4
+        lambda of the ridge.
+    n_classes : int or None, default=None
+        K: labels are 0 to K - 1, and all of them are part of the objective, whether they occur or not. None takes the
+        labels that occur, at least two.
+    tolerance : float, default=1e-8
+        As in `train_parties`.
+    coordinates : float64 array of shape (d, r) or None, default=None
+        Public coordinates (`psephos.curator.hamm.statistic.public_coordinates`). The objective is then in the
+        coordinates of the rows at unit length, of whatever length they were.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (d,) for two classes, (K, d) for more, in terms of the features
+    classes_ : ndarray of shape (K,)
     """
 
     def __init__(
@@ -51,7 +62,7 @@ class RidgeLogistic(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.coordinates = coordinates
 
     def fit(self, X: Any, y: Any) -> RidgeLogistic:
-        """Train on X (n, d) and y (n,). Raises what `train_parties` raises, and ValueError as scikit-learn does."""
+        """Train on X (n, d) and y (n,). Raises as `train_parties`, and ValueError as scikit-learn does."""
         X, y = validate_data(self, X, y, dtype=np.float64)
         if self.n_classes is None:
             self.classes_, y = np.unique(y, return_inverse=True)
@@ -66,18 +77,23 @@ class RidgeLogistic(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class with the largest score, the lower one in a tie: (N,) for X (N, d); raises DataError, ValueError."""
+        """Predict the class with the largest score for X (N, d), shape (N,); ties go to the lower class.
+
+        Raises:
+            DataError: X does not fit the trained classifier.
+            ValueError: as scikit-learn does.
+        """
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)
         return np.asarray(self.classes_[votes(self.coef_[None], X)[0]])
 
 
 def _classifier(module: str, name: str, **settings: Any) -> Any:
-    """A classifier of scikit-learn; only those that are used are imported, since together they take half a second."""
+    """Create a scikit-learn classifier; only its own module is imported, since all together take half a second."""
     return getattr(import_module(f"sklearn.{module}"), name)(**settings)
 
 
-# By name: a function of the party's number of samples, since k neighbours need k samples.
+# By name: a function of the party's number of samples, because k nearest neighbours need k samples.
 LEARNERS: Mapping[str, Callable[[int], Any]] = MappingProxyType(
     {
         "tree": lambda samples: _classifier("tree", "DecisionTreeClassifier"),
@@ -92,24 +108,29 @@ LEARNERS: Mapping[str, Callable[[int], Any]] = MappingProxyType(
 
 
 class LocalClassifier:
-    """A party's classifier over the agreed classes, whatever its kind.
+    """A party's classifier of any kind over the agreed classes. A secret: `repr` shows neither parameters nor data.
 
-    make: gives an unfitted scikit-learn classifier for a number of samples. classes: the agreed class labels, in the
-    order that votes index; an integer K stands for 0 .. K-1. seed: for classifiers that draw random numbers.
-
-    A party that has seen a single class, or whose samples are all alike, votes for its most frequent class without
-    training, since most classifiers cannot be trained on that. Only `RidgeLogistic` can, and is (its minimiser is what
-    averaging needs). A secret of its party: the repr shows neither parameters nor data. Raises InvalidParameter for
-    fewer than two distinct classes or a seed that scikit-learn does not take.
+    With a single class, or with samples that are all equal, it votes for its most frequent class without training,
+    because most classifiers cannot be trained on such data. `RidgeLogistic` can, and is trained then too, because
+    averaging needs its minimiser.
     """
 
     def __init__(self, make: Callable[[int], Any], *, classes: int | Sequence[Any], seed: int = 0) -> None:
+        """
+        Args:
+            make: returns an unfitted scikit-learn classifier for a number of samples.
+            classes: the agreed class labels, in the order of the vote indices; an integer K stands for 0 to K - 1.
+            seed: seed of classifiers that draw random numbers.
+
+        Raises:
+            InvalidParameter: fewer than two distinct classes, or a seed that scikit-learn does not accept.
+        """
         labels = list(range(classes)) if isinstance(classes, int | np.integer) else list(classes)
         self._index = {label: k for k, label in enumerate(labels)}
         if len(labels) < 2 or len(self._index) < len(labels):
-            raise InvalidParameter(f"at least 2 distinct classes must be agreed; got {labels}")
+            raise InvalidParameter(f"classes must hold at least 2 distinct labels, not {labels}")
         if not 0 <= seed < 2**32:
-            raise InvalidParameter(f"scikit-learn takes seeds from 0 to 2**32 - 1; got {seed}")
+            raise InvalidParameter(f"seed must be 0 to 2**32 - 1 for scikit-learn, not {seed}")
         self.classes = tuple(labels)
         self._make = make
         self._seed = seed
@@ -122,25 +143,31 @@ class LocalClassifier:
 
     @property
     def parameters(self) -> NDArray[np.float64]:
-        """The weights (d,) or (K, d) of a fitted `logistic`, for averaging; InvalidParameter for other kinds."""
+        """Weights (d,) or (K, d) of a fitted "logistic", for averaging. Raises InvalidParameter for other kinds."""
         if not isinstance(self._estimator, RidgeLogistic):
             raise InvalidParameter("only the fitted learner 'logistic' has parameters that can be averaged")
         return np.asarray(self._estimator.coef_)
 
     def fit(self, X: NDArray[np.floating], y: Sequence[Any] | NDArray[Any]) -> LocalClassifier:
-        """Train on the party's samples X (n, d) with agreed class labels y (n,); NaN reaches who takes it.
+        """Train on the party's samples.
 
-        Raises DataError, NormError.
+        Args:
+            X: (n, d); NaN is passed on to classifiers that accept it.
+            y: labels (n,), each one of the agreed classes.
+
+        Raises:
+            DataError: the samples or labels cannot be used.
+            NormError: for "logistic", a row has norm above 1.
         """
         X = _samples(X, gaps=True)
         labels = self._encode(y)
         if len(labels) != len(X) or not len(X):
-            raise DataError(f"{len(X)} samples and {len(labels)} labels; a party needs as many of each, at least one")
+            raise DataError(f"there are {len(X)} samples and {len(labels)} labels; give as many of each, at least one")
         estimator = self._make(len(X))
-        drawing = [
+        unseeded = [
             key for key, value in estimator.get_params().items() if key.endswith("random_state") and value is None
         ]
-        estimator.set_params(**dict.fromkeys(drawing, self._seed))  # also those inside a pipeline
+        estimator.set_params(**dict.fromkeys(unseeded, self._seed))  # also inside a pipeline
         if isinstance(estimator, RidgeLogistic):
             estimator.set_params(n_classes=len(self.classes))
         elif (labels == labels[0]).all() or bool(np.ptp(X, axis=0).max() == 0):
@@ -152,17 +179,17 @@ class LocalClassifier:
             if isinstance(error, DataError) or not np.isnan(X).any():
                 raise
             raise DataError(
-                "features are NaN, and this classifier does not take that: one in a pipeline that fills gaps first does"
+                "features are NaN, which this classifier does not accept; put it in a pipeline after an imputer"
             ) from error
         self._constant, self._estimator, self._width = None, fitted, X.shape[1]
         return self
 
     def predict_votes(self, X: NDArray[np.floating]) -> NDArray[np.int64]:
-        """The index (N,) of the class voted for, in `classes`, for each row of X (N, d).
+        """Return the vote for each row of X (N, d): an index into `classes`, int64 (N,).
 
         Raises:
-            InvalidParameter: before `fit`.
-            DataError: samples of another width, NaN or infinite, or a classifier that predicts none of the classes.
+            InvalidParameter: the classifier is not fitted.
+            DataError: the samples have another width, or are NaN or infinite, or a prediction is not an agreed class.
         """
         if self._width is None:
             raise InvalidParameter("this classifier has not been fitted; call fit first")
@@ -171,24 +198,24 @@ class LocalClassifier:
             raise DataError(f"samples have {X.shape[1]} features; this classifier was trained on {self._width}")
         if self._constant is not None or not len(X):
             return np.full(len(X), self._constant or 0, np.int64)
-        voted = np.asarray(self._estimator.predict(X))
-        chosen = voted.astype(np.int64)
+        predictions = np.asarray(self._estimator.predict(X))
+        indices = predictions.astype(np.int64)
         if (
-            chosen.shape != (len(X),)
-            or (chosen != voted).any()
-            or chosen.min() < 0
-            or chosen.max() >= len(self.classes)
+            indices.shape != (len(X),)
+            or (indices != predictions).any()
+            or indices.min() < 0
+            or indices.max() >= len(self.classes)
         ):
-            raise DataError("the classifier predicted something that is none of the agreed classes")
-        return chosen
+            raise DataError("the classifier predicted a value that is not an agreed class")
+        return indices
 
     def _encode(self, y: Sequence[Any] | NDArray[Any]) -> NDArray[np.int64]:
         labels = y.tolist() if isinstance(y, np.ndarray) else list(y)
         try:
             return np.array([self._index[label] for label in labels], np.int64)
         except (KeyError, TypeError):
-            # Which label it was is the party's secret.
-            raise DataError(f"a label is none of the {len(self.classes)} agreed classes") from None
+            # The message does not name the label, which is the party's secret.
+            raise DataError(f"a label is not among the {len(self.classes)} agreed classes") from None
 
 
 def make_learner(
@@ -199,35 +226,42 @@ def make_learner(
     lam: float | None = None,
     coordinates: NDArray[np.float64] | None = None,
 ) -> LocalClassifier:
-    """An unfitted local classifier, from a name in `LEARNERS` or from any (unfitted or fitted) scikit-learn classifier.
+    """Create an unfitted local classifier.
 
-    An object is cloned and never changed, and gets `seed` if it draws random numbers and has no seed itself. lam: the
-    regularisation of `logistic`, 1e-4 unless given; refused for the others. coordinates: (d, r), of `whitened`, which
-    is `logistic` in them. Raises InvalidParameter for an unknown name, an object that is no classifier, or as
-    `LocalClassifier`.
+    Args:
+        learner: a name in `LEARNERS`, or a scikit-learn classifier, which is cloned and never changed.
+        classes: as in `LocalClassifier`.
+        seed: for classifiers that draw random numbers and have no seed of their own.
+        lam: lambda of "logistic", 1e-4 by default; refused for other learners.
+        coordinates: (d, r), public coordinates of "whitened", which is "logistic" in them.
+
+    Raises:
+        InvalidParameter: an unknown name, an object that is not a classifier, or as `LocalClassifier`.
     """
     if lam is not None and learner != "logistic":
-        raise InvalidParameter("lam belongs to the learner 'logistic'; other learners bring their own parameters")
+        raise InvalidParameter(
+            "lam is for the learner 'logistic' only; set the parameters of a scikit-learn classifier itself"
+        )
     if isinstance(learner, str):
         if learner not in LEARNERS:
             raise InvalidParameter(f"unknown learner {learner!r}; known: {', '.join(LEARNERS)}")
         if learner == "whitened":
             if coordinates is None:
-                raise InvalidParameter("the learner 'whitened' trains in public coordinates: give coordinates=")
+                raise InvalidParameter("the learner 'whitened' needs public coordinates; pass coordinates=")
             ridge = RidgeLogistic(lam=WHITENED_RIDGE, coordinates=coordinates)
             return LocalClassifier(lambda samples: clone(ridge), classes=classes, seed=seed)
         if lam is None:
             return LocalClassifier(LEARNERS[learner], classes=classes, seed=seed)
         return LocalClassifier(lambda samples: RidgeLogistic(lam=lam), classes=classes, seed=seed)
     if not isinstance(learner, BaseEstimator) or not is_classifier(learner):
-        raise InvalidParameter(f"a learner is a name or a scikit-learn classifier object; got {type(learner).__name__}")
+        raise InvalidParameter(f"learner must be a name or a scikit-learn classifier, not {type(learner).__name__}")
     return LocalClassifier(lambda samples: clone(learner), classes=classes, seed=seed)
 
 
 def _samples(X: NDArray[np.floating], *, gaps: bool = False) -> NDArray[np.floating]:
     X = np.asarray(X)
     if X.ndim != 2 or X.shape[1] < 1 or not np.issubdtype(X.dtype, np.number):
-        raise DataError(f"samples must be a matrix of numbers, one row each; got shape {X.shape} of {X.dtype}")
+        raise DataError(f"samples must be a matrix of numbers, not an array of shape {X.shape} and type {X.dtype}")
     if np.isinf(X).any() or not (gaps or np.isfinite(X).all()):
         raise DataError("features are NaN or infinite")
     return X

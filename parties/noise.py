@@ -1,21 +1,21 @@
-"""A party's share of joint noise: integers whose sum over the parties has exactly the law the release asks for.
+"""A party's share of joint noise: integers whose sum over the parties has exactly the law that the release needs.
 
-With `--reveal statistic` nobody holds a number that is not private yet: each party adds its share before encrypting.
+Each party adds its share before it encrypts, so that nobody ever holds a sum without noise.
 
 * **Polya shares** sum to discrete Laplace noise (pure epsilon, L1). A geometric variable is infinitely divisible: it
-  is the sum of n negative binomial variables of shape 1/n, and discrete Laplace is a difference of two geometrics.
+  is the sum of n negative binomial variables of shape 1/n, and discrete Laplace is the difference of two geometrics.
 * **Skellam shares** sum to Skellam noise (epsilon, delta): Poisson means add (Agarwal, Kairouz, Liu 2021).
 
-Both are derived in docs/theory.md, "Joint noise".
+docs/theory.md, "Joint noise", derives both.
 
-**Whose noise counts.** A party that tells the curator its share, or never sends one, protects nobody, and each party
-knows its own share when it looks at the result. Key holders are parties: where t of them open a sum, t - 1 may collude
-with the curator and learn nothing else, so `colluders` is t - 1 unless a caller says otherwise. Shares are sized for
-`contributors` = M - (colluders + dropouts + 1) parties: any that many make up the whole law, and what the others add is
-independent of it, hence post-processing.
+**Whose shares count.** A share protects nobody when its party discloses it or never sends it, and it does not protect
+against its own party. Key holders are parties: where t of them open a sum, t - 1 may collude with the curator and learn
+nothing else, so callers set `colluders` to t - 1 by default. Shares are sized for
+`contributors` = M - (colluders + dropouts + 1) parties: the shares of any that many parties sum to the whole law, and
+the other shares are independent of it, hence post-processing.
 
-Each share is clipped to a public bound, which sizes its slot under encryption. Without clipping the law would be exact;
-by the union bound clipping moves the sum of all M shares, all entries, by at most `distance` in total variation.
+Each share is clipped to a public bound, which determines its slot under encryption. Without clipping the law would be
+exact; by the union bound, clipping moves the sum of all M shares by at most `distance` in total variation.
 """
 
 from __future__ import annotations
@@ -40,16 +40,19 @@ from psephos.protocol.privacy.precision import MPFR, UNIFORM_BITS, midpoint, rat
 from psephos.protocol.randomness import SYSTEM, Randomness
 
 _TAIL = SAMPLER_DISTANCE / 2
-"""What clipping may cost; the samplers stay far below the other half."""
+"""Total variation that clipping may add; the samplers stay far below the other half of `SAMPLER_DISTANCE`."""
 
 
 def contributors(parties: int, colluders: int, dropouts: int = 0) -> int:
-    """How many honest shares the noise is made of: M - (colluders + dropouts + 1).
+    """Return the number of honest shares that make up the noise, M - (colluders + dropouts + 1).
 
-    The 1 is the party that knows its own share. Raises InvalidParameter when nobody is left.
+    The 1 stands for the party that looks at the result and knows its own share.
+
+    Raises:
+        InvalidParameter: the number is below 1.
     """
     if colluders < 0 or dropouts < 0:
-        raise InvalidParameter("colluders and dropouts cannot be negative")
+        raise InvalidParameter(f"colluders and dropouts cannot be negative, but they are {colluders} and {dropouts}")
     left = parties - colluders - dropouts - 1
     if left < 1:
         raise InvalidParameter(
@@ -63,8 +66,16 @@ def contributors(parties: int, colluders: int, dropouts: int = 0) -> int:
 
 @dataclass(frozen=True)
 class Shares(ABC):
-    """`parties` shares of noise, integers in lattice units, of which any `contributors` make up the law; what more of
-    them add is independent of it."""
+    """The parties' shares of joint noise, integers in lattice units.
+
+    Attributes:
+        dimension: entries of a share.
+        parties: M, the number of shares.
+        contributors: number of shares that sum to the whole law; further shares are independent of it.
+
+    Raises:
+        InvalidParameter: unless dimension >= 1 and 1 <= contributors <= parties.
+    """
 
     dimension: int
     parties: int
@@ -73,40 +84,46 @@ class Shares(ABC):
     def __post_init__(self) -> None:
         if self.dimension < 1 or not 1 <= self.contributors <= self.parties:
             raise InvalidParameter(
-                f"{self.contributors} of {self.parties} shares of dimension {self.dimension} do not make sense"
+                f"shares need 1 <= contributors <= parties and a dimension of at least 1, not {self.contributors} "
+                f"contributors, {self.parties} parties and dimension {self.dimension}"
             )
 
     @property
     def distance(self) -> float:
-        """Total variation between the sum of all clipped shares as drawn and the sum of exact ones, at most."""
+        """Bound of the total variation between the sum of the clipped, sampled shares and the sum of exact ones."""
         return SAMPLER_DISTANCE
 
     @property
     @abstractmethod
     def bound(self) -> int:
-        """Every entry of a share lies in [-bound, bound]."""
+        """Bound of the absolute value of an entry of a share."""
 
     @abstractmethod
     def share(self, randomness: Randomness = SYSTEM) -> list[int]:
-        """One party's share, `dimension` integers."""
+        """Draw one party's share, `dimension` integers."""
 
     def delta(self, epsilon: float) -> float:
-        """What clipping and sampling cost: (1 + e^epsilon) * distance, at most 2^-64.
+        """Return the delta that clipping and sampling cost, (1 + e^epsilon) * distance, at most 2^-64.
 
-        Raises InvalidParameter for an epsilon outside (0, 64].
+        Raises:
+            InvalidParameter: epsilon is outside (0, 64].
         """
         return (1 + math.exp(check_epsilon(epsilon))) * self.distance
 
     def _tail_exponent(self) -> float:
-        """L with 2 M D e^-L = the tail that clipping may cut off."""
+        """Return L with 2 M D e^-L = the tail probability that clipping may cut off."""
         return math.log(2 * self.parties * self.dimension) - math.log(_TAIL)
 
 
 @dataclass(frozen=True)
 class PolyaShares(Shares):
-    """Differences of negative binomial variables of shape 1/contributors: they sum to DiscreteLaplace(scale_units).
+    """Shares that sum to DiscreteLaplace(scale_units): differences of negative binomials of shape 1/contributors.
 
-    Raises InvalidParameter unless 1 <= contributors <= parties, and dimension and scale are positive.
+    Attributes:
+        scale_units: scale of the discrete Laplace noise, in lattice units.
+
+    Raises:
+        InvalidParameter: as `Shares`, and for a scale that is not positive.
     """
 
     scale_units: Fraction
@@ -118,7 +135,7 @@ class PolyaShares(Shares):
 
     @property
     def bound(self) -> int:
-        """Every entry of a share lies in [-bound, bound]: it is below a geometric variable, whose tail is known."""
+        """Bound of the absolute value of an entry, from the tail of the geometric variable that dominates it."""
         return math.ceil(Fraction(self._tail_exponent() * (1 + 1e-9)) * self.scale_units)
 
     @cached_property
@@ -132,17 +149,17 @@ class PolyaShares(Shares):
 
     @cached_property
     def _jumps(self) -> Fraction:
-        """The mean number of jumps in one share, all entries and both signs."""
+        """Mean number of jumps in one share, over all entries and both signs."""
         mean = MPFR.mul(self._log_miss, -2 * self.dimension)
         numerator, denominator = MPFR.div(mean, self.contributors).as_integer_ratio()
         return Fraction(int(numerator), int(denominator))
 
     def share(self, randomness: Randomness = SYSTEM) -> list[int]:
-        """A sum of jumps.
+        """Draw one party's share, `dimension` integers, as a sum of jumps.
 
-        A negative binomial of shape r is a Poisson number, of mean -r log(1 - q), of logarithmic variables. The jumps
-        of all entries and both signs are drawn as one Poisson number and dealt out uniformly: with many parties there
-        are few.
+        A negative binomial of shape r is the sum of a Poisson number, of mean -r log(1 - q), of logarithmic variables.
+        The number of jumps of all entries and both signs is drawn at once, and each jump gets a uniform entry and sign:
+        with many parties there are few jumps.
         """
         entries = [0] * self.dimension
         for _ in range(poisson(self._jumps, randomness)):
@@ -153,17 +170,20 @@ class PolyaShares(Shares):
         return [max(-bound, min(bound, e)) for e in entries]
 
     def _logarithmic(self, randomness: Randomness) -> int:
-        """P(k) = -q^k / (k log(1 - q)), as a geometric of random parameter 1 - (1 - q)^U (Kemp 1981).
+        """Draw from P(k) = -q^k / (k log(1 - q)), as a geometric of random parameter 1 - (1 - q)^U (Kemp 1981).
 
-        In float64 from 64 bits per uniform where these settle it, else in MPFR from 640.
+        Computed in float64 from 64 bits per uniform where these determine the result, else in MPFR from 640 bits.
         """
         u, v = randomness.bits(64), randomness.bits(64)
         jump = self._logarithmic_quick(u, v)
         return self._logarithmic_exact(u, v, randomness) if jump is None else jump
 
     def _logarithmic_quick(self, u: int, v: int) -> int | None:
-        """The jump, or None. With both uniforms 2^-12 from their ends, the quotient's relative error is below 2^-38:
-        2^-41 of log(v), and of log(chance) that of u, 2^-51, at most times the exponent, which is below 2^6."""
+        """Return the jump, or None where float64 does not determine it.
+
+        With both uniforms at least 2^-12 from 0 and 1, the quotient's relative error is below 2^-38: log(v) has 2^-41,
+        and log(chance) at most that of u, 2^-51, times the exponent, which is below 2^6.
+        """
         low, high = 1 << 52, (1 << 64) - (1 << 52)
         exponent = u * 2.0**-64 * self._float_log_miss
         if not (low < u < high and low < v < high and -64 < exponent < -1e-300):
@@ -173,21 +193,27 @@ class PolyaShares(Shares):
         place = math.log(v * 2.0**-64) / chance
         whole = math.floor(place)
         edge = place * 2.0**-36
-        return None if place - whole < edge * bool(whole) or whole + 1 - place < edge else 1 + whole
+        if place - whole < edge * bool(whole) or whole + 1 - place < edge:
+            return None
+        return 1 + whole
 
     def _logarithmic_exact(self, u: int, v: int, randomness: Randomness) -> int:
-        """The same from the same 64 bits and 576 more of each."""
+        """Return the jump from the same 64 bits of each uniform and 576 more."""
         extra = UNIFORM_BITS - 64
-        first, second = (midpoint(draw << extra | randomness.bits(extra)) for draw in (u, v))
+        first, second = (midpoint(bits << extra | randomness.bits(extra)) for bits in (u, v))
         chance = MPFR.minus(MPFR.expm1(MPFR.mul(first, self._log_miss)))
         return 1 + int(MPFR.floor(MPFR.div(MPFR.log(second), MPFR.log(chance))))
 
 
 @dataclass(frozen=True)
 class SkellamShares(Shares):
-    """Differences of Poisson variables of mean variance/(2 contributors): they sum to Skellam(variance).
+    """Shares that sum to Skellam(variance): differences of Poisson variables of mean variance/(2 contributors).
 
-    Raises InvalidParameter unless 1 <= contributors <= parties, and dimension and variance are positive.
+    Attributes:
+        variance: variance of the Skellam noise per entry, in squared lattice units.
+
+    Raises:
+        InvalidParameter: as `Shares`, and for a variance that is not positive.
     """
 
     variance: Fraction
@@ -199,7 +225,10 @@ class SkellamShares(Shares):
 
     @property
     def bound(self) -> int:
-        """Bernstein's: P(|share| >= B) <= 2 exp(-B^2 / (2 (v + B/3))) with v the share's variance."""
+        """Bound of the absolute value of an entry, from Bernstein's inequality.
+
+        P(|share| >= B) <= 2 exp(-B^2 / (2 (v + B/3))) with v the share's variance.
+        """
         exponent = self._tail_exponent()
         variance = float(self.variance / self.contributors)
         return math.ceil((exponent / 3 + math.sqrt(exponent * exponent / 9 + 2 * variance * exponent)) * (1 + 1e-9))
@@ -212,19 +241,19 @@ class SkellamShares(Shares):
 
 
 class JointPlan(Protocol):
-    """What noise shares are sized by, such as a `psephos.curator.hamm.statistic.StatisticPlan`."""
+    """Interface of a plan with joint noise, such as `psephos.curator.hamm.statistic.StatisticPlan`."""
 
     @property
     def dimension(self) -> int:
-        """Entries of the summed vector."""
+        """Number of entries of the summed vector."""
 
     @property
     def parties(self) -> int:
-        """M."""
+        """Number of parties, M."""
 
     @property
     def mechanism(self) -> NoiseMechanism | None:
-        """The law of the whole noise, in lattice units."""
+        """Law of the whole noise, in lattice units."""
 
 
 def shares_of(plan: JointPlan, *, colluders: int, dropouts: int = 0) -> Shares:

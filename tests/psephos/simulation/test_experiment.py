@@ -168,7 +168,7 @@ def test_views_and_replaced_roles_reach_the_run() -> None:
         ({"methods": ["oracle"]}, InvalidParameter, "methods is one of"),
         ({"sizes": "by-hand"}, InvalidParameter, "sizes is one of"),
         ({"learners": ["oracle"]}, InvalidParameter, "learners"),
-        ({"learners": [object()]}, InvalidParameter, "a learner is a name or a scikit-learn classifier"),
+        ({"learners": [object()]}, InvalidParameter, "learner"),
         ({"journal": "kept"}, InvalidParameter, "there is no journal"),
         ({"X": X[:, 0]}, DataError, "not n rows"),
         ({"X": X[:5]}, DataError, "not n rows"),

@@ -207,7 +207,7 @@ def test_data_that_cannot_be_dealt_is_refused_by_name(wrong: dict) -> None:
         ({"loss": "hinge"}, "loss is one of logistic, huber"),
         ({"learners": ("logistic", "oracle")}, "not oracle"),
         ({"learners": ()}, "not none"),
-        ({"learners": ("logistic", 3)}, "a learner is a name or a scikit-learn classifier"),
+        ({"learners": ("logistic", 3)}, "learner"),
         ({"protect_auxiliary": True, "learners": ("tree", "whitened")}, "coordinates from auxiliary samples"),
         ({"colluders": 1}, "use them with --reveal statistic"),
         ({"dropouts": 1}, "use them with --reveal statistic"),
