@@ -76,8 +76,8 @@ def simulate_sum_view(
     """The messages of one encrypted sum for a coalition.
 
     Args:
-        setting: only the public key, the roster's signing keys (the simulator plays the honest parties) and the shares of
-            the coalition's holders are used.
+        setting: only the public key, the roster's signing keys (the simulator plays the honest parties) and the shares
+            of the coalition's holders are used.
         own: the ballots of the coalition's parties, from their inputs.
         sums: what the functionality gave; anything for a coalition that sees no partial decryption.
         coins: the simulator's own.
