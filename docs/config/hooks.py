@@ -190,7 +190,7 @@ def _script(path: Path) -> str:
     title, _, about = str(ast.get_docstring(ast.parse(text))).partition("\n\n")
     about = about.split("\n\n")[0]
     where = path.relative_to(ROOT)
-    title = re.sub(r" \(DESIGN.*\)$", "", title.rstrip("."))
+    title = re.sub(r" \((?:docs/|Rajkumar).*\)$", "", title.rstrip("."))
     return f'# {title}\n\n`{where}`\n\n{about}\n\n```python title="{path.name}"\n{text}```\n'
 
 

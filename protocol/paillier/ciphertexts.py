@@ -1,4 +1,7 @@
-"""Checking received ciphertexts (DESIGN section 3): 0 < c < n^(s+1) and gcd(c, n) = 1, one gcd for a whole batch."""
+"""Check received ciphertexts: 0 < c < n^(s+1) and gcd(c, n) = 1, with one gcd for a whole batch.
+
+Source: docs/design.md, section 3.
+"""
 
 from __future__ import annotations
 

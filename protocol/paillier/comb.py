@@ -3,7 +3,7 @@
 An exponent of h a bits is written as h rows of a bits. Table j holds, for each of the 2^h columns, the product of
 the powers of the base that the column's ones stand for; v tables share the a columns, b = ceil(a / v) each, so a
 power costs v b - 1 multiplications and b - 1 squarings. Which table entries are read depends on the exponent: an
-observer of memory accesses learns digits of it (DESIGN section 3, docs/security). Many powers are computed together,
+observer of memory accesses learns digits of it (docs/design.md, section 3). Many powers are computed together,
 step by step, which is what `kernel` is fast at.
 """
 

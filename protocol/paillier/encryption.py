@@ -1,4 +1,6 @@
-"""Paillier encryption, and Damgard and Jurik's of degree s (2001), in three randomness modes (DESIGN section 3).
+"""Paillier encryption, and Damgard and Jurik's of degree s (2001), in three randomness modes.
+
+Source: docs/design.md, section 3.
 
 A ciphertext of m is (1 + n)^m r mod n^(s+1) with r a random n^s-th residue; s = 1 is Paillier's. How r is drawn is the
 mode:

@@ -6,8 +6,8 @@ of n carry s, where Paillier's s = 1 takes two for one. The degree is fixed when
 A `PublicKey` *is* a `phe.PaillierPublicKey`, so whatever takes a phe key takes ours, of degree 1; `PublicKey.from_phe`
 brings a phe user's key here. What phe knows nothing of are the degree, and `form`, because fast randomness needs more
 of a key than phe promises: keys of form "psephos" have p = q = 3 mod 4, gcd(p - 1, q - 1) = 2 and no prime factor below
-2^16 in (p - 1)/2 and (q - 1)/2, which makes the group of squares cyclic and its order free of small factors (DESIGN
-section 3).
+2^16 in (p - 1)/2 and (q - 1)/2, which makes the group of squares cyclic and its order free of small factors
+(docs/design.md, section 3).
 """
 
 from __future__ import annotations

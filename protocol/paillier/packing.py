@@ -1,4 +1,4 @@
-"""Vectors of bounded integers packed into Paillier plaintexts (DESIGN section 3).
+"""Vectors of bounded integers packed into Paillier plaintexts (docs/design.md, section 3).
 
 A `PackingPlan` is made before anyone encrypts. It fixes how many vectors will be added at most and the range of
 each entry, hence how many values a slot can take, slots per plaintext and ciphertexts per vector, so that no sum can

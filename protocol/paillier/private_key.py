@@ -1,4 +1,4 @@
-"""A Paillier private key that tells nothing, and the making of one (DESIGN section 3)."""
+"""A Paillier private key that tells nothing, and the making of one (docs/design.md, section 3)."""
 
 from __future__ import annotations
 

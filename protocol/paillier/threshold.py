@@ -1,4 +1,6 @@
-"""t-of-n threshold decryption (DESIGN section 3; Shoup 2000, Damgard and Jurik 2001; theta: Nishide and Sakurai 2010).
+"""t-of-n threshold decryption (docs/design.md, section 3).
+
+Sources: Shoup 2000; Damgard and Jurik 2001; theta: Nishide and Sakurai 2010.
 
 The holders share over the integers an exponent d that is a multiple of lambda; theta = d mod n^s is public. A dealer
 takes the d with theta = 1, keeps nothing, and is the one role that ever saw p and q: it has its own row in the table of

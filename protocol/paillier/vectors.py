@@ -1,4 +1,7 @@
-"""Encrypted integer vectors: the one primitive that carries all three papers is their sum (DESIGN section 3)."""
+"""Encrypted integer vectors: the one primitive that carries all three papers is their sum.
+
+Source: docs/design.md, section 3.
+"""
 
 from __future__ import annotations
 

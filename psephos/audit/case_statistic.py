@@ -1,4 +1,4 @@
-"""The statistic reveals (DESIGN section 4): five parties, up to three of them colluding.
+"""The statistic reveals (docs/design.md, section 4): five parties, up to three of them colluding.
 
 Of votes, of own data, and of classifiers in whitened coordinates.
 

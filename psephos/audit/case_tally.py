@@ -1,4 +1,4 @@
-"""The encrypted tally with alpha (DESIGN sections 2 and 4): five parties, three holders, two of which open.
+"""The encrypted tally with alpha (docs/design.md, sections 2 and 4): five parties, three holders, two of which open.
 
 `psephos simulate tally` takes two sums in this protocol: of the votes, and, for the method avg, of the parties'
 parameters. The curator gets both exactly, and adds the noise of every release itself. Here the votes are summed under a

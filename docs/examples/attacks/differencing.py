@@ -1,4 +1,4 @@
-"""Attack: differencing two tallies (DESIGN section 3, "twice the same auxiliary set").
+"""Attack: differencing two tallies (docs/design.md, section 3, on casting twice).
 
 Two counts over one auxiliary set, one party absent from the second: the difference is that party's vote on every
 sample. The curator need only announce a second round. Here a party casts once per auxiliary set, whatever the round,

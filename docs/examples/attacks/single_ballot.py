@@ -1,4 +1,4 @@
-"""Attack: a curator who asks the key holders to open a single ballot (DESIGN section 3, "what a holder opens").
+"""Attack: a curator who asks the key holders to open a single ballot (docs/design.md, section 3).
 
 A holder who opens whatever ciphertext it is sent opens any ballot: `KeyShare.partially_decrypt` would. The curator
 could send the ballot itself, or all the others' product with one left out, or one ballot under the name of all. Here

@@ -247,7 +247,8 @@ def by_kind(transcript: Transcript, kind: str) -> list[Any]:
 
 
 def test_the_channel_does_not_tell_charlie_the_permutation() -> None:
-    """DESIGN 5.5: every party sends Charlie one message from its own place, and none is one that another party made."""
+    """Every party sends Charlie one message from its own place, and none is one that another party made
+    (docs/security/findings.md, finding 5)."""
     transcript = Transcript(secrets=True)
     play([4, 5, 6, 7, 8], variant="printed", transcript=transcript)
     width = KEYS.curator.public_key.ciphertext_bytes
@@ -259,7 +260,7 @@ def test_the_channel_does_not_tell_charlie_the_permutation() -> None:
 
 
 def test_every_party_votes_in_every_rung_alike() -> None:
-    """Zeros that kept the Jacobi symbol 1 would show the rung of the party (DESIGN section 3)."""
+    """Zeros that kept the Jacobi symbol 1 would show the rung of the party (docs/design.md, section 3)."""
     transcript = Transcript(secrets=True)
     symbols: Counter[int] = Counter()
     for _ in range(6):

@@ -1,0 +1,102 @@
+"""References to files and sections, in code and documentation, lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from psephos.protocol.wire import Kind
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("protocol", "parties", "curator", "psephos", "tests", "benchmarks", "docs")
+PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")])
+
+FILE = re.compile(r"(?<![\w/.-])docs/[\w./-]*[\w/]")
+SECTIONS = re.compile(r"(docs/[\w/-]+\.md), sections? (\d+)((?:, \d+)*(?: and \d+)?)")
+FINDINGS = re.compile(r"(docs/[\w/-]+\.md), findings? (\d+)((?:, \d+)*(?: and \d+)?)")
+TITLE = re.compile(r'(docs/[\w/-]+\.md), "([^"]+)"')
+
+
+def sources() -> Iterator[Path]:
+    """All Python files of the repository, without this one."""
+    for folder in FOLDERS:
+        yield from (path for path in sorted((ROOT / folder).rglob("*.py")) if path != Path(__file__).resolve())
+
+
+def references(text: str) -> Iterator[tuple[str, bool]]:
+    """Each reference in a text, and whether it leads somewhere."""
+    text = " ".join(re.sub(r"^[ \t]*#", "", text, flags=re.M).split())
+    for name in FILE.findall(text):
+        yield name, (ROOT / name).exists()
+    for page, first, more in SECTIONS.findall(text):
+        for number in (first, *re.findall(r"\d+", more)):
+            yield f"{page}, section {number}", has_line(page, rf"#+ {number}\. ")
+    for page, first, more in FINDINGS.findall(text):
+        for number in (first, *re.findall(r"\d+", more)):
+            yield f"{page}, finding {number}", has_line(page, rf"\*\*{number}\. ")
+    for page, title in TITLE.findall(text):
+        yield f'{page}, "{title}"', has_line(page, rf"#+ (?:\d+\. )?{re.escape(title)}$")
+
+
+def has_line(page: str, pattern: str) -> bool:
+    path = ROOT / page
+    return path.exists() and re.search(rf"^{pattern}", path.read_text(encoding="utf-8"), re.M) is not None
+
+
+def test_references_of_the_code_resolve() -> None:
+    """`docs/FILE`, and behind a page's name `section N`, `finding N` or a section's title in quotation marks."""
+    missing = [
+        f"{path.relative_to(ROOT)}: {reference}"
+        for path in sources()
+        for reference, exists in references(path.read_text(encoding="utf-8"))
+        # Examples of files that do not exist, in the tests of the tests of the documentation.
+        if not exists and reference != "docs/absent.py"
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    ("text", "exists"),
+    [
+        ("docs/design.md, section 3", True),
+        ("docs/design.md, sections 2 and\n    # 4", True),
+        ("docs/design.md, section 99", False),
+        ("docs/design.md, sections 2 and 99", False),
+        ("docs/security/findings.md, finding 4", True),
+        ("docs/security/findings.md, finding 11", False),
+        ('docs/theory.md, "The statistic\nrelease"', True),
+        ('docs/theory.md, "The release of nothing"', False),
+        ("docs/nowhere.md", False),
+        ("docs/security", True),
+    ],
+)
+def test_what_is_a_reference(text: str, exists: bool) -> None:
+    resolved = [found for _, found in references(text)]
+    assert resolved
+    assert all(resolved) is exists
+
+
+def test_the_file_that_a_new_protocol_describes_its_messages_in_has_those_of_all_others() -> None:
+    text = " ".join((ROOT / "docs" / "extend.md").read_text(encoding="utf-8").split())
+    (name,) = re.findall(r"what a receiver sees inside, in `([^`]+)`", text)
+    described = (ROOT / name).read_text(encoding="utf-8")
+    assert [kind.title for kind in Kind if kind.title not in described] == []
+
+
+def test_nothing_refers_to_an_agreement_that_readers_do_not_have() -> None:
+    """`DESIGN` is a working paper outside the repository; docs/design.md has what it says."""
+    pages = [page for page in PAGES if page.name != "CHANGELOG.md"]
+    naming = [path for path in (*sources(), *pages) if re.search(r"\bDESIGN\b", path.read_text(encoding="utf-8"))]
+    assert naming == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_that_a_page_names_exist(page: Path) -> None:
+    """Names between backticks that begin with a folder of the repository; `build/` and a reader's own files do not."""
+    if page.name == "CHANGELOG.md":
+        pytest.skip("it names what was")
+    names = re.findall(r"`([\w-]+(?:/[\w.-]+)+/?)`", page.read_text(encoding="utf-8"))
+    assert [name for name in names if name.split("/")[0] in FOLDERS and not (ROOT / name).exists()] == []
