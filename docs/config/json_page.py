@@ -1,4 +1,4 @@
-"""docs/json.md from the types of the outcomes: `python docs/config/json_page.py > docs/json.md`."""
+"""Write docs/json.md from the types of the results: `python docs/config/json_page.py > docs/json.md`."""
 
 from __future__ import annotations
 
@@ -16,30 +16,27 @@ HEAD = f"""# The JSON of every command
 
 Written by `python docs/config/json_page.py` from the types in `psephos.results`; a test compares them.
 
-With `--json` a command writes one object: `format` ({FORMAT} today; another number means that a reader must not
-guess), `kind`, and the fields below. A field that is marked *derived* follows from the others and is written for
-whoever reads the object without this program; reading ignores it. `psephos.results.Outcome.from_json` reads every
-kind, and refuses by name what is missing, unknown, of another type or out of range. A report's own JSON
-(`report.json`) has `kind` "report", the outcome under `result`, and beside it `environment`, `command` and
-`transcript`.
+With `--json` a command writes one object: `format` ({FORMAT}; refuse any other number), `kind`, and the fields below. A
+*derived* field follows from the others; readers ignore it. `psephos.results.Outcome.from_json` reads every kind, and
+names what is missing, unknown, of another type or out of range. A report's own JSON (`report.json`) has `kind`
+"report", the result under `result`, and also `environment`, `command` and `transcript`.
 
-`notice` stands first in the JSON of a run on rows of a user's own (a table of `--data`, or arrays), as in a report
-of one: it has accuracies measured on private rows, and `alpha` where counts were opened, which no epsilon covers, so
-it is not for publication. Files that Psephos writes of such a run (`result.json`, `report.html`, `report.json`, the
-figures) are readable by their owner only; a file that a shell makes of `--json` has the mode that the shell's umask
-allows. Runs on the published data sets that Psephos knows by name have no notice: their rows are public. Reading
-ignores the field.
+The first field is `notice` where a run used rows of your own (`--data`, or arrays): the JSON then has accuracies
+measured on private rows, and `alpha` where counts were opened. No epsilon covers these, so it is not for publication.
+Files that Psephos writes of such a run (`result.json`, `report.html`, `report.json`, figures) are readable by their
+owner only; a file that your shell makes of `--json` has the mode that its umask allows. Runs on the published data sets that
+Psephos knows by name have no notice.
 
-Shares and accuracies lie in [0, 1], times are seconds, sizes are bytes, and no number is infinite: what is not finite
-is null. In `accuracy.NAME` there is `nonprivate`, `private` and `private_std`, null where there is no such number.
-With several epsilons what is said of accuracy and privacy is that of the first, and `by_epsilon` has every accuracy.
+Shares and accuracies lie in [0, 1], times are in seconds, sizes in bytes; a number that is not finite is null. An
+`accuracy.NAME` has `nonprivate`, `private` and `private_std`, null where there is no such number. With several
+epsilons, accuracy and privacy are those of the first, and `by_epsilon` has every accuracy.
 """
 
 PARTS: dict[str, type[Any]] = {}
 
 
 def type_text(hint: Any) -> str:
-    """A type in the words of JSON; notes the dataclasses that it names."""
+    """Name a type in the words of JSON, and add the dataclasses that it names to PARTS."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Annotated:
         return type_text(inner[0])
@@ -59,43 +56,79 @@ def type_text(hint: Any) -> str:
 
 
 def described(one: type[Any]) -> dict[str, str]:
-    """What the docstrings of a type and its bases say of each field."""
-    told: dict[str, str] = {}
+    """Return the description of each field, from the docstrings of a type and its bases."""
+    descriptions: dict[str, str] = {}
     for base in reversed(one.__mro__):
         text = inspect.cleandoc(base.__doc__ or "")
         _, _, listed = text.partition("Attributes:\n")
         for match in re.finditer(r"^    ([\w, ]+): (.*(?:\n {8}.*)*)", listed, re.M):
             for name in match[1].split(", "):
-                told[name] = " ".join(match[2].split())
-    return told
+                descriptions[name] = " ".join(match[2].split())
+    return descriptions
 
 
-def table(one: type[Any]) -> list[str]:
-    """The fields of a type."""
-    hints, told = typing.get_type_hints(one, include_extras=True), described(one)
-    lines = ["| field | type | what it is |", "| --- | --- | --- |"] if told else ["| field | type |", "| --- | --- |"]
-    for field in dataclasses.fields(one):
-        said = [told.get(field.name, "")] if told else []
-        lines.append(f"| {' | '.join((f'`{field.name}`', type_text(hints[field.name]), *said))} |")
+def own_fields(one: type[Any], bases: list[type[Any]]) -> list[str]:
+    """Return the names of the fields that no base has, or that are of another type or described otherwise there."""
+    hints, words = typing.get_type_hints(one, include_extras=True), described(one)
+    same = {
+        field.name
+        for base in bases
+        for field in dataclasses.fields(base)
+        if typing.get_type_hints(base, include_extras=True)[field.name] == hints[field.name]
+        and described(base).get(field.name) == words.get(field.name)
+    }
+    return [field.name for field in dataclasses.fields(one) if field.name not in same]
+
+
+def listed(one: type[Any], bases: list[type[Any]]) -> list[str]:
+    """Return the list of the fields of a type that its bases do not have, and of its derived fields."""
+    hints, words = typing.get_type_hints(one, include_extras=True), described(one)
+    lines = [
+        f"* `{name}`, {type_text(hints[name])}: {words.get(name, '')}"
+        if words
+        else f"* `{name}`, {type_text(hints[name])}"
+        for name in own_fields(one, bases)
+    ]
+    inherited = {name for base in bases for name in getattr(base, "derived", ())}
     for name in getattr(one, "derived", ()):
-        words = inspect.getdoc(getattr(one, name)) or ""
-        lines.append(f"| `{name}` | *derived* | {' '.join(words.split())} |")
+        if name not in inherited:
+            text = inspect.getdoc(getattr(one, name)) or ""
+            lines.append(f"* `{name}`, *derived*: {' '.join(text.split())}")
     return lines
 
 
+def shared() -> list[type[Any]]:
+    """Return the types with fields that several kinds inherit, the most general first."""
+    counts: dict[type[Any], int] = {}
+    for kind in KINDS.values():
+        for base in kind.__mro__[1:]:
+            if dataclasses.is_dataclass(base) and dataclasses.fields(base):
+                counts[base] = counts.get(base, 0) + 1
+    return sorted((base for base, count in counts.items() if count > 1), key=lambda base: len(base.__mro__))
+
+
+def section(one: type[Any], heading: str, common: list[type[Any]]) -> list[str]:
+    """Return a heading, the first sentence of the type's docstring, and its fields."""
+    bases = [base for base in one.__mro__[1:] if base in common]
+    first = " ".join((inspect.getdoc(one) or "").partition("\n\n")[0].split())
+    links = f" Fields: those of [{bases[0].__name__}](#{bases[0].__name__.lower()}), and" if bases else ""
+    return [f"\n{heading}\n", f"{first}{links}\n", *listed(one, bases), ""]
+
+
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
+    common = shared()
     parts = [HEAD]
+    for base in common:
+        parts += section(base, f"## {base.__name__}", common)
     for kind, one in KINDS.items():
-        first = " ".join((inspect.getdoc(one) or "").partition("\n\n")[0].split())
-        parts += [f"\n## {kind}\n\n{first}\n", *table(one), ""]
+        parts += section(one, f"## {kind}", common)
     parts.append("\n## Parts\n")
     done: set[str] = set()
     while rest := [name for name in PARTS if name not in done]:
         for name in rest:
             done.add(name)
-            first = " ".join((inspect.getdoc(PARTS[name]) or "").partition("\n\n")[0].split())
-            parts += [f"\n### {name}\n\n{first}\n", *table(PARTS[name]), ""]
+            parts += section(PARTS[name], f"### {name}", [])
     return re.sub(r"\n{3,}", "\n\n", "\n".join(parts)).rstrip() + "\n"
 
 

@@ -197,4 +197,16 @@ def test_the_documentation_of_the_json_is_that_of_the_types() -> None:
     module = json_page()
     written = "python docs/config/json_page.py > docs/json.md"
     assert (DOCS / "json.md").read_text(encoding="utf-8") == module.page(), written
-    assert not re.findall(r"^.*\|\s+\|$", module.page(), re.M), "a field that no docstring describes"
+    assert not re.findall(r"^\* .*:\s*$", module.page(), re.M), "a field that no docstring describes"
+
+
+def test_the_documentation_of_the_json_has_every_field_of_every_kind() -> None:
+    """A field stands in the section of its kind, or in that of a base to which the kind's section links."""
+    module = json_page()
+    sections = {text.partition("\n")[0]: text for text in module.page().split("\n## ")}
+    for kind, one in KINDS.items():
+        bases = [base for base in one.__mro__[1:] if base in module.shared()]
+        assert not bases or f"those of [{bases[0].__name__}](#" in sections[kind]
+        listed = "".join(sections[name] for name in (kind, *(base.__name__ for base in bases)))
+        for field in (*(field.name for field in dataclasses.fields(one)), *getattr(one, "derived", ())):
+            assert f"\n* `{field}`, " in listed, (kind, field)
