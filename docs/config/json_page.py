@@ -24,8 +24,8 @@ names what is missing, unknown, of another type or out of range. A report's own 
 The first field is `notice` where a run used rows of your own (`--data`, or arrays): the JSON then has accuracies
 measured on private rows, and `alpha` where counts were opened. No epsilon covers these, so it is not for publication.
 Files that Psephos writes of such a run (`result.json`, `report.html`, `report.json`, figures) are readable by their
-owner only; a file that your shell makes of `--json` has the mode that its umask allows. Runs on the published data sets that
-Psephos knows by name have no notice.
+owner only; a file that your shell makes of `--json` has the mode that its umask allows. Runs on the published data
+sets that Psephos knows by name have no notice.
 
 Shares and accuracies lie in [0, 1], times are in seconds, sizes in bytes; a number that is not finite is null. An
 `accuracy.NAME` has `nonprivate`, `private` and `private_std`, null where there is no such number. With several
