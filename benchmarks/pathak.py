@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from psephos.simulation.pathak import PathakKeys, make_terms, run_protocol
+from psephos.simulation.pathak import PathakKeys, run_protocol
+from psephos.specs.pathak import make_terms
 
 
 def records(parties: int, features: int) -> list[tuple[Any, Any]]:

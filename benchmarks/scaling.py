@@ -27,8 +27,9 @@ from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
 from psephos.protocol.paillier.packing import best_degree
 from psephos.simulation import encrypted_sum
 from psephos.simulation.ceremony import KeySetup, setup_keys
-from psephos.simulation.encrypted_sum import VotingPartyFactory
+from psephos.simulation.encrypted_sum import PartyFactory
 from psephos.simulation.linear import LinearVoter
+from psephos.specs.tally import TallySpec
 
 __all__ = ["full_size", "growth", "memory", "plan_accuracy", "wire"]
 
@@ -63,8 +64,8 @@ def _cpu(parties: int, samples: int, classes: int, bits: int, repetitions: int) 
     )
     shape = (parties, FEATURES) if classes == 2 else (parties, classes, FEATURES)
     voters = [LinearVoter(w) for w in generator.normal(size=shape)]
-    whole = VotingPartyFactory(voters, auxiliary, classes)
-    shared = encrypted_sum._Shared(round_, whole.with_own(()), "half", 1 << 20, 5, watched=False)
+    whole = PartyFactory(TallySpec(auxiliary, classes), voters)
+    shared = encrypted_sum._Shared(round_, whole.with_data(()), "half", 1 << 20, 5, watched=False)
     batch, warm = (encrypted_sum._batch(whole, ceremony, range(m), range(m)) for m in (parties, 1))
     with threadpool_limits(limits=1):
         encrypted_sum._work(shared, warm)
@@ -143,17 +144,19 @@ def wire() -> list[dict[str, Any]]:
 
 _MEMORY = """
 import numpy as np
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.simulation.ceremony import setup_keys
-from psephos.simulation.encrypted_sum import RunConfig, VotingPartyFactory, simulate_sum
-from psephos.simulation.engines import LocalEngine
+from psephos.simulation.encrypted_sum import PartyFactory, RunConfig, simulate_sum
 from psephos.simulation.linear import LinearVoter
-from psephos.protocol.encrypted_sum.votes import vote_round
+from psephos.specs.base import Participants
+from psephos.specs.tally import TallySpec
 M = {parties}
 X = np.random.default_rng(0).normal(size=(20000, 20)) / 20
 ceremony = setup_keys(M, key_bits=512, holders=5, threshold=3, test_key=True)
-round_ = vote_round(ceremony.threshold_key, ceremony.roster, X, 2, test_key=True, proofs="none")
+spec = TallySpec(AuxiliarySet(X), 2)
+round_ = spec.terms(ceremony.threshold_key, Participants(ceremony.roster, test_key=True))
 voters = [LinearVoter(w) for w in np.random.default_rng(1).normal(size=(M, 20))]
-done = simulate_sum(round_, ceremony, VotingPartyFactory(voters, X, 2), RunConfig("short"))
+done = simulate_sum(round_, ceremony, PartyFactory(spec, voters), RunConfig("short"))
 assert done.equals_plaintext
 print(done.peak_memory_mb)
 """

@@ -1,4 +1,4 @@
-"""The privacy ledger: what one release costs the unit it protects."""
+"""The privacy ledger: what one release costs the unit it protects (docs/design.md, section 4)."""
 
 from __future__ import annotations
 

@@ -29,14 +29,15 @@ from psephos.audit.studies import trial
 from psephos.parties.noise import PolyaShares, SkellamShares
 from psephos.protocol.board.client import join_message
 from psephos.protocol.board.sealing import SealingKey
-from psephos.protocol.encrypted_sum.votes import vote_round
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet, vote_round
 from psephos.protocol.privacy import mechanisms
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import Post
 from psephos.protocol.transcript import SentMessage, Transcript
 from psephos.protocol.wire import Kind, frame
 from psephos.simulation.ceremony import run_ceremony
-from psephos.simulation.encrypted_sum import VotingPartyFactory
+from psephos.simulation.encrypted_sum import PartyFactory
+from psephos.specs.tally import TallySpec
 
 _FILE = Path(__file__).with_name("vectors.json")
 
@@ -60,7 +61,7 @@ def tally(proofs: Any) -> dict[str, str]:
     key, roster = ceremony.threshold_key, ceremony.roster
     round_ = vote_round(key, roster, auxiliary, 3, test_key=True, proofs=proofs, randomness=coins)
     voters = [FixedVoter(np.arange(number, number + 6) % 3) for number in range(5)]
-    run = run_sum(context, setting, round_, VotingPartyFactory(voters, auxiliary, 3), "tally")
+    run = run_sum(context, setting, round_, PartyFactory(TallySpec(AuxiliarySet.of(auxiliary), 3), voters), "tally")
     return of_messages(run.transcript.messages)
 
 

@@ -326,3 +326,39 @@ class PathakConsumer(Machine):
     def _result(self, state: AwaitingPublishedShares | SharesOpened) -> tuple[int, ...] | None:
         """K w_s."""
         return state.total if isinstance(state, SharesOpened) else None
+
+
+@storable
+@dataclass(frozen=True)
+class SharedSum:
+    """The sum of all published shares.
+
+    Attributes:
+        total: K w_s in integer units of the grid, d of them. Public.
+    """
+
+    total: tuple[int, ...] = field(repr=False)
+
+
+class ConsumingCurator(PathakCurator):
+    """The curator of a study, who adds the published shares itself, as any consumer does (Pathak 2010, section 3.3).
+
+    Its result is a `SharedSum`.
+    """
+
+    reads = frozenset({Kind.PUBLISHED_SHARE})
+
+    def check_message(self, entry: Entry) -> None:
+        """Check every published share by itself."""
+        if entry.is_a(Kind.PUBLISHED_SHARE):
+            Share.decode(entry.data, Kind.PUBLISHED_SHARE, self.terms)
+
+    @gathers(CuratorPublished, Kind.PUBLISHED_SHARE, lambda self, state: participants(self.terms))
+    def open(self, state: CuratorPublished, messages: Messages) -> Step:
+        """Add the shares. Raises MessageError, ShareRangeError."""
+        shares = [Share.decode(data, Kind.PUBLISHED_SHARE, self.terms).values for data in messages.values()]
+        return Step(SharedSum(tuple(open_shares(shares, modulus_bits(self.terms)))))
+
+    def _result(self, state: Any) -> SharedSum | None:
+        """Return K w_s."""
+        return state if isinstance(state, SharedSum) else None

@@ -21,14 +21,14 @@ from gmpy2 import mpz
 from psephos.audit.adversary import Replacements, ScriptedRole, tampering
 from psephos.audit.deviations import deviations
 from psephos.audit.model import Case, Check, Coalition, Context, Result
-from psephos.audit.settings import FixedVoter, Setting, cast, make_setting
+from psephos.audit.settings import FixedVoter, Setting, cast, make_setting, round_of
 from psephos.curator.tally import OpenedSum, Tally
 from psephos.parties.holder import KeyHolder
 from psephos.protocol.driver import Driver, MemoryMessageBoard, replace_roles
 from psephos.protocol.encrypted_sum.messages import Ballot, Close, Confirmation, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Proofs, Round
-from psephos.protocol.encrypted_sum.votes import vote_round
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import PsephosError
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.sharing import lagrange_numerators
@@ -36,7 +36,8 @@ from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.roles import BOARD, Entry, Post
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.study.study import safe_confirmations
-from psephos.simulation.encrypted_sum import VotingPartyFactory
+from psephos.simulation.encrypted_sum import PartyFactory
+from psephos.specs.tally import TallySpec
 
 PARTIES, SAMPLES, CLASSES, KEY_BITS = 5, 20, 3, 512
 LIAR = 4
@@ -61,25 +62,20 @@ def _auxiliary() -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.arange(SAMPLES, dtype=np.float64)[:, None]
 
 
+def _spec() -> TallySpec:
+    return TallySpec(AuxiliarySet(_auxiliary()), CLASSES)
+
+
 def _round(context: Context, label: str, proofs: Proofs = "knowledge") -> Round:
     """As a study has them: proofs, and as many confirmations as are safe."""
-    ceremony, coins = _setting(context).ceremony, context.coins("liars round", label)
-    round_ = vote_round(
-        ceremony.threshold_key,
-        ceremony.roster,
-        _auxiliary(),
-        CLASSES,
-        test_key=True,
-        proofs=proofs,
-        randomness=coins,
-    )
-    return replace(round_, confirmations=safe_confirmations(3, 2))
+    coins, confirmations = context.coins("liars round", label), safe_confirmations(3, 2)
+    return round_of(_setting(context), _spec(), coins, proofs=proofs, confirmations=confirmations)
 
 
 def _ballots(context: Context, round_: Round) -> list[Ballot]:
     """Every party's honest ballot."""
     voters = [FixedVoter((np.arange(SAMPLES) + party) % CLASSES) for party in range(PARTIES)]
-    given, setting = VotingPartyFactory(voters, _auxiliary(), CLASSES), _setting(context)
+    given, setting = PartyFactory(_spec(), voters), _setting(context)
     coins = partial(context.coins, "liars ballot", round_.digest.hex())
     return [cast(setting, round_, given, party, coins(party))[0] for party in range(PARTIES)]
 

@@ -44,6 +44,7 @@ from psephos.protocol.storage.store import OnceLedger
 from psephos.protocol.transcript import SentMessage, Transcript
 from psephos.simulation.encrypted_sum import PartyFactory
 from psephos.simulation.psgd import PsgdOptions, descend
+from psephos.specs.base import SumSpec
 
 PARTIES, STEPS, FEATURES, RECORDS = 3, 3, 2, 12
 SECRETS = ("data", "gradients", "noise", "sizes")
@@ -181,6 +182,9 @@ class _Descent(SumAnalysis):
 
     def round(self, context: Context, label: str) -> Round:
         return self.ballots(context, label)[0]
+
+    def spec(self, context: Context) -> SumSpec:
+        raise NotImplementedError("a series has a round for each step")
 
     def contribution(self, context: Context, inputs: str) -> PartyFactory:
         raise NotImplementedError("a party of a series is a role of its own")

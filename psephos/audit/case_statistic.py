@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from psephos.audit.compare import compare_samples
 from psephos.audit.ideal import ideal_sum, joint_noise, joint_skellam
 from psephos.audit.model import Case, Check, Checks, Context, Members, Result
-from psephos.audit.settings import FixedVoter, SumRun, TrainedVoter, cast
+from psephos.audit.settings import FixedVoter, SumRun, TrainedVoter, cast, round_of
 from psephos.audit.sums import COALITIONS, SumAnalysis, coalitions, dealt_shares
 from psephos.curator.hamm.statistic import MechanismName, Source, StatisticPlan, plan_statistic
 from psephos.parties.noise import Shares, shares_of
@@ -33,10 +33,12 @@ from psephos.parties.statistic import own_vector
 from psephos.protocol.encrypted_sum.own_data import Own, OwnDataGrid
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.mechanisms import DiscreteLaplace, Skellam
-from psephos.simulation.encrypted_sum import OwnDataPartyFactory, PartyFactory, StatisticPartyFactory
-from psephos.simulation.tally import statistic_round
+from psephos.simulation.encrypted_sum import PartyFactory
+from psephos.specs.average import OwnDataSpec
+from psephos.specs.statistic import StatisticSpec
 
 PARTIES, SAMPLES, COLLUDERS = 5, 12, 3
 HONEST = PARTIES - COLLUDERS - 1
@@ -120,12 +122,15 @@ class _Statistic(SumAnalysis):
         """What parties vote on, (N, 2)."""
         return np.random.default_rng([context.seed, 11]).normal(size=(SAMPLES, 2))
 
-    def round(self, context: Context, label: str) -> Round:
-        grid, shares, ceremony = self.grid(context), self.shares(context), self.setting(context).ceremony
+    def spec(self, context: Context) -> OwnDataSpec | StatisticSpec:
+        plan, shares = self.plan(context), self.shares(context)
         if shares is None:
-            return self.exact_round(context, label, grid.digest, grid.length, grid.minimum, grid.maximum)
-        coins = context.coins(label, "round")
-        return statistic_round(ceremony, self.plan(context), shares, minimum_ballots=3, test_key=True, randomness=coins)
+            return OwnDataSpec(plan)
+        return StatisticSpec(plan, shares, AuxiliarySet.of(self.auxiliary(context)))
+
+    def round(self, context: Context, label: str) -> Round:
+        minimum, coins = None if self.noise is None else 3, context.coins(label, "round")
+        return round_of(self.setting(context), self.spec(context), coins, minimum_ballots=minimum)
 
     def contribution(self, context: Context, inputs: str) -> PartyFactory:
         """`inputs`: "swapped" gives party 0 the votes of party 1, and the reverse."""
@@ -135,12 +140,8 @@ class _Statistic(SumAnalysis):
         return self.source(context, [FixedVoter(v) for v in self.votes(context)[order]])
 
     def source(self, context: Context, own: Any) -> PartyFactory:
-        """Of parties with these rows or classifiers."""
-        grid, shares = self.grid(context), self.shares(context)
-        if isinstance(grid, OwnDataGrid):
-            return OwnDataPartyFactory(own, grid, shares)
-        assert shares is not None
-        return StatisticPartyFactory(own, self.auxiliary(context), grid, shares)
+        """Return the factory of parties with these rows or classifiers."""
+        return PartyFactory(self.spec(context), own)
 
     def exact(self, context: Context) -> list[list[int]]:
         """The parties' vectors without noise."""

@@ -15,15 +15,17 @@ from numpy.typing import NDArray
 
 from psephos.audit.ideal import ideal_sum, ideal_tally
 from psephos.audit.model import Case, Check, Checks, Context, Members, Result
-from psephos.audit.settings import FixedVoter, SumRun, TrainedVoter, run_tally_round, tally_round
+from psephos.audit.settings import FixedVoter, SumRun, TrainedVoter, run_tally_round
 from psephos.audit.sums import COALITIONS, SumAnalysis, coalitions, dealt_shares
 from psephos.curator.hamm.methods import Request, statistic_method
 from psephos.parties.party import Party, Voter, VotingParty
-from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.encrypted_sum.votes import VoteLayout
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
 from psephos.protocol.errors import AlreadyCastError
 from psephos.protocol.randomness import RecordedRandomness, ReplayedRandomness
-from psephos.simulation.encrypted_sum import PartyFactory, VectorPartyFactory, VotingPartyFactory
+from psephos.simulation.encrypted_sum import PartyFactory
+from psephos.specs.average import VectorSpec
+from psephos.specs.base import Entries
+from psephos.specs.tally import TallySpec
 
 PARTIES, SAMPLES, CLASSES = 5, 25, 3
 LAYOUT = VoteLayout(SAMPLES, CLASSES)
@@ -42,8 +44,8 @@ def _votes(context: Context) -> NDArray[np.int64]:
 
 
 class _Votes(SumAnalysis):
-    def round(self, context: Context, label: str) -> Round:
-        return tally_round(context, self.setting(context), _auxiliary(context), CLASSES, label)
+    def spec(self, context: Context) -> TallySpec:
+        return TallySpec(AuxiliarySet(_auxiliary(context)), CLASSES)
 
     def voters(self, context: Context, inputs: str) -> Sequence[Voter]:
         """`honest`; `swapped`: parties 0 and 1 exchange their votes; `twin`: party 0 holds other data and another
@@ -57,7 +59,7 @@ class _Votes(SumAnalysis):
         return voters
 
     def contribution(self, context: Context, inputs: str) -> PartyFactory:
-        return VotingPartyFactory(self.voters(context, inputs), _auxiliary(context), CLASSES)
+        return PartyFactory(self.spec(context), self.voters(context, inputs))
 
     def output(self, context: Context, own: Mapping[int, Sequence[int]], number: int) -> list[int]:
         counts = np.array(ideal_tally(_votes(context), CLASSES))
@@ -71,15 +73,15 @@ class _Votes(SumAnalysis):
 class _Parameters(SumAnalysis):
     """Parameters in fixed point."""
 
-    def round(self, context: Context, label: str) -> Round:
-        return self.exact_round(context, label, bytes(32), ENTRIES, -LARGEST, LARGEST)
+    def spec(self, context: Context) -> VectorSpec:
+        return VectorSpec(Entries(ENTRIES, -LARGEST, LARGEST), bytes(32))
 
     def drawn(self, context: Context) -> NDArray[np.int64]:
         """Every party's."""
         return np.random.default_rng([context.seed, 3]).integers(-LARGEST, LARGEST + 1, size=(PARTIES, ENTRIES))
 
     def contribution(self, context: Context, inputs: str) -> PartyFactory:
-        return VectorPartyFactory("parameters", self.drawn(context))
+        return PartyFactory(self.spec(context), self.drawn(context))
 
     def output(self, context: Context, own: Mapping[int, Sequence[int]], number: int) -> list[int]:
         return ideal_sum(*self.drawn(context).tolist())

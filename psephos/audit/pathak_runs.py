@@ -42,7 +42,8 @@ from psephos.protocol.pathak.terms import CONSUMERS, CURATOR, PathakTerms, parti
 from psephos.protocol.roles import Entry, Post, Role, Step
 from psephos.protocol.transcript import SentMessage, Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
-from psephos.simulation.pathak import PathakKeys, make_terms, run_protocol
+from psephos.simulation.pathak import PathakKeys, run_protocol
+from psephos.specs.pathak import make_terms
 
 PARTIES, FEATURES = 4, 2
 SIZES = (24, 30, 17, 20)

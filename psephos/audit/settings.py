@@ -20,14 +20,16 @@ from psephos.curator.tally import OpenedSum, open_product
 from psephos.parties.party import Voter
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption
 from psephos.protocol.encrypted_sum.product import BallotProduct
-from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.encrypted_sum.votes import vote_round
+from psephos.protocol.encrypted_sum.rounds import Proofs, Round
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
 from psephos.protocol.randomness import SYSTEM, Randomness, RecordedRandomness, ReplayedRandomness
 from psephos.protocol.transcript import Transcript
 from psephos.simulation.ceremony import KeySetup, setup_keys
-from psephos.simulation.encrypted_sum import PartyFactory, RunConfig, VotingPartyFactory, simulate_sum
+from psephos.simulation.encrypted_sum import PartyFactory, RunConfig, simulate_sum
+from psephos.specs.base import Participants, SumSpec
+from psephos.specs.tally import TallySpec
 
 KEY_BITS = 128
 
@@ -158,12 +160,20 @@ def cast(
     return Ballot.decode(step.posts[0].data, round_), role.result(step.state)
 
 
-def tally_round(context: Context, setting: Setting, auxiliary: NDArray[np.float64], classes: int, label: str) -> Round:
-    """A round of the encrypted tally with alpha on `auxiliary`, float64 (N, d); its nonce is named by `label`."""
-    ceremony, coins = setting.ceremony, context.coins(label, "round")
-    return vote_round(
-        ceremony.threshold_key, ceremony.roster, auxiliary, classes, test_key=True, proofs="none", randomness=coins
-    )
+def round_of(
+    setting: Setting,
+    spec: SumSpec,
+    coins: Randomness,
+    *,
+    minimum_ballots: int | None = None,
+    proofs: Proofs = "none",
+    confirmations: int = 0,
+) -> Round:
+    """Return a round of what a specification sums; its nonce comes from `coins`. Other arguments: `Participants`."""
+    key, roster = setting.ceremony.threshold_key, setting.ceremony.roster
+    nonce = coins.draw(16)
+    participants = Participants(roster, minimum_ballots, True, proofs, confirmations, lambda key, about: nonce)
+    return spec.terms(key, participants)
 
 
 def run_tally_round(
@@ -174,6 +184,7 @@ def run_tally_round(
     voters: Sequence[Voter],
     label: str,
 ) -> SumRun:
-    """One such round on `auxiliary`, float64 (N, d), from beginning to end."""
-    contribution = VotingPartyFactory(voters, auxiliary, classes)
-    return run_sum(context, setting, tally_round(context, setting, auxiliary, classes, label), contribution, label)
+    """Run a round of the encrypted tally on `auxiliary`, float64 (N, d), from beginning to end."""
+    spec = TallySpec(AuxiliarySet(auxiliary), classes)
+    round_ = round_of(setting, spec, context.coins(label, "round"))
+    return run_sum(context, setting, round_, PartyFactory(spec, voters), label)

@@ -19,10 +19,13 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.storage.store import OnceLedger
 from psephos.simulation.ceremony import setup_keys
+from psephos.specs.base import SumSpec
+from psephos.specs.registry import participants_of, spec_of
+from psephos.specs.statistic import StatisticSpec
+from psephos.specs.study import StudyTerms
 from psephos.study.builder import NewOptions, make_study
 from psephos.study.identity import Identity, fingerprint
 from psephos.study.member import sign
-from psephos.study.protocols import Public, Sum, spec_of
 from psephos.study.release import card, checked, released
 
 __all__ = ["studied"]
@@ -85,22 +88,22 @@ def studied(table: PartyTable, directory: Path, **asked: Any) -> Seen:
         **asked,
     )
     study, samples = make_study(options, [member.directory / "card.toml" for member in members])
-    play = spec_of(Public(study, samples.auxiliary))
-    if not isinstance(play, Sum):
+    spec = spec_of(StudyTerms(study, samples.auxiliary))
+    if not isinstance(spec, SumSpec):
         raise InvalidParameter(f"the audit plays studies of one sum, and {study.protocol} has none")
-    shares = getattr(play, "shares", None)
-    if shares is not None:
-        play.shares = Silent.of(shares)  # type: ignore[attr-defined]
+    shares = spec.shares if isinstance(spec, StatisticSpec) else None
+    if isinstance(spec, StatisticSpec) and shares is not None:
+        spec = replace(spec, shares=Silent.of(shares))
     seen = Seen(roster=tuple(member.name for member in study.parties))
-    key = _dealt_key(study.key_bits, len(names), play.best_degree)
-    round_, vectors = play.round(key), {}
+    key = _dealt_key(study.key_bits, len(names), spec.best_degree(study.key_bits, len(names)))
+    round_, vectors = spec.terms(key, participants_of(study)), {}
     for number, (name, identity) in enumerate(zip(names, members, strict=True)):
         member = sign(study, identity)
         member.keep(public=str(public), data=str(_file(table, name, directory / f"{name}.csv")))
         seen.local[name] = {"rows": digest_of(*member.voter)}
-        role = play.party(number, identity.key, member.voter, OnceLedger(), key)
+        role = spec.party(number, identity.key, spec.prepare(member.voter), round_, ledger=OnceLedger())
         vectors[name] = role.result(role.start().state)
-    grid = None if study.protocol == "tally" or study.method == "avg" else play.plan.grid  # type: ignore[attr-defined]
+    grid = None if study.protocol == "tally" or study.method == "avg" else spec.plan.grid  # type: ignore[attr-defined]
     unknown = len(names) - int(study.parameters.get("dropouts", 0)) - (study.threshold - 1)
     contributed(seen, study.protocol, round_, Contributed(grid, shares, len(study.classes)), vectors, unknown)
     seen.terms["parameters"] = dict(study.parameters)

@@ -16,7 +16,7 @@ from gmpy2 import mpz
 from psephos.audit.compare import compare_samples
 from psephos.audit.deviations import deviations
 from psephos.audit.model import Coalition, Context, Members, Result
-from psephos.audit.settings import KEY_BITS, Setting, SumRun, cast, make_setting, run_sum
+from psephos.audit.settings import KEY_BITS, Setting, SumRun, cast, make_setting, round_of, run_sum
 from psephos.audit.simulators import simulate_sum_view
 from psephos.audit.view_checks import Sealed, jacobi, openable, stale, structure
 from psephos.protocol.encrypted_sum.messages import Ballot
@@ -25,8 +25,8 @@ from psephos.protocol.paillier.keys import LARGEST_DEGREE
 from psephos.protocol.paillier.sharing import deal_integer
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.transcript import SentMessage
-from psephos.simulation.average import AverageOptions, exact_round
 from psephos.simulation.encrypted_sum import PartyFactory
+from psephos.specs.base import SumSpec
 
 COALITIONS = {
     "outsider (the board)": Members(),
@@ -63,8 +63,12 @@ class SumAnalysis(ABC):
     degree: int = field(default=1, kw_only=True)
 
     @abstractmethod
+    def spec(self, context: Context) -> SumSpec:
+        """Return the specification of what is summed."""
+
     def round(self, context: Context, label: str) -> Round:
-        """A fresh round."""
+        """Return a fresh round."""
+        return round_of(self.setting(context), self.spec(context), context.coins(label, "round"))
 
     @abstractmethod
     def contribution(self, context: Context, inputs: str) -> PartyFactory:
@@ -89,12 +93,6 @@ class SumAnalysis(ABC):
         sizes = {"key_bits": self.key_bits, "degree": self.degree}
         make = partial(make_setting, context.coins(self.label, "world"), self.parties, **sizes)
         return context.once((self.label, "world"), make)
-
-    def exact_round(self, context: Context, label: str, about: bytes, *entries: int) -> Round:
-        """As `psephos.simulation.average.exact_round`, under its keys."""
-        options = AverageOptions(parties=self.parties, test_key=True)
-        coins = context.coins(label, "round")
-        return exact_round(self.setting(context).ceremony, options, about, *entries, randomness=coins)
 
     def real(self, context: Context, inputs: str = "honest") -> list[SumRun]:
         """Runs of the real protocol, as many as the context has views."""

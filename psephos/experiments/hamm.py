@@ -47,20 +47,21 @@ from psephos.options import option
 from psephos.parties.training import train_parties, votes_in_blocks
 from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.fixed_point import project
-from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout, vote_round
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, RandomnessMode
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_key_bits
-from psephos.protocol.paillier.packing import best_degree
 from psephos.protocol.privacy.mechanisms import MAX_EPSILON, simulate_spherical_laplace
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.results import HammOutcome, Mean
 from psephos.results.papers import EncryptedTrial, HammPanel, Published
 from psephos.simulation.ceremony import setup_keys
-from psephos.simulation.encrypted_sum import RunConfig, VotingPartyFactory, simulate_sum
+from psephos.simulation.encrypted_sum import PartyFactory, RunConfig, simulate_sum
 from psephos.simulation.engines import Engine, LocalEngine, make_engine
 from psephos.simulation.journal import Journal
 from psephos.simulation.linear import LinearVoter, count_votes
+from psephos.specs.base import Participants
+from psephos.specs.tally import TallySpec
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -514,8 +515,8 @@ def _encrypted_count(data: Dataset, trial: _Trial, engine: Engine, progress: Pro
         progress(f"encrypted ballots, M = {parties}, trial {trial.number}", done, parties)
 
     keys = {name: getattr(options, name) for name in ("key_bits", "holders", "threshold", "test_key")}
-    votes = len(auxiliary.samples) * (classes - 1)
-    hold = partial(setup_keys, parties, degree=best_degree(options.key_bits, length=votes, addends=parties), **keys)
+    spec = TallySpec(auxiliary, classes)
+    hold = partial(setup_keys, parties, degree=spec.best_degree(options.key_bits, parties), **keys)
     with ExitStack() as opened:
         journal = None
         if options.journal is not None:
@@ -525,14 +526,11 @@ def _encrypted_count(data: Dataset, trial: _Trial, engine: Engine, progress: Pro
         begun = time.perf_counter()
         ceremony = hold() if journal is None else journal.ceremony(hold)
         seconds["keygen"] = time.perf_counter() - begun
-        round_ = vote_round(
-            ceremony.threshold_key, ceremony.roster, auxiliary, classes, test_key=options.test_key, proofs="none"
-        )
+        round_ = spec.terms(ceremony.threshold_key, Participants(ceremony.roster, test_key=options.test_key))
         conditions = RunConfig(options.randomness, engine or LocalEngine(options.workers), journal, progress=step)
-        summed = simulate_sum(round_, ceremony, VotingPartyFactory(voters, auxiliary, classes), conditions)
-    layout = VoteLayout(len(auxiliary.samples), classes)
+        summed = simulate_sum(round_, ceremony, PartyFactory(spec, voters), conditions)
     seconds |= summed.seconds
-    return layout.decode(summed.opened.sums, summed.opened.ballots), EncryptedTrial(
+    return spec.counts(summed.opened), EncryptedTrial(
         trial=trial.number,
         equals_plaintext=summed.equals_plaintext,
         seconds={phase: round(taken, 2) for phase, taken in seconds.items()},

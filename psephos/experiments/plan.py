@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, replace
 from itertools import pairwise
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import gmpy2
 import numpy as np
@@ -29,7 +29,6 @@ from psephos.curator.psgd.agreement import agree
 from psephos.experiments.bench.clock import cpu_seconds
 from psephos.options import option
 from psephos.parties.gradients import LocalLoss
-from psephos.protocol.encrypted_sum.fixed_point import FRACTION_BITS, FixedPoint
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Proofs, Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
@@ -47,14 +46,15 @@ from psephos.simulation.encrypted_sum import (
     EncryptedSum,
     PartyFactory,
     RunConfig,
-    VectorPartyFactory,
-    VotingPartyFactory,
     peak_memory_mb,
     simulate_sum,
 )
 from psephos.simulation.engines import LocalEngine
 from psephos.simulation.linear import LinearVoters
 from psephos.simulation.psgd import PsgdOptions, descend
+from psephos.specs.average import AverageSpec, VectorSpec
+from psephos.specs.base import Entries, Participants, SumSpec
+from psephos.specs.tally import TallySpec
 
 _REPETITIONS = 3
 _SECONDS = 1.0
@@ -121,12 +121,12 @@ class PlanOptions:
         check_degree(self.degree or 1)
 
     @property
-    def entries(self) -> tuple[int, int, int]:
-        """How many numbers a party sends (each step), the least and the largest that each may be."""
+    def entries(self) -> Entries:
+        """The numbers that a party sends (each step)."""
         if self.protocol == "tally":
-            return (self.samples or 0) * (self.classes - 1), 0, 1
-        limit = FixedPoint(FRACTION_BITS).limit(averaging_radius(HAMM_LAMBDA, self.classes))
-        return (self.features if self.classes == 2 else self.classes * self.features), -limit, limit
+            return Entries((self.samples or 0) * (self.classes - 1), 0, 1)
+        radius = averaging_radius(HAMM_LAMBDA, self.classes)
+        return AverageSpec(self.features, self.classes, radius, HAMM_LAMBDA).entries
 
     def packing(self, key: PublicKey, length: int) -> PackingPlan:
         """Of the first `length` of the numbers."""
@@ -318,28 +318,20 @@ def _rounds(parties: int, workers: int) -> float:
 def _rehearsed(options: PlanOptions, ceremony: KeySetup, length: int) -> tuple[Round, PartyFactory]:
     """The first numbers of a vector, in the slots that the whole run has."""
     generator, parties = np.random.default_rng(0), len(ceremony.roster)
-    contribution: PartyFactory
+    spec: SumSpec
+    data: Any
     if options.protocol == "tally":
         samples, classes = length // (options.classes - 1), options.classes
         shape = (options.features,) if classes == 2 else (classes, options.features)
         auxiliary = AuxiliarySet(generator.normal(size=(samples, options.features)) / options.features)
-        contribution = VotingPartyFactory(LinearVoters(generator.normal(size=(parties, *shape))), auxiliary, classes)
-        length, context = samples * (classes - 1), auxiliary.context(range(classes))
+        spec, data = TallySpec(auxiliary, classes), LinearVoters(generator.normal(size=(parties, *shape)))
     else:
-        low, high = options.entries[1:]
-        vectors = generator.integers(low, high, size=(parties, length), endpoint=True)
-        contribution, context = VectorPartyFactory("parameters", vectors), bytes(32)
-    round_ = Round.create(
-        "votes" if options.protocol == "tally" else "parameters",
-        ceremony.threshold_key,
-        options.packing(ceremony.threshold_key.key, length),
-        ceremony.roster,
-        context=context,
-        minimum_ballots=2,
-        test_key=options.test_key,
-        proofs=options.proofs,
-    )
-    return round_, contribution
+        entries = options.entries._replace(length=length)
+        spec = VectorSpec(entries, bytes(32))
+        data = generator.integers(entries.minimum, entries.maximum, size=(parties, length), endpoint=True)
+    key = ceremony.threshold_key
+    round_ = spec.terms(key, Participants(ceremony.roster, 2, options.test_key, options.proofs))
+    return replace(round_, plan=options.packing(key.key, spec.entries.length)), PartyFactory(spec, data)
 
 
 # -- descents

@@ -14,32 +14,24 @@ import platform
 import resource
 import sys
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import numpy as np
 from gmpy2 import mpz
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from psephos.curator.tally import OpenedSum, Tally
-from psephos.parties.holder import KeyHolder
-from psephos.parties.noise import Shares
-from psephos.parties.party import Party, RoundParty, VectorParty, Voter, VotingParty
-from psephos.parties.statistic import OwnDataParty, StatisticParty
+from psephos.curator.tally import OpenedSum
 from psephos.protocol.driver import Driver, replace_roles
 from psephos.protocol.encrypted_sum.messages import Ballot
-from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
 from psephos.protocol.encrypted_sum.product import BallotProduct, Observer
-from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
-from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
-from psephos.protocol.encrypted_sum.votes import AuxiliarySet
+from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import JournalError
 from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode
-from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
+from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import Entry, Role
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger
@@ -48,19 +40,9 @@ from psephos.protocol.wire import Kind
 from psephos.simulation.ceremony import KeySetup
 from psephos.simulation.engines import Engine, LocalEngine
 from psephos.simulation.journal import Journal, SumState
+from psephos.specs.base import SumSpec
 
-__all__ = [
-    "BATCH",
-    "EncryptedSum",
-    "OwnDataPartyFactory",
-    "PartyFactory",
-    "RunConfig",
-    "StatisticPartyFactory",
-    "VectorPartyFactory",
-    "VotingPartyFactory",
-    "peak_memory_mb",
-    "simulate_sum",
-]
+__all__ = ["BATCH", "EncryptedSum", "PartyFactory", "RunConfig", "peak_memory_mb", "simulate_sum"]
 
 BATCH = 32
 """Parties per batch: large enough that one gcd is nothing, small enough that 20,000 parties show progress."""
@@ -93,126 +75,33 @@ class RunConfig:
     expected: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class PartyFactory(ABC):
-    """What the parties put into the sum: something of each one's own, and what all share.
+@dataclass(frozen=True)
+class PartyFactory:
+    """Makes the roles of the simulated parties.
 
     Attributes:
-        first: number of the party whose own thing is the first.
+        spec: the protocol; public, and sent to a worker once.
+        data: each party's own, as `Spec.prepare` returns it, or an array (parties, length) of their vectors; sent to a
+            worker with its batch. Secrets.
+        first: number of the party whose data are the first.
     """
 
-    OWN: ClassVar[str] = "voters"
-    """The field with an entry for each party, which is sent with its batch; all others are sent to a worker once."""
-
+    spec: SumSpec
+    data: Sequence[Any] | NDArray[np.int64] = field(repr=False)
     first: int = 0
 
-    def with_own(self, own: Any, first: int = 0) -> Self:
-        """The same for other parties."""
-        return replace(self, **{self.OWN: own, "first": first})
+    def with_data(self, data: Sequence[Any] | NDArray[np.int64], first: int = 0) -> PartyFactory:
+        """Return the factory of other parties, whose data have the same shape."""
+        return replace(self, data=data, first=first)
 
-    def own(self, numbers: range) -> Any:
-        """What belongs to these parties."""
-        return getattr(self, self.OWN)[numbers.start - self.first : numbers.stop - self.first]
+    def data_of(self, numbers: range) -> Sequence[Any] | NDArray[np.int64]:
+        """Return the data of consecutive parties, in the same shape."""
+        return self.data[numbers.start - self.first : numbers.stop - self.first]
 
-    @abstractmethod
-    def role(self, number: int, key: SigningKey, round_: Round, encryptor: Encryptor, coins: Randomness) -> RoundParty:
-        """Party `number`, with the coins of whatever it draws besides its encryption's."""
-
-
-@dataclass(frozen=True)
-class VotingPartyFactory(PartyFactory):
-    """Every party votes on the auxiliary set with its own classifier.
-
-    Attributes:
-        voters: one classifier per party.
-        auxiliary: float64 (N, d), hashed once.
-        classes: K.
-    """
-
-    voters: Sequence[Voter] = field(repr=False)
-    auxiliary: ArrayLike | AuxiliarySet = field(repr=False)
-    classes: int
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "auxiliary", AuxiliarySet.of(self.auxiliary))
-
-    def role(self, number: int, key: SigningKey, round_: Round, encryptor: Encryptor, coins: Randomness) -> RoundParty:
-        party = Party(number, key, classes=range(self.classes), voter=self.voters[number - self.first])
-        return VotingParty(party, round_, self.auxiliary, encryptor=encryptor)
-
-
-@dataclass(frozen=True)
-class VectorPartyFactory(PartyFactory):
-    """Every party adds an integer vector that it has computed, such as its parameters.
-
-    Attributes:
-        kind: of the round.
-        vectors: int64 (parties, plan.length).
-    """
-
-    OWN = "vectors"
-
-    kind: RoundKind
-    vectors: NDArray[np.int64] = field(repr=False)
-
-    def role(self, number: int, key: SigningKey, round_: Round, encryptor: Encryptor, coins: Randomness) -> RoundParty:
-        values = self.vectors[number - self.first]
-        return VectorParty(Party(number, key), round_, self.kind, round_.context, values, encryptor=encryptor)
-
-
-@dataclass(frozen=True)
-class StatisticPartyFactory(PartyFactory):
-    """Every party adds its share of the noise to its own statistic.
-
-    Attributes:
-        voters: one classifier per party.
-        auxiliary: float64 (N, d), what they vote on.
-        grid: the public integers that votes are turned into a statistic with.
-        shares: of the noise.
-        simulation_seed: None draws the shares from the party's coins; a seed is for simulations.
-    """
-
-    voters: Sequence[Voter] = field(repr=False)
-    auxiliary: ArrayLike | AuxiliarySet = field(repr=False)
-    grid: StatisticGrid = field(repr=False)
-    shares: Shares
-    simulation_seed: int | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "auxiliary", AuxiliarySet.of(self.auxiliary))
-
-    def role(self, number: int, key: SigningKey, round_: Round, encryptor: Encryptor, coins: Randomness) -> RoundParty:
-        if self.simulation_seed is not None:
-            coins = SimulationRandomness(self.simulation_seed, "noise share", number)
-        party = Party(number, key, classes=range(self.grid.classes), voter=self.voters[number - self.first])
-        return StatisticParty(
-            party, round_, self.auxiliary, self.grid, self.shares, randomness=coins, encryptor=encryptor
-        )
-
-
-@dataclass(frozen=True)
-class OwnDataPartyFactory(PartyFactory):
-    """Every party adds the statistic of its own rows.
-
-    Attributes:
-        rows: (samples, labels) of each party. Secrets.
-        grid: what is summed.
-        shares: of the noise; None leaves it to the curator.
-        simulation_seed: as in `StatisticPartyFactory`.
-    """
-
-    OWN = "rows"
-
-    rows: Sequence[tuple[NDArray[np.float64], NDArray[np.int64]]] = field(repr=False)
-    grid: OwnDataGrid = field(repr=False)
-    shares: Shares | None
-    simulation_seed: int | None = None
-
-    def role(self, number: int, key: SigningKey, round_: Round, encryptor: Encryptor, coins: Randomness) -> RoundParty:
-        if self.simulation_seed is not None:
-            coins = SimulationRandomness(self.simulation_seed, "noise share", number)
-        own, party = self.rows[number - self.first], Party(number, key)
-        return OwnDataParty(party, round_, own, self.grid, self.shares, randomness=coins, encryptor=encryptor)
+    def role(self, number: int, key: SigningKey, round_: Round, encryptor: Encryptor, coins: Randomness) -> Role:
+        """Return the role of party `number`; `coins`: of whatever it draws besides its encryption's."""
+        data = self.data[number - self.first]
+        return self.spec.party(number, key, data, round_, encryptor=encryptor, randomness=coins)
 
 
 @dataclass(frozen=True)
@@ -280,10 +169,13 @@ def _together(round_: Round, ceremony: KeySetup, contribution: PartyFactory, how
         coins = transcript.coins(f"party {number}")
         encryptor = Encryptor(round_.key, how.mode, randomness=coins, expected=expected)
         parties.append(contribution.role(number, ceremony.signing_keys[number], round_, encryptor, coins))
-    holders = [KeyHolder(s, round_, randomness=transcript.coins(f"holder {s.holder}")) for s in ceremony.shares]
+    spec = contribution.spec
+    holders = [spec.holder(s, round_, randomness=transcript.coins(f"holder {s.holder}")) for s in ceremony.shares]
     clock = _AggregationClock()
     driver = Driver(
-        replace_roles([*parties, Tally(round_), *holders], how.roles), transcript=transcript, watch=clock.on_message
+        replace_roles([*parties, spec.curator(round_), *holders], how.roles),
+        transcript=transcript,
+        watch=clock.on_message,
     )
     clock.seconds = driver.clock
     started, processor = time.perf_counter(), time.process_time()
@@ -338,7 +230,7 @@ class _Shared:
 class _Batch:
     first: int
     numbers: Sequence[int]
-    own: Any = field(repr=False)
+    data: Sequence[Any] | NDArray[np.int64] = field(repr=False)
     seeds: list[bytes] = field(repr=False)
 
 
@@ -398,12 +290,12 @@ def _in_batches(round_: Round, ceremony: KeySetup, contribution: PartyFactory, h
     if how.transcript is not None:  # batches come in any order; a transcript is in the order of the roster
         how.transcript.extend(sorted(messages, key=lambda message: int(message.sender.removeprefix("party "))))
     voted, processor = time.perf_counter(), time.process_time() - processor + elsewhere
-    store = None if how.journal is None else how.journal.store
+    store, spec = None if how.journal is None else how.journal.store, contribution.spec
     holders = [
-        KeyHolder(key_share, round_, openings=OnceLedger(store, name), seen=product)
+        spec.holder(key_share, round_, ledger=OnceLedger(store, name), seen=product)
         for key_share, name, product in zip(ceremony.shares, names[1:], state.products[1:], strict=True)
     ]
-    roles = [Tally(round_, seen=state.products[0]), *holders]
+    roles = [spec.curator(round_, seen=state.products[0]), *holders]
     opened: OpenedSum = Driver(roles, transcript=how.transcript).run()["curator"]
     seconds = {**state.seconds, "decrypt": time.perf_counter() - voted}
     exact = opened.sums == tuple(state.clear.tolist())
@@ -444,13 +336,13 @@ def _batches(
     if expected is None:
         expected = -(-sum(len(numbers) for _, numbers in todo) * round_.plan.ciphertexts // how.engine.workers)
     watched = how.journal is not None or how.transcript is not None
-    shared = _Shared(round_, contribution.with_own(()), how.mode, expected, len(ceremony.shares), watched)
+    shared = _Shared(round_, contribution.with_data(()), how.mode, expected, len(ceremony.shares), watched)
     yield from how.engine.run(_work, shared, [partial(_batch, contribution, ceremony, *work) for work in todo])
 
 
 def _batch(contribution: PartyFactory, ceremony: KeySetup, batch: range, numbers: Sequence[int]) -> _Batch:
     seeds = [ceremony.signing_keys.seed(number) for number in numbers]
-    return _Batch(batch.start, numbers, contribution.own(batch), seeds)
+    return _Batch(batch.start, numbers, contribution.data_of(batch), seeds)
 
 
 def _work(shared: _Shared, batch: _Batch) -> _Work:
@@ -458,7 +350,7 @@ def _work(shared: _Shared, batch: _Batch) -> _Work:
     started, processor = time.perf_counter(), time.process_time()
     round_, transcript = shared.round, Transcript()
     encryptor = Encryptor(round_.key, shared.mode, expected=shared.expected)
-    contribution = shared.contribution.with_own(batch.own, batch.first)
+    contribution = shared.contribution.with_data(batch.data, batch.first)
     parties = [
         contribution.role(number, SigningKey(seed), round_, encryptor, SYSTEM)
         for number, seed in zip(batch.numbers, batch.seeds, strict=True)

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -18,12 +17,11 @@ from numpy.typing import NDArray
 
 from psephos.curator.hamm.labels import one_hot
 from psephos.curator.pathak.bounds import party_level_epsilon, proved_epsilon
-from psephos.curator.pathak.curator import PathakConsumer, PathakCurator
 from psephos.data.datasets import Dataset
 from psephos.data.partition import DataOptions, dealt_by, scaler_for
 from psephos.data.splits import Split
 from psephos.options import option
-from psephos.parties.pathak import Contribution, PathakParty
+from psephos.parties.pathak import Contribution
 from psephos.parties.training import train_parties, votes
 from psephos.progress import Progress, silent
 from psephos.protocol.driver import Driver, PhaseCosts, replace_roles
@@ -44,22 +42,18 @@ from psephos.protocol.pathak.terms import (
     party_name,
 )
 from psephos.protocol.privacy.accounting import stated_delta
-from psephos.protocol.privacy.mechanisms import choose_pitch
-from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.roles import Entry, Role
 from psephos.protocol.transcript import Transcript
 from psephos.results import PathakOutcome
 from psephos.results import Phase as PhaseOutcome
 from psephos.results.evaluation import Evaluation
+from psephos.specs.pathak import SMALLEST_SIZE, PathakSpec, make_terms
 
-__all__ = ["PathakKeys", "PathakOptions", "PathakRun", "make_terms", "run_protocol", "simulate_pathak"]
+__all__ = ["PathakKeys", "PathakOptions", "PathakRun", "run_protocol", "simulate_pathak"]
 
 Puppets = Mapping[str, Callable[[Role], Role]]
 
 Records = tuple[Any, NDArray[np.integer]]
-
-SMALLEST_SIZE = 16
-"""The first rung of the ladder, unless something else is agreed on."""
 
 CAUTIONS: dict[Variant, str] = {
     "printed": (
@@ -73,38 +67,6 @@ CAUTIONS: dict[Variant, str] = {
     ),
 }
 """What one liar does to a variant; nothing to the others (docs/pathak.md)."""
-
-
-def make_terms(
-    *,
-    randomness: Randomness = SYSTEM,
-    variant: Variant = "public-bound",
-    smallest_size: int = SMALLEST_SIZE,
-    largest_size: int = 1 << 20,
-    **agreed: Any,
-) -> PathakTerms:
-    """Terms with a fresh nonce, and the grid that the finest noise calls for (`mechanisms.choose_pitch`).
-
-    Fields of `PathakTerms`, with these defaults: laplace, tournament, lambda, classes "0" and "1", tolerance 1e-9,
-    excluded 1. Raises InvalidParameter for anything that no run can have.
-    """
-    defaults = {"noise": "laplace", "comparisons": "tournament", "regulariser": "lambda", "classes": ("0", "1")}
-    agreed = {**defaults, "tolerance": 1e-9, "excluded": 1, **agreed}
-    lam, features = float(agreed["lam"]), agreed["features"]
-    if not (math.isfinite(lam) and lam > 0):
-        raise InvalidParameter(f"lambda must be positive and finite, not {lam}")
-    if largest_size < 1 or smallest_size < 1 or features < 1:
-        raise InvalidParameter("sizes and features are positive")
-    mu = 2 * lam if agreed["regulariser"] == "lambda" else lam
-    pitch = choose_pitch(2 / ((smallest_size if variant == "public-bound" else largest_size) * mu), features)
-    return PathakTerms(
-        variant=variant,
-        smallest_size=smallest_size,
-        largest_size=largest_size,
-        pitch_exponent=min(0, math.frexp(pitch)[1] - 1),
-        nonce=randomness.draw(16).hex(),
-        **{**agreed, "lam": lam, "epsilon": float(agreed["epsilon"]), "tolerance": float(agreed["tolerance"])},
-    )
 
 
 @dataclass(frozen=True)
@@ -186,38 +148,27 @@ def run_protocol(
     if len(data) != terms.parties:
         raise InvalidParameter(f"the terms are for {terms.parties} parties and {len(data)} brought data")
     transcript = Transcript() if transcript is None else transcript
-    made: list[Role] = []
-    for number, (X, y) in enumerate(data):
+    spec = PathakSpec(terms, test_key, noise_seed)
+    honest: list[Role] = []
+    for number, records in enumerate(data):
         name = party_name(number)
-        transcript.record_input(name, "records", (X, y))
+        transcript.record_input(name, "records", records)
         group_key = keys.group if keys is not None and number == LEADER else None
-        made.append(
-            PathakParty(
-                number,
-                X,
-                y,
-                terms,
-                group_key=group_key,
-                test_key=test_key,
-                randomness=transcript.coins(name),
-                noise_randomness=None
-                if noise_seed is None
-                else SimulationRandomness(noise_seed, "pathak noise", number + 1),
-            )
-        )
-    charlies = None if keys is None else (keys.curator, keys.comparison)
+        party = spec.party(number, None, records, terms, randomness=transcript.coins(name), group_key=group_key)
+        honest.append(party)
+    curator_keys = None if keys is None else (keys.curator, keys.comparison)
     if keys is not None:
         transcript.record_input(CURATOR, "curator key", keys.curator)
         transcript.record_input(CURATOR, "comparison key", keys.comparison)
         transcript.record_input(party_name(LEADER), "group key", keys.group)
-    coins = transcript.coins(CURATOR)
-    made = [PathakCurator(terms, charlies, test_key=test_key, randomness=coins), *made, PathakConsumer(terms)]
-    driver = Driver(replace_roles(made, roles or {}), transcript=transcript, watch=_Counter(terms, progress))
+    curator = spec.separate_curator(terms, curator_keys, randomness=transcript.coins(CURATOR))
+    honest = [curator, *honest, spec.consumer(terms)]
+    driver = Driver(replace_roles(honest, roles or {}), transcript=transcript, watch=_Counter(terms, progress))
     results = driver.run()
     total = results.pop(CONSUMERS)
     return PathakRun(
         terms,
-        np.array(total, dtype=np.float64) * (terms.pitch / terms.parties),
+        spec.parameters_of(total),
         tuple(total),
         {name: found for name, found in results.items() if isinstance(found, Contribution)},
         driver.phases,

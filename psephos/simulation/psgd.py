@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.psgd.agreement import Agreement, DescentOptions, agree
-from psephos.curator.psgd.curator import GradientCurator, GradientCuratorState
+from psephos.curator.psgd.curator import GradientCuratorState
 from psephos.curator.psgd.gop import perturbed_minimiser
 from psephos.curator.tally import OpenedSum
 from psephos.data.datasets import Dataset
@@ -27,7 +27,7 @@ from psephos.data.partition import Absent, DataOptions, dealt_by, scaler_for
 from psephos.data.splits import Split
 from psephos.options import option
 from psephos.parties.gradients import LocalLoss, signed_labels
-from psephos.parties.psgd import GradientParty, GradientPartyState, SeriesHolder
+from psephos.parties.psgd import GradientPartyState
 from psephos.progress import Progress, silent
 from psephos.protocol.driver import Driver, replace_roles
 from psephos.protocol.encrypted_sum.messages import Ballot
@@ -35,7 +35,7 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
 from psephos.protocol.psgd.series import Announcement, SeriesTerms
-from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
+from psephos.protocol.randomness import SYSTEM
 from psephos.protocol.roles import Entry, Role
 from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.transcript import Transcript
@@ -44,6 +44,8 @@ from psephos.results import Guarantee, PsgdOutcome
 from psephos.results.evaluation import Evaluation
 from psephos.simulation.ceremony import Keys, KeySetup, setup_keys
 from psephos.simulation.journal import Journal
+from psephos.specs.base import Participants
+from psephos.specs.psgd import PsgdSpec
 
 __all__ = ["Descended", "PsgdOptions", "clear_descent", "descend", "psgd_roles", "simulate_psgd"]
 
@@ -85,10 +87,19 @@ class PsgdOptions(DataOptions, DescentOptions):
         """How many key holders may tell the curator their noise shares: by default as many as cannot open a sum."""
         return self.threshold - 1 if self.colluders is None else self.colluders
 
+    def spec(self, agreement: Agreement) -> PsgdSpec:
+        """Return the specification of the descent that was agreed on."""
+        return PsgdSpec(self, agreement, simulation_seed=self.seed if self.simulate_noise else None)
+
     def terms(self, agreement: Agreement, ceremony: KeySetup) -> SeriesTerms:
-        """What is agreed on, with everybody's keys."""
-        key, roster = ceremony.threshold_key, ceremony.roster
-        return SeriesTerms(agreement.series, agreement.descent, key, roster, self.test_key, self.proofs)
+        """Return what is agreed on, with everybody's keys."""
+        participants = Participants(
+            ceremony.roster,
+            test_key=self.test_key,
+            proofs=self.proofs,
+            nonce=lambda key, about: agreement.series.nonce,
+        )
+        return self.spec(agreement).terms(ceremony.threshold_key, participants)
 
     def identity(self) -> dict[str, Any]:
         """What makes it this run and no other, for its journal."""
@@ -179,7 +190,7 @@ def psgd_roles(
     store: Store,
 ) -> list[Role]:
     """Every role, honest; `store` keeps what each of them claims. Raises InvalidParameter as `descend`."""
-    terms = options.terms(agreement, ceremony)
+    spec, terms = options.spec(agreement), options.terms(agreement, ceremony)
     if len(private) != len(ceremony.signing_keys):
         raise InvalidParameter(f"{len(ceremony.signing_keys)} parties are registered and {len(private)} hold records")
     key = ceremony.threshold_key.key
@@ -190,26 +201,13 @@ def psgd_roles(
         name = f"party {number}"
         transcript.record_input(name, "records", (local.X, local.y))
         coins = transcript.coins(name)
-        party = GradientParty(
-            number,
-            signing_key,
-            local,
-            terms,
-            clip=options.on_excess == "clip",
-            encryptor=Encryptor(key, options.randomness, randomness=coins, expected=expected),
-            noise=_noise(options, number, coins),
-            once=OnceLedger(store, name),
+        encryptor = Encryptor(key, options.randomness, randomness=coins, expected=expected)
+        ledger = OnceLedger(store, name)
+        parties.append(
+            spec.party(number, signing_key, local, terms, ledger=ledger, encryptor=encryptor, randomness=coins)
         )
-        parties.append(party)
-    holders = [SeriesHolder(s, terms, once=OnceLedger(store, f"holder {s.holder}")) for s in ceremony.shares]
-    return [*parties, *holders, GradientCurator(terms, randomness=transcript.coins("curator"))]
-
-
-def _noise(options: PsgdOptions, number: int, coins: Randomness) -> Callable[[int], Randomness]:
-    """A party's coins, or with simulated noise a stream for each step, the same however often a run was resumed."""
-    if options.simulate_noise:
-        return lambda step: SimulationRandomness(options.seed, "psgd noise", number, step)
-    return lambda step: coins
+    holders = [spec.holder(s, terms, ledger=OnceLedger(store, f"holder {s.holder}")) for s in ceremony.shares]
+    return [*parties, *holders, spec.curator(terms, randomness=transcript.coins("curator"))]
 
 
 class _Observed:

@@ -37,11 +37,10 @@ from psephos.parties.learners import LocalClassifier, make_learner
 from psephos.parties.party import Voter
 from psephos.parties.training import train_parties, votes_in_blocks
 from psephos.progress import Progress, counted, silent
-from psephos.protocol.encrypted_sum.rounds import PROOFS, Proofs, Round
+from psephos.protocol.encrypted_sum.rounds import PROOFS, Proofs
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, RandomnessMode
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_degree, check_key_bits
-from psephos.protocol.paillier.packing import best_degree
 from psephos.protocol.privacy.accounting import shown_together, stated
 from psephos.protocol.privacy.mechanisms import check_delta, check_epsilon
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
@@ -54,6 +53,7 @@ from psephos.simulation.encrypted_sum import EncryptedSum, PartyFactory, RunConf
 from psephos.simulation.engines import make_engine
 from psephos.simulation.journal import Journal
 from psephos.simulation.linear import LinearVoters, count_votes
+from psephos.specs.base import Participants, SumSpec
 
 __all__ = ["KDD99_SPLIT", "METHODS", "MethodsAt", "Population", "RunContext", "SumOptions", "Sums", "play", "populate"]
 
@@ -229,11 +229,6 @@ class SumOptions(DataOptions):
     def local_learners(self) -> tuple[Any, ...]:
         """Local classifiers, dealt to the parties in turn: names, or scikit-learn classifiers."""
         return ("logistic",)
-
-    @property
-    def vector_proofs(self) -> Proofs:
-        """What a ballot that holds no votes proves."""
-        return "none" if self.proofs == "none" else "knowledge"
 
     def rows(self, dataset: str) -> str:
         """How rows get into the unit ball: each to norm 1, or as the papers do where lambda is the papers'.
@@ -431,27 +426,24 @@ class Sums:
         with self.timed("train"):  # before the keys: it is what can be refused, and a ceremony takes minutes
             self.population = populate(options, dealt, self.progress)
         self.kept.begin(self.population.dealt, self.population.scaler, self.population.test)
-        self._ceremony: KeySetup | None = None
+        self._keys: KeySetup | None = None
 
-    def ceremony(self, length: int, low: int = 0, high: int = 1) -> KeySetup:
-        """Everybody's keys, made when the first vectors are to be summed: of the degree that such vectors take.
-
-        length, low, high: of the vectors, and the range of their entries.
-        """
-        if self._ceremony is None:
-            made = counted(self.progress, "make the key", 1)
+    def keys_for(self, spec: SumSpec) -> KeySetup:
+        """Return everybody's keys, made when the first vectors are to be summed, of the degree that these take."""
+        if self._keys is None:
+            done = counted(self.progress, "make the key", 1)
             with self.timed("keygen"):
-                hold = partial(self._hold, length, low, high)
-                self._ceremony = hold() if self._journal is None else self._journal.ceremony(hold)
-            made(1)
-        return self._ceremony
+                make = partial(self._make_keys, spec)
+                self._keys = make() if self._journal is None else self._journal.ceremony(make)
+            done(1)
+        return self._keys
 
-    def _hold(self, length: int, low: int, high: int) -> KeySetup:
-        options, vectors = self.options, {"length": length, "minimum": low, "maximum": high}
+    def _make_keys(self, spec: SumSpec) -> KeySetup:
+        options = self.options
         return setup_keys(
             options.parties,
             key_bits=options.key_bits,
-            degree=options.degree or best_degree(options.key_bits, addends=options.parties, **vectors),
+            degree=options.degree or spec.best_degree(options.key_bits, options.parties),
             holders=options.holders,
             threshold=options.threshold,
             test_key=options.test_key,
@@ -468,10 +460,29 @@ class Sums:
         taken = time.perf_counter() - begun - (sum(self.seconds.values()) - noted)
         self.seconds[phase] = self.seconds.get(phase, 0.0) + taken
 
-    def sum(self, round_: Round, contribution: PartyFactory, phase: str, *, label: str = "") -> EncryptedSum:
-        """One encrypted sum, as the run was asked to take it; `label`: what a journal calls it."""
-        conditions = RunConfig(
-            self.options.randomness,
+    def sum(
+        self,
+        spec: SumSpec,
+        data: Sequence[Any] | NDArray[np.int64],
+        phase: str,
+        *,
+        label: str = "",
+        minimum_ballots: int | None = None,
+    ) -> EncryptedSum:
+        """Take one encrypted sum.
+
+        Args:
+            spec: what is summed. data: each party's own, as `Spec.prepare` returns it, or their vectors (M, length).
+            phase: what progress and timings call it. label: what a journal calls it.
+            minimum_ballots: where it is not the options' own.
+        """
+        options = self.options
+        keys = self.keys_for(spec)
+        minimum = options.min_ballots if minimum_ballots is None else minimum_ballots
+        round_ = spec.terms(keys.threshold_key, Participants(keys.roster, minimum, options.test_key, options.proofs))
+        contribution = PartyFactory(spec, data)
+        config = RunConfig(
+            options.randomness,
             self._engine,
             self._journal,
             self._transcript,
@@ -480,8 +491,7 @@ class Sums:
             self.population.present,
             label,
         )
-        assert self._ceremony is not None  # the round is of its key
-        done = simulate_sum(round_, self._ceremony, contribution, conditions)
+        done = simulate_sum(round_, keys, contribution, config)
         self._done.append(done)
         self.kept.sums.setdefault(phase, []).append(done.opened)
         self.kept.contributed.append((phase, round_, contribution, done.vectors))

@@ -10,7 +10,7 @@ curator never sees anything else.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Unpack
 
 import numpy as np
@@ -22,51 +22,34 @@ from psephos.curator.hamm.methods import (
     SignalOfLast,
     average_method,
     erm_fit,
-    erm_method,
-    pate_method,
     statistic_choices,
-    statistic_method,
     statistic_nonprivate,
 )
-from psephos.curator.hamm.release import Labels
 from psephos.curator.hamm.statistic import (
     SOURCE_OF,
-    StatisticPlan,
     mechanism_with_less_noise,
     plan_statistic,
-    release_total,
-    with_joint_noise,
 )
 from psephos.curator.losses import loss_named
 from psephos.data.partition import one_of
 from psephos.options import option
 from psephos.parties.learners import LEARNERS, make_learner
-from psephos.parties.noise import Shares, contributors, shares_of
-from psephos.parties.statistic import entry_range
+from psephos.parties.noise import contributors
 from psephos.protocol.encrypted_sum.own_data import OWN, OwnDataGrid
-from psephos.protocol.encrypted_sum.rounds import Proofs, Round
-from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout, vote_round
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.paillier.packing import PackingPlan
-from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.protocol.randomness import Randomness
 from psephos.results import Alpha, TallyOutcome
 from psephos.simulation.average import sum_own_data, sum_parameters
-from psephos.simulation.ceremony import KeySetup
-from psephos.simulation.encrypted_sum import (
-    OwnDataPartyFactory,
-    PartyFactory,
-    StatisticPartyFactory,
-    VotingPartyFactory,
-)
 from psephos.simulation.references import own_data_nonprivate
 from psephos.simulation.sums import METHODS, MethodsAt, RunContext, SumOptions, Sums, play
+from psephos.specs.statistic import StatisticSpec
+from psephos.specs.tally import LABELS, TallySpec
 
-__all__ = ["TallyOptions", "simulate_tally", "statistic_round"]
+__all__ = ["TallyOptions", "simulate_tally"]
 
 VOTED = ("vote", "soft", "statistic", "pate")
 """Methods that are released from the counts of votes."""
-
-_LABELS: dict[str, Labels] = {"vote": "majority", "soft": "soft"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,42 +158,27 @@ def simulate_tally(options: TallyOptions, **how: Unpack[RunContext]) -> TallyOut
 
 def _reveal_alpha(run: Sums) -> MethodsAt:
     """The curator learns the counts, and sums of parameters and of own directions; it adds all the noise."""
-    options, public = run.options, run.population.auxiliary
+    options, population = run.options, run.population
     assert isinstance(options, TallyOptions)
-    loss = loss_named(options.loss, run.population.classes)
-    counts = _count(run) if set(options.offered) & set(VOTED) else np.empty((0, 0), np.int64)
+    loss = loss_named(options.loss, population.classes)
+    spec = TallySpec(AuxiliarySet(population.auxiliary, run.salt()), population.classes)
+    counts = _count(run, spec) if set(options.offered) & set(VOTED) else np.empty((0, 0), np.int64)
     average = sum_parameters(run) if "avg" in options.offered else None
-    fits = {n: erm_fit(_LABELS[n], counts, public, loss) for n in options.offered if n in _LABELS}
+    fits = {n: erm_fit(LABELS[n], counts, population.auxiliary, loss) for n in options.offered if n in LABELS}
 
     def make(name: str, request: Request) -> Method:
-        if name in _LABELS:
-            return erm_method(_LABELS[name], counts, public, loss, request, fits[name])
         if average is not None and name == "avg":
-            return average_method(average, options.local_lam, request, public)
+            return average_method(average, options.local_lam, request, population.auxiliary)
         if name in OWN:
             return sum_own_data(run, name, request)
-        if name == "statistic":
-            return statistic_method(counts, public, request)
-        return pate_method(counts, public, request, options.seed)
+        return spec.method_of(name, counts, request, loss=loss, fit=fits.get(name), seed=options.seed)
 
     return lambda epsilon: {name: make(name, options.request(epsilon)) for name in options.offered}
 
 
-def _count(run: Sums) -> NDArray[np.int64]:
-    options, population = run.options, run.population
-    auxiliary, classes = AuxiliarySet(population.auxiliary, run.salt()), population.classes
-    ceremony = run.ceremony(len(auxiliary.samples) * (classes - 1))
-    round_ = vote_round(
-        ceremony.threshold_key,
-        ceremony.roster,
-        auxiliary,
-        classes,
-        minimum_ballots=options.min_ballots,
-        test_key=options.test_key,
-        proofs=options.proofs,
-    )
-    opened = run.sum(round_, VotingPartyFactory(population.voters, auxiliary, classes), "cast and count votes").opened
-    run.kept.counts = VoteLayout(len(auxiliary.samples), classes).decode(opened.sums, opened.ballots)
+def _count(run: Sums, spec: TallySpec) -> NDArray[np.int64]:
+    """Cast and count the votes, and keep the counts with the run's evaluation."""
+    run.kept.counts = spec.counts(run.sum(spec, run.population.voters, "cast and count votes").opened)
     return run.kept.counts
 
 
@@ -235,31 +203,22 @@ def _joint(run: Sums, name: str, epsilon: float) -> Method:
         source=SOURCE_OF[name],
         joint=True,
     )
-    shares = shares_of(plan, colluders=options.coalition or 0, dropouts=options.dropouts)
-    plan = with_joint_noise(plan, shares.contributors)
+    agreed = {"colluders": options.coalition or 0, "dropouts": options.dropouts}
+    spec = StatisticSpec.from_plan(plan, AuxiliarySet.of(population.auxiliary), **agreed)
+    assert spec.shares is not None
+    plan, contributors = spec.noisy_plan, spec.shares.contributors
     releases, signal = itertools.count(), SignalOfLast()
     rows = population.rows()
-
-    def contribution(number: int) -> PartyFactory:
-        seed = (options.seed << 32) + number if options.simulate_noise else None
-        if isinstance(plan.grid, OwnDataGrid):
-            return OwnDataPartyFactory(rows, plan.grid, shares, simulation_seed=seed)
-        return StatisticPartyFactory(population.voters, population.auxiliary, plan.grid, shares, simulation_seed=seed)
+    data = population.voters if spec.takes_classifier else rows
 
     def draw(randomness: Randomness) -> NDArray[np.float64]:
         number = next(releases)
-        round_ = statistic_round(
-            run.ceremony(plan.dimension, *entry_range(plan.grid, shares)),
-            plan,
-            shares,
-            minimum_ballots=options.min_ballots or max(2, options.parties - options.dropouts),
-            test_key=options.test_key,
-            proofs=options.vector_proofs,
-        )
+        seed = (options.seed << 32) + number if options.simulate_noise else None
         label = f"{name} at {epsilon!r}, {number}"
-        opened = run.sum(round_, contribution(number), f"sum noisy {name}", label=label).opened
-        released = release_total(plan, list(opened.sums), ballots=opened.ballots)
-        return signal.note_statistic(released, ballots=opened.ballots, contributors=shares.contributors)
+        minimum = options.min_ballots or max(2, options.parties - options.dropouts)
+        noisy = replace(spec, simulation_seed=seed)
+        opened = run.sum(noisy, data, f"sum noisy {name}", label=label, minimum_ballots=minimum).opened
+        return signal.note_statistic(spec.statistic(opened), ballots=opened.ballots, contributors=contributors)
 
     def nonprivate() -> NDArray[np.float64]:  # only a simulation can know it, and only to say what the noise cost
         if isinstance(plan.grid, OwnDataGrid):
@@ -267,34 +226,5 @@ def _joint(run: Sums, name: str, epsilon: float) -> Method:
             return own_data_nonprivate(present, population.auxiliary, population.classes, SOURCE_OF[name])
         return statistic_nonprivate(population.counts(population.auxiliary), population.auxiliary, options.local_lam)
 
-    chosen = statistic_choices(plan, noise) | {"contributors": shares.contributors}
+    chosen = statistic_choices(plan, noise) | {"contributors": contributors}
     return Method(nonprivate, draw, plan.sensitivity, plan.event, chosen, signal)
-
-
-def statistic_round(
-    ceremony: KeySetup,
-    plan: StatisticPlan,
-    shares: Shares,
-    *,
-    minimum_ballots: int,
-    test_key: bool = False,
-    proofs: Proofs = "none",
-    randomness: Randomness = SYSTEM,
-) -> Round:
-    """The round of one joint statistic.
-
-    Its minimum of ballots must leave the whole law: all but the dropouts that the shares allow for.
-    """
-    low, high = entry_range(plan.grid, shares)
-    key = ceremony.threshold_key.key
-    return Round.create(
-        "statistic",
-        ceremony.threshold_key,
-        PackingPlan.for_key(key, length=plan.dimension, addends=plan.parties, minimum=low, maximum=high),
-        ceremony.roster,
-        context=plan.grid.digest,
-        minimum_ballots=minimum_ballots,
-        test_key=test_key,
-        proofs=proofs,
-        randomness=randomness,
-    )

@@ -15,8 +15,10 @@ from psephos.protocol.encrypted_sum.rounds import Proofs
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.randomness import SYSTEM
 from psephos.protocol.study.study import Member, ProtocolName, Study, safe_confirmations
+from psephos.specs.base import Spec
+from psephos.specs.registry import SPECS, spec_of, type_of_parameter
+from psephos.specs.study import StudyTerms, encode_coordinates
 from psephos.study.identity import Card
-from psephos.study.protocols import SPECS, Public, Spec, coordinates, kind_of_parameter, spec_of
 from psephos.study.samples import PublicSamples
 
 __all__ = ["NewOptions", "make_study"]
@@ -136,9 +138,9 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
             Member(card.name, card.key, place + 1 if place < holders else 0) for place, card in enumerate(members)
         ),
     )
-    play = spec_of(Public(study, samples.auxiliary))
+    spec = spec_of(StudyTerms(study, samples.auxiliary))
     if options.degree is None:
-        study = replace(study, degree=play.best_degree)
+        study = replace(study, degree=spec.best_degree(study.key_bits, len(study.roster)))
     return study, samples
 
 
@@ -151,7 +153,7 @@ def _given(options: NewOptions, kind: type[Spec]) -> dict[str, Any]:
             raise InvalidParameter(
                 f"{name} is no parameter of {options.protocol}; there are: {', '.join(kind.parameters) or 'none'}"
             )
-        wanted = kind_of_parameter(kind.parameters[name])
+        wanted = type_of_parameter(kind.parameters[name])
         try:
             found[name] = {"true": True, "false": False}[text.lower()] if wanted is bool else wanted(text)
         except (KeyError, ValueError):
@@ -176,7 +178,7 @@ def _following(
             source=SOURCE_OF.get(method, "votes"),
             joint=joint,
         )
-        return {"coordinates": coordinates(plan.transform)}
+        return {"coordinates": encode_coordinates(plan.transform)}
     if options.protocol == "average":
         lam = given.get("lam", HAMM_LAMBDA)
         return {"lam": lam, "radius": averaging_radius(lam, len(options.classes))}

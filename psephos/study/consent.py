@@ -5,8 +5,8 @@ from __future__ import annotations
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.study.study import Study
 from psephos.results.runs import colluders_text
+from psephos.specs.registry import SPECS, coalition_of, unit_of
 from psephos.study.identity import Identity, fingerprint
-from psephos.study.protocols import SPECS, coalition_of, unit_of
 
 __all__ = ["described", "serve"]
 

@@ -31,8 +31,9 @@ from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.roles import Role
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import CURATOR, Study
+from psephos.specs.registry import check_study, spec_of
+from psephos.specs.study import StudyTerms
 from psephos.study.identity import Identity
-from psephos.study.protocols import Public, accepted, spec_of
 from psephos.study.release import card, checked, released
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
@@ -64,7 +65,7 @@ def sign(study: Study, identity: Identity) -> Membership:
     Raises StudyError for a study that it has no part in, or that this version cannot play.
     """
     study.roles_of(identity.key.verification_key)
-    accepted(study)
+    check_study(study)
     folder = identity.directory / study.digest.hex()[:16]
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -124,7 +125,7 @@ class Membership:
         if not self.settings.public:
             raise StudyError("where are the public samples? `psephos join ... --public FILE` says so")
         samples = PublicSamples.of(self.study, Path(self.settings.public))
-        Public(self.study, samples.auxiliary)
+        StudyTerms(self.study, samples.auxiliary)
         if samples.features != self.study.features:
             raise StudyError("the columns of the public samples are not those of the study")
         return samples
@@ -159,13 +160,13 @@ class Membership:
         return self.folder / f"{name.replace(' ', '-')}.sqlite"
 
     def _role(self, name: str, store: Store) -> Role:
-        public = Public(self.study, self.samples.auxiliary)
+        terms = StudyTerms(self.study, self.samples.auxiliary)
         kind, _, number = name.partition(" ")
         if kind == CURATOR:
-            return curator_role(public, lambda result: released(self.study, self.samples, result), store)
+            return curator_role(terms, lambda result: released(self.study, self.samples, result), store)
         if kind == "holder":
-            return holder_role(public, int(number), store)
-        return party_role(public, int(number), self.identity.key, self.voter, store, self.identity.charge)
+            return holder_role(terms, int(number), store)
+        return party_role(terms, int(number), self.identity.key, self.voter, store, self.identity.charge)
 
     def write_release(self, content: bytes) -> Path:
         """Model and card of what the curator published; raises AgreementError when it is not what was agreed on."""
@@ -189,8 +190,8 @@ class Voter:
         Raises StudyError, InvalidParameter or DataError for data or an object that cannot be used.
         """
         settings, study = self._member.settings, self._member.study
-        play = spec_of(Public(study, self._member.samples.auxiliary))
-        if settings.voter and play.votes:
+        spec = spec_of(StudyTerms(study, self._member.samples.auxiliary))
+        if settings.voter and spec.takes_classifier:
             self._own(settings.voter)
             return settings.voter
         if not settings.data:
@@ -202,8 +203,8 @@ class Voter:
         rows, _ = self._member.samples.private(study, Path(settings.data))
         for place, member in enumerate(study.parties):
             if member.key == self._member.identity.card.key:
-                play.fits(place, len(rows))
-        if not play.votes:
+                spec.check_rows(place, len(rows))
+        if not spec.takes_classifier:
             return f"{len(rows):,} rows of {settings.data}"
         return f"{settings.learner}, trained on {len(rows):,} rows of {settings.data}"
 

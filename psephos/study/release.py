@@ -17,9 +17,10 @@ from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.study.study import Study
 from psephos.results.runs import colluders_text
+from psephos.specs.registry import SPECS, coalition_of, spec_of, unit_of
+from psephos.specs.study import StudyTerms
 from psephos.study.consent import serve
 from psephos.study.identity import fingerprint
-from psephos.study.protocols import SPECS, Public, coalition_of, spec_of, unit_of
 from psephos.study.samples import PublicSamples
 
 __all__ = ["card", "checked", "released"]
@@ -38,8 +39,8 @@ def released(study: Study, samples: PublicSamples, result: Any, randomness: Rand
     Where the parties have added the noise it is a function of `result`, and `randomness` is not asked. Raises what the
     method does, and StudyError for one that costs a larger delta than the study states.
     """
-    play = spec_of(Public(study, samples.auxiliary))
-    w, paid = play.release(result, randomness)
+    spec = spec_of(StudyTerms(study, samples.auxiliary))
+    w, paid = spec.release(result, randomness)
     if (paid.delta or 0.0) > stated_delta(study.delta):
         raise StudyError(f"the release costs delta {paid.delta!r}, and the study says {stated_delta(study.delta)!r}")
     paid = replace(paid, delta=stated_delta(study.delta))
@@ -51,7 +52,7 @@ def released(study: Study, samples: PublicSamples, result: Any, randomness: Rand
         coefficients=tuple(map(tuple, coefficients.tolist())),
         intercepts=tuple(intercepts.tolist()),
         method=study.method,
-        parties=play.ballots(result),
+        parties=spec.ballots(result),
         release=paid,
         warnings=_warnings(study),
     )

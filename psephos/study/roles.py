@@ -1,7 +1,7 @@
-"""Who plays what in a study: each member's role from joining to the result, for every protocol.
+"""The role of each member of a study, from joining to the result, for every protocol (docs/study.md).
 
 The study and the public samples say all that is common; a member brings its own data and its own store. The same roles
-run in one process in tests, in a process each on one machine, and on machines of their own. No paper behind it.
+run in one process in tests, in a process each on one machine, and on machines of their own.
 """
 
 from __future__ import annotations
@@ -14,63 +14,76 @@ from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey
 from psephos.protocol.roles import Role
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger, Store
-from psephos.protocol.study.stages import JoinStage, KeyStage, PublishStage, ResultWatcher, StagedRole, initial_stages
+from psephos.protocol.study.stages import (
+    JoinStage,
+    KeyStage,
+    PublishStage,
+    ResultWatcher,
+    StagedRole,
+    initial_stages,
+)
 from psephos.protocol.study.study import CURATOR, Study
-from psephos.study.protocols import Public, spec_of
+from psephos.specs.registry import participants_of, spec_of
+from psephos.specs.study import StudyTerms
 
-__all__ = ["Public", "curator_role", "holder_role", "party_role"]
+__all__ = ["curator_role", "holder_role", "party_role"]
 
 
-def holder_role(public: Public, number: int, store: Store) -> StagedRole:
-    """Holder `number`: it makes the key with the others, and opens sums."""
-    study, name, play = public.study, f"holder {number}", spec_of(public)
+def holder_role(terms: StudyTerms, number: int, store: Store) -> StagedRole:
+    """Return the role of key holder `number`, which makes the key with the others and opens sums."""
+    study, name, spec = terms.study, f"holder {number}", spec_of(terms)
 
-    def holds(joined: object, share: KeyShare, key: ThresholdKey) -> Role:
-        return ResultWatcher(study, play.holder(share, OnceLedger(store, name)))
+    def protocol_role(joined: object, share: KeyShare, key: ThresholdKey) -> Role:
+        agreed = spec.terms(share.threshold_key, participants_of(study))
+        return ResultWatcher(study, spec.holder(share, agreed, ledger=OnceLedger(store, name), public=study.public))
 
     return StagedRole(
         name,
         lambda: JoinStage(name, study.must_join),
         lambda joined: CeremonyHolder(study.ceremony(), number),
         lambda joined, share: KeyStage(name, study, share.threshold_key),
-        holds,
+        protocol_role,
     )
 
 
 def party_role(
-    public: Public,
+    terms: StudyTerms,
     number: int,
     signing_key: SigningKey,
     own: Any,
     store: Store,
     charge: Callable[[Study], None] = lambda study: None,
 ) -> StagedRole:
-    """Party `number`.
+    """Return the role of party `number`.
 
     Args:
-        own: where it votes (`Spec.votes`) its classifier, with `predict_votes`; otherwise its rows, float64 (n, d), and
-            their class numbers, (n,).
+        terms: the study and its public samples.
+        number: its place on the roster. signing_key: registered there.
+        own: where it votes (`Spec.takes_classifier`) its classifier, with `predict_votes`; otherwise its rows, float64
+            (n, d), and their class numbers, (n,).
+        store: where it keeps what it must not forget.
         charge: called before it sends anything of its own; raises where it must not.
     """
-    study, name, play = public.study, f"party {number}", spec_of(public)
+    study, name, spec = terms.study, f"party {number}", spec_of(terms)
 
-    def plays(joined: object, key: ThresholdKey | None = None) -> Role:
+    def protocol_role(joined: object, key: ThresholdKey | None = None) -> Role:
         charge(study)
-        return ResultWatcher(study, play.party(number, signing_key, own, OnceLedger(store, name), key))
+        agreed, data = spec.terms(key, participants_of(study)), spec.prepare(own)
+        return ResultWatcher(study, spec.party(number, signing_key, data, agreed, ledger=OnceLedger(store, name)))
 
-    return StagedRole(name, *initial_stages(name, study), plays)
+    return StagedRole(name, *initial_stages(name, study), protocol_role)
 
 
-def curator_role(public: Public, release: Callable[[Any], bytes], store: Store) -> StagedRole:
-    """The curator: counts, has sums opened, releases by `release` what it comes to, and publishes that.
+def curator_role(terms: StudyTerms, release: Callable[[Any], bytes], store: Store) -> StagedRole:
+    """Return the curator's role: it counts, has sums opened, and publishes what `release` makes of the result.
 
-    What `release` is given: an `OpenedSum`; of "psgd" its `GradientCuratorState`; of "pathak" the sum of the shares.
-    `Spec.release` takes each.
+    `release` is given what `Spec.release` takes: an `OpenedSum`; of "psgd" a `GradientCuratorState`; of "pathak" a
+    `SharedSum`.
     """
-    study, play = public.study, spec_of(public)
+    study, spec = terms.study, spec_of(terms)
     return StagedRole(
         CURATOR,
         *initial_stages(CURATOR, study),
-        lambda joined, key=None: play.curator(key),
+        lambda joined, key=None: spec.curator(spec.terms(key, participants_of(study))),
         lambda *before: PublishStage(study, lambda: release(before[-1]), OnceLedger(store, CURATOR)),
     )

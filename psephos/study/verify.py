@@ -16,7 +16,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from psephos.curator.pathak.curator import PathakConsumer
+from psephos.curator.pathak.curator import SharedSum
 from psephos.curator.psgd.curator import GradientCuratorState
 from psephos.curator.tally import OpenedSum, open_product
 from psephos.model import Model
@@ -35,7 +35,11 @@ from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import NoKey, StagedRole, initial_stages
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.protocol.wire import Kind, Reader, session_of
-from psephos.study.protocols import Pathak, Psgd, Public, SharedSum, Spec, Sum, coalition_of, spec_of
+from psephos.specs.base import Spec, SumSpec
+from psephos.specs.pathak import PathakSpec
+from psephos.specs.psgd import PsgdSpec
+from psephos.specs.registry import coalition_of, participants_of, spec_of
+from psephos.specs.study import StudyTerms
 from psephos.study.release import checked, released
 from psephos.study.samples import PublicSamples
 
@@ -88,21 +92,21 @@ def verify(study: Study, samples: PublicSamples, board: Board, curator: Store | 
 
     Raises BoardError when the board cannot be read, StudyError for samples of another study, JournalError for a store.
     """
-    play, found = spec_of(Public(study, samples.auxiliary)), _Found()
-    _read(play, board, curator, found)
-    ready = _ready(play, found)
-    if isinstance(play, Pathak):
-        _shares(play, found)
+    spec, found = spec_of(StudyTerms(study, samples.auxiliary)), _Found()
+    _read(study, board, curator, found)
+    ready = _ready(study, found)
+    if isinstance(spec, PathakSpec):
+        _shares(spec, study, found)
     elif not ready:
         found.lacks = "there is no key"
         found.note("ballots, and what they add up to", "not checked", "there is no key yet")
-    elif isinstance(play, Psgd):
-        _series(play, curator is not None, found)
+    elif isinstance(spec, PsgdSpec):
+        _series(spec, study, curator is not None, found)
     else:
-        assert isinstance(play, Sum)
-        _sum(play.round(_known(found.key)), study, curator is not None, found)
+        assert isinstance(spec, SumSpec)
+        _sum(spec.terms(_known(found.key), participants_of(study)), study, curator is not None, found)
         found.result = found.opened
-    _result(play, samples, found)
+    _result(spec, study, samples, found)
     for what, why in _NEVER:
         if study.uses_key or "p and q" not in what:
             found.note(what, "not checked", why)
@@ -122,9 +126,8 @@ def _known(key: ThresholdKey | None) -> ThresholdKey:
     return key
 
 
-def _read(play: Spec, board: Board, curator: Store | None, found: _Found) -> None:
+def _read(study: Study, board: Board, curator: Store | None, found: _Found) -> None:
     """The log from its beginning, as a reader without a part in it, or as the curator."""
-    study = play.study
     reader = BoardReader(study.members)
     if curator is not None:
         secret = curator.get("seat", b"sealing")
@@ -161,12 +164,12 @@ def _played(role: Role, entries: Iterable[Entry]) -> tuple[Any, Sequence[Refusal
     return step.state, step.refused
 
 
-def _ready(play: Spec, found: _Found) -> bool:
+def _ready(study: Study, found: _Found) -> bool:
     """Whether the protocol has begun: all have joined that must, and there is a key where one is needed.
 
     What stands on the board before is no part of it to anybody, and `found` has it no more.
     """
-    study, what = play.study, "the key: published alike by all holders"
+    what = "the key: published alike by all holders"
     reader = StagedRole("verifier", *initial_stages("verifier", study))
     state = reader.start().state
     result, entries = None, iter(found.entries)
@@ -197,9 +200,10 @@ def _sum(round_: Round, study: Study, as_curator: bool, found: _Found) -> None:
     _opening(study, as_curator, found)
 
 
-def _series(play: Psgd, as_curator: bool, found: _Found) -> None:
+def _series(spec: PsgdSpec, study: Study, as_curator: bool, found: _Found) -> None:
     """Every step of a descent: where it was announced, and its encrypted sum."""
-    terms, told = play.terms(_known(found.key)), "at the point that follows, and its sum published alike by t holders"
+    terms = spec.terms(_known(found.key), participants_of(study))
+    told = "at the point that follows, and its sum published alike by t holders"
     walk, refused, steps, last = DescentState.start(terms), Counter[str](), list[_Found](), None
     said_in = found.of(Kind.BALLOT, Kind.CLOSE, Kind.CONFIRMATION, Kind.PARTIAL_DECRYPTION)
     begun = 0
@@ -215,7 +219,7 @@ def _series(play: Psgd, as_curator: bool, found: _Found) -> None:
             round_ = terms.round(after.announcement)
             own = [one for one in said_in if one.number > begun and session_of(one.data) == round_.digest]
             last = _Found(own, key=found.key)
-            _sum(round_, play.study, as_curator, last)
+            _sum(round_, study, as_curator, last)
             if last.opened is None:
                 found.lacks = f"nobody opens the sum of step {after.steps} on this board"
             if last.opened is not None:
@@ -235,15 +239,16 @@ def _series(play: Psgd, as_curator: bool, found: _Found) -> None:
         found.result = GradientCuratorState(walk, last.opened)
 
 
-def _shares(play: Pathak, found: _Found) -> None:
-    what, consumer = "shares of the sum: published by everybody", PathakConsumer(play.terms)
+def _shares(spec: PathakSpec, study: Study, found: _Found) -> None:
+    what = "shares of the sum: published by everybody"
+    consumer = spec.consumer(spec.terms(None, participants_of(study)))
     state, refused = _played(consumer, found.of(Kind.PUBLISHED_SHARE))
     total = consumer.result(state)
     if total is None:
         found.lacks = f"not all shares of it are on this board: it waits for {consumer.awaits(state)}"
         return found.note(what, "not checked", f"waits for {consumer.awaits(state)}")
     found.result = SharedSum(total)
-    told = f"{play.terms.parties} parties and the curator" + (f"; {len(refused)} refused" if refused else "")
+    told = f"{spec.agreed.parties} parties and the curator" + (f"; {len(refused)} refused" if refused else "")
     return found.note(what, "holds", told)
 
 
@@ -318,8 +323,8 @@ def _opening(study: Study, as_curator: bool, found: _Found) -> None:
     return found.note(what, "holds", f"holders {sorted(parts)} open a sum of {found.opened.ballots} ballots")
 
 
-def _result(play: Spec, samples: PublicSamples, found: _Found) -> None:
-    what, study = "the result: of the classes, columns, method and price that were agreed on", play.study
+def _result(spec: Spec, study: Study, samples: PublicSamples, found: _Found) -> None:
+    what = "the result: of the classes, columns, method and price that were agreed on"
     published = [entry for entry in found.of(Kind.RESULT) if entry.sender == CURATOR]
     published = [entry for entry in published if session_of(entry.data) == study.digest]  # others nobody takes
     if not published:
@@ -339,7 +344,7 @@ def _result(play: Spec, samples: PublicSamples, found: _Found) -> None:
     found.note(what, "holds", f"{model.method} of {model.parties} parties, {price}")
     if found.result is None:
         return found.note("the result follows from the sum", "not checked", "the sum is not known here")
-    if play.joint:
+    if spec.joint:
         same = _same(model, _model(released(study, samples, found.result)))
         told = f"computed again from public data, to {_LAST_BITS:g} of its length"
         return found.note("the result follows from the sum", "holds" if same else "fails", told)

@@ -17,12 +17,14 @@ from psephos.audit.model import Context
 from psephos.audit.settings import FixedVoter, cast, make_setting, run_tally_round
 from psephos.audit.simulators import packed_sum, simulate_partial
 from psephos.audit.view_checks import Sealed, jacobi, stale
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.paillier.encryption import Encryptor, fixed_base
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.permutation import random_permutation
 from psephos.protocol.randomness import Randomness, SimulationRandomness
-from psephos.simulation.encrypted_sum import VotingPartyFactory
+from psephos.simulation.encrypted_sum import PartyFactory
+from psephos.specs.tally import TallySpec
 
 # -- exact distributions
 
@@ -181,7 +183,8 @@ def test_a_role_is_replayed_from_its_view() -> None:
     auxiliary = np.random.default_rng(7).normal(size=(9, 2))
     voters = [FixedVoter(np.arange(9) % 3) for _ in range(5)]
     run = run_tally_round(context, setting, auxiliary, 3, voters, "replay")
+    factory = PartyFactory(TallySpec(AuxiliarySet.of(auxiliary), 3), voters)
     for number in range(5):
         coins: Randomness = ReplayedRandomness(run.transcript.view(f"party {number}").tape)
-        ballot, _ = cast(setting, run.round, VotingPartyFactory(voters, auxiliary, 3), number, coins)
+        ballot, _ = cast(setting, run.round, factory, number, coins)
         assert ballot.encode() == run.transcript.messages[number].data

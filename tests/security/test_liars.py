@@ -17,7 +17,8 @@ from psephos.protocol.errors import StudyError, WrongRoundError
 from psephos.protocol.paillier.private_key import generate_private_key
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.roles import BOARD, Entry
-from psephos.study.protocols import Public, spec_of
+from psephos.specs.registry import participants_of, spec_of
+from psephos.specs.study import StudyTerms
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMED = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "docs/security/attacks.md").read_text(encoding="utf-8"))
@@ -40,7 +41,7 @@ def test_a_holder_of_a_study_opens_no_other_round() -> None:
     auxiliary = AuxiliarySet(np.arange(48, dtype=float).reshape(12, 4))
     made = trial(auxiliary=auxiliary.digest)
     key, shares = deal(generate_private_key(256, test_key=True), holders=3, threshold=2)
-    round_ = spec_of(Public(made.study, auxiliary)).round(key)  # type: ignore[attr-defined]
+    round_ = spec_of(StudyTerms(made.study, auxiliary)).terms(key, participants_of(made.study))
     holder = KeyHolder(shares[0], round_)
     for changed in (
         {"roster": tuple(reversed(round_.roster))},
@@ -56,8 +57,9 @@ def test_a_holder_of_a_study_opens_no_other_round() -> None:
         step = holder.receive(holder.start().state, [Entry(n, "curator", BOARD, data) for n, data in enumerate(told)])
         assert [type(refusal.error) for refusal in step.refused] == [WrongRoundError, WrongRoundError]
         assert not step.posts
-    twin = spec_of(Public(replace(made.study, title="Another"), auxiliary)).round(key)  # type: ignore[attr-defined]
+    another = replace(made.study, title="Another")
+    twin = spec_of(StudyTerms(another, auxiliary)).terms(key, participants_of(another))
     assert twin.digest != round_.digest
-    assert replace(made.study, title="Another").ceremony().digest != made.study.ceremony().digest
+    assert another.ceremony().digest != made.study.ceremony().digest
     with pytest.raises(StudyError, match="not the auxiliary samples"):
-        Public(made.study, AuxiliarySet(auxiliary.samples + 1))
+        StudyTerms(made.study, AuxiliarySet(auxiliary.samples + 1))

@@ -15,16 +15,17 @@ from psephos.experiments.plan import PlanOptions, plan
 from psephos.experiments.plan import _lengths as lengths
 from psephos.experiments.plan import _proved_lengths as proved_lengths
 from psephos.protocol.encrypted_sum.messages import Ballot
-from psephos.protocol.encrypted_sum.votes import vote_round
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet, vote_round
 from psephos.protocol.errors import InvalidParameter, WeakKeyError
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.transcript import BOARD, Transcript
 from psephos.results import Outcome, PlanOutcome
 from psephos.simulation.average import AverageOptions, simulate_average
 from psephos.simulation.ceremony import setup_keys
-from psephos.simulation.encrypted_sum import RunConfig, VotingPartyFactory, simulate_sum
+from psephos.simulation.encrypted_sum import PartyFactory, RunConfig, simulate_sum
 from psephos.simulation.linear import LinearVoter
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
+from psephos.specs.tally import TallySpec
 
 TEST_KEY: dict[str, Any] = {"key_bits": 256, "test_key": True, "holders": 4, "threshold": 3, "workers": 1}
 """256 bits protect nothing: the formats and the arithmetic of a plan do not depend on them."""
@@ -42,7 +43,9 @@ def test_bytes_are_those_of_a_run(small: PlanOutcome) -> None:
     round_ = vote_round(ceremony.threshold_key, ceremony.roster, X, 3, test_key=True, proofs="none")
     transcript = Transcript()
     voters = [LinearVoter(np.random.default_rng(j).normal(size=(3, 4))) for j in range(12)]
-    done = simulate_sum(round_, ceremony, VotingPartyFactory(voters, X, 3), RunConfig(transcript=transcript))
+    done = simulate_sum(
+        round_, ceremony, PartyFactory(TallySpec(AuxiliarySet.of(X), 3), voters), RunConfig(transcript=transcript)
+    )
     assert done.equals_plaintext
     assert small.bytes["ballot"] == done.ballot_bytes
     assert small.bytes["ballots"] == sum(m.size for m in transcript.messages if m.kind == "ballot")

@@ -15,8 +15,10 @@ from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.results.evaluation import Evaluation
-from psephos.simulation.average import AverageOptions, exact_round, simulate_average
+from psephos.simulation.average import AverageOptions, simulate_average
 from psephos.simulation.ceremony import setup_keys
+from psephos.specs.average import VectorSpec
+from psephos.specs.base import Entries, Participants
 from tests.psephos.simulation import runs
 
 SMALL = AverageOptions(parties=6, key_bits=512, test_key=True, holders=3, threshold=2, workers=1, draws=1)
@@ -27,16 +29,19 @@ def test_whole_runs_are_as_they_were(name: str) -> None:
     runs.check("average", name)
 
 
-def test_a_round_of_an_exact_sum() -> None:
+def test_the_round_of_an_exact_sum() -> None:
     ceremony = setup_keys(6, key_bits=256, holders=3, threshold=2, test_key=True)
-    options = AverageOptions(parties=6, min_ballots=5, test_key=True, proofs="knowledge")
-    made = exact_round(ceremony, options, b"c" * 32, 40, -7, 9, randomness=SimulationRandomness(1, "round"))
+    spec, coins = VectorSpec(Entries(40, -7, 9), b"c" * 32), SimulationRandomness(1, "round")
+    participants = Participants(ceremony.roster, 5, True, "valid", nonce=lambda key, about: coins.draw(16))
+    made = spec.terms(ceremony.threshold_key, participants)
     key = ceremony.threshold_key
     plan = PackingPlan.for_key(key.key, length=40, addends=6, minimum=-7, maximum=9)
     nonce = SimulationRandomness(1, "round").draw(16)
     assert made == Round("parameters", key, plan, ceremony.roster, 5, b"c" * 32, nonce, True, "knowledge")
-    drawn = {exact_round(ceremony, options, b"c" * 32, 40, -7, 9).nonce for _ in range(2)}
-    assert len(drawn) == 2
+    fresh = Participants(ceremony.roster, test_key=True)
+    rounds = [spec.terms(ceremony.threshold_key, fresh) for _ in range(2)]
+    assert rounds[0].nonce != rounds[1].nonce
+    assert rounds[0].minimum_ballots == 3
 
 
 def test_the_context_names_the_ball_and_the_fixed_point() -> None:

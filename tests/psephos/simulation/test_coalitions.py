@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from scipy.special import gammaln, kve
 
+import psephos.specs.statistic as statistic_module
 from psephos.audit.studies import trial
 from psephos.curator.hamm.statistic import StatisticPlan
 from psephos.curator.psgd import bounds
@@ -24,12 +25,13 @@ from psephos.parties.noise import PolyaShares, Shares, SkellamShares, shares_of
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.privacy.mechanisms import gaussian_delta, skellam_delta
 from psephos.simulation import psgd as psgd_module
-from psephos.simulation import tally as tally_module
 from psephos.simulation.job import Job, JobOptions
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
 from psephos.simulation.tally import TallyOptions, simulate_tally
+from psephos.specs.psgd import PsgdSpec
+from psephos.specs.registry import coalition_of, spec_of
+from psephos.specs.study import StudyTerms
 from psephos.study.consent import described
-from psephos.study.protocols import Psgd, Public, coalition_of, spec_of
 from tests.psephos.study.cast import AUXILIARY, fields_of
 
 PARTIES = (4, 5, 11, 25)
@@ -115,7 +117,7 @@ def planned(monkeypatch: pytest.MonkeyPatch, run: Any) -> tuple[StatisticPlan, S
         raise _SeenError
 
     with monkeypatch.context() as patched:
-        patched.setattr(tally_module, "shares_of", shares)
+        patched.setattr(statistic_module, "shares_of", shares)
         with pytest.raises(_SeenError):
             run()
     return seen[0]
@@ -155,9 +157,9 @@ def test_a_study(parties: int, holders: int, threshold: int, what: str) -> None:
     fields = fields_of(what, parties)
     fields["parameters"] = fields["parameters"] | {"dropouts": 0}
     made = trial(parties=parties, holders=holders, threshold=threshold, **fields | {"minimum_ballots": parties})
-    play: Any = spec_of(Public(made.study, AUXILIARY))
+    spec: Any = spec_of(StudyTerms(made.study, AUXILIARY))
     assert coalition_of(made.study) == threshold - 1
-    check(play.plan, play.shares, parties, threshold - 1)
+    check(spec.plan, spec.shares, parties, threshold - 1)
 
 
 # -- descents
@@ -204,10 +206,10 @@ def test_simulate_psgd(parties: int, variant: Any, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(("holders", "threshold"), STUDY_HOLDERS)
 def test_a_study_of_gradients(parties: int, holders: int, threshold: int) -> None:
     made = trial(parties=parties, holders=holders, threshold=threshold, **fields_of("psgd", parties))
-    play: Any = spec_of(Public(made.study, AUXILIARY))
-    assert isinstance(play, Psgd)
-    assert (play.options.colluders, coalition_of(made.study)) == (threshold - 1, threshold - 1)
-    check_descent(play._agreement, play.options, parties, threshold - 1)
+    spec: Any = spec_of(StudyTerms(made.study, AUXILIARY))
+    assert isinstance(spec, PsgdSpec)
+    assert (spec.options.colluders, coalition_of(made.study)) == (threshold - 1, threshold - 1)
+    check_descent(spec.agreement, spec.options, parties, threshold - 1)
 
 
 # -- what is said, and what cannot be
@@ -232,8 +234,8 @@ def test_two_parties_who_both_hold_the_key_have_nobody_left(reveal: str, tmp_pat
 def test_a_study_whose_parties_all_open_together_has_nobody_left() -> None:
     study = trial(parties=3, holders=3, threshold=3, **fields_of("statistic", 3)).study
     with pytest.raises(StudyError, match="--colluders 0"):
-        spec_of(Public(study, AUXILIARY))
-    assert spec_of(Public(replace(study, parameters=study.parameters | {"colluders": 1}), AUXILIARY))
+        spec_of(StudyTerms(study, AUXILIARY))
+    assert spec_of(StudyTerms(replace(study, parameters=study.parameters | {"colluders": 1}), AUXILIARY))
 
 
 def test_colluders_of_a_command_that_settles_later_who_adds_the_noise(tmp_path: Path) -> None:

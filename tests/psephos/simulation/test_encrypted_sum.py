@@ -23,10 +23,9 @@ import pytest
 from gmpy2 import mpz
 
 from psephos.audit.rounds import short_key
-from psephos.parties.party import Party, RoundParty, VectorParty
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.encrypted_sum.votes import vote_round
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet, vote_round
 from psephos.protocol.errors import EngineError, JournalError, SchedulerMissingError, WorkersLostError
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.roles import Role, Step
@@ -36,13 +35,15 @@ from psephos.simulation.ceremony import KeySetup, setup_keys
 from psephos.simulation.encrypted_sum import (
     BATCH,
     EncryptedSum,
+    PartyFactory,
     RunConfig,
-    VectorPartyFactory,
-    VotingPartyFactory,
     simulate_sum,
 )
 from psephos.simulation.engines import DaskEngine, LocalEngine, make_engine
 from psephos.simulation.journal import Journal
+from psephos.specs.average import VectorSpec
+from psephos.specs.base import Entries
+from psephos.specs.tally import TallySpec
 
 # Worker processes inherit the path, and find there what they are to import.
 sys.path.insert(0, str(Path(__file__).parent / "workers"))
@@ -54,13 +55,13 @@ VOTES = np.random.default_rng(0).integers(0, CLASSES, size=(PARTIES, SAMPLES))
 COUNTS = np.stack([(k == VOTES).sum(axis=0) for k in range(1, CLASSES)], axis=1).reshape(-1).tolist()
 
 
-def contribution(trap: Path | None = None) -> VotingPartyFactory:
+def contribution(trap: Path | None = None) -> PartyFactory:
     """Party 40, in the second batch, steps into the trap."""
     voters = [
         Fixed(votes, None if trap is None or number != 40 else str(trap), os.getpid())
         for number, votes in enumerate(VOTES)
     ]
-    return VotingPartyFactory(voters, AUXILIARY, CLASSES)
+    return PartyFactory(TallySpec(AuxiliarySet.of(AUXILIARY), CLASSES), voters)
 
 
 @pytest.fixture(scope="module")
@@ -105,15 +106,11 @@ def test_votes_are_counted_exactly(ceremony: KeySetup, workers: int) -> None:
 def test_negative_and_very_large_entries(ceremony: KeySetup) -> None:
     vectors = np.array([[3**40 * (-1) ** j, j - 50, -(2**80)] for j in range(PARTIES)], dtype=object)
     plan = PackingPlan.for_key(ceremony.threshold_key.key, length=3, addends=PARTIES, minimum=-(2**80), maximum=2**80)
-    round_ = Round.create("statistic", ceremony.threshold_key, plan, ceremony.roster, context=bytes(32), test_key=True)
+    round_ = Round.create("parameters", ceremony.threshold_key, plan, ceremony.roster, context=bytes(32), test_key=True)
 
     # numpy's object arrays are not packed, lists of Python's integers are.
-    class Lists(VectorPartyFactory):
-        def role(self, number: int, key: Any, round_: Round, encryptor: Any, coins: Any) -> RoundParty:
-            values = self.vectors[number - self.first].tolist()
-            return VectorParty(Party(number, key), round_, "statistic", round_.context, values, encryptor=encryptor)
-
-    done = run(round_, ceremony, Lists("statistic", vectors))
+    spec = VectorSpec(Entries(3, -(2**80), 2**80), bytes(32))
+    done = run(round_, ceremony, PartyFactory(spec, vectors.tolist()))
     assert list(done.opened.sums) == vectors.sum(axis=0).tolist()
     assert done.equals_plaintext is True
 
@@ -257,9 +254,11 @@ import os, sys, time
 import numpy as np
 from psephos.protocol.encrypted_sum.votes import vote_round
 from psephos.simulation.ceremony import setup_keys
-from psephos.simulation.encrypted_sum import RunConfig, VotingPartyFactory, simulate_sum
+from psephos.simulation.encrypted_sum import RunConfig, PartyFactory, simulate_sum
 from psephos.simulation.engines import LocalEngine
 from psephos.simulation.journal import Journal
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet
+from psephos.specs.tally import TallySpec
 
 class Slow:
     def __init__(self, number): self.number = number
@@ -274,7 +273,8 @@ with Journal(sys.argv[1], {"parties": 150}) as journal:
     conditions = RunConfig(
         journal=journal, engine=LocalEngine(int(sys.argv[2])), progress=lambda n: n and print(n, flush=True)
     )
-    done = simulate_sum(round_, ceremony, VotingPartyFactory([Slow(j) for j in range(150)], X, 3), conditions)
+    factory = PartyFactory(TallySpec(AuxiliarySet.of(X), 3), [Slow(j) for j in range(150)])
+    done = simulate_sum(round_, ceremony, factory, conditions)
 print(done.equals_plaintext, list(done.opened.sums), done.continued_from, flush=True)
 """
 
@@ -344,7 +344,7 @@ def test_observers_who_counted_differently_stay_apart(ceremony: KeySetup) -> Non
 
 def test_what_a_worker_sends_back_does_not_grow_with_the_roster(ceremony: KeySetup) -> None:
     round_, whole = fresh_round(ceremony), contribution()
-    shared = encrypted_sum._Shared(round_, whole.with_own(()), "half", 100, 2, watched=False)
+    shared = encrypted_sum._Shared(round_, whole.with_data(()), "half", 100, 2, watched=False)
     numbers = range(BATCH, 2 * BATCH)
     sent = pickle.dumps(encrypted_sum._work(shared, encrypted_sum._batch(whole, ceremony, numbers, numbers)))
     assert not [key for key in ceremony.roster if key.raw in sent]
@@ -380,9 +380,9 @@ def test_a_worker_is_given_what_its_batch_needs_and_no_more(ceremony: KeySetup) 
     assert [number for batch in engine.batches for number in batch.numbers] == present
     for batch in engine.batches:
         assert batch.seeds == [ceremony.signing_keys.seed(number) for number in batch.numbers]
-        assert list(batch.own) == whole.voters[batch.first : batch.first + BATCH]
+        assert list(batch.data) == whole.data[batch.first : batch.first + BATCH]
     shared = engine.shared
-    assert (shared.round, shared.mode, shared.holders, shared.contribution.voters) == (round_, "short", 3, ())
+    assert (shared.round, shared.mode, shared.holders, shared.contribution.data) == (round_, "short", 3, ())
     assert shared.expected == -(-len(present) * round_.plan.ciphertexts // 3)
     run(round_, ceremony, whole, engine=engine, expected=77)
     assert engine.shared.expected == 77
@@ -430,7 +430,7 @@ def test_a_journal_of_other_batches_is_refused(ceremony: KeySetup, tmp_path: Pat
         kept = journal.sum_of(round_)
         state = kept.load(3)
         product = encrypted_sum._work(
-            encrypted_sum._Shared(round_, contribution().with_own(()), "half", 100, 3, watched=False),
+            encrypted_sum._Shared(round_, contribution().with_data(()), "half", 100, 3, watched=False),
             encrypted_sum._batch(contribution(), ceremony, range(10), range(10)),
         ).products[0]
         state.products = [BallotProduct(round_, *product)] * 4

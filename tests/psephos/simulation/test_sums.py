@@ -120,11 +120,6 @@ def test_what_follows_from_the_options() -> None:
     assert plain.available == sums.METHODS == plain.offered
     assert replace(plain, methods=("pate", "vote")).offered == ("vote", "pate")
     assert plain.local_learners == ("logistic",)
-    assert [replace(plain, proofs=one).vector_proofs for one in ("none", "knowledge", "valid")] == [
-        "none",
-        "knowledge",
-        "knowledge",
-    ]
     assert [one.rows("digits") for one in (plain, papers, hidden)] == ["unit-rows", "max-norm", "unit-rows"]
     assert replace(plain, scaling="max-norm").rows("digits") == "max-norm"
     assert replace(papers, scaling="unit-rows").rows("digits") == "unit-rows"

@@ -35,7 +35,9 @@ from psephos.results.evaluation import Evaluation
 from psephos.simulation import sums
 from psephos.simulation.average import AverageOptions, simulate_average
 from psephos.simulation.ceremony import setup_keys
-from psephos.simulation.tally import TallyOptions, simulate_tally, statistic_round
+from psephos.simulation.tally import TallyOptions, simulate_tally
+from psephos.specs.base import Participants
+from psephos.specs.statistic import StatisticSpec
 from tests.psephos.simulation import runs
 
 SMALL = TallyOptions(parties=7, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, epsilon=(5.0,), draws=1)
@@ -280,16 +282,16 @@ def test_the_round_of_a_joint_statistic() -> None:
     """Its slots hold every entry with its share of the noise; its context is the grid that it is on."""
     plan, ceremony = shared(4, "discrete-laplace"), setup_keys(9, key_bits=256, test_key=True)
     shares, coins = shares_of(plan, colluders=0), SimulationRandomness(1, "round")
-    made = statistic_round(
-        ceremony, plan, shares, minimum_ballots=8, test_key=True, proofs="knowledge", randomness=coins
-    )
+    spec = StatisticSpec.from_plan(plan, None, colluders=0)
+    participants = Participants(ceremony.roster, 8, True, "knowledge", nonce=lambda key, about: coins.draw(16))
+    made = spec.terms(ceremony.threshold_key, participants)
     low, high = entry_range(plan.grid, shares)
     key = ceremony.threshold_key
     packed = PackingPlan.for_key(key.key, length=plan.dimension, addends=9, minimum=low, maximum=high)
     nonce = SimulationRandomness(1, "round").draw(16)
     assert made == Round("statistic", key, packed, ceremony.roster, 8, plan.grid.digest, nonce, True, "knowledge")
     with pytest.raises(WeakKeyError):
-        statistic_round(ceremony, plan, shares, minimum_ballots=8)
+        spec.terms(ceremony.threshold_key, Participants(ceremony.roster, 8))
 
 
 @pytest.mark.parametrize("name", runs.RUNS["tally"])

@@ -27,7 +27,9 @@ from psephos.protocol.roles import Entry, Role, Step
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import StagedRole
 from psephos.protocol.study.study import CURATOR, Study
-from psephos.study.protocols import Public, Spec, coordinates, spec_of
+from psephos.specs.base import Spec
+from psephos.specs.registry import participants_of, spec_of
+from psephos.specs.study import StudyTerms, encode_coordinates
 from psephos.study.roles import curator_role, holder_role, party_role
 
 SAMPLES, FEATURES, STEPS = 12, 4, 2
@@ -57,7 +59,7 @@ def _coordinates(parties: int, source: Any, mechanism: Any, joint: bool) -> str:
     plan = plan_statistic(
         AUXILIARY.samples, 3, parties, epsilon=1.0, mechanism=mechanism, source=source, rank=3, joint=joint
     )
-    return coordinates(plan.transform)
+    return encode_coordinates(plan.transform)
 
 
 def fields_of(what: str, parties: int) -> dict[str, Any]:
@@ -131,11 +133,15 @@ class Cast:
     def __post_init__(self) -> None:
         chosen = {} if self.confirmations is None or self.what == "pathak" else {"confirmations": self.confirmations}
         self.made: Trial = trial(parties=self.parties, coins=self.coins, **fields_of(self.what, self.parties) | chosen)
-        self.public = Public(self.made.study, AUXILIARY)
+        self.terms = StudyTerms(self.made.study, AUXILIARY)
 
     @cached_property
-    def play(self) -> Spec:
-        return spec_of(self.public)
+    def spec(self) -> Spec:
+        return spec_of(self.terms)
+
+    def agreed(self, key: Any = None) -> Any:
+        """Return what everybody agrees on under a key."""
+        return self.spec.terms(key, participants_of(self.made.study))
 
     @property
     def names(self) -> list[str]:
@@ -144,7 +150,7 @@ class Cast:
     def own(self, number: int) -> Any:
         """What the party brings."""
         generator = np.random.default_rng([self.seed, number])
-        if self.play.votes:
+        if self.spec.takes_classifier:
             return FixedVotes(generator.integers(0, len(self.made.study.classes), size=SAMPLES))
         X = unit(generator, 6 + number)
         return X, (X[:, 0] > 0).astype(np.int64)
@@ -154,16 +160,16 @@ class Cast:
         parties = range(self.parties) if self.what == "pathak" else result
         parties = getattr(getattr(parties, "opened", parties), "parties", parties)
         sums = result.total if self.what == "pathak" else getattr(result, "opened", result).sums
-        w = self.play.release(result)[0].tobytes().hex() if self.play.joint else ""
+        w = self.spec.release(result)[0].tobytes().hex() if self.spec.joint else ""
         return json.dumps([list(parties), list(map(int, sums)), w]).encode()
 
     def role(self, name: str, store: Store) -> Role:
         kind, _, number = name.partition(" ")
         if kind == CURATOR:
-            return curator_role(self.public, self.release, store)
+            return curator_role(self.terms, self.release, store)
         if kind == "holder":
-            return holder_role(self.public, int(number), store)
-        return party_role(self.public, int(number), self.made.keys[name], self.own(int(number)), store)
+            return holder_role(self.terms, int(number), store)
+        return party_role(self.terms, int(number), self.made.keys[name], self.own(int(number)), store)
 
     def agent(self, name: str, board: Board, store: Store) -> Agent:
         return Agent(self.role(name, store), self.made.study.members, self.made.keys[name], board, store)
@@ -178,7 +184,7 @@ class Cast:
         if study.method == "avg":
             w = train_parties(*own, [len(own[1])], classes=3, lam=0.1)[0]
             return FixedPoint(FRACTION_BITS).encode(project(w, 2.0), 2.0)
-        grid = self.play.plan.grid  # type: ignore[attr-defined]
+        grid = self.spec.plan.grid  # type: ignore[attr-defined]
         return list(own_vector(grid, *own) if isinstance(grid, OwnDataGrid) else grid.contribution(own.votes))
 
     def sent(self, agent: Agent) -> tuple[int, ...] | None:
@@ -211,11 +217,11 @@ class Cast:
         if self.what in ("psgd", "pathak"):
             return list(counted)
         noise = np.array(sums) - _summed([self.clear(number) for number in counted])
-        if not self.play.joint:
+        if not self.spec.joint:
             assert not noise.any()
             return list(counted)
         assert noise.any()
-        assert abs(noise).max() <= len(counted) * self.play.shares.bound  # type: ignore[attr-defined]
+        assert abs(noise).max() <= len(counted) * self.spec.shares.bound  # type: ignore[attr-defined]
         return list(counted)
 
 

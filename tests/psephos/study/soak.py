@@ -104,7 +104,7 @@ class House:
     def __post_init__(self) -> None:
         self.cast = Cast(self.what, self.parties, seed=self.seed, confirmations=self.confirmations)
         made = self.cast.made
-        self.keys, self.public, self.names, self.role = made.keys, self.cast.public, self.cast.names, self.cast.role
+        self.keys, self.terms, self.names, self.role = made.keys, self.cast.terms, self.cast.names, self.cast.role
         self.address = str(self.folder / "board")
         self._running: subprocess.Popen[bytes] | None = None
         if self.server:
@@ -153,7 +153,7 @@ class House:
         until = time.monotonic() + LONGEST
         while True:
             try:
-                return Unsteady(open_board(self.address, self.public.study.digest, name, self.keys[name]), chance)
+                return Unsteady(open_board(self.address, self.terms.study.digest, name, self.keys[name]), chance)
             except BoardError:
                 if time.monotonic() > until:
                     raise
@@ -164,7 +164,7 @@ class House:
         # What was not read back is posted again after 30 seconds: here of a clock that runs eight times as fast, for a
         # study in which nobody says anything for STILL seconds is taken for one that has stopped.
         agent = Agent(
-            self.role(name, store), self.public.study.members, self.keys[name], board, store,
+            self.role(name, store), self.terms.study.members, self.keys[name], board, store,
             clock=lambda: 8 * time.monotonic(),
         )  # fmt: skip
         quiet, trouble, pause = time.monotonic(), "", 0.05
@@ -205,7 +205,7 @@ class House:
         for moment, deed in deeds:
             time.sleep(max(0.0, begun + moment - time.monotonic()))
             with contextlib.suppress(BoardError, sqlite3.Error):
-                board = open_board(self.address, self.public.study.digest, "party 0", self.keys["party 0"])
+                board = open_board(self.address, self.terms.study.digest, "party 0", self.keys["party 0"])
                 entries = [data for _, data in board.read(0) if data] or [b"x"]
                 some = random.choice(entries)
                 data = {

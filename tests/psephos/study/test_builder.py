@@ -16,9 +16,9 @@ from psephos.protocol.errors import DataError, InvalidParameter, StudyError
 from psephos.protocol.paillier.packing import best_degree
 from psephos.protocol.signing import SigningKey, VerificationKey
 from psephos.protocol.study.study import Member, Study
+from psephos.specs.study import encode_coordinates
 from psephos.study.builder import NewOptions, make_study
 from psephos.study.identity import Card
-from psephos.study.protocols import coordinates
 from psephos.study.samples import PublicSamples
 
 NAMES = ("north", "south", "east", "west")
@@ -164,7 +164,7 @@ def test_the_coordinates_that_everybody_must_have(  # wide: one row of a table
     joint = protocol == "statistic"
     how: dict[str, Any] = {"mechanism": noise, "source": source, "joint": joint}
     plan = plan_statistic(samples.auxiliary.samples, 3, 4, epsilon=50.0, delta=delta, **how)
-    assert study.parameters == {"coordinates": coordinates(plan.transform)}
+    assert study.parameters == {"coordinates": encode_coordinates(plan.transform)}
 
 
 def test_the_radius_that_follows_from_lambda(files: Files) -> None:

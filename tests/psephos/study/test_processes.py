@@ -57,7 +57,7 @@ def test_a_role_set_back_to_an_old_copy_says_nothing_more(tmp_path: Path) -> Non
     stores = {name: Store(tmp_path / name / "store") for name in house.names}
 
     def agent(name: str, store: Store) -> Agent:
-        return Agent(house.role(name, store), house.public.study.members, house.keys[name], board, store)
+        return Agent(house.role(name, store), house.terms.study.members, house.keys[name], board, store)
 
     agents = {name: agent(name, store) for name, store in stores.items()}
 
@@ -92,7 +92,7 @@ def test_a_role_that_comes_back_without_its_store_says_nothing(tmp_path: Path) -
     board = BoardFile(house.address)
 
     def agent(store: Store) -> Agent:
-        return Agent(house.role("party 3", store), house.public.study.members, house.keys["party 3"], board, store)
+        return Agent(house.role("party 3", store), house.terms.study.members, house.keys["party 3"], board, store)
 
     agent(Store()).step()
     before = list(board.read(0))
@@ -109,7 +109,7 @@ def test_a_member_without_a_network_takes_part_by_files_that_are_carried(tmp_pat
     agents = {
         name: Agent(
             house.role(name, store := Store()),
-            house.public.study.members,
+            house.terms.study.members,
             house.keys[name],
             copy if name == "party 3" else board,
             store,

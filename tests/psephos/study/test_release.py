@@ -19,8 +19,9 @@ from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import AgreementError, StudyError
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.study.study import Study
+from psephos.specs.registry import spec_of
+from psephos.specs.study import StudyTerms
 from psephos.study.identity import fingerprint
-from psephos.study.protocols import Public, spec_of
 from psephos.study.release import card, checked, released
 from psephos.study.samples import PublicSamples
 from tests.psephos.study.cast import Cast, fields_of
@@ -50,7 +51,7 @@ def seeded() -> SimulationRandomness:
 def test_a_model_file_is_what_the_protocol_released(study: Study, samples: PublicSamples) -> None:
     content = released(study, samples, OPENED, seeded())
     model = msgspec.json.decode(content, type=Model)
-    w, paid = spec_of(Public(study, samples.auxiliary)).release(OPENED, seeded())
+    w, paid = spec_of(StudyTerms(study, samples.auxiliary)).release(OPENED, seeded())
     coefficients, intercepts = samples.scaler.fold(w)
     assert model == Model(
         psephos_model=1,

@@ -19,7 +19,7 @@ from psephos.study.roles import curator_role, holder_role, party_role
 from tests.psephos.study.cast import Cast
 
 CAST = Cast("tally")
-STUDY, PUBLIC, PLAY = CAST.made.study, CAST.public, CAST.play
+STUDY, TERMS, SPEC = CAST.made.study, CAST.terms, CAST.spec
 KEY, SHARES = deal(short_key(bits=256), holders=3, threshold=2)
 
 
@@ -34,14 +34,14 @@ def stages(role: Any, *results: Any) -> list[Any]:
 
 def test_a_holder_makes_the_key_publishes_it_and_opens_sums() -> None:
     store = Store()
-    _, makes, keyed, holds = stages(holder_role(PUBLIC, 2, store), ("all",), SHARES[1], KEY)
+    _, makes, keyed, holds = stages(holder_role(TERMS, 2, store), ("all",), SHARES[1], KEY)
     assert isinstance(makes, CeremonyHolder)
     assert (makes.terms, makes.number) == (STUDY.ceremony(), 2)
     assert isinstance(keyed, KeyStage)
     assert (keyed.study, keyed._own) == (STUDY, KEY)
     assert isinstance(holds, ResultWatcher)
     assert isinstance(holds.role, KeyHolder)
-    assert (holds.role.name, holds.role.round) == ("holder 2", PLAY.round(KEY))  # type: ignore[attr-defined]
+    assert (holds.role.name, holds.role.round) == ("holder 2", CAST.agreed(KEY))  # type: ignore[attr-defined]
     assert holds._study == STUDY
     holds.role._openings.do_once(b"round", b"", lambda: b"opened")
     assert len(list(store.items("once holder 2"))) == 1
@@ -49,7 +49,7 @@ def test_a_holder_makes_the_key_publishes_it_and_opens_sums() -> None:
 
 def test_a_party_is_charged_when_it_plays_and_not_before() -> None:
     charged = []
-    role = party_role(PUBLIC, 3, CAST.made.keys["party 3"], CAST.own(3), Store(), charged.append)
+    role = party_role(TERMS, 3, CAST.made.keys["party 3"], CAST.own(3), Store(), charged.append)
     assert role._stages[1](("all",))._own is None  # type: ignore[attr-defined]
     assert charged == []
     _, _, plays = stages(role, ("all",), KEY)
@@ -60,17 +60,17 @@ def test_a_party_is_charged_when_it_plays_and_not_before() -> None:
     def refuse(study: object) -> None:
         raise BudgetExceededError("no")
 
-    role = party_role(PUBLIC, 3, CAST.made.keys["party 3"], CAST.own(3), Store(), refuse)
+    role = party_role(TERMS, 3, CAST.made.keys["party 3"], CAST.own(3), Store(), refuse)
     with pytest.raises(BudgetExceededError):
         role._stages[2](("all",), KEY)
-    party_role(PUBLIC, 3, CAST.made.keys["party 3"], CAST.own(3), Store())._stages[2](("all",), KEY)
+    party_role(TERMS, 3, CAST.made.keys["party 3"], CAST.own(3), Store())._stages[2](("all",), KEY)
 
 
 def test_what_a_party_gives_once_is_in_its_own_ledger() -> None:
     """Twice the same ballot from one store, whatever the object; another from another store."""
     said = []
     for store in (first := Store(), first, Store()):
-        role = party_role(PUBLIC, 3, CAST.made.keys["party 3"], CAST.own(3), store)
+        role = party_role(TERMS, 3, CAST.made.keys["party 3"], CAST.own(3), store)
         said.append(role._stages[2](("all",), KEY).start().posts)
     assert said[0] == said[1] != said[2]
     assert len(list(first.items("once party 3"))) == 1
@@ -85,15 +85,15 @@ def test_the_curator_releases_once_what_it_came_to() -> None:
 
     store = Store()
     for _ in range(2):
-        role = curator_role(PUBLIC, release, store)
+        role = curator_role(TERMS, release, store)
         _, keyed, counts, publishes = stages(role, ("all",), KEY, "what it came to")
         assert keyed._own is None
         assert isinstance(counts, Tally)
-        assert counts.round == PLAY.round(KEY)  # type: ignore[attr-defined]
+        assert counts.round == CAST.agreed(KEY)  # type: ignore[attr-defined]
         assert isinstance(publishes, PublishStage)
         publishes.start()
     assert released == ["what it came to"]
     assert OnceLedger(store, "curator").do_once(b"release" + STUDY.digest, b"", lambda: b"another") == b"content"
     cast = Cast("pathak")
-    _, counts, _ = (stage(*range(k)) for k, stage in enumerate(curator_role(cast.public, release, Store())._stages))
-    assert counts.role.terms == cast.play.terms  # type: ignore[attr-defined]
+    _, counts, _ = (stage(*range(k)) for k, stage in enumerate(curator_role(cast.terms, release, Store())._stages))
+    assert counts.terms == cast.agreed()

@@ -32,7 +32,7 @@ from psephos.protocol.study.stages import (
     StageState,
 )
 from psephos.protocol.wire import Kind
-from psephos.study.roles import Public
+from psephos.specs.study import StudyTerms
 from psephos.study.runner import MemberRunner, Seated, failed, standing
 from tests.psephos.study.cast import AUXILIARY, Cast, Dealt
 
@@ -225,7 +225,7 @@ class Member:
 
     def __init__(self, folder: Path, cast: Cast, **fields: Any) -> None:
         cast.made = replace(cast.made, study=replace(cast.made.study, **fields))
-        cast.public = Public(cast.made.study, AUXILIARY)
+        cast.terms = StudyTerms(cast.made.study, AUXILIARY)
         self.cast, self.study, self.folder = cast, cast.made.study, folder
         self.settings = SimpleNamespace(board=str(folder / "board"))
         self.identity = SimpleNamespace(key=None)

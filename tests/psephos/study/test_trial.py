@@ -26,8 +26,9 @@ from psephos.protocol.board.file import BoardFile
 from psephos.protocol.board.server import NATS_SERVER
 from psephos.protocol.errors import BoardError, InvalidParameter, StudyError
 from psephos.protocol.storage.store import Store
+from psephos.specs.study import StudyTerms
 from psephos.study.release import released
-from psephos.study.roles import Public, curator_role, holder_role, party_role
+from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
 from psephos.study.trial import _environment, _progress, _serve, _verified, _wait, _write_data, run_trial
 from tests.psephos.study.cast import FixedVotes, given, shares_of
@@ -159,7 +160,7 @@ class Ended:
             features=self.samples.features,
         )
         self.study, self.board = self.made.study, BoardFile(folder / "board.sqlite")
-        public, shares = Public(self.study, self.samples.auxiliary), shares_of(self.study)
+        public, shares = StudyTerms(self.study, self.samples.auxiliary), shares_of(self.study)
         agents = {}
         for name, key in self.made.keys.items():
             store, kind, number = Store(), *name.split(" ")[:1], name.split(" ")[-1]

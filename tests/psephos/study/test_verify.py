@@ -33,10 +33,11 @@ from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import decode_key, encode_key
 from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind, Reader, frame, session_of
+from psephos.specs.study import StudyTerms
 from psephos.study.consent import described
 from psephos.study.monitor import Follower
 from psephos.study.release import card, checked, released
-from psephos.study.roles import Public, curator_role, holder_role, party_role
+from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
 from psephos.study.verify import Check, as_text, verify
 from tests.psephos.study.cast import FixedVotes, fields_of, given, shares_of, unit
@@ -64,7 +65,7 @@ class Played:
 
     def play(self, release: Release, puppets: Puppets, *, ceremony: bool = False) -> None:
         """With a key that the holders make, or that was dealt, in a fraction of the time."""
-        public, protocol = Public(self.study, self.samples.auxiliary), self.study.protocol
+        public, protocol = StudyTerms(self.study, self.samples.auxiliary), self.study.protocol
         shares = [] if ceremony or not self.study.uses_key else shares_of(self.study)
         votes = np.random.default_rng(7).integers(0, 3, size=(PARTIES, SAMPLES))
         for name, key in self.made.keys.items():

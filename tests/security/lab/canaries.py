@@ -46,12 +46,14 @@ from psephos.protocol.storage.store import Store
 from psephos.protocol.transcript import Transcript
 from psephos.results.evaluation import Evaluation
 from psephos.results.write import write_report
-from psephos.simulation.pathak import PathakOptions, make_terms, simulate_pathak
+from psephos.simulation.pathak import PathakOptions, simulate_pathak
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
 from psephos.simulation.tally import TallyOptions, simulate_tally
+from psephos.specs.pathak import make_terms
+from psephos.specs.study import StudyTerms
 from psephos.study.monitor import Follower
 from psephos.study.release import card, checked, released
-from psephos.study.roles import Public, curator_role, holder_role, party_role
+from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
 from psephos.study.watch.app import application
 
@@ -406,22 +408,22 @@ def study(directory: Path) -> None:
         parties=4, classes=("no", "yes"), features=samples.features, auxiliary=samples.auxiliary.digest,
         samples=len(samples.auxiliary.samples), proofs="valid", key_bits=384,
     )  # fmt: skip
-    public, board, agents = Public(made.study, samples.auxiliary), MemoryBoard(), {}
+    terms, board, agents = StudyTerms(made.study, samples.auxiliary), MemoryBoard(), {}
     stores = {name: directory / "stores" / f"{name}.sqlite" for name in made.study.members.keys}
     for name in made.study.members.keys:
         kind, _, number = name.partition(" ")
         store = Store(stores[name])
         role: Role
         if kind == "curator":
-            role = curator_role(public, lambda opened: released(made.study, samples, opened), store)
+            role = curator_role(terms, lambda opened: released(made.study, samples, opened), store)
         elif kind == "holder":
-            role = holder_role(public, int(number), store)
+            role = holder_role(terms, int(number), store)
         else:
             own = frame.iloc[dealt.parties[int(number)]]
             own.to_csv(directory / f"{number}.csv", index=False)
             rows, classes = samples.private(made.study, directory / f"{number}.csv")
             role = party_role(
-                public, int(number), made.keys[name], make_learner("logistic", classes=2).fit(rows, classes), store
+                terms, int(number), made.keys[name], make_learner("logistic", classes=2).fit(rows, classes), store
             )
         agents[name] = Agent(role, made.study.members, made.keys[name], board, store)
     with logged() as lines:

@@ -16,8 +16,7 @@ import msgspec
 import numpy as np
 
 import psephos.simulation.sums
-import psephos.simulation.tally
-import psephos.study.protocols
+import psephos.specs.statistic
 from psephos.audit.end_to_end import COLLUDERS
 from psephos.audit.mutants import replaced
 from psephos.audit.neighbours import NO_CHANGE
@@ -199,7 +198,7 @@ def _no_colluders(original: Callable[..., Any]) -> Callable[..., Any]:
     return shares
 
 
-SHARES = (psephos.simulation.tally, psephos.study.protocols)
+SHARES = (psephos.specs.statistic,)
 SUMS = (psephos.simulation.sums,)
 OWN_DATA = "run --method own-data"
 

@@ -73,8 +73,10 @@ from psephos.protocol.study.study import safe_confirmations
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
 from psephos.simulation.ceremony import KeySetup, register, run_ceremony
-from psephos.simulation.encrypted_sum import EncryptedSum, RunConfig, VotingPartyFactory, simulate_sum
-from psephos.simulation.pathak import make_terms
+from psephos.simulation.encrypted_sum import EncryptedSum, PartyFactory, RunConfig, simulate_sum
+from psephos.specs.base import Participants
+from psephos.specs.pathak import make_terms
+from psephos.specs.tally import TallySpec
 
 __all__ = ["NO_SECURITY", "PARAMETERS", "Parameter", "changed", "page"]
 
@@ -185,11 +187,12 @@ def cast(proofs: Proofs = "none", mode: RandomnessMode = "half", samples: int = 
     roster, keys = register(BALLOTS)
     ceremony = KeySetup(threshold_key, roster, shares, keys)
     auxiliary, draw = np.arange(2.0 * samples).reshape(samples, 2), np.random.default_rng()
-    round_ = vote_round(threshold_key, ceremony.roster, auxiliary, 2, proofs=proofs)
+    spec = TallySpec(AuxiliarySet(auxiliary), 2)
+    round_ = spec.terms(threshold_key, Participants(ceremony.roster, proofs=proofs))
     voters = [FixedVoter(draw.integers(0, 2, samples)) for _ in keys]
     transcript = Transcript(secrets=True)
     conditions = RunConfig(mode=mode, transcript=transcript)
-    done = simulate_sum(round_, ceremony, VotingPartyFactory(voters, auxiliary, 2), conditions)
+    done = simulate_sum(round_, ceremony, PartyFactory(spec, voters), conditions)
     return Cast(done, transcript)
 
 

@@ -18,12 +18,13 @@ import psephos.parties.psgd
 import psephos.protocol.paillier.sharing
 import psephos.simulation.psgd
 import psephos.simulation.tally
-import psephos.study.protocols
 from psephos.audit.mutants import SEEDED, Edit
 from psephos.parties.psgd import GradientParty
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.paillier.encryption import Encryptor
+from psephos.simulation.psgd import PsgdOptions
 from psephos.simulation.sums import SumOptions, Sums
+from psephos.specs.tally import TallySpec
 from tests.security.lab import canaries, parameters, published
 
 __all__ = ["PLANTED", "Planted"]
@@ -114,9 +115,9 @@ if $clipped and not self._clip:
     # Others of their kind.
     Planted(
         "PSGD's noise is always the seed's",
-        psephos.simulation.psgd,
-        "_noise",
-        "$options.simulate_noise",
+        PsgdOptions,
+        "spec",
+        "self.simulate_noise",
         "True",
         partial(published.law_of_steps, "paper", runs=2),
     ),
@@ -130,8 +131,8 @@ if $clipped and not self._clip:
     ),
     Planted(
         "the noise of a study's release is everybody's to know",
-        psephos.study.protocols,
-        "_drawn",
+        TallySpec,
+        "release",
         "$method.draw($randomness)",
         f"$method.draw({SEEDED})",
         partial(published.law_of_study, "soft", draws=4),

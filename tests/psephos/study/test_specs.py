@@ -6,7 +6,6 @@ import base64
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from psephos.curator.hamm.statistic import fit_statistic, plan_statistic, releas
 from psephos.curator.ledger import ledger_entry
 from psephos.curator.losses import loss_named
 from psephos.curator.pathak.bounds import proved_epsilon
+from psephos.curator.pathak.curator import SharedSum
 from psephos.curator.psgd.agreement import DescentOptions, agree
 from psephos.curator.psgd.curator import GradientCuratorState
 from psephos.curator.tally import OpenedSum
@@ -30,7 +30,7 @@ from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, parameters_context
 from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.encrypted_sum.votes import VoteLayout
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
 from psephos.protocol.errors import EquivocationError, StudyError
 from psephos.protocol.paillier.packing import PackingPlan, best_degree
 from psephos.protocol.paillier.threshold import deal
@@ -44,24 +44,16 @@ from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind, frame, session_of
 from psephos.results import Release
-from psephos.simulation.pathak import make_terms
+from psephos.specs.average import OwnDataSpec
+from psephos.specs.base import Spec, SumSpec
+from psephos.specs.pathak import PathakSpec, make_terms
+from psephos.specs.psgd import PsgdSpec
+from psephos.specs.registry import SPECS, participants_of, spec_of, unit_of
+from psephos.specs.statistic import StatisticSpec
+from psephos.specs.study import COLLUDERS, StudyTerms, encode_coordinates
+from psephos.specs.tally import TallySpec
 from psephos.study import verify
 from psephos.study.consent import described
-from psephos.study.protocols import (
-    COLLUDERS,
-    SPECS,
-    Pathak,
-    Psgd,
-    Public,
-    SharedSum,
-    Spec,
-    Sum,
-    _Planned,
-    _Tally,
-    coordinates,
-    spec_of,
-    unit_of,
-)
 from psephos.study.roles import holder_role, party_role
 from tests.psephos.study.cast import ALL, AUXILIARY, EVERY, FEATURES, Cast, Dealt, fields_of
 
@@ -101,22 +93,22 @@ def test_a_study_comes_to_what_its_parties_put_in(what: str) -> None:
 
 def check_that_readers_walk_again(cast: Cast, board: MemoryBoard) -> None:
     """Whoever reads the board opens every sum, and finds out t holders that publish another one."""
-    protocol, found = cast.play, verify._Found()
-    assert isinstance(protocol, Psgd)
-    verify._read(protocol, board, None, found)
-    assert verify._ready(protocol, found)
+    spec, study, found = cast.spec, cast.made.study, verify._Found()
+    assert isinstance(spec, PsgdSpec)
+    verify._read(study, board, None, found)
+    assert verify._ready(study, found)
     key = found.key
     assert key is not None
-    verify._series(protocol, False, found)
+    verify._series(spec, study, False, found)
     assert {check.verdict for check in found.checks} == {"holds"}
-    terms = protocol.terms(key)
+    terms = cast.agreed(key)
     found.entries.append(Entry(10**9, "party 0", BOARD, b"junk"))
     for place, entry in enumerate(found.entries):
         if entry.is_a(Kind.PUBLISHED_SUM):
             said = PublishedSum.decode(entry.data, terms)
             lie = replace(said, sums=tuple(entry + 1 for entry in said.sums))
             found.entries[place] = replace(entry, data=lie.encode(terms))
-    verify._series(protocol, False, found)
+    verify._series(spec, study, False, found)
     assert [(check.what, check.found) for check in found.checks if check.verdict == "fails"] == [
         ("the published sum is the opened one, in each of 1 steps", "step 1")
     ]
@@ -148,7 +140,7 @@ def test_a_share_that_is_none_is_its_senders() -> None:
     """And not that of whoever published the last one."""
     cast, board = Cast("pathak"), MemoryBoard()
     agents = {name: cast.agent(name, board, Store()) for name in cast.names if name != "party 1"}
-    role = party_role(cast.public, 1, cast.made.keys["party 1"], cast.own(1), store := Store())
+    role = party_role(cast.terms, 1, cast.made.keys["party 1"], cast.own(1), store := Store())
     agents["party 1"] = Agent(Cut(role), cast.made.study.members, cast.made.keys["party 1"], board, store)
     while any([agent.step() for agent in agents.values()]):  # noqa: C419 - all of them take a turn
         pass
@@ -156,9 +148,11 @@ def test_a_share_that_is_none_is_its_senders() -> None:
     assert str(curator.role.awaits(curator.state)) == "the published share of party 1"
     assert [told.author for told in curator.refused] == ["party 1"]
     found = verify._Found()
-    verify._read(cast.play, board, None, found)
-    assert verify._ready(cast.play, found)
-    verify._shares(cast.play, found)  # type: ignore[arg-type]
+    spec, study = cast.spec, cast.made.study
+    assert isinstance(spec, PathakSpec)
+    verify._read(study, board, None, found)
+    assert verify._ready(study, found)
+    verify._shares(spec, study, found)
     assert found.checks[-1].found == "waits for the published share of party 1"
 
 
@@ -175,7 +169,7 @@ def test_a_holder_that_only_says_that_the_ceremony_failed_ends_nothing() -> None
     """One of three, where two open; the curator and the parties hear it before there is a key."""
     cast, board = Cast("tally"), MemoryBoard()
     agents = {name: cast.agent(name, board, Store()) for name in cast.names if name != "holder 2"}
-    role = Crier(holder_role(cast.public, 2, store := Store()))
+    role = Crier(holder_role(cast.terms, 2, store := Store()))
     agents["holder 2"] = Agent(role, cast.made.study.members, cast.made.keys["holder 2"], board, store)
     play(cast, agents.__getitem__)
     assert len({agent.result.content for agent in agents.values()}) == 1
@@ -262,7 +256,7 @@ def parameters(what: str) -> Any:
 def test_studies_that_nobody_can_play(what: str, change: dict[str, Any], said: str) -> None:
     study = Cast(what).made.study
     with pytest.raises(StudyError, match=said):
-        spec_of(Public(replace(study, **change), AUXILIARY))
+        spec_of(StudyTerms(replace(study, **change), AUXILIARY))
 
 
 @pytest.mark.parametrize(
@@ -275,7 +269,7 @@ def test_studies_that_nobody_can_play(what: str, change: dict[str, Any], said: s
     ],
 )
 def test_the_noise_is_of_the_law_that_the_study_pays_for(what: str, delta: float, law: type) -> None:
-    plan = spec_of(Public(replace(Cast(what).made.study, delta=delta), AUXILIARY)).plan
+    plan = spec_of(StudyTerms(replace(Cast(what).made.study, delta=delta), AUXILIARY)).plan
     assert type(plan.mechanism) is law
     assert plan.delta == delta
 
@@ -289,7 +283,7 @@ def test_a_study_under_a_dealt_key_comes_to_what_its_parties_put_in(what: str) -
     _, agents = cast.played()
     check(cast, agents)
     result = agents["curator"].state.before[-1]
-    assert cast.play.ballots(agents["curator"].role._made[agents["curator"].state.stage - 1].result(result)) == 5  # type: ignore[attr-defined]
+    assert cast.spec.ballots(agents["curator"].role._made[agents["curator"].state.stage - 1].result(result)) == 5  # type: ignore[attr-defined]
 
 
 ROUNDS: dict[str, tuple[str, tuple[int, int, int], str, int]] = {
@@ -306,39 +300,41 @@ ROUNDS: dict[str, tuple[str, tuple[int, int, int], str, int]] = {
 
 @pytest.mark.parametrize("what", ROUNDS)
 def test_the_round_of_a_study_is_the_one_that_it_says(what: str) -> None:
-    cast, (kind, vectors, proofs, group) = Dealt(what), ROUNDS[what]
-    play, study = cast.play, cast.made.study
-    assert isinstance(play, Sum)
-    if isinstance(play, _Planned) and what != "average":
-        grid = play.plan.grid
-        context, vectors = grid.digest, (6, grid.minimum, grid.maximum)
+    cast, (kind, entries, proofs, group) = Dealt(what), ROUNDS[what]
+    spec, study = cast.spec, cast.made.study
+    assert isinstance(spec, SumSpec)
+    if isinstance(spec, StatisticSpec | OwnDataSpec):
+        grid = spec.plan.grid
+        context, entries = grid.digest, (6, grid.minimum, grid.maximum)
         assert grid.minimum < 0 < grid.maximum
-        if play.joint:
-            bound = play.shares.bound  # type: ignore[attr-defined]
+        if isinstance(spec, StatisticSpec):
+            assert spec.shares is not None
+            bound = spec.shares.bound
             assert bound > 0
-            vectors = (6, grid.minimum - bound, grid.maximum + bound)
+            entries = (6, grid.minimum - bound, grid.maximum + bound)
     else:
         context = parameters_context(2.0) if what == "average" else AUXILIARY.context(range(3))
-    assert play.vectors == vectors
+    assert spec.entries == entries
     key = cast.shares[0].threshold_key
-    plan = PackingPlan.for_key(key.key, length=vectors[0], addends=5, minimum=vectors[1], maximum=vectors[2])
+    plan = PackingPlan.for_key(key.key, length=entries[0], addends=5, minimum=entries[1], maximum=entries[2])
     least = {"tally": 3, "average": 3, "statistic, gaussian": 4}.get(what, 5)
     terms: Any = (kind, key, plan, study.roster, least, context, study.nonce_for(key), True, proofs, group, 3)
-    assert play.round(key) == Round(*terms)
-    wanted = {"length": vectors[0], "addends": 5, "minimum": vectors[1], "maximum": vectors[2]}
-    assert play.best_degree == best_degree(256, **wanted)
-    holder = play.holder(cast.shares[0], OnceLedger(Store(), "holder 1"))
-    assert (holder.round, holder._public) == (play.round(key), what == "statistic")  # type: ignore[attr-defined]
+    assert cast.agreed(key) == Round(*terms)
+    wanted = {"length": entries[0], "addends": 5, "minimum": entries[1], "maximum": entries[2]}
+    assert spec.best_degree(256, 5) == best_degree(256, **wanted)
+    public = study.public
+    holder = spec.holder(cast.shares[0], cast.agreed(key), ledger=OnceLedger(Store(), "holder 1"), public=public)
+    assert (holder.round, holder._public) == (cast.agreed(key), what == "statistic")  # type: ignore[attr-defined]
 
 
 def test_best_degrees() -> None:
     """Many entries are cheaper under a larger key; what is opened at every step, and what has no key, are not asked."""
     cast = Cast("tally")
     large = replace(cast.made.study, samples=300)
-    many = _Tally(SimpleNamespace(study=large))  # type: ignore[arg-type]
-    assert many.vectors == (600, 0, 1)
-    assert many.best_degree == best_degree(256, length=600, addends=5, minimum=0, maximum=1) > 1
-    assert {Cast(what).play.best_degree for what in ("psgd", "pathak")} == {1}
+    many = TallySpec(AuxiliarySet.of(np.zeros((large.samples, FEATURES))), 3)
+    assert many.entries == (600, 0, 1)
+    assert many.best_degree(256, 5) == best_degree(256, length=600, addends=5, minimum=0, maximum=1) > 1
+    assert {Cast(what).spec.best_degree(256, 5) for what in ("psgd", "pathak")} == {1}
 
 
 def test_which_notion_an_epsilon_is_of_and_who_adds_the_noise() -> None:
@@ -415,12 +411,12 @@ def test_what_the_curator_adds_noise_to_is_released_as_by_psephos_run(
     settings: dict[str, Any] = {"method": method, "delta": delta, "epsilon": 1.25}
     if method == "soft":
         settings["parameters"] = {"lam": 1}  # a whole number where a number is asked for
-    play = spec_of(Public(replace(cast.made.study, **settings), AUXILIARY))
+    spec = spec_of(StudyTerms(replace(cast.made.study, **settings), AUXILIARY))
     opened = OpenedSum(*OPENED[what])
     counts = VoteLayout(12, 3).decode(*OPENED["tally"][:1], 5)
     lam = {"soft": 1.0, "avg": 0.1}.get(method)
     request = Request(1.25, delta, noise, lam, "certified", False)
-    assert play.request == request  # type: ignore[attr-defined]
+    assert spec.request == request  # type: ignore[attr-defined]
     if method == "statistic":
         meant = statistic_method(counts, AUXILIARY.samples, request)
     elif method == "avg":
@@ -429,19 +425,19 @@ def test_what_the_curator_adds_noise_to_is_released_as_by_psephos_run(
     else:
         labels: Any = {"soft": "soft", "vote": "majority"}[method]
         meant = erm_method(labels, counts, AUXILIARY.samples, loss_named("logistic", 3), request)
-    w, paid = play.release(opened, seeded())
+    w, paid = spec.release(opened, seeded())
     assert paid == meant.ledger_entry
     assert (w == meant.draw(seeded())).all()
     if method != "statistic":  # of which few samples have few outcomes
-        assert (w != play.release(opened)[0]).any(), "of the system's randomness unless it is given other"
-    assert play.ballots(opened) == len(opened.parties)
+        assert (w != spec.release(opened)[0]).any(), "of the system's randomness unless it is given other"
+    assert spec.ballots(opened) == len(opened.parties)
 
 
 @pytest.mark.parametrize("what", [what for what in ROUNDS if what not in ("tally", "average")])
 def test_what_is_linear_in_the_sum_is_released_in_the_agreed_coordinates(what: str) -> None:
     cast = Cast(what)
-    study, play, opened = cast.made.study, cast.play, OpenedSum(*OPENED["statistic"])
-    assert isinstance(play, _Planned)
+    study, spec, opened = cast.made.study, cast.spec, OpenedSum(*OPENED["statistic"])
+    assert isinstance(spec, StatisticSpec | OwnDataSpec)
     text = str(study.parameters["coordinates"])
     transform = np.frombuffer(base64.b64decode(text), "<f4").astype(np.float64).reshape(FEATURES, 3)
     joint = study.protocol == "statistic"
@@ -458,12 +454,12 @@ def test_what_is_linear_in_the_sum_is_released_in_the_agreed_coordinates(what: s
         transform=transform,
         joint=joint,
     )
-    assert (play.plan.grid.digest, play.plan.mechanism) == (plan.grid.digest, plan.mechanism)
-    assert (play.plan.unit, play.plan.classes, play.plan.parties) == (plan.unit, 3, 5)
-    w, paid = play.release(opened, seeded())
+    assert (spec.plan.grid.digest, spec.plan.mechanism) == (plan.grid.digest, plan.mechanism)
+    assert (spec.plan.unit, spec.plan.classes, spec.plan.parties) == (plan.unit, 3, 5)
+    w, paid = spec.release(opened, seeded())
     if joint:
         dropouts = 1 if what == "statistic, gaussian" else 0
-        assert play.shares == shares_of(plan, colluders=1, dropouts=dropouts)  # type: ignore[attr-defined]
+        assert spec.shares == shares_of(plan, colluders=1, dropouts=dropouts)  # type: ignore[attr-defined]
         assert (w == fit_statistic(release_total(plan, list(opened.sums), ballots=5))).all()
         name = "Skellam shares" if study.delta else "discrete Laplace in shares"
         assert paid == ledger_entry(plan.event, plan.sensitivity, name, {"rank": 3, "colluders": 1})
@@ -475,19 +471,19 @@ def test_what_is_linear_in_the_sum_is_released_in_the_agreed_coordinates(what: s
 
 def test_a_release_of_gradient_descent_says_what_all_its_steps_cost() -> None:
     cast = Dealt("psgd")
-    play, study = cast.play, cast.made.study
-    assert isinstance(play, Psgd)
+    spec, study = cast.spec, cast.made.study
+    assert isinstance(spec, PsgdSpec)
     sizes = [6, 7, 8, 9, 10]
     options = DescentOptions(variant="gaussian", delta=1e-3, steps=2, lam=0.5, fraction_bits=12, colluders=1)
-    assert play.options == options
+    assert spec.options == options
     agreed = agree(options, sizes, 4, bytes(16))
     key = cast.shares[0].threshold_key
-    terms = play.terms(key)
+    terms = cast.agreed(key)
     assert terms.series == replace(agreed.series, nonce=study.nonce_for(key, "series"))
     rest = (terms.descent, terms.threshold_key, terms.roster, terms.test_key, terms.proofs, terms.confirmations)
     assert rest == (agreed.descent, key, study.roster, True, "knowledge", 3)
     walk = DescentState.start(terms)
-    w, paid = play.release(GradientCuratorState(walk, OpenedSum((1,) * 4, (0, 1, 4))))
+    w, paid = spec.release(GradientCuratorState(walk, OpenedSum((1,) * 4, (0, 1, 4))))
     assert list(w) == list(walk.point)
     cost = agreed.guarantee.epsilon_transcript
     assert paid == Release(
@@ -500,41 +496,42 @@ def test_a_release_of_gradient_descent_says_what_all_its_steps_cost() -> None:
         "one step's gradients; epsilon is that of all steps",
         chosen={"steps": 0, "lam": 0.5, "colluders": 1},
     )
-    assert play.ballots(GradientCuratorState(walk, OpenedSum((1,) * 4, (0, 1, 4)))) == 3
+    assert spec.ballots(GradientCuratorState(walk, OpenedSum((1,) * 4, (0, 1, 4)))) == 3
 
 
 def test_a_descent_without_skellam_noise_pays_its_samplers_delta() -> None:
     study = Cast("psgd").made.study
     parameters = study.parameters | {"variant": "halving", "party_bound": 12, "first_step": 0.5, "on_excess": "clip"}
-    play = spec_of(Public(replace(study, parameters=parameters), AUXILIARY))
-    assert isinstance(play, Psgd)
+    spec = spec_of(StudyTerms(replace(study, parameters=parameters), AUXILIARY))
+    assert isinstance(spec, PsgdSpec)
     chosen: dict[str, Any] = {"party_bound": 12.0, "first_step": 0.5, "on_excess": "clip"}
     options = DescentOptions(variant="halving", delta=1e-3, steps=2, lam=0.5, fraction_bits=12, colluders=1, **chosen)
-    assert play.options == options
+    assert spec.options == options
     agreed = agree(options, [6, 7, 8, 9, 10], 4, bytes(16))
     assert 0 < agreed.guarantee.delta_samplers < 1e-9
     key = deal(short_key(bits=256), holders=3, threshold=2)[0]
-    paid = play.release(GradientCuratorState(DescentState.start(play.terms(key)), None))[1]
+    terms = spec.terms(key, participants_of(study))
+    paid = spec.release(GradientCuratorState(DescentState.start(terms), None))[1]
     assert paid.delta == agreed.guarantee.delta_samplers
     assert paid.epsilon == agreed.guarantee.epsilon_transcript
-    assert play.party(0, SigningKey.generate(), Cast("psgd").own(0), OnceLedger(Store(), "x"), key)._clip is True  # type: ignore[attr-defined]
+    assert spec.party(0, SigningKey.generate(), spec.prepare(Cast("psgd").own(0)), terms)._clip is True
 
 
 def test_what_is_shared_among_all_parties_is_a_multiple_of_the_pitch() -> None:
     cast = Cast("pathak")
-    play, study = cast.play, cast.made.study
-    assert isinstance(play, Pathak)
+    spec, study = cast.spec, cast.made.study
+    assert isinstance(spec, PathakSpec)
     terms = make_terms(parties=5, features=4, classes=("a", "b"), epsilon=1.0, lam=0.1, smallest_size=6)
-    assert play.terms == replace(terms, nonce=study.nonce_for(None, "pathak").hex())
+    assert cast.agreed() == replace(terms, nonce=study.nonce_for(None, "pathak").hex())
     assert (terms.largest_size, terms.excluded, terms.tolerance) == (1 << 20, 1, 1e-9)
-    w, paid = play.release(SharedSum((5, -10, 0, 1)))
+    w, paid = spec.release(SharedSum((5, -10, 0, 1)))
     assert list(w) == [total * (terms.pitch / 5) for total in (5, -10, 0, 1)]
     epsilon, delta = proved_epsilon(terms)
     where = (record_sensitivity(terms, 6), "l2", "one party's parameters")
     assert paid == Release("laplace in shares", epsilon, delta, "record", *where, chosen={"lam": 0.1})
-    assert play.ballots(SharedSum(())) == 5
+    assert spec.ballots(SharedSum(())) == 5
     with pytest.raises(StudyError, match="no key is shared"):
-        play.holder(deal(short_key(bits=256), holders=3, threshold=2)[1][0], OnceLedger(Store(), "x"))
+        spec.holder(deal(short_key(bits=256), holders=3, threshold=2)[1][0], terms)
 
 
 def changed(what: str, **fields: Any) -> Study:
@@ -560,8 +557,8 @@ def changed(what: str, **fields: Any) -> Study:
         ("average, own data", {"lam": 2e6}, {"coordinates": "AAAA"}, "no float32"),
         ("statistic", {}, {"coordinates": "A"}, "no float32"),
         ("statistic", {}, {"coordinates": ""}, "not those of 4 features"),
-        ("statistic", {}, {"coordinates": coordinates(np.ones((3, 1)))}, "not those of 4 features"),
-        ("statistic", {}, {"coordinates": coordinates(np.full((4, 1), np.inf))}, "not those of 4 features"),
+        ("statistic", {}, {"coordinates": encode_coordinates(np.ones((3, 1)))}, "not those of 4 features"),
+        ("statistic", {}, {"coordinates": encode_coordinates(np.full((4, 1), np.inf))}, "not those of 4 features"),
         ("statistic", {}, {"colluders": 1.0}, "colluders is 1.0, and should be of type int"),
         ("statistic", {"colluders": 1}, {"surprise": 1}, "surprise is no parameter of statistic"),
         ("psgd", {"sizes": "1 1 1 1 1"}, {"sizes": "1 1 1 1 x"}, "whole numbers with spaces"),
@@ -580,10 +577,10 @@ def test_parameters_on_both_sides_of_their_limits(
 
 def look(study: Study) -> Spec:
     """Its protocol, and its coordinates, which are otherwise looked at when they are used."""
-    play = spec_of(Public(study, AUXILIARY))
-    if isinstance(play, _Planned) and study.method != "avg":
-        assert play.plan.rank
-    return play
+    spec = spec_of(StudyTerms(study, AUXILIARY))
+    if isinstance(spec, StatisticSpec | OwnDataSpec) and study.method != "avg":
+        assert spec.plan.rank
+    return spec
 
 
 @pytest.mark.parametrize(
@@ -610,13 +607,13 @@ def test_a_descent_that_costs_more_than_its_study_says() -> None:
 
 
 def test_a_party_takes_part_with_the_rows_that_the_study_says() -> None:
-    play = Cast("psgd").play
+    spec = Cast("psgd").spec
     for number, rows in enumerate((6, 7, 8, 9, 10)):
-        play.fits(number, rows)
+        spec.check_rows(number, rows)
         for other in (rows - 1, rows + 1):
             with pytest.raises(StudyError, match=f"party {number} has {rows} rows, and these are {other}"):
-                play.fits(number, other)
-    Cast("tally").play.fits(0, 7)
+                spec.check_rows(number, other)
+    Cast("tally").spec.check_rows(0, 7)
 
 
 @pytest.mark.parametrize(
@@ -627,7 +624,7 @@ def test_samples_that_are_not_the_studys(fields: dict[str, Any]) -> None:
     with pytest.raises(
         StudyError, match=r"12 samples of 4|11 samples|13 samples|samples of 3 features|not the auxiliary"
     ):
-        Public(study, AUXILIARY)
+        StudyTerms(study, AUXILIARY)
 
 
 def test_what_a_party_is_made_of() -> None:
@@ -635,15 +632,20 @@ def test_what_a_party_is_made_of() -> None:
     key = deal(short_key(bits=256), holders=3, threshold=2)[0]
     for what in ROUNDS:
         cast, once = Dealt(what), OnceLedger(Store(), "party 2")
-        role: Any = cast.play.party(2, cast.made.keys["party 2"], cast.own(2), once, key)
+        data = cast.spec.prepare(cast.own(2))
+        role: Any = cast.spec.party(2, cast.made.keys["party 2"], data, cast.agreed(key), ledger=once)
         assert role.name == "party 2"
         member = role.party if hasattr(role, "party") else role._party
-        assert (member.number, list(member.classes), member._once) == (2, [0, 1, 2], once)
+        assert (member.number, list(member.classes), member._once) == (
+            2,
+            [0, 1, 2] if cast.spec.takes_classifier else [],
+            once,
+        )
 
 
 def test_coordinates_are_written_in_single_precision() -> None:
     given = np.arange(12.0).reshape(4, 3) / 7
-    text = coordinates(given)
+    text = encode_coordinates(given)
     assert base64.b64decode(text) == given.astype("<f4").tobytes()
     study = changed("statistic", parameters={"coordinates": text})
     assert (look(study).plan.transform == given.astype("<f4").astype(np.float64)).all()  # type: ignore[attr-defined]

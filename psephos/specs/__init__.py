@@ -1,0 +1,10 @@
+"""One specification per protocol: everything that a simulation, a study, a plan or an audit must know about it.
+
+* `base`: what a specification is (`Spec`), and the specification of one encrypted sum (`SumSpec`).
+* `tally`: votes counted under encryption (Hamm 2016); the curator adds the noise.
+* `statistic`: linear statistics of votes or of own rows, with noise that the parties add.
+* `average`: averages of parameters (Hamm 2016, appendix B.4) and of directions; the curator adds the noise.
+* `psgd`: private stochastic gradient descent (Rajkumar and Agarwal 2012).
+* `pathak`: averages of parameters in additive shares (Pathak et al. 2010).
+* `study`: the specification of a signed study.
+"""

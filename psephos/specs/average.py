@@ -1,0 +1,223 @@
+"""Exact sums of parameters or of directions, to whose average the curator adds the noise.
+
+Averages of parameters are what Hamm 2016, appendix B.4, compares with; the ball that each party's parameters are
+projected on, and the directions of own rows, are in docs/theory.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from psephos.curator.hamm.averaging import Average, average_of
+from psephos.curator.hamm.methods import Request, average_method, own_data_method
+from psephos.curator.hamm.statistic import StatisticPlan
+from psephos.curator.ledger import Release
+from psephos.parties.party import VectorParty
+from psephos.parties.statistic import OwnDataParty
+from psephos.parties.training import train_parties
+from psephos.protocol.encrypted_sum.fixed_point import FRACTION_BITS, FixedPoint, parameters_context, project
+from psephos.protocol.encrypted_sum.opened import OpenedSum
+from psephos.protocol.encrypted_sum.own_data import OWN, OwnDataGrid
+from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
+from psephos.protocol.errors import StudyError
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.protocol.signing import SigningKey
+from psephos.protocol.storage.store import OnceLedger
+from psephos.specs.base import Array, Entries, Rows, SumSpec, data_owner
+from psephos.specs.statistic import planned
+from psephos.specs.study import StudyTerms, request_of
+
+__all__ = ["AverageSpec", "OwnDataSpec", "VectorSpec"]
+
+FIXED_POINT = FixedPoint(FRACTION_BITS)
+
+
+class _ExactSum(SumSpec):
+    """What averages have in common as a protocol of studies."""
+
+    methods: ClassVar[tuple[str, ...]] = ("avg", *OWN)
+    parameters: ClassVar[Mapping[str, Any]] = {"coordinates": "", "radius": 0.0, "lam": 0.0}
+    joint: ClassVar[bool] = False
+    kind: ClassVar[RoundKind] = "parameters"
+
+
+@dataclass(frozen=True)
+class VectorSpec(_ExactSum):
+    """A sum of integer vectors that the parties have computed.
+
+    Attributes:
+        bounds: their length and the range of their entries.
+        about: 32 bytes that name what the vectors are.
+    """
+
+    bounds: Entries
+    about: bytes
+
+    @classmethod
+    def from_study(cls, terms: StudyTerms) -> Self:
+        raise StudyError("a study sums parameters or directions, not arbitrary vectors")
+
+    @property
+    def entries(self) -> Entries:
+        return self.bounds
+
+    @property
+    def context(self) -> bytes:
+        return self.about
+
+    def party(
+        self,
+        number: int,
+        signing_key: SigningKey,
+        data: Sequence[int],
+        terms: Round,
+        *,
+        ledger: OnceLedger | None = None,
+        encryptor: Encryptor | None = None,
+        randomness: Randomness = SYSTEM,
+    ) -> VectorParty:
+        """As `Spec.party`; `data`: its vector, `bounds.length` integers."""
+        owner = data_owner(number, signing_key, ledger)
+        return VectorParty(owner, terms, self.kind, self.context, data, encryptor=encryptor)
+
+    def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
+        raise StudyError("nothing is released of arbitrary vectors")
+
+
+@dataclass(frozen=True)
+class AverageSpec(_ExactSum):
+    """The average of the parties' ridge parameters.
+
+    Attributes:
+        features, classes: d and K; parameters have shape (d,) for two classes, (K, d) for more.
+        radius: of the ball that each party's parameters are projected on.
+        lam: the ridge lambda of the parties' classifiers.
+        request: the privacy that `release` is asked for.
+    """
+
+    features: int
+    classes: int
+    radius: float
+    lam: float
+    request: Request | None = None
+
+    @classmethod
+    def from_study(cls, terms: StudyTerms) -> Any:
+        """As `Spec.from_study`; an average of directions is an `OwnDataSpec`."""
+        study = terms.study
+        if study.method in OWN:
+            return OwnDataSpec.from_study(terms)
+        for name in ("radius", "lam"):
+            terms.require(name)
+            if not 0 < terms.value(name) < 1e6:
+                raise StudyError(f"{name} is a positive number, not {terms.value(name)}")
+        shape = len(study.features), len(study.classes)
+        return cls(*shape, terms.value("radius"), terms.value("lam"), request_of(study))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the parameters."""
+        return (self.features,) if self.classes == 2 else (self.classes, self.features)
+
+    @property
+    def entries(self) -> Entries:
+        limit = FIXED_POINT.limit(self.radius)
+        return Entries(int(np.prod(self.shape)), -limit, limit)
+
+    @property
+    def context(self) -> bytes:
+        return parameters_context(self.radius)
+
+    def prepare(self, own: Rows) -> list[int]:
+        """Train a ridge classifier on a party's rows, and encode it."""
+        X, y = own
+        (w,) = train_parties(X, y, [len(y)], classes=self.classes, lam=self.lam)
+        return self.encode(w)
+
+    def encode(self, w: Array) -> list[int]:
+        """Return parameters of this `shape`, projected on the ball, as integers."""
+        return FIXED_POINT.encode(project(w, self.radius), self.radius)
+
+    def party(
+        self,
+        number: int,
+        signing_key: SigningKey,
+        data: Sequence[int],
+        terms: Round,
+        *,
+        ledger: OnceLedger | None = None,
+        encryptor: Encryptor | None = None,
+        randomness: Randomness = SYSTEM,
+    ) -> VectorParty:
+        """As `Spec.party`; `data`: its encoded parameters."""
+        owner = data_owner(number, signing_key, ledger)
+        return VectorParty(owner, terms, self.kind, self.context, data, encryptor=encryptor)
+
+    def average(self, opened: OpenedSum) -> Average:
+        """Return the average that the opened sum stands for."""
+        size = {"features": self.features, "classes": self.classes}
+        return average_of(opened.sums, opened.ballots, self.radius, FIXED_POINT, **size)
+
+    def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
+        assert self.request is not None, "an average without agreed privacy releases nothing by itself"
+        method = average_method(self.average(result), self.lam, self.request)
+        return method.draw(randomness), method.ledger_entry
+
+
+@dataclass(frozen=True)
+class OwnDataSpec(_ExactSum):
+    """The average of the directions of the parties' own rows, or of classifiers in public coordinates.
+
+    Attributes:
+        plan: what is summed, and the noise that the curator adds.
+    """
+
+    plan: StatisticPlan
+
+    @classmethod
+    def from_study(cls, terms: StudyTerms) -> Self:
+        study = terms.study
+        terms.require("coordinates")
+        if study.minimum_ballots < len(study.roster):
+            raise StudyError(
+                "the noise of an average of directions is sized for all parties: the minimum is all of them"
+            )
+        return cls(planned(terms, joint=False))
+
+    @property
+    def grid(self) -> OwnDataGrid:
+        """What one party contributes."""
+        assert isinstance(self.plan.grid, OwnDataGrid)
+        return self.plan.grid
+
+    @property
+    def entries(self) -> Entries:
+        return Entries(self.plan.dimension, self.grid.minimum, self.grid.maximum)
+
+    @property
+    def context(self) -> bytes:
+        return self.grid.digest
+
+    def party(
+        self,
+        number: int,
+        signing_key: SigningKey,
+        data: Rows,
+        terms: Round,
+        *,
+        ledger: OnceLedger | None = None,
+        encryptor: Encryptor | None = None,
+        randomness: Randomness = SYSTEM,
+    ) -> OwnDataParty:
+        """As `Spec.party`; `data`: its `Rows`."""
+        owner = data_owner(number, signing_key, ledger)
+        return OwnDataParty(owner, terms, data, self.grid, None, randomness=randomness, encryptor=encryptor)
+
+    def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
+        method = own_data_method(list(result.sums), self.plan)
+        return method.draw(randomness), method.ledger_entry

@@ -1,0 +1,246 @@
+"""What a protocol's specification is: its terms, its roles and its release.
+
+A specification holds public values only. `Spec.terms` derives what everybody agrees on from the holders' key and the
+participants; `party`, `holder` and `curator` make one role each under these terms; `release` turns the curator's result
+into a classifier and its cost. A simulation makes all roles in one process, a study makes one role per machine, and an
+audit replaces some of them, all by these methods (docs/design.md, section 2).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psephos.curator.ledger import Release
+from psephos.curator.tally import OpenedSum, Tally
+from psephos.parties.holder import KeyHolder
+from psephos.parties.party import Party
+from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.protocol.encrypted_sum.rounds import Proofs, Round, RoundKind
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.keys import PublicKey
+from psephos.protocol.paillier.packing import PackingPlan, best_degree
+from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey
+from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.protocol.roles import Role
+from psephos.protocol.signing import SigningKey, VerificationKey
+from psephos.protocol.storage.store import OnceLedger
+
+if TYPE_CHECKING:
+    from psephos.specs.study import StudyTerms
+
+__all__ = ["Array", "Entries", "Participants", "Rows", "Spec", "SumSpec"]
+
+Array = NDArray[np.float64]
+Rows = tuple[Array, NDArray[np.int64]]
+"""A party's own rows: samples, float64 (n, d), and their class numbers, int64 (n,). Secrets."""
+
+
+def _fresh_nonce(key: ThresholdKey | None, about: str) -> bytes:
+    """Return 16 random bytes."""
+    return SYSTEM.draw(16)
+
+
+@dataclass(frozen=True)
+class Participants:
+    """Who takes part in a run, and under which conditions a sum is opened.
+
+    Attributes:
+        roster: the parties' verification keys; a party's number is its place here.
+        minimum_ballots: holders open no sum of fewer; None stands for half of the parties.
+        test_key: whether a key under 2048 bits is accepted.
+        proofs: what every ballot must prove; where ballots hold no votes, "valid" asks for "knowledge".
+        confirmations: as in `Round`.
+        nonce: (the holders' key, what the nonce is for) -> 16 bytes; fresh ones by default.
+    """
+
+    roster: Sequence[VerificationKey] = field(repr=False)
+    minimum_ballots: int | None = None
+    test_key: bool = False
+    proofs: Proofs = "none"
+    confirmations: int = 0
+    nonce: Callable[[ThresholdKey | None, str], bytes] = field(default=_fresh_nonce, repr=False)
+
+
+class Entries(NamedTuple):
+    """The vectors that parties encrypt: their length, and the smallest and largest integer in them."""
+
+    length: int
+    minimum: int
+    maximum: int
+
+
+class Spec(ABC):
+    """One protocol under public values that its constructor is given."""
+
+    methods: ClassVar[tuple[str, ...]]
+    """What a study can release from it."""
+
+    parameters: ClassVar[Mapping[str, Any]] = {}
+    """Names of a study's parameters with their defaults; a type in place of a default makes the parameter required."""
+
+    joint: ClassVar[bool] = True
+    """Whether the parties add the noise. What is released is then a function of what they have sent."""
+
+    unit: ClassVar[str] = "party"
+    """The unit of privacy: "party" or "record"."""
+
+    @classmethod
+    @abstractmethod
+    def from_study(cls, terms: StudyTerms) -> Self:
+        """Return the specification of a study. Raises StudyError or InvalidParameter for parameters that cannot be."""
+
+    @property
+    def takes_classifier(self) -> bool:
+        """Whether a party brings a trained classifier; otherwise it brings its rows."""
+        return False
+
+    def check_rows(self, number: int, rows: int) -> None:  # noqa: B027 - most protocols take any number of rows
+        """Raise StudyError where party `number` cannot take part with so many rows."""
+
+    def prepare(self, own: Any) -> Any:
+        """Return what `party` takes as `data`, of what a party brings: its classifier, or its `Rows`."""
+        return own
+
+    def best_degree(self, key_bits: int, parties: int) -> int:
+        """Return the degree of the key under which the parties send fewest bytes."""
+        return 1
+
+    @abstractmethod
+    def terms(self, key: ThresholdKey | None, participants: Participants) -> Any:
+        """Return what everybody agrees on before the first message."""
+
+    @abstractmethod
+    def party(
+        self,
+        number: int,
+        signing_key: SigningKey,
+        data: Any,
+        terms: Any,
+        *,
+        ledger: OnceLedger | None = None,
+        encryptor: Encryptor | None = None,
+        randomness: Randomness = SYSTEM,
+    ) -> Role:
+        """Return the role of a data owner.
+
+        Args:
+            number: its place on the roster. signing_key: registered there.
+            data: its own, as `prepare` returns it. A secret.
+            terms: as `terms` returns them.
+            ledger: where it remembers what it may do once; on disk wherever it can be restarted.
+            encryptor: the randomness mode and source of its encryption; the defaults of the role where None.
+            randomness: of its noise.
+        """
+
+    @abstractmethod
+    def holder(
+        self,
+        share: KeyShare,
+        terms: Any,
+        *,
+        ledger: OnceLedger | None = None,
+        randomness: Randomness = SYSTEM,
+        public: bool = False,
+    ) -> Role:
+        """Return the role of the holder of a key share.
+
+        `ledger`: as in `party`. `randomness`: of its proofs. `public`: whether it answers on the board instead of to
+        the curator alone.
+        """
+
+    @abstractmethod
+    def curator(self, terms: Any, *, randomness: Randomness = SYSTEM) -> Role:
+        """Return the curator's role; its result is what `release` takes. `randomness`: of the nonces it draws."""
+
+    @abstractmethod
+    def release(self, result: Any, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
+        """Return the released linear classifier, (d,) or (K, d), and what it costs, of the curator's result.
+
+        Where the parties add the noise (`joint`) the classifier is a function of the result, and `randomness` is not
+        used.
+        """
+
+    def ballots(self, result: Any) -> int:
+        """Return how many parties' data are in the curator's result."""
+        return int(result.ballots)
+
+
+class SumSpec(Spec):
+    """A protocol of one encrypted sum of bounded integer vectors; its terms are a `Round`."""
+
+    kind: ClassVar[RoundKind]
+    """What the vectors mean."""
+
+    @property
+    def group(self) -> int:
+        """How many consecutive entries add up to 0 or 1, for proofs that votes are valid."""
+        return 1
+
+    @property
+    @abstractmethod
+    def entries(self) -> Entries:
+        """The vectors that are summed."""
+
+    @property
+    @abstractmethod
+    def context(self) -> bytes:
+        """32 bytes that name the public input of the vectors."""
+
+    def best_degree(self, key_bits: int, parties: int) -> int:
+        length, low, high = self.entries
+        return best_degree(key_bits, length=length, addends=parties, minimum=low, maximum=high)
+
+    def plan_for(self, key: PublicKey, parties: int) -> PackingPlan:
+        """Return how the vectors of so many parties are packed under a key."""
+        length, low, high = self.entries
+        return PackingPlan.for_key(key, length=length, addends=parties, minimum=low, maximum=high)
+
+    def terms(self, key: ThresholdKey | None, participants: Participants) -> Round:
+        """Return the round. Raises what `Round` and `PackingPlan.for_key` do."""
+        assert key is not None
+        parties, proofs = len(participants.roster), participants.proofs
+        minimum = participants.minimum_ballots
+        return Round(
+            self.kind,
+            key,
+            self.plan_for(key.key, parties),
+            participants.roster,
+            max(2, -(-parties // 2)) if minimum is None else minimum,
+            self.context,
+            participants.nonce(key, "round"),
+            participants.test_key,
+            "knowledge" if proofs == "valid" and self.kind != "votes" else proofs,
+            self.group,
+            participants.confirmations,
+        )
+
+    def holder(
+        self,
+        share: KeyShare,
+        terms: Round,
+        *,
+        ledger: OnceLedger | None = None,
+        randomness: Randomness = SYSTEM,
+        public: bool = False,
+        seen: BallotProduct | None = None,
+    ) -> KeyHolder:
+        """As `Spec.holder`. `seen`: the product of ballots that another process of the holder has multiplied."""
+        return KeyHolder(share, terms, openings=ledger, seen=seen, randomness=randomness, public=public)
+
+    def curator(self, terms: Round, *, randomness: Randomness = SYSTEM, seen: BallotProduct | None = None) -> Tally:
+        """As `Spec.curator`, whose result is an `OpenedSum`. `seen`: as in `holder`."""
+        return Tally(terms, seen=seen)
+
+    def ballots(self, result: OpenedSum) -> int:
+        return result.ballots
+
+
+def data_owner(number: int, signing_key: SigningKey, ledger: OnceLedger | None, **trained: Any) -> Party:
+    """Return the party that a role of an encrypted sum acts for; `trained`: classes and voter of one that votes."""
+    return Party(number, signing_key, once=ledger, **trained)

@@ -1,0 +1,179 @@
+"""Averages of parameters in additive shares, under noise that nobody can remove (Pathak, Rane and Raj 2010)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from psephos.curator.hamm.sensitivity import Sensitivity
+from psephos.curator.ledger import Release, ledger_entry
+from psephos.curator.pathak.bounds import proved_epsilon
+from psephos.curator.pathak.curator import ConsumingCurator, PathakConsumer, PathakCurator, SharedSum
+from psephos.parties.pathak import PathakParty
+from psephos.protocol.errors import InvalidParameter, StudyError
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.private_key import PrivateKey
+from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey
+from psephos.protocol.pathak.dgk import DgkPrivateKey
+from psephos.protocol.pathak.noise import record_sensitivity
+from psephos.protocol.pathak.terms import PathakTerms, Variant
+from psephos.protocol.privacy.accounting import PrivacyEvent
+from psephos.protocol.privacy.mechanisms import choose_pitch
+from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
+from psephos.protocol.roles import Role
+from psephos.protocol.signing import SigningKey
+from psephos.protocol.storage.store import OnceLedger
+from psephos.specs.base import Array, Participants, Spec
+from psephos.specs.study import StudyTerms
+
+__all__ = ["SMALLEST_SIZE", "PathakSpec", "make_terms"]
+
+SMALLEST_SIZE = 16
+"""The first rung of the ladder, unless something else is agreed on."""
+
+
+def make_terms(
+    *,
+    randomness: Randomness = SYSTEM,
+    variant: Variant = "public-bound",
+    smallest_size: int = SMALLEST_SIZE,
+    largest_size: int = 1 << 20,
+    **agreed: Any,
+) -> PathakTerms:
+    """Return terms with a fresh nonce, and the grid that the finest noise calls for (`mechanisms.choose_pitch`).
+
+    `agreed`: fields of `PathakTerms`, with these defaults: laplace, tournament, lambda, classes "0" and "1", tolerance
+    1e-9, excluded 1. Raises InvalidParameter for anything that no run can have.
+    """
+    defaults = {"noise": "laplace", "comparisons": "tournament", "regulariser": "lambda", "classes": ("0", "1")}
+    agreed = {**defaults, "tolerance": 1e-9, "excluded": 1, **agreed}
+    lam, features = float(agreed["lam"]), agreed["features"]
+    if not (math.isfinite(lam) and lam > 0):
+        raise InvalidParameter(f"lambda must be positive and finite, not {lam}")
+    if largest_size < 1 or smallest_size < 1 or features < 1:
+        raise InvalidParameter("sizes and features are positive")
+    mu = 2 * lam if agreed["regulariser"] == "lambda" else lam
+    pitch = choose_pitch(2 / ((smallest_size if variant == "public-bound" else largest_size) * mu), features)
+    return PathakTerms(
+        variant=variant,
+        smallest_size=smallest_size,
+        largest_size=largest_size,
+        pitch_exponent=min(0, math.frexp(pitch)[1] - 1),
+        nonce=randomness.draw(16).hex(),
+        **{**agreed, "lam": lam, "epsilon": float(agreed["epsilon"]), "tolerance": float(agreed["tolerance"])},
+    )
+
+
+@dataclass(frozen=True)
+class PathakSpec(Spec):
+    """Pathak's averaging. Without key holders there is no threshold: the noise withstands `excluded` parties together.
+
+    Attributes:
+        agreed: the terms, whose nonce `terms` replaces where the participants derive one.
+        test_key: accept keys under 2048 bits, where the variant has keys.
+        simulation_seed: draws the noise from a seed: for simulations only.
+    """
+
+    methods: ClassVar[tuple[str, ...]] = ("pathak",)
+    parameters: ClassVar[Mapping[str, Any]] = {
+        "lam": float,
+        "smallest_size": int,
+        "largest_size": 1 << 20,
+        "excluded": 1,
+        "tolerance": 1e-9,
+    }
+    unit: ClassVar[str] = "record"
+
+    agreed: PathakTerms
+    test_key: bool = False
+    simulation_seed: int | None = None
+
+    @classmethod
+    def from_study(cls, terms: StudyTerms) -> Self:
+        study = terms.study
+        if study.minimum_ballots != len(study.roster):
+            raise StudyError("shares of all parties add up to the result: the minimum of ballots is all of them")
+        agreed = make_terms(
+            parties=len(study.roster),
+            features=len(study.features),
+            classes=study.classes,
+            epsilon=study.epsilon,
+            **{name: terms.value(name) for name in cls.parameters},
+        )
+        return cls(agreed)
+
+    def terms(self, key: ThresholdKey | None, participants: Participants) -> PathakTerms:
+        """Return the terms with the participants' nonce; there is no key that all holders share."""
+        return replace(self.agreed, nonce=participants.nonce(None, "pathak").hex())
+
+    def party(
+        self,
+        number: int,
+        signing_key: SigningKey | None,
+        data: tuple[ArrayLike, ArrayLike],
+        terms: PathakTerms,
+        *,
+        ledger: OnceLedger | None = None,
+        encryptor: Encryptor | None = None,
+        randomness: Randomness = SYSTEM,
+        group_key: PrivateKey | None = None,
+    ) -> PathakParty:
+        """As `Spec.party`, without a signing key where a simulation needs none.
+
+        `data`: its rows, (n, d), and labels, (n,). `group_key`: of the leader, in variants that find
+        the smallest party. Messages are not signed one by one: the board authenticates their senders.
+        """
+        X, y = data
+        seed = self.simulation_seed
+        noise = None if seed is None else SimulationRandomness(seed, "pathak noise", number + 1)
+        keys: dict[str, Any] = {"group_key": group_key, "test_key": self.test_key}
+        return PathakParty(number, X, np.asarray(y), terms, randomness=randomness, noise_randomness=noise, **keys)
+
+    def holder(
+        self,
+        share: KeyShare,
+        terms: PathakTerms,
+        *,
+        ledger: OnceLedger | None = None,
+        randomness: Randomness = SYSTEM,
+        public: bool = False,
+    ) -> Role:
+        """Raise StudyError: the protocol has no key holders."""
+        raise StudyError("no key is shared in this protocol")
+
+    def curator(self, terms: PathakTerms, *, randomness: Randomness = SYSTEM) -> ConsumingCurator:
+        """As `Spec.curator`, whose result is a `SharedSum`."""
+        return ConsumingCurator(terms, randomness=randomness)
+
+    def separate_curator(
+        self, terms: PathakTerms, keys: tuple[PrivateKey, DgkPrivateKey] | None, *, randomness: Randomness = SYSTEM
+    ) -> PathakCurator:
+        """Return Charlie, the curator of the paper, who learns no sum. `keys`: its two, where the variant has keys."""
+        return PathakCurator(terms, keys, test_key=self.test_key, randomness=randomness)
+
+    def consumer(self, terms: PathakTerms) -> PathakConsumer:
+        """Return whoever adds up the published shares, where that is not the curator."""
+        return PathakConsumer(terms)
+
+    def parameters_of(self, total: tuple[int, ...]) -> Array:
+        """Return the published parameters w_s, (d,), of the sum of all shares."""
+        return np.array(total, dtype=np.float64) * (self.agreed.pitch / self.agreed.parties)
+
+    def release(self, result: SharedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
+        terms = self.agreed
+        epsilon, delta = proved_epsilon(terms)
+        bound = Sensitivity(
+            record_sensitivity(terms, terms.smallest_size), unit=self.unit, source="one party's parameters"
+        )
+        event = PrivacyEvent("pathak", epsilon, delta, unit=self.unit)
+        entry = ledger_entry(event, bound, f"{terms.noise} in shares", {"lam": terms.lam})
+        return self.parameters_of(result.total), entry
+
+    def ballots(self, result: SharedSum) -> int:
+        """Return K: every party's share is in the sum."""
+        return self.agreed.parties

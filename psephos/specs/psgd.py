@@ -1,0 +1,177 @@
+"""Private stochastic gradient descent (Rajkumar and Agarwal 2012): a series of encrypted sums of noisy gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Self
+
+from psephos.curator.hamm.sensitivity import Sensitivity
+from psephos.curator.ledger import Release, ledger_entry
+from psephos.curator.psgd.agreement import Agreement, DescentOptions, agree
+from psephos.curator.psgd.curator import GradientCurator, GradientCuratorState
+from psephos.parties.gradients import LocalLoss, signed_labels
+from psephos.parties.psgd import GradientParty, SeriesHolder
+from psephos.protocol.errors import StudyError
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey
+from psephos.protocol.privacy.accounting import PrivacyEvent, stated_delta
+from psephos.protocol.psgd.series import SeriesTerms
+from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
+from psephos.protocol.signing import SigningKey
+from psephos.protocol.storage.store import OnceLedger
+from psephos.specs.base import Array, Participants, Rows, Spec
+from psephos.specs.study import COLLUDERS, StudyTerms
+
+__all__ = ["PsgdSpec"]
+
+OPTIONAL: dict[str, Any] = {
+    option.name: 0.0 if option.default is None else option.default
+    for option in fields(DescentOptions)
+    if option.name not in ("epsilon", "delta")
+} | {"variant": "gaussian", "colluders": COLLUDERS}
+"""A study's optional parameters: what can be chosen of a descent."""
+
+
+@dataclass(frozen=True)
+class PsgdSpec(Spec):
+    """A descent that is agreed on.
+
+    Attributes:
+        options: what was asked for.
+        agreement: steps, step sizes, noise and guarantee that follow (`psephos.curator.psgd.agreement.agree`).
+        sizes: rows of each party, which a study makes public.
+        simulation_seed: draws the noise from a seed: for simulations only.
+    """
+
+    methods: ClassVar[tuple[str, ...]] = ("psgd",)
+    parameters: ClassVar[Mapping[str, Any]] = {"sizes": str} | OPTIONAL
+    unit: ClassVar[str] = "record"
+
+    options: DescentOptions
+    agreement: Agreement
+    sizes: tuple[int, ...] = ()
+    simulation_seed: int | None = None
+
+    @classmethod
+    def from_study(cls, terms: StudyTerms) -> Self:
+        """As `Spec.from_study`: every noisy sum of a study stands on the board, so epsilon must cover all of them."""
+        study = terms.study
+        if len(study.classes) != 2:
+            raise StudyError("gradient descent is for two classes")
+        chosen = {name: terms.value(name) for name in OPTIONAL if name in study.parameters}
+        chosen |= {name: terms.value(name) for name in ("variant", "colluders")}
+        options = DescentOptions(epsilon=study.epsilon, delta=study.delta, **chosen)
+        sizes = _sizes(terms)
+        spec = cls(options, agree(options, sizes, len(study.features), bytes(16)), sizes)
+        series, guarantee = spec.agreement.series, spec.agreement.guarantee
+        if study.minimum_ballots != series.minimum_ballots:
+            raise StudyError(
+                f"the noise is sized for {options.dropouts} dropouts: the minimum of ballots is "
+                f"{series.minimum_ballots}, not {study.minimum_ballots}"
+            )
+        if guarantee.epsilon_transcript > study.epsilon * (1 + 1e-12):
+            raise StudyError(
+                f"every noisy sum of a study stands on the board, and all of them together cost epsilon "
+                f"{guarantee.epsilon_transcript:.6g}, not {study.epsilon:g}: the variants gaussian and halving are "
+                "calibrated for that"
+            )
+        if guarantee.delta_samplers > stated_delta(study.delta):
+            raise StudyError(
+                f"drawing the noise costs delta {guarantee.delta_samplers:.2g}, more than the study's {study.delta:g}"
+            )
+        return spec
+
+    def check_rows(self, number: int, rows: int) -> None:
+        if rows != self.sizes[number]:
+            raise StudyError(f"the study says that party {number} has {self.sizes[number]} rows, and these are {rows}")
+
+    def prepare(self, own: Rows) -> LocalLoss:
+        """Return the loss of a party's rows. Raises DataError for labels other than 0 and 1."""
+        X, y = own
+        return LocalLoss(X, signed_labels(y), self.options.loss)
+
+    def terms(self, key: ThresholdKey | None, participants: Participants) -> SeriesTerms:
+        """Return the terms of the whole series."""
+        assert key is not None
+        return SeriesTerms(
+            replace(self.agreement.series, nonce=participants.nonce(key, "series")),
+            self.agreement.descent,
+            key,
+            participants.roster,
+            participants.test_key,
+            "none" if participants.proofs == "none" else "knowledge",
+            participants.confirmations,
+        )
+
+    def party(
+        self,
+        number: int,
+        signing_key: SigningKey,
+        data: LocalLoss,
+        terms: SeriesTerms,
+        *,
+        ledger: OnceLedger | None = None,
+        encryptor: Encryptor | None = None,
+        randomness: Randomness = SYSTEM,
+    ) -> GradientParty:
+        """As `Spec.party`; `data`: the loss of its rows."""
+        return GradientParty(
+            number,
+            signing_key,
+            data,
+            terms,
+            clip=self.options.on_excess == "clip",
+            encryptor=encryptor,
+            noise=self._noise(number, randomness),
+            once=ledger,
+        )
+
+    def _noise(self, number: int, randomness: Randomness) -> Callable[[int], Randomness]:
+        """Return a party's source of noise for each step; simulated noise is the same however often a run resumes."""
+        if self.simulation_seed is None:
+            return lambda step: randomness
+        seed = self.simulation_seed
+        return lambda step: SimulationRandomness(seed, "psgd noise", number, step)
+
+    def holder(
+        self,
+        share: KeyShare,
+        terms: SeriesTerms,
+        *,
+        ledger: OnceLedger | None = None,
+        randomness: Randomness = SYSTEM,
+        public: bool = False,
+    ) -> SeriesHolder:
+        """As `Spec.holder`; holders of a series always answer on the board, with coins of the operating system."""
+        return SeriesHolder(share, terms, once=ledger)
+
+    def curator(self, terms: SeriesTerms, *, randomness: Randomness = SYSTEM) -> GradientCurator:
+        """As `Spec.curator`, whose result is a `GradientCuratorState`."""
+        return GradientCurator(terms, randomness=randomness)
+
+    def release(self, result: GradientCuratorState, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
+        agreement, options = self.agreement, self.options
+        guarantee = agreement.guarantee
+        delta = options.delta if options.variant == "gaussian" else guarantee.delta_samplers
+        event = PrivacyEvent("psgd", guarantee.epsilon_transcript, delta, unit=guarantee.unit)
+        bound = Sensitivity(
+            agreement.sensitivity, unit=guarantee.unit, source="one step's gradients; epsilon is that of all steps"
+        )
+        chosen = {"steps": result.steps, "lam": options.lam, "colluders": options.coalition}
+        return result.w, ledger_entry(event, bound, agreement.series.step_law, chosen)
+
+    def ballots(self, result: GradientCuratorState) -> int:
+        """Return how many parties' data are in the last step."""
+        assert result.opened is not None
+        return result.opened.ballots
+
+
+def _sizes(terms: StudyTerms) -> tuple[int, ...]:
+    try:
+        sizes = tuple(int(size) for size in terms.value("sizes").split())
+    except ValueError:
+        raise StudyError("the sizes of the parties' data sets are whole numbers with spaces between them") from None
+    if len(sizes) != len(terms.study.roster):
+        raise StudyError(f"the study has {len(terms.study.roster)} parties and says {len(sizes)} sizes")
+    return sizes

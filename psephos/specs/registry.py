@@ -1,0 +1,96 @@
+"""The protocols that studies name, and the specification of a study (docs/study.md)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from psephos.protocol.errors import InvalidParameter, StudyError
+from psephos.protocol.study.study import Study
+from psephos.specs.average import AverageSpec
+from psephos.specs.base import Participants, Spec
+from psephos.specs.pathak import PathakSpec
+from psephos.specs.psgd import PsgdSpec
+from psephos.specs.statistic import StatisticSpec
+from psephos.specs.study import SAMPLES, Derived, StudyTerms
+from psephos.specs.tally import TallySpec
+
+__all__ = ["SPECS", "check_study", "coalition_of", "participants_of", "spec_of", "type_of_parameter", "unit_of"]
+
+SPECS: dict[str, type[Spec]] = {
+    "tally": TallySpec,
+    "statistic": StatisticSpec,
+    "average": AverageSpec,
+    "psgd": PsgdSpec,
+    "pathak": PathakSpec,
+}
+"""The class of each protocol, by its name in a study."""
+
+
+def spec_of(terms: StudyTerms) -> Spec:
+    """Return the specification of a study's protocol.
+
+    Raises StudyError for a method or parameters that the protocol does not have, and for parameters that do not go
+    together.
+    """
+    kind = check_study(terms.study)
+    try:
+        return kind.from_study(replace(terms, defaults=kind.parameters))
+    except InvalidParameter as error:
+        raise StudyError(str(error)) from None
+
+
+def check_study(study: Study) -> type[Spec]:
+    """Return the class of a study's protocol; raises StudyError for a method or parameters that it does not have."""
+    kind = SPECS[study.protocol]
+    if study.method not in kind.methods:
+        raise StudyError(f"{study.protocol} is released by one of {', '.join(kind.methods)}, not by {study.method!r}")
+    known = {**SAMPLES, **kind.parameters}
+    for name, value in study.parameters.items():
+        if name not in known:
+            raise StudyError(f"{name} is no parameter of {study.protocol}: {', '.join(kind.parameters)} are")
+        wanted = type_of_parameter(known[name])
+        if type(value) is not wanted and not (wanted is float and type(value) is int):
+            raise StudyError(f"the parameter {name} is {value!r}, and should be of type {wanted.__name__}")
+    for name, default in known.items():
+        if isinstance(default, type) and name not in study.parameters:
+            raise StudyError(f"a study of {study.protocol} says its {name}")
+    return kind
+
+
+def type_of_parameter(default: Any) -> type:
+    """Return the type of a parameter, of what stands for its default in `Spec.parameters`."""
+    if isinstance(default, Derived):
+        return default.kind
+    return default if isinstance(default, type) else type(default)
+
+
+def participants_of(study: Study) -> Participants:
+    """Return who takes part in a study, and under which conditions a sum is opened."""
+    return Participants(
+        study.roster,
+        study.minimum_ballots,
+        study.trial,
+        study.proofs,
+        study.confirmations,
+        study.nonce_for,
+    )
+
+
+def coalition_of(study: Study) -> int | None:
+    """Return how many colluding parties the noise of a study withstands; None where the curator adds the noise.
+
+    It is given in the study, or follows from its threshold.
+    """
+    defaults = SPECS[study.protocol].parameters
+    if study.protocol == "pathak":
+        return int(study.parameters.get("excluded", defaults["excluded"]))
+    if "colluders" not in defaults:
+        return None
+    return int(study.parameters.get("colluders", defaults["colluders"].rule(study)))
+
+
+def unit_of(study: Study) -> str:
+    """Return the unit of privacy of a study: "party" or "record"."""
+    kind = SPECS[study.protocol]
+    return kind.unit if study.protocol == "pathak" else str(study.parameters.get("unit", kind.unit))

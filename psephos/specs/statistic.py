@@ -1,0 +1,156 @@
+"""Linear statistics of votes or of own rows, with noise that the parties add: nobody ever has an exact sum."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+from psephos.curator.hamm.statistic import (
+    SOURCE_OF,
+    MechanismName,
+    StatisticPlan,
+    StatisticRelease,
+    fit_statistic,
+    plan_statistic,
+    release_total,
+    with_joint_noise,
+)
+from psephos.curator.ledger import Release, ledger_entry
+from psephos.parties.noise import Shares, shares_of
+from psephos.parties.party import RoundParty
+from psephos.parties.statistic import OwnDataParty, StatisticParty, entry_range
+from psephos.protocol.encrypted_sum.opened import OpenedSum
+from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
+from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet
+from psephos.protocol.errors import StudyError
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.privacy.mechanisms import Skellam
+from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
+from psephos.protocol.signing import SigningKey
+from psephos.protocol.storage.store import OnceLedger
+from psephos.specs.base import Array, Entries, SumSpec, data_owner
+from psephos.specs.study import COLLUDERS, StudyTerms
+
+__all__ = ["StatisticSpec"]
+
+
+@dataclass(frozen=True)
+class StatisticSpec(SumSpec):
+    """A statistic of the parties' votes on auxiliary samples, or of their own rows (docs/theory.md).
+
+    Attributes:
+        plan: what is summed, and under which noise.
+        shares: the parties' shares of the noise; None is for analyses of the exact sum.
+        auxiliary: what the parties vote on; None where the statistic is of own rows.
+        colluders: parties that may tell each other their noise, as it was agreed.
+        simulation_seed: draws the noise from a seed: for simulations only.
+    """
+
+    methods: ClassVar[tuple[str, ...]] = tuple(SOURCE_OF)
+    parameters: ClassVar[Mapping[str, Any]] = {"coordinates": str, "colluders": COLLUDERS, "dropouts": 0}
+    kind: ClassVar[RoundKind] = "statistic"
+
+    plan: StatisticPlan
+    shares: Shares | None
+    auxiliary: AuxiliarySet | None = None
+    colluders: int = 0
+    simulation_seed: int | None = None
+
+    @classmethod
+    def from_plan(
+        cls,
+        plan: StatisticPlan,
+        auxiliary: AuxiliarySet | None,
+        *,
+        colluders: int,
+        dropouts: int = 0,
+        simulation_seed: int | None = None,
+    ) -> Self:
+        """Return the specification of a joint plan. Raises InvalidParameter as `shares_of` does."""
+        shares = shares_of(plan, colluders=colluders, dropouts=dropouts)
+        return cls(plan, shares, auxiliary, colluders, simulation_seed)
+
+    @classmethod
+    def from_study(cls, terms: StudyTerms) -> Self:
+        study, dropouts = terms.study, terms.value("dropouts")
+        fewest = len(study.roster) - dropouts
+        if study.minimum_ballots < fewest:
+            raise StudyError(
+                f"with {dropouts} dropouts allowed for, the noise is whole from {fewest} ballots on; the minimum of "
+                f"ballots is {study.minimum_ballots}"
+            )
+        plan = planned(terms, joint=True)
+        return cls.from_plan(plan, terms.auxiliary, colluders=terms.value("colluders"), dropouts=dropouts)
+
+    @property
+    def takes_classifier(self) -> bool:
+        return self.plan.source == "votes"
+
+    @property
+    def entries(self) -> Entries:
+        return Entries(self.plan.dimension, *entry_range(self.plan.grid, self.shares))
+
+    @property
+    def context(self) -> bytes:
+        return self.plan.grid.digest
+
+    def party(
+        self,
+        number: int,
+        signing_key: SigningKey,
+        data: Any,
+        terms: Round,
+        *,
+        ledger: OnceLedger | None = None,
+        encryptor: Encryptor | None = None,
+        randomness: Randomness = SYSTEM,
+    ) -> RoundParty:
+        """As `Spec.party`; `data`: its classifier where the statistic is of votes, otherwise its `Rows`."""
+        if self.simulation_seed is not None:
+            randomness = SimulationRandomness(self.simulation_seed, "noise share", number)
+        drawn: dict[str, Any] = {"randomness": randomness, "encryptor": encryptor}
+        grid = self.plan.grid
+        if isinstance(grid, OwnDataGrid):
+            return OwnDataParty(data_owner(number, signing_key, ledger), terms, data, grid, self.shares, **drawn)
+        assert self.auxiliary is not None
+        owner = data_owner(number, signing_key, ledger, classes=range(grid.classes), voter=data)
+        return StatisticParty(owner, terms, self.auxiliary, grid, self.shares, **drawn)
+
+    @cached_property
+    def noisy_plan(self) -> StatisticPlan:
+        """The plan with the noise that reaches the curator: the law that all honest shares make up."""
+        assert self.shares is not None
+        return with_joint_noise(self.plan, self.shares.contributors)
+
+    def statistic(self, opened: OpenedSum) -> StatisticRelease:
+        """Return the noisy statistic that the opened sum stands for."""
+        return release_total(self.noisy_plan, list(opened.sums), ballots=opened.ballots)
+
+    def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
+        noise = "Skellam shares" if isinstance(self.plan.mechanism, Skellam) else "discrete Laplace in shares"
+        plan = self.noisy_plan
+        chosen = {"rank": plan.rank, "colluders": self.colluders}
+        return fit_statistic(self.statistic(result)), ledger_entry(plan.event, plan.sensitivity, noise, chosen)
+
+
+def planned(terms: StudyTerms, *, joint: bool) -> StatisticPlan:
+    """Return the plan of a study whose parameter `coordinates` fixes the public coordinates.
+
+    Raises StudyError for coordinates that do not fit, and what `plan_statistic` raises.
+    """
+    study = terms.study
+    noise: MechanismName = "gaussian" if study.delta else "discrete-laplace" if joint else "spherical-laplace"
+    return plan_statistic(
+        terms.auxiliary.samples,
+        len(study.classes),
+        len(study.roster),
+        epsilon=study.epsilon,
+        delta=study.delta,
+        mechanism=noise,
+        source=SOURCE_OF.get(study.method, "votes"),
+        transform=terms.coordinates(),
+        joint=joint,
+    )

@@ -1,0 +1,133 @@
+"""Votes counted under encryption (Hamm 2016): the curator learns alpha, and adds the noise to what it fits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psephos.curator.hamm.methods import Method, Request, erm_method, pate_method, statistic_method
+from psephos.curator.hamm.release import Labels
+from psephos.curator.ledger import Release
+from psephos.curator.losses import Loss, loss_named
+from psephos.parties.party import Voter, VotingParty
+from psephos.protocol.encrypted_sum.opened import OpenedSum
+from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
+from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
+from psephos.protocol.errors import StudyError
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.protocol.signing import SigningKey
+from psephos.protocol.storage.store import OnceLedger
+from psephos.specs.base import Array, Entries, SumSpec, data_owner
+from psephos.specs.study import StudyTerms, request_of
+
+__all__ = ["LABELS", "TallySpec"]
+
+LABELS: dict[str, Labels] = {"vote": "majority", "soft": "soft"}
+"""The labels of the methods that fit a weighted ERM: Hamm's Algorithms 1 and 2."""
+
+
+@dataclass(frozen=True)
+class TallySpec(SumSpec):
+    """Counts of votes on public auxiliary samples.
+
+    Attributes:
+        auxiliary: the samples, float64 (N, d).
+        classes: K.
+        method: what `release` makes of the counts, where one method is agreed on.
+        request: the privacy that `release` is asked for.
+    """
+
+    methods: ClassVar[tuple[str, ...]] = ("statistic", "soft", "vote")
+    parameters: ClassVar[Mapping[str, Any]] = {"lam": 0.0}
+    joint: ClassVar[bool] = False
+    kind: ClassVar[RoundKind] = "votes"
+
+    auxiliary: AuxiliarySet
+    classes: int
+    method: str = ""
+    request: Request | None = None
+
+    @classmethod
+    def from_study(cls, terms: StudyTerms) -> Self:
+        study = terms.study
+        if "lam" in study.parameters and not 0 < terms.value("lam") < 1e6:
+            raise StudyError(f"lam is a positive number, not {terms.value('lam')}")
+        return cls(terms.auxiliary, len(study.classes), study.method, request_of(study))
+
+    @property
+    def takes_classifier(self) -> bool:
+        return True
+
+    @property
+    def layout(self) -> VoteLayout:
+        """How votes are written as a vector."""
+        return VoteLayout(len(self.auxiliary.samples), self.classes)
+
+    @property
+    def entries(self) -> Entries:
+        return Entries(len(self.auxiliary.samples) * (self.classes - 1), 0, 1)
+
+    @cached_property
+    def context(self) -> bytes:
+        return self.auxiliary.context(range(self.classes))
+
+    @property
+    def group(self) -> int:
+        return self.classes - 1
+
+    def party(
+        self,
+        number: int,
+        signing_key: SigningKey,
+        data: Voter,
+        terms: Round,
+        *,
+        ledger: OnceLedger | None = None,
+        encryptor: Encryptor | None = None,
+        randomness: Randomness = SYSTEM,
+    ) -> VotingParty:
+        """As `Spec.party`; `data`: its classifier."""
+        owner = data_owner(number, signing_key, ledger, classes=range(self.classes), voter=data)
+        return VotingParty(owner, terms, self.auxiliary, encryptor=encryptor)
+
+    def counts(self, opened: OpenedSum) -> NDArray[np.int64]:
+        """Return the votes per auxiliary sample and class, int64 (N, K), every row summing to the ballots."""
+        return self.layout.decode(opened.sums, opened.ballots)
+
+    def method_of(
+        self,
+        name: str,
+        counts: NDArray[np.int64],
+        request: Request,
+        *,
+        loss: Loss | None = None,
+        fit: Any = None,
+        seed: int = 0,
+    ) -> Method:
+        """Return a method of release on these counts.
+
+        Args:
+            name: vote, soft (Hamm's Algorithms 1 and 2), statistic or pate.
+            counts: int64 (N, K), as `counts` returns them.
+            request: the privacy asked for.
+            loss: of vote and soft; logistic by default. fit: an `erm_fit` of the same counts and loss.
+            seed: of pate's queries, which are public.
+        """
+        auxiliary = self.auxiliary.samples
+        if name in LABELS:
+            loss = loss_named("logistic", self.classes) if loss is None else loss
+            return erm_method(LABELS[name], counts, auxiliary, loss, request, fit)
+        if name == "statistic":
+            return statistic_method(counts, auxiliary, request)
+        return pate_method(counts, auxiliary, request, seed)
+
+    def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
+        assert self.request is not None, "a tally without an agreed method releases nothing by itself"
+        method = self.method_of(self.method, self.counts(result), self.request)
+        return method.draw(randomness), method.ledger_entry
