@@ -1,7 +1,7 @@
 """Estimates of how much of a release is signal, by post-processing.
 
-Only the noisy release, the public plan and the public rows are used; no votes, private rows or accuracies. A release is
-T = S + noise, where S is the exact statistic of the parties' data and the noise has a known law. Three numbers are
+Only the noisy release, the public plan and the public rows are used; no votes, private rows or accuracies. The release
+is T = S + noise, where S is the exact statistic of the parties' data and the noise has a known law. Three numbers are
 estimated (docs/theory.md, "How much of a release is signal"):
 
 * `share` of ||T||^2 that is signal, max(0, 1 - E||noise||^2/||T||^2).
