@@ -1,8 +1,8 @@
 """The messages of an encrypted sum, each a frozen record with one strict binary encoding.
 
-Their session is the digest of the round, which fixes key, ceremony, plan and roster: a message made for other terms is
-one of another round. Decoding knows the one length a well-formed message can have and checks every bound before
-anything is computed with it. docs/protocols/tally.md lists the fields.
+The session of a message is the digest of its round, which fixes key, key setup, plan and roster; a message made for
+other terms is rejected as one of another round. Decoding checks the length and every bound before anything is computed
+with the content. docs/protocols/tally.md lists the fields.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _PARTY_BYTES = 4
 
 @dataclass(frozen=True)
 class Ballot:
-    """One party's encrypted vector, signed. Public: it goes to the board.
+    """One party's signed, encrypted vector. Public: it is posted on the board.
 
     Attributes:
-        round_digest: the round it is cast in.
+        round_digest: digest of the round that it is cast in.
         party: the sender's place on the roster.
         ciphertexts: the encrypted vector.
-        proof: what the round demands to be proved of them; empty where nothing is.
-        payload: ciphertexts and proof as they travel.
-        signature: Ed25519 over round, party and the payload's hash.
+        proof: encoded proof about the ciphertexts, as the round demands; empty if it demands none.
+        payload: the encoding of ciphertexts and proof.
+        signature: Ed25519 signature of the round, the party and the SHA-256 of the payload.
     """
 
     round_digest: bytes = field(repr=False)
@@ -48,21 +48,33 @@ class Ballot:
     signature: bytes = field(repr=False)
 
     OVERHEAD_BYTES: ClassVar[int] = HEADER_BYTES + _PARTY_BYTES + SIGNATURE_BYTES
-    """What a ballot has besides its ciphertexts and its proof."""
+    """Length of a ballot without its ciphertexts and its proof."""
 
     @classmethod
     def sign(
         cls, round_: Round, party: int, vector: EncryptedVector, signing_key: SigningKey, proof: bytes = b""
     ) -> Ballot:
-        """The party's ballot; vector and proof as `encrypt_with_proof` made them.
+        """Sign a party's encrypted vector.
 
-        Raises WrongKeyError or WrongRoundError when the vector is not this round's, ForgedSignatureError when
-        the signing key is not the one registered for this party.
+        Args:
+            round_: the round.
+            party: the party's number.
+            vector, proof: as `encrypt_with_proof` returned them.
+            signing_key: the party's key.
+
+        Returns:
+            The ballot.
+
+        Raises:
+            WrongKeyError, WrongRoundError: the vector is encrypted under another key or packed by another plan.
+            ForgedSignatureError: the signing key is not the one registered for this party.
         """
         if vector.key != round_.key:
-            raise WrongKeyError(f"the vector is encrypted under {vector.key!r}, and this round's is {round_.key!r}")
+            raise WrongKeyError(
+                f"the vector is encrypted under {vector.key!r}, and the key of this round is {round_.key!r}"
+            )
         if vector.plan != round_.plan:
-            raise WrongRoundError("the vector is packed by another plan than this round's")
+            raise WrongRoundError("the vector is packed by a plan other than that of this round")
         if round_.verification_key(party) != signing_key.verification_key:
             raise ForgedSignatureError(f"this signing key is not the one registered for party {party}")
         payload = encode_ciphertexts(round_.key, vector.ciphertexts) + proof
@@ -70,24 +82,35 @@ class Ballot:
         return cls(round_.digest, party, vector.ciphertexts, proof, payload, signature)
 
     def encode(self) -> bytes:
-        """The bytes that travel."""
+        """Encode the message."""
         party = self.party.to_bytes(_PARTY_BYTES, "big")
         return frame(Kind.BALLOT, self.round_digest, party, self.signature, self.payload)
 
     @classmethod
     def encoded_length(cls, round_: Round) -> int:
-        """Bytes of every ballot of a round; of the longest, where validity is proved."""
+        """Return the length of a ballot of the round in bytes; of the longest one, where validity is proved."""
         return cls.OVERHEAD_BYTES + round_.plan.ciphertexts * round_.key.ciphertext_bytes + proof_bytes(round_)[1]
 
     @classmethod
     def decode(cls, data: bytes, round_: Round) -> Ballot:
-        """A received ballot of this round, signed by its party, its ciphertexts in (0, n^(s+1)).
+        """Decode a received ballot and verify its signature.
 
-        That its ciphertexts are units and its proof holds is checked where it is counted, for many ballots at once.
+        Whether the ciphertexts are units and the proof holds is checked by `BallotProduct.add_all`, for many ballots at
+        once.
+
+        Args:
+            data: the encoded message.
+            round_: the round.
+
+        Returns:
+            The ballot, with all ciphertexts in (0, n^(s+1)).
 
         Raises:
             MessageError: wrong length or kind.
-            WrongRoundError, UnknownPartyError, ForgedSignatureError, CiphertextError: as named.
+            WrongRoundError: it was made for another round.
+            UnknownPartyError: its party is not on the roster.
+            ForgedSignatureError: the signature is not the party's.
+            CiphertextError: a ciphertext is out of range.
         """
         longest = cls.encoded_length(round_)
         least, most = proof_bytes(round_)
@@ -104,22 +127,23 @@ class Ballot:
 
 
 def _signed(round_digest: bytes, party: int, payload: bytes) -> bytes:
+    """Return the bytes that the signature of a ballot covers."""
     return b"psephos ballot\0" + round_digest + party.to_bytes(_PARTY_BYTES, "big") + hashlib.sha256(payload).digest()
 
 
 @dataclass(frozen=True)
 class Close:
-    """The curator ends the vote: what comes to the board after it is late, for everybody. Public."""
+    """The curator's message that ends the vote: ballots that are posted after it are late. Public."""
 
     round_digest: bytes = field(repr=False)
 
     def encode(self) -> bytes:
-        """The bytes that travel."""
+        """Encode the message."""
         return frame(Kind.CLOSE, self.round_digest)
 
     @classmethod
     def decode(cls, data: bytes, round_: Round) -> Close:
-        """Raises MessageError or WrongRoundError."""
+        """Decode a received message; raise MessageError or WrongRoundError."""
         Reader(data, Kind.CLOSE, round_.digest, length=0)
         return cls(round_.digest)
 
@@ -127,12 +151,12 @@ class Close:
 @storable
 @dataclass(frozen=True)
 class Confirmation:
-    """A holder says what it would open, so that no two products of a round are opened. Public.
+    """A holder's statement of which product it would open, so that no two products of a round are opened. Public.
 
     Attributes:
-        round_digest: the round.
+        round_digest: digest of the round.
         holder: 1 .. n.
-        product_digest: of the ballots before the close.
+        product_digest: digest of the product of the ballots before the close.
     """
 
     round_digest: bytes = field(repr=False)
@@ -140,32 +164,35 @@ class Confirmation:
     product_digest: bytes = field(repr=False)
 
     def encode(self) -> bytes:
-        """The bytes that travel."""
+        """Encode the message."""
         return frame(Kind.CONFIRMATION, self.round_digest, self.product_digest, bytes([self.holder]))
 
     @classmethod
     def decode(cls, data: bytes, round_: Round) -> Confirmation:
-        """Raises MessageError, WrongRoundError or ThresholdError (no such holder)."""
+        """Decode a received confirmation; raise MessageError, WrongRoundError or ThresholdError (no such holder)."""
         reader = Reader(data, Kind.CONFIRMATION, round_.digest, length=DIGEST_BYTES + 1)
         return cls(round_.digest, product_digest=reader.take(DIGEST_BYTES), holder=_holder(reader, round_))
 
 
 def _holder(reader: Reader, round_: Round) -> int:
+    """Read a holder's number; raise ThresholdError if there is no such holder."""
     holder = reader.integer(1)
     if not 1 <= holder <= round_.threshold_key.holders:
-        raise ThresholdError(f"holders are numbered 1 to {round_.threshold_key.holders}, there is no {holder}")
+        raise ThresholdError(
+            f"the message names holder {holder}; holders are numbered 1 to {round_.threshold_key.holders}"
+        )
     return holder
 
 
 @storable
 @dataclass(frozen=True)
 class TallyRequest:
-    """The curator asks a holder to open a product and says which ballots it counted.
+    """The curator's request that a holder opens a product.
 
     Attributes:
-        round_digest: the round.
+        round_digest: digest of the round.
         members: the counted parties, a bit map over the roster (bit p is party p).
-        product_digest: SHA-256 of the product's ciphertexts as they travel.
+        product_digest: SHA-256 of the encoded ciphertexts of the product.
     """
 
     round_digest: bytes = field(repr=False)
@@ -173,13 +200,13 @@ class TallyRequest:
     product_digest: bytes = field(repr=False)
 
     def encode(self, round_: Round) -> bytes:
-        """The bytes that travel."""
+        """Encode the message."""
         members = encode_parties(self.members, round_)
         return frame(Kind.TALLY_REQUEST, self.round_digest, self.product_digest, members)
 
     @classmethod
     def decode(cls, data: bytes, round_: Round) -> TallyRequest:
-        """A received request; raises MessageError or WrongRoundError."""
+        """Decode a received request; raise MessageError or WrongRoundError."""
         size = (len(round_.roster) + 7) // 8
         reader = Reader(data, Kind.TALLY_REQUEST, round_.digest, length=DIGEST_BYTES + size)
         product_digest = reader.take(DIGEST_BYTES)
@@ -187,15 +214,15 @@ class TallyRequest:
 
 
 def encode_parties(parties: int, round_: Round) -> bytes:
-    """A bit map over the roster as it travels, most significant byte first."""
+    """Encode a bit map over the roster, most significant byte first."""
     return parties.to_bytes((len(round_.roster) + 7) // 8, "big")
 
 
 def decode_parties(data: bytes, round_: Round) -> int:
-    """The inverse; raises MessageError for a party that is not on the roster."""
+    """Decode a bit map over the roster; raise MessageError for a party that is not on it."""
     parties = int.from_bytes(data, "big")
     if parties >> len(round_.roster):
-        raise MessageError("a party is counted that is not on the roster")
+        raise MessageError("the message counts a party that is not on the roster")
     return parties
 
 
@@ -205,11 +232,11 @@ class PartialDecryption:
     """One holder's answer to a tally request.
 
     Attributes:
-        round_digest: the round.
-        holder: 1 .. n.
-        product_digest: what was opened.
-        values: c^(2 Delta f(j)) of each ciphertext of the product.
-        proof: that they are, where the round demands proofs.
+        round_digest: digest of the round.
+        holder: j, 1 .. n.
+        product_digest: digest of the opened product.
+        values: c^(2 Delta f(j)) of each ciphertext c of the product.
+        proof: encoded proof of this, where the round demands one.
     """
 
     round_digest: bytes = field(repr=False)
@@ -219,18 +246,27 @@ class PartialDecryption:
     proof: bytes = field(default=b"", repr=False)
 
     def encode(self, round_: Round) -> bytes:
-        """The bytes that travel."""
+        """Encode the message."""
         values = encode_ciphertexts(round_.key, self.values)
         holder = bytes([self.holder])
         return frame(Kind.PARTIAL_DECRYPTION, self.round_digest, self.product_digest, holder, values, self.proof)
 
     @classmethod
     def decode(cls, data: bytes, round_: Round) -> PartialDecryption:
-        """A received partial decryption, its values units; that its proof holds is checked by the curator.
+        """Decode a received partial decryption; its proof is checked by `received_part`.
+
+        Args:
+            data: the encoded message.
+            round_: the round.
+
+        Returns:
+            The partial decryption, all of whose values are units.
 
         Raises:
             MessageError: wrong length or kind.
-            WrongRoundError, ThresholdError (no such holder), CiphertextError (a value that is no unit): as named.
+            WrongRoundError: it was made for another round.
+            ThresholdError: there is no such holder.
+            CiphertextError: a value is not a unit.
         """
         size = round_.plan.ciphertexts * round_.key.ciphertext_bytes
         length = DIGEST_BYTES + 1 + size + opening_proof_bytes(round_)

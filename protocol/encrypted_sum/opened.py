@@ -1,7 +1,7 @@
-"""From partial decryptions to the sum: whoever is given enough of them opens a product of ballots.
+"""Opening a product of ballots: checking partial decryptions and combining t of them into the sum.
 
-docs/protocols/tally.md has the messages, docs/security/proofs.md ("Encrypted sum with threshold opening") what the
-sum tells.
+docs/protocols/tally.md describes the messages, docs/security/proofs.md ("Encrypted sum with threshold opening") what
+the sum reveals.
 """
 
 from __future__ import annotations
@@ -32,19 +32,23 @@ from psephos.protocol.storage.values import storable
 __all__ = ["OpenedSum", "open_product", "received_part"]
 
 _MOST_SETS = 1000
-"""Sets of t holders that are tried at most: of 12 in 24, the first 1.3 million all contain holder 1, who may lie."""
+"""Largest number of sets of t holders that are tried.
+
+Beyond it sets are drawn at random: in lexicographic order, the first 1.3 million sets of 12 out of 24 holders all
+contain holder 1, who may be the one that deviates.
+"""
 
 
 @storable
 @dataclass(frozen=True)
 class OpenedSum:
-    """All that the curator learns from a round.
+    """The result of a round: all that the curator learns.
 
     Attributes:
         sums: the entrywise sum of the counted vectors, `plan.length` integers.
-        parties: whose vectors were counted (public); M is their number.
-        wrong_holders: holders whose partial decryption disagreed with the others'; only a cross-check of more than t
-            partial decryptions can name them.
+        parties: numbers of the parties whose vectors were counted (public).
+        wrong_holders: holders whose partial decryption disagreed with the others'. They can only be named when more
+            than t partial decryptions were cross-checked.
     """
 
     sums: tuple[int, ...] = field(repr=False)
@@ -53,51 +57,75 @@ class OpenedSum:
 
     @property
     def ballots(self) -> int:
-        """M, the number of counted ballots: the M of every sensitivity."""
+        """M, the number of counted ballots, which every sensitivity is stated for."""
         return len(self.parties)
 
 
 def received_part(
     round_: Round, columns: Sequence[mpz], product_digest: bytes, entry: Entry, others: Collection[PartialDecryption]
 ) -> PartialDecryption:
-    """A holder's partial decryption of the product `columns`, with the proof that the round demands.
+    """Decode and check one holder's partial decryption, including the proof that the round demands.
 
-    Raises MessageError, WrongRoundError (another round or product), ThresholdError (in another's name, or a second one
-    beside `others`), WrongPartialDecryptionError (its proof does not hold: the holder lies).
+    Args:
+        round_: the round.
+        columns: the product that is opened, one ciphertext per ciphertext of a ballot.
+        product_digest: `BallotProduct.digest` of that product.
+        entry: the message and its sender.
+        others: partial decryptions that were accepted before.
+
+    Returns:
+        The partial decryption.
+
+    Raises:
+        MessageError: it is malformed.
+        WrongRoundError: it belongs to another round or product.
+        ThresholdError: the sender is another holder, or has sent one before.
+        WrongPartialDecryptionError: its proof does not hold.
     """
     part = PartialDecryption.decode(entry.data, round_)
     if entry.sender != f"holder {part.holder}":
         raise ThresholdError(f"{entry.sender} sent a partial decryption in the name of holder {part.holder}")
     if part.product_digest != product_digest:
-        raise WrongRoundError(f"holder {part.holder} opened another product than that of the ballots seen here")
+        raise WrongRoundError(f"holder {part.holder} opened a product other than that of the ballots seen here")
     if any(part.holder == other.holder for other in others):
-        raise ThresholdError(f"holder {part.holder} appears twice; the parts of different holders are needed")
+        raise ThresholdError(
+            f"holder {part.holder} sent two partial decryptions; those of different holders are needed"
+        )
     try:
         check_opening(round_, part.holder, columns, part.values, part.proof)
     except ProofError as error:
-        raise WrongPartialDecryptionError(f"holder {part.holder} lies about its partial decryption: {error}") from None
+        raise WrongPartialDecryptionError(f"the partial decryption of holder {part.holder} is wrong: {error}") from None
     return part
 
 
 def open_product(product: BallotProduct, parts: Iterable[PartialDecryption]) -> OpenedSum:
-    """The sum that a product encrypts, from partial decryptions of t or more different holders.
+    """Combine the partial decryptions of t or more holders into the sum.
 
-    With more than t, a set of t that opens is looked for and all others are checked against it: all sets, or where
-    there are more than a thousand, as many drawn at random. Any t parts lie on one polynomial, so only the others are
-    evidence. With e wrong ones among `spare` more than t, e <= spare / 2, one answer has no more than spare / 2 against
-    it (Reed-Solomon decoding). Failing that, an answer that every opening set gives is right as long as t right parts
-    are here at all.
+    Any t partial decryptions lie on one polynomial, so only the remaining `spare` ones are evidence. Every set of t
+    holders (or 1000 random ones, if there are more) is combined and the others are compared with its result. If at most
+    spare / 2 partial decryptions are wrong, exactly one sum is contradicted by at most spare / 2 holders (Reed-Solomon
+    decoding). Otherwise a sum that every combining set gives is right, provided that t right partial decryptions are
+    present.
 
-    Raises ThresholdError for fewer than t parts, WrongPartialDecryptionError when they do not combine.
+    Args:
+        product: the product of the ballots.
+        parts: partial decryptions of different holders, each checked by `received_part`.
+
+    Returns:
+        The sum, and which holders contradict it.
+
+    Raises:
+        ThresholdError: there are fewer than t partial decryptions.
+        WrongPartialDecryptionError: they do not combine, or do not determine one sum.
     """
     threshold = product.round.threshold_key.threshold
     values = {part.holder: part.values for part in parts}
     if len(values) < threshold:
-        raise ThresholdError(f"{threshold} partial decryptions open this tally and {len(values)} are here")
+        raise ThresholdError(f"opening this sum takes {threshold} partial decryptions, and {len(values)} were received")
     spare = len(values) - threshold
     every_set = math.comb(len(values), threshold) <= _MOST_SETS
     failure: WrongPartialDecryptionError | None = None
-    found: list[OpenedSum] = []
+    opened: list[OpenedSum] = []
     for chosen in combinations(sorted(values), threshold) if every_set else _random_sets(values, threshold):
         try:
             sums = _combined(product, {holder: values[holder] for holder in chosen})
@@ -110,31 +138,34 @@ def open_product(product: BallotProduct, parts: Iterable[PartialDecryption]) -> 
                 agrees = _combined(product, {holder: values[holder] for holder in (*chosen[1:], other)}) == sums
             except WrongPartialDecryptionError:
                 agrees = False
-            wrong += [] if agrees else [other]
-        found.append(OpenedSum(sums, product.parties, tuple(wrong)))
+            if not agrees:
+                wrong.append(other)
+        opened.append(OpenedSum(sums, product.parties, tuple(wrong)))
         if len(wrong) <= spare // 2:
-            return found[-1]
-    if found and every_set and all(opened.sums == found[0].sums for opened in found):
-        return found[0]
-    if found:
+            return opened[-1]
+    if opened and every_set and all(candidate.sums == opened[0].sums for candidate in opened):
+        return opened[0]
+    if opened:
         failure = WrongPartialDecryptionError(
-            f"some sets of {threshold} holders open a sum that too few others confirm, or different sums: at least "
-            f"one of {sorted(values)} is wrong, and it takes more right ones to say which"
+            f"the partial decryptions of holders {sorted(values)} open different sums, or one that too few confirm: at "
+            "least one of them is wrong; ask more holders to find out which"
         )
     assert failure is not None
     raise failure
 
 
 def _combined(product: BallotProduct, values: Mapping[int, tuple[mpz, ...]]) -> tuple[int, ...]:
+    """Return the sum that exactly t holders' values open; raise WrongPartialDecryptionError if they open none."""
     try:
         return tuple(product.round.plan.unpack(combine(product.round.threshold_key, values), len(product)))
     except PackingError as error:
         raise WrongPartialDecryptionError(
-            f"the partial decryptions of holders {tuple(values)} open no sum of {len(product)} ballots: {error}"
+            f"the partial decryptions of holders {tuple(values)} do not open a sum of {len(product)} ballots: {error}"
         ) from None
 
 
 def _random_sets(holders: Iterable[int], size: int) -> Iterator[tuple[int, ...]]:
+    """Yield 1000 random sets of `size` holders."""
     numbers = sorted(holders)
     for _ in range(_MOST_SETS):
         yield tuple(numbers[place] for place in random_permutation(len(numbers))[:size])

@@ -1,17 +1,17 @@
-"""The public lattice on which parties sum what their **own** rows say: a statistic of them, or a linear classifier.
+"""Vectors that parties compute from their own rows: a statistic of them, or a linear classifier.
 
-A party with rows x_i and labels y_i, in the plan's public coordinates z_i = A' x_i/||x_i||, brings the direction of
+A party with rows x_i and labels y_i, in the plan's public coordinates z_i = A' x_i/||x_i||, contributes the direction
+of
 
     own-data:  S = sum_i (e_{y_i} - 1/K) (x) z_i,
     whitened:  the coefficients W (K, r) of the classifier that it trained on the z_i.
 
-The matrix is taken in K - 1 orthonormal contrasts (a class's share in all of them changes no prediction), divided by
-its norm and rounded towards zero in fixed point, so that whatever the party holds its vector lies in the unit ball,
-exactly. Replacing one party therefore moves the sum by at most 2 in L2 (docs/theory.md, "The own-data statistic"). Both
-are Pathak's averaging (2010) in coordinates where a noisy average is worth most; S is the cheapest linear classifier
-there is.
+The matrix is expressed in K - 1 orthonormal contrasts (its component along the constant vector changes no prediction),
+divided by its norm and rounded towards zero in fixed point. So the vector lies in the unit ball exactly, whatever the
+party's data are, and replacing one party moves the sum by at most 2 in L2 (docs/theory.md, "The own-data statistic").
+Both are Pathak's averaging (2010) in coordinates that suit a noisy average.
 
-No size, label or feature of a party decides whether it takes part: no rows at all give the zero vector.
+Whether a party takes part does not depend on its data: a party without rows contributes the zero vector.
 """
 
 from __future__ import annotations
@@ -33,19 +33,26 @@ Array = NDArray[np.float64]
 
 Own = Literal["own-data", "whitened"]
 OWN: tuple[Own, ...] = get_args(Own)
-"""What the parties' own rows can bring into a sum."""
+"""Kinds of vectors that parties can compute from their own rows."""
 
 FIXED_POINT = FixedPoint(24)
-"""Rounding moves an entry by 2^-24, far below the noise of any release."""
+"""The encoding of entries; rounding moves an entry by less than 2^-24, far below the noise of any release."""
 
 
 def contrast_basis(classes: int) -> Array:
-    """Helmert's orthonormal rows, shape (K - 1, K), each summing to 0: row j compares class j + 1 with those before.
+    """Return Helmert's orthonormal contrasts.
 
-    Raises InvalidParameter for fewer than two classes.
+    Args:
+        classes: K, at least 2.
+
+    Returns:
+        float64 of shape (K - 1, K). Every row sums to 0; row j compares class j + 1 with classes 0 .. j.
+
+    Raises:
+        InvalidParameter: there are fewer than two classes.
     """
     if classes < 2:
-        raise InvalidParameter(f"{classes} class(es) have no contrasts; at least two are needed")
+        raise InvalidParameter(f"contrasts need at least two classes, not {classes}")
     basis = np.zeros((classes - 1, classes))
     for j in range(1, classes):
         length = math.sqrt(j * (j + 1))
@@ -55,19 +62,28 @@ def contrast_basis(classes: int) -> Array:
 
 
 def unit_rows(X: ArrayLike) -> Array:
-    """The rows of X (n, d) at norm 1, float64, to the same bits on every processor; a row of zeros stays one."""
+    """Scale every row to norm 1, with bit-identical results on every processor.
+
+    Args:
+        X: rows, (n, d).
+
+    Returns:
+        float64 of shape (n, d); a row of zeros stays zero.
+    """
     rows = np.asarray(X, dtype=np.float64)
-    rows = _divided(rows, np.abs(rows).max(axis=1))  # so that no square overflows or vanishes
-    return _divided(rows, np.sqrt(sum((column * column for column in rows.T), np.zeros(len(rows)))))
+    rows = _divided(rows, np.abs(rows).max(axis=1))  # so that no square overflows or underflows
+    squared_norms = sum((column * column for column in rows.T), np.zeros(len(rows)))
+    return _divided(rows, np.sqrt(squared_norms))
 
 
 def _divided(rows: Array, lengths: Array) -> Array:
+    """Divide each row by its length, (n,); a row of length 0 is left as it is."""
     divided: Array = rows / np.where(lengths > 0, lengths, 1.0)[:, None]
     return divided
 
 
 def in_coordinates(rows: Array, transform: Array) -> Array:
-    """rows @ transform, (n, r), added up in one order, hence to the same bits on every processor."""
+    """Return rows @ transform, (n, r), summed in a fixed order, so bit-identical on every processor."""
     return sum(
         (np.outer(x, a) for x, a in zip(rows.T, transform, strict=True)), np.zeros((len(rows), len(transform[0])))
     )
@@ -75,9 +91,16 @@ def in_coordinates(rows: Array, transform: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class OwnDataGrid:
-    """`transform`: float64 (d, r), the public coordinates z = x @ transform of rows at unit length. `classes`: K.
+    """The public coordinates in which parties sum vectors of their own rows.
 
-    `source`: what a party brings."""
+    Attributes:
+        transform: float64 (d, r), read-only; a row x of unit length has the coordinates z = x @ transform.
+        classes: K.
+        source: which vector a party computes from its rows.
+
+    Raises:
+        InvalidParameter: `transform` is not a non-empty finite matrix, or there are fewer than two classes.
+    """
 
     transform: Array
     classes: int
@@ -93,49 +116,61 @@ class OwnDataGrid:
 
     @property
     def length(self) -> int:
-        """Entries of the statistic: (K - 1) r."""
+        """Number of entries of a party's vector: (K - 1) r."""
         return (self.classes - 1) * int(self.transform.shape[1])
 
     @property
     def maximum(self) -> int:
-        """Of one entry of one party's vector, in units of 2^-24."""
+        """Largest value of an entry of one party's vector, in units of 2^-24."""
         return FIXED_POINT.limit(1.0)
 
     @property
     def minimum(self) -> int:
-        """As `maximum`, below zero."""
+        """Smallest value of an entry of one party's vector, in units of 2^-24."""
         return -self.maximum
 
     def contribution(
         self, X: ArrayLike, y: ArrayLike, train: Callable[[Array, NDArray[np.int64]], Array] | None = None
     ) -> list[int]:
-        """One party's vector: (K - 1) r integers, row-major by contrast, of norm at most 2^24.
+        """Compute one party's vector.
 
-        X: its rows, (n, d), of any norm. y: their labels (n,), class numbers in 0 .. K - 1. train: of a whitened
-        average, and of no other: coefficients (K, r) from coordinates (n, r) and labels; a party without rows gives the
-        zero vector. Raises DataError for rows of another width, NaN or infinite ones, and labels outside the agreed
-        classes.
+        Args:
+            X: the party's rows, (n, d), of any norm.
+            y: their labels, (n,), class numbers in 0 .. K - 1.
+            train: for a whitened average only: a function from coordinates (n, r) and labels (n,) to coefficients
+                (K, r).
+
+        Returns:
+            (K - 1) r integers in units of 2^-24, row-major by contrast, of L2 norm at most 2^24; zeros for a party
+            without rows.
+
+        Raises:
+            DataError: rows of another width, NaN or infinite features, or labels outside the agreed classes.
+            InvalidParameter: `train` is missing for a whitened average, or given for another source.
         """
         if (train is None) == (self.source == "whitened"):
-            raise InvalidParameter(f"a sum of {self.source} takes {'no' if train else 'a'} classifier")
+            raise InvalidParameter(
+                f"train is for whitened averages and for no other source, and source is {self.source}"
+            )
         rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y)
         if rows.ndim != 2 or rows.shape[1] != len(self.transform) or labels.shape != (len(rows),):
             raise DataError(f"rows of shape {rows.shape} and labels of shape {labels.shape} do not fit {self!r}")
         if not np.isfinite(rows).all():
-            raise DataError("features are NaN or infinite")
+            raise DataError("the features have NaN or infinite entries")
         if labels.size and (labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= self.classes):
             raise DataError(f"labels must be integers in 0 .. {self.classes - 1}, the agreed classes")
         Z, labels = unit_rows(rows) @ self.transform, labels.astype(np.int64)
-        if train is None or not len(Z):  # the contrasts of e_y - 1/K are those of e_y
+        if train is None or not len(Z):  # e_y - 1/K and e_y have the same contrasts
             summed = contrast_basis(self.classes)[:, labels] @ Z
         else:
             summed = contrast_basis(self.classes) @ train(Z, labels)
         norm = float(np.linalg.norm(summed))
-        return FIXED_POINT.encode(project(summed / norm if norm > 0 else summed, 1.0), 1.0)
+        direction = summed / norm if norm > 0 else summed
+        return FIXED_POINT.encode(project(direction, 1.0), 1.0)
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 of coordinates, classes and source: parties and curator compare it before they start."""
+        """SHA-256 of coordinates, classes and source, 32 bytes; parties and curator compare it before they start."""
         head = repr((self.transform.shape, self.classes, self.source, FIXED_POINT.fraction_bits)).encode()
         return hashlib.sha256(b"psephos own data\0" + head + self.transform.tobytes()).digest()
 

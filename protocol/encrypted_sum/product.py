@@ -1,9 +1,9 @@
-"""The product of the ballots on a board, as one observer sees it: the curator, or a key holder for itself.
+"""The product of the ballots on a board, as the curator and every key holder compute it for themselves.
 
-Every observer does the same: check a ballot, multiply it in, forget it. Ballots are taken in batches, because one gcd
-with the new product tells whether every ciphertext of the batch was a unit; only when it was not are they looked at one
-by one. That the product of Paillier ciphertexts encrypts the sum is Paillier 1999; who multiplies what is in
-docs/protocols/tally.md.
+Every observer checks each ballot, multiplies it into the product and discards it. Ballots are processed in batches: one
+gcd with the new product tells whether every ciphertext of the batch was a unit, and only if not are the ballots checked
+one by one. The product of Paillier ciphertexts encrypts the sum of their plaintexts (Paillier 1999);
+docs/protocols/tally.md describes who computes which product.
 """
 
 from __future__ import annotations
@@ -47,7 +47,12 @@ __all__ = ["BallotProduct", "Closed", "Observer", "Rejection", "Watching"]
 
 @dataclass(frozen=True)
 class Rejection:
-    """A ballot that was not counted: its place in the batch, and why."""
+    """A ballot that was not counted.
+
+    Attributes:
+        place: its index in the batch.
+        error: why it was not counted.
+    """
 
     place: int
     error: PsephosError
@@ -55,7 +60,7 @@ class Rejection:
 
 @dataclass(frozen=True)
 class BallotProduct:
-    """The product of some ballots of one round, and who cast them: a value.
+    """The product of some ballots of one round, and the parties that cast them. Immutable.
 
     Attributes:
         round: the round.
@@ -72,12 +77,18 @@ class BallotProduct:
             object.__setattr__(self, "columns", (mpz(1),) * self.round.plan.ciphertexts)
 
     def add_all(self, ballots: Iterable[bytes]) -> tuple[BallotProduct, list[Rejection]]:
-        """The product with a batch of encoded ballots in it, and those that were not counted.
+        """Multiply a batch of encoded ballots into the product.
 
-        A ballot is rejected, and leaves no trace, for any error of `Ballot.decode`, for CiphertextError (a ciphertext
-        that is no unit), ProofError (its proof does not hold) and DuplicateBallotError (a second one of its party). The
-        cost over the bare modular multiplications is one decoding, hash and signature check a ballot, one gcd a
-        batch, and the proofs that the round demands, checked together.
+        A ballot is rejected, and does not affect the product, for any error of `Ballot.decode`, for CiphertextError (a
+        ciphertext is not a unit), ProofError (its proof does not hold) and DuplicateBallotError (its party has a ballot
+        already). Besides the modular multiplications, the cost is one decoding, hash and signature check per ballot,
+        one gcd per batch, and a joint check of the proofs.
+
+        Args:
+            ballots: encoded ballots, in the order of the board.
+
+        Returns:
+            The new product, and the rejected ballots.
         """
         rejections: list[Rejection] = []
         received: list[tuple[int, Ballot]] = []
@@ -89,8 +100,8 @@ class BallotProduct:
         accepted, refused = self._first_of_each(received)
         columns = self._times(accepted)
         if not self._sound(accepted, columns):
-            # Looked at one by one, as an observer of single ballots would: who is counted, and why somebody is not,
-            # must not depend on how the board was cut into batches.
+            # Check one ballot at a time, as an observer of single ballots would: which ballots count, and the reason
+            # for each rejection, must not depend on how the board was divided into batches.
             accepted, refused = self._first_of_each(received, checked=True)
             columns = self._times(accepted)
         rejections += refused
@@ -100,7 +111,15 @@ class BallotProduct:
     def _first_of_each(
         self, ballots: Sequence[tuple[int, Ballot]], *, checked: bool = False
     ) -> tuple[list[tuple[int, Ballot]], list[Rejection]]:
-        """One ballot per party that has none yet, and the others; `checked`: the first that is sound."""
+        """Select the first ballot of every party that is not counted yet.
+
+        Args:
+            ballots: (place in the batch, ballot).
+            checked: also check units and proofs of each ballot, so that the first valid one is selected.
+
+        Returns:
+            The selected ballots, and the rejected ones.
+        """
         chosen, refused, members = [], [], self.members
         for place, ballot in ballots:
             try:
@@ -116,7 +135,7 @@ class BallotProduct:
         return chosen, refused
 
     def _sound(self, ballots: Sequence[tuple[int, Ballot]], columns: tuple[mpz, ...]) -> bool:
-        """Whether all these ballots are units with proofs that hold; `columns` is the product with them in it."""
+        """Return whether all ballots are units with valid proofs; `columns` is the product including them."""
         if not product_is_unit(self.round.key, columns):
             return False
         try:
@@ -126,20 +145,24 @@ class BallotProduct:
         return True
 
     def _check(self, ballot: Ballot) -> None:
+        """Raise CiphertextError or ProofError for a ballot with a non-unit or a proof that does not hold."""
         if not product_is_unit(self.round.key, ballot.ciphertexts):
             raise CiphertextError(f"party {ballot.party} sent a ciphertext that shares a factor with n")
         check_proofs(self.round, [(ballot.party, ballot.ciphertexts, ballot.proof)])
 
     def _times(self, ballots: Iterable[tuple[int, Ballot]]) -> tuple[mpz, ...]:
+        """Return the columns of this product times those of the ballots."""
         return add_ciphertexts(self.round.key, self.columns, *(ballot.ciphertexts for _place, ballot in ballots))
 
     def merge(self, other: BallotProduct) -> BallotProduct:
-        """The product of both, so that a tally is a tree.
+        """Multiply two products of the same round, so that a tally can be computed as a tree.
 
-        Raises WrongRoundError, or DuplicateBallotError when a party is in both.
+        Raises:
+            WrongRoundError: `other` belongs to another round.
+            DuplicateBallotError: a party is counted in both.
         """
         if other.round.digest != self.round.digest:
-            raise WrongRoundError("a partial product of another round")
+            raise WrongRoundError("the partial products belong to different rounds")
         if twice := self.members & other.members:
             raise DuplicateBallotError(f"party {_numbers(twice)[0]} is counted in both partial products")
         columns = add_ciphertexts(self.round.key, self.columns, other.columns)
@@ -147,34 +170,36 @@ class BallotProduct:
 
     @property
     def parties(self) -> tuple[int, ...]:
-        """Who is counted, ascending. Public."""
+        """Numbers of the counted parties, ascending. Public."""
         return _numbers(self.members)
 
     def __len__(self) -> int:
         return self.members.bit_count()
 
     def check_minimum(self) -> None:
-        """Raise TooFewBallotsError below the round's agreed minimum."""
+        """Raise TooFewBallotsError if fewer ballots are counted than the round's minimum."""
         if len(self) < self.round.minimum_ballots:
             raise TooFewBallotsError(
-                f"{len(self)} ballots were seen and the round's minimum is {self.round.minimum_ballots}; "
-                "wait for more or agree on another round"
+                f"{len(self)} ballots were counted and the round's minimum is {self.round.minimum_ballots}; wait for "
+                "more ballots, or agree on another round"
             )
 
     def vector(self) -> EncryptedVector:
-        """The encrypted sum; raises TooFewBallotsError below the minimum."""
+        """Return the encrypted sum; raise TooFewBallotsError below the minimum of ballots."""
         self.check_minimum()
         return EncryptedVector(self.round.key, self.round.plan, self.columns, len(self))
 
     def encode(self) -> bytes:
-        """This product as its owner keeps it: the counted parties, then the ciphertexts."""
+        """Encode the product for storage by its owner: the counted parties, then the ciphertexts."""
         return encode_parties(self.members, self.round) + encode_ciphertexts(self.round.key, self.columns)
 
     @classmethod
     def decode(cls, data: bytes, round_: Round) -> BallotProduct:
-        """The inverse. Not a message: what is read here was not signed by anybody and is taken for one's own.
+        """Decode a product that its owner stored. This is not a message: the bytes are not signed and are trusted.
 
-        Raises MessageError for a party that is not on the roster, CiphertextError for a wrong length or range.
+        Raises:
+            MessageError: a party is not on the roster.
+            CiphertextError: a wrong length, or a value out of range.
         """
         size = (len(round_.roster) + 7) // 8
         members = decode_parties(data[:size], round_)
@@ -182,7 +207,7 @@ class BallotProduct:
 
     @property
     def digest(self) -> bytes:
-        """SHA-256 of the product as it would travel."""
+        """SHA-256 of the encoded ciphertexts, 32 bytes."""
         return hashlib.sha256(encode_ciphertexts(self.round.key, self.columns)).digest()
 
     def __repr__(self) -> str:
@@ -190,15 +215,18 @@ class BallotProduct:
 
 
 def _numbers(bitmap: int) -> tuple[int, ...]:
+    """Return the places of the set bits, ascending."""
     return tuple(place for place, bit in enumerate(reversed(f"{bitmap:b}")) if bit == "1")
 
 
 @storable
 @dataclass(frozen=True)
 class Watching:
-    """Ballots are on their way; `members` and `columns` are those of the product so far.
+    """State while ballots are accepted.
 
-    `closing`: the end of the vote is on its way to the board, and what comes before it there still counts.
+    Attributes:
+        members, columns: those of the product so far.
+        closing: the curator has sent its close, which is not on the board yet; ballots before it still count.
     """
 
     members: int = field(repr=False)
@@ -209,10 +237,11 @@ class Watching:
 @storable
 @dataclass(frozen=True)
 class Closed:
-    """The vote is over: `members` and `columns` are those of the ballots that stood on the board before its end.
+    """State after the close.
 
     Attributes:
-        confirmed: the holders that have said on the board what they would open, and its digest.
+        members, columns: those of the product of the ballots before the close.
+        confirmed: (holder, digest of the product that it would open) of each confirmation on the board.
     """
 
     members: int = field(repr=False)
@@ -220,76 +249,81 @@ class Closed:
     confirmed: tuple[tuple[int, bytes], ...] = ()
 
     def with_confirmation(self, round_: Round, entry: Entry) -> Closed:
-        """The same with one confirmation more.
+        """Return the state with one more confirmation.
 
-        Raises MessageError, WrongRoundError, ThresholdError (in another's name), UnexpectedMessageError (a second one).
+        Raises:
+            MessageError, WrongRoundError: as `Confirmation.decode`.
+            ThresholdError: the sender is not the holder that the confirmation names.
+            UnexpectedMessageError: the holder has confirmed a product before.
         """
-        said = Confirmation.decode(entry.data, round_)
-        if entry.sender != f"holder {said.holder}":
-            raise ThresholdError(f"{entry.sender} confirmed a product in the name of holder {said.holder}")
-        if said.holder in dict(self.confirmed):
-            raise UnexpectedMessageError(f"holder {said.holder} has confirmed a product before")
-        return replace(self, confirmed=(*self.confirmed, (said.holder, said.product_digest)))
+        confirmation = Confirmation.decode(entry.data, round_)
+        if entry.sender != f"holder {confirmation.holder}":
+            raise ThresholdError(f"{entry.sender} confirmed a product in the name of holder {confirmation.holder}")
+        if confirmation.holder in dict(self.confirmed):
+            raise UnexpectedMessageError(f"holder {confirmation.holder} has confirmed a product before")
+        return replace(self, confirmed=(*self.confirmed, (confirmation.holder, confirmation.product_digest)))
 
     def agreeing(self, digest: bytes) -> list[int]:
-        """The holders that have confirmed the product of this digest."""
+        """Return the holders that have confirmed the product with this digest."""
         return [holder for holder, product in self.confirmed if product == digest]
 
 
 class Observer(Machine):
-    """Whoever multiplies the ballots of a round: the base of the curator and of the key holders."""
+    """A role that multiplies the ballots of a round; the base class of the curator and of the key holders."""
 
     reads = frozenset({Kind.BALLOT, Kind.CLOSE})
 
     def __init__(self, name: str, round_: Round, *, seen: BallotProduct | None = None) -> None:
-        """
-        Args:
-            name: "curator", "holder 1", ...
-            round_: the round to watch.
-            seen: the product of ballots that this observer has multiplied before, in another process of its own.
+        """Create an observer.
 
-        Raises WrongRoundError when `seen` is of another round.
+        Args:
+            name: the role's name, "curator" or "holder 1".
+            round_: the round to observe.
+            seen: a product of ballots that this observer has computed before, in another process of its own.
+
+        Raises:
+            WrongRoundError: `seen` belongs to another round.
         """
         self.name, self.round = name, round_
         self._seen = BallotProduct(round_) if seen is None else BallotProduct(round_).merge(seen)
 
     def _start(self) -> Step:
-        """Watch."""
+        """Start with the ballots of `seen`."""
         return Step(Watching(self._seen.members, self._seen.columns))
 
     @takes(Watching, Kind.BALLOT, batch=True)
     def observe(self, state: Watching, entries: Sequence[Entry]) -> Step:
-        """Multiply in what counts."""
+        """Multiply the valid ballots of a batch into the product, and reject the others."""
         product, rejections = self.product(state).add_all(entry.data for entry in entries)
         refused = tuple(Refusal(entries[rejection.place], rejection.error) for rejection in rejections)
         return Step(replace(state, members=product.members, columns=product.columns), (), refused)
 
     @takes(Watching, Kind.CLOSE)
     def end(self, state: Any, entry: Entry) -> Step:
-        """Count nothing that comes later: where the curator closes the vote is the same place for everybody."""
+        """End the vote: ballots that follow the curator's close on the board do not count, for any observer."""
         if entry.sender != "curator":
             raise UnexpectedMessageError(f"{self.name}: {entry.sender} closed the vote, which is the curator's to do")
         Close.decode(entry.data, self.round)
-        self.product(state).check_minimum()  # here for everybody: a close that one observer takes, all take
+        self.product(state).check_minimum()  # every observer checks this, so all of them accept the same close
         return self.closed(Closed(state.members, state.columns))
 
     def closed(self, state: Closed) -> Step:
-        """What it does at the end of the vote."""
+        """Return the step at the end of the vote; a subclass may post a message."""
         return Step(state)
 
     @takes(Closed, Kind.BALLOT)
     def late(self, state: Closed, entry: Entry) -> Step:
-        """Refuse it by name."""
+        """Reject a ballot that follows the close."""
         raise self.lateness(entry)
 
     def lateness(self, entry: Entry) -> LateBallotError:
-        """Of a ballot that came too late."""
+        """Return the error for a ballot that follows the close."""
         return LateBallotError(f"{self.name}: the ballot of {entry.sender} came after the vote was closed")
 
     def product(self, state: Any) -> BallotProduct:
-        """Of the ballots seen so far."""
+        """Return the product of the ballots counted so far."""
         return BallotProduct(self.round, state.members, state.columns)
 
     def _result(self, state: Any) -> Any:
-        """The product."""
+        """Return the product of the ballots."""
         return self.product(state)

@@ -1,6 +1,6 @@
-"""What ballots and partial decryptions prove about themselves, as their round demands (`Round.proofs`).
+"""Proofs of ballots and of partial decryptions, as the round demands them (`Round.proofs`).
 
-A proof is bound to the round and to its sender, so it proves nothing anywhere else; docs/security/zero-knowledge.md.
+A proof is bound to its round and its sender, so it cannot be used again elsewhere (docs/security/zero-knowledge.md).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from psephos.protocol.randomness import SYSTEM, Randomness
 
 
 def proof_bytes(round_: Round) -> tuple[int, int]:
-    """The least and the largest length of a ballot's proof."""
+    """Return the smallest and the largest length of a ballot's proof, in bytes."""
     if round_.proofs == "none":
         return 0, 0
     if round_.proofs == "knowledge":
@@ -39,20 +39,33 @@ def encrypt_with_proof(
     encryptor: Encryptor,
     randomizers: Randomizers | None = None,
 ) -> tuple[EncryptedVector, bytes]:
-    """One party's encrypted vector, and the proof about it.
+    """Encrypt one party's vector and prove what the round demands about it.
 
-    Raises PackingError for values that the plan does not take, InvalidParameter for mode `full` where validity is to be
-    proved.
+    Args:
+        round_: the round.
+        party: the party's number.
+        values: `round_.plan.length` integers.
+        encryptor: encrypts under the key of the round.
+        randomizers: precomputed randomizers; drawn here if None.
+
+    Returns:
+        The encrypted vector and its encoded proof, which is empty if the round demands none.
+
+    Raises:
+        PackingError: a value is outside the plan's range.
+        InvalidParameter: validity is to be proved and the encryptor's mode is `full`.
     """
     if round_.proofs == "valid" and encryptor.mode == "full":
-        raise InvalidParameter("a valid ballot is proved for the randomness modes half and short, not for full")
+        raise InvalidParameter(
+            "validity can be proved in the randomness modes half and short, not in full; choose one of them"
+        )
     if round_.proofs == "none":
         return EncryptedVector.encrypt(encryptor, round_.plan, values, randomizers), b""
     ciphertexts, witness = encryptor.encrypt_with_witness(round_.plan.pack(values), randomizers)
     statement, randomness = _statement(round_, party), encryptor.randomness
     if round_.proofs == "knowledge":
-        found = knowledge.prove(statement, round_.key, ciphertexts, witness, encryptor.mode, randomness=randomness)
-        proof = found.encode(round_.key)
+        known = knowledge.prove(statement, round_.key, ciphertexts, witness, encryptor.mode, randomness=randomness)
+        proof = known.encode(round_.key)
     else:
         layout = validity.Layout.of(round_.key, round_.plan, round_.group)
         entries = np.asarray(values, dtype=np.int64)
@@ -61,7 +74,15 @@ def encrypt_with_proof(
 
 
 def check_proofs(round_: Round, ballots: Sequence[tuple[int, Sequence[mpz], bytes]]) -> None:
-    """Raise ProofError unless the proofs of all ballots (party, ciphertexts, proof) hold; ciphertexts are units."""
+    """Verify the proofs of several ballots at once.
+
+    Args:
+        round_: the round.
+        ballots: (party, ciphertexts, encoded proof) of each; the ciphertexts must be units.
+
+    Raises:
+        ProofError: a proof does not hold; the message names its party.
+    """
     if round_.proofs == "knowledge":
         claims = []
         for party, ciphertexts, proof in ballots:
@@ -69,8 +90,8 @@ def check_proofs(round_: Round, ballots: Sequence[tuple[int, Sequence[mpz], byte
                 claims.append((_statement(round_, party), ciphertexts, KnowledgeProof.decode(proof, round_.key)))
         if (wrong := knowledge.first_wrong(round_.key, claims)) is not None:
             raise ProofError(
-                f"party {ballots[wrong][0]} does not prove that it knows what is in its ballot: it did not encrypt it, "
-                "or not for this round"
+                f"the proof of party {ballots[wrong][0]} does not hold: the party does not know what its ballot "
+                "encrypts, or made the proof for another round"
             )
     elif round_.proofs == "valid":
         layout = validity.Layout.of(round_.key, round_.plan, round_.group)
@@ -81,7 +102,7 @@ def check_proofs(round_: Round, ballots: Sequence[tuple[int, Sequence[mpz], byte
 
 @contextmanager
 def _named(party: int) -> Iterator[None]:
-    """Says whose proof does not hold."""
+    """Name the party in a ProofError raised inside."""
     try:
         yield
     except ProofError as error:
@@ -89,7 +110,7 @@ def _named(party: int) -> Iterator[None]:
 
 
 def opening_proof_bytes(round_: Round) -> int:
-    """The length of a partial decryption's proof."""
+    """Return the length of a partial decryption's proof, in bytes."""
     key = round_.threshold_key
     return 0 if round_.proofs == "none" else OpeningProof.encoded_length(key.key, key.exponent_bits)
 
@@ -102,7 +123,18 @@ def prove_opening(
     *,
     randomness: Randomness = SYSTEM,
 ) -> bytes:
-    """That `values` are the holder's partial decryptions of `ciphertexts`, as the round demands it proved."""
+    """Prove that `values` are the holder's partial decryptions of `ciphertexts`.
+
+    Args:
+        round_: the round.
+        share: the holder's key share.
+        ciphertexts: the product that is opened.
+        values: the holder's partial decryption of each.
+        randomness: source of the proof's coins.
+
+    Returns:
+        The encoded proof; empty if the round demands none.
+    """
     if round_.proofs == "none":
         return b""
     key = round_.threshold_key
@@ -118,7 +150,7 @@ def prove_opening(
 
 
 def check_opening(round_: Round, holder: int, ciphertexts: Sequence[mpz], values: Sequence[mpz], proof: bytes) -> None:
-    """Raise ProofError unless a holder's proof holds; ciphertexts and values are units."""
+    """Raise ProofError unless the proof of a partial decryption holds; ciphertexts and values must be units."""
     if round_.proofs == "none":
         return
     key = round_.threshold_key
@@ -133,8 +165,10 @@ def check_opening(round_: Round, holder: int, ciphertexts: Sequence[mpz], values
 
 
 def _opening_statement(round_: Round, holder: int) -> bytes:
+    """Return what the proof of a partial decryption is bound to: the round and the holder."""
     return b"psephos partial decryption\0" + round_.digest + bytes([holder])
 
 
 def _statement(round_: Round, party: int) -> bytes:
+    """Return what the proof of a ballot is bound to: the round and the party."""
     return b"psephos ballot\0" + round_.digest + party.to_bytes(4, "big")

@@ -1,8 +1,8 @@
-"""What everyone agrees on before a round starts. Its digest is what ballots sign and holders open once.
+"""A round: what all participants of an encrypted sum agree on before it starts.
 
-A change of any of it (key, plan, roster, auxiliary set, minimum) is another round with another digest, so nothing
-cast for one round can be counted in a second one. No paper behind it; the messages of a round are in
-docs/protocols/tally.md.
+Ballots sign the digest of the round, and a holder opens one product per digest. Changing any of the terms (key, plan,
+roster, auxiliary set, minimum of ballots) changes the digest, so a ballot cast in one round cannot be counted in
+another. docs/protocols/tally.md describes the messages of a round.
 """
 
 from __future__ import annotations
@@ -27,31 +27,35 @@ __all__ = ["PROOFS", "Proofs", "Round", "RoundKind"]
 RoundKind = Literal["votes", "parameters", "statistic", "gradients"]
 Proofs = Literal["none", "knowledge", "valid"]
 PROOFS: tuple[Proofs, ...] = get_args(Proofs)
-"""What a ballot proves: nothing (semi-honest parties only), that its sender knows what is in it, or that it is valid
-too."""
+"""What a ballot proves: nothing (for parties that follow the protocol), that its sender knows the plaintext, or also
+that the plaintext is a valid vote.
+"""
 
 
 @storable
 @dataclass(frozen=True)
 class Round:
-    """One encrypted sum, agreed on.
+    """The public terms of one encrypted sum.
 
     Attributes:
         kind: what the vectors mean; part of the digest, so that votes are never counted as anything else.
-        threshold_key: the key that the ballots are encrypted under, and who can open it.
+        threshold_key: the key that ballots are encrypted under and that t of n holders decrypt with.
         plan: how the vectors are packed; it has room for every party of the roster.
-        roster: the parties' verification keys, registered before the round, kept as a `Roster`; a party is its place
-            here.
-        minimum_ballots: no holder opens a product of fewer; at least 2, since a product of one is that party's vector.
-        context: 32 bytes naming the public input the vectors refer to (the auxiliary set, the step, ...).
+        roster: the parties' verification keys, registered before the round and stored as a `Roster`. A party's number
+            is its place here.
+        minimum_ballots: no holder opens a product of fewer ballots; at least 2, since a product of one ballot is that
+            party's vector.
+        context: 32 bytes that identify the public input of the vectors (the auxiliary set, the step, ...).
         nonce: 16 random bytes.
         test_key: whether a key under 2048 bits is accepted.
         proofs: what every ballot must prove.
-        group: for `valid` ballots, how many consecutive entries add up to 0 or 1: K - 1 for votes.
+        group: for `valid` ballots, the number of consecutive entries that add up to 0 or 1: K - 1 for votes.
         confirmations: how many holders must have confirmed the product on the board before any of them opens it. With
-            q of n, no board can have two products opened unless 2q - n holders lie; 0 asks for none.
+            q of n, no board can have two products opened unless 2q - n holders deviate; 0 for no confirmations.
 
-    Raises InvalidParameter for terms that do not fit together, WeakKeyError for a small key not called a test key.
+    Raises:
+        InvalidParameter: a term is out of range, or terms do not fit together.
+        WeakKeyError: the key has fewer than 2048 bits and `test_key` is not set.
     """
 
     kind: RoundKind
@@ -73,42 +77,47 @@ class Round:
             if chosen not in known:
                 raise InvalidParameter(f"a round's {name} is one of {', '.join(known)}, not {chosen!r}")
         if not 1 <= self.group < 1 << 24:
-            raise InvalidParameter(f"a group has at least one entry and fewer than 2^24, not {self.group}")
+            raise InvalidParameter(f"group is {self.group}; it must lie between 1 and 2^24 - 1")
         if self.proofs == "valid":
             if self.kind != "votes" or self.key.form != "psephos":
-                raise InvalidParameter("only votes are proved valid, and only under a key of form 'psephos'")
+                raise InvalidParameter(
+                    "proofs='valid' is for votes under a key of form 'psephos'; use proofs='knowledge'"
+                )
             Layout.of(self.key, self.plan, self.group)
         check_key_size(self.key, test_key=self.test_key)
         parties = len(roster)
         if roster.has_duplicates():
-            raise InvalidParameter("two parties of the roster have the same verification key")
+            raise InvalidParameter(
+                "two parties of the roster have the same verification key; every party needs its own"
+            )
         if self.threshold_key.holders > parties:
             raise InvalidParameter(
-                f"key holders are some of the parties: {self.threshold_key.holders} holders need as many parties, "
-                f"and there are {parties}"
+                f"there are {self.threshold_key.holders} key holders and {parties} parties; key holders are parties, "
+                "so there cannot be more of them"
             )
         if not 2 <= self.minimum_ballots <= parties:
             raise InvalidParameter(
-                f"the minimum number of ballots must lie between 2 and the number of parties ({parties}), "
-                f"not {self.minimum_ballots}"
+                f"minimum_ballots is {self.minimum_ballots}; it must lie between 2 and the number of parties, {parties}"
             )
         holders, least = self.threshold_key.holders, self.threshold_key.threshold
         if self.confirmations and not least <= self.confirmations <= holders:
             raise InvalidParameter(
-                f"{self.confirmations} of {holders} holders cannot confirm a product: none do, or at least the "
-                f"{least} who open it"
+                f"confirmations is {self.confirmations}; it must be 0, or lie between the threshold, {least}, and the "
+                f"number of holders, {holders}"
             )
         if self.plan.addends < parties:
-            raise InvalidParameter(f"the plan has room for {self.plan.addends} ballots and there are {parties} parties")
+            raise InvalidParameter(
+                f"the packing plan has room for {self.plan.addends} ballots and there are {parties} parties"
+            )
         try:
             self.plan.check_key(self.key)
         except WrongKeyError as error:
             raise InvalidParameter(str(error)) from None
         if len(self.context) != 32 or len(self.nonce) != 16:
-            raise InvalidParameter("a round's context has 32 bytes and its nonce 16")
+            raise InvalidParameter("the context of a round must have 32 bytes and its nonce 16")
 
     @classmethod
-    def create(  # wide: all that a round is agreed on
+    def create(  # wide: the terms of a round
         cls,
         kind: RoundKind,
         threshold_key: ThresholdKey,
@@ -122,18 +131,24 @@ class Round:
         group: int = 1,
         randomness: Randomness = SYSTEM,
     ) -> Round:
-        """A fresh round; by default at least half of the parties must cast a ballot."""
+        """Create a round with a fresh nonce.
+
+        Args: as the attributes of the class. `minimum_ballots` is at least half of the parties by default.
+
+        Raises:
+            InvalidParameter, WeakKeyError: as the class.
+        """
         minimum = max(2, -(-len(roster) // 2)) if minimum_ballots is None else minimum_ballots
         return cls(kind, threshold_key, plan, roster, minimum, context, randomness.draw(16), test_key, proofs, group)
 
     @property
     def key(self) -> PublicKey:
-        """The public key of the round."""
+        """The public key that ballots are encrypted under."""
         return self.threshold_key.key
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 over all of the above, 32 bytes."""
+        """SHA-256 of all terms, 32 bytes."""
         state = hashlib.sha256(b"psephos round\0")
         for part in (
             self.kind.encode().ljust(16, b"\0"),
@@ -152,7 +167,7 @@ class Round:
         return state.digest()
 
     def verification_key(self, party: int) -> VerificationKey:
-        """The registered key of a party; raises UnknownPartyError."""
+        """Return the registered key of a party; raise UnknownPartyError for a number that is not on the roster."""
         if not 0 <= party < len(self.roster):
             raise UnknownPartyError(f"party {party} is not on the roster of {len(self.roster)}")
         return self.roster[party]

@@ -1,12 +1,12 @@
-"""The public integer grid on which parties sum the linear statistic, and on which its sensitivity is certified.
+"""The public integer grid of the linear statistic, on which parties sum it and its sensitivity is certified.
 
 A party that chooses one of K classes for each of N public points contributes the integer vector
 
     s = sum_i contrast[:, choice_i] (x) points[i]          (K - 1) r entries, row-major by contrast,
 
-and the sum over parties is the same function of the counts. Everything is an integer, so a sum made under encryption
-and one computed from opened counts are equal exactly. What the points and contrasts mean is not this module's business;
-docs/theory.md, "The statistic release", says it.
+and the sum over parties is the same function of the vote counts. Everything is an integer, so a sum computed under
+encryption and one computed from opened counts are exactly equal. docs/theory.md, "The statistic release", explains the
+points and contrasts.
 """
 
 from __future__ import annotations
@@ -23,9 +23,14 @@ from psephos.protocol.errors import DataError, InvalidParameter
 
 @dataclass(frozen=True, eq=False)
 class StatisticGrid:
-    """`points`: int64 (N, r). `contrast`: int64 (K - 1, K). Both public; arrays are made read-only.
+    """The public points and contrasts of a linear statistic.
 
-    Raises InvalidParameter for other shapes or for entries whose sums could leave 63 bits.
+    Attributes:
+        points: int64 (N, r), read-only.
+        contrast: int64 (K - 1, K), read-only.
+
+    Raises:
+        InvalidParameter: a matrix has another shape or type, or a sum of entries could exceed 63 bits.
     """
 
     points: NDArray[np.int64]
@@ -39,7 +44,7 @@ class StatisticGrid:
             raise InvalidParameter("the grid's contrasts must be an integer matrix (classes - 1, classes)")
         points, contrast = points.astype(np.int64), contrast.astype(np.int64)
         if int(np.abs(points).max()) * len(points) >= 2**62 or int(np.abs(contrast).max()) >= 2**31:
-            raise InvalidParameter("the grid is too fine: its sums would leave 63 bits; use fewer feature bits")
+            raise InvalidParameter("the grid is too fine: its sums could exceed 63 bits; use fewer feature bits")
         points.setflags(write=False)
         contrast.setflags(write=False)
         object.__setattr__(self, "points", points)
@@ -47,26 +52,36 @@ class StatisticGrid:
 
     @property
     def samples(self) -> int:
-        """N."""
+        """N, the number of auxiliary samples."""
         return int(self.points.shape[0])
 
     @property
     def classes(self) -> int:
-        """K."""
+        """K, the number of classes."""
         return int(self.contrast.shape[1])
 
     @property
     def length(self) -> int:
-        """Entries of the statistic: (K - 1) r."""
+        """Number of entries of the statistic: (K - 1) r."""
         return int(self.contrast.shape[0] * self.points.shape[1])
 
     def contribution(self, choices: NDArray[np.integer]) -> list[int]:
-        """One party's vector, exactly: `choices` are class indices, shape (N,). Raises DataError for anything else."""
+        """Compute one party's vector, exactly.
+
+        Args:
+            choices: class indices, shape (N,).
+
+        Returns:
+            (K - 1) r integers, row-major by contrast.
+
+        Raises:
+            DataError: another shape or type, or an index outside the agreed classes.
+        """
         choices = np.asarray(choices)
         if choices.shape != (self.samples,) or choices.dtype.kind not in "iu":
             raise DataError(
-                f"one integer choice per auxiliary sample is needed, shape ({self.samples},), not {choices.dtype} of "
-                f"shape {choices.shape}"
+                f"choices must be integers of shape ({self.samples},), one per auxiliary sample, not {choices.dtype} "
+                f"of shape {choices.shape}"
             )
         if choices.min() < 0 or choices.max() >= self.classes:
             raise DataError(f"a choice lies outside the agreed classes 0 to {self.classes - 1}")
@@ -74,7 +89,17 @@ class StatisticGrid:
         return self._project(sums.astype(object))
 
     def total(self, counts: NDArray[np.integer]) -> list[int]:
-        """The sum of all parties' vectors from the counts, shape (N, K), exactly. Raises DataError on another shape."""
+        """Compute the sum of all parties' vectors from the vote counts, exactly.
+
+        Args:
+            counts: integers, shape (N, K).
+
+        Returns:
+            (K - 1) r integers, row-major by contrast.
+
+        Raises:
+            DataError: another shape or type.
+        """
         counts = np.asarray(counts)
         if counts.shape != (self.samples, self.classes) or counts.dtype.kind not in "iu":
             raise DataError(f"counts must be integers of shape ({self.samples}, {self.classes})")
@@ -86,12 +111,12 @@ class StatisticGrid:
         return self._project(sums)
 
     def _project(self, sums: NDArray[np.object_]) -> list[int]:
-        """(K, r) sums by class to the (K - 1) r released entries."""
+        """Map sums by class, (K, r), to the (K - 1) r released entries."""
         return [int(v) for v in (self.contrast.astype(object) @ sums).ravel()]
 
     @cached_property
     def bounds(self) -> tuple[list[int], list[int]]:
-        """The smallest and the largest value each entry of one party's vector can take, attained by some choices."""
+        """The smallest and the largest value of each entry of one party's vector, both attained by some choices."""
         low: list[int] = []
         high: list[int] = []
         negative = np.minimum(self.points, 0).sum(axis=0)
@@ -104,17 +129,17 @@ class StatisticGrid:
 
     @property
     def minimum(self) -> int:
-        """A lower bound for every entry of one party's vector, at most 0 (what a packing plan asks for)."""
+        """A lower bound of every entry of one party's vector, at most 0, as a packing plan needs."""
         return min(0, *self.bounds[0])
 
     @property
     def maximum(self) -> int:
-        """An upper bound for every entry of one party's vector, at least 0."""
+        """An upper bound of every entry of one party's vector, at least 0."""
         return max(0, *self.bounds[1])
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 of the grid: parties and curator compare it before they start."""
+        """SHA-256 of the grid, 32 bytes; parties and curator compare it before they start."""
         head = repr((self.points.shape, self.contrast.shape)).encode()
         body = self.points.astype("<i8").tobytes() + self.contrast.astype("<i8").tobytes()
         return hashlib.sha256(b"psephos statistic grid\0" + head + body).digest()

@@ -1,6 +1,6 @@
-"""How votes lie in a vector: K - 1 entries per auxiliary sample, so one for a binary task.
+"""Encoding of votes as vectors, with K - 1 entries per auxiliary sample (one entry for two classes).
 
-Entry (i, k) is 1 when the party votes class k + 1 on sample i; class 0 is what remains of M.
+Entry (i, k) is 1 if the party votes for class k + 1 on sample i. The count of class 0 is M minus the other counts.
 """
 
 from __future__ import annotations
@@ -23,31 +23,42 @@ from psephos.protocol.signing import VerificationKey
 
 
 class AuxiliarySet:
-    """The samples of a round: float64 (N, d), finite, read-only, and hashed once for however many parties.
+    """The auxiliary samples of a round, hashed once for all parties.
 
-    Public, unless they come with a `salt`: random bytes that the curator draws and gives to the parties together with
-    the samples, so that the context on the board commits to the samples without confirming a guess of them.
+    They are public, unless they have a `salt`: random bytes that the curator draws and gives to the parties together
+    with the samples, so that the context on the board commits to the samples without confirming a guess of them.
 
     Attributes:
-        samples: the samples.
-        digest: SHA-256 of shape and samples, 32 bytes: what a party remembers having voted on, whatever the salt.
+        samples: finite float64 (N, d), read-only.
+        digest: SHA-256 of shape and samples, 32 bytes. A party remembers that it has voted on this digest; it does not
+            depend on the salt.
     """
 
     def __init__(self, samples: ArrayLike, salt: bytes = b"") -> None:
-        """Raises DataError unless there is a finite (N, d) array of at least one sample and one feature.
+        """Copy and hash the samples.
 
-        Raises InvalidParameter for a salt of another length than 0 or 32 bytes.
+        Args:
+            samples: finite numbers of shape (N, d), N, d >= 1.
+            salt: 32 random bytes, or none.
+
+        Raises:
+            DataError: the samples are not such an array.
+            InvalidParameter: the salt has another length than 0 or 32 bytes.
         """
         if len(salt) not in (0, 32):
-            raise InvalidParameter(f"a salt has 32 bytes, or none where the samples are public; not {len(salt)}")
+            raise InvalidParameter(
+                f"the salt has {len(salt)} bytes; it must have 32, or none where the samples are public"
+            )
         try:
-            array = np.array(samples, dtype="<f8", order="C") + 0.0  # -0.0 equals 0.0, and would be another digest
+            array = np.array(samples, dtype="<f8", order="C") + 0.0  # -0.0 equals 0.0 but would change the digest
         except (TypeError, ValueError):
             raise DataError("the auxiliary samples are not a table of numbers") from None
         if array.ndim != 2 or array.size == 0:
-            raise DataError(f"auxiliary samples form an array (N, d) with N, d >= 1, not one of shape {array.shape}")
+            raise DataError(
+                f"the auxiliary samples have shape {array.shape}; they must form an array (N, d) with N, d >= 1"
+            )
         if not np.isfinite(array).all():
-            raise DataError("the auxiliary samples hold NaN or infinite features")
+            raise DataError("the auxiliary samples have NaN or infinite features")
         array.flags.writeable = False
         self.samples: NDArray[np.float64] = array
         state = hashlib.sha256(b"psephos auxiliary\0" + repr(array.shape).encode())
@@ -57,11 +68,18 @@ class AuxiliarySet:
 
     @staticmethod
     def of(samples: ArrayLike | AuxiliarySet) -> AuxiliarySet:
-        """The same, unless it is one already; raises DataError as the class does."""
+        """Return `samples` as an auxiliary set; raise DataError as the class does."""
         return samples if isinstance(samples, AuxiliarySet) else AuxiliarySet(samples)
 
     def context(self, classes: Sequence[Any]) -> bytes:
-        """What a round of votes is named by: the salt, these samples, and the classes in the order of the counts."""
+        """Return the context of a round of votes: a hash of the salt, the samples and the classes.
+
+        Args:
+            classes: the agreed classes in the order of the counts.
+
+        Returns:
+            SHA-256, 32 bytes.
+        """
         names = [str(label).encode() for label in classes]
         parts = b"".join(len(name).to_bytes(4, "big") + name for name in names)
         return hashlib.sha256(
@@ -79,7 +97,15 @@ class AuxiliarySet:
 
 @dataclass(frozen=True)
 class VoteLayout:
-    """N = `samples` auxiliary samples, K = `classes` agreed classes; raises InvalidParameter unless N >= 1, K >= 2."""
+    """The layout of votes in a vector.
+
+    Attributes:
+        samples: N, the number of auxiliary samples, at least 1.
+        classes: K, the number of agreed classes, at least 2.
+
+    Raises:
+        InvalidParameter: a number is smaller.
+    """
 
     samples: int
     classes: int
@@ -91,49 +117,62 @@ class VoteLayout:
             raise InvalidParameter(f"a vote needs at least two classes, not {self.classes}")
 
     def plan(self, key: PublicKey, parties: int) -> PackingPlan:
-        """The packing of up to `parties` ballots under a key."""
+        """Return the packing plan for up to `parties` ballots under a key."""
         return PackingPlan.for_key(key, length=self.samples * (self.classes - 1), addends=parties)
 
     def encode(self, votes: NDArray[np.integer]) -> NDArray[np.uint8]:
-        """The vector of one party: an entry for each sample and each class but the first.
-
-        Examples:
-            >>> VoteLayout(samples=3, classes=3).encode(np.array([0, 2, 1]))
-            array([0, 0, 0, 1, 1, 0], dtype=uint8)
+        """Encode one party's votes.
 
         Args:
             votes: class indices in [0, K), shape (N,).
 
+        Returns:
+            uint8 of shape (N (K - 1),): an entry for each sample and each class but the first.
+
         Raises:
             DataError: another shape or type, or a class that was not agreed on.
+
+        Examples:
+            >>> VoteLayout(samples=3, classes=3).encode(np.array([0, 2, 1]))
+            array([0, 0, 0, 1, 1, 0], dtype=uint8)
         """
         votes = np.asarray(votes)
         if votes.shape != (self.samples,) or votes.dtype.kind not in "iu":
             raise DataError(
-                f"one integer vote per auxiliary sample is cast, shape ({self.samples},), not {votes.dtype} of shape "
-                f"{votes.shape}"
+                f"votes must be integers of shape ({self.samples},), one per auxiliary sample, not {votes.dtype} of "
+                f"shape {votes.shape}"
             )
         if votes.min() < 0 or votes.max() >= self.classes:
-            raise DataError(f"votes are class indices from 0 to {self.classes - 1}")
+            raise DataError(f"votes must be class indices from 0 to {self.classes - 1}")
         one_hot: NDArray[np.bool_] = votes[:, None] == np.arange(1, self.classes)
         return one_hot.reshape(-1).astype(np.uint8)
 
     def decode(self, sums: Sequence[int], ballots: int) -> NDArray[np.int64]:
-        """The counts per sample and class, shape (N, K), rows summing to the number of ballots.
+        """Decode opened sums into the vote counts.
+
+        Args:
+            sums: N (K - 1) integers.
+            ballots: M, the number of counted ballots.
+
+        Returns:
+            Counts per sample and class, int64 of shape (N, K); every row sums to M.
+
+        Raises:
+            WrongPartialDecryptionError: M ballots cannot have these sums.
 
         Examples:
             >>> VoteLayout(samples=2, classes=3).decode([1, 0, 2, 4], ballots=7)
             array([[6, 1, 0],
                    [1, 2, 4]])
-
-        Raises WrongPartialDecryptionError when no `ballots` votes can have these sums.
         """
         if len(sums) != self.samples * (self.classes - 1):
-            raise WrongPartialDecryptionError(f"{len(sums)} sums are not those of {self}")
+            raise WrongPartialDecryptionError(
+                f"{len(sums)} sums were opened; {self} has {self.samples * (self.classes - 1)}"
+            )
         counts = np.array(sums, dtype=np.int64).reshape(self.samples, self.classes - 1)
         rest = ballots - counts.sum(axis=1)
         if counts.min() < 0 or rest.min() < 0:
-            raise WrongPartialDecryptionError(f"the opened counts are not those of {ballots} ballots")
+            raise WrongPartialDecryptionError(f"the opened counts are not possible for {ballots} ballots")
         return np.column_stack([rest, counts])
 
 
@@ -148,19 +187,24 @@ def vote_round(
     proofs: Proofs = "knowledge",
     randomness: Randomness = SYSTEM,
 ) -> Round:
-    """A fresh counting round over a public auxiliary set.
+    """Create a round that counts votes on an auxiliary set.
 
     Args:
-        threshold_key: of the key ceremony. roster: the registered parties' verification keys.
+        threshold_key: the key that the ballots are encrypted under.
+        roster: the registered parties' verification keys.
         auxiliary: float64 (N, d), exactly as every party will vote on it; an `AuxiliarySet` with a salt where they are
             protected.
         classes: the K agreed classes in the order of the counts; an integer K stands for 0 .. K - 1.
-        minimum_ballots: half of the parties unless given.
+        minimum_ballots: half of the parties by default.
         test_key: accept a key under 2048 bits.
         proofs: what every ballot must prove; "none" is for parties that follow the protocol.
 
+    Returns:
+        The round, with a fresh nonce.
+
     Raises:
-        DataError: no auxiliary samples, or NaN or infinite ones. InvalidParameter: a round nobody could agree on.
+        DataError: there are no auxiliary samples, or NaN or infinite ones.
+        InvalidParameter: the terms do not fit together (see `Round`).
     """
     labels = range(classes) if isinstance(classes, int) else classes
     public = AuxiliarySet.of(auxiliary)

@@ -1,6 +1,6 @@
-"""Challenges by strong Fiat-Shamir (Bernhard, Pereira and Warinschi 2012): a hash of everything that is claimed.
+"""Challenges by the strong Fiat-Shamir transform (Bernhard, Pereira and Warinschi 2012): a hash of the whole statement.
 
-Each part is hashed with its length before it, so that no two statements share their bytes.
+Every part is hashed with its length in front, so that different statements never give the same bytes.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ from collections.abc import Iterable
 from gmpy2 import mpz
 
 CHALLENGE_BITS = 128
-"""A false statement is proved with probability about 2^-128 for each hash that a cheater computes."""
+"""Length of a challenge: a false statement is proved with probability about 2^-128 per computed hash."""
 
 HIDING_BITS = 80
-"""A mask is that many bits longer than what it hides: an answer is within 2^-80 of one that hides nothing."""
+"""How many bits longer a mask is than the value it hides; a response is then within 2^-80 of one that does not depend
+on the value.
+"""
 
 
 def digest(label: str, parts: Iterable[bytes]) -> bytes:
-    """SHAKE-256 of a label and the parts, 32 bytes."""
+    """Return SHAKE-256 of a label and the parts, 32 bytes."""
     state = hashlib.shake_256(_prefixed(label.encode()))
     for part in parts:
         state.update(_prefixed(part))
@@ -26,16 +28,17 @@ def digest(label: str, parts: Iterable[bytes]) -> bytes:
 
 
 def stream(label: str, parts: Iterable[bytes], count: int) -> bytes:
-    """`count` bytes that nobody chose, for the statement that `parts` spell out."""
+    """Return `count` pseudorandom bytes that depend on every part of the statement."""
     return hashlib.shake_256(digest(label, parts)).digest(count)
 
 
 def challenges(label: str, parts: Iterable[bytes], count: int) -> list[mpz]:
-    """`count` independent challenges in [0, 2^128) for the statement that `parts` spell out."""
+    """Return `count` challenges in [0, 2^128) that depend on every part of the statement."""
     size = CHALLENGE_BITS // 8
     drawn = stream(label, parts, size * count)
     return [mpz.from_bytes(drawn[at : at + size], "big") for at in range(0, len(drawn), size)]
 
 
 def _prefixed(part: bytes) -> bytes:
+    """Return a part with its length in front."""
     return len(part).to_bytes(8, "big") + part

@@ -1,9 +1,9 @@
-"""Arithmetic modulo the prime p = 2^64 - 2^32 + 1 on whole arrays, and polynomials by values or by coefficients.
+"""Array arithmetic modulo the prime p = 2^64 - 2^32 + 1, and the transform between coefficients and values.
 
-p - 1 is divisible by 2^32, so there are roots of unity of every order 2^i that a Reed-Solomon code needs; and 2^64 =
-2^32 - 1 and 2^96 = -1 modulo p, so that a product of two words is reduced by shifts and additions. Everything works on
-uint64 arrays with entries below p; numpy's words wrap around, which is meant. No paper behind it: the fast transform is
-Cooley and Tukey's.
+p - 1 is divisible by 2^32, so roots of unity exist for every order 2^i that a Reed-Solomon code needs. Modulo p,
+2^64 = 2^32 - 1 and 2^96 = -1, so a product of two words is reduced by shifts and additions. All functions work on
+uint64 arrays with entries below p and rely on numpy's wrap-around of words. The fast transform is that of Cooley and
+Tukey (1965).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 PRIME = 2**64 - 2**32 + 1
-"""The field's size."""
+"""p, the size of the field."""
 
 GENERATOR = 7
-"""Of the multiplicative group; also the shift of the coset that codewords are values on."""
+"""A generator of the multiplicative group; also the shift of the coset on which codewords are evaluated."""
 
 Words = NDArray[np.uint64]
 
@@ -28,19 +28,19 @@ _P = np.uint64(PRIME)
 
 
 def add(a: Words, b: Words) -> Words:
-    """a + b, entry by entry."""
+    """Return a + b, entry by entry."""
     total = a + b
     total = np.where(total < a, total + _LOW, total)
     return np.where(total >= _P, total - _P, total)
 
 
 def sub(a: Words, b: Words) -> Words:
-    """a - b, entry by entry."""
+    """Return a - b, entry by entry."""
     return np.where(a >= b, a - b, a + (_P - b))
 
 
 def mul(a: Words, b: Words) -> Words:
-    """a b, entry by entry."""
+    """Return a * b, entry by entry."""
     a0, a1, b0, b1 = a & _LOW, a >> _HALF, b & _LOW, b >> _HALF
     low = a0 * b0
     middle = a0 * b1 + (low >> _HALF)
@@ -58,12 +58,12 @@ def mul(a: Words, b: Words) -> Words:
 
 
 def dot(weights: Words, rows: Words) -> Words:
-    """sum_r weights[r] rows[r], for weights (m,) and rows (m, n): (n,)."""
+    """Return sum_r weights[r] rows[r], (n,), for weights (m,) and rows (m, n)."""
     return column_sum(mul(weights[:, None], rows))
 
 
 def column_sum(rows: Words) -> Words:
-    """The sum over the first axis: 32-bit halves, so that no word overflows."""
+    """Sum over the first axis, in 32-bit halves so that no word overflows."""
     low = (rows & _LOW).sum(axis=0, dtype=np.uint64)
     high = (rows >> _HALF).sum(axis=0, dtype=np.uint64)
     low, high = (half % _P for half in (low, high))
@@ -71,10 +71,11 @@ def column_sum(rows: Words) -> Words:
 
 
 def product(left: Words, right: Words) -> Words:
-    """The matrix product, (m, c) by (c, n): c products of 16-bit limbs add up exactly in floating point, c < 2^21."""
+    """Return the matrix product of (m, c) and (c, n); sums of c < 2^21 products of 16-bit limbs are exact in float64."""
     shifts = [np.uint64(16 * place) for place in range(4)]
-    above, beside = ([(x >> by & np.uint64(0xFFFF)).astype(np.float64) for by in shifts] for x in (left, right))
-    limbs = np.concatenate(above) @ np.concatenate(beside, axis=1)
+    left_limbs = [(left >> shift & np.uint64(0xFFFF)).astype(np.float64) for shift in shifts]
+    right_limbs = [(right >> shift & np.uint64(0xFFFF)).astype(np.float64) for shift in shifts]
+    limbs = np.concatenate(left_limbs) @ np.concatenate(right_limbs, axis=1)
     parts = limbs.astype(np.uint64).reshape(4, len(left), 4, right.shape[1])
     total = np.zeros((len(left), right.shape[1]), dtype=np.uint64)
     for weight in reversed(range(7)):
@@ -84,26 +85,34 @@ def product(left: Words, right: Words) -> Words:
 
 
 def values(polynomials: Words, size: int) -> Words:
-    """Each row's polynomial at the `size` powers of a root of unity of that order; (m, c) -> (m, size), c <= size."""
+    """Evaluate polynomials at the powers of a root of unity.
+
+    Args:
+        polynomials: coefficients, (m, c), one polynomial per row.
+        size: order of the root, a power of two, at least c.
+
+    Returns:
+        Values, (m, size).
+    """
     padded = np.zeros((len(polynomials), size), dtype=np.uint64)
     padded[:, : polynomials.shape[1]] = polynomials
     return _transform(padded, _root(size))
 
 
-def coefficients(given: Words) -> Words:
-    """The inverse of `values`: (m, n) -> (m, n)."""
-    size = given.shape[1]
+def coefficients(evaluations: Words) -> Words:
+    """Interpolate: the inverse of `values`, (m, n) -> (m, n)."""
+    size = evaluations.shape[1]
     scale = np.array(pow(size, PRIME - 2, PRIME), dtype=np.uint64)
-    return mul(_transform(given, pow(_root(size), PRIME - 2, PRIME)), scale)
+    return mul(_transform(evaluations, pow(_root(size), PRIME - 2, PRIME)), scale)
 
 
 def coset_values(polynomials: Words, size: int) -> Words:
-    """Each row's polynomial at g times those powers, g a generator: none of the points of `values` is among them."""
+    """Evaluate polynomials at the generator times the powers of `values`, a coset disjoint from those powers."""
     return values(mul(polynomials, powers(GENERATOR, polynomials.shape[1])), size)
 
 
 def coset_values_at(polynomials: Words, size: int, places: Sequence[int]) -> Words:
-    """Only those of `coset_values` at these places: (m, c) -> (m, places); cheaper where they are few."""
+    """Return the columns `places` of `coset_values`, (m, places); cheaper when there are few."""
     table = np.ones((1, len(places)), dtype=np.uint64)
     step = mul(powers(_root(size), size)[list(places)], np.array(GENERATOR, dtype=np.uint64))
     while len(table) < polynomials.shape[1]:
@@ -112,20 +121,22 @@ def coset_values_at(polynomials: Words, size: int, places: Sequence[int]) -> Wor
 
 
 def _root(size: int) -> int:
+    """Return a root of unity of order `size`."""
     return pow(GENERATOR, (PRIME - 1) // size, PRIME)
 
 
 @lru_cache(maxsize=32)
 def powers(base: int, count: int) -> Words:
-    """1, base, base^2, ...: (count,)."""
-    found = np.ones(1, dtype=np.uint64)
-    while len(found) < count:
-        found = np.concatenate([found, mul(found, np.array(pow(base, len(found), PRIME), dtype=np.uint64))])
-    return found[:count]
+    """Return 1, base, base^2, ..., (count,)."""
+    result = np.ones(1, dtype=np.uint64)
+    while len(result) < count:
+        step = np.array(pow(base, len(result), PRIME), dtype=np.uint64)
+        result = np.concatenate([result, mul(result, step)])
+    return result[:count]
 
 
 def _transform(rows: Words, root: int) -> Words:
-    """Decimation in frequency, stage by stage over all rows, then the order put right."""
+    """Number-theoretic transform of every row: decimation in frequency, followed by the bit-reversal permutation."""
     work = rows.copy()
     count, size = work.shape
     twiddles = powers(root, size // 2)
@@ -141,6 +152,7 @@ def _transform(rows: Words, root: int) -> Words:
 
 @lru_cache(maxsize=32)
 def _reversed(size: int) -> NDArray[np.intp]:
+    """Return the bit-reversal permutation of 0 .. size - 1."""
     order = np.zeros(1, dtype=np.intp)
     while len(order) < size:
         order = np.concatenate([2 * order, 2 * order + 1])

@@ -1,17 +1,18 @@
-"""That a sender knows the plaintexts of its ciphertexts: one proof for all of them.
+"""Proof that a sender knows the plaintexts of its ciphertexts; one proof for all ciphertexts.
 
-Statement: ciphertexts c_1 .. c_L modulo n^(s+1), bound to who sends them and in which round. The sender knows m_l and
-the roots of the residues with c_l = (1 + n)^(m_l) r_l, where r_l = h_s^(a_l) (fast modes) or r_l = u_l^(n^s) (`full`).
+Statement: ciphertexts c_1 .. c_L modulo n^(s+1), bound to the sender and the round. The sender knows m_l and the roots
+of the residues with c_l = (1 + n)^(m_l) r_l, where r_l = h_s^(a_l) (fast modes) or r_l = u_l^(n^s) (`full`).
 
     announce    A = (1 + n)^x h_s^alpha,    x uniform modulo n^s, alpha 80 bits longer than what it hides
     challenge   e_1 .. e_L = H(statement, c, A), 128 bits each
     respond     z = x + sum e_l m_l mod n^s,    w = alpha + sum e_l a_l   (or v = u prod u_l^(e_l) mod n)
     check       (1 + n)^z h_s^w = A prod c_l^(e_l) mod n^(s+1)   (or v^(n^s) for h_s^w)
 
-Two answers to challenges that differ in one e_l only give c_l^(e - e') = (1 + n)^(z - z') times an n^s-th residue, and
-e - e', below every factor of n, can be inverted modulo n^s: the plaintext m_l = (z - z')/(e - e') mod n^s is known,
-whatever the residue is. So no sender can make a ballot of other people's ciphertexts. docs/security/zero-knowledge.md
-has the theorem and what binds a proof to its sender.
+Two responses to challenges that differ in one e_l only give c_l^(e - e') = (1 + n)^(z - z') times an n^s-th residue.
+As e - e' is smaller than every factor of n, it is invertible modulo n^s, so the plaintext
+m_l = (z - z')/(e - e') mod n^s can be extracted, whatever the residue is. A sender can therefore not make a ballot of
+other parties' ciphertexts. docs/security/zero-knowledge.md has the theorem and describes how a proof is bound to its
+sender.
 """
 
 from __future__ import annotations
@@ -35,21 +36,21 @@ from psephos.protocol.proofs.challenge import CHALLENGE_BITS, HIDING_BITS, chall
 from psephos.protocol.randomness import SYSTEM, Randomness
 
 WEIGHT_BITS = 64
-"""Of the checker's own coins, when it checks many proofs at once: a wrong one passes with probability 2^-64."""
+"""Length of the verifier's random weights when it checks many proofs at once."""
 
 _LABEL = "psephos knowledge of plaintexts"
-_COMB_SLACK = 160  # a comb's exponents may be some bits longer than asked for
+_COMB_SLACK = 160  # the exponents of a comb can be some bits longer than requested
 
 
 @dataclass(frozen=True)
 class KnowledgeProof:
-    """One proof, as it travels.
+    """A proof of knowledge.
 
     Attributes:
-        fast: whether the answer is an exponent of h_s, or a root for `full`.
+        fast: whether `residue` is an exponent of h_s (modes `half` and `short`) or a root (mode `full`).
         announcement: A, a unit modulo n^(s+1).
         plaintext: z, in [0, n^s).
-        residue: w or v.
+        residue: w if `fast`, else v.
     """
 
     fast: bool
@@ -59,11 +60,11 @@ class KnowledgeProof:
 
     @staticmethod
     def encoded_length(key: PublicKey) -> int:
-        """Bytes of every proof under a key: A, z, and the longer of w and v."""
+        """Return the length of a proof under a key in bytes: A, z, and the longer of w and v."""
         return 1 + key.ciphertext_bytes + _plain_bytes(key) + _root_bytes(key)
 
     def encode(self, key: PublicKey) -> bytes:
-        """Fixed-length little-endian integers."""
+        """Encode the proof as little-endian integers of fixed length."""
         return b"".join(
             (
                 bytes([self.fast]),
@@ -75,9 +76,9 @@ class KnowledgeProof:
 
     @classmethod
     def decode(cls, data: bytes, key: PublicKey) -> KnowledgeProof:
-        """A received proof, every number in its range; raises ProofError."""
+        """Decode a received proof; raise ProofError for a wrong length or a number out of range."""
         if len(data) != cls.encoded_length(key) or data[0] > 1:
-            raise ProofError("these bytes are no proof of knowledge under this key")
+            raise ProofError("the bytes are not a proof of knowledge under this key")
         first = 1 + key.ciphertext_bytes
         second = first + _plain_bytes(key)
         parts = (data[1:first], data[first:second], data[second:])
@@ -87,7 +88,9 @@ class KnowledgeProof:
         if not (0 < announcement < key.ciphertext_modulus and plaintext < key.plaintext_modulus and residue < limit):
             raise ProofError("a number in a proof of knowledge lies outside its range")
         if fast and key.form != "psephos":
-            raise ProofError("h_s-randomised ballots need a key of form 'psephos', and this one is foreign")
+            raise ProofError(
+                "the proof is for ciphertexts randomised with powers of h_s, which need a key of form 'psephos'"
+            )
         return cls(fast, announcement, plaintext, residue)
 
 
@@ -100,13 +103,17 @@ def prove(
     *,
     randomness: Randomness = SYSTEM,
 ) -> KnowledgeProof:
-    """The proof for one sender's ciphertexts.
+    """Prove knowledge of the plaintexts of one sender's ciphertexts.
 
     Args:
-        statement: what the ciphertexts are bound to: study, round, sender and all bytes that travel with them.
-        key: what they are encrypted under.
-        ciphertexts, witness, mode: as `Encryptor.encrypt_with_witness` gave them.
+        statement: what the ciphertexts are bound to, such as round and sender.
+        key: the key that they are encrypted under.
+        ciphertexts, witness: as `Encryptor.encrypt_with_witness` returned them.
+        mode: the encryptor's mode.
         randomness: the operating system's by default.
+
+    Returns:
+        The proof.
     """
     n = key.modulus
     mask = mpz(randomness.below(int(key.plaintext_modulus)))
@@ -117,26 +124,26 @@ def prove(
         root = mpz(randomness.bits(mask_bits(key)))
         residue = base_power(key, root)
     announcement = generator_power(key, mask) * residue % key.ciphertext_modulus
-    drawn = _challenges(statement, key, ciphertexts, announcement)
-    plaintext = (mask + sum(e * m for e, m in zip(drawn, witness.plaintexts, strict=True))) % key.plaintext_modulus
+    factors = _challenges(statement, key, ciphertexts, announcement)
+    plaintext = (mask + sum(e * m for e, m in zip(factors, witness.plaintexts, strict=True))) % key.plaintext_modulus
     if mode == "full":
-        for e, unit in zip(drawn, witness.roots, strict=True):
+        for e, unit in zip(factors, witness.roots, strict=True):
             root = root * gmpy2.powmod_sec(unit, e, n) % n if e else root
     else:
-        root += sum(e * a for e, a in zip(drawn, witness.roots, strict=True))
+        root += sum(e * a for e, a in zip(factors, witness.roots, strict=True))
     return KnowledgeProof(mode != "full", announcement, plaintext, root)
 
 
 def verify(statement: bytes, key: PublicKey, ciphertexts: Sequence[mpz], proof: KnowledgeProof) -> None:
-    """Raise ProofError unless the proof holds. The ciphertexts are units already (`check_ciphertexts`)."""
+    """Raise ProofError unless the proof holds. The ciphertexts must be units (`check_ciphertexts`)."""
     _check_unit(key, proof)
-    drawn = _challenges(statement, key, ciphertexts, proof.announcement)
+    factors = _challenges(statement, key, ciphertexts, proof.announcement)
     modulus = key.ciphertext_modulus
     left = generator_power(key, proof.plaintext) * _residue(key, proof) % modulus
-    if not _equal(left, proof.announcement * public_power(ciphertexts, drawn, key.ring), modulus):
+    if not _equal(left, proof.announcement * public_power(ciphertexts, factors, key.ring), modulus):
         raise ProofError(
-            "the proof of knowledge does not hold: these ciphertexts were not encrypted by whoever sends them, or not "
-            "for this round"
+            "the proof of knowledge does not hold: the sender did not encrypt these ciphertexts, or made the proof for "
+            "another round"
         )
 
 
@@ -146,11 +153,19 @@ def first_wrong(
     *,
     randomness: Randomness = SYSTEM,
 ) -> int | None:
-    """The place of a claim (statement, ciphertexts, proof) that does not hold; None when all do.
+    """Verify many proofs and return the index of the first that does not hold.
 
-    All are checked at once, each raised to a random 64-bit weight of the checker's own; only when that fails are they
-    looked at one by one. A wrong proof passes with probability 2^-63: what it is wrong by would need a small order, and
-    gcd(p - 1, q - 1) = 2 makes a factor of n of every such unit but 1 and -1.
+    All proofs are checked at once, each raised to a random odd 64-bit weight; only if that fails are they verified one
+    by one. A wrong proof passes with probability 2^-63: the deviation would have to be a unit of small order, and as
+    gcd(p - 1, q - 1) = 2 every such unit except 1 and -1 reveals a factor of n.
+
+    Args:
+        key: the public key.
+        claims: (statement, ciphertexts, proof) of each.
+        randomness: source of the weights.
+
+    Returns:
+        The index, or None if all proofs hold.
     """
     if len(claims) > 1 and _holds_together(key, claims, randomness):
         return None
@@ -165,6 +180,7 @@ def first_wrong(
 def _holds_together(
     key: PublicKey, claims: Sequence[tuple[bytes, Sequence[mpz], KnowledgeProof]], randomness: Randomness
 ) -> bool:
+    """Return whether the weighted product of all claims' equations holds."""
     modulus = key.ciphertext_modulus
     bases: list[mpz] = []
     exponents: list[mpz] = []
@@ -176,9 +192,9 @@ def _holds_together(
         except ProofError:
             return False
         weight = mpz(randomness.bits(WEIGHT_BITS) | 1)
-        drawn = _challenges(statement, key, ciphertexts, proof.announcement)
+        factors = _challenges(statement, key, ciphertexts, proof.announcement)
         bases += [proof.announcement, *ciphertexts]
-        exponents += [weight, *(weight * e for e in drawn)]
+        exponents += [weight, *(weight * e for e in factors)]
         plaintext += weight * proof.plaintext
         if proof.fast:
             exponent += weight * proof.residue
@@ -193,49 +209,57 @@ def _holds_together(
 
 
 def _equal(left: mpz, right: mpz, modulus: mpz) -> bool:
-    """Up to the sign, which is an n^s-th residue and hides nothing: one proof and many are judged alike."""
+    """Compare up to the sign. -1 is an n^s-th residue; squaring makes single and joint verification agree."""
     return bool(left * left % modulus == right * right % modulus)
 
 
 def _check_unit(key: PublicKey, proof: KnowledgeProof) -> None:
+    """Raise ProofError unless the announcement is a unit."""
     try:
         check_ciphertexts(key, (proof.announcement,))
     except CiphertextError as error:
-        raise ProofError(f"the announcement of a proof of knowledge is no unit: {error}") from None
+        raise ProofError(f"the announcement of a proof of knowledge is not a unit: {error}") from None
 
 
 def _challenges(statement: bytes, key: PublicKey, ciphertexts: Sequence[mpz], announcement: mpz) -> list[mpz]:
+    """Return e_1 .. e_L."""
     size = key.ciphertext_bytes
     parts = (key.identifier, statement, *(c.to_bytes(size, "little") for c in (*ciphertexts, announcement)))
     return challenges(_LABEL, parts, len(ciphertexts))
 
 
 def _residue(key: PublicKey, proof: KnowledgeProof) -> mpz:
+    """Return h_s^w, or v^(n^s) for mode `full`."""
     if proof.fast:
         return base_power(key, proof.residue)
     return gmpy2.powmod(proof.residue, key.plaintext_modulus, key.ciphertext_modulus)
 
 
 def _root_bytes(key: PublicKey) -> int:
+    """Return the encoded length of w and v."""
     return max((key.bits + 7) // 8, (answer_bits(key) + 7) // 8)
 
 
 def _plain_bytes(key: PublicKey) -> int:
+    """Return the encoded length of z."""
     return max((int(key.plaintext_modulus.bit_length()) + 7) // 8, (answer_bits(key) + 7) // 8)
 
 
 def mask_bits(key: PublicKey) -> int:
-    """Bits of alpha: longer than the sum of up to 2^16 products of a challenge and an exponent."""
+    """Return the length of alpha in bits: `HIDING_BITS` more than a sum of 2^16 products of challenge and exponent."""
     return exponent_bits(key, "half") + _COMB_SLACK + CHALLENGE_BITS + 16 + HIDING_BITS
 
 
 def answer_bits(key: PublicKey) -> int:
-    """Bits of w."""
+    """Return the largest length of w in bits."""
     return mask_bits(key) + 1
 
 
 def base_power(key: PublicKey, exponent: mpz) -> mpz:
-    """h_s to an exponent below 2^answer_bits, or a sum of fewer than 2^32 of these with weights of WEIGHT_BITS."""
+    """Return h_s^exponent.
+
+    The exponent may be as large as a sum of 2^32 numbers below 2^answer_bits, each times a weight of `WEIGHT_BITS`.
+    """
     return _comb(key).power(int(exponent))
 
 
@@ -245,6 +269,6 @@ def _comb(key: PublicKey) -> FixedBaseComb:
 
 
 def comb_shape(key: PublicKey) -> CombShape:
-    """Of the table of powers of h_s."""
+    """Return the shape of the table of powers of h_s."""
     bits = answer_bits(key) + WEIGHT_BITS + 32
     return best_shape(bits, powers=256, entry_bytes=key.ciphertext_bytes, memory=10_000_000)

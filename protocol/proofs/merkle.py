@@ -1,7 +1,7 @@
-"""A commitment to a list of byte strings that opens some of them: a Merkle tree (Merkle 1987).
+"""Merkle trees (Merkle 1987): commitments to a list of byte strings, some of which are opened later.
 
-Leaves and inner nodes are hashed with different first bytes, as in RFC 9162. Whoever commits to secrets puts random
-bytes into each leaf, so that a root tells nothing about what is never opened.
+Leaves and inner nodes are hashed with different first bytes, as in RFC 9162. To commit to secrets, put random bytes
+into each leaf, so that the root reveals nothing about leaves that are never opened.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import hashlib
 from collections.abc import Mapping, Sequence
 
 HASH_BYTES = 32
-"""Of every node."""
+"""Length of the hash of a node."""
 
 
 class MerkleTree:
-    """All hashes over `leaves`, whose number is a power of two."""
+    """A Merkle tree over `leaves`, whose number must be a power of two."""
 
     def __init__(self, leaves: Sequence[bytes]) -> None:
         self._levels = [[hashlib.sha256(b"\0" + leaf).digest() for leaf in leaves]]
@@ -28,18 +28,27 @@ class MerkleTree:
         return self._levels[-1][0]
 
     def path(self, places: Sequence[int]) -> list[bytes]:
-        """The hashes that `opened_root` needs besides the leaves at these places."""
-        found = []
+        """Return the hashes that `opened_root` needs in addition to the leaves at these places."""
+        hashes = []
         known = sorted(set(places))
         for level in self._levels[:-1]:
             missing = sorted({place ^ 1 for place in known} - set(known))
-            found += [level[place] for place in missing]
+            hashes += [level[place] for place in missing]
             known = sorted({place >> 1 for place in known})
-        return found
+        return hashes
 
 
 def opened_root(leaves: Mapping[int, bytes], size: int, path: Sequence[bytes]) -> bytes | None:
-    """The root of a tree of `size` leaves in which these stand at their places; None when the path does not fit."""
+    """Compute the root of a tree from some of its leaves.
+
+    Args:
+        leaves: opened leaves by place.
+        size: number of leaves of the tree, a power of two.
+        path: the hashes from `MerkleTree.path` for these places.
+
+    Returns:
+        The root, or None if the path has a wrong length.
+    """
     nodes = {place: hashlib.sha256(b"\0" + leaf).digest() for place, leaf in leaves.items()}
     rest = list(reversed(path))
     while size > 1:

@@ -1,7 +1,7 @@
-"""That a ballot is valid: every entry is 0 or 1, and the entries of one sample add up to 0 or 1.
+"""Proof that a ballot is valid: every entry is 0 or 1, and the entries of one sample add up to 0 or 1.
 
-A hash-based proof after Ligero (Ames, Hazay, Ishai and Venkitasubramaniam 2017), joined to the Paillier ciphertexts by
-one random combination of their plaintexts. No trusted set-up and no group but Paillier's; the work is array arithmetic.
+A hash-based proof after Ligero (Ames, Hazay, Ishai and Venkitasubramaniam 2017), linked to the Paillier ciphertexts by
+one random combination of their plaintexts. It needs no trusted set-up and no group besides Paillier's.
 
 1. The sender writes its entries v and the bits of a random mask mu into the rows of a matrix, extends every row to a
    Reed-Solomon codeword, and commits to the columns (a Merkle root). It also sends A = (1 + n)^mu h_s^alpha.
@@ -14,8 +14,9 @@ one random combination of their plaintexts. No trusted set-up and no group but P
    every committed entry and the sum of each sample's entries satisfy x^2 = x, and that the equations of step 3 hold.
 5. Challenges: which columns to open.
 
-Everything is one hash chain (Fiat-Shamir). Soundness error below 2^-100 per hash that a cheater computes (2^-87 under
-the longest keys of degree 4), zero knowledge up to 2^-79: docs/security/zero-knowledge.md, theorem 3.
+All challenges come from one hash chain (Fiat-Shamir). The soundness error is below 2^-100 per computed hash (2^-87
+under the longest keys of degree 4), and the proof is zero knowledge up to 2^-79 (docs/security/zero-knowledge.md,
+theorem 3).
 """
 
 from __future__ import annotations
@@ -58,39 +59,42 @@ from psephos.protocol.proofs.merkle import HASH_BYTES, MerkleTree, opened_root
 from psephos.protocol.randomness import SYSTEM, Randomness
 
 QUERIES = 152
-"""Columns opened: (5/8)^152 < 2^-103."""
+"""Number of opened columns: (5/8)^152 < 2^-103."""
 
 RATE = 8
-"""Codewords are so many times longer than the degree of their polynomials."""
+"""Length of a codeword divided by the degree of its polynomial."""
 
 DEGREES = (256, 512, 1024)
-"""Of the polynomials that rows are: the largest says how likely a random combination errs."""
+"""Possible degrees of the polynomials that encode rows; the largest bounds the error of a random combination."""
 
 REPEATS = 2
-"""Of each random combination: one errs with probability 2^-51 at most (the longest codeword over the field's size)."""
+"""Repetitions of each random combination: one errs with probability at most 2^-51 (longest codeword / field size)."""
 
 PRIMES = 6
-"""Of 31 bits: a wrong equation holds modulo all of them with probability below 2^-112, for keys of 3072 bits."""
+"""Number of 31-bit primes: a wrong equation holds modulo all of them with probability below 2^-112, for 3072-bit keys.
+"""
 
 SALT_BYTES = 32
 
 _LABEL = "psephos valid ballot"
 
 Weights = tuple[Words, Words]
-"""Of the entries, and of the bits of mu, modulo one prime."""
+"""Weights of the entries and of the bits of mu, modulo one prime."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where everything lies, from public numbers.
+    """The layout of the committed matrix, derived from public numbers.
 
     Attributes:
-        key: what the ballot is encrypted under.
-        plan: how it is packed; entries from 0, as votes have.
+        key: the key that the ballot is encrypted under.
+        plan: how the ballot is packed; its entries start at 0.
         group: entries per sample, K - 1.
-        degree: k, points that determine a row: a power of two. `Layout.of` takes the one with the shortest proof.
+        degree: k, the number of points that determine a row, a power of two. `Layout.of` chooses the one with the
+            shortest proof.
 
-    Raises InvalidParameter for a plan whose entries do not start at 0, or are no whole number of samples.
+    Raises:
+        InvalidParameter: the entries of the plan do not start at 0, or do not form a whole number of samples.
     """
 
     key: PublicKey
@@ -101,49 +105,50 @@ class Layout:
     def __post_init__(self) -> None:
         if self.group < 1 or self.plan.minimum != 0 or self.plan.length % self.group or self.plan.length >= 1 << 24:
             raise InvalidParameter(
-                "validity is proved for votes: entries from 0, a whole number of samples, below 2^24"
+                "validity can be proved for votes only: entries from 0, a whole number of samples, fewer than 2^24 "
+                "entries"
             )
 
     @classmethod
     def of(cls, key: PublicKey, plan: PackingPlan, group: int) -> Self:
-        """The layout with the shortest proof."""
+        """Return the layout with the shortest proof."""
         layouts = [cls(key, plan, group, degree) for degree in DEGREES]
         return min(layouts, key=lambda layout: layout._least_bytes)
 
     @property
     def used(self) -> int:
-        """Entries of a row that carry something; the others are random, as many as columns are opened."""
+        """Entries of a row that hold data; the others are random, one per opened column."""
         return self.degree - QUERIES
 
     @property
     def size(self) -> int:
-        """n, entries of a codeword."""
+        """n, the number of entries of a codeword."""
         return RATE * self.degree
 
     @property
     def blocks(self) -> int:
-        """Runs of `used` samples, one row per class in each."""
+        """Number of blocks of `used` samples; a block has one row per class."""
         return -(-(self.plan.length // self.group) // self.used)
 
     @property
     def mask_bits(self) -> int:
-        """Bits of mu."""
+        """Length of mu in bits."""
         plaintext = self.key.degree * self.key.bits
         return CHALLENGE_BITS + plaintext + self.plan.ciphertexts.bit_length() + HIDING_BITS
 
     @property
     def quotient_bits(self) -> int:
-        """Bits of each t, which is below the number of bits that are added up."""
+        """Length of each quotient t in bits; t is smaller than the number of summed bits."""
         return (self.plan.length + self.mask_bits).bit_length()
 
     @property
     def first_rows(self) -> int:
-        """Rows of votes and of the mask's bits."""
+        """Number of rows of votes and of bits of mu."""
         return self.blocks * self.group + -(-self.mask_bits // self.used)
 
     @property
     def second_rows(self) -> int:
-        """Rows of the quotients' bits."""
+        """Number of rows of bits of the quotients."""
         return -(-PRIMES * self.quotient_bits // self.used)
 
     @property
@@ -153,40 +158,58 @@ class Layout:
 
     @property
     def longest_proof(self) -> int:
-        """Bytes of the longest proof: how many hashes open the columns depends on where they lie."""
+        """Length of the longest proof in bytes; the number of hashes that open the columns depends on their places."""
         committed = 2 * HASH_BYTES + self.key.ciphertext_bytes + sum(self.proof_parts)
         leaves = 2 * SALT_BYTES + 8 * (self.first_rows + self.second_rows + 3 * REPEATS)
         paths = 2 * (2 + QUERIES * HASH_BYTES * self.size.bit_length())
         return committed + QUERIES * leaves + paths
 
     def votes(self, entries: NDArray[np.integer]) -> Words:
-        """Entries (S,) as rows (blocks * group, used): a row holds one class of a run of samples."""
+        """Arrange entries (S,) as rows (blocks * group, used); a row holds one class of a block of samples."""
         table = np.zeros((self.blocks * self.used, self.group), dtype=np.uint64)
         table[: self.plan.length // self.group] = np.asarray(entries).reshape(-1, self.group)
-        turned = table.reshape(self.blocks, self.used, self.group).transpose(0, 2, 1)
-        return np.ascontiguousarray(turned).reshape(-1, self.used)
+        by_class = table.reshape(self.blocks, self.used, self.group).transpose(0, 2, 1)
+        return np.ascontiguousarray(by_class).reshape(-1, self.used)
 
     def bits(self, numbers: Sequence[int], width: int) -> Words:
-        """The bits of numbers, `width` each, lowest first, as rows of `used` entries."""
-        drawn = b"".join(int(number).to_bytes((width + 7) // 8, "little") for number in numbers)
-        table = np.unpackbits(np.frombuffer(drawn, dtype=np.uint8).reshape(len(numbers), -1), axis=1, bitorder="little")
+        """Return the bits of numbers, `width` each, least significant first, as rows of `used` entries."""
+        encoded = b"".join(int(number).to_bytes((width + 7) // 8, "little") for number in numbers)
+        table = np.unpackbits(
+            np.frombuffer(encoded, dtype=np.uint8).reshape(len(numbers), -1), axis=1, bitorder="little"
+        )
         return self._rows(table[:, :width].reshape(-1).astype(np.uint64))
 
     def _rows(self, entries: Words) -> Words:
+        """Arrange entries as rows of `used`, filled with zeros."""
         rows = np.zeros((-(-len(entries) // self.used), self.used), dtype=np.uint64)
         rows.reshape(-1)[: len(entries)] = entries
         return rows
 
-    def weights(self, drawn: Sequence[mpz], prime: int) -> Weights:
-        """What each entry (S,) and each bit of mu weighs in z modulo a prime: e_l radix^j, and 2^b."""
+    def weights(self, factors: Sequence[mpz], prime: int) -> Weights:
+        """Return the weights in z of each entry and of each bit of mu, modulo a prime (step 3).
+
+        Args:
+            factors: the challenges e_l.
+            prime: q.
+
+        Returns:
+            e_l radix^j for each entry, (S,), and 2^b for each bit, (mask_bits,).
+        """
         slots = _powers_modulo(int(self.plan.radix), min(self.plan.slots_per_plaintext, self.plan.length), prime)
-        factors = np.array([int(e % prime) for e in drawn], dtype=np.uint64)
-        entries = (factors[:, None] * slots % np.uint64(prime)).reshape(-1)[: self.plan.length]
+        reduced = np.array([int(e % prime) for e in factors], dtype=np.uint64)
+        entries = (reduced[:, None] * slots % np.uint64(prime)).reshape(-1)[: self.plan.length]
         return entries, _powers_modulo(2, self.mask_bits, prime)
 
     def linear(self, weights: Mapping[int, Weights], combine: Words) -> Words:
-        """The weights of all committed entries in the random combinations (REPEATS, PRIMES) of the equations of step 3,
-        as polynomials that are zero where rows are random: coefficients (REPEATS, rows, k)."""
+        """Combine the equations of step 3 into weights of all committed entries.
+
+        Args:
+            weights: `weights` of each prime.
+            combine: coefficients of the random combinations, (REPEATS, PRIMES).
+
+        Returns:
+            The weights as polynomials that vanish where rows are random: coefficients (REPEATS, rows, k).
+        """
         first = [np.concatenate([self.votes(votes), self._rows(mask)]) for votes, mask in weights.values()]
         quotient, polynomials = powers(2, self.quotient_bits), []
         modulus = np.array([PRIME - prime for prime in weights], dtype=np.uint64)
@@ -199,21 +222,21 @@ class Layout:
 
     @cached_property
     def proof_parts(self) -> tuple[int, int, int]:
-        """Bytes of z, of w, and of all polynomials."""
+        """Lengths of z, of w, and of all polynomials in bytes."""
         return (self.mask_bits + 8) // 8, (answer_bits(self.key) + 7) // 8, 8 * 5 * REPEATS * self.degree
 
 
 def _powers_modulo(base: int, count: int, prime: int) -> Words:
-    """Of a prime below 2^32."""
-    found = np.ones(1, dtype=np.uint64)
-    while len(found) < count:
-        step = np.uint64(pow(base, len(found), prime))
-        found = np.concatenate([found, found * step % np.uint64(prime)])
-    return found[:count]
+    """Return 1, base, base^2, ... modulo a prime below 2^32, (count,)."""
+    result = np.ones(1, dtype=np.uint64)
+    while len(result) < count:
+        step = np.uint64(pow(base, len(result), prime))
+        result = np.concatenate([result, result * step % np.uint64(prime)])
+    return result[:count]
 
 
 class _Chain:
-    """The hash chain: what was said so far, and the challenges that follow from it."""
+    """The hash chain of a proof: absorbs the messages of the prover and derives the challenges from them."""
 
     def __init__(self, layout: Layout, statement: bytes, ciphertexts: Sequence[mpz]) -> None:
         size = layout.key.ciphertext_bytes
@@ -221,31 +244,35 @@ class _Chain:
         parts = (layout.key.identifier, layout.plan.digest, shape, statement)
         self._state = digest(_LABEL, (*parts, *(c.to_bytes(size, "little") for c in ciphertexts)))
 
-    def said(self, *parts: bytes) -> None:
+    def absorb(self, *parts: bytes) -> None:
+        """Extend the chain by a message of the prover."""
         self._state = digest(_LABEL, (self._state, *parts))
 
     def weights(self, count: int) -> list[mpz]:
+        """Return the challenges e_l of step 2."""
         return challenges(f"{_LABEL}: weights", (self._state,), count)
 
     def primes(self) -> list[int]:
-        """Random primes in [2^30, 2^31): random odd numbers, the first that are prime."""
+        """Return the first distinct primes among pseudorandom odd numbers in [2^30, 2^31)."""
         drawn = np.frombuffer(stream(f"{_LABEL}: primes", (self._state,), 4 * 1024), dtype="<u4")
         primes = (x for x in (drawn >> 2 | 1 << 30 | 1).tolist() if gmpy2.is_prime(x))
         return list(dict.fromkeys(islice(primes, 2 * PRIMES)))[:PRIMES]
 
     def elements(self, name: str, shape: tuple[int, ...]) -> Words:
+        """Return pseudorandom field elements of this shape."""
         count = int(np.prod(shape))
-        # A word lies outside the field with probability 2^-32: 16 spare ones are enough for any proof.
+        # A word lies outside the field with probability 2^-32, so 16 spare words are enough for any proof.
         drawn = np.frombuffer(stream(f"{_LABEL}: {name}", (self._state,), 8 * (count + 16)), dtype="<u8")
         return drawn[drawn < np.uint64(PRIME)][:count].astype(np.uint64).reshape(shape)
 
     def columns(self, size: int) -> list[int]:
+        """Return the places of the columns to open."""
         drawn = np.frombuffer(stream(f"{_LABEL}: columns", (self._state,), 4 * 4 * QUERIES), dtype="<u4")
         return list(dict.fromkeys((drawn & (size - 1)).tolist()))[:QUERIES]
 
 
 class _Combinations:
-    """Step 4's challenges: weights of rows, of the quadratic constraints and of the equations, REPEATS times."""
+    """The challenges of step 4, REPEATS times: weights of rows, of quadratic constraints and of equations."""
 
     def __init__(self, chain: _Chain, layout: Layout) -> None:
         rows = layout.first_rows + layout.second_rows
@@ -256,7 +283,7 @@ class _Combinations:
 
 
 def _constraints(layout: Layout, rows: Words) -> Words:
-    """x^2 - x of every row (rows, points) and, for several classes, of the sum of each sample's rows."""
+    """Return x^2 - x of every row (rows, points) and, for several classes, of the sum of the rows of each sample."""
     if layout.group > 1:
         votes = rows[: layout.blocks * layout.group].reshape(layout.blocks, layout.group, -1)
         total = votes[:, 0]
@@ -267,6 +294,7 @@ def _constraints(layout: Layout, rows: Words) -> Words:
 
 
 def _uniform(count: int, randomness: Randomness) -> Words:
+    """Draw uniform field elements, (count,), by rejection."""
     drawn = np.frombuffer(randomness.draw(8 * count), dtype=np.uint64).copy()
     while (outside := np.flatnonzero(drawn >= np.uint64(PRIME))).size:
         drawn[outside] = np.frombuffer(randomness.draw(8 * outside.size), dtype=np.uint64)
@@ -274,7 +302,7 @@ def _uniform(count: int, randomness: Randomness) -> Words:
 
 
 class _Committed:
-    """A matrix of codewords and the tree over its columns."""
+    """A matrix of codewords with a Merkle tree over its salted columns."""
 
     def __init__(self, polynomials: Words, layout: Layout, randomness: Randomness) -> None:
         self.columns = np.ascontiguousarray(coset_values(polynomials, layout.size).T)
@@ -283,19 +311,24 @@ class _Committed:
         self.tree = MerkleTree([salt + row.tobytes() for salt, row in zip(self._salts, self.columns, strict=True)])
 
     def open(self, places: Sequence[int]) -> bytes:
+        """Encode the columns at these places with their salts and Merkle path."""
         leaves = b"".join(self._salts[place] + self.columns[place].tobytes() for place in places)
         path = self.tree.path(places)
         return leaves + len(path).to_bytes(2, "big") + b"".join(path)
 
 
 def _hidden_rows(layout: Layout, messages: Words, randomness: Randomness) -> Words:
-    """Rows (m, used) with random entries behind them, as polynomials: coefficients (m, k)."""
+    """Append random entries to rows (m, used) and return their polynomials: coefficients (m, k)."""
     random = _uniform(len(messages) * QUERIES, randomness).reshape(len(messages), QUERIES)
     return coefficients(np.concatenate([messages, random], axis=1))
 
 
 def _masks(layout: Layout, randomness: Randomness) -> tuple[Words, Words, Words]:
-    """Random polynomials that hide the answers of step 4: any; zero where rows carry something; adding up to zero."""
+    """Draw polynomials that mask the answers of step 4.
+
+    Returns:
+        Uniform polynomials; polynomials that vanish where rows hold data; polynomials whose values sum to zero.
+    """
     k = layout.degree
     any_ = _uniform(REPEATS * k, randomness).reshape(REPEATS, k)
     zero = _uniform(REPEATS * 2 * k, randomness).reshape(REPEATS, 2 * k)
@@ -306,6 +339,7 @@ def _masks(layout: Layout, randomness: Randomness) -> tuple[Words, Words, Words]
 
 
 def _padded(polynomials: Words, width: int) -> Words:
+    """Extend the coefficients of each row with zeros to `width`."""
     return np.pad(polynomials, ((0, 0), (0, width - polynomials.shape[1])))
 
 
@@ -318,14 +352,17 @@ def prove(
     *,
     randomness: Randomness = SYSTEM,
 ) -> bytes:
-    """The proof for one ballot, as it travels.
+    """Prove that one ballot is valid.
 
     Args:
-        statement: what the ballot is bound to: study, round and sender.
-        layout: of the round.
-        entries: the ballot's vector, 0 and 1, shape (S,).
-        ciphertexts, witness: as `Encryptor.encrypt_with_witness` gave them, in mode `half` or `short`.
+        statement: what the ballot is bound to: round and sender.
+        layout: the layout of the round.
+        entries: the ballot's vector of zeros and ones, shape (S,).
+        ciphertexts, witness: as `Encryptor.encrypt_with_witness` returned them, in mode `half` or `short`.
         randomness: the operating system's by default.
+
+    Returns:
+        The encoded proof, at most `layout.longest_proof` bytes.
     """
     key, k = layout.key, layout.degree
     chain = _Chain(layout, statement, ciphertexts)
@@ -337,23 +374,23 @@ def prove(
     masks = _masks(layout, randomness)
     committed = [_Committed(np.concatenate([_padded(part, 2 * k) for part in (rows, *masks)]), layout, randomness)]
     announced = announcement.to_bytes(key.ciphertext_bytes, "little")
-    chain.said(committed[0].tree.root, announced)
+    chain.absorb(committed[0].tree.root, announced)
     # 2
-    drawn = chain.weights(len(ciphertexts))
-    z = mu + sum(e * m for e, m in zip(drawn, witness.plaintexts, strict=True))
-    w = alpha + sum(e * a for e, a in zip(drawn, witness.roots, strict=True))
+    factors = chain.weights(len(ciphertexts))
+    z = mu + sum(e * m for e, m in zip(factors, witness.plaintexts, strict=True))
+    w = alpha + sum(e * a for e, a in zip(factors, witness.roots, strict=True))
     sizes = layout.proof_parts
     answers = z.to_bytes(sizes[0], "little") + w.to_bytes(sizes[1], "little")
-    chain.said(answers)
+    chain.absorb(answers)
     # 3
-    weights = {prime: layout.weights(drawn, prime) for prime in chain.primes()}
+    weights = {prime: layout.weights(factors, prime) for prime in chain.primes()}
     mask = layout.bits([int(mu)], layout.mask_bits).reshape(-1)[: layout.mask_bits]
     bits = np.concatenate([np.asarray(entries), mask]).astype(np.int64)
     sums = {prime: int((np.concatenate(each).astype(np.int64) * bits).sum()) for prime, each in weights.items()}
     quotients = [(total - int(z % prime)) // prime for prime, total in sums.items()]
     second = _hidden_rows(layout, layout.bits(quotients, layout.quotient_bits), randomness)
     committed.append(_Committed(second, layout, randomness))
-    chain.said(committed[1].tree.root)
+    chain.absorb(committed[1].tree.root)
     # 4
     combine = _Combinations(chain, layout)
     rows = np.concatenate([rows, second])
@@ -366,7 +403,7 @@ def prove(
         equation = coefficients(column_sum(mul(values(linear[repeat], 2 * k), at))[None])[0]
         polynomials += [near, square, add(equation, masks[2][repeat])]
     sent = np.concatenate(polynomials).astype("<u8").tobytes()
-    chain.said(sent)
+    chain.absorb(sent)
     # 5
     places = chain.columns(layout.size)
     roots = b"".join(one.tree.root for one in committed)
@@ -374,12 +411,12 @@ def prove(
 
 
 def verify(statement: bytes, layout: Layout, ciphertexts: Sequence[mpz], proof: bytes) -> None:
-    """Raise ProofError unless the proof holds. The ciphertexts are units already (`check_ciphertexts`)."""
+    """Raise ProofError unless the proof holds. The ciphertexts must be units (`check_ciphertexts`)."""
     _Verification(statement, layout, ciphertexts, proof).run()
 
 
 class _Verification:
-    """One look at one proof, step by step."""
+    """The verification of one proof, step by step."""
 
     def __init__(self, statement: bytes, layout: Layout, ciphertexts: Sequence[mpz], proof: bytes) -> None:
         if len(ciphertexts) != layout.plan.ciphertexts:
@@ -391,43 +428,46 @@ class _Verification:
         self._proof, self._at = proof, 0
 
     def _take(self, count: int) -> bytes:
+        """Read the next `count` bytes of the proof."""
         if self._at + count > len(self._proof):
             raise ProofError("a proof of validity ends early")
         self._at += count
         return self._proof[self._at - count : self._at]
 
     def _words(self, *shape: int) -> Words:
-        found = np.frombuffer(self._take(8 * int(np.prod(shape))), dtype="<u8").astype(np.uint64)
-        if found.size and found.max() >= np.uint64(PRIME):
-            raise ProofError("a proof of validity holds a number outside the field")
-        return found.reshape(shape)
+        """Read field elements of this shape; raise ProofError for numbers outside the field."""
+        words = np.frombuffer(self._take(8 * int(np.prod(shape))), dtype="<u8").astype(np.uint64)
+        if words.size and words.max() >= np.uint64(PRIME):
+            raise ProofError("a proof of validity has a number outside the field")
+        return words.reshape(shape)
 
     def run(self) -> None:
+        """Raise ProofError unless the proof holds."""
         layout, key, k = self.layout, self.layout.key, self.layout.degree
         roots = [self._take(HASH_BYTES) for _ in range(2)]
         announced = self._take(key.ciphertext_bytes)
-        self.chain.said(roots[0], announced)
-        drawn = self.chain.weights(len(self.ciphertexts))
+        self.chain.absorb(roots[0], announced)
+        factors = self.chain.weights(len(self.ciphertexts))
         sizes = layout.proof_parts
         answers = self._take(sizes[0] + sizes[1])
         z, w = (mpz.from_bytes(part, "little") for part in (answers[: sizes[0]], answers[sizes[0] :]))
-        self._check_opening(mpz.from_bytes(announced, "little"), drawn, z, w)
-        self.chain.said(answers)
+        self._check_opening(mpz.from_bytes(announced, "little"), factors, z, w)
+        self.chain.absorb(answers)
         primes = self.chain.primes()
-        self.chain.said(roots[1])
+        self.chain.absorb(roots[1])
         combine = _Combinations(self.chain, layout)
         start = self._at
         polynomials = [(self._words(k), self._words(2 * k), self._words(2 * k)) for _ in range(REPEATS)]
-        self.chain.said(self._proof[start : self._at])
+        self.chain.absorb(self._proof[start : self._at])
         places = self.chain.columns(layout.size)
         first = self._open(roots[0], places, layout.first_rows + 3 * REPEATS)
         second = self._open(roots[1], places, layout.second_rows)
         if self._at != len(self._proof):
-            raise ProofError("a proof of validity has bytes too many")
+            raise ProofError("a proof of validity has too many bytes")
         rows = np.concatenate([first[: layout.first_rows], second])
         masks = first[layout.first_rows :].reshape(3, REPEATS, len(places))
         constraints = _constraints(layout, rows)
-        linear = layout.linear({prime: layout.weights(drawn, prime) for prime in primes}, combine.equations)
+        linear = layout.linear({prime: layout.weights(factors, prime) for prime in primes}, combine.equations)
         linear_at = coset_values_at(linear.reshape(-1, k), layout.size, places).reshape(REPEATS, -1, len(places))
         sent = np.concatenate([_padded(one[None], 2 * k) for several in polynomials for one in several])
         answers_at = coset_values_at(sent, layout.size, places).reshape(REPEATS, 3, len(places))
@@ -439,43 +479,44 @@ class _Verification:
                 dot(combine.squares[repeat], constraints),
                 column_sum(mul(linear_at[repeat], rows)),
             )
-            for found, wanted, mask in zip(answers_at[repeat], expected, masks[:, repeat], strict=True):
-                if not np.array_equal(found, add(wanted, mask)):
-                    raise ProofError("a ballot is not shown to be valid: an opened column contradicts an answer")
+            for answer, combination, mask in zip(answers_at[repeat], expected, masks[:, repeat], strict=True):
+                if not np.array_equal(answer, add(combination, mask)):
+                    raise ProofError("the proof of validity does not hold: an opened column contradicts an answer")
 
-    def _check_opening(self, announcement: mpz, drawn: Sequence[mpz], z: mpz, w: mpz) -> None:
-        """Step 2's equation, up to the sign, with everything in its range."""
+    def _check_opening(self, announcement: mpz, factors: Sequence[mpz], z: mpz, w: mpz) -> None:
+        """Check the equation of step 2, up to the sign, and the ranges of its numbers."""
         key, modulus = self.layout.key, self.layout.key.ciphertext_modulus
         if z >> (self.layout.mask_bits + 1) or w >> answer_bits(key):
             raise ProofError("an answer in a proof of validity lies outside its range")
         try:
             check_ciphertexts(key, (announcement,))
         except CiphertextError as error:
-            raise ProofError(f"the announcement of a proof of validity is no unit: {error}") from None
+            raise ProofError(f"the announcement of a proof of validity is not a unit: {error}") from None
         left = generator_power(key, z) * base_power(key, w) % modulus
-        right = announcement * public_power(self.ciphertexts, drawn, key.ring) % modulus
+        right = announcement * public_power(self.ciphertexts, factors, key.ring) % modulus
         if (left * left - right * right) % modulus:
             raise ProofError(
-                "the proof of validity does not open these ciphertexts: they were not encrypted by whoever sends them, "
-                "or not for this round"
+                "the proof of validity does not open these ciphertexts: the sender did not encrypt them, or made the "
+                "proof for another round"
             )
 
     def _check_sums(self, square: Words, equation: Words, target: int) -> None:
-        """The constraints' polynomial is zero where rows carry something; the equations' adds up to what it must."""
+        """Check that the constraints' polynomial vanishes where rows hold data and the equations' sums to the target."""
         k = self.layout.degree
         if values(add(square[:k], square[k:])[None], k)[0, : self.layout.used].any():
             raise ProofError("a ballot is not valid: an entry is not 0 or 1, or a sample has more than one vote")
         if int(add(equation[:1], equation[k : k + 1])[0]) * k % PRIME != target:
-            raise ProofError("a ballot is not valid: its entries are not what its ciphertexts hold")
+            raise ProofError("a ballot is not valid: its entries are not those of its ciphertexts")
 
     def _open(self, root: bytes, places: Sequence[int], rows: int) -> Words:
+        """Read opened columns, check them against the root and return them as (rows, places)."""
         opened = np.frombuffer(self._take(len(places) * (SALT_BYTES + 8 * rows)), np.uint8).reshape(len(places), -1)
         hashes = self._take(HASH_BYTES * int.from_bytes(self._take(2), "big"))
         path = [hashes[at : at + HASH_BYTES] for at in range(0, len(hashes), HASH_BYTES)]
         leaves = {place: leaf.tobytes() for place, leaf in zip(places, opened, strict=True)}
         if opened_root(leaves, self.layout.size, path) != root:
-            raise ProofError("the columns opened in a proof of validity are not those committed to")
+            raise ProofError("the opened columns of a proof of validity are not the committed ones")
         columns = np.ascontiguousarray(opened[:, SALT_BYTES:]).view("<u8").astype(np.uint64)
         if columns.size and columns.max() >= np.uint64(PRIME):
-            raise ProofError("a proof of validity holds a number outside the field")
+            raise ProofError("a proof of validity has a number outside the field")
         return np.ascontiguousarray(columns.T)

@@ -146,7 +146,7 @@ def test_equivocation(election: Any, ballots: list[Ballot], unspent: Unspent) ->
 
 def test_too_few_ballots(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
     assert election.round.minimum_ballots == 3
-    unspent.refuses(TooFewBallotsError, request_for(election, ballots), "0 ballots were seen")
+    unspent.refuses(TooFewBallotsError, request_for(election, ballots), "0 ballots")
     for count in range(3):
         unspent.refuses(TooFewBallotsError, request_for(election, ballots[:count]), f"{count} ballots")
         unspent.observe(ballots[count])

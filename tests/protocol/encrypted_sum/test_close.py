@@ -1,4 +1,4 @@
-"""The end of a vote stands at one place on the board, and holders say what they would open before they open it."""
+"""The close of a vote has one place on the board, and holders confirm a product before they open it."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def board_with(round_: Round, election: Any, parties: range) -> MemoryMessageBoa
     return board
 
 
-class Told:
-    """A holder that is told things one by one."""
+class HolderRunner:
+    """Passes messages to a holder one at a time and raises the error of a rejected one."""
 
     def __init__(self, holder: KeyHolder) -> None:
         self.holder, self.state, self.number = holder, holder.start().state, 0
 
-    def hears(self, sender: str, data: bytes, receiver: str = BOARD) -> Step:
+    def receive(self, sender: str, data: bytes, receiver: str = BOARD) -> Step:
         self.number += 1
         step = self.holder.receive(self.state, [Entry(self.number, sender, receiver, data)])
         self.state = step.state
@@ -52,11 +52,13 @@ class Told:
         return step
 
 
-def closed_holder(election: Any, round_: Round, ballots: list[Ballot], number: int = 1, **keywords: Any) -> Told:
-    told = Told(KeyHolder(election.shares[number - 1], round_, **keywords))
+def closed_holder(
+    election: Any, round_: Round, ballots: list[Ballot], number: int = 1, **keywords: Any
+) -> HolderRunner:
+    runner = HolderRunner(KeyHolder(election.shares[number - 1], round_, **keywords))
     for ballot in ballots:
-        told.hears("somebody", ballot.encode())
-    return told
+        runner.receive("somebody", ballot.encode())
+    return runner
 
 
 def request_of(round_: Round, election: Any, ballots: list[Ballot]) -> bytes:
@@ -64,8 +66,8 @@ def request_of(round_: Round, election: Any, ballots: list[Ballot]) -> bytes:
     return TallyRequest(round_.digest, product.members, product.digest).encode(round_)
 
 
-def test_a_late_ballot_is_refused_by_name_and_spoils_nothing(election: Any) -> None:
-    """It comes after the end of the vote, before the holders are asked: as on a board that others write to."""
+def test_a_late_ballot_is_rejected_and_does_not_change_the_sum(election: Any) -> None:
+    """The ballot is posted after the close and before the holders are asked, as on a board with other writers."""
     round_ = election.round
     late = election.ballot(4).encode()
     curator, holders = Tally(round_), election.holders()
@@ -85,7 +87,7 @@ def test_a_late_ballot_is_refused_by_name_and_spoils_nothing(election: Any) -> N
     assert {type(refusal.error) for _name, refusal in driver.refused if refusal.entry.data == late} == {LateBallotError}
 
 
-def test_a_ballot_between_the_curator_s_decision_and_its_place_on_the_board_counts(election: Any) -> None:
+def test_a_ballot_posted_before_the_close_arrives_on_the_board_counts(election: Any) -> None:
     curator = Tally(election.round)
     seen = [Entry(n, f"party {n}", BOARD, election.ballot(n).encode()) for n in range(4)]
     closing = curator.on_idle(curator.receive(curator.start().state, seen).state)
@@ -97,25 +99,25 @@ def test_a_ballot_between_the_curator_s_decision_and_its_place_on_the_board_coun
     assert len(asked.posts) == election.round.threshold_key.threshold
 
 
-def test_only_the_curator_closes(election: Any) -> None:
-    told = closed_holder(election, election.round, [election.ballot(p) for p in range(4)])
-    with pytest.raises(UnexpectedMessageError, match="party 3 closed the vote"):
-        told.hears("party 3", Close(election.round.digest).encode())
-    told.hears("party 4", election.ballot(4).encode())
+def test_only_the_curator_can_close_the_vote(election: Any) -> None:
+    runner = closed_holder(election, election.round, [election.ballot(p) for p in range(4)])
+    with pytest.raises(UnexpectedMessageError, match="party 3"):
+        runner.receive("party 3", Close(election.round.digest).encode())
+    runner.receive("party 4", election.ballot(4).encode())
 
 
-def test_a_close_below_the_minimum_is_refused_and_voting_goes_on(election: Any) -> None:
-    told = closed_holder(election, election.round, [election.ballot(p) for p in range(2)])
+def test_a_close_below_the_minimum_is_rejected_and_voting_continues(election: Any) -> None:
+    runner = closed_holder(election, election.round, [election.ballot(p) for p in range(2)])
     with pytest.raises(TooFewBallotsError):
-        told.hears("curator", Close(election.round.digest).encode())
-    told.hears("party 2", election.ballot(2).encode())
-    told.hears("curator", Close(election.round.digest).encode())
+        runner.receive("curator", Close(election.round.digest).encode())
+    runner.receive("party 2", election.ballot(2).encode())
+    runner.receive("curator", Close(election.round.digest).encode())
     with pytest.raises(LateBallotError, match="party 3"):
-        told.hears("party 3", election.ballot(3).encode())
+        runner.receive("party 3", election.ballot(3).encode())
 
 
 @pytest.mark.parametrize("confirmations", [0, 2, 3])
-def test_confirmations_end_in_the_same_sum(make_election: Any, confirmations: int) -> None:
+def test_a_round_with_confirmations_opens_the_same_sum(make_election: Any, confirmations: int) -> None:
     election = make_election(5, 3, 2)
     round_ = confirming(election, confirmations)
     senders = [ScriptedRole(f"party {p}", election.ballot(p, round_=round_).encode()) for p in range(5)]
@@ -124,25 +126,25 @@ def test_confirmations_end_in_the_same_sum(make_election: Any, confirmations: in
     assert opened.sums == tuple(election.sums(range(5)))
 
 
-def test_nothing_is_opened_before_enough_holders_have_confirmed_it(make_election: Any) -> None:
+def test_a_product_is_opened_only_after_enough_confirmations(make_election: Any) -> None:
     election = make_election(5, 3, 2)
     round_ = confirming(election, 3)
     ballots = [election.ballot(p, round_=round_) for p in range(5)]
     request = request_of(round_, election, ballots)
-    told = closed_holder(election, round_, ballots)
-    with pytest.raises(UnconfirmedError, match="0 have confirmed"):
-        told.hears("curator", request, "holder 1")
-    (own,) = told.hears("curator", Close(round_.digest).encode()).posts
-    told.hears("holder 1", own.data)
+    runner = closed_holder(election, round_, ballots)
+    with pytest.raises(UnconfirmedError, match="0"):
+        runner.receive("curator", request, "holder 1")
+    (own,) = runner.receive("curator", Close(round_.digest).encode()).posts
+    runner.receive("holder 1", own.data)
     others = replace(election, round=round_).product(ballots).digest
-    told.hears("holder 2", Confirmation(round_.digest, 2, others).encode())
-    told.hears("holder 3", Confirmation(round_.digest, 3, bytes(32)).encode())  # of another board
-    with pytest.raises(UnconfirmedError, match="2 have confirmed"):
-        told.hears("curator", request, "holder 1")
+    runner.receive("holder 2", Confirmation(round_.digest, 2, others).encode())
+    runner.receive("holder 3", Confirmation(round_.digest, 3, bytes(32)).encode())  # the product on another board
+    with pytest.raises(UnconfirmedError, match="2"):
+        runner.receive("curator", request, "holder 1")
 
 
-def test_two_boards_and_lying_holders_open_one_product_at_most(make_election: Any) -> None:
-    """A board that shows holder 1 five ballots and holder 2 four of them; holders 4 and 5 of 5 lie, t = 3.
+def test_two_boards_and_deviating_holders_open_at_most_one_product(make_election: Any) -> None:
+    """The board shows holder 1 five ballots and holder 2 four of them; holders 4 and 5 of 5 deviate, t = 3.
 
     Without confirmations both products would be opened, and their difference is party 4's ballot. With
     (n + t - 1) // 2 + 1 confirmations, honest holders of either side never see enough of them.
@@ -151,24 +153,24 @@ def test_two_boards_and_lying_holders_open_one_product_at_most(make_election: An
     for confirmations, answers in ((0, 2), (5, 0), (4, 0)):
         round_ = confirming(election, confirmations)
         ballots = [election.ballot(p, round_=round_) for p in range(5)]
-        given = 0
+        answered = 0
         for honest, shown in ((1, ballots), (2, ballots[:4])):
-            told = closed_holder(election, round_, shown, honest)
-            own = told.hears("curator", Close(round_.digest).encode()).posts
+            runner = closed_holder(election, round_, shown, honest)
+            own = runner.receive("curator", Close(round_.digest).encode()).posts
             digest = replace(election, round=round_).product(shown).digest
             if confirmations:
-                told.hears(f"holder {honest}", own[0].data)
+                runner.receive(f"holder {honest}", own[0].data)
                 for liar in (4, 5):
-                    told.hears(f"holder {liar}", Confirmation(round_.digest, liar, digest).encode())
+                    runner.receive(f"holder {liar}", Confirmation(round_.digest, liar, digest).encode())
             try:
-                step = told.hears("curator", request_of(round_, election, shown), f"holder {honest}")
-                given += len(step.posts)
+                step = runner.receive("curator", request_of(round_, election, shown), f"holder {honest}")
+                answered += len(step.posts)
             except UnconfirmedError:
                 continue
-        assert given == answers
+        assert answered == answers
 
 
-def test_a_holder_confirms_one_product_whatever_it_is_shown_after_a_restart(make_election: Any) -> None:
+def test_a_holder_confirms_one_product_even_after_a_restart(make_election: Any) -> None:
     from psephos.protocol.storage.store import OnceLedger
 
     election = make_election(5, 3, 2)
@@ -176,35 +178,35 @@ def test_a_holder_confirms_one_product_whatever_it_is_shown_after_a_restart(make
     ballots = [election.ballot(p, round_=round_) for p in range(5)]
     ledger = OnceLedger()
     close = Close(round_.digest).encode()
-    first = closed_holder(election, round_, ballots, openings=ledger).hears("curator", close)
-    again = closed_holder(election, round_, ballots, openings=ledger).hears("curator", close)
+    first = closed_holder(election, round_, ballots, openings=ledger).receive("curator", close)
+    again = closed_holder(election, round_, ballots, openings=ledger).receive("curator", close)
     assert first.posts == again.posts
-    with pytest.raises(AlreadyOpenedError, match="two boards"):
-        closed_holder(election, round_, ballots[:4], openings=ledger).hears("curator", close)
+    with pytest.raises(AlreadyOpenedError):
+        closed_holder(election, round_, ballots[:4], openings=ledger).receive("curator", close)
 
 
-def test_a_confirmation_in_another_s_name_or_a_second_one(make_election: Any) -> None:
+def test_confirmations_under_another_name_or_repeated_are_rejected(make_election: Any) -> None:
     election = make_election(5, 3, 2)
     round_ = confirming(election, 2)
-    told = closed_holder(election, round_, [election.ballot(p, round_=round_) for p in range(5)])
-    told.hears("curator", Close(round_.digest).encode())
-    with pytest.raises(ThresholdError, match="in the name of holder 2"):
-        told.hears("holder 3", Confirmation(round_.digest, 2, bytes(32)).encode())
-    told.hears("holder 2", Confirmation(round_.digest, 2, bytes(32)).encode())
-    with pytest.raises(UnexpectedMessageError, match="before"):
-        told.hears("holder 2", Confirmation(round_.digest, 2, bytes(32)).encode())
+    runner = closed_holder(election, round_, [election.ballot(p, round_=round_) for p in range(5)])
+    runner.receive("curator", Close(round_.digest).encode())
+    with pytest.raises(ThresholdError, match="holder 2"):
+        runner.receive("holder 3", Confirmation(round_.digest, 2, bytes(32)).encode())
+    runner.receive("holder 2", Confirmation(round_.digest, 2, bytes(32)).encode())
+    with pytest.raises(UnexpectedMessageError, match="holder 2"):
+        runner.receive("holder 2", Confirmation(round_.digest, 2, bytes(32)).encode())
 
 
-def test_too_few_confirmations_are_an_error_that_says_so(make_election: Any) -> None:
+def test_too_few_confirmations_name_the_missing_holders(make_election: Any) -> None:
     election = make_election(5, 3, 2)
     round_ = confirming(election, 3)
     senders = [ScriptedRole(f"party {p}", election.ballot(p, round_=round_).encode()) for p in range(5)]
     holders = [KeyHolder(share, round_) for share in election.shares[:2]]
-    with pytest.raises(UnconfirmedError, match=r"2 holders have confirmed .* 3 must.* nothing by holder 3"):
+    with pytest.raises(UnconfirmedError, match="holder 3"):
         Driver([*senders, Tally(round_), *holders]).run()
 
 
 @pytest.mark.parametrize("wrong", [1, 4])
-def test_fewer_confirmations_than_the_threshold_or_more_than_holders(make_election: Any, wrong: int) -> None:
-    with pytest.raises(InvalidParameter, match=r"of 3 holders cannot confirm"):
+def test_the_number_of_confirmations_is_between_threshold_and_holders(make_election: Any, wrong: int) -> None:
+    with pytest.raises(InvalidParameter, match="confirmations"):
         confirming(make_election(5, 3, 2), wrong)

@@ -1,4 +1,4 @@
-"""Projection on a ball and fixed point: exact arithmetic decides whether an encoded vector is inside."""
+"""Projection onto a ball and fixed-point encoding; exact arithmetic decides whether a vector is inside."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def exact_square(vector: np.ndarray) -> Fraction:
 
 
 @given(vectors, radii)
-def test_a_projected_vector_is_in_the_ball_exactly(entries: list[float], radius: float) -> None:
+def test_a_projected_vector_lies_exactly_in_the_ball(entries: list[float], radius: float) -> None:
     point = project(entries, radius)
     assert exact_square(point) <= Fraction(radius) ** 2
 
@@ -43,8 +43,8 @@ def test_vectors_whose_norm_overflows_keep_their_direction() -> None:
     np.testing.assert_allclose(project([1.7e308, -1.7e308], 1.0), [0.5**0.5, -(0.5**0.5)], rtol=1e-13)
 
 
-def test_what_is_clearly_inside_and_what_is_brought_there() -> None:
-    """The slacks of the docstring's proof, to the last bit."""
+def test_vectors_near_the_boundary_of_the_ball() -> None:
+    """The bounds in the proof of `project`, to the last bit."""
     for inside in (1 - 2.0**-50, 0.5, 0.0):
         assert project([inside], 1.0).tolist() == [inside]
     for outside in (1 - 2.0**-51, 1.0, 1 + 2.0**-52, 2.0, 2.0**501):
@@ -53,14 +53,14 @@ def test_what_is_clearly_inside_and_what_is_brought_there() -> None:
     assert project([4.0], 2.0).tolist() == [2 - 2.0**-47]
 
 
-def test_a_vector_inside_is_not_touched() -> None:
+def test_a_vector_inside_the_ball_is_not_changed() -> None:
     vector = np.array([[0.3, 0.4], [0.0, -0.1]])
     assert project(vector, 1.0).tolist() == vector.tolist()
     assert project(vector, 1.0) is not vector
 
 
 @given(vectors, st.floats(1e-6, 1e4), st.integers(0, 40))
-def test_an_encoded_vector_is_in_the_ball_exactly(entries: list[float], radius: float, bits: int) -> None:
+def test_an_encoded_vector_lies_exactly_in_the_ball(entries: list[float], radius: float, bits: int) -> None:
     fixed = FixedPoint(bits)
     point = project(entries, radius)
     units = fixed.encode(point, radius)
@@ -87,7 +87,7 @@ def test_the_mean_of_a_sum_is_the_exact_mean_rounded_once(rows: list[list[float]
 
 
 @pytest.mark.parametrize("radius", [0.0, -1.0, float("nan"), float("inf"), 1e-200, 1e200, *BEYOND])
-def test_a_radius_that_is_none(radius: float) -> None:
+def test_invalid_radii_are_rejected(radius: float) -> None:
     for call in (
         lambda: project([1.0], radius),
         lambda: FixedPoint(8).encode([0.0], radius),
@@ -104,16 +104,16 @@ def test_fraction_bits_out_of_range(bits: object) -> None:
 
 
 @pytest.mark.parametrize("entry", [float("nan"), float("inf"), -float("inf")])
-def test_entries_that_are_no_numbers(entry: float) -> None:
+def test_entries_that_are_not_finite_are_rejected(entry: float) -> None:
     with pytest.raises(DataError):
         project([0.0, entry], 1.0)
     with pytest.raises(DataError):
         FixedPoint(8).encode([0.0, entry], 1.0)
 
 
-def test_a_vector_outside_is_refused_not_shrunk() -> None:
+def test_encode_rejects_a_vector_outside_the_ball() -> None:
     for vector in ([1.5, 0.0], [0.9, 0.9], [1.7e308], [1.0, 2.0**-20]):
-        with pytest.raises(DataError, match="project it first"):
+        with pytest.raises(DataError):
             FixedPoint(20).encode(vector, 1.0)
     assert FixedPoint(20).encode([1.0, 2.0**-21], 1.0) == [1 << 20, 0]
     assert FixedPoint(20).encode([0.0, -1.0], 1.0) == [0, -1 << 20]
@@ -121,8 +121,8 @@ def test_a_vector_outside_is_refused_not_shrunk() -> None:
     assert [FixedPoint(4).limit(radius) for radius in (1.0, 0.999, 2.0**-5)] == [16, 15, 0]
 
 
-def test_a_mean_of_nobody() -> None:
-    for nobody in (0, -1):
+def test_a_mean_needs_at_least_one_vector() -> None:
+    for addends in (0, -1):
         with pytest.raises(InvalidParameter):
-            FixedPoint(8).mean([1], nobody)
+            FixedPoint(8).mean([1], addends)
     assert FixedPoint(1).mean([3, -1], 1).tolist() == [1.5, -0.5]

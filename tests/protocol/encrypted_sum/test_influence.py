@@ -1,4 +1,4 @@
-"""How far one liar moves a sum of which only knowledge is proved: anywhere in the box of M entries, and no further.
+"""How far one deviating party can move a sum when ballots prove knowledge only: anywhere in the box of M entries.
 
 docs/security/zero-knowledge.md, "What one liar can do to a result". Keys of 512 bits protect nothing.
 """
@@ -34,8 +34,8 @@ RANGES = {
 
 
 @pytest.mark.parametrize("what", RANGES)
-def test_a_liar_moves_the_mean_to_any_point_of_the_box_and_no_further(private_key: PrivateKey, what: str) -> None:
-    """The worst case: it knows what the others sent."""
+def test_a_deviating_party_can_move_the_sum_anywhere_in_the_box_only(private_key: PrivateKey, what: str) -> None:
+    """The worst case: the party knows what the others sent."""
     key, (low, high) = private_key.public_key, RANGES[what]
     plan = PackingPlan.for_key(key, length=ENTRIES, addends=PARTIES, minimum=low, maximum=high)
     encryptor = Encryptor(key, expected=32)
@@ -49,14 +49,14 @@ def test_a_liar_moves_the_mean_to_any_point_of_the_box_and_no_further(private_ke
         plaintexts = [mpz(sum(v * plan.radix**i for i, v in enumerate(run))) % key.modulus for run in runs]
         ciphertexts, witness = encryptor.encrypt_with_witness(plaintexts)
         proof = knowledge.prove(b"party 4", key, ciphertexts, witness, "half")
-        knowledge.verify(b"party 4", key, ciphertexts, proof)  # and nobody refuses it
+        knowledge.verify(b"party 4", key, ciphertexts, proof)  # the proof is accepted
         product = add_ciphertexts(key, *others, ciphertexts)
         return plan.unpack([private_key.raw_decrypt(c) for c in product], PARTIES)
 
     anywhere = GENERATOR.integers(PARTIES * low, PARTIES * high + 1, ENTRIES).tolist()
     for target in ([PARTIES * high] * ENTRIES, [PARTIES * low] * ENTRIES, anywhere):
         assert opened(target) == target
-    for outside in (PARTIES * high + 1, PARTIES * low - 1):  # runs over into the next slot, or out of the last
+    for outside in (PARTIES * high + 1, PARTIES * low - 1):  # overflows into the next slot, or out of the last
         for place in (0, ENTRIES - 1):
             target = [*anywhere[:place], outside, *anywhere[place + 1 :]]
             with suppress(PackingError):

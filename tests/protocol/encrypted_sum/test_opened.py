@@ -1,4 +1,4 @@
-"""A holder's answer, as whoever opens takes it: in its own name, for this product, once, and proved."""
+"""Opening a product: partial decryptions are accepted once per holder, for this product, with a valid proof."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def product_of(election: Any, round_: Any) -> BallotProduct:
 
 
 @pytest.mark.parametrize("proofs", ["none", "knowledge"])
-def test_a_part_is_taken_once_from_its_holder_for_its_product(election: Any, proofs: Any) -> None:
+def test_a_partial_decryption_is_accepted_once_from_its_holder_for_its_product(election: Any, proofs: Any) -> None:
     round_ = replace(election.round, proofs=proofs)
     product = product_of(election, round_)
     parts = []
@@ -50,32 +50,32 @@ def test_a_part_is_taken_once_from_its_holder_for_its_product(election: Any, pro
     assert received(first, "holder 1", *parts[1:]) == first
     modulus = election.key.ciphertext_modulus
     squared = replace(first, values=tuple(v * v % modulus for v in first.values))
-    for wrong, sender, error, why in (
-        (first, "holder 2", ThresholdError, "in the name of holder 1"),
-        (first, "curator", ThresholdError, "in the name of holder 1"),
-        (replace(first, product_digest=bytes(32)), "", WrongRoundError, "opened another product"),
-        (replace(first, round_digest=bytes(32)), "", WrongRoundError, "."),
-        (replace(first, values=first.values[:-1]), "", MessageError, "."),
-        (replace(first, values=(modulus - modulus,) * len(first.values)), "", CiphertextError, "."),
-        (replace(first, holder=4), "", ThresholdError, "there is no 4"),
+    for wrong, sender, error, value in (
+        (first, "holder 2", ThresholdError, "holder 1"),
+        (first, "curator", ThresholdError, "holder 1"),
+        (replace(first, product_digest=bytes(32)), "", WrongRoundError, "holder 1"),
+        (replace(first, round_digest=bytes(32)), "", WrongRoundError, None),
+        (replace(first, values=first.values[:-1]), "", MessageError, None),
+        (replace(first, values=(modulus - modulus,) * len(first.values)), "", CiphertextError, None),
+        (replace(first, holder=4), "", ThresholdError, "holder 4"),
     ):
-        with pytest.raises(error, match=why):
+        with pytest.raises(error, match=value):
             received(wrong, sender)
-    with pytest.raises(ThresholdError, match="holder 1 appears twice"):
+    with pytest.raises(ThresholdError, match="holder 1"):
         received(first, "", parts[1], first)
     if proofs == "none":
         assert received(squared) == squared
     else:
         for lie in (squared, replace(parts[1], holder=1)):
-            with pytest.raises(WrongPartialDecryptionError, match="holder 1 lies"):
+            with pytest.raises(WrongPartialDecryptionError, match="holder 1"):
                 received(lie)
     assert list(open_product(product, parts).sums) == election.sums(range(5))
-    with pytest.raises(ThresholdError, match="2 partial decryptions open this tally and 1 are here"):
+    with pytest.raises(ThresholdError):
         open_product(product, [first, first])
 
 
 class Counted(tuple[Any, ...]):
-    """Values that know how often they were read."""
+    """A tuple that counts how often its entries are read."""
 
     reads = 0
 
@@ -84,8 +84,8 @@ class Counted(tuple[Any, ...]):
         return super().__getitem__(place)
 
 
-def test_where_there_are_few_sets_each_is_tried_once(make_election: Any) -> None:
-    """Holder 1 is in 6 of the 10 sets of 3 in 5; nothing opens, since every part is wrong in its own way."""
+def test_few_sets_are_tried_exhaustively_and_once_each(make_election: Any) -> None:
+    """Holder 1 is in 6 of the 10 sets of 3 out of 5; no set opens, since every part is wrong in another way."""
     election = make_election(5, 5, 3)
     product, modulus = product_of(election, election.round), election.key.ciphertext_modulus
     parts = []

@@ -1,4 +1,4 @@
-"""A round's digest covers everything agreed on, and what cannot be a round is refused."""
+"""Rounds: the digest covers all terms, and invalid terms are rejected."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.signing import Roster, SigningKey, VerificationKey
 
 
-def test_everything_agreed_on_is_in_the_digest(election: Any, make_election: Any) -> None:
+def test_the_digest_covers_all_terms(election: Any, make_election: Any) -> None:
     round_: Round = election.round
     stranger = SigningKey.generate().verification_key
     others = [
@@ -47,8 +47,8 @@ def test_everything_agreed_on_is_in_the_digest(election: Any, make_election: Any
     assert replace(round_).digest == round_.digest
 
 
-def test_a_round_keeps_and_sends_its_roster_as_bytes(election: Any) -> None:
-    """However it was given: to a worker process it goes without an object for each party."""
+def test_a_round_stores_and_pickles_its_roster_as_bytes(election: Any) -> None:
+    """The roster is pickled as bytes, without an object per party, whatever sequence was passed."""
     rounds = [replace(election.round, roster=kind(election.round.roster)) for kind in (list, tuple, Roster.of)]
     assert len(set(rounds)) == 1
     assert {type(one.roster) for one in rounds} == {Roster}
@@ -56,7 +56,7 @@ def test_a_round_keeps_and_sends_its_roster_as_bytes(election: Any) -> None:
     assert pickle.loads(pickle.dumps(rounds[0])) == rounds[0]  # noqa: S301
 
 
-def test_two_rounds_over_the_same_things_differ(election: Any) -> None:
+def test_two_rounds_with_the_same_terms_differ_by_their_nonce(election: Any) -> None:
     r: Round = election.round
     fields: tuple[Any, ...] = ("votes", r.threshold_key, r.plan, r.roster)
     made = [Round.create(*fields, context=r.context, test_key=True) for _ in range(2)]
@@ -67,7 +67,7 @@ def test_two_rounds_over_the_same_things_differ(election: Any) -> None:
     assert seeded[0].digest == seeded[1].digest
 
 
-def test_a_round_is_made_of_what_it_was_given(election: Any) -> None:
+def test_create_uses_its_arguments(election: Any) -> None:
     r: Round = election.round
     given: tuple[Any, ...] = (r.threshold_key, r.plan, r.roster)
     made = Round.create("votes", *given, context=r.context, test_key=True)
@@ -88,32 +88,34 @@ def test_a_round_is_made_of_what_it_was_given(election: Any) -> None:
 
 
 @pytest.mark.parametrize(("parties", "minimum"), [(2, 2), (3, 2), (4, 2), (5, 3), (10, 5), (11, 6)])
-def test_half_of_the_parties_by_default_and_never_one(make_election: Any, parties: int, minimum: int) -> None:
+def test_the_default_minimum_is_half_of_the_parties_and_at_least_two(
+    make_election: Any, parties: int, minimum: int
+) -> None:
     assert make_election(parties, 2, 2).round.minimum_ballots == minimum
 
 
 @pytest.mark.parametrize("minimum", [-1, 0, 1, 6, 100])
-def test_minima_that_protect_nobody_or_nothing_can_meet(election: Any, minimum: int) -> None:
-    with pytest.raises(InvalidParameter, match="between 2 and"):
+def test_minimum_ballots_out_of_range_is_rejected(election: Any, minimum: int) -> None:
+    with pytest.raises(InvalidParameter, match="minimum_ballots"):
         replace(election.round, minimum_ballots=minimum)
 
 
 def test_more_holders_than_parties_are_refused(make_election: Any) -> None:
-    with pytest.raises(InvalidParameter, match="key holders are some of the parties"):
+    with pytest.raises(InvalidParameter, match="4"):
         make_election(3, 4, 2)
 
 
-def test_one_party_is_no_round(make_election: Any) -> None:
+def test_a_round_needs_two_parties(make_election: Any) -> None:
     with pytest.raises(InvalidParameter):
         make_election(1, 1, 1)
 
 
-def test_a_small_key_must_be_called_a_test_key(election: Any) -> None:
+def test_a_small_key_needs_test_key(election: Any) -> None:
     with pytest.raises(WeakKeyError):
         replace(election.round, test_key=False)
 
 
-def test_what_does_not_fit_together(election: Any) -> None:
+def test_terms_that_do_not_fit_together_are_rejected(election: Any) -> None:
     round_: Round = election.round
     for change in (
         {"roster": (round_.roster[0],) * 5},
@@ -134,7 +136,7 @@ def test_what_does_not_fit_together(election: Any) -> None:
     assert round_.verification_key(4) == round_.roster[4]
 
 
-def test_only_votes_under_a_key_of_our_form_are_proved_valid(election: Any) -> None:
+def test_validity_is_proved_for_votes_under_a_psephos_key_only(election: Any) -> None:
     round_: Round = election.round
     assert replace(round_, proofs="valid").proofs == "valid"
     foreign = PublicKey(round_.key.n)
@@ -145,7 +147,7 @@ def test_only_votes_under_a_key_of_our_form_are_proved_valid(election: Any) -> N
         {"group": 3},
     ):
         replace(round_, **change)
-        with pytest.raises(InvalidParameter, match="prove"):
+        with pytest.raises(InvalidParameter):
             replace(round_, proofs="valid", **change)  # type: ignore[arg-type]
 
 
@@ -168,13 +170,13 @@ def test_signatures() -> None:
         (key.verification_key, b"message", bytes(64)),
         (key.verification_key, b"message", signature[:-1]),
         (key.verification_key, b"message", b""),
-        (VerificationKey(b"\x02" + bytes(31)), b"message", signature),  # no point of the curve
+        (VerificationKey(b"\x02" + bytes(31)), b"message", signature),  # not a point of the curve
     ]:
         with pytest.raises(ForgedSignatureError):
             checker.verify(signed, text)
 
 
-def test_every_flipped_bit_of_a_signature_is_refused() -> None:
+def test_a_signature_with_any_flipped_bit_is_rejected() -> None:
     key = SigningKey.generate()
     signature = key.sign(b"message")
     for bit in range(512):
@@ -200,7 +202,7 @@ def test_a_verification_key_has_32_bytes() -> None:
         VerificationKey(bytes(31))
 
 
-# The curve by itself (RFC 8032, section 5.1.4), as an oracle: which points have an order that divides 8.
+# Arithmetic of the curve (RFC 8032, section 5.1.4), to find the points whose order divides 8.
 P = 2**255 - 19
 D = -121665 * pow(121666, -1, P) % P
 
@@ -229,21 +231,21 @@ def times(k: int, a: tuple[int, int]) -> tuple[int, int]:
 
 
 def small_order() -> set[int]:
-    """The y of all points of small order: L times any point is one of them, and of 40 points one has order 8."""
+    """Return y of all points of small order: L times any point is one, and among 40 points one has order 8."""
     order = 2**252 + 27742317777372353535851937790883648493
     return {times(order, found)[1] for y in range(2, 80) if (found := point(y)) is not None}
 
 
 @pytest.mark.parametrize("sign", [0, 1])
-def test_keys_that_one_signature_fits_are_refused(sign: int) -> None:
+def test_verification_keys_of_small_order_are_rejected(sign: int) -> None:
     found = small_order()
     assert len(found) == 5
     encodings = found | {y + P for y in range(19)}  # the other way to write small y
     for y in encodings:
-        with pytest.raises(MessageError, match="small order, or not in its one encoding"):
+        with pytest.raises(MessageError):
             VerificationKey((y | sign << 255).to_bytes(32, "little"))
 
 
-def test_honest_keys_are_taken() -> None:
+def test_generated_verification_keys_are_accepted() -> None:
     for _ in range(200):
         VerificationKey(SigningKey.generate().verification_key.raw)

@@ -1,4 +1,4 @@
-"""Votes as vectors: K - 1 entries a sample, class 0 is what remains."""
+"""Votes as vectors: K - 1 entries per sample, without class 0."""
 
 from __future__ import annotations
 
@@ -45,24 +45,24 @@ def test_one_entry_a_sample_is_enough_for_two_classes(private_key: Any) -> None:
         [],
     ],
 )
-def test_votes_that_are_none(votes: Any) -> None:
+def test_invalid_votes_are_rejected(votes: Any) -> None:
     with pytest.raises(DataError):
         VoteLayout(3, 3).encode(np.array(votes))
 
 
 @pytest.mark.parametrize("sums", [[-1, 0, 0, 0], [3, 3, 0, 0], [6, 0, 0, 0]])
-def test_counts_that_no_ballots_give(sums: list[int]) -> None:
+def test_impossible_counts_are_rejected(sums: list[int]) -> None:
     with pytest.raises(WrongPartialDecryptionError):
         VoteLayout(2, 3).decode(sums, 5)
 
 
 @pytest.mark.parametrize(("samples", "classes"), [(0, 2), (-1, 2), (3, 1), (3, 0)])
-def test_layouts_of_nothing(samples: int, classes: int) -> None:
+def test_a_layout_needs_a_sample_and_two_classes(samples: int, classes: int) -> None:
     with pytest.raises(InvalidParameter):
         VoteLayout(samples, classes)
 
 
-def test_an_auxiliary_set_is_named_by_its_content_and_shape() -> None:
+def test_the_digest_of_an_auxiliary_set_covers_content_and_shape() -> None:
     X = np.arange(12.0).reshape(4, 3)
     digest = AuxiliarySet(X).digest
     assert digest == AuxiliarySet(np.asfortranarray(X)).digest == AuxiliarySet(X.tolist()).digest
@@ -73,7 +73,7 @@ def test_an_auxiliary_set_is_named_by_its_content_and_shape() -> None:
     assert len(digest) == 32
 
 
-def test_an_auxiliary_set_cannot_change_behind_its_digest() -> None:
+def test_an_auxiliary_set_is_a_read_only_copy() -> None:
     X = np.arange(6.0).reshape(3, 2)
     public = AuxiliarySet(X)
     X[0, 0] = 99.0
@@ -86,25 +86,25 @@ def test_an_auxiliary_set_cannot_change_behind_its_digest() -> None:
 @pytest.mark.parametrize(
     "bad", [[], [[]], [1.0], np.zeros((0, 3)), [[np.nan]], [[np.inf, 0.0]], "abc", [["a"]], [[1], [1, 2]], None]
 )
-def test_auxiliary_sets_of_nothing_or_of_what_is_no_number(bad) -> None:
+def test_empty_and_non_numeric_auxiliary_sets_are_rejected(bad) -> None:
     with pytest.raises(DataError):
         AuxiliarySet(bad)
 
 
-def test_the_order_of_the_classes_is_part_of_what_a_round_is_about() -> None:
+def test_the_context_covers_the_order_of_the_classes() -> None:
     public = AuxiliarySet([[1.0]])
     contexts = [public.context(c) for c in (("neg", "pos"), ("pos", "neg"), ("neg", "pos", "x"), ("n", "egpos"))]
     assert len(set(contexts)) == 4
     assert public.context(range(2)) == public.context([0, 1])
 
 
-def test_sums_of_another_length_are_no_counts() -> None:
+def test_sums_of_another_length_are_rejected() -> None:
     with pytest.raises(WrongPartialDecryptionError):
         VoteLayout(2, 3).decode([1, 1, 1], 5)
 
 
-def test_a_salted_context_confirms_no_guess_of_the_samples() -> None:
-    """With private auxiliary samples the round is public and they are not: whoever guesses them needs the salt too."""
+def test_a_salted_context_does_not_confirm_a_guess_of_the_samples() -> None:
+    """The public context of a round does not confirm a guess of protected samples without the salt."""
     secret, guess = AuxiliarySet(np.eye(3), b"s" * 32), AuxiliarySet(np.eye(3))
     assert secret.context(range(2)) != guess.context(range(2))
     assert secret.context(range(2)) != AuxiliarySet(np.eye(3), b"t" * 32).context(range(2))
@@ -113,11 +113,11 @@ def test_a_salted_context_confirms_no_guess_of_the_samples() -> None:
     assert repr(secret) == "<AuxiliarySet (3, 3), salted>"
     assert repr(guess) == f"<AuxiliarySet (3, 3), {guess.digest.hex()[:12]}>"
     for length in (1, 5, 31, 33):
-        with pytest.raises(InvalidParameter, match="32 bytes"):
+        with pytest.raises(InvalidParameter, match="salt"):
             AuxiliarySet(np.eye(3), bytes(length))
 
 
-def test_a_round_of_votes_is_what_was_asked_for(election: Any) -> None:
+def test_vote_round_uses_its_arguments(election: Any) -> None:
     key, roster, public = election.round.threshold_key, election.round.roster, AuxiliarySet(np.eye(4), b"s" * 32)
     made = vote_round(
         key, roster, public, "abc", minimum_ballots=4, test_key=True, proofs="valid", randomness=SimulationRandomness(1)
@@ -133,8 +133,8 @@ def test_a_round_of_votes_is_what_was_asked_for(election: Any) -> None:
         vote_round(key, roster, np.eye(4), 3)
 
 
-def test_equal_sets_have_one_digest() -> None:
-    """A party remembers the digest of what it has voted on: a minus before a zero must not make it another set."""
+def test_equal_auxiliary_sets_have_the_same_digest() -> None:
+    """The digest is what a party remembers having voted on; -0.0 instead of 0.0 must not change it."""
     one, other = np.array([[0.0, 1.0]]), np.array([[-0.0, 1.0]])
     assert np.array_equal(one, other)
     assert AuxiliarySet(one).digest == AuxiliarySet(other).digest

@@ -81,7 +81,7 @@ def test_the_default_is_3072_bits() -> None:
 
 
 @pytest.mark.parametrize("bits", [64, 1024, 2046])
-def test_a_small_key_must_be_called_a_test_key(bits: int) -> None:
+def test_a_small_key_needs_test_key(bits: int) -> None:
     with pytest.raises(WeakKeyError, match="test_key=True"):
         generate_private_key(bits)
 

@@ -296,7 +296,7 @@ def _afterwards() -> bool:
     c, witness = Encryptor(key, expected=64).encrypt_with_witness(plan.pack(entries))
     proof = validity.prove(HERE, layout, entries, c, witness)
     chain = validity._Chain(layout, HERE, c)
-    chain.said(proof[:32], proof[64 : 64 + key.ciphertext_bytes])
+    chain.absorb(proof[:32], proof[64 : 64 + key.ciphertext_bytes])
     first, second, *_ = chain.weights(len(c))
     moved = (c[0] * (1 + key.modulus * second), c[1] * (1 - key.modulus * first), *c[2:])
     return _holds(lambda: validity.verify(HERE, layout, tuple(x % key.ciphertext_modulus for x in moved), proof))
@@ -441,8 +441,8 @@ PROOF_MUTANTS: tuple[ProofMutant, ...] = (
         "validity: weights are known before the announcement",
         validity._Verification,
         "run",
-        "self.chain.said($root, $announced)",
-        "self.chain.said($root)",
+        "self.chain.absorb($root, $announced)",
+        "self.chain.absorb($root)",
         _lies(
             {0: 2},
             {0: 1},
@@ -450,7 +450,7 @@ PROOF_MUTANTS: tuple[ProofMutant, ...] = (
 $announcement = generator_power($key, $mu) * base_power($key, $alpha) % $modulus
 $first = np.concatenate([$layout.votes($entries), $mask])
 $...commit
-$chain.said($root, $announced)
+$chain.absorb($root, $announced)
 $drawn = $chain.weights($count)
 $z = $mu + sum($weighted)
 """,
@@ -458,7 +458,7 @@ $z = $mu + sum($weighted)
 $announcement = generator_power($key, $mu) * base_power($key, $alpha) % $modulus
 $first = np.concatenate([$layout.votes($entries), $mask])
 $...commit
-$chain.said($root)
+$chain.absorb($root)
 $drawn = $chain.weights($count)
 $z = $mu + sum(e * m for e, m in zip($drawn, $layout.plan.pack($entries), strict=True))
 other = $z - sum($weighted)
@@ -472,7 +472,7 @@ $announced = $announcement.to_bytes($key.ciphertext_bytes, "little")
         validity._Verification,
         "run",
         """
-self.chain.said($answers)
+self.chain.absorb($answers)
 $primes = self.chain.primes()
 """,
         "$primes = self.chain.primes()",
@@ -487,7 +487,7 @@ $z = $mu + sum($weighted)
 $w = $roots
 $sizes = $layout.proof_parts
 $answers = $encoded
-$chain.said($answers)
+$chain.absorb($answers)
 """,
             """
 $first = np.concatenate([$layout.votes($entries), $mask])
@@ -616,7 +616,7 @@ for $repeat in range(REPEATS):
         validity._Verification,
         "run",
         """
-self.chain.said($answers)
+self.chain.absorb($answers)
 $places = self.chain.columns($size)
 """,
         "$places = self.chain.columns($size)",
@@ -628,7 +628,7 @@ for $repeat in range(REPEATS):
     $near = add(dot($combine.rows[$repeat], $rows), $masks[0][$repeat])
     $...other_answers
 $sent = np.concatenate($polynomials).astype("<u8").tobytes()
-$chain.said($sent)
+$chain.absorb($sent)
 $places = $chain.columns($layout.size)
 """,
             """
