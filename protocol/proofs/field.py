@@ -71,7 +71,7 @@ def column_sum(rows: Words) -> Words:
 
 
 def product(left: Words, right: Words) -> Words:
-    """Return the matrix product of (m, c) and (c, n); sums of c < 2^21 products of 16-bit limbs are exact in float64."""
+    """Return the matrix product of (m, c) and (c, n), exactly: c < 2^21 products of 16-bit limbs fit in float64."""
     shifts = [np.uint64(16 * place) for place in range(4)]
     left_limbs = [(left >> shift & np.uint64(0xFFFF)).astype(np.float64) for shift in shifts]
     right_limbs = [(right >> shift & np.uint64(0xFFFF)).astype(np.float64) for shift in shifts]

@@ -501,7 +501,7 @@ class _Verification:
             )
 
     def _check_sums(self, square: Words, equation: Words, target: int) -> None:
-        """Check that the constraints' polynomial vanishes where rows hold data and the equations' sums to the target."""
+        """Check that the constraints vanish where rows hold data, and that the equations sum to the target."""
         k = self.layout.degree
         if values(add(square[:k], square[k:])[None], k)[0, : self.layout.used].any():
             raise ProofError("a ballot is not valid: an entry is not 0 or 1, or a sample has more than one vote")

@@ -1,4 +1,4 @@
-"""The field against Python's integers, the transform against evaluation, the tree against hashlib."""
+"""The field compared with Python's integers, the transform with evaluation, the Merkle tree with hashlib."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ELEMENTS = st.lists(st.tuples(*[st.one_of(st.sampled_from(EDGES), st.integers(0,
 
 
 @given(ELEMENTS)
-def test_arithmetic(pairs: list[tuple[int, int]]) -> None:
+def test_field_arithmetic_agrees_with_integers(pairs: list[tuple[int, int]]) -> None:
     a, b = (np.array(side, dtype=np.uint64) for side in zip(*pairs, strict=True))
     assert add(a, b).tolist() == [(x + y) % PRIME for x, y in pairs]
     assert sub(a, b).tolist() == [(x - y) % PRIME for x, y in pairs]
@@ -51,7 +51,7 @@ def test_values_and_coefficients(size: int) -> None:
 
 @given(st.integers(0, 2**32), st.sampled_from([1, 5, 2048]))
 def test_matrix_products_are_exact(seed: int, inner: int) -> None:
-    """Limbs of nothing but ones give the largest sums."""
+    """Limbs with all bits set give the largest sums."""
     generator = np.random.default_rng(seed)
     left, right = (generator.integers(0, PRIME, shape, dtype=np.uint64) for shape in ((2, inner), (inner, 3)))
     for a, b in ((left, right), (np.full_like(left, PRIME - 1), np.full_like(right, PRIME - 1))):
@@ -59,13 +59,13 @@ def test_matrix_products_are_exact(seed: int, inner: int) -> None:
         assert product(a, b).tolist() == exact.tolist()
 
 
-def test_some_values_are_those_of_all() -> None:
+def test_coset_values_at_some_places() -> None:
     rows = np.random.default_rng(1).integers(0, PRIME, (3, 20), dtype=np.uint64)
     places = [5, 0, 63, 7]
     assert coset_values_at(rows, 64, places).tolist() == coset_values(rows, 64)[:, places].tolist()
 
 
-def test_the_generator_generates() -> None:
+def test_the_generator_has_full_order() -> None:
     factors = (2, 3, 5, 17, 257, 65537)
     rest = PRIME - 1
     for factor in factors:
@@ -76,7 +76,7 @@ def test_the_generator_generates() -> None:
 
 
 @given(st.sets(st.integers(0, 15), min_size=1), st.integers(0, 15))
-def test_a_tree_opens_what_it_holds(places: set[int], changed: int) -> None:
+def test_a_merkle_tree_opens_its_leaves(places: set[int], changed: int) -> None:
     leaves = [bytes([place]) * 3 for place in range(16)]
     tree = MerkleTree(leaves)
     path = tree.path(sorted(places))
@@ -90,6 +90,6 @@ def test_a_tree_opens_what_it_holds(places: set[int], changed: int) -> None:
         assert opened_root(opened, 16, [*path[:spot], b"y" * 32, *path[spot + 1 :]]) != tree.root
 
 
-def test_the_tree_is_the_one_of_the_standard() -> None:
+def test_the_merkle_tree_is_that_of_rfc_9162() -> None:
     left, right = (hashlib.sha256(b"\0" + leaf).digest() for leaf in (b"a", b"b"))
     assert MerkleTree([b"a", b"b"]).root == hashlib.sha256(b"\1" + left + right).digest()

@@ -1,4 +1,4 @@
-"""The proof of a partial decryption: a wrong one is named by its own proof, with t answers and not t + 1."""
+"""The proof of a partial decryption: a wrong value is detected without an additional holder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HERE = b"round 1, holder 2"
 
 
 class Holder:
-    """A share, its verification value, and what it opened."""
+    """A key share, its verification value, and a partial decryption by it."""
 
     def __init__(self, private_key: PrivateKey) -> None:
         self.key, self.factor = private_key.public_key, private_key.factors()[0]
@@ -58,18 +58,18 @@ def test_an_honest_proof_holds_and_travels(holder: Holder) -> None:
     holder.verify(holder.opened, proof)
 
 
-def test_a_shaped_value_is_found(holder: Holder) -> None:
-    """A count of 3 opened as 5: the (1 + n) part of one value moved, with the honest proof and with one of its own."""
+def test_a_changed_value_is_detected(holder: Holder) -> None:
+    """A count of 3 opened as 5, by changing the (1 + n) part of a value, with an honest or a recomputed proof."""
     n, modulus = holder.key.modulus, holder.key.ciphertext_modulus
     for by in (1 + 12345 * n, 1 + modulus // n):  # the second moves the plaintext by a multiple of n^(s-1)
         shaped = (holder.opened[0] * by % modulus, *holder.opened[1:])
         for proof in (holder.prove(holder.opened), holder.prove(shaped)):
-            with pytest.raises(ProofError, match="not the holder's share"):
+            with pytest.raises(ProofError):
                 holder.verify(shaped, proof)
 
 
-def test_shapes_that_cancel_are_found(holder: Holder) -> None:
-    """Without weights, a value moved up and another moved down would leave the product as it was."""
+def test_changes_that_cancel_are_detected(holder: Holder) -> None:
+    """Without weights, opposite changes of two values would cancel in the product."""
     n, modulus = holder.key.modulus, holder.key.ciphertext_modulus
     up, down = (1 + n) % modulus, (1 - n) % modulus
     shaped = (holder.opened[0] * up % modulus, holder.opened[1] * down % modulus, *holder.opened[2:])
@@ -77,7 +77,7 @@ def test_shapes_that_cancel_are_found(holder: Holder) -> None:
         holder.verify(shaped, holder.prove(shaped))
 
 
-def test_another_place_or_another_answer(holder: Holder, private_key: PrivateKey) -> None:
+def test_another_statement_or_response_does_not_hold(holder: Holder, private_key: PrivateKey) -> None:
     proof = holder.prove(holder.opened)
     other = Holder(private_key)
     with pytest.raises(ProofError):
@@ -94,32 +94,32 @@ def test_another_place_or_another_answer(holder: Holder, private_key: PrivateKey
         verify(HERE, holder.powers, other.value, holder.ciphertexts, holder.opened, proof)
 
 
-def test_answers_hide_the_share(holder: Holder) -> None:
-    """z is masked by 80 bits more than e x has; a mask as short as x would show x in the answer's length."""
+def test_the_response_masks_the_share(holder: Holder) -> None:
+    """z is masked by 80 bits more than e x has; a mask as short as x would reveal x."""
     longest = max(int(holder.prove(holder.opened).answer).bit_length() for _ in range(12))
     assert holder.exponent.bit_length() <= holder.powers.exponent_bits
     assert holder.powers.exponent_bits + 128 + 80 - 12 <= longest <= holder.powers.exponent_bits + 128 + 80 + 1
 
 
-def test_bytes_that_are_no_proof(holder: Holder) -> None:
+def test_malformed_proofs_are_rejected(holder: Holder) -> None:
     key = holder.key
     data = holder.prove(holder.opened).encode(key, holder.powers.exponent_bits)
     size = key.ciphertext_bytes
     factor = holder.factor.to_bytes(size, "little")
-    for bad, why in (
-        (b"", "no proof of a partial decryption"),
-        (data[:-1], "no proof of a partial decryption"),
-        (data + b"\0", "no proof of a partial decryption"),
-        (bytes(size) + data[size:], "no unit"),
-        (data[:size] + factor + data[2 * size :], "no unit"),
-        (b"\xff" * len(data), "no unit"),
+    for bad in (
+        b"",
+        data[:-1],
+        data + b"\0",
+        bytes(size) + data[size:],  # announcements that are not units
+        data[:size] + factor + data[2 * size :],
+        b"\xff" * len(data),
     ):
-        with pytest.raises(ProofError, match=why):
+        with pytest.raises(ProofError):
             OpeningProof.decode(bad, key, holder.powers.exponent_bits)
 
 
 @pytest.mark.parametrize("longer", range(8))
-def test_an_answer_has_as_many_bits_as_the_exponent_makes_it(holder: Holder, longer: int) -> None:
+def test_the_length_of_a_response_follows_from_the_exponent(holder: Holder, longer: int) -> None:
     bits = holder.powers.exponent_bits + longer
     proof, limit = holder.prove(holder.opened), mpz(1) << bits + 128 + 80 + 1
     last = replace(proof, answer=limit - 1)
@@ -127,10 +127,10 @@ def test_an_answer_has_as_many_bits_as_the_exponent_makes_it(holder: Holder, lon
     assert OpeningProof.decode(data, holder.key, bits) == last
     assert len(data) == OpeningProof.encoded_length(holder.key, bits)
     if limit.bit_length() <= 8 * (len(data) - 2 * holder.key.ciphertext_bytes):
-        with pytest.raises(ProofError, match="outside its range"):
+        with pytest.raises(ProofError):
             OpeningProof.decode(replace(proof, answer=limit).encode(holder.key, bits), holder.key, bits)
 
 
-def test_an_answer_of_zero_is_nobody_s(holder: Holder) -> None:
-    with pytest.raises(ProofError, match="answer is 0"):
+def test_a_response_of_zero_is_rejected(holder: Holder) -> None:
+    with pytest.raises(ProofError, match="0"):
         holder.verify(holder.opened, replace(holder.prove(holder.opened), answer=mpz(0)))

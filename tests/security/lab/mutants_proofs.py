@@ -3,7 +3,7 @@
 A broken proof leaks nothing, so no check of the analysis sees it. Each mutant comes with a cheater that makes a proof
 of a false statement: the real checker refuses it, the broken one accepts it. Keys are small and prove nothing about
 keys. No forgery can show a number that still leaves it a chance of 2^-64 only: one repetition instead of two, or fewer
-primes than six, are caught by `test_the_numbers_behind_the_theorem`.
+primes than six, are caught by `test_constants_meet_the_bounds_of_the_theorem`.
 """
 
 from __future__ import annotations
