@@ -151,6 +151,73 @@ def test_no_module_lies_beside_a_folder_of_its_name(package: str) -> None:
     assert not [path for path in own(package) if path.with_suffix("").is_dir()]
 
 
+# -- the layers of psephos
+
+LAYERS: dict[str, set[str]] = {
+    "options": set(),
+    "progress": set(),
+    "specs": set(),
+    "data": {"options"},
+    "model": {"data", "results"},
+    "results": {"data", "model"},
+    "simulation": {"specs", "data", "results", "model", "options", "progress"},
+    "study": {"specs", "data", "results", "model", "options", "progress"},
+    "experiments": {"simulation", "specs", "data", "results", "model", "options", "progress"},
+    "audit": {"simulation", "study", "specs", "data", "results", "model", "options", "progress"},
+}
+"""What each part of `psephos` may import of the others (docs/design.md, section 1). Only the command imports all."""
+
+EXCEPTIONS = {"results/knowledge.py": {"audit"}}
+"""A report shows what the audit expects of a run's protocol."""
+
+
+def parts_imported(source: str) -> set[str]:
+    """The parts of `psephos` that a module imports, wherever in it."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return {name.split(".")[1] for name in names if name.startswith("psephos.")}
+
+
+@pytest.mark.parametrize("part", LAYERS)
+def test_a_part_imports_only_the_layers_below_it(part: str) -> None:
+    inside = ROOT / "psephos" / part
+    paths = sorted(inside.rglob("*.py")) if inside.is_dir() else [inside.with_suffix(".py")]
+    below = LAYERS[part] | {part, "_front", "__version__", *PACKAGES[:3]}
+    for path in paths:
+        allowed = below | EXCEPTIONS.get(str(path.relative_to(ROOT / "psephos")), set())
+        above = parts_imported(path.read_text(encoding="utf-8")) - allowed
+        assert not above, f"{path.relative_to(ROOT)} may not import {sorted(above)}"
+
+
+def test_every_part_has_a_layer() -> None:
+    parts = {path.relative_to(ROOT / "psephos").with_suffix("").parts[0] for path in own("psephos")}
+    assert parts - {"__init__", "__main__", "_front", "cli"} == set(LAYERS)
+
+
+def test_a_study_loads_nothing_of_the_simulator() -> None:
+    """Nor of the audit and the experiments, by whatever way: the parts below it are in the same process."""
+    program = (
+        "import importlib, pkgutil, sys\n"
+        "import psephos.study, psephos.specs\n"
+        "for package in (psephos.study, psephos.specs):\n"
+        "    for module in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):\n"
+        "        importlib.import_module(module.name)\n"
+        "above = [name for name in sys.modules if name.startswith(('psephos.simulation', 'psephos.audit', "
+        "'psephos.experiments'))]\n"
+        "assert 'psephos.study.verify' in sys.modules and not above, above\n"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+
+
+def test_an_import_of_a_higher_layer_is_found() -> None:
+    assert parts_imported("def f():\n    from psephos.simulation import sums") == {"simulation"}
+    assert parts_imported("import psephos.study.verify\nfrom psephos import audit") == {"study", "audit"}
+
+
 # -- SQLite
 
 DATABASE = "protocol/storage/database.py"

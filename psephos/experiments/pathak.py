@@ -29,7 +29,7 @@ from psephos.progress import Progress, silent
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.mechanisms import simulate_laplace
 from psephos.results import PathakAdultOutcome
-from psephos.results.papers import Excess, Point, Setting, Theorem, Theorems
+from psephos.results.papers import Excess, PaperSetting, Point, Theorem, Theorems
 
 Array = NDArray[np.float64]
 
@@ -148,7 +148,7 @@ class _Run:
     splits: Mapping[str, tuple[int, ...]]
     progress: Progress
 
-    def result(self) -> Setting:
+    def result(self) -> PaperSetting:
         lam = self.setting.lam
         pooled = self._train(np.arange(len(self.y)), (len(self.y),))[0]
         generator = np.random.default_rng([self.options.seed, 0])
@@ -167,7 +167,7 @@ class _Run:
         theorems.append(self._theorems("even, parties' label shares differ", skewed, pooled, min(sizes), generator))
         self._tell(total, total)
         error = self._errors(pooled[None])[0]
-        return Setting(
+        return PaperSetting(
             name=self.setting.name,
             lam=lam,
             regulariser="lambda",

@@ -260,7 +260,7 @@ class Theorems:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class PaperSetting:
     """One lambda and scaling of the rows: errors along the axis, the paper's claims, and its theorems."""
 
     name: str
@@ -309,7 +309,7 @@ class PathakAdultOutcome(Experiment):
     majority_error: Share
     epsilon_real_per_epsilon: Positive
     deals: Count
-    settings: list[Setting]
+    settings: list[PaperSetting]
     counterexample: dict[str, float]
 
     def page(self) -> Page:
@@ -339,7 +339,7 @@ class PathakAdultOutcome(Experiment):
             tables=self._tables(),
         )
 
-    def _release(self, setting: Setting) -> Release:
+    def _release(self, setting: PaperSetting) -> Release:
         real = f"{self.epsilon_real_per_epsilon:.4g} times the axis"
         return Release(
             "a Laplace variable per coordinate, scale 2/(n_(1) epsilon lambda)",

@@ -50,11 +50,11 @@ from psephos.results.document import Message
 from psephos.results.palette import DARK, LIGHT, MARKS, SURFACES, TEXTS
 from psephos.results.papers import (
     HammPanel,
+    PaperSetting,
     Point,
     Published,
     RajkumarClaims,
     RajkumarRow,
-    Setting,
     Theorem,
     Theorems,
 )
@@ -904,7 +904,7 @@ def experiments() -> dict[str, Outcome]:
         Theorems(split, hold, 0.0001, Theorem(0.001, largest, largest < 0.001), Theorem(0.001, 0.0, True), [])
         for split, hold, largest in (("even", False, 0.0005), ("uneven", True, 0.002))
     ]
-    setting = Setting(
+    setting = PaperSetting(
         name="as printed",
         lam=1.0,
         regulariser="lambda",
