@@ -334,7 +334,7 @@ def _batches(
         return
     expected = how.expected
     if expected is None:
-        expected = -(-sum(len(numbers) for _, numbers in todo) * round_.plan.ciphertexts // how.engine.workers)
+        expected = -(-sum(len(numbers) for _, numbers in todo) * round_.plan.ciphertexts // how.engine.count_workers())
     watched = how.journal is not None or how.transcript is not None
     shared = _Shared(round_, contribution.with_data(()), how.mode, expected, len(ceremony.shares), watched)
     yield from how.engine.run(_work, shared, [partial(_batch, contribution, ceremony, *work) for work in todo])

@@ -41,9 +41,8 @@ _RETRIES = 3  # times that workers may die in a row without finishing anything
 class Engine(Protocol):
     """Runs batches."""
 
-    @property
-    def workers(self) -> int:
-        """How many batches are worked on at a time."""
+    def count_workers(self) -> int:
+        """Count the batches that are worked on at a time; of a cluster, by asking its scheduler."""
 
     def run(
         self, function: Callable[[Any, Task], Result], shared: Any, tasks: Sequence[Callable[[], Task]]
@@ -69,6 +68,9 @@ class LocalEngine:
     def __post_init__(self) -> None:
         if self.workers < 1:
             raise InvalidParameter(f"an engine has at least one worker, not {self.workers}")
+
+    def count_workers(self) -> int:
+        return self.workers
 
     def run(
         self, function: Callable[[Any, Task], Result], shared: Any, tasks: Sequence[Callable[[], Task]]
@@ -147,9 +149,11 @@ class DaskEngine:
     address: str
     timeout: float = 10.0
 
-    @property
-    def workers(self) -> int:
-        """The cluster's threads."""
+    def count_workers(self) -> int:
+        """Connect to the scheduler and count the threads of the cluster.
+
+        Raises SchedulerMissingError when nothing answers there.
+        """
         client = self._client()
         try:
             return max(1, int(sum(client.ncores().values())))

@@ -483,7 +483,7 @@ def test_a_cluster_counts_exactly_with_a_worker_killed_in_the_middle(
     trap = tmp_path / "trap"
     trap.touch()
     engine = make_engine("dask", scheduler=cluster.scheduler_address)
-    assert engine.workers == 3
+    assert engine.count_workers() == 3
     transcript = Transcript()
     with Journal(tmp_path / "journal", {}) as journal:
         done = run(

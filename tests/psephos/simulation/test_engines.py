@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from psephos.protocol.errors import EngineError, InvalidParameter
+from psephos.protocol.errors import EngineError, InvalidParameter, SchedulerMissingError
 from psephos.simulation.engines import DaskEngine, LocalEngine, make_engine
 
 
 def test_names() -> None:
     assert make_engine(workers=3) == LocalEngine(3)
-    assert make_engine("local").workers == os.cpu_count()
+    assert make_engine("local").count_workers() == os.cpu_count()
     assert make_engine("dask", scheduler="tcp://a:1") == DaskEngine("tcp://a:1")
 
 
@@ -27,6 +27,15 @@ def test_names() -> None:
 def test_bad_choices(name: str, options: dict) -> None:
     with pytest.raises(InvalidParameter):
         make_engine(name, **options)
+
+
+def test_looking_at_an_engine_opens_no_connection() -> None:
+    """No attribute asks the scheduler, which is not there; a method does."""
+    engine = DaskEngine("tcp://127.0.0.1:1", timeout=0.1)
+    for name in dir(engine):
+        getattr(engine, name)
+    with pytest.raises(SchedulerMissingError):
+        engine.count_workers()
 
 
 def add(shared: dict, task: int) -> tuple[int, bool]:
