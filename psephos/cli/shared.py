@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -148,11 +149,14 @@ class Progress:
 
 
 class _JsonLines(logging.Handler):
-    """One JSON object a line: time, level, logger, message, and what the record says besides under "about"."""
+    """Writes one JSON object a line: time, level, logger, message, and the fields of the record's `about`.
+
+    Times are UTC, in ISO 8601 with milliseconds and the offset: 2026-03-01T12:00:00.000+00:00.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
         line = {
-            "time": logging.Formatter().formatTime(record),
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),

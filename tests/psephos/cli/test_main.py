@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import re
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +24,7 @@ from typer.testing import CliRunner, Result
 
 from psephos.cli import reproduce, simulate
 from psephos.cli.main import COMMANDS, build, main
-from psephos.cli.shared import Progress, finish
+from psephos.cli.shared import Progress, finish, start_logging
 from psephos.cli.show import show
 from psephos.progress import counted
 from psephos.protocol.wire import Kind
@@ -399,7 +402,7 @@ def test_the_log_is_json_lines_without_a_secret(words: tuple[str, ...]) -> None:
     assert {line["message"] for line in lines} == {"phase", "posted", "outcome"}
     kinds = {kind.title for kind in Kind}
     harmless: dict[str, Callable[[Any], bool]] = {
-        "time": lambda value: re.fullmatch(r"[\d: ,-]{23}", value) is not None,
+        "time": lambda value: datetime.fromisoformat(value).tzinfo is not None,
         "level": lambda value: value in ("debug", "info"),
         "logger": lambda value: value in ("psephos.cli", "psephos.driver"),
         "message": lambda value: True,  # above
@@ -412,6 +415,24 @@ def test_the_log_is_json_lines_without_a_secret(words: tuple[str, ...]) -> None:
         "exact": lambda value: value is True,
     }
     assert [(name, value) for line in lines for name, value in line.items() if not harmless[name](value)] == []
+
+
+def test_times_of_the_log_are_in_utc_and_say_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        start_logging("info")
+        record = logging.makeLogRecord(
+            {"name": "psephos.test", "levelno": logging.INFO, "msg": "now", "created": 86400.5}
+        )
+        logging.getLogger("psephos.test").handle(record)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+        start_logging("warning")
+    assert json.loads(capsys.readouterr().err)["time"] == "1970-01-02T00:00:00.500+00:00"
 
 
 def test_an_outcome_fits_a_terminal() -> None:
