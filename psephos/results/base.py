@@ -289,6 +289,8 @@ class Outcome(ABC):
     kind: ClassVar[str] = ""
     derived: ClassVar[tuple[str, ...]] = ()
     """Properties that follow from the fields and stand in the JSON for whoever reads it without this program."""
+    repeated_parts: ClassVar[tuple[str, ...]] = ()
+    """Entries of `seconds` that are the time of one repetition within a phase, and no phase themselves."""
 
     seconds: dict[str, Seconds | None]
 

@@ -101,10 +101,14 @@ def draw_figures(document: Document) -> dict[str, Drawn]:
         wanted["accuracy"] = ("Accuracy of each algorithm", partial(_accuracy, page.accuracies))
     if page.histogram is not None:
         wanted["alpha"] = ("How united the votes were", partial(_alpha, page.histogram))
-    # A time per step is no phase: beside the phases it would look like one more.
-    seconds = {n: taken for n, taken in result.seconds.items() if taken is not None and not n.startswith("per_")}
+    # The time of one step is part of a phase: beside the phases it would look like one more.
+    seconds = {
+        phase: elapsed
+        for phase, elapsed in result.seconds.items()
+        if elapsed is not None and phase not in result.repeated_parts
+    }
     if len(seconds) > 1:
-        texts = [f"{taken:.3g} s" for taken in seconds.values()]
+        texts = [f"{elapsed:.3g} s" for elapsed in seconds.values()]
         wanted["seconds"] = ("Seconds per phase", partial(_bars, seconds, texts, "seconds", "blue"))
     if document.transcript:
         sizes = {phase: float(total) for phase, (_, total) in bytes_by_phase(document.transcript).items()}

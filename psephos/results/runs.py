@@ -560,6 +560,7 @@ class PsgdOutcome(Run):
     """
 
     kind: ClassVar[str] = "psgd"
+    repeated_parts: ClassVar[tuple[str, ...]] = ("per_step",)
     derived: ClassVar[tuple[str, ...]] = (
         "parties_are",
         "sensitivity",

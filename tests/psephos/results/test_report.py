@@ -42,11 +42,13 @@ from psephos.results import (
     Outcome,
     PathakAdultOutcome,
     PrivacyAuditOutcome,
+    PsgdOutcome,
     RajkumarOutcome,
     TallyOutcome,
 )
-from psephos.results.charts import style_of
-from psephos.results.document import Message
+from psephos.results.base import Page as OutcomePage
+from psephos.results.charts import draw_figures, style_of
+from psephos.results.document import Document, Message
 from psephos.results.palette import DARK, LIGHT, MARKS, SURFACES, TEXTS
 from psephos.results.papers import (
     HammPanel,
@@ -294,6 +296,22 @@ def test_thousands_of_messages_make_a_picture_that_fits(result: TallyOutcome, tm
     assert len(page.body("transcript")) == 2000
     assert "1,200 more, which are in report.json" in page.text
     assert len(json.loads((tmp_path / "report.json").read_text())["transcript"]) == len(steps)
+
+
+def test_the_figure_of_seconds_has_every_phase_and_no_part_of_one() -> None:
+    """What is a part of a phase is said by the outcome's type, not by how its name begins."""
+
+    class TimedOutcome(Outcome):
+        repeated_parts = ("each",)
+
+        def page(self) -> OutcomePage:
+            return OutcomePage(title="timed")
+
+    timed = TimedOutcome(seconds={"keygen": 1.0, "per_party": 2.0, "each": 0.5})
+    drawn = draw_figures(Document(result=timed))["seconds"].svg.decode()
+    assert "per_party" in drawn
+    assert "each" not in drawn
+    assert PsgdOutcome.repeated_parts == ("per_step",)
 
 
 def test_every_kind_that_the_protocols_send_is_described(messages: list[dict[str, Any]]) -> None:
