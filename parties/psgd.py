@@ -1,13 +1,13 @@
 """A party and a key holder in private stochastic gradient descent (Rajkumar and Agarwal 2012, Procedure 3).
 
 The party draws its fixed noise eta_k once, before the first step. At every announced step it computes the gradient of
-its own loss at the public point, adds eta_k and a fresh rho_t, and posts the sum as one encrypted ballot. Nobody ever
-opens a single ballot.
+its own loss at the public point, adds eta_k and fresh step noise rho_t, and posts the result as one encrypted ballot.
+No single ballot is ever decrypted.
 
-Privacy is spent when a ballot leaves. The party therefore follows the descent itself (`protocol.psgd.state`) and
-answers exactly the next step, at the point that follows from the sums before it. It stores what it sent together with
-the claim: restarted, it sends the very same bytes; a second ballot with fresh noise at the same point would be one
-release more than was paid for. A holder, likewise, opens one product of each step, and publishes its sum.
+Every ballot costs privacy. The party therefore computes the points of the descent itself (`protocol.psgd.state`) and
+answers only the next step, at the point that follows from the previous sums. The ledger stores each ballot, so that a
+restarted party sends the same bytes; a second ballot with fresh noise at the same point would be a release without
+accounting. A holder likewise opens one product per step, and publishes its sum.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from psephos.protocol.wire import Kind
 
 
 def _within(draw: Callable[[], list[int]], bound: int) -> list[int]:
-    """The first draw whose entries all lie within the public bound; the series charges for the rest of the law."""
+    """Draw until all entries lie within the public bound; the series accounts for the truncation of the law."""
     while True:
         values = draw()
         if max(values) <= bound and min(values) >= -bound:
@@ -63,9 +63,11 @@ def _within(draw: Callable[[], list[int]], bound: int) -> list[int]:
 
 
 def fixed_share(series: Series, party: int, randomness: Randomness = SYSTEM) -> list[int]:
-    """eta_k in lattice units: normal, drawn once per series.
+    """Draw a party's fixed noise eta_k, normal, `dimension` integers in lattice units. Once per series.
 
-    Raises InvalidParameter or GridTooCoarseError for a deviation that the series' lattice cannot carry.
+    Raises:
+        InvalidParameter: the deviation does not fit the series' lattice.
+        GridTooCoarseError: the same.
     """
     sigma = series.fixed_sigmas[party]
     if not sigma:
@@ -75,10 +77,11 @@ def fixed_share(series: Series, party: int, randomness: Randomness = SYSTEM) -> 
 
 
 def step_share(series: Series, step: int, randomness: Randomness = SYSTEM) -> list[int]:
-    """rho_t in lattice units, fresh at every call.
+    """Draw a party's share of the step noise rho_t, `dimension` integers in lattice units; fresh at every call.
 
-    Raises InvalidParameter for a step outside the series; that or GridTooCoarseError for noise that its lattice cannot
-    carry.
+    Raises:
+        InvalidParameter: the step is outside the series, or the noise does not fit its lattice.
+        GridTooCoarseError: the noise does not fit the series' lattice.
     """
     scale = series.scale_at(step)
     if series.step_law == "none":
@@ -97,15 +100,15 @@ def step_share(series: Series, step: int, randomness: Randomness = SYSTEM) -> li
 @storable
 @dataclass(frozen=True)
 class GradientPartyState:
-    """A party follows the descent.
+    """The state of a party in a descent.
 
     Attributes:
-        walk: how far it is.
+        progress: the points and sums so far.
         eta: its fixed noise. A secret.
-        answered: the last step that it answered, or had to leave; 0 before the first.
-        vector: what its ballot of that step holds, in the clear, for a simulation that compares sums; empty where none
-            was made. A secret.
-        clipped: how many gradients were scaled down. Depends on the data: for the party's own eyes.
+        answered: the last step that it answered or skipped; 0 before the first.
+        vector: plaintext of its ballot of that step, for a simulation that compares sums; empty where there is none. A
+            secret.
+        clipped: number of gradients that were scaled down. It depends on the data, so it is a secret.
     """
 
     progress: DescentState
@@ -116,7 +119,7 @@ class GradientPartyState:
 
 
 class GradientParty(Machine):
-    """One data owner in one series: "party N"."""
+    """A data owner's role in one series of sums, "party N"."""
 
     reads = frozenset({Kind.ANNOUNCEMENT, Kind.PUBLISHED_SUM})
 
@@ -134,28 +137,31 @@ class GradientParty(Machine):
     ) -> None:
         """
         Args:
-            number: its place on the roster. signing_key: registered there.
+            number: its place on the roster.
+            signing_key: its key, registered on the roster.
             local: its records and their loss.
-            terms: what was agreed on.
-            clip: what to do with a gradient longer than the series' bound: scale it down to the bound, or refuse.
-            encryptor: the randomness mode and source to use; `half` and the operating system's by default.
-            noise: the coins of a step's noise; step 0 is eta's.
-            once: where it remembers eta and its ballots; on disk wherever it can be restarted.
+            terms: the agreed terms.
+            clip: scale a gradient above the series' bound down to the bound; otherwise refuse the step.
+            encryptor: randomness mode and source; by default `half` and the operating system's.
+            noise: returns the randomness of a step's noise; step 0 is that of eta.
+            once: ledger of eta and of its ballots; on disk where the party can be restarted.
 
-        Raises InvalidParameter for a number that is not on the roster, DataError for records of another width.
+        Raises:
+            InvalidParameter: the number is not on the roster.
+            DataError: the records have another number of features than the series.
         """
         series = terms.series
         if not 0 <= number < series.parties:
-            raise InvalidParameter(f"parties are numbered 0 to {series.parties - 1}, there is no party {number}")
+            raise InvalidParameter(f"number must be 0 to {series.parties - 1}, not {number}")
         if local.dimension != series.dimension:
-            raise DataError(f"the series is for {series.dimension} features and these records have {local.dimension}")
+            raise DataError(f"the records have {local.dimension} features, and the series is for {series.dimension}")
         self.number, self.name, self.terms = number, f"party {number}", terms
         self._signing_key, self._local, self._clip = signing_key, local, clip
         self._encryptor = encryptor or Encryptor(terms.threshold_key.key, expected=series.steps)
         self._noise, self._once = noise, OnceLedger() if once is None else once
 
     def _start(self) -> Step:
-        """Draw eta, once whatever happens."""
+        """Draw eta, once even across restarts, and wait for the first step."""
 
         def draw() -> bytes:
             return json.dumps(fixed_share(self.terms.series, self.number, self._noise(0))).encode()
@@ -164,21 +170,23 @@ class GradientParty(Machine):
         return Step(GradientPartyState(DescentState.start(self.terms), eta))
 
     @takes(GradientPartyState, Kind.ANNOUNCEMENT)
-    def follow(self, state: GradientPartyState, entry: Entry) -> Step:
-        """The next step, at the point that follows; raises as `DescentState.announced`."""
+    def receive_announcement(self, state: GradientPartyState, entry: Entry) -> Step:
+        """Open the next step, at the current point; raises as `DescentState.announced`."""
         return Step(replace(state, progress=state.progress.announced(self.terms, entry, self.name)))
 
     @takes(GradientPartyState, Kind.PUBLISHED_SUM)
-    def move(self, state: GradientPartyState, entry: Entry) -> Step:
-        """On to the next point, when t holders have published the same sum; raises as `DescentState.published`."""
+    def receive_published_sum(self, state: GradientPartyState, entry: Entry) -> Step:
+        """Go to the next point when t holders have published the same sum; raises as `DescentState.published`."""
         return Step(replace(state, progress=state.progress.published(self.terms, entry)))
 
     def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
-        """As `Machine.receive`; and then one ballot in the step that is open, if this party has not answered it.
+        """Process the entries as `Machine.receive`, then post one ballot in the open step, unless it is answered.
 
-        Steps that went by before they came to this party are not answered, nor is one for which this raises:
+        Steps that were over before they reached this party are not answered. Neither is a step that fails with one of
+        these errors, which are among the returned refusals:
+
             AlreadyCastError: the step was answered before, at another point or in another round.
-            GradientBoundError: a gradient above the bound when clipping was not agreed on. No ballot leaves.
+            GradientBoundError: the gradient is above the bound, and clipping was not agreed on.
         """
         step = super().receive(state, entries)
         own: GradientPartyState = step.state.state
@@ -188,7 +196,7 @@ class GradientParty(Machine):
         try:
             own, data = self._ballot(own, announcement)
         except JournalError:
-            raise  # nothing was said: the step is not answered yet
+            raise  # nothing was posted, so the step is still unanswered
         except PsephosError as error:
             own, refused = replace(own, vector=()), (*step.refused, Refusal(entries[-1], error))
             step = replace(step, refused=refused)
@@ -197,7 +205,8 @@ class GradientParty(Machine):
         return replace(step, state=replace(step.state, state=replace(own, answered=announcement.step)))
 
     def _ballot(self, state: GradientPartyState, announcement: Announcement) -> tuple[GradientPartyState, bytes]:
-        # The plaintext of a ballot that was made before a restart is known to nobody any more.
+        """Encrypt and sign the ballot of a step, once; return the state after it and the encoded ballot."""
+        # The plaintext of a ballot that was made before a restart is not stored.
         round_, after = self.terms.round(announcement), replace(state, vector=())
 
         def make() -> bytes:
@@ -211,25 +220,29 @@ class GradientParty(Machine):
             data = self._once.do_once(self._claim(announcement.step), round_.digest, make)
         except AlreadyDoneError:
             raise AlreadyCastError(
-                f"{self.name} has answered step {announcement.step} before; a second ballot would be a release that "
-                "nobody accounted for"
+                f"{self.name} has already answered step {announcement.step}; a second ballot would be a release "
+                "without accounting"
             ) from None
         return after, data
 
     def vector(self, state: GradientPartyState, announcement: Announcement) -> tuple[list[int], bool]:
-        """The noisy gradient in lattice units, with fresh noise, and whether it was clipped: every call is one release.
+        """Compute the noisy gradient of a step, with fresh noise: every call is a release.
 
-        Raises GradientBoundError as `answer`.
+        Returns:
+            `dimension` integers in lattice units, and whether the gradient was clipped.
+
+        Raises:
+            GradientBoundError: the gradient is above the bound, and clipping was not agreed on.
         """
         series = self.terms.series
         gradient = self._local.gradient(announcement.point)
-        # The bound is compared with what the party would send; `project` returns a vector inside unchanged.
+        # `project` returns a vector within the bound unchanged.
         inside = project(gradient, series.bound)
         clipped = not np.array_equal(inside, gradient)
         if clipped and not self._clip:
             raise GradientBoundError(
-                f"the gradient of {self.name} is above the agreed bound of {series.bound:g}; agree on a larger bound "
-                "or on clipping"
+                f"the gradient of {self.name} is above the agreed bound of {series.bound:g}; agree on a larger "
+                "party_bound, or on on_excess='clip'"
             )
         rho = step_share(series, announcement.step, self._noise(announcement.step))
         units = snap(inside, series.pitch)
@@ -239,7 +252,7 @@ class GradientParty(Machine):
         return self.terms.digest + step.to_bytes(4, "big")
 
     def _result(self, state: GradientPartyState) -> GradientPartyState:
-        """Its own account: how far it is, and its secrets."""
+        """Return the party's own state, secrets included."""
         return state
 
 
@@ -249,13 +262,13 @@ class GradientParty(Machine):
 @storable
 @dataclass(frozen=True)
 class SeriesHolderState:
-    """A holder follows the descent.
+    """The state of a key holder in a descent.
 
     Attributes:
-        walk: how far it is.
-        inner: its state in the round of the step that was announced last.
-        parts: the partial decryptions of that step's product, until it has published their sum.
-        published: that step, when it has published its sum.
+        progress: the points and sums so far.
+        inner: state of the `KeyHolder` in the round of the latest announced step.
+        parts: partial decryptions of that step's product, until this holder has published the sum.
+        published: number of that step, once this holder has published its sum.
     """
 
     progress: DescentState
@@ -265,18 +278,23 @@ class SeriesHolderState:
 
 
 class SeriesHolder(Machine):
-    """One key holder in one series, "holder J": a `KeyHolder` in the round of each announced step.
+    """A key holder's role in one series, "holder J": a `KeyHolder` in the round of each announced step.
 
-    Partial decryptions are on the board, and with them the sums, as the points that follow from them are: every holder
-    opens each sum for itself and publishes it, for those who do not multiply ballots.
+    Partial decryptions are posted on the board, because the sums and the points computed from them are public. Every
+    holder opens each sum for itself and publishes it, for roles that do not multiply ballots.
     """
 
     reads = frozenset({Kind.ANNOUNCEMENT, *KeyHolder.reads, Kind.PARTIAL_DECRYPTION, Kind.PUBLISHED_SUM})
 
     def __init__(self, share: KeyShare, terms: SeriesTerms, *, once: OnceLedger | None = None) -> None:
-        """`share`: of the terms' key. `once`: where it remembers what it opened; on disk where it can be restarted.
+        """
+        Args:
+            share: its share of the terms' key.
+            terms: the agreed terms.
+            once: ledger of what it has opened; on disk where the holder can be restarted.
 
-        Raises WrongKeyError when the share is of another key or ceremony than the terms'.
+        Raises:
+            WrongKeyError: the share belongs to another key or ceremony than the terms'.
         """
         check_same_ceremony(terms.threshold_key, share.threshold_key)
         self.name, self.number, self.terms = f"holder {share.holder}", share.holder, terms
@@ -287,10 +305,12 @@ class SeriesHolder(Machine):
         return Step(SeriesHolderState(DescentState.start(self.terms)))
 
     @takes(SeriesHolderState, Kind.ANNOUNCEMENT)
-    def follow(self, state: SeriesHolderState, entry: Entry) -> Step:
-        """Watch the round of the next step; one round of each step, for ever.
+    def receive_announcement(self, state: SeriesHolderState, entry: Entry) -> Step:
+        """Observe the round of the next step. The ledger allows one round per step, also across restarts.
 
-        Raises what `DescentState.announced` does, and AlreadyOpenedError for another round of an earlier step.
+        Raises:
+            AlreadyOpenedError: this holder has observed another round of the step.
+            PsephosError: as `DescentState.announced`.
         """
         progress = state.progress.announced(self.terms, entry, self.name)
         assert progress.announcement is not None
@@ -307,16 +327,17 @@ class SeriesHolder(Machine):
     @takes(SeriesHolderState, Kind.CLOSE, batch=True)
     @takes(SeriesHolderState, Kind.CONFIRMATION, batch=True)
     @takes(SeriesHolderState, Kind.TALLY_REQUEST, batch=True)
-    def hold(self, state: SeriesHolderState, entries: Sequence[Entry]) -> Step:
-        """What a `KeyHolder` does in the round of the latest step."""
+    def forward_to_holder(self, state: SeriesHolderState, entries: Sequence[Entry]) -> Step:
+        """Pass the messages to the `KeyHolder` of the latest step."""
         step = self._holder(state.progress).receive(state.inner, entries)
         return replace(step, state=replace(state, inner=step.state))
 
     @takes(SeriesHolderState, Kind.PARTIAL_DECRYPTION)
-    def sum(self, state: SeriesHolderState, entry: Entry) -> Step:
-        """Publish the step's sum, as soon as t holders have opened it.
+    def receive_partial_decryption(self, state: SeriesHolderState, entry: Entry) -> Step:
+        """Publish the step's sum as soon as t holders have opened it.
 
-        Raises as `received_part`: a holder that lies is named.
+        Raises:
+            PsephosError: as `received_part`; it names a holder whose answer is wrong.
         """
         holder = self._holder(state.progress)
         assert state.progress.announcement is not None
@@ -331,20 +352,20 @@ class SeriesHolder(Machine):
         try:
             sums = open_product(product, state.parts).sums
         except WrongPartialDecryptionError:
-            return Step(state)  # without proofs, somebody lies: more answers will tell
-        said = PublishedSum(step, self.number, sums).encode(self.terms)
-        return Step(replace(state, parts=(), published=step), (Post(BOARD, said, "gradients: publish"),))
+            return Step(state)  # without proofs a part is wrong, and further parts show which
+        message = PublishedSum(step, self.number, sums).encode(self.terms)
+        return Step(replace(state, parts=(), published=step), (Post(BOARD, message, "gradients: publish"),))
 
     @takes(SeriesHolderState, Kind.PUBLISHED_SUM)
-    def move(self, state: SeriesHolderState, entry: Entry) -> Step:
-        """On to the next point, when t holders have published the same sum; raises as `DescentState.published`."""
+    def receive_published_sum(self, state: SeriesHolderState, entry: Entry) -> Step:
+        """Go to the next point when t holders have published the same sum; raises as `DescentState.published`."""
         return Step(replace(state, progress=state.progress.published(self.terms, entry)))
 
     def listens(self, state: Any) -> bool:
-        """As `KeyHolder`."""
+        """Return False: requests contain no secret."""
         return False
 
     def _holder(self, progress: DescentState) -> KeyHolder:
         if progress.announcement is None:
-            raise WrongRoundError(f"{self.name}: no step was announced yet")
+            raise WrongRoundError(f"{self.name}: no step has been announced yet")
         return KeyHolder(self._share, self.terms.round(progress.announcement), openings=self._once, public=True)

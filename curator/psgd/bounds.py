@@ -1,10 +1,8 @@
-"""The constants and bounds of Rajkumar and Agarwal 2012, as functions of public numbers only.
+"""Constants and bounds of Rajkumar and Agarwal 2012, as functions of public numbers only.
 
 The objective is J(w) = (1/N) sum_i phi(y_i w.x_i) + (lambda/2) ||w||^2 with ||x_i|| <= 1, |phi'| <= L and phi'' <= c.
-The paper's privacy is record-level: two neighbouring data sets differ in one record and N is public. The
-party-level forms (everything one party holds is replaced, at most `records` records) are ours and named as such.
-
-The derivations are in docs/rajkumar.md.
+The paper's privacy is record-level: two neighbouring data sets differ in one record and N is public. The party-level
+forms (all that one party holds is replaced) are not in the paper, and say so. docs/rajkumar.md has the derivations.
 """
 
 from __future__ import annotations
@@ -26,18 +24,31 @@ from psephos.protocol.privacy.mechanisms import check_delta, check_epsilon, skel
 
 @dataclass(frozen=True)
 class Slack:
-    """What `computeSlack` returns: the extra ridge Delta and the epsilon left for the noise."""
+    """Result of computeSlack.
+
+    Attributes:
+        ridge: Delta, the extra ridge.
+        epsilon: epsilon~, the part of epsilon left for the noise.
+    """
 
     ridge: float
     epsilon: float
 
 
 def compute_slack(epsilon: float, lam: float, records: int, smoothness: float) -> Slack:
-    """Procedure 2: epsilon~ = epsilon - 2 log(1 + c/(N lambda)), or half of epsilon with an extra ridge.
+    """Procedure 2, computeSlack: epsilon~ = epsilon - 2 log(1 + c/(N lambda)), or epsilon/2 with an extra ridge.
 
-    The subtracted term pays for the change of volume of the map from noise to minimiser. (One record changes that
-    determinant by a factor of at most 1 + c/(N lambda), so half of it would do; this is the paper's.) Raises
-    InvalidParameter for an argument out of range.
+    The subtracted term covers the change of volume of the map from noise to minimiser. (One record changes that
+    determinant by a factor of at most 1 + c/(N lambda), so half of the term would be enough; this is the paper's.)
+
+    Args:
+        epsilon: privacy parameter.
+        lam: lambda.
+        records: N.
+        smoothness: c.
+
+    Raises:
+        InvalidParameter: an argument is out of range.
     """
     epsilon, lam, c = check_epsilon(epsilon), check_positive(lam, "lambda"), check_positive(smoothness, "c")
     n = check_count(records, "the number of records")
@@ -50,11 +61,22 @@ def compute_slack(epsilon: float, lam: float, records: int, smoothness: float) -
 def compute_slack_party(
     epsilon: float, lam: float, records: int, smoothness: float, *, party_records: int, dimension: int
 ) -> Slack:
-    """The party-level form (ours): one party's `party_records` records change together.
+    """Party-level form of computeSlack (not in the paper): all records of one party change together.
 
     They change the determinant of N (lambda + Delta) I + sum c_i x_i x_i^T by at most (1 + m c/(r N lambda))^r with
     m = party_records and r = min(m, d): the product of r factors 1 + e_i with sum e_i <= m c/(N lambda) is largest
-    when they are equal. Raises InvalidParameter for an argument out of range.
+    when they are equal.
+
+    Args:
+        epsilon: privacy parameter.
+        lam: lambda.
+        records: N.
+        smoothness: c.
+        party_records: m, the largest number of records of a party.
+        dimension: d.
+
+    Raises:
+        InvalidParameter: an argument is out of range.
     """
     epsilon, lam, c = check_epsilon(epsilon), check_positive(lam, "lambda"), check_positive(smoothness, "c")
     n, m = check_count(records, "the number of records"), check_count(party_records, "a party's number of records")
@@ -69,13 +91,20 @@ def compute_slack_party(
 
 
 def sigma_from_density_ratio(dimension: int, epsilon: float, delta: float, *, sensitivity: float = 2.0) -> float:
-    """The standard deviation of the fixed noise eta, from the ratio of Gaussian densities (docs/rajkumar.md).
+    """Return the standard deviation of the fixed noise eta, from the ratio of Gaussian densities (docs/rajkumar.md).
 
-    sigma = S (sqrt(q) + sqrt(q + 2 epsilon)) / (2 epsilon), q the chi-square quantile at 1 - delta with `dimension`
-    degrees of freedom and S = `sensitivity` the largest ||b - b'||, 2 in the paper (2L; party-level: twice the bound of
-    a party's gradient). `epsilon` is computeSlack's epsilon~.
+    sigma = S (sqrt(q) + sqrt(q + 2 epsilon)) / (2 epsilon), with q the chi-square quantile at 1 - delta with d degrees
+    of freedom.
 
-    Raises InvalidParameter when epsilon or delta is out of range or no finite sigma exists.
+    Args:
+        dimension: d.
+        epsilon: computeSlack's epsilon~.
+        delta: privacy parameter.
+        sensitivity: S, the largest ||b - b'||: 2 in the paper (2 L); party-level: twice the bound of a party's
+            gradient.
+
+    Raises:
+        InvalidParameter: epsilon or delta is out of range, or no finite sigma exists.
     """
     dimension, epsilon, delta = check_count(dimension, "the dimension"), check_epsilon(epsilon), check_delta(delta)
     q = float(chdtri(dimension, delta))
@@ -86,10 +115,13 @@ def sigma_from_density_ratio(dimension: int, epsilon: float, delta: float, *, se
 
 
 def sigma_as_printed(dimension: int, epsilon: float, delta: float) -> float:
-    """What Procedure 3 gives when solved as printed: P(U <= (sigma epsilon - 2)^2/(4 sigma^2)) = 1 - delta.
+    """Solve the condition of Procedure 3 as printed: P(U <= (sigma epsilon - 2)^2/(4 sigma^2)) = 1 - delta.
 
-    NOT PRIVATE: 0.23 instead of 85.8 at d = 10, epsilon = 0.1, delta = 0.05; the condition lost a power of sigma. Kept
-    to show it. Raises InvalidParameter as `sigma_from_density_ratio`.
+    NOT PRIVATE, for comparison only: the printed condition lacks a power of sigma. At d = 10, epsilon = 0.1 and
+    delta = 0.05 it gives 0.23 instead of 85.8.
+
+    Raises:
+        InvalidParameter: as `sigma_from_density_ratio`.
     """
     dimension, epsilon, delta = check_count(dimension, "the dimension"), check_epsilon(epsilon), check_delta(delta)
     return 2 / (epsilon + 2 * math.sqrt(float(chdtri(dimension, delta))))
@@ -98,30 +130,45 @@ def sigma_as_printed(dimension: int, epsilon: float, delta: float) -> float:
 def footnote_four(
     epsilon: float, delta: float, lam: float, sizes: Sequence[int], smoothness: float, dimension: int
 ) -> tuple[tuple[float, ...], float]:
-    """Footnote 4: party k draws eta_k with the sigma of its own data set, so that even alone it has (epsilon, delta).
+    """Footnote 4: party k draws eta_k with the sigma of its own data set, which gives (epsilon, delta) by itself.
 
-    computeSlack is run with N_k in place of N; the common ridge is the largest that any party needs. `sizes`: the N_k.
-    Returns the sigmas, one per party, and the ridge. Raises InvalidParameter as `compute_slack` and
-    `sigma_from_density_ratio`.
+    computeSlack is run with N_k in place of N; the common ridge is the largest that any party needs.
+
+    Args:
+        epsilon: privacy parameter.
+        delta: privacy parameter.
+        lam: lambda.
+        sizes: the N_k.
+        smoothness: c.
+        dimension: d.
+
+    Returns:
+        The sigmas, one per party, and the ridge.
+
+    Raises:
+        InvalidParameter: as `compute_slack` and `sigma_from_density_ratio`.
     """
     slacks = [compute_slack(epsilon, lam, size, smoothness) for size in sizes]
     sigmas = tuple(sigma_from_density_ratio(dimension, slack.epsilon, delta) for slack in slacks)
     return sigmas, max(slack.ridge for slack in slacks)
 
 
-# -- what T noisy sums cost
+# -- privacy cost of T noisy sums
 
 
 def pure_composition(epsilon: float, steps: int, delta: float) -> float:
-    """The epsilon, at this delta, of `steps` adaptive releases that are each purely epsilon-private, rounded up.
+    """Return the epsilon, at this delta, of `steps` adaptive releases that are each purely epsilon-private, rounded up.
 
-    The worst of them is randomised response (Kairouz, Oh, Viswanath 2015, theorem 3.3). X of T answers are true, X
-    binomial with p = 1/(1 + e^-epsilon), and the loss is (2 X - T) epsilon, so with Y the same for 1 - p
+    The worst case is randomised response (Kairouz, Oh, Viswanath 2015, theorem 3.3). X of T answers are true, X
+    binomial with p = 1/(1 + e^-epsilon), and the privacy loss is (2 X - T) epsilon, so with Y the same for 1 - p
 
         delta(t) = P(X >= j) - e^t P(Y >= j)    for t in [(2 j - 2 - T) epsilon, (2 j - T) epsilon).
 
-    Tails are added from the far end, at 256 bits. What lies beyond where that begins is bounded by Hoeffding's
-    inequality and counted as if it all violated. Raises InvalidParameter for an argument out of range.
+    Tails are summed from the far end, at 256 bits. The mass beyond the first term is bounded by Hoeffding's inequality
+    and counted as if it all violated epsilon.
+
+    Raises:
+        InvalidParameter: an argument is out of range.
     """
     epsilon, delta = check_positive(epsilon, "epsilon"), check_delta(delta)
     steps = check_count(steps, "the number of steps")
@@ -130,7 +177,10 @@ def pure_composition(epsilon: float, steps: int, delta: float) -> float:
         odds = gmpy2.exp(e)
         p = odds / (1 + odds)
         far = math.ceil(steps * float(p) + math.sqrt(steps / 2 * (200 - math.log(delta)))) + 1
-        at, rest = (steps, gmpy2.mpfr(0)) if far >= steps else (far, target * gmpy2.exp(gmpy2.mpfr(-200)))
+        if far >= steps:
+            at, rest = steps, gmpy2.mpfr(0)
+        else:
+            at, rest = far, target * gmpy2.exp(gmpy2.mpfr(-200))
         mass = gmpy2.exp(
             gmpy2.lngamma(gmpy2.mpfr(steps + 1))
             - gmpy2.lngamma(gmpy2.mpfr(at + 1))
@@ -146,8 +196,10 @@ def pure_composition(epsilon: float, steps: int, delta: float) -> float:
                 break
             mass *= at / (odds * (steps - at + 1))
             at -= 1
-        found = float(gmpy2.log((true - target) / false)) if true > target else 0.0
-    return min(steps * epsilon, math.nextafter(found, math.inf)) if found > 0 else 0.0
+        composed = float(gmpy2.log((true - target) / false)) if true > target else 0.0
+    if composed <= 0:
+        return 0.0
+    return min(steps * epsilon, math.nextafter(composed, math.inf))
 
 
 ORDERS: tuple[int, ...] = (*range(2, 64), *range(64, 256, 8), *range(256, 1025, 64), 2048, 4096, 8192, 16384)
@@ -155,11 +207,19 @@ ORDERS: tuple[int, ...] = (*range(2, 64), *range(64, 256, 8), *range(256, 1025, 
 
 
 def skellam_epsilon(variance: float, l1: float, l2: float, steps: int, delta: float) -> float:
-    """epsilon at `delta` of `steps` adaptive Skellam releases: Renyi curves add, dp-accounting converts.
+    """Return epsilon at `delta` of `steps` adaptive Skellam releases; Renyi curves add, and dp-accounting converts.
 
-    Raises InvalidParameter for a variance or delta out of range.
+    Args:
+        variance: variance of the noise per entry, in squared lattice units.
+        l1: L1 sensitivity, in lattice units.
+        l2: L2 sensitivity, in lattice units.
+        steps: number of releases.
+        delta: privacy parameter.
+
+    Raises:
+        InvalidParameter: the variance or delta is out of range.
     """
-    from dp_accounting.rdp import rdp_privacy_accountant  # a second
+    from dp_accounting.rdp import rdp_privacy_accountant  # imported here because it takes about a second
 
     variance = check_positive(variance, "the variance")
     curve = [steps * skellam_rdp(order, variance, l1, l2) for order in ORDERS]
@@ -169,9 +229,12 @@ def skellam_epsilon(variance: float, l1: float, l2: float, steps: int, delta: fl
 
 @lru_cache(maxsize=64)
 def skellam_variance(epsilon: float, delta: float, l1: float, l2: float, steps: int) -> float:
-    """The least variance per entry, rounded up, that makes `steps` sums together (epsilon, delta)-private.
+    """Return the least variance per entry, rounded up, for which `steps` sums together are (epsilon, delta)-private.
 
-    Raises InvalidParameter when none below 2^100 does, or for an epsilon, delta or number of steps out of range.
+    Arguments as in `skellam_epsilon`.
+
+    Raises:
+        InvalidParameter: no variance below 2^100 is enough, or epsilon, delta or the number of steps is out of range.
     """
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
     steps = check_count(steps, "the number of steps")
@@ -185,5 +248,8 @@ def skellam_variance(epsilon: float, delta: float, l1: float, l2: float, steps: 
             )
     while high > low * (1 + 1e-9):
         middle = math.sqrt(low * high)
-        low, high = (middle, high) if skellam_epsilon(middle, l1, l2, steps, delta) > epsilon else (low, middle)
+        if skellam_epsilon(middle, l1, l2, steps, delta) > epsilon:
+            low = middle
+        else:
+            high = middle
     return high

@@ -1,8 +1,8 @@
 """The curator of private stochastic gradient descent: the third party of Algorithm 1 (Rajkumar and Agarwal 2012).
 
-It announces a step at the point that follows from the sums before, counts the parties' ballots and has their sum
-opened, as the curator of any encrypted sum (`psephos.curator.tally`), on the board. The next point is nothing that it
-could choose: everybody works it out from what the holders publish (`psephos.protocol.psgd.state`).
+It announces a step at the current point, counts the parties' ballots and has their sum opened on the board, as the
+curator of any encrypted sum (`psephos.curator.tally`). It cannot choose the next point: every role computes it from
+what the holders publish (`psephos.protocol.psgd.state`).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from psephos.protocol.wire import Kind
 @storable
 @dataclass(frozen=True)
 class GradientCuratorState:
-    """Where the descent is.
+    """The state of the curator in a descent.
 
     Attributes:
-        walk: the points.
-        opened: the latest sum that is known; None before the first.
-        inner: the state of the `Tally` of the step that was announced last.
+        progress: the points and sums so far.
+        opened: the latest opened sum; None before the first.
+        inner: state of the `Tally` of the latest announced step.
     """
 
     progress: DescentState
@@ -41,23 +41,27 @@ class GradientCuratorState:
 
     @property
     def steps(self) -> int:
-        """Sums taken so far."""
+        """Number of sums taken so far."""
         return self.progress.steps
 
     @property
     def w(self) -> NDArray[np.float64]:
-        """The current iterate, (d,)."""
+        """Current iterate, (d,)."""
         return np.array(self.progress.point)
 
 
 class GradientCurator(Machine):
-    """The curator of one series."""
+    """The curator's role in one series of sums."""
 
     name = "curator"
     reads = Tally.reads | {Kind.PUBLISHED_SUM}
 
     def __init__(self, terms: SeriesTerms, *, randomness: Randomness = SYSTEM) -> None:
-        """`terms`: what was agreed on. `randomness`: of the rounds' nonces."""
+        """
+        Args:
+            terms: the agreed terms.
+            randomness: source of the rounds' nonces.
+        """
         self.terms, self._randomness = terms, randomness
 
     def _start(self) -> Step:
@@ -68,14 +72,14 @@ class GradientCurator(Machine):
     @takes(GradientCuratorState, Kind.CLOSE, batch=True)
     @takes(GradientCuratorState, Kind.CONFIRMATION, batch=True)
     @takes(GradientCuratorState, Kind.PARTIAL_DECRYPTION, batch=True)
-    def count(self, state: GradientCuratorState, entries: Sequence[Entry]) -> Step:
-        """What a `Tally` does in the round of the announced step."""
+    def forward_to_tally(self, state: GradientCuratorState, entries: Sequence[Entry]) -> Step:
+        """Pass the messages to the `Tally` of the announced step."""
         inner = self._tally(state).receive(state.inner, entries)
         return replace(inner, state=replace(state, inner=inner.state))
 
     @takes(GradientCuratorState, Kind.PUBLISHED_SUM)
-    def move(self, state: GradientCuratorState, entry: Entry) -> Step:
-        """Announce the next step, when t holders have published the same sum; raises as `DescentState.published`."""
+    def receive_published_sum(self, state: GradientCuratorState, entry: Entry) -> Step:
+        """Announce the next step when t holders have published the same sum; raises as `DescentState.published`."""
         progress = state.progress.published(self.terms, entry)
         if progress.steps == state.progress.steps:
             return Step(replace(state, progress=progress))
@@ -90,8 +94,9 @@ class GradientCurator(Machine):
     def _on_idle(self, state: GradientCuratorState) -> Step | None:
         """Close the vote on the step, or ask more holders, as a `Tally` does.
 
-        Raises PartyVanishedError when more parties than agreed did not answer. The step is kept: with them back, the
-        same run can go on.
+        Raises:
+            PartyVanishedError: more parties than agreed did not answer. The step is kept, so that the same run can
+                continue when they are back.
         """
         if not state.progress.open:
             return None
@@ -101,29 +106,30 @@ class GradientCurator(Machine):
             series = self.terms.series
             raise PartyVanishedError(
                 f"step {state.steps + 1}: {error}. At most {series.parties - series.minimum_ballots} of "
-                f"{series.parties} parties may stay away; the step is kept and can be repeated with them"
+                f"{series.parties} parties may be absent; continue the run when the others are back"
             ) from None
         return None if inner is None else replace(inner, state=replace(state, inner=inner.state))
 
     def done(self, state: Any) -> bool:
-        """Whether the descent is over."""
-        walking: GradientCuratorState = state.state
-        return walking.progress.over(self.terms)
+        """Return whether the descent is over."""
+        own: GradientCuratorState = state.state
+        return own.progress.over(self.terms)
 
     def _is_ready(self, state: GradientCuratorState) -> bool:
-        """Whether everybody has answered the step."""
+        """Return whether all parties have answered the step."""
         return state.progress.open and self._tally(state).is_ready(state.inner)
 
     def awaits(self, state: Any) -> Missing | None:
-        """What the holders publish of the announced step."""
-        walking: GradientCuratorState = state.state
-        if not walking.progress.open:
+        """Return the holders that have not published the announced step's sum, while one is open."""
+        own: GradientCuratorState = state.state
+        if not own.progress.open:
             return None
-        said, holders = dict(walking.progress.said), range(1, self.terms.threshold_key.holders + 1)
-        return Missing(Kind.PUBLISHED_SUM, tuple(f"holder {number}" for number in holders if number not in said))
+        published = dict(own.progress.said)
+        holders = range(1, self.terms.threshold_key.holders + 1)
+        return Missing(Kind.PUBLISHED_SUM, tuple(f"holder {number}" for number in holders if number not in published))
 
     def _result(self, state: GradientCuratorState) -> GradientCuratorState:
-        """How far it is."""
+        """Return the state itself: points and the latest sum."""
         return state
 
     def _tally(self, state: GradientCuratorState) -> Tally:
@@ -131,7 +137,7 @@ class GradientCurator(Machine):
         return Tally(self.terms.round(state.progress.announcement))
 
     def _announce(self, state: GradientCuratorState) -> Step:
-        """The next step, or the end."""
+        """Announce the next step, unless the descent is over."""
         progress = state.progress
         if progress.over(self.terms):
             return Step(state)

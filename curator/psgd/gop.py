@@ -1,10 +1,10 @@
-"""Gaussian objective perturbation on pooled data (Rajkumar and Agarwal 2012, Algorithm 4): what PSGD is compared with.
+"""Gaussian objective perturbation on pooled data (Rajkumar and Agarwal 2012, Algorithm 4), the baseline for PSGD.
 
     w_gop = argmin J(w) + (1/N) w.eta + (Delta/2) ||w||^2,   eta ~ N(0, sigma^2 I)
 
-Theorem 4.1 is about the exact minimiser of an objective with real-number noise. Neither exists in a computer: what is
-found here is within tau/(lambda + Delta) of it, tau being the certified gradient norm. For experiments only; what a
-release would add to be private as it stands is in docs/rajkumar.md, and in the tests.
+Theorem 4.1 is about the exact minimiser of an objective with real-number noise. In floating point, the result is within
+tau/(lambda + Delta) of the minimiser, tau being the certified gradient norm. For experiments only: docs/rajkumar.md
+says what a private release would add.
 """
 
 from __future__ import annotations
@@ -27,22 +27,27 @@ def perturbed_minimiser(
     loss: Loss,
     tolerance: float = DEFAULT_TOLERANCE,
 ) -> Minimiser:
-    """The minimiser of J + (Delta/2)||w||^2 + eta.w/N, with the exact gradient's norm certified to be <= tolerance.
+    """Minimise J + (Delta/2)||w||^2 + eta.w/N, with the exact gradient's norm certified to be at most `tolerance`.
 
     Args:
-        X: (N, d), rows of norm at most 1. y: (N,), labels -1 and +1.
+        X: (N, d), rows of norm at most 1.
+        y: labels -1 and +1, (N,).
         ridge: lambda + Delta.
-        eta: (d,); zeros give the unperturbed minimiser.
+        eta: noise, (d,); zeros give the unperturbed minimiser.
+        loss: a binary loss.
         tolerance: tau.
 
-    Raises DataError, NormError or InvalidParameter for inputs that cannot be used, as `psephos.curator.hamm.erm`.
+    Raises:
+        DataError: the records or labels cannot be used.
+        NormError: a row has norm above 1.
+        InvalidParameter: another argument cannot be used, as in `psephos.curator.hamm.erm.minimise`.
     """
     if not loss.binary:
-        raise InvalidParameter(f"objective perturbation is for binary losses here, not {loss.name}")
+        raise InvalidParameter(f"objective perturbation needs a binary loss, not {loss.name}")
     labels, noise, shape = np.asarray(y), np.asarray(eta, dtype=np.float64), np.shape(X)
     if labels.shape != shape[:1] or not np.isin(labels, (-1, 1)).all():
-        raise DataError("labels are -1 and +1 here, one per record")
+        raise DataError("labels must be -1 and +1, one per record")
     if noise.shape != shape[1:] or not np.isfinite(noise).all():
-        raise InvalidParameter(f"eta is one finite number for each of the features, of shape {shape[1:]}")
+        raise InvalidParameter(f"eta must hold one finite number per feature, shape {shape[1:]}")
     targets = one_hot((labels > 0).astype(np.int64), 2)
     return minimise(X, targets, ridge, loss, tolerance=tolerance, tilt=noise / len(labels))

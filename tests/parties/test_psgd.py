@@ -168,7 +168,7 @@ def test_the_longest_row_and_the_fewest_records() -> None:
 @pytest.mark.parametrize("half_width", [0.0, -0.5, np.inf, np.nan])
 def test_losses_that_bound_nothing(half_width: float) -> None:
     for make in (margin_slope, lambda *given, **named: LocalLoss(X, Y, *given, **named)):
-        with pytest.raises(InvalidParameter, match="half width"):
+        with pytest.raises(InvalidParameter, match="half_width"):
             make("huber", half_width=half_width)
         with pytest.raises(InvalidParameter, match="not 'hinge'"):
             make("hinge")
@@ -549,7 +549,7 @@ def test_a_holder_follows_the_next_step_only(ceremony: KeySetup) -> None:
         hears(holder, start, said(announced(terms, 2)))
     with pytest.raises(WrongPointError):
         hears(holder, start, said(announced(terms, 1, (9.0, 9.0))))
-    with pytest.raises(WrongRoundError, match="no step was announced"):
+    with pytest.raises(WrongRoundError, match="no step"):
         hears(holder, start, [Entry(1, "party 0", BOARD, answers(party_of(ceremony), announced(terms, 1)))])
 
 

@@ -244,7 +244,7 @@ return [*$drawn, $last]
         "psgd",
         "sizes read, curator",
         Edit(
-            psephos.curator.psgd.agreement._Asked,
+            psephos.curator.psgd.agreement._NoisePlanner,
             "__init__",
             "$loss.lipschitz * $largest * (1 + $rounding)",
             "self.records * (1 + $rounding)",

@@ -141,7 +141,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "a holder that contradicts t others and is not named",
         "psgd-liars",
         GradientCurator,
-        "move",
+        "receive_published_sum",
         "replace($...rest, wrong_holders=$wrong)",
         "replace($...rest, wrong_holders=())",
         "publishes another sum, t - 1 lying holders",

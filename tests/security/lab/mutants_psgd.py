@@ -97,7 +97,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "two rounds opened in one step",
         "psgd",
         psephos.parties.psgd.SeriesHolder,
-        "follow",
+        "receive_announcement",
         "self._once.do_once($claim, $digest, $make)",
         'self._once.do_once($claim, b"", $make)',
         "steps answered once",
@@ -105,7 +105,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "eta sized for all parties, colluders included",
         "psgd",
-        psephos.curator.psgd.agreement._Asked,
+        psephos.curator.psgd.agreement._NoisePlanner,
         "fixed_noise",
         "$sigma / math.sqrt(self.honest)",
         "$sigma / math.sqrt(len(self.sizes))",
@@ -114,7 +114,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "noise sized for all parties, the colluder included",
         "psgd-gaussian",
-        psephos.curator.psgd.agreement._Asked,
+        psephos.curator.psgd.agreement._NoisePlanner,
         "_skellam",
         "$variance / self.honest",
         "$variance / len(self.sizes)",
@@ -123,7 +123,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "noise for one step in each of many",
         "psgd-gaussian",
-        psephos.curator.psgd.agreement._Asked,
+        psephos.curator.psgd.agreement._NoisePlanner,
         "_skellam",
         "bounds.skellam_variance($...law, $steps)",
         "bounds.skellam_variance($...law, 1)",
