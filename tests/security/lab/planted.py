@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 import psephos.curator.hamm.methods
+import psephos.parties.noise
 import psephos.parties.pathak_noise
 import psephos.parties.psgd
 import psephos.protocol.paillier.sharing
@@ -171,7 +172,7 @@ if $clipped and not self._clip:
     ),
     Planted(
         "shares of noise sized for everybody",
-        psephos.simulation.tally,
+        psephos.parties.noise,
         "shares_of",
         "contributors($parties, $colluders, $dropouts)",
         "$parties",
@@ -179,7 +180,7 @@ if $clipped and not self._clip:
     ),
     Planted(
         "shares of noise sized without the colluders",
-        psephos.simulation.tally,
+        psephos.parties.noise,
         "shares_of",
         "contributors($parties, $colluders, $dropouts)",
         "contributors($parties, 0, 0)",
