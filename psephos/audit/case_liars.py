@@ -1,27 +1,27 @@
-"""The tally against roles that lie: five parties, three holders of whom two open, proofs and confirmations demanded.
+"""Attacks on the tally: five parties, three holders of whom two open, proofs and confirmations demanded.
 
-A coalition here does what it likes, not what the protocol says. What it must not get is the vote of an honest party, a
-sum that is not that of valid ballots, or away with it: whoever sent what should not be is named. Each strategy is tried
-on the real roles, under a key of 512 bits; those of a coalition are its members' and those of all together. What
-nobody thought of is not tried (docs/security/zero-knowledge.md and docs/security/board.md have the theorems).
+A coalition here does not follow the protocol. It must not gain the vote of an honest party or a sum that is not that of
+valid ballots, and whoever sends a wrong message must be named. Each attack is tried on the real roles, under a key of
+512 bits. A coalition can make the attacks of its members and those that need all of them. An attack that is not listed
+is not tried; docs/security/zero-knowledge.md and docs/security/board.md have the theorems.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from types import MappingProxyType
 from typing import Any, Literal
 
 import gmpy2
 import numpy as np
 from gmpy2 import mpz
 
-from psephos.audit.adversary import Replacements, ScriptedRole, tampering
-from psephos.audit.deviations import deviations
-from psephos.audit.model import Case, Check, Coalition, Context, Result
-from psephos.audit.settings import FixedVoter, Setting, cast, make_setting, round_of
+from psephos.audit.adversary import Replacements, ScriptedRole, is_of_kind, tampering
+from psephos.audit.attacks import Attack, AttackResult, attack_case
+from psephos.audit.deviations import try_requests
+from psephos.audit.model import Coalition, Context
+from psephos.audit.settings import AuditSetting, FixedVoter, cast, make_setting, round_of
 from psephos.curator.tally import OpenedSum, Tally
 from psephos.parties.holder import KeyHolder
 from psephos.protocol.driver import Driver, MemoryMessageBoard, replace_roles
@@ -29,13 +29,24 @@ from psephos.protocol.encrypted_sum.messages import Ballot, Close, Confirmation,
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Proofs, Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
-from psephos.protocol.errors import PsephosError
+from psephos.protocol.errors import (
+    DuplicateBallotError,
+    LateBallotError,
+    ProofError,
+    PsephosError,
+    ThresholdError,
+    UnconfirmedError,
+    UnseenBallotError,
+    WrongPartialDecryptionError,
+    WrongRoundError,
+)
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.sharing import lagrange_numerators
 from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.roles import BOARD, Entry, Post
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.study.study import safe_confirmations
+from psephos.protocol.wire import Kind
 from psephos.simulation.encrypted_sum import PartyFactory
 from psephos.specs.tally import TallySpec
 
@@ -46,15 +57,10 @@ LIAR = 4
 VOTE, SUM, NAME = "an honest party's vote", "a sum of other ballots", "who lied"
 SECRETS = (VOTE, SUM, NAME)
 
-Got = dict[str, str]
-"""What a strategy achieved, of `SECRETS`, with the evidence; nothing, for a protocol that holds."""
-Strategy = Callable[[Context], Got]
+# -- rounds
 
 
-# -- the roles
-
-
-def _setting(context: Context) -> Setting:
+def _setting(context: Context) -> AuditSetting:
     return context.once("liars world", lambda: make_setting(context.coins("liars"), PARTIES, key_bits=KEY_BITS))
 
 
@@ -86,35 +92,44 @@ def _sums(parties: Sequence[int]) -> tuple[int, ...]:
     return tuple(np.stack([(votes == k).sum(axis=0) for k in range(1, CLASSES)], axis=1).reshape(-1).tolist())
 
 
-def _played(
+def _run(
     context: Context, round_: Round, ballots: Mapping[str, Sequence[bytes]], replacements: Replacements | None = None
-) -> tuple[OpenedSum | None, list[PsephosError]]:
-    """What is opened when these ballots are posted, and all that was refused; None when nothing is."""
+) -> tuple[OpenedSum | None, tuple[PsephosError, ...]]:
+    """Post ballots and run the curator and the holders.
+
+    Returns:
+        What is opened, None when nothing is, and the errors: what was refused, and what ended the run.
+    """
     holders = [KeyHolder(share, round_) for share in _setting(context).ceremony.shares]
     roles = [*(ScriptedRole(name, *posts) for name, posts in ballots.items()), Tally(round_), *holders]
-    return _ran(Driver(replace_roles(roles, replacements or {}), strict=False))
+    return _drive(Driver(replace_roles(roles, replacements or {}), strict=False))
 
 
-def _ran(driver: Driver) -> tuple[OpenedSum | None, list[PsephosError]]:
-    failed: list[PsephosError] = []
+def _drive(driver: Driver) -> tuple[OpenedSum | None, tuple[PsephosError, ...]]:
+    opened: OpenedSum | None = None
+    ended: list[PsephosError] = []
     try:
-        opened: OpenedSum | None = driver.run().get("curator")
+        opened = driver.run().get("curator")
     except PsephosError as error:
-        opened, failed = None, [error]
-    return opened, [*(refusal.error for _name, refusal in driver.refused), *failed]
+        ended = [error]
+    return opened, (*(refusal.error for _name, refusal in driver.refused), *ended)
 
 
-def _judged(
-    opened: OpenedSum | None, errors: Sequence[PsephosError], valid: Sequence[int], culprit: str, told: str
-) -> Got:
-    """Against a run in which `culprit` lied and the ballots of `valid` are the valid ones."""
-    got: Got = {}
+def _judge(
+    opened: OpenedSum | None, errors: tuple[PsephosError, ...], valid: Sequence[int], culprit: str, what: str
+) -> AttackResult:
+    """Compare a run in which `culprit` lied with the sum of the ballots of `valid`, the valid ones.
+
+    Args:
+        what: the lie, for the evidence.
+    """
+    gains: dict[str, str] = {}
     if opened is not None and (opened.parties != tuple(valid) or opened.sums != _sums(valid)):
-        got[SUM] = f"{told}: what was opened is not the sum of the ballots of parties {list(valid)}"
-        got[VOTE] = got[SUM]
+        gains[SUM] = f"{what}: what was opened is not the sum of the ballots of parties {list(valid)}"
+        gains[VOTE] = gains[SUM]
     if not any(culprit in str(error) for error in errors):
-        got[NAME] = f"{told}: nobody says that {culprit} did it"
-    return got
+        gains[NAME] = f"{what}: no error names {culprit}"
+    return AttackResult(gains, errors)
 
 
 def _encoded(ballots: Sequence[Ballot]) -> dict[str, list[bytes]]:
@@ -122,7 +137,7 @@ def _encoded(ballots: Sequence[Ballot]) -> dict[str, list[bytes]]:
 
 
 def _signed(context: Context, round_: Round, ciphertexts: Sequence[mpz], proof: bytes) -> bytes:
-    """By the liar."""
+    """Return a ballot signed by the liar."""
     vector = EncryptedVector(round_.key, round_.plan, tuple(ciphertexts))
     return Ballot.sign(round_, LIAR, vector, _setting(context).ceremony.signing_keys[LIAR], proof).encode()
 
@@ -130,7 +145,7 @@ def _signed(context: Context, round_: Round, ciphertexts: Sequence[mpz], proof: 
 # -- parties
 
 
-def _copies(context: Context) -> Got:
+def _copies(context: Context) -> AttackResult:
     """Party 0's ballot once more, re-randomised, with its proof: its vote would count twice."""
     round_ = _round(context, "copies")
     honest = _ballots(context, round_)
@@ -138,11 +153,11 @@ def _copies(context: Context) -> Got:
     modulus = round_.key.ciphertext_modulus
     copy = [c * z % modulus for c, z in zip(honest[0].ciphertexts, zeros, strict=True)]
     lie = {f"party {LIAR}": [_signed(context, round_, copy, honest[0].proof)]}
-    opened, errors = _played(context, round_, _encoded(honest[:LIAR]) | lie)
-    return _judged(opened, errors, range(LIAR), f"party {LIAR}", "a copied ballot")
+    opened, errors = _run(context, round_, _encoded(honest[:LIAR]) | lie)
+    return _judge(opened, errors, range(LIAR), f"party {LIAR}", "a copied ballot")
 
 
-def _isolates(context: Context) -> Got:
+def _isolates(context: Context) -> AttackResult:
     """The inverse of parties 1 to 3 times an own vote: the opened sum would be party 0's ballot and that."""
     round_ = _round(context, "isolates")
     honest = _ballots(context, round_)
@@ -153,32 +168,32 @@ def _isolates(context: Context) -> Got:
             c = c * gmpy2.invert(other, modulus) % modulus
         columns.append(c)
     lie = {f"party {LIAR}": [_signed(context, round_, columns, mine.proof)]}
-    opened, errors = _played(context, round_, _encoded(honest[:LIAR]) | lie)
-    return _judged(opened, errors, range(LIAR), f"party {LIAR}", "a ballot made of others")
+    opened, errors = _run(context, round_, _encoded(honest[:LIAR]) | lie)
+    return _judge(opened, errors, range(LIAR), f"party {LIAR}", "a ballot made of others")
 
 
-def _stuffs(context: Context, votes: int) -> Got:
+def _stuffs(context: Context, votes: int) -> AttackResult:
     """More than one vote, or fewer than none, in the first slot."""
     round_ = _round(context, f"stuffs {votes}", "valid")
     honest = _ballots(context, round_)
     n, mine = round_.key.modulus, honest[LIAR]
     first = mine.ciphertexts[0] * (1 + votes % n * n) % round_.key.ciphertext_modulus
     lie = {f"party {LIAR}": [_signed(context, round_, [first, *mine.ciphertexts[1:]], mine.proof)]}
-    opened, errors = _played(context, round_, _encoded(honest[:LIAR]) | lie)
-    return _judged(opened, errors, range(LIAR), f"party {LIAR}", f"{votes:+} votes in one slot")
+    opened, errors = _run(context, round_, _encoded(honest[:LIAR]) | lie)
+    return _judge(opened, errors, range(LIAR), f"party {LIAR}", f"{votes:+} votes in one slot")
 
 
-def _twice(context: Context) -> Got:
+def _twice(context: Context) -> AttackResult:
     """A second ballot by the same party, with another proof of the same."""
     round_ = _round(context, "twice")
     honest, again = _ballots(context, round_), _ballots(context, round_)[LIAR]
-    cast_ = _encoded(honest)
-    cast_[f"party {LIAR}"].append(again.encode() if again != honest[LIAR] else honest[LIAR].encode())
-    opened, errors = _played(context, round_, cast_)
-    return _judged(opened, errors, range(PARTIES), f"party {LIAR}", "a second ballot")
+    posted = _encoded(honest)
+    posted[f"party {LIAR}"].append(again.encode() if again != honest[LIAR] else honest[LIAR].encode())
+    opened, errors = _run(context, round_, posted)
+    return _judge(opened, errors, range(PARTIES), f"party {LIAR}", "a second ballot")
 
 
-def _late(context: Context) -> Got:
+def _late(context: Context) -> AttackResult:
     """A ballot after the end of the vote, before anybody opens."""
     round_ = _round(context, "late")
     honest = _ballots(context, round_)
@@ -188,14 +203,14 @@ def _late(context: Context) -> Got:
     board.post("curator", Post(BOARD, Close(round_.digest).encode()))
     board.post(f"party {LIAR}", Post(BOARD, honest[LIAR].encode()))
     holders = [KeyHolder(share, round_) for share in _setting(context).ceremony.shares]
-    opened, errors = _ran(Driver([Tally(round_), *holders], board=board, strict=False))
-    return _judged(opened, errors, range(LIAR), f"party {LIAR}", "a ballot after the close")
+    opened, errors = _drive(Driver([Tally(round_), *holders], board=board, strict=False))
+    return _judge(opened, errors, range(LIAR), f"party {LIAR}", "a ballot after the close")
 
 
 # -- holders
 
 
-def _shapes(context: Context, how: Literal["random", "shaped"]) -> Got:
+def _shapes(context: Context, how: Literal["random", "shaped"]) -> AttackResult:
     """A wrong answer, at random; or shaped so that with holder 2's it opens to two votes more than were cast."""
     round_ = _round(context, f"shapes {how}")
     key, n = round_.threshold_key, round_.key.modulus
@@ -213,35 +228,40 @@ def _shapes(context: Context, how: Literal["random", "shaped"]) -> Got:
         return [replace(post, data=replace(part, values=values).encode(round_))]
 
     replacements = tampering(change, "holder 1")
-    opened, errors = _played(context, round_, _encoded(_ballots(context, round_)), replacements)
-    return _judged(opened, errors, range(PARTIES), "holder 1", f"a {how} partial decryption")
+    opened, errors = _run(context, round_, _encoded(_ballots(context, round_)), replacements)
+    return _judge(opened, errors, range(PARTIES), "holder 1", f"a {how} partial decryption")
 
 
-def _confirms(context: Context, how: Literal["another product", "another holder"]) -> Got:
+def _confirms(context: Context, how: Literal["another product", "another holder"]) -> AttackResult:
     """It confirms what nobody observed, or in the name of holder 2; all three must confirm the same."""
     round_ = _round(context, f"confirms {how}")
 
     def change(post: Post, seen: Sequence[Entry]) -> list[Post]:
         try:
-            said = Confirmation.decode(post.data, round_)
+            confirmation = Confirmation.decode(post.data, round_)
         except PsephosError:
             return [post]
-        other = replace(said, holder=2) if how == "another holder" else replace(said, product_digest=bytes(32))
-        return [replace(post, data=other.encode())]
+        if how == "another holder":
+            lie = replace(confirmation, holder=2)
+        else:
+            lie = replace(confirmation, product_digest=bytes(32))
+        return [replace(post, data=lie.encode())]
 
     replacements = tampering(change, "holder 1")
-    opened, errors = _played(context, round_, _encoded(_ballots(context, round_)), replacements)
+    opened, errors = _run(context, round_, _encoded(_ballots(context, round_)), replacements)
     named = "holder 1 confirmed a product in the name" if how == "another holder" else "confirmed by holder 1"
-    got = _judged(opened, errors, range(PARTIES), named, f"a confirmation of {how}")
-    return got if opened is None else {**got, SUM: f"a confirmation of {how} was taken for one of this"}
+    result = _judge(opened, errors, range(PARTIES), named, f"a confirmation of {how}")
+    if opened is None:
+        return result
+    return AttackResult({**result.gains, SUM: f"a confirmation of {how} counted as one of this"}, errors)
 
 
 # -- the curator, and a board
 
 
-def _told(holder: KeyHolder, *said: tuple[str, bytes]) -> tuple[list[Post], list[PsephosError]]:
-    """What a holder that is told these things, from these senders, says, and what it refuses."""
-    entries = [Entry(number, sender, BOARD, data) for number, (sender, data) in enumerate(said, 1)]
+def _show(holder: KeyHolder, *messages: tuple[str, bytes]) -> tuple[list[Post], list[PsephosError]]:
+    """Show a holder messages with their senders; return what it sends and what it refuses."""
+    entries = [Entry(number, sender, BOARD, data) for number, (sender, data) in enumerate(messages, 1)]
     step = holder.receive(holder.start().state, entries)
     return list(step.posts), [refusal.error for refusal in step.refused]
 
@@ -251,131 +271,133 @@ def _request(round_: Round, ballots: Sequence[Ballot]) -> bytes:
     return TallyRequest(round_.digest, product.members, product.digest).encode(round_)
 
 
-def _own_round(context: Context) -> Got:
+def _opens(posts: Sequence[Post]) -> bool:
+    """Whether a partial decryption is among these messages."""
+    return any(is_of_kind(post, Kind.PARTIAL_DECRYPTION) for post in posts)
+
+
+def _own_round(context: Context) -> AttackResult:
     """A round of the curator's own, whose roster is its sybils, who post party 0's ciphertexts and proof."""
     round_ = _round(context, "own round")
     victim = _ballots(context, round_)[0]
     sybils = [SigningKey.generate(context.coins("sybil", number)) for number in range(3)]
-    theirs = replace(round_, roster=tuple(key.verification_key for key in sybils), minimum_ballots=2, nonce=bytes(16))
-    vector = EncryptedVector(theirs.key, theirs.plan, victim.ciphertexts)
-    zeros = EncryptedVector(theirs.key, theirs.plan, (mpz(1),) * theirs.plan.ciphertexts)
+    roster = tuple(key.verification_key for key in sybils)
+    own = replace(round_, roster=roster, minimum_ballots=2, nonce=bytes(16))
+    vector = EncryptedVector(own.key, own.plan, victim.ciphertexts)
+    zeros = EncryptedVector(own.key, own.plan, (mpz(1),) * own.plan.ciphertexts)
     copies = [
-        Ballot.sign(theirs, 0, vector, sybils[0], victim.proof),
-        Ballot.sign(theirs, 1, zeros, sybils[1], victim.proof),
+        Ballot.sign(own, 0, vector, sybils[0], victim.proof),
+        Ballot.sign(own, 1, zeros, sybils[1], victim.proof),
     ]
-    product, rejections = BallotProduct(theirs).add_all(copy.encode() for copy in copies)
+    product, rejections = BallotProduct(own).add_all(copy.encode() for copy in copies)
+    rejected = tuple(rejection.error for rejection in rejections)
     if len(product) or len(rejections) != 2:
-        return {VOTE: "party 0's ballot counts in a round of sybils", SUM: "sybils' ballots count", NAME: "nobody does"}
-    # The holder watches the round of its study, which it derives itself: another round's messages are no messages.
-    shown = [("party 0", victim.encode()), *(("sybil", copy.encode()) for copy in copies)]
-    shown += [("curator", Close(theirs.digest).encode()), ("curator", _request(theirs, copies))]
-    posts, errors = _told(KeyHolder(_setting(context).ceremony.shares[0], round_), *shown)
-    return {VOTE: "a holder answers in a round of sybils"} if posts or len(errors) < 4 else {}
+        gains = {VOTE: "party 0's ballot counts in a round of sybils", SUM: "sybils' ballots count", NAME: "no error"}
+        return AttackResult(gains, rejected)
+    # The holder follows the round of its study, which it derives itself, and refuses messages of another round.
+    messages = [("party 0", victim.encode()), *(("sybil", copy.encode()) for copy in copies)]
+    messages += [("curator", Close(own.digest).encode()), ("curator", _request(own, copies))]
+    posts, errors = _show(KeyHolder(_setting(context).ceremony.shares[0], round_), *messages)
+    answered = {VOTE: "a holder answers in a round of sybils"} if posts or len(errors) < 4 else {}
+    return AttackResult(answered, (*rejected, *errors))
 
 
-def _early(context: Context) -> Got:
+def _early(context: Context) -> AttackResult:
     """Closed below the minimum; asked before anybody confirmed; asked for less than was observed."""
     round_ = _round(context, "early")
     honest = _ballots(context, round_)
-    holder = partial(KeyHolder, _setting(context).ceremony.shares[0], round_)
-    cast_ = [(f"party {b.party}", b.encode()) for b in honest]
+    posted = [(f"party {b.party}", b.encode()) for b in honest]
     close = ("curator", Close(round_.digest).encode())
-    for told, said in (
-        ("closed below the minimum", [*cast_[:1], close]),
-        ("asked without a close", [*cast_, ("curator", _request(round_, honest))]),
-        ("asked before the confirmations", [*cast_, close, ("curator", _request(round_, honest))]),
-        ("asked for all but one", [*cast_, close, ("curator", _request(round_, honest[:-1]))]),
-        ("closed by a party", [*cast_, ("party 3", close[1])]),
-    ):
-        posts, errors = _told(holder(), *said)
-        if any(Entry(0, "", "", post.data).kind.name == "PARTIAL_DECRYPTION" for post in posts) or not errors:
-            if told == "asked before the confirmations" and errors:
-                continue
-            return {VOTE: f"{told}: a holder answers", SUM: told, NAME: told}
-    return {}
+    tries = {
+        "closed below the minimum": [*posted[:1], close],
+        "asked without a close": [*posted, ("curator", _request(round_, honest))],
+        "asked before the confirmations": [*posted, close, ("curator", _request(round_, honest))],
+        "asked for all but one": [*posted, close, ("curator", _request(round_, honest[:-1]))],
+        "closed by a party": [*posted, ("party 3", close[1])],
+    }
+    refused: list[PsephosError] = []
+    for what, messages in tries.items():
+        posts, errors = _show(KeyHolder(_setting(context).ceremony.shares[0], round_), *messages)
+        refused += errors
+        if _opens(posts) or not errors:
+            return AttackResult({VOTE: f"{what}: a holder answers", SUM: what, NAME: what}, tuple(refused))
+    return AttackResult(errors=tuple(refused))
 
 
-def _two_boards(context: Context) -> Got:
+def _two_boards(context: Context) -> AttackResult:
     """The board shows holder 1 all ballots and holder 2 all but party 0's; holder 3 confirms whatever is wanted."""
     round_ = _round(context, "two boards")
     honest, opened = _ballots(context, round_), 0
+    refused: list[PsephosError] = []
     for number, shown in ((1, honest), (2, honest[1:])):
         product, _ = BallotProduct(round_).add_all(ballot.encode() for ballot in shown)
-        said = [(f"party {b.party}", b.encode()) for b in shown]
-        said += [("curator", Close(round_.digest).encode())]
-        said += [(f"holder {j}", Confirmation(round_.digest, j, product.digest).encode()) for j in (number, 3)]
-        said += [("curator", _request(round_, shown))]
-        posts, errors = _told(KeyHolder(_setting(context).ceremony.shares[number - 1], round_), *said)
-        opened += any(Entry(0, "", "", post.data).kind.name == "PARTIAL_DECRYPTION" for post in posts)
-        if not any("confirmed" in str(error) for error in errors):
-            return dict.fromkeys(SECRETS, f"holder {number} of two boards opens without enough confirmations")
-    return dict.fromkeys(SECRETS, "holders of two boards open two products") if opened else {}
+        messages = [(f"party {b.party}", b.encode()) for b in shown]
+        messages += [("curator", Close(round_.digest).encode())]
+        messages += [(f"holder {j}", Confirmation(round_.digest, j, product.digest).encode()) for j in (number, 3)]
+        messages += [("curator", _request(round_, shown))]
+        posts, errors = _show(KeyHolder(_setting(context).ceremony.shares[number - 1], round_), *messages)
+        opened += _opens(posts)
+        refused += errors
+        if not any(isinstance(error, UnconfirmedError) for error in errors):
+            evidence = f"holder {number} of two boards opens without enough confirmations"
+            return AttackResult(dict.fromkeys(SECRETS, evidence), tuple(refused))
+    gains = dict.fromkeys(SECRETS, "holders of two boards open two products") if opened else {}
+    return AttackResult(gains, tuple(refused))
 
 
-def _deviates(context: Context) -> Got:
+def _requests(context: Context) -> AttackResult:
     """Every request that would isolate votes, as in the semi-honest case, in a round with proofs."""
 
     def honest(label: str) -> tuple[Round, list[Ballot]]:
         round_ = replace(_round(context, label), confirmations=0)
         return round_, _ballots(context, round_)
 
-    found = deviations(_setting(context), honest)
-    return dict.fromkeys(SECRETS, found.evidence) if found.leaks else {}
+    results = try_requests(_setting(context), honest)
+    gained = [f"{name}: not refused" for name, result in results.items() if result.gains]
+    errors = tuple(error for result in results.values() for error in result.errors)
+    return AttackResult(dict.fromkeys(SECRETS, "; ".join(gained)) if gained else {}, errors)
 
 
-PARTY: dict[str, Strategy] = {
-    "copies a ballot": _copies,
-    "makes a ballot of others": _isolates,
-    "casts -1 votes": partial(_stuffs, votes=-1),
-    "casts 2 votes": partial(_stuffs, votes=2),
-    "casts 1000 votes": partial(_stuffs, votes=1000),
-    "votes twice": _twice,
-    "votes late": _late,
-}
-HOLDER: dict[str, Strategy] = {
-    "answers at random": partial(_shapes, how="random"),
-    "shapes its answer": partial(_shapes, how="shaped"),
-    "confirms another product": partial(_confirms, how="another product"),
-    "confirms in another's name": partial(_confirms, how="another holder"),
-}
-CURATOR: dict[str, Strategy] = {
-    "opens a round of its own": _own_round,
-    "opens early or less": _early,
-    "asks for what isolates": _deviates,
-}
-BOARD_: dict[str, Strategy] = {"shows two boards": _two_boards}
+_PARTY, _HOLDER, _CURATOR, _BOARD = (f"party {LIAR}",), ("holder 1",), ("curator",), ("the board", "holder 3")
 
-COALITIONS: dict[str, tuple[tuple[str, ...], dict[str, Strategy]]] = {
-    "lying parties": (("parties 1 to 4",), PARTY),
-    "t - 1 lying holders": (("holder 3",), HOLDER),
-    "lying curator and parties": (("curator", "parties 1 to 4"), PARTY | CURATOR),
-    "lying curator, board, parties and t - 1 holders": (
-        ("curator", "the board", "parties 1 to 4", "holder 3"),
-        PARTY | HOLDER | CURATOR | BOARD_,
+OF_PARTIES = (
+    Attack("copies a ballot", _PARTY, _copies, ProofError),
+    Attack("makes a ballot of others", _PARTY, _isolates, ProofError),
+    Attack("casts -1 votes", _PARTY, partial(_stuffs, votes=-1), ProofError),
+    Attack("casts 2 votes", _PARTY, partial(_stuffs, votes=2), ProofError),
+    Attack("casts 1000 votes", _PARTY, partial(_stuffs, votes=1000), ProofError),
+    Attack("votes twice", _PARTY, _twice, DuplicateBallotError),
+    Attack("votes late", _PARTY, _late, LateBallotError),
+)
+OF_HOLDERS = (
+    Attack("answers at random", _HOLDER, partial(_shapes, how="random"), WrongPartialDecryptionError),
+    Attack("shapes its answer", _HOLDER, partial(_shapes, how="shaped"), WrongPartialDecryptionError),
+    Attack("confirms another product", _HOLDER, partial(_confirms, how="another product"), UnconfirmedError),
+    Attack("confirms in another's name", _HOLDER, partial(_confirms, how="another holder"), ThresholdError),
+)
+OF_CURATOR = (
+    Attack("opens a round of its own", _CURATOR, _own_round, WrongRoundError),
+    Attack("opens early or less", _CURATOR, _early, UnconfirmedError),
+    Attack("asks for what isolates", _CURATOR, _requests, UnseenBallotError),
+)
+OF_BOARD = (Attack("shows two boards", _BOARD, _two_boards, UnconfirmedError),)
+
+ATTACKS = (*OF_PARTIES, *OF_HOLDERS, *OF_CURATOR, *OF_BOARD)
+"""All attacks on the tally."""
+
+LIARS = attack_case(
+    "tally-liars",
+    SECRETS,
+    (
+        (Coalition("lying parties", ("parties 1 to 4",)), OF_PARTIES),
+        (Coalition("t - 1 lying holders", ("holder 3",)), OF_HOLDERS),
+        (Coalition("lying curator and parties", ("curator", "parties 1 to 4")), OF_PARTIES + OF_CURATOR),
+        (
+            Coalition(
+                "lying curator, board, parties and t - 1 holders",
+                ("curator", "the board", "parties 1 to 4", "holder 3"),
+            ),
+            ATTACKS,
+        ),
     ),
-}
-
-
-def liars_case(
-    name: str,
-    secrets: tuple[str, ...],
-    coalitions: Mapping[str, tuple[tuple[str, ...], Mapping[str, Strategy]]],
-    known_leaks: Mapping[str, dict[str, str]] = MappingProxyType({}),
-) -> Case:
-    """The case of coalitions, each its members and the strategies that are tried for it, with what is known to leak."""
-
-    def tried(strategy: str, run: Strategy, context: Context) -> Result:
-        got = context.once((name, strategy), lambda: run(context))
-        told = "; ".join(dict.fromkeys(got.values()))
-        return Result(bool(got), told or "tried, and got nothing of it")
-
-    checks = (
-        Check(f"{strategy}, {coalition}", coalition, secrets, partial(tried, strategy, run))
-        for coalition, (_members, strategies) in coalitions.items()
-        for strategy, run in strategies.items()
-    )
-    listed = (Coalition(c, who, known_leaks=dict(known_leaks.get(c, {}))) for c, (who, _) in coalitions.items())
-    return Case(name, secrets, tuple(listed), tuple(checks))
-
-
-LIARS = liars_case("tally-liars", SECRETS, COALITIONS)
+)

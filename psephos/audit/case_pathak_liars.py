@@ -1,4 +1,4 @@
-"""Pathak's protocol against roles that lie: what one of them can have published without noise.
+"""Attacks on Pathak's protocol: what a role that lies can have published without noise.
 
 There is no proof in it: a party may put any vector into the sum, and the sum is then that of the others' parameters and
 noise and of a vector that the coalition knows. What must hold is that the others' noise stays in it. It does with noise
@@ -15,8 +15,8 @@ from typing import Any
 
 from gmpy2 import mpz
 
-from psephos.audit.case_liars import liars_case
-from psephos.audit.model import Context
+from psephos.audit.attacks import HARMLESS, SUCCEEDS, Attack, AttackResult, attack_case
+from psephos.audit.model import Coalition, Context
 from psephos.audit.pathak_runs import (
     AddsNothing,
     MakeObserved,
@@ -30,7 +30,7 @@ from psephos.audit.pathak_runs import (
     terms_of,
 )
 from psephos.parties.pathak import PathakParty
-from psephos.protocol.errors import PsephosError
+from psephos.protocol.errors import AgreementError
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.pathak.messages import Ciphertexts, Proposal
 from psephos.protocol.pathak.noise import noise_addends, noise_bound
@@ -55,18 +55,21 @@ class _Lies:
     own: Callable[[Sequence[int]], Sequence[int]] = tuple
 
 
-def _bare(kind: PathakKind, name: str, lies: Callable[[Context], _Lies], context: Context) -> dict[str, str]:
-    """Whether the sum, less what the coalition and everybody knows of it, is that of the honest parties' parameters."""
-    told, made = f"{kind}, {name}", lies(context)
-    run = play(context, kind, records_of(context, "honest"), told, made.replacements)
-    terms, liar = run.terms, party_name(LIAR) in made.replacements
+def _bare_sum(kind: PathakKind, name: str, lies: Callable[[Context], _Lies], context: Context) -> AttackResult:
+    """Compare the published sum, less what the coalition and everybody knows of it, with the honest parameters' sum."""
+    attack, adversaries = f"{kind}, {name}", lies(context)
+    run = play(context, kind, records_of(context, "honest"), attack, adversaries.replacements)
+    terms, lying_party = run.terms, party_name(LIAR) in adversaries.replacements
     offset = 0 if kind == "public-bound" else -noise_addends(terms) * noise_bound(terms)
-    honest = [c.parameters for number, c in run.contributions.items() if not (liar and number == LIAR)]
+    honest = [c.parameters for number, c in run.contributions.items() if not (lying_party and number == LIAR)]
     part = run.contributions[LIAR]
     noise = part.noise[0] if kind == "public-bound" else (0,) * terms.features
-    own = made.own([w + e for w, e in zip(part.parameters, noise, strict=True)] if liar else [0] * terms.features)
+    honest_part = [w + e for w, e in zip(part.parameters, noise, strict=True)]
+    own = adversaries.own(honest_part if lying_party else [0] * terms.features)
     left = [total - sum(column) - known - offset for total, known, *column in zip(run.total, own, *honest, strict=True)]
-    return {} if any(left) else {BARE: f"{told}: what is published is the honest parties' parameters, without noise"}
+    if any(left):
+        return AttackResult()
+    return AttackResult({BARE: f"{attack}: what is published is the honest parties' parameters, without noise"})
 
 
 def _likes(own: Sequence[int]) -> list[int]:
@@ -111,17 +114,15 @@ def _smallest(make: MakeObserved, honest: Role, setting: ObservedRoles) -> Obser
     return make(liar, setting)
 
 
-def _proposes(context: Context) -> dict[str, str]:
+def _proposes(context: Context) -> AttackResult:
     """Charlie proposes to a party an epsilon of 64."""
     terms = terms_of(context, "public-bound", "proposes")
     lie = replace(terms, epsilon=64.0)
     party = PathakParty(LIAR, *records_of(context, "honest")[LIAR], terms)
     entry = Entry(1, CURATOR, party.name, Proposal(lie, None).encode(lie.digest))
-    try:
-        posts = party.receive(party.start().state, [entry]).posts
-    except PsephosError:
-        return {}
-    return {BARE: "a party takes part with less noise than agreed on"} if posts else {}
+    step = party.receive(party.start().state, [entry])
+    gains = {BARE: "a party takes part with less noise than agreed on"} if step.posts else {}
+    return AttackResult(gains, tuple(refusal.error for refusal in step.refused))
 
 
 def _party(make: Callable[[Context], MakeObserved], own: Any = tuple) -> Callable[[Context], _Lies]:
@@ -151,38 +152,54 @@ def _both(context: Context) -> _Lies:
     return _Lies(replacements, lambda own: SHIFT)
 
 
-def _tried(kind: PathakKind, **lies: Callable[[Context], _Lies]) -> dict[str, Any]:
-    named = {name.replace("_", " "): one for name, one in lies.items()}
-    return {name: partial(_bare, kind, name, one) for name, one in named.items()}
+_PARTY, _CURATOR = (party_name(LIAR),), (CURATOR,)
 
 
-COALITIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
-    "public-bound: a lying party": (
-        (party_name(LIAR),),
-        _tried("public-bound", adds_nothing=_NOTHING, adds_what_it_likes=_ANYTHING),
-    ),
-    "public-bound: lying curator": (
-        (CURATOR,),
-        _tried("public-bound", publishes_a_wrong_share=_WRONG_SHARE) | {"proposes less noise": _proposes},
-    ),
-    "public-bound: lying curator and a party": (
-        (CURATOR, party_name(LIAR)),
-        _tried("public-bound", adds_nothing_and_something=_both),
-    ),
-    "repaired: a lying party": ((party_name(LIAR),), _tried("repaired", votes_for_no_rung=_party(_no_rung))),
-    "repaired: lying curator": (
-        (CURATOR,),
-        _tried("repaired", selects_nobody=_charlie(partial(_zeros, Kind.SELECTION))),
-    ),
-    "printed: a lying party": ((party_name(LIAR),), _tried("printed", noise_of_nobody=_party(_nobody))),
-    "printed: lying curator": (
-        (CURATOR,),
-        _tried("printed", selects_nobody_as_printed=_charlie(partial(_zeros, Kind.SELECTION))),
-    ),
-}
+def _attack(kind: PathakKind, name: str, roles: tuple[str, ...], lies: Callable[[Context], _Lies]) -> Attack:
+    """Return an attack on one variant: with noise for a public size the noise stays, in the paper's it goes."""
+    expected = HARMLESS if kind == "public-bound" else SUCCEEDS
+    return Attack(name, roles, partial(_bare_sum, kind, name, lies), expected)
 
-_WHY = {BARE: "whose noise is used is for one role to say: a finding, and why the variant is not the default"}
 
-PATHAK_LIARS = liars_case(
-    "pathak-liars", SECRETS, COALITIONS, {name: _WHY for name in COALITIONS if not name.startswith("public-bound")}
+OF_PARTY = (
+    _attack("public-bound", "adds nothing", _PARTY, _NOTHING),
+    _attack("public-bound", "adds what it likes", _PARTY, _ANYTHING),
+)
+OF_CURATOR = (
+    _attack("public-bound", "publishes a wrong share", _CURATOR, _WRONG_SHARE),
+    Attack("proposes less noise", _CURATOR, _proposes, AgreementError),
+)
+OF_BOTH = (_attack("public-bound", "adds nothing and something", _CURATOR + _PARTY, _both),)
+NO_RUNG = (_attack("repaired", "votes for no rung", _PARTY, _party(_no_rung)),)
+NO_SELECTION = (_attack("repaired", "selects nobody", _CURATOR, _charlie(partial(_zeros, Kind.SELECTION))),)
+NO_NOISE_AS_PRINTED = (_attack("printed", "noise of nobody", _PARTY, _party(_nobody)),)
+NO_SELECTION_AS_PRINTED = (
+    _attack("printed", "selects nobody as printed", _CURATOR, _charlie(partial(_zeros, Kind.SELECTION))),
+)
+
+ATTACKS = (
+    *OF_PARTY,
+    *OF_CURATOR,
+    *OF_BOTH,
+    *NO_RUNG,
+    *NO_SELECTION,
+    *NO_NOISE_AS_PRINTED,
+    *NO_SELECTION_AS_PRINTED,
+)
+"""All attacks on the averages of Pathak."""
+
+_KNOWN = {BARE: "whose noise is used is for one role to say: a finding, and why the variant is not the default"}
+
+PATHAK_LIARS = attack_case(
+    "pathak-liars",
+    SECRETS,
+    (
+        (Coalition("public-bound: a lying party", _PARTY), OF_PARTY),
+        (Coalition("public-bound: lying curator", _CURATOR), OF_CURATOR),
+        (Coalition("public-bound: lying curator and a party", _CURATOR + _PARTY), OF_BOTH),
+        (Coalition("repaired: a lying party", _PARTY, known_leaks=_KNOWN), NO_RUNG),
+        (Coalition("repaired: lying curator", _CURATOR, known_leaks=_KNOWN), NO_SELECTION),
+        (Coalition("printed: a lying party", _PARTY, known_leaks=_KNOWN), NO_NOISE_AS_PRINTED),
+        (Coalition("printed: lying curator", _CURATOR, known_leaks=_KNOWN), NO_SELECTION_AS_PRINTED),
+    ),
 )

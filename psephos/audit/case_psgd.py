@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from psephos.audit.compare import compare_samples
 from psephos.audit.ideal import ideal_sum, joint_skellam, spherical_noise
 from psephos.audit.model import Case, Check, Checks, Context, Members, Result
-from psephos.audit.settings import Recorded, Setting, SumRun, make_setting
+from psephos.audit.settings import AuditSetting, Recorded, SumRun, make_setting
 from psephos.audit.simulators import simulate_sum_view
 from psephos.audit.sums import SumAnalysis, coalitions
 from psephos.curator.psgd import bounds as bounds
@@ -58,7 +58,7 @@ MEMBERS = {
 }
 
 
-def psgd_setting(context: Context) -> Setting:
+def psgd_setting(context: Context) -> AuditSetting:
     """Everybody's keys."""
     return context.once("psgd world", lambda: make_setting(context.coins("psgd world"), PARTIES, key_bits=320))
 
@@ -177,7 +177,7 @@ class _Descent(SumAnalysis):
 
     variant: Variant = "paper"
 
-    def setting(self, context: Context) -> Setting:
+    def setting(self, context: Context) -> AuditSetting:
         return psgd_setting(context)
 
     def round(self, context: Context, label: str) -> Round:

@@ -1,8 +1,8 @@
-"""Gradient descent against roles that lie: three parties, three holders of which two open, as in `case_psgd`.
+"""Attacks on gradient descent: three parties, three holders of which two open, as in `case_psgd`.
 
-What `case_liars` asks of the tally is asked of a whole walk, with proofs and as many confirmations as are safe. What no
-coalition may get: an answer of an honest party that its next step does not ask for, a point that does not follow from
-the sums of valid ballots, or away with it. Keys of 320 bits protect nothing.
+As `case_liars`, for a whole descent with proofs and as many confirmations as are safe. No coalition may gain an answer
+of an honest party that its next step does not ask for, or a point that does not follow from the sums of valid ballots,
+and whoever lies must be named. Keys of 320 bits protect nothing.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import numpy as np
 from gmpy2 import mpz
 
 from psephos.audit.adversary import Replacements, Tampering, is_of_kind
-from psephos.audit.case_liars import Strategy, liars_case
+from psephos.audit.attacks import HARMLESS, Attack, AttackResult, attack_case
 from psephos.audit.case_psgd import FEATURES, OPTIONS, PARTIES, RECORDS, STEPS, private_data, psgd_setting
-from psephos.audit.model import Context
+from psephos.audit.model import Coalition, Context
 from psephos.curator.psgd.agreement import agree
 from psephos.curator.psgd.curator import GradientCurator
 from psephos.parties.psgd import GradientParty, SeriesHolder
@@ -28,7 +28,18 @@ from psephos.protocol.encrypted_sum.messages import Ballot, Close, Confirmation,
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.proofs import encrypt_with_proof
 from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.errors import PsephosError
+from psephos.protocol.errors import (
+    DuplicateBallotError,
+    ProofError,
+    PsephosError,
+    ThresholdError,
+    UnconfirmedError,
+    UnexpectedMessageError,
+    UnseenBallotError,
+    WrongPartialDecryptionError,
+    WrongPointError,
+    WrongRoundError,
+)
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.sharing import lagrange_numerators
 from psephos.protocol.paillier.vectors import EncryptedVector
@@ -50,17 +61,23 @@ LIE = (5,) * FEATURES
 """What a holder says that a step's ballots add up to."""
 
 
-# -- a walk in which somebody lies
+# -- a descent in which somebody lies
 
 
 @dataclass(frozen=True)
-class _Walked:
-    """What was said, what every role came to, and whose messages were refused, with the error."""
+class _Descent:
+    """One run.
+
+    Attributes:
+        messages: all that was sent.
+        results: of every role.
+        refused: (sender, error) of what was refused; what ended the run has no sender.
+    """
 
     terms: SeriesTerms
     messages: Sequence[SentMessage]
     results: Mapping[str, Any]
-    refused: Sequence[tuple[str, str]]
+    refused: Sequence[tuple[str, PsephosError]]
 
 
 def _terms(context: Context, label: str) -> SeriesTerms:
@@ -70,35 +87,37 @@ def _terms(context: Context, label: str) -> SeriesTerms:
     return replace(terms, confirmations=safe_confirmations(3, 2))
 
 
-def _walk(context: Context, label: str, replacements: Callable[[SeriesTerms], Replacements]) -> _Walked:
+def _descend(context: Context, label: str, replacements: Callable[[SeriesTerms], Replacements]) -> _Descent:
     terms, ceremony = _terms(context, label), psgd_setting(context).ceremony
     roles: list[Role] = []
     for number, (local, key) in enumerate(zip(private_data(context), ceremony.signing_keys, strict=True)):
         roles.append(GradientParty(number, key, local, terms))
     roles += [SeriesHolder(share, terms) for share in ceremony.shares]
-    roles.append(GradientCurator(terms, randomness=context.coins(label, "curator")))  # whoever lies speaks first
+    roles.append(GradientCurator(terms, randomness=context.coins(label, "curator")))  # whoever lies sends first
     transcript = Transcript(secrets=True)
     driver = Driver(replace_roles(roles, replacements(terms)), transcript=transcript, strict=False)
-    failed: list[tuple[str, str]] = []
+    ended: list[tuple[str, PsephosError]] = []
     try:
         driver.run()
     except PsephosError as error:
-        failed.append(("", str(error)))
-    refused = [(refusal.entry.sender, str(refusal.error)) for _name, refusal in driver.refused]
-    return _Walked(terms, transcript.messages, driver.results(), [*refused, *failed])
+        ended.append(("", error))
+    refused = [(refusal.entry.sender, refusal.error) for _name, refusal in driver.refused]
+    return _Descent(terms, transcript.messages, driver.results(), [*refused, *ended])
 
 
-def _truth(context: Context, walked: _Walked, valid: Iterable[int]) -> tuple[list[tuple[float, ...]], set[bytes]]:
-    """The points that follow from the valid ballots, and the rounds that the curator may have asked for at them."""
-    terms, key = walked.terms, psgd_setting(context).private_key
+def _valid_descent(
+    context: Context, descent: _Descent, valid: Iterable[int]
+) -> tuple[list[tuple[float, ...]], set[bytes]]:
+    """Return the points that follow from the valid ballots, and the rounds that the curator may have announced."""
+    terms, key = descent.terms, psgd_setting(context).private_key
     points, rounds, vectors, round_ = [ORIGIN], set(), dict[int, list[int]](), None
-    for message in walked.messages:
+    for message in descent.messages:
         data = message.data or b""
         try:
             if message.kind == "announcement" and message.sender == "curator":
-                asked = Announcement.decode(data, terms)
-                if (asked.step, asked.point) == (len(points), points[-1]) and round_ is None:
-                    round_ = terms.round(asked)
+                announcement = Announcement.decode(data, terms)
+                if (announcement.step, announcement.point) == (len(points), points[-1]) and round_ is None:
+                    round_ = terms.round(announcement)
                     rounds.add(round_.digest)
             elif message.kind == "ballot" and round_ is not None:
                 ballot = Ballot.decode(data, round_)
@@ -114,25 +133,27 @@ def _truth(context: Context, walked: _Walked, valid: Iterable[int]) -> tuple[lis
     return points, rounds
 
 
-def _judged(
-    context: Context, walked: _Walked, culprit: str, told: str, valid: Iterable[int] = HONEST
-) -> dict[str, str]:
-    """Against a walk in which `culprit` lied and the ballots of `valid` are the valid ones."""
-    got: dict[str, str] = {}
-    points, rounds = _truth(context, walked, valid)
-    walks = [walked.results[f"party {number}"].progress for number in HONEST]
-    if any(walk.steps >= len(points) or walk.point != points[walk.steps] for walk in walks):
-        got[SUM] = got[GRADIENT] = f"{told}: a point does not follow from the sums of the valid ballots"
+def _judge(context: Context, descent: _Descent, culprit: str, what: str, valid: Iterable[int] = HONEST) -> AttackResult:
+    """Compare a descent in which `culprit` lied with the one that follows from the ballots of `valid`.
+
+    Args:
+        what: the lie, for the evidence.
+    """
+    gains: dict[str, str] = {}
+    points, rounds = _valid_descent(context, descent, valid)
+    states = [descent.results[f"party {number}"].progress for number in HONEST]
+    if any(state.steps >= len(points) or state.point != points[state.steps] for state in states):
+        gains[SUM] = gains[GRADIENT] = f"{what}: a point does not follow from the sums of the valid ballots"
     for number in HONEST:
-        sent = [m.data or b"" for m in walked.messages if (m.sender, m.kind) == (f"party {number}", "ballot")]
+        sent = [m.data or b"" for m in descent.messages if (m.sender, m.kind) == (f"party {number}", "ballot")]
         answered = [data[HEADER_BYTES - 32 : HEADER_BYTES] for data in dict.fromkeys(sent)]
         if not rounds.issuperset(answered) or len(answered) > len(points):
-            got[GRADIENT] = f"{told}: party {number} answers what is not its next step"
-    opened = getattr(walked.results.get("curator"), "opened", None)
+            gains[GRADIENT] = f"{what}: party {number} answers what is not its next step"
+    opened = getattr(descent.results.get("curator"), "opened", None)
     named = opened is not None and culprit in (f"holder {number}" for number in opened.wrong_holders)
-    if not named and not any(culprit == sender or culprit in error for sender, error in walked.refused):
-        got[NAME] = f"{told}: nobody says that {culprit} did it"
-    return got
+    if not named and not any(culprit == sender or culprit in str(error) for sender, error in descent.refused):
+        gains[NAME] = f"{what}: no error names {culprit}"
+    return AttackResult(gains, tuple(error for _sender, error in descent.refused))
 
 
 # -- parties
@@ -158,12 +179,12 @@ class _Forger(Tampering):
 
 
 def _signed(context: Context, round_: Round, ciphertexts: Iterable[mpz], proof: bytes) -> bytes:
-    """By the liar."""
+    """Return a ballot signed by the liar."""
     vector = EncryptedVector(round_.key, round_.plan, tuple(ciphertexts))
     return Ballot.sign(round_, LIAR, vector, psgd_setting(context).ceremony.signing_keys[LIAR], proof).encode()
 
 
-def _forges(context: Context, how: Literal["copy", "inverse"]) -> dict[str, str]:
+def _forges(context: Context, how: Literal["copy", "inverse"]) -> AttackResult:
     """Party 0's ballot once more, re-randomised; or the inverse of party 1's, which leaves party 0's alone."""
 
     def forge(round_: Round, ballots: list[Ballot]) -> bytes:
@@ -173,10 +194,10 @@ def _forges(context: Context, how: Literal["copy", "inverse"]) -> dict[str, str]
         others = first.ciphertexts if how == "copy" else [gmpy2.invert(c, modulus) for c in second.ciphertexts]
         return _signed(context, round_, (c * z % modulus for c, z in zip(others, zeros, strict=True)), first.proof)
 
-    walked = _walk(
+    descent = _descend(
         context, f"forges {how}", lambda terms: {f"party {LIAR}": lambda honest: _Forger(honest, terms, forge)}
     )
-    return _judged(context, walked, f"party {LIAR}", f"a ballot that is the {how} of another")
+    return _judge(context, descent, f"party {LIAR}", f"a ballot that is the {how} of another")
 
 
 TermsChange = Callable[[SeriesTerms, Post, Sequence[Entry]], list[Post]]
@@ -185,27 +206,27 @@ TermsChange = Callable[[SeriesTerms, Post, Sequence[Entry]], list[Post]]
 def _changes(
     context: Context,
     culprit: str,
-    told: str,
+    what: str,
     change: TermsChange,
     valid: Iterable[int] = range(PARTIES),
     **others: TermsChange,
-) -> dict[str, str]:
-    """A walk in which the culprit's messages, and those of `others`, are changed."""
+) -> AttackResult:
+    """Run a descent in which the messages of the culprit and of `others` are changed."""
 
     def replacements(terms: SeriesTerms) -> Replacements:
         every = {culprit: change} | {name.replace("_", " "): one for name, one in others.items()}
         return {name: partial(Tampering, change=partial(one, terms)) for name, one in every.items()}
 
-    return _judged(context, _walk(context, told, replacements), culprit, told, valid)
+    return _judge(context, _descend(context, what, replacements), culprit, what, valid)
 
 
 def _round_seen(terms: SeriesTerms, seen: Sequence[Entry]) -> Round:
-    """Of the step that was announced last."""
+    """Return the round of the step that was announced last."""
     asked = [entry.data for entry in seen if entry.is_a(Kind.ANNOUNCEMENT)][-1]
     return terms.round(Announcement.decode(asked, terms))
 
 
-def _twice(context: Context) -> dict[str, str]:
+def _twice(context: Context) -> AttackResult:
     """Two ballots to every step, each with its proof."""
 
     def change(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) -> list[Post]:
@@ -216,7 +237,7 @@ def _twice(context: Context) -> dict[str, str]:
     return _changes(context, f"party {LIAR}", "a second ballot", change)
 
 
-def _announces(context: Context) -> dict[str, str]:
+def _announces(context: Context) -> AttackResult:
     """The first step, in a round of its own, before the curator does."""
 
     class Announces(Tampering):
@@ -226,15 +247,15 @@ def _announces(context: Context) -> dict[str, str]:
 
     announcing = {f"party {LIAR}": Announces}
     told = "a step announced by a party"
-    return _judged(
-        context, _walk(context, "announces", lambda terms: announcing), f"party {LIAR}", told, range(PARTIES)
+    return _judge(
+        context, _descend(context, "announces", lambda terms: announcing), f"party {LIAR}", told, range(PARTIES)
     )
 
 
 # -- holders
 
 
-def _shapes(context: Context, how: Literal["random", "shaped"]) -> dict[str, str]:
+def _shapes(context: Context, how: Literal["random", "shaped"]) -> AttackResult:
     """A wrong partial decryption: at random, or so that with holder 2's the first sum is another."""
 
     def change(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) -> list[Post]:
@@ -256,7 +277,7 @@ def _lies_about_the_sum(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) -
     return [replace(post, data=replace(PublishedSum.decode(post.data, terms), sums=LIE).encode(terms))]
 
 
-def _publishes(context: Context, how: Literal["another sum", "in another's name"]) -> dict[str, str]:
+def _publishes(context: Context, how: Literal["another sum", "in another's name"]) -> AttackResult:
     """Another sum than it has opened; or that in the name of holder 2 as well, which makes two of them."""
 
     def change(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) -> list[Post]:
@@ -272,7 +293,7 @@ def _publishes(context: Context, how: Literal["another sum", "in another's name"
 # -- the curator, with a holder, and a board
 
 
-def _asks(context: Context, how: Literal["a chosen point", "the last step", "twice", "other terms"]) -> dict[str, str]:
+def _asks(context: Context, how: Literal["a chosen point", "the last step", "twice", "other terms"]) -> AttackResult:
     """The parties for what is not the next step."""
 
     def change(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) -> list[Post]:
@@ -293,7 +314,7 @@ def _asks(context: Context, how: Literal["a chosen point", "the last step", "twi
     return _changes(context, "curator", f"asks for {how}", change)
 
 
-def _follows_a_lie(context: Context) -> dict[str, str]:
+def _follows_a_lie(context: Context) -> AttackResult:
     """Holder 1 publishes another sum, and the curator goes on from there."""
 
     def change(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) -> list[Post]:
@@ -305,7 +326,7 @@ def _follows_a_lie(context: Context) -> dict[str, str]:
     return _changes(context, "curator", "goes on from one holder's lie", change, holder_1=_lies_about_the_sum)
 
 
-def _leaves_out(context: Context) -> dict[str, str]:
+def _leaves_out(context: Context) -> AttackResult:
     """Has a sum opened without party 0's ballot."""
     rounds: list[Round] = []
 
@@ -320,7 +341,7 @@ def _leaves_out(context: Context) -> dict[str, str]:
     return _changes(context, "curator", "leaves a ballot out", change)
 
 
-def _two_boards(context: Context) -> dict[str, str]:
+def _two_boards(context: Context) -> AttackResult:
     """The board shows holder 1 all ballots and holder 2 all but party 0's; holder 3 confirms whatever is wanted."""
     terms, ceremony = _terms(context, "two boards"), psgd_setting(context).ceremony
     asked = Announcement.create(terms, 1, ORIGIN)
@@ -329,49 +350,60 @@ def _two_boards(context: Context) -> dict[str, str]:
     for number, (local, key) in enumerate(zip(private_data(context), ceremony.signing_keys, strict=True)):
         party = GradientParty(number, key, local, terms)
         ballots.append(party.receive(party.start().state, [announced]).posts[0].data)
-    opened = 0
+    opened, refused = 0, list[PsephosError]()
     for number, shown in ((1, ballots), (2, ballots[1:])):
         product, _ = BallotProduct(round_).add_all(shown)
-        said = [("party", data) for data in shown] + [("curator", Close(round_.digest).encode())]
-        said += [(f"holder {j}", Confirmation(round_.digest, j, product.digest).encode()) for j in (number, 3)]
-        said += [("curator", TallyRequest(round_.digest, product.members, product.digest).encode(round_))]
+        messages = [("party", data) for data in shown] + [("curator", Close(round_.digest).encode())]
+        messages += [(f"holder {j}", Confirmation(round_.digest, j, product.digest).encode()) for j in (number, 3)]
+        messages += [("curator", TallyRequest(round_.digest, product.members, product.digest).encode(round_))]
         holder = SeriesHolder(ceremony.shares[number - 1], terms)
-        entries = [announced, *(Entry(2 + n, sender, BOARD, data) for n, (sender, data) in enumerate(said))]
+        entries = [announced, *(Entry(2 + n, sender, BOARD, data) for n, (sender, data) in enumerate(messages))]
         step = holder.receive(holder.start().state, entries)
         opened += any(is_of_kind(post, Kind.PARTIAL_DECRYPTION) for post in step.posts)
-    return dict.fromkeys(SECRETS, "holders of two boards open sums of one step") if opened else {}
+        refused += [refusal.error for refusal in step.refused]
+    gains = dict.fromkeys(SECRETS, "holders of two boards open sums of one step") if opened else {}
+    return AttackResult(gains, tuple(refused))
 
 
-PARTY: dict[str, Strategy] = {
-    "copies a ballot": partial(_forges, how="copy"),
-    "makes a ballot of others": partial(_forges, how="inverse"),
-    "answers twice": _twice,
-    "announces steps": _announces,
-}
-HOLDER: dict[str, Strategy] = {
-    "answers at random": partial(_shapes, how="random"),
-    "shapes its answer": partial(_shapes, how="shaped"),
-    "publishes another sum": partial(_publishes, how="another sum"),
-    "publishes in another's name": partial(_publishes, how="in another's name"),
-}
-CURATOR: dict[str, Strategy] = {
-    "chooses its point": partial(_asks, how="a chosen point"),
-    "asks for the last step": partial(_asks, how="the last step"),
-    "asks twice": partial(_asks, how="twice"),
-    "asks under other terms": partial(_asks, how="other terms"),
-    "leaves a ballot out": _leaves_out,
-}
-ALL: dict[str, Strategy] = {"goes on from a lie": _follows_a_lie, "shows two boards": _two_boards}
+_PARTY, _HOLDER, _CURATOR = (f"party {LIAR}",), ("holder 1",), ("curator",)
 
-COALITIONS: dict[str, tuple[tuple[str, ...], dict[str, Strategy]]] = {
-    "a lying party": ((f"party {LIAR}",), PARTY),
-    "t - 1 lying holders": (("holder 1",), HOLDER),
-    "lying curator and party": (("curator", f"party {LIAR}"), PARTY | CURATOR),
-    "lying curator, board, party and t - 1 holders": (
-        ("curator", "the board", f"party {LIAR}", "holder 1"),
-        PARTY | HOLDER | CURATOR | ALL,
+OF_PARTIES = (
+    Attack("copies a ballot", _PARTY, partial(_forges, how="copy"), ProofError),
+    Attack("makes a ballot of others", _PARTY, partial(_forges, how="inverse"), ProofError),
+    Attack("answers twice", _PARTY, _twice, DuplicateBallotError),
+    Attack("announces steps", _PARTY, _announces, UnexpectedMessageError),
+)
+OF_HOLDERS = (
+    Attack("answers at random", _HOLDER, partial(_shapes, how="random"), WrongPartialDecryptionError),
+    Attack("shapes its answer", _HOLDER, partial(_shapes, how="shaped"), WrongPartialDecryptionError),
+    Attack("publishes another sum", _HOLDER, partial(_publishes, how="another sum"), HARMLESS),
+    Attack("publishes in another's name", _HOLDER, partial(_publishes, how="in another's name"), ThresholdError),
+)
+OF_CURATOR = (
+    Attack("chooses its point", _CURATOR, partial(_asks, how="a chosen point"), WrongPointError),
+    Attack("asks for the last step", _CURATOR, partial(_asks, how="the last step"), UnexpectedMessageError),
+    Attack("asks twice", _CURATOR, partial(_asks, how="twice"), UnexpectedMessageError),
+    Attack("asks under other terms", _CURATOR, partial(_asks, how="other terms"), WrongRoundError),
+    Attack("leaves a ballot out", _CURATOR, _leaves_out, UnseenBallotError),
+)
+OF_ALL = (
+    Attack("goes on from a lie", ("curator", "holder 1"), _follows_a_lie, WrongPointError),
+    Attack("shows two boards", ("the board", "holder 3"), _two_boards, UnconfirmedError),
+)
+
+ATTACKS = (*OF_PARTIES, *OF_HOLDERS, *OF_CURATOR, *OF_ALL)
+"""All attacks on the descent."""
+
+PSGD_LIARS = attack_case(
+    "psgd-liars",
+    SECRETS,
+    (
+        (Coalition("a lying party", _PARTY), OF_PARTIES),
+        (Coalition("t - 1 lying holders", _HOLDER), OF_HOLDERS),
+        (Coalition("lying curator and party", _CURATOR + _PARTY), OF_PARTIES + OF_CURATOR),
+        (
+            Coalition("lying curator, board, party and t - 1 holders", (*_CURATOR, "the board", *_PARTY, *_HOLDER)),
+            ATTACKS,
+        ),
     ),
-}
-
-
-PSGD_LIARS = liars_case("psgd-liars", SECRETS, COALITIONS)
+)

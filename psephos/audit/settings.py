@@ -35,7 +35,7 @@ KEY_BITS = 128
 
 
 @dataclass(frozen=True)
-class Setting:
+class AuditSetting:
     """A ceremony with what only the dealer and the analyst know."""
 
     private_key: PrivateKey = field(repr=False)
@@ -50,7 +50,7 @@ def make_setting(
     *,
     key_bits: int = KEY_BITS,
     degree: int = 1,
-) -> Setting:
+) -> AuditSetting:
     """The ceremony of `psephos.simulation.ceremony`, and the private key, which its coins come to once more."""
     tape = RecordedRandomness(coins)
     ceremony = setup_keys(
@@ -63,7 +63,7 @@ def make_setting(
         randomness=tape,
     )
     again = ReplayedRandomness(tape.tape())
-    return Setting(generate_private_key(key_bits, degree=degree, test_key=True, randomness=again), ceremony)
+    return AuditSetting(generate_private_key(key_bits, degree=degree, test_key=True, randomness=again), ceremony)
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Recorded(Transcript):
 
 
 def run_sum(
-    context: Context, setting: Setting, round_: Round, contribution: PartyFactory, label: str, **conditions: Any
+    context: Context, setting: AuditSetting, round_: Round, contribution: PartyFactory, label: str, **conditions: Any
 ) -> SumRun:
     """Cast, count, open, with coins named by `label`; `conditions` as those of `psephos.simulation`."""
     transcript = Recorded(partial(context.coins, label))
@@ -151,7 +151,7 @@ def run_sum(
 
 
 def cast(
-    setting: Setting, round_: Round, contribution: PartyFactory, number: int, coins: Randomness
+    setting: AuditSetting, round_: Round, contribution: PartyFactory, number: int, coins: Randomness
 ) -> tuple[Ballot, tuple[int, ...]]:
     """The ballot of one party by itself, and what it holds."""
     encryptor = Encryptor(round_.key, randomness=coins, expected=8)
@@ -161,7 +161,7 @@ def cast(
 
 
 def round_of(
-    setting: Setting,
+    setting: AuditSetting,
     spec: SumSpec,
     coins: Randomness,
     *,
@@ -178,7 +178,7 @@ def round_of(
 
 def run_tally_round(
     context: Context,
-    setting: Setting,
+    setting: AuditSetting,
     auxiliary: NDArray[np.float64],
     classes: int,
     voters: Sequence[Voter],

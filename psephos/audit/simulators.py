@@ -21,7 +21,7 @@ import gmpy2
 from gmpy2 import mpz
 
 from psephos.audit.model import Members
-from psephos.audit.settings import Setting, SumRun
+from psephos.audit.settings import AuditSetting, SumRun
 from psephos.curator.tally import OpenedSum
 from psephos.protocol.encrypted_sum.messages import Ballot, Close, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
@@ -63,7 +63,7 @@ def simulate_partial(key: ThresholdKey, shares: Mapping[int, int], holder: int, 
 
 
 def simulate_sum_view(
-    setting: Setting,
+    setting: AuditSetting,
     round_: Round,
     members: Members,
     *,

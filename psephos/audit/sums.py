@@ -16,7 +16,7 @@ from gmpy2 import mpz
 from psephos.audit.compare import compare_samples
 from psephos.audit.deviations import deviations
 from psephos.audit.model import Coalition, Context, Members, Result
-from psephos.audit.settings import KEY_BITS, Setting, SumRun, cast, make_setting, round_of, run_sum
+from psephos.audit.settings import KEY_BITS, AuditSetting, SumRun, cast, make_setting, round_of, run_sum
 from psephos.audit.simulators import simulate_sum_view
 from psephos.audit.view_checks import Sealed, jacobi, openable, stale, structure
 from psephos.protocol.encrypted_sum.messages import Ballot
@@ -88,7 +88,7 @@ class SumAnalysis(ABC):
 
     # -- runs
 
-    def setting(self, context: Context) -> Setting:
+    def setting(self, context: Context) -> AuditSetting:
         """Its keys."""
         sizes = {"key_bits": self.key_bits, "degree": self.degree}
         make = partial(make_setting, context.coins(self.label, "world"), self.parties, **sizes)
@@ -247,7 +247,7 @@ def dealt_shares(context: Context) -> Result:
     Of a key of degree 1 and of one of the highest degree, whose exponents are the longest.
     """
 
-    def keys() -> list[Setting]:
+    def keys() -> list[AuditSetting]:
         degrees = (1, LARGEST_DEGREE)
         return [
             make_setting(context.coins("share key", i, s), key_bits=64, degree=s) for i in range(4) for s in degrees

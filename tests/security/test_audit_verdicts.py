@@ -21,17 +21,15 @@ VIEWS = 40
 MORE = {"pathak-public-bound": 60}
 """Where a mutant needs so many; those of 90 and 110 (`psephos.audit.Mutant.views`) are for `psephos audit`."""
 FEW_VIEWS = 8
-"""For `make test`, one protocol of each family: every check runs, and only coarse leaks are seen."""
+"""For `make test`, one protocol of each family: every check runs, and only coarse leaks are seen. Attacks are in
+test_attack_catalogue.py."""
 FEW = (
     "ceremony",
     "tally",
-    "tally-liars",
     "statistic",
     "own-data",
     "pathak-public-bound",
-    "pathak-liars",
     "psgd",
-    "psgd-liars",
 )
 
 

@@ -543,7 +543,7 @@ def _atheris(name: str, count: int) -> None:
         for function in _functions():
             atheris.instrument_func(function)
         options = [sys.argv[0], f"-runs={count}", "-max_len=8192", corpus]
-        atheris.Setting(options, lambda data: attempt(decoder, data) and None)
+        atheris.AuditSetting(options, lambda data: attempt(decoder, data) and None)
         atheris.Fuzz()
 
 

@@ -1,0 +1,84 @@
+"""The form in which each protocol lists the attacks that are tried on it, and the case that an audit makes of them.
+
+An attack replaces roles by adversarial ones and says what must come of it: the class of error with which an honest role
+refuses it, or that nothing needs to be refused (`HARMLESS`), or, for a variant that is known to be broken, that it
+succeeds (`SUCCEEDS`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal
+
+from psephos.audit.model import Case, Check, Coalition, Context, Result
+from psephos.protocol.errors import PsephosError
+
+__all__ = ["HARMLESS", "SUCCEEDS", "Attack", "AttackResult", "attack_case"]
+
+Expected = type[PsephosError] | Literal["harmless", "succeeds"]
+HARMLESS: Literal["harmless"] = "harmless"
+SUCCEEDS: Literal["succeeds"] = "succeeds"
+
+
+@dataclass(frozen=True)
+class AttackResult:
+    """What came of an attack.
+
+    Attributes:
+        gains: secret -> evidence that the coalition has it; empty for a protocol that holds.
+        errors: what honest roles refused, and what ended the run.
+    """
+
+    gains: Mapping[str, str] = field(default_factory=dict)
+    errors: tuple[PsephosError, ...] = ()
+
+
+@dataclass(frozen=True)
+class Attack:
+    """One deviation from a protocol.
+
+    Attributes:
+        name: what the adversarial roles do, as a verb phrase.
+        roles: the roles that deviate; "the board" where it shows roles different things.
+        run: makes the attack on the real roles, from the context; of requests on their own (`deviations`), from the
+            setting, a round and its ballots.
+        expected: the class of error that detects it, `HARMLESS` or `SUCCEEDS`.
+    """
+
+    name: str
+    roles: tuple[str, ...]
+    run: Callable[..., AttackResult] = field(repr=False)
+    expected: Expected
+
+    def met_by(self, result: AttackResult) -> bool:
+        """Whether a result is the expected one."""
+        if self.expected == SUCCEEDS:
+            return bool(result.gains)
+        if self.expected == HARMLESS:
+            return not result.gains
+        return not result.gains and any(isinstance(error, self.expected) for error in result.errors)
+
+
+def attack_case(name: str, secrets: tuple[str, ...], catalogue: Sequence[tuple[Coalition, Sequence[Attack]]]) -> Case:
+    """Make the case of a catalogue: one check of each attack for each coalition that can make it.
+
+    Args:
+        name: of the case.
+        secrets: what attacks may gain.
+        catalogue: coalitions, each with the attacks of its members, alone or together.
+    """
+
+    def check(attack: Attack, context: Context) -> Result:
+        result: AttackResult = context.once((name, attack.name), lambda: attack.run(context))
+        evidence = "; ".join(dict.fromkeys(result.gains.values()))
+        detected = ", ".join(sorted({type(error).__name__ for error in result.errors}))
+        return Result(bool(result.gains), evidence or f"gained nothing{detected and f': {detected}'}")
+
+    checks = (
+        Check(f"{attack.name}, {coalition.name}", coalition.name, secrets, partial(check, attack))
+        for coalition, attacks in catalogue
+        for attack in attacks
+    )
+    return Case(name, secrets, tuple(coalition for coalition, _ in catalogue), tuple(checks))
