@@ -508,7 +508,7 @@ $answers = $encoded
     ProofMutant(
         "validity: combinations are known before the first columns",
         validity._Chain,
-        "said",
+        "absorb",
         "(self._state, *$parts)",
         "(self._state, *$parts[len($parts) > 1 :])",
         _lies({0: 2}, {0: 2}, _ANSWERS, _FITTED + _COMMITTED_AGAIN),
