@@ -42,7 +42,10 @@ def register_join(app: typer.Typer, words: Sequence[str]) -> None:
         public: PublicFile,
         data: Annotated[Path | None, typer.Option(help="A party's own rows, CSV or Parquet.")] = None,
         learner: Annotated[str | None, typer.Option(help="What it trains on them.", show_default="logistic")] = None,
-        voter: Annotated[str | None, typer.Option(help="Its own classifier in place of that: MODULE:OBJECT.")] = None,
+        voter: Annotated[
+            str | None,
+            typer.Option(help="Its own classifier instead: PATH.py:OBJECT or MODULE:OBJECT."),
+        ] = None,
         output: Annotated[Path | None, typer.Option(help="Where the model goes.", show_default="the state")] = None,
         yes: Yes = False,
     ) -> None:
@@ -50,6 +53,7 @@ def register_join(app: typer.Typer, words: Sequence[str]) -> None:
         from psephos.protocol.study.study import Study
         from psephos.study import member
         from psephos.study.identity import Identity
+        from psephos.study.party_input import absolute_voter
         from psephos.study.runner import MemberRunner
 
         read, who = Study.read(study), Identity.read(identity)
@@ -60,7 +64,7 @@ def register_join(app: typer.Typer, words: Sequence[str]) -> None:
             public=str(public.absolute()),
             data=None if data is None else str(data.absolute()),
             learner=learner,
-            voter=voter,
+            voter=None if voter is None else absolute_voter(voter),
             output=None if output is None else str(output.absolute()),
         )
         with MemberRunner(mine, mine.names, say=note) as play:

@@ -10,30 +10,23 @@ STUDY is the beginning of the study's digest.
 
 from __future__ import annotations
 
-import importlib
-import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
-from psephos.curator.hamm.statistic import public_coordinates
 from psephos.model import MODEL_FILE, write_atomically
-from psephos.parties.learners import LEARNERS, make_learner
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import Board
-from psephos.protocol.errors import InvalidParameter, StudyError
+from psephos.protocol.errors import StudyError
 from psephos.protocol.roles import Role
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import CURATOR, Study
-from psephos.specs.registry import check_study, spec_of
+from psephos.specs.registry import check_study
 from psephos.specs.study import StudyTerms
 from psephos.study.identity import Identity
+from psephos.study.party_input import PartyInput
 from psephos.study.release import card, checked, released
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
@@ -47,7 +40,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         board: as `open_board` takes it.
         public: the public samples. data: its own rows, where it trains `learner` on them.
-        voter: MODULE:OBJECT with predict_votes(X), in place of data.
+        voter: PATH.py:OBJECT or MODULE:OBJECT with predict_votes(X), in place of data.
         output: where model and card go.
     """
 
@@ -131,9 +124,9 @@ class Membership:
         return samples
 
     @cached_property
-    def voter(self) -> Voter:
-        """Its classifier, not trained yet; raises StudyError where nobody has said how it votes."""
-        return Voter(self)
+    def voter(self) -> PartyInput:
+        """What it votes with: a classifier, or its rows; not read or trained yet."""
+        return PartyInput(self)
 
     def closing(self) -> Path:
         """A file whose presence tells whoever plays the curator here to close the vote."""
@@ -176,63 +169,3 @@ class Membership:
         write_atomically(output / MODEL_FILE, content)
         write_atomically(output / "card.md", card(self.study, model).encode())
         return output
-
-
-class Voter:
-    """What a party brings: a classifier, its own or one that is trained when the vote comes; or its rows themselves."""
-
-    def __init__(self, member: Membership) -> None:
-        self._member = member
-
-    def check(self) -> str:
-        """Find out before the vote what would keep it from voting, and say what votes.
-
-        Raises StudyError, InvalidParameter or DataError for data or an object that cannot be used.
-        """
-        settings, study = self._member.settings, self._member.study
-        spec = spec_of(StudyTerms(study, self._member.samples.auxiliary))
-        if settings.voter and spec.takes_classifier:
-            self._own(settings.voter)
-            return settings.voter
-        if not settings.data:
-            raise StudyError(
-                "what does this party bring? --data FILE names its rows, --voter MODULE:OBJECT a classifier"
-            )
-        if settings.learner not in LEARNERS:
-            raise InvalidParameter(f"unknown learner {settings.learner!r}; known: {', '.join(LEARNERS)}")
-        rows, _ = self._member.samples.private(study, Path(settings.data))
-        for place, member in enumerate(study.parties):
-            if member.key == self._member.identity.card.key:
-                spec.check_rows(place, len(rows))
-        if not spec.takes_classifier:
-            return f"{len(rows):,} rows of {settings.data}"
-        return f"{settings.learner}, trained on {len(rows):,} rows of {settings.data}"
-
-    def predict_votes(self, X: NDArray[np.float64]) -> NDArray[np.integer]:
-        """Train, and vote on the samples X (N, d)."""
-        settings = self._member.settings
-        if settings.voter:
-            return np.asarray(self._own(settings.voter).predict_votes(X))
-        self.check()
-        rows, classes = self._member.samples.private(self._member.study, Path(settings.data))
-        white = public_coordinates(X) if settings.learner == "whitened" else None
-        learner = make_learner(settings.learner, classes=len(self._member.study.classes), coordinates=white)
-        return learner.fit(rows, classes).predict_votes(X)
-
-    def __iter__(self) -> Iterator[Any]:
-        """Its rows and their classes, for protocols that ask for these themselves."""
-        self.check()
-        yield from self._member.samples.private(self._member.study, Path(self._member.settings.data))
-
-    @staticmethod
-    def _own(name: str) -> Any:
-        module, _, attribute = name.partition(":")
-        if "" not in sys.path:
-            sys.path.insert(0, "")
-        try:
-            found = getattr(importlib.import_module(module), attribute)
-        except (ImportError, AttributeError, ValueError) as error:
-            raise InvalidParameter(f"--voter {name} is no MODULE:OBJECT that can be imported: {error}") from None
-        if not callable(getattr(found, "predict_votes", None)):
-            raise InvalidParameter(f"--voter {name} has no predict_votes(X), which gives class numbers, int (N,)")
-        return found

@@ -23,6 +23,7 @@ from psephos.protocol.study.study import Member, Study
 from psephos.protocol.wire import Kind
 from psephos.study.identity import Identity
 from psephos.study.member import Membership, Settings, sign
+from psephos.study.party_input import absolute_voter, load_voter
 from psephos.study.release import card, checked, released
 from psephos.study.samples import PublicSamples
 from tests.psephos.study.cast import Cast, fields_of, shares_of
@@ -237,16 +238,72 @@ def test_a_classifier_of_ones_own(house: House) -> None:
     assert mine.voter.check() == f"{__name__}:HOSPITAL"
     votes = mine.voter.predict_votes(np.zeros((4, 4)))
     assert (type(votes), votes.tolist()) == (np.ndarray, [1, 1, 1, 1])
-    assert "" in sys.path
-    for name, said in (
-        (f"{__name__}:NO_VOTER", r"has no predict_votes\(X\)"),
-        (f"{__name__}:nothing", "is no MODULE:OBJECT that can be imported"),
-        ("no.such.module:x", "is no MODULE:OBJECT that can be imported"),
-        (":x", "is no MODULE:OBJECT that can be imported"),
-    ):
+    for name in (f"{__name__}:NO_VOTER", f"{__name__}:nothing", "no.such.module:x", ":x", "json"):
         wrong = house.member("north", house.study(), voter=name)
-        with pytest.raises(InvalidParameter, match=said):
+        with pytest.raises(InvalidParameter):
             wrong.voter.check()
+
+
+VOTER_FILE = """
+class Ones:
+    def predict_votes(self, X):
+        return [1] * len(X)
+
+ONES = Ones()
+"""
+
+
+def test_a_classifier_in_a_file_is_named_by_its_path(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(house.folder)
+    path = house.folder / "ones.py"
+    path.write_text(VOTER_FILE)
+    name = absolute_voter("ones.py:ONES")
+    assert name == f"{path}:ONES"
+    mine = house.member("north", house.study(), voter=name)
+    assert mine.voter.check() == name
+    assert mine.voter.predict_votes(np.zeros((4, 4))).tolist() == [1, 1, 1, 1]
+    for wrong in ("ones.py:ONES", f"{path}:TWOS", f"{house.folder / 'absent.py'}:ONES"):
+        with pytest.raises(InvalidParameter):
+            load_voter(wrong)
+    broken = house.folder / "broken.py"
+    broken.write_text("def")
+    for _ in range(2):
+        with pytest.raises(InvalidParameter):
+            load_voter(f"{broken}:ONES")
+    loose = house.folder / "loose.py"
+    loose.write_text(VOTER_FILE)
+    loose.chmod(0o666)
+    with pytest.raises(InvalidParameter, match="o-w"):
+        load_voter(f"{loose}:ONES")
+
+
+def test_nothing_is_imported_from_the_working_directory(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process may hold a share of the key: whoever can write to its directory must not run code in it."""
+    monkeypatch.chdir(house.folder)
+    (house.folder / "planted_voter.py").write_text(VOTER_FILE)
+    before = list(sys.path)
+    with pytest.raises(InvalidParameter):
+        house.member("north", house.study(), voter="planted_voter:ONES").voter.check()
+    house.member("north", house.study(), voter=f"{__name__}:HOSPITAL").voter.check()
+    assert sys.path == before
+    assert "planted_voter" not in sys.modules
+
+
+def test_rows_are_read_once_for_a_vote(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = []
+
+    def read(samples: PublicSamples, study: Study, path: Path) -> Any:
+        reads.append(path)
+        return private(samples, study, path)
+
+    private = PublicSamples.private
+    monkeypatch.setattr(PublicSamples, "private", read)
+    mine = house.member("north", house.study(), data=house.own, learner="logistic")
+    mine.voter.predict_votes(house.samples.auxiliary.samples)
+    assert reads == [Path(house.own)]
+    rows, classes = mine.voter
+    assert len(rows) == len(classes) == 7
+    assert reads == [Path(house.own)] * 2
 
 
 def test_a_classifier_that_is_trained_when_the_vote_comes(house: House) -> None:
@@ -261,7 +318,7 @@ def test_a_classifier_that_is_trained_when_the_vote_comes(house: House) -> None:
         assert (mine.voter.predict_votes(points) == meant).all()
     nothing = house.member("north", study, data="", learner="logistic")
     for use in (nothing.voter.check, lambda: nothing.voter.predict_votes(points)):
-        with pytest.raises(StudyError, match="what does this party bring"):
+        with pytest.raises(StudyError, match="--data FILE"):
             use()
     with pytest.raises(InvalidParameter, match="unknown learner 'oracle'; known: tree, knn, "):
         house.member("north", study, data=house.own, learner="oracle").voter.check()

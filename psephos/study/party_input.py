@@ -1,0 +1,139 @@
+"""What a party brings to a study: its rows, a classifier that is trained on them, or a classifier of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psephos.curator.hamm.statistic import public_coordinates
+from psephos.parties.learners import LEARNERS, make_learner
+from psephos.protocol.errors import InvalidParameter, StudyError
+from psephos.specs.registry import spec_of
+from psephos.specs.study import StudyTerms
+
+if TYPE_CHECKING:
+    from psephos.study.member import Membership
+
+__all__ = ["PartyInput", "absolute_voter", "load_voter"]
+
+
+def absolute_voter(name: str) -> str:
+    """Return PATH.py:OBJECT with an absolute path, and MODULE:OBJECT as it is."""
+    file, _, attribute = name.rpartition(":")
+    return f"{Path(file).expanduser().absolute()}:{attribute}" if file.endswith(".py") else name
+
+
+def load_voter(name: str) -> Any:
+    """Import a classifier of the party's own.
+
+    The process that imports it may hold a share of the key, so nothing is looked for in the working directory: a file
+    is named by its absolute path, and a module must be installed or be in a folder of PYTHONPATH.
+
+    Args:
+        name: PATH.py:OBJECT or MODULE:OBJECT.
+
+    Raises InvalidParameter for what cannot be imported, has no `predict_votes`, or is a file that everybody may write.
+    """
+    module, _, attribute = name.rpartition(":")
+    try:
+        imported = _load_file(Path(module)) if module.endswith(".py") else importlib.import_module(module)
+        voter = getattr(imported, attribute)
+    except (ImportError, AttributeError, ValueError, OSError, SyntaxError) as error:
+        raise InvalidParameter(
+            f"--voter {name} cannot be imported ({error}): name a file as PATH.py:OBJECT, or an installed module as "
+            "MODULE:OBJECT"
+        ) from None
+    if not callable(getattr(voter, "predict_votes", None)):
+        raise InvalidParameter(f"--voter {name} has no predict_votes(X), which returns class numbers, int (N,)")
+    return voter
+
+
+def _load_file(path: Path) -> ModuleType:
+    """Run a Python file once per process, as a module that no other import finds."""
+    name = f"_psephos_voter_{hashlib.sha256(str(path).encode()).hexdigest()}"
+    if name in sys.modules:
+        return sys.modules[name]
+    if not path.is_absolute():
+        raise InvalidParameter(f"--voter {path} is a relative path: write the absolute one into the settings")
+    if path.stat().st_mode & stat.S_IWOTH:
+        raise InvalidParameter(f"--voter {path} may be written by everybody on this machine: chmod o-w {path}")
+    module_spec = importlib.util.spec_from_file_location(name, path)
+    if module_spec is None or module_spec.loader is None:
+        raise ImportError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(module_spec)
+    sys.modules[name] = module
+    try:
+        module_spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+class PartyInput:
+    """What a party brings, as its settings say: a classifier, or its rows for protocols that take rows.
+
+    Files are read and classifiers are imported when they are asked for, not before.
+    """
+
+    def __init__(self, member: Membership) -> None:
+        self._member = member
+
+    def check(self) -> str:
+        """Check, before the vote, that nothing keeps the party from voting, and describe what votes.
+
+        Raises StudyError, InvalidParameter or DataError for data or an object that cannot be used.
+        """
+        settings = self._member.settings
+        takes_classifier = self._spec().takes_classifier
+        if settings.voter and takes_classifier:
+            load_voter(settings.voter)
+            return settings.voter
+        rows, _ = self._rows()
+        if not takes_classifier:
+            return f"{len(rows):,} rows of {settings.data}"
+        return f"{settings.learner}, trained on {len(rows):,} rows of {settings.data}"
+
+    def predict_votes(self, X: NDArray[np.float64]) -> NDArray[np.integer]:
+        """Train, and vote on the samples X, float64 (N, d); returns class numbers, int (N,)."""
+        settings = self._member.settings
+        if settings.voter:
+            return np.asarray(load_voter(settings.voter).predict_votes(X))
+        rows, classes = self._rows()
+        coordinates = public_coordinates(X) if settings.learner == "whitened" else None
+        learner = make_learner(settings.learner, classes=len(self._member.study.classes), coordinates=coordinates)
+        return learner.fit(rows, classes).predict_votes(X)
+
+    def __iter__(self) -> Iterator[Any]:
+        """The rows, float64 (n, d), and their class numbers, int64 (n,), for protocols that take rows."""
+        yield from self._rows()
+
+    def _spec(self) -> Any:
+        return spec_of(StudyTerms(self._member.study, self._member.samples.auxiliary))
+
+    def _rows(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Read the party's rows and class numbers, once, and check that the study's protocol can take them."""
+        settings, study = self._member.settings, self._member.study
+        if not settings.data:
+            raise StudyError(
+                "this party has nothing to vote with: name its rows by --data FILE, or a classifier by --voter "
+                "PATH.py:OBJECT or --voter MODULE:OBJECT"
+            )
+        if settings.learner not in LEARNERS:
+            raise InvalidParameter(f"unknown learner {settings.learner!r}; known: {', '.join(LEARNERS)}")
+        rows, classes = self._member.samples.private(study, Path(settings.data))
+        spec = self._spec()
+        for place, member in enumerate(study.parties):
+            if member.key == self._member.identity.card.key:
+                spec.check_rows(place, len(rows))
+        return rows, classes
