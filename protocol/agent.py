@@ -4,7 +4,7 @@ An agent repeats one step: it reads the new entries of the board, lets the role 
 messages. A step is one transaction of the store: the entries that were read, the role's next state, what the role
 recorded in its ledger and its signed entries are all on disk, or none of them. An entry is posted again until the agent
 has read it back from the board, unchanged. A crash, or a board that loses entries, therefore neither loses a message
-nor sends two different ones. docs/security/board.md states what follows from this.
+nor sends two different ones. docs/protocols/board.md states what follows from this.
 """
 
 from __future__ import annotations

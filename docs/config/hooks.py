@@ -25,8 +25,8 @@ PACKAGES = {
 
 ORDER: list[tuple[str, list[str]]] = [
     ("", ["index.md", "start.md"]),
-    ("Tasks", ["own-data.md", "study.md", "study-operations.md", "audit.md", "papers.md", "reproduce-", "extend.md"]),
-    ("How it works", ["how-it-works.md", "protocols/", "pathak.md", "rajkumar.md", "theory.md"]),
+    ("Tasks", ["own-data.md", "study.md", "study-operations.md", "audit.md", "reproduce.md", "reproduce-", "extend.md"]),
+    ("How it works", ["how-it-works.md", "protocols/", "theory.md"]),
     ("Security", ["security/"]),
     ("Results", ["accuracy.md", "performance.md"]),
     ("Examples", ["examples/"]),

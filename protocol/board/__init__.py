@@ -2,7 +2,7 @@
 
 A `Board` orders bytes and is trusted with nothing else. Its readers check it: `entries` defines who posts what and the
 signatures, `history` detects a board that shows readers different logs, and `client` applies both for one role.
-docs/security/board.md states what follows.
+docs/protocols/board.md states what follows.
 """
 
 from __future__ import annotations

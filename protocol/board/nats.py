@@ -9,7 +9,7 @@ subjects of its own, as its server's configuration says (`configuration`), and s
 
 An entry's number is its place in the stream, so nothing need be remembered to read on. Pieces are named by the message
 that completes them, so that what was sent by half, or by somebody else, holds up nobody. The server is trusted no more
-than any board (docs/security/board.md). No paper behind it.
+than any board (docs/protocols/board.md). No paper behind it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Proofs of ballots and of partial decryptions, as the round demands them (`Round.proofs`).
 
-A proof is bound to its round and its sender, so it cannot be used again elsewhere (docs/security/zero-knowledge.md).
+A proof is bound to its round and its sender, so it cannot be used again elsewhere (docs/security/proofs.md).
 """
 
 from __future__ import annotations

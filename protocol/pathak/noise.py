@@ -1,6 +1,6 @@
 """Scales, bounds and widths that follow from a run's terms: how much noise, and how many bits carry it.
 
-All in units of the grid that parameters and noise live on, unless said otherwise. Derived in docs/pathak.md.
+All in units of the grid that parameters and noise live on, unless said otherwise. Derived in docs/protocols/pathak.md.
 """
 
 from __future__ import annotations

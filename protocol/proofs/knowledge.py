@@ -11,7 +11,7 @@ of the residues with c_l = (1 + n)^(m_l) r_l, where r_l = h_s^(a_l) (fast modes)
 Two responses to challenges that differ in one e_l only give c_l^(e - e') = (1 + n)^(z - z') times an n^s-th residue.
 As e - e' is smaller than every factor of n, it is invertible modulo n^s, so the plaintext
 m_l = (z - z')/(e - e') mod n^s can be extracted, whatever the residue is. A sender can therefore not make a ballot of
-other parties' ciphertexts. docs/security/zero-knowledge.md has the theorem and describes how a proof is bound to its
+other parties' ciphertexts. docs/security/proofs.md has the theorem and describes how a proof is bound to its
 sender.
 """
 

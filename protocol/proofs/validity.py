@@ -15,7 +15,7 @@ one random combination of their plaintexts. It needs no trusted set-up and no gr
 5. Challenges: which columns to open.
 
 All challenges come from one hash chain (Fiat-Shamir). The soundness error is below 2^-100 per computed hash (2^-87
-under the longest keys of degree 4), and the proof is zero knowledge up to 2^-79 (docs/security/zero-knowledge.md,
+under the longest keys of degree 4), and the proof is zero knowledge up to 2^-79 (docs/security/proofs.md,
 theorem 3).
 """
 

@@ -8,7 +8,7 @@ context names the terms, the step and the point; its `Announcement` is all a par
 Noise is in lattice units of 2^-fraction_bits. Every share is redrawn until it lies within a public bound that sizes the
 slot; the bounds hold but for probability 2^-66 over the whole series (`truncation`), by Chernoff's inequality.
 
-The protocol is Rajkumar and Agarwal 2012, Algorithm 1; docs/rajkumar.md says who adds which noise.
+The protocol is Rajkumar and Agarwal 2012, Algorithm 1; docs/protocols/psgd.md says who adds which noise.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ question, for ever.
 
 A store cannot detect that it was set back as a whole: that an old copy was restored, or that its rollback journal
 (`FILE-journal`) was lost after a crash. The effect is that of a second machine with the same keys
-(docs/security/unprotected.md).
+(docs/security/index.md).
 
 When a value in one of `ERASED_SPACES` is replaced and the transaction commits, the old value is gone from every file of
 the store. SQLite does not guarantee that: a write-ahead log keeps old pages, and even with `secure_delete` a row that
@@ -14,7 +14,7 @@ is moved when pages are balanced leaves a copy in the unused part of a page. The
 (ChaCha20-Poly1305, RFC 8439) under a key that is replaced whenever one of them is. The key is the only row of its own
 table, so nothing moves it, and it is overwritten in place. The rollback journal is truncated by the operation that
 commits the transaction, so no crash can come between committing and erasing. Copies made by the file system or the disk
-are not reached (docs/security/unprotected.md).
+are not reached (docs/security/index.md).
 """
 
 from __future__ import annotations

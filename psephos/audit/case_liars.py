@@ -3,7 +3,7 @@
 A coalition here does not follow the protocol. It must not gain the vote of an honest party or a sum that is not that of
 valid ballots, and whoever sends a wrong message must be named. Each attack is tried on the real roles, under a key of
 512 bits. A coalition can make the attacks of its members and those that need all of them. An attack that is not listed
-is not tried; docs/security/zero-knowledge.md and docs/security/board.md have the theorems.
+is not tried; docs/security/proofs.md and docs/protocols/board.md have the theorems.
 """
 
 from __future__ import annotations

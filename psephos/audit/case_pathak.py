@@ -536,7 +536,7 @@ def _members(kind: PathakKind) -> dict[str, Members]:
 def _coalitions(kind: PathakKind) -> tuple[Coalition, ...]:
     both = "Charlie and any party hold both keys and pi_1 between them"
     mask = "Charlie and party 0 hold the noise and its mask between them"
-    insider = "the insider: the noise is this party's own vector (docs/security/findings.md, finding 6)"
+    insider = "the insider: the noise is this party's own vector (docs/security/index.md, finding 6)"
     coalitions = []
     for name, m in _members(kind).items():
         granted = {}

@@ -74,7 +74,7 @@ NOT_EXAMINED: dict[str, str] = {
     ),
     "a dealer who keeps p and q": "whether he forgot them cannot be seen in any view",
     "timing, memory accesses and traffic": (
-        "views hold messages and coins, not when they came (docs/security/unprotected.md)"
+        "views hold messages and coins, not when they came (docs/security/index.md)"
     ),
 }
 """What no check of the analysis looks at, and why: a verdict of "hidden" is never more than the checks behind it."""

@@ -4,7 +4,7 @@ Five parties, three splits by size, per-coordinate Laplace noise of the paper's 
 pooled baselines w* and w* + eta. The protocol changes no number here, so the noise is simulated in floating point.
 
 At the paper's lambda = 1 the pooled classifier of objective (2) always says "at most 50K", so the figure compares that
-answer with noise (docs/security/findings.md, finding 7); and the rows hold 11 to 14 ones, so they leave the
+answer with noise (docs/security/index.md, finding 7); and the rows hold 11 to 14 ones, so they leave the
 unit ball that the theorems assume. So three settings are run: the paper's as it stands, lambda = 1 with rows divided by
 sqrt(14), and a lambda at which the classifier says something. For each the claims of Theorems 4.2 and 4.3 are put
 beside what is measured, on the paper's splits and on one where the parties' data differ.

@@ -66,7 +66,7 @@ CAUTIONS: dict[Variant, str] = {
         "variant public-bound for anything else."
     ),
 }
-"""What one liar does to a variant; nothing to the others (docs/pathak.md)."""
+"""What one liar does to a variant; nothing to the others (docs/protocols/pathak.md)."""
 
 
 @dataclass(frozen=True)

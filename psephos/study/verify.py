@@ -2,7 +2,7 @@
 
 Everything is computed anew from the entries: who said it, that it is one log, the key, every ballot's proof, the
 product of the ballots before the close, every partial decryption's proof, the opened sum. Where the sum is for the
-curator alone, its store opens what was sealed to it. docs/security/board.md says what each check rests on.
+curator alone, its store opens what was sealed to it. docs/protocols/board.md says what each check rests on.
 """
 
 from __future__ import annotations

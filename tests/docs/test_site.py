@@ -260,7 +260,7 @@ def test_no_code_is_wider_than_a_screen(site: Path) -> None:
     assert max(columns.values()) > 100, "no code was found"
 
 
-SHOWN = ("theory.html", "examples/index.html", "security/matrix.html", "security/zero-knowledge.html", "rajkumar.html")
+SHOWN = ("theory.html", "examples/index.html", "security/matrix.html", "security/proofs.html", "protocols/psgd.html")
 """Pages with the longest formulas, the most pictures and the widest tables."""
 
 

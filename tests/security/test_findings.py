@@ -1,4 +1,4 @@
-"""What the papers leave wrong or open (docs/security/findings.md), worked out again without the library's own formulas.
+"""What the papers leave wrong or open (docs/security/index.md), worked out again without the library's own formulas.
 
 Findings 4, 5 and 6 are attacks (test_attacks.py), 9 is also in test_psgd_attacks.py. 7 is tested on rows of Adult's
 shape, and on Adult itself where PSEPHOS_DATA names a folder with it.

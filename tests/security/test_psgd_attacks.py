@@ -199,7 +199,7 @@ def test_with_eta_the_minimiser_hides_the_record_as_stated() -> None:
 
 
 def test_with_sigma_as_printed_the_record_is_found() -> None:
-    """The printed sigma at epsilon = 0.5 hides nothing (docs/security/findings.md, finding 8)."""
+    """The printed sigma at epsilon = 0.5 hides nothing (docs/security/index.md, finding 8)."""
     agreement = agreement_for(1)
     printed = bounds.sigma_as_printed(D, bounds.compute_slack(0.5, 0.5, 60, 0.25).epsilon, 0.05)
     assert printed < 1

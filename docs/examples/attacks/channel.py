@@ -1,4 +1,4 @@
-"""Attack: reading pi_1 off the channel in Pathak's Stage 1 (docs/security/findings.md, finding 5).
+"""Attack: reading pi_1 off the channel in Pathak's Stage 1 (docs/security/index.md, finding 5).
 
 Step 2 says that P_j "sends its share b_j to Charlie with the index changed according to the permutation". Unless the
 channel is anonymous Charlie sees who sends him the share at index pi_1(j): it is P_j. He finds the index of the

@@ -1,4 +1,4 @@
-"""Attack: the insider who subtracts its own noise (docs/security/findings.md, finding 6).
+"""Attack: the insider who subtracts its own noise (docs/security/index.md, finding 6).
 
 In Pathak's protocol the noise in the published classifier is the vector that the smallest party drew. That party need
 not even know that it is the smallest. It takes its own noise off the published sum and looks whether what is left

@@ -1,4 +1,4 @@
-"""Attack: searching the small exponent in Pathak's Stage 2 (docs/security/findings.md, finding 4).
+"""Attack: searching the small exponent in Pathak's Stage 2 (docs/security/index.md, finding 4).
 
 As printed, step 3 of Stage 2 lets party P_j compute psi_j = zeta(v_j)^(eta_j) and send it on. zeta(v_j) is known to all
 parties, since Charlie sent it to them, and eta_j, a noise value on a grid, is a small number. Whoever sees psi_j, which

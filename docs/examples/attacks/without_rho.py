@@ -1,4 +1,4 @@
-"""Attack: PSGD without the fresh noise rho (docs/security/findings.md, finding 9).
+"""Attack: PSGD without the fresh noise rho (docs/security/index.md, finding 9).
 
 With the fixed noise eta alone two sums at two points differ by the difference of two clean gradients: eta cancels. The
 curator who knows all records but one (the attacker of differential privacy) subtracts what it knows and reads from the

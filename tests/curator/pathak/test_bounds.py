@@ -1,4 +1,4 @@
-"""The paper's theorems as it prints them, and what is so instead (docs/security/findings.md, findings 3 and 10)."""
+"""The paper's theorems as it prints them, and what is so instead (docs/security/index.md, findings 3 and 10)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """How far one deviating party can move a sum when ballots prove knowledge only: anywhere in the box of M entries.
 
-docs/security/zero-knowledge.md, "What one liar can do to a result". Keys of 512 bits protect nothing.
+docs/security/proofs.md, "What one liar can do to a result". Keys of 512 bits protect nothing.
 """
 
 from __future__ import annotations

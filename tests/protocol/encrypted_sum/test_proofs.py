@@ -128,7 +128,7 @@ def test_ballots_made_of_other_parties_ciphertexts(
 @proofs
 @pytest.mark.parametrize("value", [2, 5, 3])
 def test_more_than_one_vote_in_a_slot(election: Any, proofs: Proofs, value: int) -> None:
-    """`none` and `knowledge` do not limit the value of a slot (docs/security/unprotected.md)."""
+    """`none` and `knowledge` do not limit the value of a slot (docs/security/index.md)."""
     round_ = round_of(election, proofs)
     values = np.zeros(round_.plan.length, dtype=np.int64)
     values[:2] = (0, value) if value != 3 else (1, 1)

@@ -279,7 +279,7 @@ def test_columns_that_contradict_the_rows_are_detected(ballot: Ballot, monkeypat
 
 
 def test_constants_meet_the_bounds_of_the_theorem(ballot: Ballot) -> None:
-    """Soundness and hiding computed from the constants (docs/security/zero-knowledge.md, theorem 3)."""
+    """Soundness and hiding computed from the constants (docs/security/proofs.md, theorem 3)."""
     layout = ballot.layout
     assert (5 / 8) ** validity.QUERIES < 2**-103
     assert 2 / validity.RATE <= 2 * (5 / 8) - 1  # 5/8 of the places determine the masks of double degree

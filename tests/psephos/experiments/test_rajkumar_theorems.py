@@ -1,6 +1,6 @@
 """The theorems of Rajkumar and Agarwal 2012, section 5, as functions, against sampling and runs.
 
-docs/rajkumar.md says what each is worth; no part of the product computes with them.
+docs/protocols/psgd.md says what each is worth; no part of the product computes with them.
 """
 
 from __future__ import annotations

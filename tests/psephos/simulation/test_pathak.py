@@ -248,7 +248,7 @@ def by_kind(transcript: Transcript, kind: str) -> list[Any]:
 
 def test_the_channel_does_not_tell_charlie_the_permutation() -> None:
     """Every party sends Charlie one message from its own place, and none is one that another party made
-    (docs/security/findings.md, finding 5)."""
+    (docs/security/index.md, finding 5)."""
     transcript = Transcript(secrets=True)
     play([4, 5, 6, 7, 8], variant="printed", transcript=transcript)
     width = KEYS.curator.public_key.ciphertext_bytes

@@ -1,4 +1,4 @@
-"""What follows the introduction of docs/security/matrix.md: `python -m tests.security.lab.tables`.
+"""The tables after the introduction of docs/security/matrix.md: `python -m tests.security.lab.tables`.
 
 The verdicts are the expected ones, and the mutants' checks the ones that catch them; the suite holds both.
 """
@@ -13,7 +13,7 @@ from tests.security.lab.mutants import EQUIVALENT, MUTANTS
 
 __all__ = ["page"]
 
-_MARKS = {HIDDEN: "hidden", REVEALED: "*by design*", LEAK: "**LEAK**"}
+_MARKS = {HIDDEN: "hidden", REVEALED: "by design", LEAK: "**LEAK**"}
 
 
 def _row(*cells: str) -> str:
@@ -21,11 +21,19 @@ def _row(*cells: str) -> str:
 
 
 def _matrix(case: Case) -> str:
-    """Coalitions against secrets."""
-    rows = [_row("coalition", *case.secrets), "| --- " * (len(case.secrets) + 1) + "|"]
+    """What each coalition learns; coalitions that learn the same share a row, and all other secrets are hidden."""
+    coalitions: dict[tuple[str, ...], list[str]] = {}
     for coalition in case.coalitions:
-        rows.append(_row(coalition.name, *(_MARKS[expected(coalition, secret)] for secret in case.secrets)))
-    return "\n".join(rows)
+        verdicts = tuple(_MARKS[expected(coalition, secret)] for secret in case.secrets)
+        coalitions.setdefault(verdicts, []).append(coalition.name)
+    rows = [_row("coalition", _MARKS[REVEALED], _MARKS[LEAK]), "| --- | --- | --- |"]
+    for verdicts, names in coalitions.items():
+        learned = [
+            ", ".join(secret for secret, verdict in zip(case.secrets, verdicts, strict=True) if verdict == mark) or "-"
+            for mark in (_MARKS[REVEALED], _MARKS[LEAK])
+        ]
+        rows.append(_row("; ".join(names), *learned))
+    return f"Secrets: {', '.join(case.secrets)}.\n\n" + "\n".join(rows)
 
 
 def page() -> str:
