@@ -2,8 +2,8 @@
 
 `agree` turns `DescentOptions` and the parties' public sizes into an `Agreement`: the `Series` that all roles check each
 other against, the `Descent` that computes points from sums, and a `DescentGuarantee` for the final classifier and for
-everything the curator sees. Rajkumar and Agarwal 2012, Procedures 1 to 3 and section 3.2; docs/protocols/psgd.md has the
-derivations.
+everything the curator sees. Rajkumar and Agarwal 2012, Procedures 1 to 3 and section 3.2; docs/protocols/psgd.md has
+the derivations.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 The objective is J(w) = (1/N) sum_i phi(y_i w.x_i) + (lambda/2) ||w||^2 with ||x_i|| <= 1, |phi'| <= L and phi'' <= c.
 The paper's privacy is record-level: two neighbouring data sets differ in one record and N is public. The party-level
-forms (all that one party holds is replaced) are not in the paper, and say so. docs/protocols/psgd.md has the derivations.
+forms (all that one party holds is replaced) are not in the paper, and say so. docs/protocols/psgd.md has the
+derivations.
 """
 
 from __future__ import annotations
@@ -91,7 +92,9 @@ def compute_slack_party(
 
 
 def sigma_from_density_ratio(dimension: int, epsilon: float, delta: float, *, sensitivity: float = 2.0) -> float:
-    """Return the standard deviation of the fixed noise eta, from the ratio of Gaussian densities (docs/protocols/psgd.md).
+    """Return the standard deviation of the fixed noise eta, from the ratio of Gaussian densities.
+
+    Derived in docs/protocols/psgd.md.
 
     sigma = S (sqrt(q) + sqrt(q + 2 epsilon)) / (2 epsilon), with q the chi-square quantile at 1 - delta with d degrees
     of freedom.

@@ -25,7 +25,10 @@ PACKAGES = {
 
 ORDER: list[tuple[str, list[str]]] = [
     ("", ["index.md", "start.md"]),
-    ("Tasks", ["own-data.md", "study.md", "study-operations.md", "audit.md", "reproduce.md", "reproduce-", "extend.md"]),
+    (
+        "Tasks",
+        ["own-data.md", "study.md", "study-operations.md", "audit.md", "reproduce.md", "reproduce-", "extend.md"],
+    ),
     ("How it works", ["how-it-works.md", "protocols/", "theory.md"]),
     ("Security", ["security/"]),
     ("Results", ["accuracy.md", "performance.md"]),
