@@ -1,8 +1,8 @@
 """What travels in Pathak, Rane and Raj (2010), section 3: one type per message, each with one encoding.
 
 Every number has one range, and a message of given terms and keys one length; `decode` raises MessageError,
-WrongRoundError (another run's), CiphertextError or ShareRangeError for anything else. docs/protocols/pathak.md lists who
-sends what to whom; the order is kept by the roles.
+WrongRoundError (another run's), CiphertextError or ShareRangeError for anything else. docs/protocols/pathak.md lists
+who sends what to whom; the order is kept by the roles.
 """
 
 from __future__ import annotations
