@@ -252,7 +252,6 @@ SHARED_NAMES = {
     "Experiment",
     "Run",
     "View",
-    "Voter",
 }
 """Class names that two modules still define (issue 29); whoever renames one of the classes takes its name off."""
 
