@@ -1,6 +1,6 @@
-"""Check received ciphertexts: 0 < c < n^(s+1) and gcd(c, n) = 1, with one gcd for a whole batch.
+"""Checks, encoding and addition of ciphertexts (docs/design.md, section 3).
 
-Source: docs/design.md, section 3.
+A received ciphertext must satisfy 0 < c < n^(s+1) and gcd(c, n) = 1; the second check takes one gcd for a whole batch.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ __all__ = [
 
 
 def check_range(key: PublicKey, ciphertexts: Sequence[mpz]) -> None:
-    """Raise CiphertextError unless every 0 < c < n^(s+1). Nothing is computed with a value that fails."""
+    """Raise CiphertextError, naming the first violation, unless 0 < c < n^(s+1) for every ciphertext."""
     if ciphertexts and not (min(ciphertexts) > 0 and max(ciphertexts) < key.ciphertext_modulus):
         place = next(i for i, c in enumerate(ciphertexts) if not 0 < c < key.ciphertext_modulus)
         raise CiphertextError(f"ciphertext {place} is outside (0, n^{key.degree + 1})")
 
 
 def product_is_unit(key: PublicKey, values: Iterable[mpz]) -> bool:
-    """Whether every value is prime to n, by one gcd with their product modulo n."""
+    """Return whether every value is coprime to n, by one gcd with their product modulo n."""
     n = key.modulus
     product = mpz(1)
     for value in values:
@@ -41,26 +41,26 @@ def product_is_unit(key: PublicKey, values: Iterable[mpz]) -> bool:
 
 
 def check_ciphertexts(key: PublicKey, ciphertexts: Sequence[mpz]) -> None:
-    """Raise CiphertextError unless every ciphertext is a unit modulo n^(s+1), naming the first that is not."""
+    """Raise CiphertextError, naming the first violation, unless every ciphertext is a unit modulo n^(s+1)."""
     check_range(key, ciphertexts)
     if not product_is_unit(key, ciphertexts):
         place = next(i for i, c in enumerate(ciphertexts) if gmpy2.gcd(c, key.modulus) != 1)
-        raise CiphertextError(f"ciphertext {place} shares a factor with n: it encrypts nothing")
+        raise CiphertextError(f"ciphertext {place} shares a factor with n, so it is not an encryption")
 
 
 def check_ciphertext(key: PublicKey, ciphertext: mpz) -> None:
-    """`check_ciphertexts` for one; raises CiphertextError."""
+    """Raise CiphertextError unless the ciphertext is a unit modulo n^(s+1)."""
     check_ciphertexts(key, (ciphertext,))
 
 
 def encode_ciphertexts(key: PublicKey, ciphertexts: Sequence[mpz]) -> bytes:
-    """Fixed-length little-endian integers, `key.ciphertext_bytes` each."""
+    """Encode ciphertexts as little-endian integers of `key.ciphertext_bytes` bytes each."""
     size = key.ciphertext_bytes
     return b"".join([c.to_bytes(size, "little") for c in ciphertexts])
 
 
 def decode_ciphertexts(key: PublicKey, payload: bytes, count: int) -> tuple[mpz, ...]:
-    """The inverse; raises CiphertextError for a wrong length or a value outside (0, n^(s+1))."""
+    """Decode `count` ciphertexts; raise CiphertextError for a wrong length or a value outside (0, n^(s+1))."""
     size = key.ciphertext_bytes
     if len(payload) != size * count:
         raise CiphertextError(f"{count} ciphertexts under this key take {size * count} bytes, not {len(payload)}")
@@ -70,5 +70,5 @@ def decode_ciphertexts(key: PublicKey, payload: bytes, count: int) -> tuple[mpz,
 
 
 def add_ciphertexts(key: PublicKey, *vectors: Sequence[mpz]) -> tuple[mpz, ...]:
-    """Entrywise products modulo n^(s+1): the encrypted entrywise sum."""
+    """Multiply vectors entrywise modulo n^(s+1), which adds their plaintexts."""
     return tuple(key.ring.products(*vectors))

@@ -1,10 +1,10 @@
-"""Powers of one fixed base, fast: Lim and Lee's comb (CRYPTO 1994) with several tables.
+"""Fast powers of a fixed base: Lim and Lee's comb (CRYPTO 1994) with several tables.
 
 An exponent of h a bits is written as h rows of a bits. Table j holds, for each of the 2^h columns, the product of
 the powers of the base that the column's ones stand for; v tables share the a columns, b = ceil(a / v) each, so a
-power costs v b - 1 multiplications and b - 1 squarings. Which table entries are read depends on the exponent: an
-observer of memory accesses learns digits of it (docs/design.md, section 3). Many powers are computed together,
-step by step, which is what `kernel` is fast at.
+power costs v b - 1 multiplications and b - 1 squarings. Which table entries are read depends on the exponent, so an
+observer of memory accesses learns digits of it (docs/design.md, section 3). Many powers are computed together, step by
+step, as `kernel` computes several products at a time.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from psephos.protocol.randomness import Randomness
 __all__ = ["CombShape", "FixedBaseComb", "best_shape"]
 
 _MAX_ROWS = 13
-_TOGETHER = 128  # powers: their intermediate results stay in the processor's second cache
+_TOGETHER = 128  # powers per batch, so that intermediate results fit in the L2 cache
 
 
 @dataclass(frozen=True)
 class CombShape:
-    """How a comb is cut.
+    """The dimensions of a comb.
 
     Attributes:
         rows: h, bits per table index.
-        tables: v.
-        columns: b, columns that each table serves; exponents have h v b bits.
+        tables: v, number of tables.
+        columns: b, columns per table; exponents have h v b bits.
     """
 
     rows: int
@@ -42,34 +42,35 @@ class CombShape:
 
     @property
     def exponent_bits(self) -> int:
-        """Length of an exponent, h v b bits."""
+        """Length of an exponent in bits, h v b."""
         return self.rows * self.tables * self.columns
 
     @property
     def table_entries(self) -> int:
-        """Group elements kept, v 2^h; making them costs about as many multiplications."""
+        """Number of stored group elements, v 2^h; computing them takes about as many multiplications."""
         return self.tables << self.rows
 
     @property
     def multiplications(self) -> int:
-        """Modular multiplications and squarings for one power."""
+        """Number of modular multiplications and squarings per power."""
         return self.tables * self.columns + self.columns - 2
 
 
-@lru_cache(maxsize=64)  # every encryptor of a run asks for the same one
+@lru_cache(maxsize=64)  # every encryptor of a run uses the same shape
 def best_shape(exponent_bits: int, *, powers: int, entry_bytes: int, memory: int = 50_000_000) -> CombShape:
-    """The shape that costs least for `powers` powers, the making of its tables included.
+    """Return the shape with the lowest cost for `powers` powers, including the computation of its tables.
 
     Args:
-        exponent_bits: least length of an exponent; the shape's may be a few bits longer.
-        powers: number of powers the table will serve.
-        entry_bytes: size of a group element.
-        memory: bytes the tables may take; a single row is always allowed.
+        exponent_bits: least length of an exponent; that of the shape may be a few bits longer.
+        powers: number of powers that will be computed.
+        entry_bytes: size of a group element in bytes.
+        memory: limit for the size of the tables in bytes; a single row is always allowed.
 
-    Raises InvalidParameter when `exponent_bits` is below 1.
+    Raises:
+        InvalidParameter: `exponent_bits` is below 1.
     """
     if exponent_bits < 1:
-        raise InvalidParameter(f"an exponent has at least one bit, not {exponent_bits}")
+        raise InvalidParameter(f"exponent_bits is {exponent_bits}; it must be at least 1")
     shapes = []
     for rows in range(1, _MAX_ROWS + 1):
         width = -(-exponent_bits // rows)
@@ -81,7 +82,10 @@ def best_shape(exponent_bits: int, *, powers: int, entry_bytes: int, memory: int
 
 
 class FixedBaseComb:
-    """Tables for powers of `base` in a ring. Tens of megabytes: one per process; pickling raises TypeError."""
+    """Tables for powers of `base` in a ring.
+
+    They take tens of megabytes, so every process computes its own; pickling raises TypeError.
+    """
 
     def __init__(self, base: mpz, ring: Ring, shape: CombShape) -> None:
         self.shape = shape
@@ -99,11 +103,11 @@ class FixedBaseComb:
         for number, table in enumerate(self._tables):
             table[:1] = one
             for row in range(shape.rows):
-                made, place = 1 << row, row * shape.tables + number
-                table[made : 2 * made] = self._ring.multiply(table[:made], steps[place : place + 1])
+                filled, place = 1 << row, row * shape.tables + number
+                table[filled : 2 * filled] = self._ring.multiply(table[:filled], steps[place : place + 1])
 
     def power(self, exponent: int) -> mpz:
-        """base^exponent; raises InvalidParameter unless 0 <= exponent < 2^exponent_bits."""
+        """Return base^exponent; raise InvalidParameter unless 0 <= exponent < 2^exponent_bits."""
         if not 0 <= exponent < 1 << self.shape.exponent_bits:
             raise InvalidParameter(f"the exponent must lie in [0, 2^{self.shape.exponent_bits})")
         octets = int(exponent).to_bytes((self.shape.exponent_bits + 7) // 8, "little")
@@ -111,30 +115,31 @@ class FixedBaseComb:
         return self._evaluate(((1 << np.arange(self.shape.rows)) @ bits.reshape(self.shape.rows, -1))[np.newaxis])[0]
 
     def random_powers(self, count: int, randomness: Randomness) -> list[mpz]:
-        """base^e for `count` independent e uniform in [0, 2^exponent_bits)."""
+        """Return base^e for `count` independent exponents e, uniform in [0, 2^exponent_bits)."""
         return self.drawn_powers([self.draw(randomness) for _ in range(count)])
 
     def draw(self, randomness: Randomness) -> bytes:
-        """The digits of a uniform exponent: a secret."""
+        """Draw the encoded digits of a uniform exponent, which are secret."""
         size = 2 * self.shape.tables * self.shape.columns
         return randomness.draw(size)
 
     def drawn_powers(self, drawn: Sequence[bytes]) -> list[mpz]:
-        """base^e for each exponent that was drawn."""
+        """Return base^e for each exponent from `draw`."""
         mask, width = (1 << self.shape.rows) - 1, self.shape.tables * self.shape.columns
         digits = np.frombuffer(b"".join(drawn), dtype=np.uint16).reshape(len(drawn), width) & mask
         batches = (digits[at : at + _TOGETHER] for at in range(0, len(digits), _TOGETHER))
         return [power for batch in batches for power in self._evaluate(batch)]
 
     def exponent(self, drawn: bytes) -> mpz:
-        """The exponent that was drawn, as a number: what a proof about it needs."""
+        """Convert an exponent from `draw` to an integer, as a proof about it needs."""
         digits = np.frombuffer(drawn, dtype=np.uint16)
         bits = (digits >> np.arange(self.shape.rows)[:, None]) & 1
         return mpz.from_bytes(np.packbits(bits.astype(np.uint8).ravel(), bitorder="little").tobytes(), "little")
 
     def _evaluate(self, digits: Array) -> list[mpz]:
-        # digits[:, table * columns + column] are the powers' indices into that table at that column. Fewer powers than
-        # the ring has lanes share them out: a power is then the product of as many parts, each of its own tables.
+        """Return the powers with these digits, (powers, tables * columns); columns of one table are adjacent."""
+        # If there are fewer powers than lanes, the tables are distributed over the lanes: a power is then the product
+        # of several parts, each from its own tables.
         columns, multiply, powers = self.shape.columns, self._ring.multiply, len(digits)
         parts = max(1, self._ring.lanes >> (powers - 1).bit_length())
         each = -(-self.shape.tables // parts)
@@ -156,4 +161,4 @@ class FixedBaseComb:
         return f"<FixedBaseComb {self.shape}>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError("comb tables are made anew in each process, never pickled")
+        raise TypeError("comb tables cannot be pickled; every process computes its own")

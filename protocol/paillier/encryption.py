@@ -1,18 +1,17 @@
-"""Paillier encryption, and Damgard and Jurik's of degree s (2001), in three randomness modes.
+"""Paillier encryption (1999) and its extension to degree s by Damgard and Jurik (2001), in three randomness modes.
 
-Source: docs/design.md, section 3.
+A ciphertext of m is (1 + n)^m r mod n^(s+1) with r a random n^s-th residue; s = 1 is Paillier's scheme. The mode says
+how r is drawn (docs/design.md, section 3):
 
-A ciphertext of m is (1 + n)^m r mod n^(s+1) with r a random n^s-th residue; s = 1 is Paillier's. How r is drawn is the
-mode:
-
-* `full`: r = u^(n^s) with u uniform in the units modulo n. The papers' own; the only mode that is right towards a key
-  owner, for ciphertexts one did not create, and under foreign keys.
+* `full`: r = u^(n^s) with u uniform in the units modulo n, as in the papers. The only mode that is secure towards the
+  owner of the key, for ciphertexts that somebody else created, and under foreign keys.
 * `half` (default): r = h_s^a with h_s = h^(n^s), h = -x^2 mod n, and a uniform of |n|/2 bits. Indistinguishable from a
   full-length exponent under factoring (Goldreich and Rosen 2003): u -> u^(n^s) is an isomorphism from the units modulo
   n, whatever s is.
-* `short`: the same with a of twice the security level in bits: an extra assumption.
+* `short`: the same with a of twice the security level in bits, which needs an additional assumption.
 
-x = hash(n), so that nobody chose it. `half` and `short` keep the Jacobi symbol and assume an observer without p, q.
+x = hash(n), so that nobody can choose it. `half` and `short` keep the Jacobi symbol and assume that the observer does
+not know p and q.
 """
 
 from __future__ import annotations
@@ -57,13 +56,13 @@ __all__ = [
 
 RandomnessMode = Literal["full", "half", "short"]
 RANDOMNESS_MODES: tuple[RandomnessMode, ...] = get_args(RandomnessMode)
-"""The modes that the module describes, the safest first."""
+"""The modes that the module describes, with the weakest assumption first."""
 
 
 def check_mode(key: PublicKey, mode: RandomnessMode) -> None:
     """Raise InvalidParameter for an unknown mode, UnsuitableKeyError for a fast mode under a foreign key."""
     if mode not in RANDOMNESS_MODES:
-        raise InvalidParameter(f"the randomness mode is one of {', '.join(RANDOMNESS_MODES)}, not {mode!r}")
+        raise InvalidParameter(f"the randomness mode is {mode!r}; it must be one of {', '.join(RANDOMNESS_MODES)}")
     if mode != "full" and key.form != "psephos":
         raise UnsuitableKeyError(
             f"{mode!r} randomness is proved for keys of form 'psephos' only, and {key!r} is foreign; use 'full'"
@@ -71,12 +70,12 @@ def check_mode(key: PublicKey, mode: RandomnessMode) -> None:
 
 
 def exponent_bits(key: PublicKey, mode: RandomnessMode) -> int:
-    """Least length of the random exponent a in `half` (|n|/2) and `short` (twice the security level)."""
+    """Return the least length of the exponent a in bits: |n|/2 for `half`, twice the security level for `short`."""
     return key.bits // 2 if mode == "half" else 2 * security_bits(key.bits)
 
 
 def fixed_base(key: PublicKey) -> mpz:
-    """h_s = (-x^2)^(n^s) mod n^(s+1) with x = SHAKE-256(n) read as an integer modulo n, 128 bits wider than n."""
+    """Return h_s = (-x^2)^(n^s) mod n^(s+1), with x = SHAKE-256(n), 128 bits longer than n, reduced modulo n."""
     n = key.modulus
     seed = b"psephos fixed base\0" + key.n.to_bytes((key.bits + 7) // 8, "big")
     x = mpz(int.from_bytes(hashlib.shake_256(seed).digest((key.bits + 135) // 8), "big")) % n
@@ -84,7 +83,7 @@ def fixed_base(key: PublicKey) -> mpz:
 
 
 def random_unit(key: PublicKey, randomness: Randomness = SYSTEM) -> mpz:
-    """A uniform unit modulo n."""
+    """Draw a uniform unit modulo n."""
     n = key.modulus
     while True:
         unit = mpz(randomness.below(key.n))
@@ -98,7 +97,7 @@ def _comb(key: PublicKey, shape: CombShape, _kernel: str) -> FixedBaseComb:
 
 
 class Residue:
-    """A random n^s-th residue modulo n^(s+1), with what it was made from. A secret: `repr` shows nothing of it."""
+    """A random n^s-th residue modulo n^(s+1) with its root. Secret; `repr` shows nothing of it."""
 
     __slots__ = ("_root", "value")
 
@@ -107,7 +106,7 @@ class Residue:
         self._root = root
 
     def root(self) -> mpz:
-        """a with value = h_s^a in the fast modes, u with value = u^(n^s) in `full`: the witness of a proof."""
+        """Return the witness: a with value = h_s^a (`half`, `short`), or u with value = u^(n^s) (`full`)."""
         return self._root()
 
     def __repr__(self) -> str:
@@ -115,22 +114,22 @@ class Residue:
 
 
 class Randomizers(Protocol):
-    """Where an encryptor gets its n^s-th residues: drawn when needed, or from a pool made before."""
+    """A source of n^s-th residues for an encryptor: drawn on demand, or taken from a pool."""
 
     def __call__(self, count: int) -> Sequence[Residue]:
-        """`count` fresh random n^s-th residues modulo n^(s+1)."""
+        """Return `count` fresh random n^s-th residues modulo n^(s+1)."""
 
 
 @dataclass(frozen=True)
 class Witness:
-    """What only who encrypted knows: the plaintexts and the roots of the residues. A secret."""
+    """What only the encrypting party knows: the plaintexts and the roots of the residues. Secret."""
 
     plaintexts: tuple[mpz, ...] = field(repr=False)
     roots: tuple[mpz, ...] = field(repr=False)
 
 
 class Encryptor:
-    """Encrypts integers in [0, n^s) under one key in one mode."""
+    """Encrypts integers in [0, n^s) under one key in one randomness mode."""
 
     def __init__(
         self,
@@ -140,31 +139,31 @@ class Encryptor:
         randomness: Randomness = SYSTEM,
         expected: int = 4096,
     ) -> None:
-        """
+        """Create an encryptor.
+
         Args:
             key: the public key.
             mode: `full`, `half` or `short`.
             randomness: source of the exponents.
-            expected: about how many ciphertexts will be made; sizes the comb's tables (at most 25 MB times s + 1, kept
-            per
-                process and shared by all encryptors of the same key, mode and shape).
+            expected: approximate number of ciphertexts, which determines the size of the comb's tables (at most 25 MB
+                times s + 1 per process, shared by all encryptors of the same key, mode and shape).
 
         Raises:
-            UnsuitableKeyError: a fast mode under a foreign key.
-            InvalidParameter: no such mode.
+            UnsuitableKeyError: mode `half` or `short` under a foreign key.
+            InvalidParameter: an unknown mode.
         """
         check_mode(key, mode)
         self.key, self.mode = key, mode
         self.randomness = randomness
         self.shape: CombShape | None = None
         if mode != "full":
-            # Rounded up to a power of two, so that nearly equal expectations share a table.
+            # Rounded up to a power of two, so that similar values of `expected` share a table.
             powers = 1 << max(expected - 1, 0).bit_length()
             size, memory = key.ciphertext_bytes, 25_000_000 * (key.degree + 1)
             self.shape = best_shape(exponent_bits(key, mode), powers=powers, entry_bytes=size, memory=memory)
 
     def randomizers(self, count: int) -> list[Residue]:
-        """`count` fresh random n^s-th residues: encryptions of zero."""
+        """Draw `count` fresh n^s-th residues, which are encryptions of zero."""
         if self.shape is None:
             units = [random_unit(self.key, self.randomness) for _ in range(count)]
             values = self.key.ring.power(units, self.key.plaintext_modulus)
@@ -175,16 +174,26 @@ class Encryptor:
         return [Residue(power, partial(comb.exponent, digits)) for power, digits in zip(powers, drawn, strict=True)]
 
     def encrypt(self, plaintexts: Sequence[mpz], randomizers: Randomizers | None = None) -> tuple[mpz, ...]:
-        """Ciphertexts of integers in [0, n^s), two modular multiplications each once the randomizers are there.
+        """Encrypt integers.
 
-        Raises PackingError for a plaintext out of range, WrongKeyError for a pool made under another key or mode.
+        Args:
+            plaintexts: integers in [0, n^s).
+            randomizers: precomputed residues, which leave two modular multiplications per ciphertext; drawn here if
+                None.
+
+        Returns:
+            One ciphertext for each plaintext.
+
+        Raises:
+            PackingError: a plaintext is out of range.
+            WrongKeyError: the pool was filled for another key or mode.
         """
         return self._encrypt(plaintexts, randomizers)[0]
 
     def encrypt_with_witness(
         self, plaintexts: Sequence[mpz], randomizers: Randomizers | None = None
     ) -> tuple[tuple[mpz, ...], Witness]:
-        """As `encrypt`, with what proofs about the ciphertexts are made from (`psephos.protocol.proofs`)."""
+        """Encrypt as `encrypt` does and also return the witness for proofs (`psephos.protocol.proofs`)."""
         ciphertexts, drawn = self._encrypt(plaintexts, randomizers)
         return ciphertexts, Witness(tuple(map(mpz, plaintexts)), tuple(residue.root() for residue in drawn))
 
@@ -196,19 +205,21 @@ class Encryptor:
         key, modulus = self.key, self.key.ciphertext_modulus
         if plaintexts and not (min(plaintexts) >= 0 and max(plaintexts) < key.plaintext_modulus):
             raise PackingError("a plaintext lies outside [0, n^s)")
-        # An empty pool is false, and must say that it is empty.
+        # Compare with None: an empty pool is falsy and must raise its own error.
         drawn = (self.randomizers if randomizers is None else randomizers)(len(plaintexts))
         ciphertexts = [generator_power(key, m) * r.value % modulus for m, r in zip(plaintexts, drawn, strict=True)]
         return tuple(ciphertexts), drawn
 
     def rerandomize(self, ciphertexts: Sequence[mpz]) -> tuple[mpz, ...]:
-        """The same plaintexts under fresh randomness. Use `full` for ciphertexts that somebody else made.
+        """Multiply ciphertexts by fresh encryptions of zero, which keeps their plaintexts.
 
-        Raises UnsuitableKeyError in the fast modes: they keep the Jacobi symbol, which would trace a shuffle.
+        Raises:
+            UnsuitableKeyError: the mode is not `full`. The others keep the Jacobi symbol, which would reveal which
+                ciphertext is which.
         """
         if self.mode != "full":
             raise UnsuitableKeyError(
-                f"{self.mode!r} randomness keeps a ciphertext's Jacobi symbol; re-randomise with 'full'"
+                f"mode {self.mode!r} keeps the Jacobi symbol of a ciphertext; re-randomise in mode 'full'"
             )
         modulus = self.key.ciphertext_modulus
         fresh = self.randomizers(len(ciphertexts))
@@ -219,12 +230,12 @@ class Encryptor:
 
 
 class RandomizerPool:
-    """n^s-th residues made ahead of time, in memory only; each is given out once.
+    """Precomputed n^s-th residues, kept in memory; each is used once.
 
-    A pool lets a party vote at the cost of two multiplications a ciphertext. `fill` in idle time; `take` is what an
-    encryptor is handed as its randomizers. A residue used twice would show the difference of two plaintexts, so
-    they leave the pool as they are taken, a pool refuses to be pickled or copied (TypeError), and a forked process
-    finds it empty.
+    With a pool, a party encrypts at the cost of two multiplications per ciphertext. Call `fill` in idle time and pass
+    the pool to an encryptor as its randomizers. Using a residue twice would reveal the difference of two plaintexts, so
+    residues leave the pool when they are taken, a pool cannot be pickled or copied (TypeError), and it is empty in a
+    forked process.
     """
 
     def __init__(self, encryptor: Encryptor) -> None:
@@ -233,19 +244,19 @@ class RandomizerPool:
         self._process = os.getpid()
 
     def check_serves(self, encryptor: Encryptor) -> None:
-        """Raise WrongKeyError when an encryptor under another key, or in another mode, would use these residues."""
-        mine = self._encryptor
-        if (mine.key, mine.mode) != (encryptor.key, encryptor.mode):
-            raise WrongKeyError(f"a pool for {mine!r} cannot serve {encryptor!r}")
+        """Raise WrongKeyError if the encryptor has another key or mode than the pool."""
+        own = self._encryptor
+        if (own.key, own.mode) != (encryptor.key, encryptor.mode):
+            raise WrongKeyError(f"the pool was filled for {own!r} and cannot be used by {encryptor!r}")
 
     def fill(self, count: int) -> None:
         """Add `count` residues."""
-        self._leave_to_parent()
+        self._clear_after_fork()
         self._residues.extend(self._encryptor.randomizers(count))
 
     def take(self, count: int) -> list[Residue]:
-        """Remove and return `count` residues; raises RandomnessExhausted, taking none, when there are fewer."""
-        self._leave_to_parent()
+        """Remove and return `count` residues; raise RandomnessExhausted, and take none, if there are fewer."""
+        self._clear_after_fork()
         if count > len(self._residues):
             raise RandomnessExhausted(
                 f"the pool holds {len(self._residues)} residues and {count} are needed: fill it first"
@@ -254,8 +265,8 @@ class RandomizerPool:
 
     __call__ = take
 
-    def _leave_to_parent(self) -> None:
-        # A fork copies memory, and with it every residue: they stay the parent's.
+    def _clear_after_fork(self) -> None:
+        """Discard the residues that a fork copied: they belong to the parent process."""
         if os.getpid() != self._process:
             self._residues.clear()
             self._process = os.getpid()
@@ -267,4 +278,4 @@ class RandomizerPool:
         return f"<RandomizerPool of {len(self)} for {self._encryptor!r}>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError("a pool of randomness is not copied or pickled: its residues must be used once")
+        raise TypeError("a pool of residues cannot be copied or pickled: each residue must be used only once")

@@ -1,8 +1,8 @@
-"""Powers of 1 + n modulo n^(s+1), where plaintexts are, and their logarithms (Damgard and Jurik 2001).
+"""Powers of 1 + n modulo n^(s+1) and their logarithms (Damgard and Jurik 2001).
 
-1 + n has order n^s, and the binomial series ends after n^s. With log(1 + x) = x - x^2/2 + x^3/3 - ..., which modulo
-n^(s+1) ends as well where n divides x, m is log((1 + n)^m) / log(1 + n): both are n times something modulo n^s. No
-factor of n is as small as s, so all of 2 .. s can be inverted.
+1 + n has order n^s, and its binomial series has s + 1 terms modulo n^(s+1). The series log(1 + x) = x - x^2/2 + x^3/3 -
+... is finite as well if n divides x, so m = log((1 + n)^m) / log(1 + n), where both logarithms are multiples of n. No
+factor of n is as small as s, so 2 .. s are invertible.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ __all__ = ["generator_power", "logarithm"]
 
 
 def generator_power(key: PublicKey, exponent: mpz) -> mpz:
-    """(1 + n)^m modulo n^(s+1); the exponent is any integer."""
+    """Return (1 + n)^exponent modulo n^(s+1), for any integer exponent."""
     n, power, modulus = key.modulus, mpz(1), mpz(1)
-    for k in range(key.degree, 0, -1):  # 1 + n m (1 + n (m - 1)/2 (1 + n (m - 2)/3 ...)), the last known modulo n
+    # Horner: 1 + n m (1 + n (m - 1)/2 (1 + n (m - 2)/3 ...)), the innermost factor modulo n.
+    for k in range(key.degree, 0, -1):
         modulus *= n
         term = exponent - (k - 1)
         if k < key.degree:
@@ -30,12 +31,12 @@ def generator_power(key: PublicKey, exponent: mpz) -> mpz:
 
 
 def logarithm(value: mpz, base: mpz, degree: int) -> mpz:
-    """log(value)/base modulo base^degree, of a value that is 1 modulo base; base is n or a prime factor of it."""
+    """Return log(value)/base modulo base^degree, for value = 1 modulo base; base is n or a prime factor of n."""
     modulus = base**degree
     x = (value - 1) // base % modulus
     total, power = mpz(0), mpz(1)
     for k in range(1, degree + 1):
-        power = power * x % modulus  # x^k, which base^(k - 1) multiplies
+        power = power * x % modulus  # x^k
         term = power * base ** (k - 1) * gmpy2.invert(k, modulus)
         total += term if k % 2 else -term
     return total % modulus

@@ -1,12 +1,11 @@
-"""Arithmetic modulo n^D: eight products side by side, or one wide one, where the processor can.
+"""Arithmetic modulo n^D, by gmpy2 or, where the processor has AVX-512 IFMA, eight products at a time.
 
-An *array* is what a `Ring` computes with: a numpy array whose last axis is one element, indexed and reshaped like any
-other. An element is the D digits of a number to the base n: a product modulo n^D needs only those products of digits
-that are not above it, D (D + 1) / 2 of them, and D divisions by n; that is less than a product of whole numbers and a
-division by n^D, in gmpy2 as well. Under gmpy2 digits are mpz objects. With AVX-512 IFMA (ifma.c) a digit is a row of
-52-bit limbs in Montgomery form: a R modulo n^D, R = 2^(52 limbs) (Montgomery 1985, section 1). What comes out by
-`numbers` is the same, bit by bit, several times faster. The C extension is built where there is a compiler; the
-environment variable PSEPHOS_KERNEL ("ifma" or "gmpy2") and `use` choose.
+A `Ring` computes with arrays: numpy arrays whose last axis is one element. An element is the D digits of a number to
+the base n. A product modulo n^D needs only D (D + 1) / 2 products of digits and D divisions by n, which is less work
+than a product of whole numbers and a division by n^D. With gmpy2 the digits are mpz objects. With AVX-512 IFMA (ifma.c)
+a digit is a row of 52-bit limbs in Montgomery form: a R modulo n^D, R = 2^(52 limbs) (Montgomery 1985, section 1). Both
+kernels give identical numbers; IFMA is several times faster. The C extension is built if there is a compiler. The
+environment variable PSEPHOS_KERNEL ("ifma" or "gmpy2") and `use` select the kernel.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from psephos.protocol.errors import InvalidParameter
 
 try:
     from psephos.protocol.paillier import _ifma  # type: ignore[attr-defined]
-except ImportError:  # no compiler where it was installed
+except ImportError:  # installed without a compiler
     _ifma = None
 
 __all__ = ["KERNELS", "Array", "Ring", "kernel", "ring", "use"]
@@ -35,25 +34,25 @@ __all__ = ["KERNELS", "Array", "Ring", "kernel", "ring", "use"]
 Array = NDArray[Any]
 
 KERNELS = ("ifma", "gmpy2") if hasattr(_ifma, "compute_digits") and _ifma.available() else ("gmpy2",)
-"""What this machine has, the fastest first; an extension that was built from older sources is as good as none."""
+"""Kernels of this machine, the fastest first; an extension built from older sources is ignored."""
 
 _LIMB = 52
-_LIMBS = 1000  # of one digit at most: ifma.c's LIMIT
-_SMALLEST = 1000  # bits: below, numpy's bookkeeping costs more than the multiplications
+_LIMBS = 1000  # largest number of limbs of a digit: LIMIT in ifma.c
+_SMALLEST = 1000  # bits; below, the overhead of numpy exceeds the cost of the multiplications
 
 _chosen: ContextVar[str] = ContextVar("kernel", default=os.environ.get("PSEPHOS_KERNEL") or KERNELS[0])
 
 
 def kernel() -> str:
-    """Which one computes; raises InvalidParameter when PSEPHOS_KERNEL names one that is not here."""
+    """Return the name of the current kernel; raise InvalidParameter if this machine does not have it."""
     if (name := _chosen.get()) not in KERNELS:
-        raise InvalidParameter(f"PSEPHOS_KERNEL is one of {', '.join(KERNELS)} on this machine, not {name!r}")
+        raise InvalidParameter(f"PSEPHOS_KERNEL is {name!r}; this machine has {', '.join(KERNELS)}")
     return name
 
 
 @contextmanager
 def use(name: str) -> Iterator[None]:
-    """Compute by this one of `KERNELS`: for comparisons and tests. Raises InvalidParameter for another."""
+    """Select one of `KERNELS` inside a context, for comparisons and tests; raise InvalidParameter for another name."""
     token = _chosen.set(name)
     try:
         kernel()
@@ -63,11 +62,11 @@ def use(name: str) -> Iterator[None]:
 
 
 class Ring:
-    """The integers modulo base^digits, by gmpy2. Elements are in [0, modulus) wherever they can be seen.
+    """The integers modulo base^digits, computed by gmpy2.
 
     Attributes:
-        modulus: base^digits; what ifma.c takes is odd.
-        lanes: how many products are made together.
+        modulus: base^digits; odd for ifma.c.
+        lanes: number of products that are computed at a time.
     """
 
     lanes = 1
@@ -77,14 +76,14 @@ class Ring:
         self._base, self._digits = mpz(base), digits
 
     def array(self, numbers: Sequence[mpz]) -> Array:
-        """Numbers as an array, shape (count, digits), of Python objects; ifma.c's are (count, limbs) of uint64."""
+        """Convert numbers to an array: (count, digits) of Python objects, or (count, limbs) of uint64 for ifma.c."""
         elements = np.empty((len(numbers), self._digits), dtype=object)
         for row, number in zip(elements, numbers, strict=True):
             row[:] = self._split(number)
         return elements
 
     def _split(self, number: mpz) -> list[mpz]:
-        """Its digits modulo the modulus, the lowest first."""
+        """Return the digits of a number modulo the modulus, the lowest first."""
         digits = []
         for _ in range(self._digits):
             number, digit = gmpy2.f_divmod(number, self._base)
@@ -92,15 +91,15 @@ class Ring:
         return digits
 
     def _joined(self, digits: Iterable[mpz]) -> mpz:
-        """The inverse of `_split`, for the highest digit first; digits may be too large."""
+        """Return the number with these digits, the highest first, modulo the modulus; digits may exceed the base."""
         return reduce(lambda number, digit: number * self._base + digit, digits, mpz(0)) % self.modulus
 
     def numbers(self, elements: Array) -> list[mpz]:
-        """The inverse, of an array of shape (count, digits)."""
+        """Convert an array of shape (count, digits) back to numbers in [0, modulus)."""
         return [self._joined(row[::-1]) for row in elements]
 
     def multiply(self, left: Array, right: Array) -> Array:
-        """Element by element; `right` has the shape of `left`, or is one element, shape (1, digits)."""
+        """Multiply element by element; `right` has the shape of `left`, or is one element of shape (1, digits)."""
         if self._digits == 1:
             plain: Array = left * right % self._base
             return plain
@@ -111,7 +110,7 @@ class Ring:
         return product
 
     def fold(self, elements: Array) -> Array:
-        """The product of each row of elements, an array of shape (rows, columns, ...), as shape (rows, ...)."""
+        """Multiply the elements of each row: (rows, columns, ...) -> (rows, ...)."""
         while (columns := elements.shape[1]) > 1:
             half = columns // 2
             pairs = self.multiply(elements[:, :half], elements[:, half : 2 * half])
@@ -119,20 +118,20 @@ class Ring:
         return elements[:, 0]
 
     def power(self, numbers: Sequence[mpz], exponent: mpz) -> list[mpz]:
-        """Each unit to one positive exponent, a secret: neither its bits nor the order of steps depend on it."""
+        """Raise each unit to one positive, secret exponent; the sequence of operations does not depend on its bits."""
         return [gmpy2.powmod_sec(number, exponent, self.modulus) for number in numbers]
 
     def products(self, *rows: Sequence[mpz]) -> list[mpz]:
-        """The products of the first of each row, of the second, and so on."""
+        """Return the entrywise product of rows of numbers."""
         return [reduce(lambda a, b: a * b % self.modulus, column) for column in zip(*rows, strict=True)]
 
 
 _divided = np.frompyfunc(gmpy2.f_divmod, 2, 2)
-"""Quotients and remainders of an array of integers."""
+"""Quotients and remainders of arrays of integers, entry by entry."""
 
 
 class _IfmaRing(Ring):
-    """The same by ifma.c: elements below twice the modulus, as rows of limbs along a last axis of their own."""
+    """The same by ifma.c. Elements are rows of limbs along the last axis, below twice the modulus."""
 
     lanes = 8
 
@@ -142,7 +141,7 @@ class _IfmaRing(Ring):
         self._bytes = self._limbs * _LIMB // 8
         self._inverse = int(gmpy2.invert(-self._base, 1 << _LIMB))
         shift = self._limbs * _LIMB
-        # ifma.c carries R - 1 too much to every digit but the first, and c_k makes up for it and for the c before.
+        # ifma.c adds an excess of R - 1 to every digit but the first; these moduli compensate for it.
         moduli, excess = [self._base], (mpz(1) << shift) - 1
         owed = excess
         for _ in range(digits - 1):
@@ -154,11 +153,11 @@ class _IfmaRing(Ring):
         self._one, self._unit, self._r_squared = self._rows((mpz(1), self._r, self._r**2))
 
     def _rows(self, numbers: Sequence[mpz]) -> Array:
-        """Limbs of the digits of each number, which need not be reduced."""
+        """Return the limbs of the digits of numbers, which need not be reduced."""
         return self._limbs_of([digit for number in numbers for digit in self._split(number)])
 
     def _limbs_of(self, numbers: Sequence[mpz]) -> Array:
-        """Limbs of numbers below R, one row for as many as an element has digits: thirteen bytes are two limbs."""
+        """Return the limbs of numbers below R, `digits` numbers per row; 13 bytes hold two limbs."""
         data = b"".join([number.to_bytes(self._bytes, "little") for number in numbers])
         pairs = np.frombuffer(data, dtype=np.uint8).reshape(-1, 13)
         limbs = np.zeros((len(pairs), 2, 8), dtype=np.uint8)
@@ -169,7 +168,7 @@ class _IfmaRing(Ring):
         return words.reshape(-1, self._digits * self._limbs)
 
     def _integers(self, rows: Array) -> list[mpz]:
-        """The inverse."""
+        """Convert rows of limbs back to numbers."""
         words = rows.reshape(-1, 2)
         data = np.empty((len(words), 13), dtype=np.uint8)
         data[:, :7] = (words[:, 0] | words[:, 1] << np.uint64(_LIMB)).view(np.uint8).reshape(-1, 8)[:, :7]
@@ -179,6 +178,7 @@ class _IfmaRing(Ring):
         return [self._joined(digits[at : at + self._digits][::-1]) for at in range(0, len(digits), self._digits)]
 
     def _compute(self, left: Array, right: Array, exponent: bytes | None = None) -> Array:
+        """Return products of two arrays, or powers of `left` if there is an exponent."""
         out = np.empty_like(left)
         _ifma.compute_digits(out, left, right, exponent, self._moduli, self._inverse, self._digits)
         return out
@@ -197,33 +197,34 @@ class _IfmaRing(Ring):
         return self.numbers(self._compute(self.array(numbers), self._unit, digits))
 
     def products(self, *rows: Sequence[mpz]) -> list[mpz]:
-        if len(rows) < 4:  # to pack and unpack would cost more
+        if len(rows) < 4:  # packing and unpacking would cost more
             return super().products(*rows)
-        if self._digits > 1 and _limbs(self.modulus, 1) <= _LIMBS:  # to take numbers apart, too
+        if self._digits > 1 and _limbs(self.modulus, 1) <= _LIMBS:  # splitting numbers into digits would cost more
             return _public_ring(self.modulus, 1, "ifma").products(*rows)
-        # Every product of plain numbers loses a factor R; one multiplication brings them all back.
+        # Every Montgomery product of plain numbers loses a factor R; one multiplication restores all of them.
         lost = self._rows([gmpy2.powmod(self._r, len(rows), self.modulus)])
         return self._integers(self.multiply(reduce(self.multiply, map(self._rows, rows)), lost))
 
 
 def _limbs(base: mpz, digits: int) -> int:
-    """Of one digit: R > 4 base, or 8 digits base with digits <= 8 (ifma.c)."""
+    """Return the number of limbs of a digit: R > 4 base, or R > 8 digits base for several digits (ifma.c)."""
     bits = int(base.bit_length()) + (2 if digits == 1 else 6)
     return -(-bits // (8 * _LIMB)) * 8
 
 
 def _ring(base: mpz, digits: int, name: str) -> Ring:
+    """Create the ring for a kernel; small or unsuitable moduli use gmpy2."""
     if base.bit_length() < _SMALLEST:
         base, digits = base**digits, 1
     long_enough = base.bit_length() >= _SMALLEST and digits <= 8
     if name == "ifma" and base % 2 == 1 and long_enough and _limbs(base, digits) * (digits + 1) <= 2 * _LIMBS:
         return _IfmaRing(base, digits)
-    return Ring(base, digits) if digits > 2 else Ring(base**digits)  # two digits are no gain for gmpy2
+    return Ring(base, digits) if digits > 2 else Ring(base**digits)  # gmpy2 gains nothing from two digits
 
 
 _public_ring = lru_cache(maxsize=16)(_ring)
 
 
 def ring(base: mpz, digits: int = 1, *, secret: bool = False) -> Ring:
-    """Arithmetic modulo base^digits; a secret one's ring is its owner's to keep."""
+    """Return arithmetic modulo base^digits; rings of secret moduli are not cached."""
     return (_ring if secret else _public_ring)(base, digits, kernel())

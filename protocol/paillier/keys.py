@@ -1,12 +1,13 @@
-"""Paillier keys (Paillier 1999), and those of Damgard and Jurik (2001), on phe's own key objects.
+"""Public keys of Paillier (1999) and of Damgard and Jurik (2001), as subclasses of phe's key.
 
-Under a key of degree s a plaintext lies modulo n^s and its ciphertext (1 + n)^m r^(n^s) modulo n^(s+1): s + 1 lengths
-of n carry s, where Paillier's s = 1 takes two for one. The degree is fixed when a key is made.
+Under a key of degree s a plaintext is an integer modulo n^s and its ciphertext (1 + n)^m r^(n^s) one modulo n^(s+1), so
+ciphertexts are (s + 1)/s times as long as plaintexts (twice for Paillier's s = 1). The degree is fixed when the key is
+generated.
 
-A `PublicKey` *is* a `phe.PaillierPublicKey`, so whatever takes a phe key takes ours, of degree 1; `PublicKey.from_phe`
-brings a phe user's key here. What phe knows nothing of are the degree, and `form`, because fast randomness needs more
-of a key than phe promises: keys of form "psephos" have p = q = 3 mod 4, gcd(p - 1, q - 1) = 2 and no prime factor below
-2^16 in (p - 1)/2 and (q - 1)/2, which makes the group of squares cyclic and its order free of small factors
+A `PublicKey` is a `phe.PaillierPublicKey`, so a key of degree 1 can be used wherever phe accepts one;
+`PublicKey.from_phe` converts a key of phe. The degree and the `form` are additions of this library. The randomness
+modes `half` and `short` need keys of form "psephos": p = q = 3 mod 4, gcd(p - 1, q - 1) = 2, and no prime factor below
+2^16 in (p - 1)/2 and (q - 1)/2. Then the group of squares is cyclic and its order has no small factors
 (docs/design.md, section 3).
 """
 
@@ -25,23 +26,23 @@ from psephos.protocol.paillier.kernel import Ring, ring
 from psephos.protocol.storage.values import storable_as
 
 DEFAULT_KEY_BITS = 3072
-"""128-bit security (NIST SP 800-57 part 1, table 2)."""
+"""Default length of n: 128-bit security (NIST SP 800-57 part 1, table 2)."""
 
 MINIMUM_KEY_BITS = 2048
-"""Anything smaller is refused unless the caller names it a test key."""
+"""Least length of n, unless the caller sets test_key."""
 
 SMALLEST_TEST_KEY = 64
-"""Bits; not even a test key is smaller. No security at all: only for tests that must be fast."""
+"""Least length of n of a test key, which has no security at all."""
 
 LARGEST_KEY = 16384
-"""Bits, beyond 256-bit security (15360): making a longer key would take hours, and what follows days."""
+"""Largest length of n, beyond 256-bit security (15360); longer keys would take hours to generate."""
 
 LARGEST_DEGREE = 4
-"""A fifth would save 4 % of the bytes, and every degree takes longer to open."""
+"""Largest degree; a fifth would save 4 % of the bytes and take longer to decrypt."""
 
 KeyForm = Literal["psephos", "foreign"]
 
-_PHE_ONLY = ("g", "nsquare", "max_int")  # what phe computes with: under another degree it would be wrong
+_PHE_ONLY = ("g", "nsquare", "max_int")  # attributes that phe computes with, wrong under degrees above 1
 
 
 def _parts(key: PublicKey) -> dict[str, Any]:
@@ -50,14 +51,15 @@ def _parts(key: PublicKey) -> dict[str, Any]:
 
 @storable_as(_parts)
 class PublicKey(phe.PaillierPublicKey):  # type: ignore[misc]  # phe carries no types
-    """The modulus n, as a phe public key; phe's own functions raise DegreeError under another degree than 1.
+    """A public key. Functions of phe raise DegreeError for a degree above 1.
 
     Attributes:
         n: the modulus.
-        form: "psephos" when the maker of the key vouches for the form above, else "foreign".
+        form: "psephos" if whoever generated the key states that it has the form above, else "foreign".
         degree: s, 1 to 4.
 
-    Raises InvalidParameter for an even n, one under 64 bits, or another degree.
+    Raises:
+        InvalidParameter: n is even or has fewer than 64 bits, or the degree is out of range.
     """
 
     def __init__(self, n: int, *, form: KeyForm = "foreign", degree: int = 1) -> None:
@@ -75,14 +77,15 @@ class PublicKey(phe.PaillierPublicKey):  # type: ignore[misc]  # phe carries no 
 
     def __getattr__(self, name: str) -> Any:
         if name in _PHE_ONLY:
-            raise DegreeError(f"{self!r} is of degree {self.degree}, and phe computes under keys of degree 1 only")
+            raise DegreeError(f"{self!r} has degree {self.degree}; phe supports keys of degree 1 only")
         raise AttributeError(name)
 
     @classmethod
     def from_phe(cls, key: phe.PaillierPublicKey) -> PublicKey:
-        """The same modulus as one of ours; of foreign form unless it already was one of ours.
+        """Convert a key of phe; its form is "foreign" unless it is a `PublicKey` already.
 
-        Raises InvalidParameter for a modulus that anybody can factor: see `check_modulus`.
+        Raises:
+            InvalidParameter: the modulus is easy to factor (see `check_modulus`).
         """
         if isinstance(key, PublicKey):
             return key
@@ -96,12 +99,12 @@ class PublicKey(phe.PaillierPublicKey):  # type: ignore[misc]  # phe carries no 
 
     @cached_property
     def modulus(self) -> mpz:
-        """n."""
+        """n as an mpz."""
         return mpz(self.n)
 
     @cached_property
     def plaintext_modulus(self) -> mpz:
-        """n^s: the order of 1 + n, and the exponent of which the residues of ciphertexts are powers."""
+        """n^s, the order of 1 + n; residues of ciphertexts are n^s-th powers."""
         return mpz(self.n) ** self.degree
 
     @cached_property
@@ -111,17 +114,17 @@ class PublicKey(phe.PaillierPublicKey):  # type: ignore[misc]  # phe carries no 
 
     @cached_property
     def ciphertext_bytes(self) -> int:
-        """Length of an encoded ciphertext."""
+        """Length of an encoded ciphertext in bytes."""
         return (int(self.ciphertext_modulus.bit_length()) + 7) // 8
 
     @property
     def ring(self) -> Ring:
-        """The integers modulo n^(s+1), by the kernel that computes."""
+        """Arithmetic modulo n^(s+1) by the current kernel."""
         return ring(self.modulus, self.degree + 1)
 
     @cached_property
     def identifier(self) -> bytes:
-        """SHA-256 of n and the key's form and degree, 32 bytes: what messages name the key by."""
+        """SHA-256 of n, form and degree, 32 bytes, by which messages identify the key."""
         size = (self.bits + 7) // 8
         kind = self.form if self.degree == 1 else f"{self.form}, degree {self.degree}"
         return hashlib.sha256(b"psephos public key\0" + kind.encode() + b"\0" + self.n.to_bytes(size, "big")).digest()
@@ -145,25 +148,33 @@ class PublicKey(phe.PaillierPublicKey):  # type: ignore[misc]  # phe carries no 
 
 
 def check_degree(degree: int) -> None:
-    """Raise InvalidParameter for a degree that no key has."""
+    """Raise InvalidParameter unless the degree lies between 1 and 4."""
     if not 1 <= degree <= LARGEST_DEGREE:
-        raise InvalidParameter(f"the degree of a key lies between 1 and {LARGEST_DEGREE}, and is not {degree}")
+        raise InvalidParameter(f"the degree of a key must lie between 1 and {LARGEST_DEGREE}, not {degree}")
 
 
 def check_key_bits(bits: int, *, test_key: bool = False) -> None:
-    """Of a key to be made: raise InvalidParameter for an odd or impossible length, WeakKeyError as below."""
+    """Check the length of a key that is to be generated.
+
+    Raises:
+        InvalidParameter: the length is odd or out of range.
+        WeakKeyError: it is below 2048 bits and `test_key` is not set.
+    """
     if bits % 2 or not SMALLEST_TEST_KEY <= bits <= LARGEST_KEY:
         raise InvalidParameter(
-            f"a key has an even number of bits between {SMALLEST_TEST_KEY} and {LARGEST_KEY}, not {bits}"
+            f"the length of a key must be an even number of bits from {SMALLEST_TEST_KEY} to {LARGEST_KEY}, not {bits}"
         )
     _check_strength(bits, test_key)
 
 
 def check_modulus(n: int) -> None:
-    """What can be told of somebody else's modulus without its factors.
+    """Check a modulus without knowing its factors.
 
-    Raises InvalidParameter for a prime, a perfect power, or a number with a prime factor below 2^16: anybody decrypts
-    under such a key. Two large primes are not proved by this, only their owner knows them.
+    Passing these checks does not prove that the modulus is the product of two large primes.
+
+    Raises:
+        InvalidParameter: the modulus is a prime, a perfect power, or has a prime factor below 2^16, so that anybody
+            could decrypt.
     """
     for failed, what in (
         (gmpy2.is_prime(n), "is a prime"),
@@ -171,29 +182,31 @@ def check_modulus(n: int) -> None:
         (gmpy2.gcd(n, _small_primes()) != 1, "has a prime factor below 2^16"),
     ):
         if failed:
-            raise InvalidParameter(f"a Paillier modulus is the product of two large primes, and this one {what}")
+            raise InvalidParameter(f"the modulus {what}; a Paillier modulus must be the product of two large primes")
 
 
 @cache
 def _small_primes() -> mpz:
+    """Return the product of all primes up to 2^16."""
     return gmpy2.primorial(2**16)
 
 
 def check_key_size(key: PublicKey, *, test_key: bool = False) -> None:
-    """Raise WeakKeyError for a modulus under 2048 bits that is not called a test key."""
+    """Raise WeakKeyError for a modulus below 2048 bits unless `test_key` is set."""
     _check_strength(key.bits, test_key)
 
 
 def _check_strength(bits: int, test_key: bool) -> None:
+    """Raise WeakKeyError for fewer than 2048 bits unless `test_key` is set."""
     if bits < MINIMUM_KEY_BITS and not test_key:
         raise WeakKeyError(
-            f"a {bits}-bit modulus protects nothing; use {MINIMUM_KEY_BITS} bits or more (default {DEFAULT_KEY_BITS}), "
-            "or say test_key=True (--test-key) where only a test will ever see it"
+            f"a {bits}-bit modulus is not secure; use {MINIMUM_KEY_BITS} bits or more (default {DEFAULT_KEY_BITS}), or "
+            "test_key=True (--test-key) in tests"
         )
 
 
 def security_bits(modulus_bits: int) -> int:
-    """Security level of factoring a modulus of that size (NIST SP 800-57 part 1 rev. 5, table 2), at least 80."""
+    """Return the security level of a modulus in bits (NIST SP 800-57 part 1 rev. 5, table 2), at least 80."""
     for bits, level in ((15360, 256), (7680, 192), (3072, 128), (2048, 112)):
         if modulus_bits >= bits:
             return level

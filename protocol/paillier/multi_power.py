@@ -1,10 +1,9 @@
-"""Products of powers with many long exponents, base by base the same: windows that share their squarings.
+"""Products of powers of the same bases with many long exponents, by windows that share their squarings.
 
-A party of the repaired Pathak protocol raises every rung's ciphertext to its packed noise, for each of the
-ciphertexts of a vector: rungs times ciphertexts powers with exponents as long as the key. Noise fills only part of
-a slot (the rest waits for the mask), so most windows are empty in all exponents and are passed over; all products
-square together, side by side. Which entries are read, and which windows are empty, depends on the exponents
-(docs/security: timing is not protected).
+A party of the repaired Pathak protocol raises the ciphertext of every rung to its packed noise, for each ciphertext of
+a vector, with exponents as long as the key. Noise fills only part of a slot (the rest is for the mask), so most windows
+are zero in all exponents and are skipped. Which table entries are read, and which windows are skipped, depends on the
+exponents: timing is not protected (docs/security/unprotected.md).
 """
 
 from __future__ import annotations
@@ -21,9 +20,15 @@ _WINDOW = 6
 
 
 def multi_powers(bases: Sequence[mpz], exponents: Sequence[Sequence[int | mpz]], ring: Ring) -> list[mpz]:
-    """prod_i bases[i]^row[i] in a ring, for each row of `exponents`.
+    """Return prod_i bases[i]^row[i] for each row of exponents.
 
-    Raises InvalidParameter for a negative exponent or a row of another length than the bases.
+    Args:
+        bases: elements of the ring.
+        exponents: rows of non-negative integers, one for each base.
+        ring: the arithmetic.
+
+    Raises:
+        InvalidParameter: an exponent is negative, or a row has another length than the bases.
     """
     if any(len(row) != len(bases) or min(row, default=0) < 0 for row in exponents):
         raise InvalidParameter("every base needs one exponent, and none may be negative")
@@ -41,7 +46,7 @@ def multi_powers(bases: Sequence[mpz], exponents: Sequence[Sequence[int | mpz]],
 
 
 def _digits(exponents: Sequence[Sequence[int | mpz]]) -> Array:
-    """Shape (windows, rows, bases), the highest window first."""
+    """Split exponents into windows of 6 bits: (windows, rows, bases), the highest window first."""
     windows = -(-max((int(e).bit_length() for row in exponents for e in row), default=0) // _WINDOW)
     size = (windows * _WINDOW + 7) // 8
     data = b"".join([int(e).to_bytes(size, "little") for row in exponents for e in row])

@@ -1,9 +1,9 @@
-"""Vectors of bounded integers packed into Paillier plaintexts (docs/design.md, section 3).
+"""Packing vectors of bounded integers into Paillier plaintexts (docs/design.md, section 3).
 
-A `PackingPlan` is made before anyone encrypts. It fixes how many vectors will be added at most and the range of
-each entry, hence how many values a slot can take, slots per plaintext and ciphertexts per vector, so that no sum can
-ever run from one slot into the next. Slots are the digits of a plaintext in the smallest radix that holds every sum,
-which is seldom a power of two: 20,000 votes take 14.29 bits a slot, not 15. Negative entries are stored with an
+A `PackingPlan` is agreed on before anyone encrypts. It fixes the largest number of vectors that will be added and the
+range of each entry, hence the number of values of a slot, slots per plaintext and ciphertexts per vector, so that no
+sum can overflow into the next slot. Slots are the digits of a plaintext in the smallest radix that holds every sum,
+which need not be a power of two: 20,000 votes take 14.29 bits per slot, not 15. Negative entries are stored with an
 offset: slot = entry - minimum.
 """
 
@@ -31,17 +31,17 @@ IntegerVector = Sequence[int] | NDArray[np.integer]
 @storable
 @dataclass(frozen=True)
 class PackingPlan:
-    """How integer vectors of one shape become plaintexts under a key of `key_bits` bits.
+    """How integer vectors of one length are packed into plaintexts under a key of `key_bits` bits.
 
     Attributes:
-        length: entries of a vector.
+        length: number of entries of a vector.
         addends: largest number of vectors that may be added.
         minimum, maximum: range of an entry of one addend, both included; minimum <= 0 <= maximum.
         key_bits: length of n.
         degree: s of the key; plaintexts stay below 2^(s (key_bits - 1)) <= n^s.
 
     Raises:
-        PackingError: a field that is no integer, nothing to pack, or a sum that no slot of such a key can hold.
+        PackingError: a field is not an integer or out of range, or a sum does not fit into a plaintext.
     """
 
     length: int
@@ -57,9 +57,13 @@ class PackingPlan:
                 # numpy's integers become Python's: equal plans must have equal digests.
                 object.__setattr__(self, name, operator.index(getattr(self, name)))
             except TypeError:
-                raise PackingError(f"a plan's {name} is an integer, not {getattr(self, name)!r}") from None
+                raise PackingError(
+                    f"the {name} of a packing plan must be an integer, not {getattr(self, name)!r}"
+                ) from None
         if self.length < 1 or self.addends < 1:
-            raise PackingError(f"a plan needs at least one entry and one addend, not {self.length}, {self.addends}")
+            raise PackingError(
+                f"a packing plan needs at least one entry and one addend, not {self.length}, {self.addends}"
+            )
         if not self.minimum <= 0 <= self.maximum or self.minimum == self.maximum:
             raise PackingError(
                 f"the range of an entry must contain 0 and one other integer, not [{self.minimum}, {self.maximum}]"
@@ -68,35 +72,35 @@ class PackingPlan:
             raise PackingError(
                 f"the sum of {self.addends} entries in [{self.minimum}, {self.maximum}] takes "
                 f"{(self.radix - 1).bit_length()} bits "
-                f"and a {self.key_bits}-bit key holds {self._capacity}: take a larger key, fewer addends or a "
+                f"and a {self.key_bits}-bit key holds {self._capacity}: use a larger key, fewer addends or a "
                 "coarser grid"
             )
 
     @classmethod
     def for_key(cls, key: PublicKey, *, length: int, addends: int, minimum: int = 0, maximum: int = 1) -> PackingPlan:
-        """The plan for one key; the default range is that of a vote."""
+        """Create the plan for a key; the default range is that of a vote."""
         return cls(length, addends, minimum, maximum, key.bits, key.degree)
 
     def check_key(self, key: PublicKey) -> None:
         """Raise WrongKeyError for a key of another length or degree."""
         if (key.bits, key.degree) != (self.key_bits, self.degree):
             raise WrongKeyError(
-                f"the plan is for {self.key_bits}-bit keys of degree {self.degree}, and {key!r} is not one"
+                f"the packing plan is for {self.key_bits}-bit keys of degree {self.degree}, not for {key!r}"
             )
 
     @property
     def _capacity(self) -> int:
-        """Bits of a plaintext."""
+        """Usable length of a plaintext in bits."""
         return self.degree * (self.key_bits - 1)
 
     @cached_property
     def radix(self) -> int:
-        """How many values a slot can take: no sum of `addends` entries reaches it."""
+        """Number of values of a slot, above every sum of `addends` entries."""
         return self.addends * (self.maximum - self.minimum) + 1
 
     @cached_property
     def slots_per_plaintext(self) -> int:
-        """Entries in one plaintext: the largest k with radix^k <= 2^(s (key_bits - 1))."""
+        """Number of entries per plaintext: the largest k with radix^k <= 2^(s (key_bits - 1))."""
         capacity, slots = mpz(1) << self._capacity, 0
         while capacity := capacity // self.radix:
             slots += 1
@@ -104,24 +108,27 @@ class PackingPlan:
 
     @cached_property
     def ciphertexts(self) -> int:
-        """Ciphertexts in one encrypted vector."""
+        """Number of ciphertexts of one encrypted vector."""
         return -(-self.length // self.slots_per_plaintext)
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 of the plan, 32 bytes: what messages name it by."""
+        """SHA-256 of the plan, 32 bytes, which identifies it in messages."""
         degree = (self.degree,) if self.degree > 1 else ()
         fields = (self.length, self.addends, self.minimum, self.maximum, self.key_bits, *degree)
         return hashlib.sha256(b"psephos packing plan, radix\0" + repr(fields).encode()).digest()
 
     def pack(self, values: IntegerVector) -> list[mpz]:
-        """The plaintexts of one vector.
+        """Pack one vector into plaintexts.
 
         Args:
-            values: `length` integers in [minimum, maximum] (a sequence, or an integer array of shape (length,)).
+            values: `length` integers in [minimum, maximum], as a sequence or an integer array of shape (length,).
+
+        Returns:
+            `ciphertexts` plaintexts in [0, n^s).
 
         Raises:
-            PackingError: another length, an entry that is no integer, or one out of range.
+            PackingError: another length, an entry that is not an integer, or one out of range.
         """
         self._check(values)
         block = np.zeros((self.ciphertexts, self._limbs * self._powers.size), dtype=self._powers.dtype)
@@ -132,15 +139,24 @@ class PackingPlan:
         return [_compose(row, self._limb) for row in limbs.tolist()]
 
     def unpack(self, plaintexts: Sequence[int | mpz], addends: int) -> list[int]:
-        """The entrywise sum of `addends` packed vectors.
+        """Unpack the sum of packed vectors.
+
+        Args:
+            plaintexts: `ciphertexts` integers.
+            addends: how many vectors were added.
+
+        Returns:
+            The entrywise sum, `length` integers.
 
         Raises:
-            PackingError: a wrong number of plaintexts or addends, or a slot that no `addends` vectors can sum to.
+            PackingError: a wrong number of plaintexts or addends, or a slot that `addends` vectors cannot sum to.
         """
         if not 1 <= addends <= self.addends:
             raise PackingError(f"the plan has room for 1 to {self.addends} addends, not {addends}")
         if len(plaintexts) != self.ciphertexts:
-            raise PackingError(f"a vector of this plan has {self.ciphertexts} plaintexts, not {len(plaintexts)}")
+            raise PackingError(
+                f"a vector of this packing plan has {self.ciphertexts} plaintexts, not {len(plaintexts)}"
+            )
         for place, plaintext in enumerate(plaintexts):
             slots = min(self.slots_per_plaintext, self.length - place * self.slots_per_plaintext)
             if not 0 <= plaintext < mpz(self.radix) ** slots:
@@ -153,33 +169,35 @@ class PackingPlan:
         result: list[int] = (sums + addends * self.minimum).tolist()
         return result
 
-    # A limb is a run of slots that fits a machine word: numpy joins the slots of a limb, whole numbers join the limbs.
+    # A limb is a group of slots that fits a machine word: numpy combines the slots of a limb, mpz numbers the limbs.
 
     @cached_property
     def _powers(self) -> NDArray[Any]:
-        """The radix to the power of 0, 1, ... within a limb; Python's integers where no two slots fit a word."""
+        """Powers of the radix within a limb; Python integers if two slots do not fit into a word."""
         count = max(1, int(62 / math.log2(self.radix)))
         return np.array([self.radix**i for i in range(count)], dtype=np.int64 if count > 1 else object)
 
     @cached_property
     def _limb(self) -> mpz:
+        """Number of values of a limb."""
         return mpz(self.radix) ** self._powers.size
 
     @cached_property
     def _limbs(self) -> int:
-        """Limbs of a plaintext."""
+        """Number of limbs per plaintext."""
         return -(-self.slots_per_plaintext // self._powers.size)
 
     def _check(self, values: IntegerVector) -> None:
+        """Raise PackingError unless these are `length` integers in range."""
         if isinstance(values, np.ndarray):
             if values.ndim != 1 or values.dtype.kind not in "iu":
                 raise PackingError(
-                    f"an integer array of one dimension is packed, not {values.dtype} of shape {values.shape}"
+                    f"the values must be a one-dimensional integer array, not {values.dtype} of shape {values.shape}"
                 )
         elif any(isinstance(v, bool) or not isinstance(v, int) for v in values):
-            raise PackingError("only integers are packed; turn real numbers into fixed point first")
+            raise PackingError("the values must be integers; encode real numbers in fixed point first")
         if len(values) != self.length:
-            raise PackingError(f"the plan is for vectors of {self.length} entries, not {len(values)}")
+            raise PackingError(f"the packing plan is for vectors of {self.length} entries, not {len(values)}")
         least, most = (values.min(), values.max()) if isinstance(values, np.ndarray) else (min(values), max(values))
         if least < self.minimum or most > self.maximum:
             place = next(i for i, e in enumerate(values) if not self.minimum <= e <= self.maximum)
@@ -187,13 +205,16 @@ class PackingPlan:
 
 
 _COST = {1: 1.0, 2: 0.9, 3: 0.9, 4: 1.0}
-"""About what a ballot costs to encrypt beside degree 1, for as many bits of plaintext: `psephos bench` measures it."""
+"""Approximate cost of encrypting the same bits of plaintext relative to degree 1, measured by `psephos bench`."""
 
 
 def best_degree(key_bits: int, *, length: int, addends: int, minimum: int = 0, maximum: int = 1) -> int:
-    """The degree under which such vectors take the fewest bytes, for a tenth more time than degree 1 at most.
+    """Return the degree with the shortest ciphertexts that takes at most 10 % more time than degree 1.
 
-    A vector that fits one ciphertext takes degree 1. Raises PackingError as the plan does.
+    Args: as the attributes of `PackingPlan`. A vector that fits into one ciphertext gets degree 1.
+
+    Raises:
+        PackingError: as `PackingPlan`.
     """
     counts = {
         degree: PackingPlan(length, addends, minimum, maximum, key_bits, degree).ciphertexts
@@ -204,7 +225,7 @@ def best_degree(key_bits: int, *, length: int, addends: int, minimum: int = 0, m
 
 
 def _compose(digits: Sequence[int | mpz], radix: mpz) -> mpz:
-    """sum_i digits[i] radix^i, joining neighbours until one number is left: fewer long products than Horner's."""
+    """Return sum_i digits[i] radix^i, by combining neighbours, which takes fewer long products than Horner's rule."""
     while len(digits) > 1:
         joined = [low + high * radix for low, high in zip(digits[::2], digits[1::2], strict=False)]
         digits = [*joined, digits[-1]] if len(digits) % 2 else joined
@@ -213,7 +234,7 @@ def _compose(digits: Sequence[int | mpz], radix: mpz) -> mpz:
 
 
 def _decompose(number: mpz, radix: mpz, count: int) -> list[int]:
-    """The `count` digits that `_compose` made a number below radix^count of."""
+    """Return the `count` digits of a number below radix^count, the inverse of `_compose`."""
     powers = [radix]
     while 1 << len(powers) < count:
         powers.append(powers[-1] ** 2)

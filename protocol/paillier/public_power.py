@@ -1,10 +1,10 @@
-"""Products of many powers with short public exponents, for whoever checks proofs.
+"""Products of many powers with short public exponents, for the verification of proofs.
 
-Some hundred bases: every five of them share a table of their 32 products, and one bit of all exponents is looked up at
-a time (Straus 1964). Thousands: Pippenger's buckets (1976). Each window of w bits sorts the bases into 2^w buckets; a
-running product over the buckets, from the last to the first, gives the bucket of digit k its weight k. That is one
-multiplication per base and window, and twice the number of buckets. Eight windows, whose buckets have nothing to do
-with each other, go side by side (`kernel`). Nothing here is secret, so time may depend on everything.
+For some hundred bases: every five of them share a table of their 32 products, and one bit of all exponents is processed
+at a time (Straus 1964). For thousands: Pippenger's buckets (1976). Each window of w bits sorts the bases into 2^w
+buckets; a running product over the buckets, from the last to the first, raises the bucket of digit k to the power k.
+This takes one multiplication per base and window, and two per bucket. Eight independent windows are processed at a time
+(`kernel`). Nothing here is secret, so the time may depend on all inputs.
 """
 
 from __future__ import annotations
@@ -23,15 +23,24 @@ __all__ = ["public_power"]
 _TOGETHER = 8
 
 _SHARE = 5
-"""Bases that share a table: 26 multiplications make it."""
+"""Number of bases that share a table, which takes 26 multiplications to compute."""
 
 
 def public_power(bases: Sequence[mpz], exponents: Sequence[mpz], ring: Ring) -> mpz:
-    """prod_i bases[i]^exponents[i] in a ring; raises InvalidParameter for a negative exponent."""
+    """Return prod_i bases[i]^exponents[i].
+
+    Args:
+        bases: integers modulo the ring's modulus.
+        exponents: non-negative integers, one for each base.
+        ring: the arithmetic.
+
+    Raises:
+        InvalidParameter: an exponent is negative, or there are not as many as bases.
+    """
     if len(bases) != len(exponents) or min(exponents, default=0) < 0:
         raise InvalidParameter("every base needs one exponent, and none may be negative")
     bits = max((int(e).bit_length() for e in exponents), default=0)
-    # Up to 2^13 buckets a window: eight times as many are 63 MB at 3072 bits.
+    # At most 2^13 buckets per window; eight windows take 63 MB at 3072 bits.
     buckets = {w: -(-bits // (w * _TOGETHER)) * _TOGETHER * (len(bases) + (2 << w)) for w in range(1, 14)}
     width = min(buckets, key=lambda w: buckets[w])
     if bits and -(-len(bases) // _SHARE) * (26 + bits) + 2 * bits < buckets[width]:
@@ -51,6 +60,7 @@ def public_power(bases: Sequence[mpz], exponents: Sequence[mpz], ring: Ring) -> 
 
 
 def _by_tables(ring: Ring, bases: Sequence[mpz], exponents: Sequence[mpz], bits: int) -> mpz:
+    """Return the product by Straus' method."""
     groups, size = -(-len(bases) // _SHARE), (bits + 7) // 8
     factors = ring.array([*bases, *[mpz(1)] * (-len(bases) % _SHARE)])
     factors = factors.reshape(groups, _SHARE, *factors.shape[1:])
@@ -59,8 +69,8 @@ def _by_tables(ring: Ring, bases: Sequence[mpz], exponents: Sequence[mpz], bits:
         several = np.repeat(factors[:, place : place + 1], tables.shape[1], axis=1)
         tables = np.concatenate([tables, ring.multiply(tables, several)], axis=1)
     octets = b"".join([int(e).to_bytes(size, "little") for e in exponents]).ljust(groups * _SHARE * size, b"\0")
-    drawn = np.unpackbits(np.frombuffer(octets, np.uint8).reshape(groups, _SHARE, size), axis=2, bitorder="little")
-    digits = (1 << np.arange(_SHARE)) @ drawn[..., :bits]
+    bit_array = np.unpackbits(np.frombuffer(octets, np.uint8).reshape(groups, _SHARE, size), axis=2, bitorder="little")
+    digits = (1 << np.arange(_SHARE)) @ bit_array[..., :bits]
     products = ring.fold(tables[np.arange(groups), digits.T])
     if ring.lanes == 1:
         return reduce(lambda result, product: result * result * product % ring.modulus, ring.numbers(products)[::-1])
@@ -71,7 +81,7 @@ def _by_tables(ring: Ring, bases: Sequence[mpz], exponents: Sequence[mpz], bits:
 
 
 def _weighted(ring: Ring, factors: Array, digits: Array) -> list[mpz]:
-    """The product of factors^digit for each of the windows that are the columns of `digits`."""
+    """Return the product of factors^digit for each window, a column of `digits`, by Pippenger's buckets."""
     one, places = ring.array([mpz(1)]), np.arange(digits.shape[1])
     count = max(digits.max(), 1) + 1
     buckets = np.repeat(one, len(places) * count, axis=0).reshape(len(places), count, *one.shape[1:])

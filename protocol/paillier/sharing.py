@@ -1,8 +1,8 @@
 """Shamir sharing over the integers (Rabin 1998; Damgard and Thorbek 2006), for secrets modulo an unknown order.
 
-The dealer of s chooses f(z) = Delta s + sum a_i z^i with Delta = n! and integers a_i; any t of the values
-f(1) .. f(n) give Delta f(0) by integer Lagrange coefficients, without a division. f(0) must be a multiple of
-Delta: with f(0) = s a single f(j) = s mod j would be told.
+To share s, choose f(z) = Delta s + sum a_i z^i with Delta = n! and integers a_i. Any t of the values f(1) .. f(n) give
+Delta f(0) by integer Lagrange coefficients, without a division. f(0) must be a multiple of Delta: with f(0) = s, the
+single value f(j) would reveal s mod j.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SYSTEM, Randomness
 
 STATISTICAL_BITS = 128
-"""t - 1 shares of two secrets differ in distribution by at most about t 2^-128."""
+"""Statistical distance: t - 1 shares of two secrets differ in distribution by at most about t 2^-128."""
 
 
 def deal_integer(
     secret: int, bound: int, *, holders: int, threshold: int, randomness: Randomness = SYSTEM
 ) -> list[int]:
-    """The shares f(1) .. f(n) of Delta * secret, by `integer_polynomial`."""
+    """Return the shares f(1) .. f(n) of a secret; arguments and errors as `integer_polynomial`."""
     coefficients = integer_polynomial(secret, bound, holders=holders, threshold=threshold, randomness=randomness)
     return [evaluate(coefficients, point) for point in range(1, holders + 1)]
 
@@ -28,7 +28,7 @@ def deal_integer(
 def integer_polynomial(
     secret: int, bound: int, *, holders: int, threshold: int, randomness: Randomness = SYSTEM
 ) -> list[int]:
-    """The coefficients of f, the constant Delta * secret first.
+    """Draw the coefficients of f, the constant Delta * secret first.
 
     Args:
         secret: an integer in (-bound, bound).
@@ -36,19 +36,25 @@ def integer_polynomial(
         holders: n.
         threshold: t, 1 <= t <= n; f has degree t - 1.
 
-    Raises InvalidParameter for a threshold or a secret outside these ranges.
+    Returns:
+        t integers.
+
+    Raises:
+        InvalidParameter: the threshold or the secret is out of range.
     """
     if not 1 <= threshold <= holders:
-        raise InvalidParameter(f"the threshold must lie between 1 and the {holders} holders, not {threshold}")
+        raise InvalidParameter(
+            f"the threshold is {threshold}; it must lie between 1 and the number of holders, {holders}"
+        )
     if not -bound < secret < bound:
-        raise InvalidParameter("the secret lies outside its stated bound")
+        raise InvalidParameter("the secret lies outside its bound")
     delta = math.factorial(holders)
     width = (delta * delta * bound) << STATISTICAL_BITS
     return [delta * secret] + [randomness.below(width) for _ in range(threshold - 1)]
 
 
 def evaluate(coefficients: Sequence[int], point: int) -> int:
-    """f(point)."""
+    """Evaluate a polynomial at a point."""
     value = 0
     for coefficient in reversed(coefficients):
         value = value * point + coefficient
@@ -56,7 +62,15 @@ def evaluate(coefficients: Sequence[int], point: int) -> int:
 
 
 def lagrange_numerators(points: Collection[int], holders: int) -> dict[int, int]:
-    """Integers l_j with sum l_j f(j) = Delta f(0), Delta = holders!, for a polynomial f of degree below len(points)."""
+    """Return integer Lagrange coefficients.
+
+    Args:
+        points: places j at which f is known, more than the degree of f.
+        holders: n; Delta = n!.
+
+    Returns:
+        Integers l_j with sum l_j f(j) = Delta f(0).
+    """
     delta = math.factorial(holders)
     numerators = {}
     for j in points:

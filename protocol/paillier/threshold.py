@@ -2,14 +2,14 @@
 
 Sources: Shoup 2000; Damgard and Jurik 2001; theta: Nishide and Sakurai 2010.
 
-The holders share over the integers an exponent d that is a multiple of lambda; theta = d mod n^s is public. A dealer
-takes the d with theta = 1, keeps nothing, and is the one role that ever saw p and q: it has its own row in the table of
-who learns what. A ceremony without one (`psephos.protocol.ceremony`) ends with d = beta (p - 1)(q - 1), for a beta that
-nobody knows. A partial decryption of c by holder j is c^(2 Delta f(j)); the squares of t of them multiply, with integer
-Lagrange exponents, to c^(4 Delta^3 d) = (1 + n)^(4 Delta^3 theta m). That value must be 1 mod n, and m must be a sum
-the plan allows: a wrong partial decryption makes the first fail but with probability about 1/n. One that is wrong *on
-purpose* can be shaped to pass; the verification values v_j are what a proof against that is made with. No such proof
-sees a sign, everybody knowing -1 of order 2, so the squares are combined, which have none (Shoup 2000).
+The holders share an exponent d, a multiple of lambda, over the integers; theta = d mod n^s is public. A trusted dealer
+uses the d with theta = 1 and is the only role that ever has p and q. Without a dealer (`psephos.protocol.ceremony`),
+d = beta (p - 1)(q - 1) for a beta that nobody knows. The partial decryption of c by holder j is c^(2 Delta f(j)). The
+squares of t of them, raised to integer Lagrange coefficients, multiply to c^(4 Delta^3 d) = (1 + n)^(4 Delta^3 theta
+m). That value must be 1 mod n, which a random wrong partial decryption satisfies with probability about 1/n, and m must
+be a sum that the packing plan allows. A partial decryption can be chosen to pass both checks; the verification values
+v_j allow a proof against that (`psephos.protocol.proofs.opening`). No such proof detects a sign, as the element -1 of
+order 2 is known, so the squares are combined (Shoup 2000).
 """
 
 from __future__ import annotations
@@ -36,25 +36,27 @@ from psephos.protocol.storage.values import storable
 __all__ = ["MAX_HOLDERS", "KeyShare", "ThresholdKey", "check_same_ceremony", "combine", "deal"]
 
 MAX_HOLDERS = 255
-"""A holder's number travels in one byte, and 0 is not one."""
+"""Largest number of holders: a holder's number, from 1, is encoded in one byte."""
 
 
 @storable
 @dataclass(frozen=True)
 class ThresholdKey:
-    """The public side of a shared key.
+    """The public part of a shared key.
 
     Attributes:
         key: the public key.
         holders: n.
-        threshold: t of the n open a ciphertext.
-        ceremony: 16 bytes, so that shares of two ceremonies over one key are not mixed up.
+        threshold: t; any t of the n holders decrypt a ciphertext.
+        ceremony: 16 bytes that identify the key setup, so that shares of two setups of one key are not mixed.
         verification_base: v, a square modulo n^(s+1).
-        verification_values: v_j = v^(2 Delta f(j)) of holders 1 .. n, which their partial decryptions are proved with.
+        verification_values: v_j = v^(2 Delta f(j)) of holders 1 .. n, which the proofs of partial decryptions refer to.
         theta: d modulo n^s, a unit.
 
-    Raises InvalidParameter unless 1 <= t <= n <= 255, the ceremony has 16 bytes and every holder a verification value,
-    and for a theta that is no unit; CiphertextError when a verification value is none.
+    Raises:
+        InvalidParameter: unless 1 <= t <= n <= 255, the ceremony has 16 bytes, every holder has a verification value,
+            and theta is a unit.
+        CiphertextError: a verification value is not a unit.
     """
 
     key: PublicKey
@@ -67,22 +69,26 @@ class ThresholdKey:
 
     def __post_init__(self) -> None:
         if not 1 <= self.holders <= MAX_HOLDERS:
-            raise InvalidParameter(f"there are between 1 and {MAX_HOLDERS} key holders, not {self.holders}")
+            raise InvalidParameter(
+                f"the number of key holders is {self.holders}; it must lie between 1 and {MAX_HOLDERS}"
+            )
         if not 1 <= self.threshold <= self.holders:
             raise InvalidParameter(
                 f"the threshold must lie between 1 and the number of holders ({self.holders}), not {self.threshold}"
             )
         if len(self.ceremony) != 16:
-            raise InvalidParameter("a ceremony is named by 16 bytes")
+            raise InvalidParameter("the identifier of a key setup must have 16 bytes")
         if len(self.verification_values) != self.holders:
-            raise InvalidParameter(f"{self.holders} holders have as many verification values")
+            raise InvalidParameter(
+                f"there are {len(self.verification_values)} verification values for {self.holders} holders"
+            )
         if not 0 < self.theta < self.key.plaintext_modulus or math.gcd(self.theta, self.key.n) != 1:
-            raise InvalidParameter("theta is a unit modulo n^s")
+            raise InvalidParameter("theta must be a unit modulo n^s")
         check_ciphertexts(self.key, (self.verification_base, *self.verification_values))
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256, 32 bytes."""
+        """SHA-256 of all attributes, 32 bytes."""
         size = self.key.ciphertext_bytes
         numbers = (self.theta, self.verification_base, *self.verification_values)
         parts = self.key.identifier + bytes([self.holders, self.threshold]) + self.ceremony
@@ -91,42 +97,59 @@ class ThresholdKey:
 
     @cached_property
     def delta(self) -> int:
-        """n!."""
+        """Delta = n!."""
         return math.factorial(self.holders)
 
     @cached_property
     def exponent_bits(self) -> int:
-        """Public bound of the length of every 2 Delta f(j), dealt or not."""
+        """Public upper bound of the length of every 2 Delta f(j) in bits, with or without a dealer."""
         combinatorial = 3 * self.delta.bit_length() + (self.threshold + 1) * self.holders.bit_length()
         return (self.key.degree + 1) * self.key.bits + 3 * STATISTICAL_BITS + combinatorial + 32
 
 
 class KeyShare:
-    """One holder's share f(j) of the decryption exponent; `repr` shows nothing of it and pickling raises TypeError."""
+    """One holder's share f(j) of the decryption exponent. `repr` does not show it, and pickling raises TypeError."""
 
     def __init__(self, threshold_key: ThresholdKey, holder: int, share: int) -> None:
-        """`holder` is j in 1 .. n; raises InvalidParameter for another, or a share that is not positive."""
+        """Create a share.
+
+        Args:
+            threshold_key: the public part of the shared key.
+            holder: j, 1 .. n.
+            share: f(j), positive.
+
+        Raises:
+            InvalidParameter: the holder's number or the share is out of range.
+        """
         if not 1 <= holder <= threshold_key.holders:
-            raise InvalidParameter(f"holders are numbered 1 to {threshold_key.holders}, there is no {holder}")
+            raise InvalidParameter(
+                f"the holder's number is {holder}; it must lie between 1 and {threshold_key.holders}"
+            )
         if share < 1:
-            raise InvalidParameter("a share is a positive integer")
+            raise InvalidParameter("a share must be a positive integer")
         self.threshold_key, self.holder = threshold_key, holder
         self._share = share
 
     def share(self) -> int:
-        """f(j). For key files and the security analysis; nothing else should ask."""
+        """Return f(j). Only for key files and the security analysis."""
         return self._share
 
     @cached_property
     def exponent(self) -> mpz:
-        """2 Delta f(j), what partial decryptions raise to. For proofs about them; nothing else should ask."""
+        """2 Delta f(j), the exponent of partial decryptions. Only for proofs about them."""
         return mpz(2 * self.threshold_key.delta * self._share)
 
     def partially_decrypt(self, ciphertexts: Sequence[mpz]) -> tuple[mpz, ...]:
-        """c^(2 Delta f(j)) mod n^(s+1) of each ciphertext; raises CiphertextError for one that is no unit.
+        """Partially decrypt ciphertexts.
 
-        A sharp tool: it opens whatever it is given. Protocols go through `parties.KeyHolder`, which opens only the
-        product of the ballots it observed, once.
+        This method decrypts any ciphertext. Protocols use `parties.KeyHolder`, which opens only the product of the
+        ballots that it observed, once.
+
+        Returns:
+            c^(2 Delta f(j)) mod n^(s+1) of each ciphertext c.
+
+        Raises:
+            CiphertextError: a ciphertext is not a unit.
         """
         key = self.threshold_key.key
         check_ciphertexts(key, ciphertexts)
@@ -136,16 +159,25 @@ class KeyShare:
         return f"<KeyShare of holder {self.holder} of {self.threshold_key!r}>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError("a key share is not pickled; write it with psephos.protocol.storage.keyfiles")
+        raise TypeError("a key share cannot be pickled; use psephos.protocol.storage.keyfiles")
 
 
 def deal(
     private_key: PrivateKey, *, holders: int, threshold: int, randomness: Randomness = SYSTEM
 ) -> tuple[ThresholdKey, list[KeyShare]]:
-    """The trusted dealer's ceremony: share the decryption exponent t of n, and forget the key.
+    """Share the decryption exponent of a private key among n holders, as a trusted dealer.
 
-    Returns the public threshold key and the shares of holders 1 .. n, to be sent to one holder each over private
-    channels. Raises InvalidParameter when 1 <= t <= n <= 255 fails.
+    Args:
+        private_key: the key; the dealer must delete it afterwards.
+        holders: n.
+        threshold: t.
+        randomness: the operating system's by default.
+
+    Returns:
+        The threshold key and the shares of holders 1 .. n, each for one holder over a private channel.
+
+    Raises:
+        InvalidParameter: unless 1 <= t <= n <= 255.
     """
     public = private_key.public_key
     ceremony = randomness.draw(16)
@@ -159,26 +191,29 @@ def deal(
 
 
 def combine(threshold_key: ThresholdKey, parts: Mapping[int, Sequence[mpz]]) -> list[int]:
-    """The plaintexts in [0, n^s) of the ciphertexts that `parts` are the partial decryptions of.
+    """Combine partial decryptions into plaintexts.
 
     Args:
-        threshold_key: the ceremony's public side.
-        parts: holder number -> its partial decryptions, all of the same ciphertexts in the same order. The first t
-            by number are used.
+        threshold_key: the public part of the shared key.
+        parts: partial decryptions of the same ciphertexts, in the same order, by number of the holder. The t holders
+            with the lowest numbers are used.
+
+    Returns:
+        One plaintext in [0, n^s) for each ciphertext.
 
     Raises:
-        ThresholdError: fewer than t holders, or numbers that are no holders.
-        WrongPartialDecryptionError: they do not combine to a plaintext.
+        ThresholdError: there are fewer than t holders, or a number out of range.
+        WrongPartialDecryptionError: the partial decryptions do not combine to a plaintext.
     """
     key, threshold = threshold_key.key, threshold_key.threshold
     if len(parts) < threshold:
-        raise ThresholdError(f"{threshold} partial decryptions open this key and {len(parts)} are here")
+        raise ThresholdError(f"decryption takes {threshold} partial decryptions, and there are {len(parts)}")
     chosen = sorted(parts)[:threshold]
     if not all(1 <= j <= threshold_key.holders for j in chosen):
-        raise ThresholdError(f"holders are numbered 1 to {threshold_key.holders}")
+        raise ThresholdError(f"the numbers of holders, {chosen}, must lie between 1 and {threshold_key.holders}")
     counts = {len(parts[j]) for j in chosen}
     if len(counts) != 1:
-        raise WrongPartialDecryptionError("the holders opened different numbers of ciphertexts")
+        raise WrongPartialDecryptionError("the holders decrypted different numbers of ciphertexts")
     n, modulus = key.modulus, key.ciphertext_modulus
     exponents = {j: 2 * power for j, power in lagrange_numerators(chosen, threshold_key.holders).items()}
     unit = 4 * mpz(threshold_key.delta) ** 3 * threshold_key.theta * logarithm(1 + n, n, key.degree)
@@ -193,7 +228,7 @@ def combine(threshold_key: ThresholdKey, parts: Mapping[int, Sequence[mpz]]) -> 
             else:
                 bottom = bottom * power % modulus
         if gmpy2.gcd(bottom, n) != 1:
-            raise WrongPartialDecryptionError(f"a partial decryption among those of holders {chosen} is no unit")
+            raise WrongPartialDecryptionError(f"a partial decryption among those of holders {chosen} is not a unit")
         value = top * gmpy2.invert(bottom, modulus) % modulus
         if value % n != 1:
             raise WrongPartialDecryptionError(
@@ -203,7 +238,7 @@ def combine(threshold_key: ThresholdKey, parts: Mapping[int, Sequence[mpz]]) -> 
     return plaintexts
 
 
-def check_same_ceremony(expected: ThresholdKey, found: ThresholdKey) -> None:
-    """Raise WrongKeyError when a share or request belongs to another key or ceremony."""
-    if expected != found:
-        raise WrongKeyError(f"{found!r} is not the key of this round, {expected!r}")
+def check_same_ceremony(expected: ThresholdKey, other: ThresholdKey) -> None:
+    """Raise WrongKeyError if a share or request belongs to another key or key setup."""
+    if expected != other:
+        raise WrongKeyError(f"{other!r} is not the key of this round, {expected!r}")

@@ -1,7 +1,4 @@
-"""Encrypted integer vectors: the one primitive that carries all three papers is their sum.
-
-Source: docs/design.md, section 3.
-"""
+"""Encrypted integer vectors and their sums (docs/design.md, section 3)."""
 
 from __future__ import annotations
 
@@ -23,13 +20,15 @@ class EncryptedVector:
     """The encrypted sum of `addends` vectors of one plan.
 
     Attributes:
-        key: what it is encrypted under.
+        key: the key that it is encrypted under.
         plan: how it is packed.
-        ciphertexts: `plan.ciphertexts` units modulo n^(s+1), checked by whoever received them.
-        addends: how many vectors it is the sum of.
+        ciphertexts: `plan.ciphertexts` units modulo n^(s+1), checked by the receiver.
+        addends: the number of vectors that it is the sum of.
 
-    Raises CiphertextError for another number of ciphertexts than the plan's, WrongKeyError for a key of another length
-    or degree, PackingOverflowError for more addends than the plan has room for.
+    Raises:
+        CiphertextError: the number of ciphertexts is not that of the plan.
+        WrongKeyError: the key has another length or degree than the plan.
+        PackingOverflowError: there are more addends than the plan has room for.
     """
 
     key: PublicKey
@@ -40,11 +39,11 @@ class EncryptedVector:
     def __post_init__(self) -> None:
         if len(self.ciphertexts) != self.plan.ciphertexts:
             raise CiphertextError(
-                f"a vector of this plan has {self.plan.ciphertexts} ciphertexts, not {len(self.ciphertexts)}"
+                f"a vector of this packing plan has {self.plan.ciphertexts} ciphertexts, not {len(self.ciphertexts)}"
             )
         self.plan.check_key(self.key)
         if not 1 <= self.addends <= self.plan.addends:
-            raise PackingOverflowError(f"the plan has room for {self.plan.addends} addends, not {self.addends}")
+            raise PackingOverflowError(f"the packing plan has room for {self.plan.addends} addends, not {self.addends}")
 
     @classmethod
     def encrypt(
@@ -52,7 +51,9 @@ class EncryptedVector:
     ) -> EncryptedVector:
         """Pack and encrypt one vector.
 
-        Raises PackingError for values that do not fit the plan, WrongKeyError for a plan or a pool of another key.
+        Raises:
+            PackingError: the values do not fit the plan.
+            WrongKeyError: the plan or the pool belongs to another key.
         """
         return cls(encryptor.key, plan, encryptor.encrypt(plan.pack(values), randomizers))
 
@@ -60,19 +61,19 @@ class EncryptedVector:
     def received(
         cls, key: PublicKey, plan: PackingPlan, ciphertexts: Sequence[mpz], addends: int = 1
     ) -> EncryptedVector:
-        """A vector that came from elsewhere: every ciphertext is checked (CiphertextError)."""
+        """Create a vector from received ciphertexts; raise CiphertextError unless all are units."""
         check_ciphertexts(key, ciphertexts)
         return cls(key, plan, tuple(ciphertexts), addends)
 
     def __add__(self, other: EncryptedVector) -> EncryptedVector:
-        """The encrypted sum; raises WrongKeyError, WrongRoundError (another plan) or PackingOverflowError."""
+        """Return the encrypted sum; raise WrongKeyError, WrongRoundError (another plan) or PackingOverflowError."""
         if self.key != other.key:
             raise WrongKeyError(f"vectors under {self.key!r} and {other.key!r} cannot be added")
         if self.plan != other.plan:
             raise WrongRoundError("vectors of two packing plans cannot be added")
         if self.addends + other.addends > self.plan.addends:
             raise PackingOverflowError(
-                f"the plan has room for {self.plan.addends} addends; {self.addends} + {other.addends} are too many"
+                f"the packing plan has room for {self.plan.addends} addends, not {self.addends} + {other.addends}"
             )
         return EncryptedVector(
             self.key,
@@ -82,9 +83,14 @@ class EncryptedVector:
         )
 
     def decrypt(self, private_key: PrivateKey) -> list[int]:
-        """The entrywise sums, by somebody who holds the whole key.
+        """Decrypt with the whole private key.
 
-        Raises WrongKeyError for another key, PackingError for sums that the plan does not allow.
+        Returns:
+            The entrywise sum, `plan.length` integers.
+
+        Raises:
+            WrongKeyError: the key is another one.
+            PackingError: the plan does not allow such sums.
         """
         private_key.check_owns(self.key)
         return self.plan.unpack([private_key.raw_decrypt(c) for c in self.ciphertexts], self.addends)

@@ -186,7 +186,7 @@ FORMS += [("one large factor each", LARGE, int(gmpy2.next_prime(LARGE)), True), 
 
 
 @pytest.mark.parametrize(("one", "other", "good"), [form[1:] for form in FORMS], ids=[form[0] for form in FORMS])
-def test_every_condition_of_the_form_is_looked_at(one: int, other: int, good: bool) -> None:
+def test_every_condition_of_the_form_is_checked(one: int, other: int, good: bool) -> None:
     """By the numbers themselves, and by random multiples of phi in shares, of which two may share a factor with 251."""
     agreed = terms(128, 3)
     assert 251 < agreed.form_bound <= 257

@@ -1,4 +1,4 @@
-"""Which ciphertext of many is refused: the first that is none, by its place."""
+"""Checks of several ciphertexts name the first invalid one by its place."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from psephos.protocol.paillier.private_key import PrivateKey
 
 
 @pytest.mark.parametrize("degree", [1, 2])
-def test_the_first_that_is_none_is_named(degree: int) -> None:
+def test_the_first_invalid_ciphertext_is_named(degree: int) -> None:
     private_key = short_key(degree=degree)
     key, p = private_key.public_key, private_key.factors()[0]
     good = [mpz(1), key.ciphertext_modulus - 1, mpz(2)]
@@ -32,7 +32,7 @@ def test_the_first_that_is_none_is_named(degree: int) -> None:
             check_ciphertext(key, mpz(bad))
 
 
-def test_what_travels_is_in_its_range(private_key: PrivateKey) -> None:
+def test_encoded_ciphertexts_are_in_range(private_key: PrivateKey) -> None:
     key = private_key.public_key
     ends = (mpz(1), key.ciphertext_modulus - 1)
     assert decode_ciphertexts(key, encode_ciphertexts(key, ends), 2) == ends
@@ -41,7 +41,7 @@ def test_what_travels_is_in_its_range(private_key: PrivateKey) -> None:
             decode_ciphertexts(key, encode_ciphertexts(key, (mpz(1), bad)), 2)
 
 
-def test_one_factor_among_many_is_seen(private_key: PrivateKey) -> None:
+def test_one_non_unit_among_many_is_found(private_key: PrivateKey) -> None:
     key, (p, q) = private_key.public_key, private_key.factors()
     assert product_is_unit(key, [])
     assert product_is_unit(key, [mpz(2)] * 9)

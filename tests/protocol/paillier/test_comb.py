@@ -22,7 +22,7 @@ odd_moduli = st.integers(1, 2**130).map(lambda k: 2 * k + 1)
 
 
 @given(st.data(), shapes, odd_moduli)
-def test_powers_are_those_of_pow(data: st.DataObject, shape: CombShape, modulus: int) -> None:
+def test_comb_powers_agree_with_pow(data: st.DataObject, shape: CombShape, modulus: int) -> None:
     base = data.draw(st.integers(0, modulus - 1), "base")
     comb = FixedBaseComb(mpz(base), ring(mpz(modulus)), shape)
     top = (1 << shape.exponent_bits) - 1
@@ -31,15 +31,15 @@ def test_powers_are_those_of_pow(data: st.DataObject, shape: CombShape, modulus:
 
 
 @pytest.mark.parametrize("exponent", [-1, 2**12, 2**12 + 1])
-def test_an_exponent_out_of_range_is_refused(exponent: int) -> None:
+def test_an_exponent_out_of_range_is_rejected(exponent: int) -> None:
     comb = FixedBaseComb(mpz(3), ring(mpz(101)), CombShape(2, 3, 2))
     with pytest.raises(InvalidParameter, match=r"2\^12"):
         comb.power(exponent)
 
 
 @given(shapes, st.integers(0, 2**32))
-def test_a_random_power_is_a_power_with_the_digits_drawn(shape: CombShape, seed: int) -> None:
-    """The digits on the tape, put together by the comb's own rule, are an exponent whose power is returned."""
+def test_a_random_power_has_the_drawn_exponent(shape: CombShape, seed: int) -> None:
+    """The digits drawn from the tape form the exponent of the returned power."""
     modulus = (1 << 127) - 1
     comb = FixedBaseComb(mpz(3), ring(mpz(modulus)), shape)
     source = RecordedRandomness(SimulationRandomness(seed))
@@ -69,7 +69,7 @@ def test_the_exponent_of_a_random_power_is_uniform(shape: CombShape) -> None:
 
 
 class CountingRing(Ring):
-    """Counts its multiplications: what a power costs."""
+    """A ring that counts its multiplications."""
 
     multiplications = 0
 
@@ -79,7 +79,7 @@ class CountingRing(Ring):
 
 
 @given(shapes, st.integers(0, 2**32))
-def test_a_shape_costs_what_it_says(shape: CombShape, seed: int) -> None:
+def test_the_cost_of_a_shape_is_its_number_of_multiplications(shape: CombShape, seed: int) -> None:
     comb = FixedBaseComb(mpz(5), ring(mpz(1009)), shape)
     assert comb._tables.size == shape.table_entries
     comb._ring = counting = CountingRing(mpz(1009))
@@ -88,7 +88,7 @@ def test_a_shape_costs_what_it_says(shape: CombShape, seed: int) -> None:
 
 
 class WideRing(CountingRing):
-    """Makes eight products together, or says so."""
+    """A ring with eight lanes that counts its calls."""
 
     lanes = 8
 
@@ -111,8 +111,8 @@ def test_half_at_3072_bits_takes_about_135_multiplications_in_50_mb() -> None:
     assert shape.exponent_bits >= 1536
 
 
-def test_tables_pay_for_themselves() -> None:
-    """One power is no reason to make tables; many are, up to the memory allowed."""
+def test_more_powers_get_larger_tables() -> None:
+    """Larger tables are chosen for more powers, up to the memory limit."""
     few, many = (best_shape(1536, powers=powers, entry_bytes=768) for powers in (1, 100_000))
     assert few.table_entries < 1000 < many.table_entries
     assert few.multiplications > many.multiplications
@@ -128,7 +128,7 @@ def test_the_best_shape_fits(bits: int, powers: int, entry_bytes: int, memory: i
 
 @pytest.mark.parametrize("bits", [1, 13, 60, 255, 700, 1536, 4095])
 @pytest.mark.parametrize("memory", [0, 64 * 148, 1024 * 148, 50_000_000])
-def test_no_other_shape_costs_less(bits: int, memory: int) -> None:
+def test_best_shape_has_the_lowest_cost(bits: int, memory: int) -> None:
     """Of up to 13 rows and 64 columns, each as many tables as it takes; 48 bytes an entry besides the number."""
     cuts = [(rows, columns, -(-bits // rows)) for rows in range(1, 14) for columns in range(1, 65)]
     every = [CombShape(r, -(-width // c), c) for r, c, width in cuts if c <= width]
@@ -142,14 +142,14 @@ def test_no_other_shape_costs_less(bits: int, memory: int) -> None:
 
 
 @pytest.mark.parametrize("bits", [0, -3])
-def test_an_exponent_has_bits(bits: int) -> None:
+def test_best_shape_rejects_empty_exponents(bits: int) -> None:
     with pytest.raises(InvalidParameter):
         best_shape(bits, powers=1, entry_bytes=1)
 
 
-def test_tables_are_never_pickled_or_copied() -> None:
+def test_tables_cannot_be_pickled_or_copied() -> None:
     comb = FixedBaseComb(mpz(3), ring(mpz(101)), CombShape(2, 1, 2))
-    with pytest.raises(TypeError, match="never pickled"):
+    with pytest.raises(TypeError, match="pickled"):
         pickle.dumps(comb)
     with pytest.raises(TypeError):
         copy.deepcopy(comb)

@@ -1,4 +1,4 @@
-"""The three randomness modes, and the pool."""
+"""Encryption in the three randomness modes, and the pool of residues."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ modes = pytest.mark.parametrize("mode", RANDOMNESS_MODES)
 
 
 @modes
-def test_what_is_encrypted_decrypts(private_key: PrivateKey, mode: RandomnessMode) -> None:
+def test_encryption_round_trips(private_key: PrivateKey, mode: RandomnessMode) -> None:
     n = private_key.public_key.n
     plaintexts = [mpz(m) for m in (0, 1, 2, n // 2, n - 1, 1 << 500)]
     ciphertexts = Encryptor(private_key.public_key, mode).encrypt(plaintexts)
@@ -78,7 +78,7 @@ def test_encryption_is_a_function_of_its_tape(private_key: PrivateKey, mode: Ran
 
 
 @modes
-def test_a_plaintext_out_of_range_is_refused(private_key: PrivateKey, mode: RandomnessMode) -> None:
+def test_a_plaintext_out_of_range_is_rejected(private_key: PrivateKey, mode: RandomnessMode) -> None:
     encryptor = Encryptor(private_key.public_key, mode)
     n = private_key.public_key.n
     for bad in (-1, n, n + 1, n * n):
@@ -151,7 +151,7 @@ def test_the_fixed_base(private_key: PrivateKey) -> None:
     assert pow(base, (p - 1) * (q - 1) // 2, n * n) == 1
 
 
-def test_the_fixed_base_is_nobodys_choice(private_key: PrivateKey, other_private_key: PrivateKey) -> None:
+def test_the_fixed_base_is_derived_from_the_modulus(private_key: PrivateKey, other_private_key: PrivateKey) -> None:
     """A known answer, from hashlib alone: changing the derivation would split parties that share a key."""
     import hashlib
 
@@ -174,14 +174,14 @@ def test_jacobi_symbols_tell_fast_modes_from_full(private_key: PrivateKey) -> No
 
 
 def test_fast_residues_are_squares_half_the_time(private_key: PrivateKey) -> None:
-    """h is no square, so h_s^a is one exactly for even a: both kinds among 64 but with probability 2^-63."""
+    """h is not a square, so h_s^a is one exactly for even a; 64 draws have both kinds except with probability 2^-63."""
     p, _ = private_key.factors()
     residues = Encryptor(private_key.public_key, "half").randomizers(64)
     assert {int(gmpy2.legendre(c.value, p)) for c in residues} == {1, -1}
 
 
 @pytest.mark.parametrize("mode", ["half", "short"])
-def test_fast_modes_refuse_foreign_keys(private_key: PrivateKey, mode: RandomnessMode) -> None:
+def test_half_and_short_reject_foreign_keys(private_key: PrivateKey, mode: RandomnessMode) -> None:
     foreign = PublicKey(private_key.public_key.n)
     with pytest.raises(UnsuitableKeyError, match="use 'full'"):
         Encryptor(foreign, mode)
@@ -192,7 +192,7 @@ def test_fast_modes_refuse_foreign_keys(private_key: PrivateKey, mode: Randomnes
 
 
 @pytest.mark.parametrize("mode", ["", "fast", "FULL", None, 0])
-def test_an_unknown_mode_is_refused(private_key: PrivateKey, mode: RandomnessMode) -> None:
+def test_an_unknown_mode_is_rejected(private_key: PrivateKey, mode: RandomnessMode) -> None:
     with pytest.raises(InvalidParameter, match="full, half, short"):
         Encryptor(private_key.public_key, mode)
 
@@ -201,7 +201,7 @@ def test_half_is_the_default(private_key: PrivateKey) -> None:
     assert Encryptor(private_key.public_key).mode == "half"
 
 
-def test_rerandomizing_keeps_the_plaintext_and_nothing_else(private_key: PrivateKey) -> None:
+def test_rerandomizing_keeps_only_the_plaintext(private_key: PrivateKey) -> None:
     encryptor = Encryptor(private_key.public_key, "full")
     before = encryptor.encrypt([mpz(m) for m in range(20)])
     after = encryptor.rerandomize(before)
@@ -210,7 +210,7 @@ def test_rerandomizing_keeps_the_plaintext_and_nothing_else(private_key: Private
 
 
 @pytest.mark.parametrize("mode", ["half", "short"])
-def test_fast_modes_refuse_to_rerandomize(private_key: PrivateKey, mode: RandomnessMode) -> None:
+def test_half_and_short_cannot_rerandomize(private_key: PrivateKey, mode: RandomnessMode) -> None:
     encryptor = Encryptor(private_key.public_key, mode)
     with pytest.raises(UnsuitableKeyError, match="Jacobi"):
         encryptor.rerandomize(encryptor.encrypt([mpz(1)]))
@@ -228,7 +228,7 @@ def test_a_pool_gives_each_residue_once(private_key: PrivateKey) -> None:
     assert all(private_key.raw_decrypt(residue.value) == 0 for residue in taken)
 
 
-def test_an_exhausted_pool_takes_nothing(private_key: PrivateKey) -> None:
+def test_an_exhausted_pool_keeps_its_residues(private_key: PrivateKey) -> None:
     pool = RandomizerPool(Encryptor(private_key.public_key))
     with pytest.raises(RandomnessExhausted):
         pool.take(1)
@@ -252,7 +252,7 @@ def test_encrypting_from_a_pool(private_key: PrivateKey, mode: RandomnessMode) -
         encryptor.encrypt([mpz(1)], pool)
 
 
-def test_a_refused_plaintext_costs_no_residue(private_key: PrivateKey) -> None:
+def test_a_rejected_plaintext_takes_no_residue(private_key: PrivateKey) -> None:
     encryptor = Encryptor(private_key.public_key)
     pool = RandomizerPool(encryptor)
     pool.fill(1)
@@ -266,19 +266,19 @@ def test_a_pool_serves_its_own_key_and_mode_only(private_key: PrivateKey, other_
     for other in (Encryptor(other_private_key.public_key, "full"), Encryptor(private_key.public_key, "short")):
         pool = RandomizerPool(other)
         pool.fill(1)
-        with pytest.raises(WrongKeyError, match="cannot serve"):
+        with pytest.raises(WrongKeyError):
             encryptor.encrypt([mpz(1)], pool)
         assert len(pool) == 1
 
 
-def test_a_pool_is_never_copied(private_key: PrivateKey) -> None:
+def test_a_pool_cannot_be_copied(private_key: PrivateKey) -> None:
     pool = RandomizerPool(Encryptor(private_key.public_key))
     for duplicate in (pickle.dumps, copy.copy, copy.deepcopy):
-        with pytest.raises(TypeError, match="used once"):
+        with pytest.raises(TypeError, match="pickled"):
             duplicate(pool)
 
 
-def test_a_forked_process_finds_the_pool_empty(private_key: PrivateKey, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pool_is_empty_in_a_forked_process(private_key: PrivateKey, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fork would copy the residues; here the process number changes as it does in a child."""
     pool = RandomizerPool(Encryptor(private_key.public_key))
     pool.fill(2)
@@ -295,7 +295,7 @@ def test_a_forked_process_finds_the_pool_empty(private_key: PrivateKey, monkeypa
 
 
 class CountingInteger(int):
-    """Counts multiplications, its own and those of what comes of them."""
+    """An integer that counts multiplications, also of its products."""
 
     multiplications = 0
 
@@ -318,7 +318,7 @@ class CountingInteger(int):
 
 
 def test_casting_from_a_pool_takes_two_multiplications(private_key: PrivateKey) -> None:
-    """Counted on stand-ins for plaintext and residue; no power is computed at all."""
+    """Multiplications are counted with stand-ins for plaintext and residue."""
     key = private_key.public_key
     encryptor = Encryptor(key, "half")
     residues = [Residue(CountingInteger(int(r.value)), r.root) for r in encryptor.randomizers(10)]  # type: ignore[arg-type]

@@ -28,7 +28,7 @@ def test_it_is_the_product_of_the_powers(modulus: mpz, name: str, data: st.DataO
         assert multi_powers(chosen, exponents, ring(mpz(modulus))) == expected
 
 
-def test_products_of_nothing_are_one() -> None:
+def test_an_empty_product_is_one() -> None:
     assert multi_powers([], [[], []], ring(mpz(7))) == [1, 1]
     assert multi_powers([mpz(3)], [], ring(mpz(7))) == []
     assert multi_powers([mpz(3)], [[0]], ring(mpz(7))) == [1]

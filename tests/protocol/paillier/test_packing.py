@@ -1,4 +1,4 @@
-"""Packing: sums come back exactly, slots never run into each other, and what does not fit is refused."""
+"""Packing: sums are exact, slots do not overflow, and values that do not fit are rejected."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_sums_of_packed_vectors_are_packed_sums(data: st.DataObject, plan: Packi
 
 @given(st.data(), plans())
 def test_extreme_sums_fill_slots_and_carry_nothing(data: st.DataObject, plan: PackingPlan) -> None:
-    """`addends` times the same mixture of largest and smallest entries: the worst a slot holds, next to the least."""
+    """`addends` times the same mixture of largest and smallest entries, so that extreme slots are adjacent."""
     values = data.draw(
         st.lists(st.sampled_from([plan.minimum, plan.maximum]), min_size=plan.length, max_size=plan.length)
     )
@@ -74,7 +74,7 @@ def test_a_plan_is_as_tight_as_it_can_be(plan: PackingPlan) -> None:
 
 
 @given(st.data(), plans())
-def test_slots_are_digits(data: st.DataObject, plan: PackingPlan) -> None:
+def test_slots_are_digits_of_the_plaintext(data: st.DataObject, plan: PackingPlan) -> None:
     """The place of an entry, so that other implementations can read what this one writes."""
     values = data.draw(vectors(plan))
     step = plan.slots_per_plaintext
@@ -130,13 +130,13 @@ def test_known_sizes() -> None:
         (1, 1, 0, 1, "512"),
     ],
 )
-def test_plans_of_nothing_are_refused(fields: tuple[Any, ...]) -> None:
+def test_invalid_plans_are_rejected(fields: tuple[Any, ...]) -> None:
     with pytest.raises(PackingError):
         PackingPlan(*fields)
 
 
 @given(st.integers(64, 3072), st.integers(1, 10**6))
-def test_an_overflow_is_refused_when_the_plan_is_made(key_bits: int, addends: int) -> None:
+def test_a_plan_that_could_overflow_is_rejected(key_bits: int, addends: int) -> None:
     largest = ((1 << (key_bits - 1)) - 1) // addends  # addends * largest still has key_bits - 1 bits
     assert PackingPlan(1, addends, 0, largest, key_bits).slots_per_plaintext == 1
     with pytest.raises(PackingError, match="fewer addends"):
@@ -174,7 +174,7 @@ PLAN = PackingPlan(4, 10, -2, 5, 128)
         np.array([0, 0, 0, 2**63], dtype=np.uint64),
     ],
 )
-def test_what_does_not_fit_the_plan_is_refused(values: Any) -> None:
+def test_values_that_do_not_fit_the_plan_are_rejected(values: Any) -> None:
     with pytest.raises(PackingError):
         PLAN.pack(values)
 
@@ -186,7 +186,7 @@ def test_arrays_and_lists_pack_alike(dtype: Any) -> None:
     assert wide.pack(np.array([127, -128], dtype=dtype)) == wide.pack([127, -128])
 
 
-def test_what_no_addends_sum_to_is_refused() -> None:
+def test_impossible_sums_are_rejected() -> None:
     packed = PLAN.pack([1, 2, 3, 4])
     for addends in (0, -1, 11):
         with pytest.raises(PackingError, match="room for 1 to 10"):
@@ -206,7 +206,7 @@ def test_what_no_addends_sum_to_is_refused() -> None:
             longer.unpack(bad, 10)
 
 
-def test_equal_plans_have_equal_digests_and_others_do_not() -> None:
+def test_the_digest_of_a_plan_covers_its_fields() -> None:
     assert PackingPlan(np.int64(4), np.int32(10), np.int8(-2), np.uint8(5), 128).digest == PLAN.digest  # type: ignore[arg-type]
     others = [
         PackingPlan(5, 10, -2, 5, 128),
@@ -234,7 +234,7 @@ def test_encrypted_sums(private_key: PrivateKey, data: st.DataObject) -> None:
     assert total.decrypt(private_key) == [sum(column) for column in zip(*summands, strict=True)]
 
 
-def test_one_addition_too_many_is_refused(private_key: PrivateKey) -> None:
+def test_more_additions_than_planned_are_rejected(private_key: PrivateKey) -> None:
     plan = PackingPlan(3, 3, 0, 1, 512)
     one = EncryptedVector.encrypt(Encryptor(private_key.public_key, expected=8), plan, [1, 1, 1])
     two = one + one
@@ -244,7 +244,9 @@ def test_one_addition_too_many_is_refused(private_key: PrivateKey) -> None:
             left + right
 
 
-def test_vectors_that_do_not_belong_together(private_key: PrivateKey, other_private_key: PrivateKey) -> None:
+def test_vectors_of_different_keys_or_plans_cannot_be_added(
+    private_key: PrivateKey, other_private_key: PrivateKey
+) -> None:
     plan, key = PackingPlan(3, 3, 0, 1, 512), private_key.public_key
     vector = EncryptedVector.encrypt(Encryptor(key, expected=8), plan, [1, 0, 1])
     other_key = EncryptedVector.encrypt(Encryptor(other_private_key.public_key, expected=8), plan, [1, 0, 1])

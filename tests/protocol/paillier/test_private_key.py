@@ -1,4 +1,4 @@
-"""What makes a key's form: each condition by itself, at both sides."""
+"""The form of a key: each condition by itself, met and violated."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ SHARING = [prime(lambda p: p % 4 == 3 and clean(p), 2 * COMMON, start << BITS - 
     ],
     ids=["of our form", "1 modulo 4", "a factor 3", "a factor 251", "a factor 257", "a common factor"],
 )
-def test_every_condition_of_the_form_is_looked_at(p: int, q: int, form: str) -> None:
+def test_every_condition_of_the_form_is_checked(p: int, q: int, form: str) -> None:
     for key in (PrivateKey(p, q), PrivateKey(q, p)):
         assert key.public_key.form == form
         assert key.factors() == (min(p, q), max(p, q))
 
 
-def test_phe_s_keys_and_ours_belong_together(private_key: PrivateKey) -> None:
+def test_keys_convert_to_and_from_phe(private_key: PrivateKey) -> None:
     theirs = private_key.to_phe()
     assert (theirs.p, theirs.q) == private_key.factors()
     assert PrivateKey.from_phe(theirs).factors() == private_key.factors()

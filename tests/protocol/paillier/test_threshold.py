@@ -68,7 +68,7 @@ def coefficients(shares: list[int], threshold: int) -> list[Fraction]:
 
 
 @given(sharings())
-def test_the_polynomial_is_the_one_of_the_design(sharing: tuple[int, int, int, int]) -> None:
+def test_the_coefficients_of_the_polynomial_are_in_range(sharing: tuple[int, int, int, int]) -> None:
     """f(0) = Delta s, degree t - 1, the other coefficients integers in [0, 2^128 Delta^2 S)."""
     holders, threshold, bound, secret = sharing
     shares = deal_integer(secret, bound, holders=holders, threshold=threshold)
@@ -103,7 +103,7 @@ def test_coefficients_are_uniform_over_their_whole_range() -> None:
 
 
 @pytest.mark.parametrize(("holders", "threshold"), [(3, 2), (5, 3), (7, 2), (6, 6)])
-def test_a_share_modulo_small_numbers_tells_nothing_of_the_secret(holders: int, threshold: int) -> None:
+def test_a_share_modulo_small_numbers_does_not_depend_on_the_secret(holders: int, threshold: int) -> None:
     """With the same coins, f(j) mod d does not depend on s for any d dividing Delta: so for all d <= n.
 
     (f(0) = s instead of Delta s would make f(j) mod j equal to s mod j.)
@@ -120,7 +120,7 @@ def test_a_share_modulo_small_numbers_tells_nothing_of_the_secret(holders: int, 
 
 @pytest.mark.parametrize("modulus", [7, 11, 13])
 def test_a_share_modulo_other_primes_is_uniform(modulus: int) -> None:
-    """And so tells nothing of s mod d either, with n < d. Seeded; a fair sampler fails with probability 1e-6."""
+    """A share does not reveal s mod d for n < d. Seeded; a correct sampler fails with probability 1e-6."""
     source = SimulationRandomness(5, modulus)
     for secret in (0, 3):
         seen = Counter(
@@ -130,7 +130,7 @@ def test_a_share_modulo_other_primes_is_uniform(modulus: int) -> None:
 
 
 @pytest.mark.parametrize(("holders", "threshold"), [(3, 0), (3, 4), (0, 0), (3, -1)])
-def test_impossible_thresholds(private_key: PrivateKey, holders: int, threshold: int) -> None:
+def test_thresholds_out_of_range_are_rejected(private_key: PrivateKey, holders: int, threshold: int) -> None:
     with pytest.raises(InvalidParameter):
         deal_integer(1, 2, holders=holders, threshold=threshold)
     with pytest.raises(InvalidParameter):
@@ -138,7 +138,7 @@ def test_impossible_thresholds(private_key: PrivateKey, holders: int, threshold:
 
 
 @pytest.mark.parametrize("secret", [-10, 10, 11])
-def test_a_secret_outside_its_bound_is_refused_and_not_quoted(secret: int) -> None:
+def test_a_secret_outside_its_bound_is_rejected_and_not_shown(secret: int) -> None:
     with pytest.raises(InvalidParameter) as caught:
         deal_integer(secret, 10, holders=2, threshold=2)
     assert str(secret) not in str(caught.value)
@@ -152,7 +152,7 @@ def encrypted(private_key: PrivateKey, plaintexts: list[int]) -> tuple[mpz, ...]
 
 
 @pytest.mark.parametrize("holders", range(1, 7))
-def test_every_subset_of_t_opens_to_the_same(private_key: PrivateKey, holders: int) -> None:
+def test_every_subset_of_t_holders_decrypts_alike(private_key: PrivateKey, holders: int) -> None:
     n = private_key.public_key.n
     plaintexts = [0, 1, n - 1, n // 3]
     ciphertexts = encrypted(private_key, plaintexts)
@@ -163,13 +163,13 @@ def test_every_subset_of_t_opens_to_the_same(private_key: PrivateKey, holders: i
             for chosen in combinations(parts, size):
                 assert combine(threshold_key, {j: parts[j] for j in chosen}) == plaintexts
         for chosen in combinations(parts, threshold - 1):
-            with pytest.raises(ThresholdError, match="open this key"):
+            with pytest.raises(ThresholdError):
                 combine(threshold_key, {j: parts[j] for j in chosen})
 
 
 @pytest.mark.parametrize("holders", range(7, 16))
-def test_subsets_of_many_holders_open_to_the_same(private_key: PrivateKey, holders: int) -> None:
-    """Random subsets, seeded, and the ones at the ends."""
+def test_subsets_of_many_holders_decrypt_alike(private_key: PrivateKey, holders: int) -> None:
+    """Random (seeded), first and last subsets of the holders."""
     plaintexts = [2**200 + 1]
     ciphertexts = encrypted(private_key, plaintexts)
     chooser = Random(holders)
@@ -182,7 +182,7 @@ def test_subsets_of_many_holders_open_to_the_same(private_key: PrivateKey, holde
             assert combine(threshold_key, {j: parts[j] for j in chosen}) == plaintexts
 
 
-def test_a_real_key_opens(real_private_key: PrivateKey) -> None:
+def test_a_key_of_2048_bits_decrypts(real_private_key: PrivateKey) -> None:
     threshold_key, shares = deal(real_private_key, holders=3, threshold=2)
     ciphertexts = encrypted(real_private_key, [2**2000 + 5])
     parts = {share.holder: share.partially_decrypt(ciphertexts) for share in shares[1:]}
@@ -190,8 +190,8 @@ def test_a_real_key_opens(real_private_key: PrivateKey) -> None:
 
 
 @pytest.mark.parametrize(("holders", "threshold"), [(2, 2), (3, 2), (5, 3), (5, 5)])
-def test_fewer_than_t_do_not_open(private_key: PrivateKey, holders: int, threshold: int) -> None:
-    """t - 1 parts under their own Lagrange coefficients are no opening: they do not even give 1 modulo n."""
+def test_fewer_than_t_holders_cannot_decrypt(private_key: PrivateKey, holders: int, threshold: int) -> None:
+    """t - 1 partial decryptions with their own Lagrange coefficients do not combine: the value is not 1 modulo n."""
     threshold_key, shares = deal(private_key, holders=holders, threshold=threshold)
     ciphertexts = encrypted(private_key, [42])
     parts = {share.holder: share.partially_decrypt(ciphertexts) for share in shares}
@@ -201,7 +201,7 @@ def test_fewer_than_t_do_not_open(private_key: PrivateKey, holders: int, thresho
             combine(lowered, {j: parts[j] for j in chosen})
 
 
-def test_a_partial_decryption_is_the_power_the_design_says(private_key: PrivateKey) -> None:
+def test_a_partial_decryption_is_the_documented_power(private_key: PrivateKey) -> None:
     threshold_key, shares = deal(private_key, holders=4, threshold=2)
     (ciphertext,) = encrypted(private_key, [9])
     nsquare = private_key.public_key.nsquare
@@ -230,7 +230,7 @@ def test_a_wrong_partial_is_detected(private_key: PrivateKey, wrong: str) -> Non
     assert combine(threshold_key, {2: parts[2], 3: parts[3]}) == [7, 8]
 
 
-def test_parts_of_different_lengths_are_refused(private_key: PrivateKey) -> None:
+def test_parts_of_different_lengths_are_rejected(private_key: PrivateKey) -> None:
     threshold_key, shares = deal(private_key, holders=2, threshold=2)
     ciphertexts = encrypted(private_key, [7, 8])
     parts = {1: shares[0].partially_decrypt(ciphertexts), 2: shares[1].partially_decrypt(ciphertexts[:1])}
@@ -238,7 +238,7 @@ def test_parts_of_different_lengths_are_refused(private_key: PrivateKey) -> None
         combine(threshold_key, parts)
 
 
-def test_parts_that_are_no_units_are_refused(private_key: PrivateKey) -> None:
+def test_parts_that_are_not_units_are_rejected(private_key: PrivateKey) -> None:
     threshold_key, shares = deal(private_key, holders=3, threshold=2)
     ciphertexts = encrypted(private_key, [7])
     parts = {share.holder: share.partially_decrypt(ciphertexts) for share in shares}
@@ -248,7 +248,7 @@ def test_parts_that_are_no_units_are_refused(private_key: PrivateKey) -> None:
                 combine(threshold_key, {1: parts[1], 2: parts[2], holder: (mpz(bad),)})
 
 
-def test_numbers_that_are_no_holders(private_key: PrivateKey) -> None:
+def test_holder_numbers_out_of_range_cannot_be_combined(private_key: PrivateKey) -> None:
     threshold_key, shares = deal(private_key, holders=2, threshold=2)
     part = shares[0].partially_decrypt(encrypted(private_key, [7]))
     for number in (0, 3, -1):
@@ -262,7 +262,7 @@ def test_numbers_that_are_no_holders(private_key: PrivateKey) -> None:
     assert KeyShare(threshold_key, 2, 1).share() == 1
 
 
-def test_shares_of_two_ceremonies_do_not_combine(private_key: PrivateKey, other_private_key: PrivateKey) -> None:
+def test_shares_of_two_key_setups_do_not_combine(private_key: PrivateKey, other_private_key: PrivateKey) -> None:
     first, shares = deal(private_key, holders=2, threshold=2)
     second, others = deal(private_key, holders=2, threshold=2)
     ciphertexts = encrypted(private_key, [7])
@@ -276,7 +276,7 @@ def test_shares_of_two_ceremonies_do_not_combine(private_key: PrivateKey, other_
             check_same_ceremony(first, other)
 
 
-def test_only_units_are_opened(private_key: PrivateKey) -> None:
+def test_only_units_are_partially_decrypted(private_key: PrivateKey) -> None:
     _, shares = deal(private_key, holders=2, threshold=2)
     n = private_key.public_key.n
     for bad in (0, n, n * n, n * n + 1, -1, private_key.factors()[1]):
@@ -284,7 +284,9 @@ def test_only_units_are_opened(private_key: PrivateKey) -> None:
             shares[0].partially_decrypt([mpz(1), mpz(bad)])
 
 
-def test_a_threshold_key_names_all_it_is(private_key: PrivateKey, other_private_key: PrivateKey) -> None:
+def test_the_digest_of_a_threshold_key_covers_its_attributes(
+    private_key: PrivateKey, other_private_key: PrivateKey
+) -> None:
     key, other = private_key.public_key, other_private_key.public_key
     first = ThresholdKey(key, 5, 3, bytes(16), mpz(4), (mpz(1),) * 5)
     keys = [
@@ -313,7 +315,7 @@ def test_a_threshold_key_names_all_it_is(private_key: PrivateKey, other_private_
 
 @pytest.mark.parametrize("theta", [2, 3**40])
 def test_theta_is_divided_out(private_key: PrivateKey, theta: int) -> None:
-    """Shares of theta s open like shares of s: the form that a ceremony without a dealer ends with."""
+    """Shares of theta s decrypt like shares of s, as after a key setup without a dealer."""
     key = private_key.public_key
     exponent = private_key.decryption_exponent() * theta
     threshold_key = replace(deal(private_key, holders=5, threshold=3)[0], theta=theta)
@@ -334,7 +336,7 @@ def test_verification_values_are_the_shares_in_the_exponent(private_key: Private
         assert int(share.exponent).bit_length() <= threshold_key.exponent_bits
 
 
-def test_a_share_is_not_pickled_or_copied(private_key: PrivateKey) -> None:
+def test_a_share_cannot_be_pickled_or_copied(private_key: PrivateKey) -> None:
     _, shares = deal(private_key, holders=2, threshold=2)
     for duplicate in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError):
@@ -342,7 +344,7 @@ def test_a_share_is_not_pickled_or_copied(private_key: PrivateKey) -> None:
     assert repr(shares[1]) == f"<KeyShare of holder 2 of {shares[0].threshold_key!r}>"
 
 
-def test_a_ceremony_can_be_replayed_and_is_fresh(private_key: PrivateKey) -> None:
+def test_dealing_is_reproducible_from_a_seed_and_fresh_otherwise(private_key: PrivateKey) -> None:
     def ceremony(seed: int) -> list[int]:
         return [s.share() for s in deal(private_key, holders=3, threshold=2, randomness=SimulationRandomness(seed))[1]]
 
