@@ -1,14 +1,14 @@
-"""What every role of a study goes through before and after the protocol that the study is about.
+"""The stages that every role of a study goes through before and after the study's protocol.
 
-    everybody   joins: agrees to the study, and says what secrets for it are sealed to
-    holders     make the key among themselves (`psephos.parties.ceremony`), and publish it
-    everybody   waits until all holders have published the same key, or t of them say that there will be none
-    everybody   plays its part in the protocol under that key
+    all roles   join: agree to the study and announce a key for encrypted messages
+    holders     generate the key together (`psephos.parties.ceremony`) and publish it
+    all roles   wait until all holders have published the same key, or t of them report that there will be none
+    all roles   take part in the protocol under that key
     curator     publishes the result, once
 
-`StagedRole` plays roles one after another, each made from what the ones before came to. The messages of a stage follow,
-on the board, from those of the stage before, so that everybody moves on at the same place of the board.
-No paper behind it.
+A `StagedRole` runs the roles of the stages one after another. Each is constructed from the results of those before it.
+On the board, the messages of a stage follow those of the stage before, so all readers change to the next stage at the
+same entry.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from gmpy2 import mpz
@@ -24,9 +25,21 @@ from psephos.protocol.ceremony.messages import reason
 from psephos.protocol.errors import AgreementError, MessageError, PsephosError, UnexpectedMessageError
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.threshold import ThresholdKey
-from psephos.protocol.roles import BOARD, Entry, Machine, Missing, Post, Refusal, Role, Step, gathers, takes
+from psephos.protocol.roles import (
+    BOARD,
+    DelegatingRole,
+    Entry,
+    Machine,
+    Missing,
+    Post,
+    Refusal,
+    Role,
+    Step,
+    gathers,
+    takes,
+)
 from psephos.protocol.storage.store import OnceLedger
-from psephos.protocol.storage.values import storable
+from psephos.protocol.storage.values import decode, encode, storable
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.protocol.wire import Kind, Reader, frame
 
@@ -48,7 +61,14 @@ __all__ = [
 @storable
 @dataclass(frozen=True)
 class StageState:
-    """Which stage a role is in, its state there, the last states of the stages before, and what came too early."""
+    """The state of a `StagedRole`.
+
+    Attributes:
+        stage: the number of the current stage, from 0.
+        state: the state of its role.
+        before: the last states of the stages before.
+        early: messages that were received before their stage.
+    """
 
     stage: int
     state: Any = field(repr=False)
@@ -57,114 +77,116 @@ class StageState:
 
 
 Stage = Callable[..., Role]
-"""Makes the role of a stage from the results of all stages before it."""
+"""Constructs the role of a stage from the results of all stages before it."""
 
 
 class StagedRole(Role):
-    """Roles of one name, one after another; its result is that of the last."""
+    """Runs roles of one name, one after another. Its result is that of the last."""
 
     reads = frozenset(Kind)
 
     def __init__(self, name: str, *stages: Stage) -> None:
-        """`stages`: of the same name each; the first takes no argument, the second one, and so on."""
+        """
+        Args:
+            name: the name of the role, and of the role of each stage.
+            stages: the first takes no argument, the second the result of the first, and so on.
+        """
         self.name, self._stages = name, stages
-        self._made: dict[int, Role] = {}  # a cache: a role follows from the states before it
+        # The role of a stage is a function of the last states of the stages before. Constructing it may take long, so
+        # the function remembers its values.
+        self._role_of_stage = lru_cache(maxsize=None)(self._construct_role)
 
-    def _role(self, at: StageState) -> Role:
-        if at.stage not in self._made:
-            results = [self._made[k].result(state) for k, state in enumerate(at.before)] if at.before else []
-            self._made[at.stage] = self._stages[at.stage](*results)
-        return self._made[at.stage]
+    def stage(self, state: StageState) -> Role:
+        """Return the role of the current stage."""
+        return self._role_of_stage(state.stage, encode(state.before))
 
-    def _known(self, at: StageState) -> Role:
-        """The role of a state that was written down: those before it are made first."""
-        for stage in range(at.stage):
-            self._role(StageState(stage, at.before[stage], at.before[:stage]))
-        return self._role(at)
+    def _construct_role(self, stage: int, encoded_states: bytes) -> Role:
+        """Construct the role of a stage from the last states of the stages before, encoded."""
+        last_states = decode(encoded_states)
+        results = []
+        for number, last_state in enumerate(last_states):
+            role = self._role_of_stage(number, encode(last_states[:number]))
+            results.append(role.result(last_state))
+        return self._stages[stage](*results)
 
     def start(self) -> Step:
-        """Of the first stage."""
-        return self._entered(StageState(0, None))
+        return self._enter(StageState(0, None))
 
-    def _entered(self, at: StageState) -> Step:
-        role = self._known(at)
-        step, ahead = role.start(), [entry for entry in at.early if _reads(role, entry)]
-        if ahead:
-            inner = role.receive(step.state, ahead)
-            step = replace(inner, posts=(*step.posts, *inner.posts))
-            at = replace(at, early=())
-        return self._moved(replace(at, state=step.state), replace(step, state=None))
+    def _enter(self, state: StageState) -> Step:
+        """Start the role of a stage, and let it handle the messages that came early."""
+        role = self.stage(state)
+        step = role.start()
+        early = [entry for entry in state.early if _is_read_by(role, entry)]
+        if early:
+            after_early = role.receive(step.state, early)
+            step = replace(after_early, posts=(*step.posts, *after_early.posts))
+            state = replace(state, early=())
+        return self._advance(state, step)
 
-    def _moved(self, at: StageState, step: Step) -> Step:
-        """On to the next stage, when this one is done."""
-        if at.stage + 1 == len(self._stages) or not self._known(at).done(at.state):
-            return replace(step, state=at)
-        after = self._entered(StageState(at.stage + 1, None, (*at.before, at.state), at.early))
+    def _advance(self, state: StageState, step: Step) -> Step:
+        """Turn a step of the current stage's role into a step of this role; enter the next stage if it is done."""
+        state = replace(state, state=step.state)
+        if self._is_last(state) or not self.stage(state).done(state.state):
+            return replace(step, state=state)
+        after = self._enter(StageState(state.stage + 1, None, (*state.before, state.state), state.early))
         return Step(after.state, (*step.posts, *after.posts), (*step.refused, *after.refused))
 
-    def receive(self, state: StageState, entries: Sequence[Entry]) -> Step:
-        """Each stage is given what it reads, in the order of the board; what it does not read is not for it.
+    def _is_last(self, state: StageState) -> bool:
+        return state.stage + 1 == len(self._stages)
 
-        But for public keys: who makes no key counts them from the beginning, so a holder must, too. Else a holder that
-        says its own before its last word about it, and again later, has the others count ballots from another place.
+    def receive(self, state: StageState, entries: Sequence[Entry]) -> Step:
+        """Handle messages: each stage receives those that it reads, in the order of the board, and no others.
+
+        Public keys that come before their stage are kept. Roles that generate no key count them from the start, so the
+        holders must do so as well. Otherwise a holder that publishes a key before its last message of the key
+        generation, and another one later, would make roles enter the next stage at different entries of the board.
         """
-        step, waiting = Step(state), list(entries)
-        while waiting:
-            role = self._known(step.state)
-            run: list[Entry] = []
-            if step.state.stage + 1 == len(self._stages):  # nothing that comes is for a later one
-                run, waiting = [entry for entry in waiting if _reads(role, entry)], []
-            while waiting and _reads(role, waiting[0]) and (not run or _alike(run[-1], waiting[0])):
-                run.append(waiting.pop(0))
-            if not run:
-                if waiting:
-                    step = replace(step, state=_kept(step.state, waiting.pop(0)))
-                continue
-            inner = role.receive(step.state.state, run)
-            after = self._moved(replace(step.state, state=inner.state), replace(inner, state=None))
-            step = Step(after.state, (*step.posts, *after.posts), (*step.refused, *after.refused))
+        step, remaining = Step(state), list(entries)
+        while remaining:
+            role = self.stage(step.state)
+            batch: list[Entry] = []
+            if self._is_last(step.state):  # no message is for a later stage
+                batch, remaining = [entry for entry in remaining if _is_read_by(role, entry)], []
+            while remaining and _is_read_by(role, remaining[0]) and (not batch or batch[-1].kind is remaining[0].kind):
+                batch.append(remaining.pop(0))
+            if batch:
+                after = self._advance(step.state, role.receive(step.state.state, batch))
+                step = Step(after.state, (*step.posts, *after.posts), (*step.refused, *after.refused))
+            elif remaining:
+                step = replace(step, state=_with_early_key(step.state, remaining.pop(0)))
         return step
 
     def on_idle(self, state: StageState) -> Step | None:
-        """As the stage's role."""
-        step = self._known(state).on_idle(state.state)
-        return None if step is None else self._moved(replace(state, state=step.state), replace(step, state=None))
+        step = self.stage(state).on_idle(state.state)
+        return None if step is None else self._advance(state, step)
 
     def is_ready(self, state: StageState) -> bool:
-        """As the stage's role."""
-        return self._known(state).is_ready(state.state)
+        return self.stage(state).is_ready(state.state)
 
     def listens(self, state: StageState) -> bool:
-        """As the stage's role."""
-        return self._known(state).listens(state.state)
+        return self.stage(state).listens(state.state)
 
     def awaits(self, state: StageState) -> Missing | None:
-        """As the stage's role."""
-        return self._known(state).awaits(state.state)
+        return self.stage(state).awaits(state.state)
 
     def result(self, state: StageState) -> Any:
-        """Of the last stage."""
-        return self._known(state).result(state.state) if state.stage + 1 == len(self._stages) else None
-
-    def stage(self, state: StageState) -> Role:
-        """Who it is now."""
-        return self._known(state)
+        """Return the result of the last stage."""
+        return self.stage(state).result(state.state) if self._is_last(state) else None
 
 
-def _kept(at: StageState, entry: Entry) -> StageState:
-    known = {other.sender for other in at.early}
-    return replace(at, early=(*at.early, entry)) if entry.is_a(Kind.PUBLIC_KEY) and entry.sender not in known else at
+def _with_early_key(state: StageState, entry: Entry) -> StageState:
+    """Keep a message if it is the first public key of its sender."""
+    senders = {other.sender for other in state.early}
+    if entry.is_a(Kind.PUBLIC_KEY) and entry.sender not in senders:
+        return replace(state, early=(*state.early, entry))
+    return state
 
 
-def _reads(role: Role, entry: Entry) -> bool:
+def _is_read_by(role: Role, entry: Entry) -> bool:
     try:
         return entry.kind in role.reads or entry.receiver != BOARD
     except MessageError:
         return False
-
-
-def _alike(one: Entry, other: Entry) -> bool:
-    return one.kind is other.kind
 
 
 # -- joining
@@ -173,37 +195,42 @@ def _alike(one: Entry, other: Entry) -> bool:
 @storable
 @dataclass(frozen=True)
 class JoinedRoles:
-    """Who has joined so far."""
+    """The roles that have joined so far, in the order of the board."""
 
     joined: tuple[str, ...] = ()
 
 
 class JoinStage(Machine):
-    """Waits until all that are needed have joined; its own joining is said by its agent. Its outcome is who has."""
+    """Waits until the required roles have joined. The result is the tuple of roles that have joined.
+
+    A role's own join message is sent by its agent.
+    """
 
     reads = frozenset({Kind.JOINED})
 
-    def __init__(self, name: str, needed: Collection[str]) -> None:
-        """`needed`: names of roles."""
-        self.name, self._needed = name, frozenset(needed)
+    def __init__(self, name: str, required: Collection[str]) -> None:
+        """
+        Args:
+            name: the name of this role.
+            required: the names of the roles that must join.
+        """
+        self.name, self._required = name, frozenset(required)
 
     def _start(self) -> Step:
-        """Wait."""
         return Step(JoinedRoles())
 
     @takes(JoinedRoles, Kind.JOINED)
-    def note(self, state: JoinedRoles, entry: Entry) -> Step:
-        """One more."""
+    def add(self, state: JoinedRoles, entry: Entry) -> Step:
+        """Record that the sender has joined."""
         return Step(JoinedRoles((*state.joined, entry.sender)))
 
     def _result(self, state: JoinedRoles) -> tuple[str, ...] | None:
-        """Who has joined, when nobody is missing."""
-        return state.joined if self._needed <= set(state.joined) else None
+        return state.joined if self._required <= set(state.joined) else None
 
     def awaits(self, state: Any) -> Missing | None:
-        """Who has not."""
-        left = sorted(self._needed - set(state.state.joined))
-        return Missing(Kind.JOINED, tuple(left)) if left else None
+        """Return the join messages of the required roles that have not joined."""
+        missing = sorted(self._required - set(state.state.joined))
+        return Missing(Kind.JOINED, tuple(missing)) if missing else None
 
 
 # -- the key
@@ -212,14 +239,18 @@ class JoinStage(Machine):
 @storable
 @dataclass(frozen=True)
 class ComparingKeys:
-    """The holders' keys are on their way; which holders say that the ceremony has failed, and why."""
+    """The holders' keys have not all come.
+
+    Attributes:
+        failed: the holders that report a failed key generation, each with its reason.
+    """
 
     failed: tuple[tuple[str, str], ...] = ()
 
-    def told(self) -> str:
-        """Who says so, and why."""
-        said = (f'{names} ("{why}")' for why, names in _who_says(dict(self.failed)).items())
-        return f"the ceremony has failed, according to {', '.join(said)}"
+    def describe_failure(self) -> str:
+        """Return a sentence that says which holders report a failure, and why."""
+        reports = (f'{names} ("{why}")' for why, names in _senders_by_value(dict(self.failed)).items())
+        return f"the ceremony has failed, according to {', '.join(reports)}"
 
 
 @storable
@@ -233,37 +264,46 @@ class AgreedKey:
 @storable
 @dataclass(frozen=True)
 class NoKey:
-    """The ceremony has failed, or holders have published different keys: the study ends here."""
+    """The key generation has failed, or holders have published different keys. The study ends here.
+
+    Attributes:
+        why: the reason.
+    """
 
     why: str
 
 
 class KeyStage(Machine):
-    """Publishes the key, where this role holds a share of it, and waits until all holders have published the same.
+    """Publishes the key, if this role holds a share of it, and waits until all holders have published the same key.
 
-    It gives up when t holders say that the ceremony has failed. One of t is honest, and an honest holder whose ceremony
-    has failed never publishes a key: there would have been none. What fewer say may be a lie, and ends nothing.
+    The stage ends without a key when t holders report that the key generation has failed. At least one of t holders is
+    honest, and an honest holder whose key generation failed never publishes a key, so there would have been none.
+    Reports of fewer holders may be false and are ignored.
     """
 
     reads = frozenset({Kind.PUBLIC_KEY, Kind.FAILED_CEREMONY})
 
     def __init__(self, name: str, study: Study, own: ThresholdKey | None = None) -> None:
-        """`own`: the key that this holder has made with the others; None for who holds none."""
+        """
+        Args:
+            name: the name of this role.
+            study: the study that the key is for.
+            own: the key that this holder has generated with the others; None for roles that hold no share.
+        """
         self.name, self.study, self._own = name, study, own
 
     def _start(self) -> Step:
-        """Publish it."""
         posts = () if self._own is None else (Post(BOARD, encode_key(self.study, self._own), "key"),)
         return Step(ComparingKeys(), posts)
 
     @gathers(ComparingKeys, Kind.PUBLIC_KEY, lambda self, state: self.study.holders)
-    def compare(self, state: ComparingKeys, said: dict[str, bytes]) -> Step:
-        """The key; none when two holders do not mean the same, or it is not the one that the study asks for."""
-        alike = _who_says(said)
+    def compare(self, state: ComparingKeys, messages: dict[str, bytes]) -> Step:
+        """Accept the key if all holders have published the same one, and it is as the study requires."""
+        senders = _senders_by_value(messages)
         try:
-            if len(alike) != 1:
-                raise AgreementError("one by " + ", another by ".join(alike.values()))
-            key = decode_key(self.study, next(iter(alike)))
+            if len(senders) != 1:
+                raise AgreementError("one by " + ", another by ".join(senders.values()))
+            key = decode_key(self.study, next(iter(senders)))
             if self._own is not None and key != self._own:
                 raise AgreementError(f"not the one that {self.name} has a share of")
         except PsephosError as error:
@@ -272,55 +312,69 @@ class KeyStage(Machine):
 
     @takes(ComparingKeys, Kind.FAILED_CEREMONY)
     def give_up(self, state: ComparingKeys, entry: Entry) -> Step:
-        """The ceremony has failed, when t holders say so."""
-        known = dict(state.failed)
-        if entry.sender not in self.study.holders or entry.sender in known:
-            raise UnexpectedMessageError(f"{self.name}: {entry.sender} says a ceremony failed, as holders may, once")
-        known[entry.sender] = reason(self.study.ceremony(), entry.data)
-        state = ComparingKeys(tuple(known.items()))
-        return Step(state if len(known) < self.study.threshold else NoKey(state.told()))
+        """Record a holder's report that the key generation has failed; give up when t holders have reported it.
+
+        Raises:
+            UnexpectedMessageError: the sender is not a holder, or has reported before.
+            MessageError: the message has no valid reason.
+        """
+        reports = dict(state.failed)
+        if entry.sender not in self.study.holders or entry.sender in reports:
+            raise UnexpectedMessageError(
+                f"{self.name}: {entry.sender} reports a failed ceremony, which only holders may do, and only once"
+            )
+        reports[entry.sender] = reason(self.study.ceremony(), entry.data)
+        state = ComparingKeys(tuple(reports.items()))
+        return Step(state if len(reports) < self.study.threshold else NoKey(state.describe_failure()))
 
     def listens(self, state: Any) -> bool:
-        """No holder any more: what they told each other in secret is forgotten with the key to it."""
+        """Return False for holders: the key to the secret messages of the key generation is erased with them."""
         return self._own is None
 
     def _result(self, state: ComparingKeys | AgreedKey | NoKey) -> ThresholdKey | None:
-        """The key."""
         return state.key if isinstance(state, AgreedKey) else None
 
 
-def _who_says(said: Mapping[str, Any]) -> dict[Any, str]:
-    """Everything that is said, with the names of those who say it."""
-    found: dict[Any, list[str]] = {}
-    for name, what in said.items():
-        found.setdefault(what, []).append(name)
-    return {what: " and ".join(names) for what, names in found.items()}
+def _senders_by_value(values: Mapping[str, Any]) -> dict[Any, str]:
+    """Return the distinct values with the names of their senders, joined by "and"."""
+    senders: dict[Any, list[str]] = {}
+    for name, value in values.items():
+        senders.setdefault(value, []).append(name)
+    return {value: " and ".join(names) for value, names in senders.items()}
 
 
 def encode_key(study: Study, key: ThresholdKey) -> bytes:
-    """A key as its holders publish it."""
+    """Return the message with which a holder publishes the key."""
     size = key.key.ciphertext_bytes
     numbers = (key.theta, key.verification_base, *key.verification_values)
-    parts = [int(key.key.n).to_bytes(size, "big"), key.ceremony, *(int(n).to_bytes(size, "big") for n in numbers)]
-    return frame(Kind.PUBLIC_KEY, study.digest, *parts)
+    encoded_numbers = [int(number).to_bytes(size, "big") for number in numbers]
+    return frame(Kind.PUBLIC_KEY, study.digest, int(key.key.n).to_bytes(size, "big"), key.ceremony, *encoded_numbers)
 
 
 def decode_key(study: Study, data: bytes) -> ThresholdKey:
-    """Raises MessageError, or the named error of a key that is none or not the study's."""
+    """Decode a published key.
+
+    Raises:
+        MessageError: the bytes are not such a message of this study.
+        AgreementError: the key is not as the study requires.
+        PsephosError: the key is invalid.
+    """
     size, holders = (study.degree + 1) * study.key_bits // 8, len(study.holders)
     reader = Reader(data, Kind.PUBLIC_KEY, study.digest, length=16 + size * (3 + holders))
     n, ceremony = reader.integer(size), reader.take(16)
     theta, base, *values = (mpz(reader.integer(size)) for _ in range(2 + holders))
-    public = PublicKey(n, form="psephos", degree=study.degree)
-    key = ThresholdKey(public, holders, study.threshold, ceremony, base, tuple(values), int(theta))
+    public_key = PublicKey(n, form="psephos", degree=study.degree)
+    key = ThresholdKey(public_key, holders, study.threshold, ceremony, base, tuple(values), int(theta))
     study.check_key(key)
     return key
 
 
 def initial_stages(name: str, study: Study) -> list[Stage]:
-    """The stages of whoever holds no share, as of whoever only watches: until all have joined, and there is a key."""
+    """Return the stages before the protocol of a role that holds no share of the key, or of a reader of the board."""
     stages: list[Stage] = [lambda: JoinStage(name, study.must_join)]
-    return [*stages, lambda joined: KeyStage(name, study)] if study.uses_key else stages
+    if study.uses_key:
+        stages.append(lambda joined: KeyStage(name, study))
+    return stages
 
 
 # -- the result
@@ -329,98 +383,99 @@ def initial_stages(name: str, study: Study) -> list[Stage]:
 @storable
 @dataclass(frozen=True)
 class PublishedResult:
-    """What the curator released: bytes whose meaning is the study's protocol's."""
+    """What the curator released.
+
+    Attributes:
+        content: bytes, whose meaning the study's protocol defines.
+    """
 
     content: bytes = field(repr=False)
 
     @property
     def digest(self) -> bytes:
-        """SHA-256, 32 bytes."""
+        """SHA-256 of the content, 32 bytes."""
         return hashlib.sha256(self.content).digest()
 
 
 class PublishStage(Machine):
-    """The curator's last stage: it makes the release, once whatever happens, and publishes it."""
+    """The curator's last stage: makes the release, only once even after a crash, and publishes it."""
 
     name = CURATOR
 
-    def __init__(self, study: Study, make: Callable[[], bytes], once: OnceLedger) -> None:
-        """`make`: draws the noise and fits; `once`: where the release is remembered, so that no second one is drawn."""
-        self._study, self._make, self._once = study, make, once
+    def __init__(self, study: Study, make: Callable[[], bytes], ledger: OnceLedger) -> None:
+        """
+        Args:
+            study: the study.
+            make: draws the noise, fits, and returns the release.
+            ledger: keeps the release, so that no second one is drawn.
+        """
+        self._study, self._make, self._ledger = study, make, ledger
 
     def _start(self) -> Step:
-        """Release and publish."""
-        content = self._once.do_once(b"release" + self._study.digest, b"", self._make)
-        return Step(
-            PublishedResult(content), (Post(BOARD, frame(Kind.RESULT, self._study.digest, content), "release"),)
-        )
+        content = self._ledger.do_once(b"release" + self._study.digest, b"", self._make)
+        post = Post(BOARD, frame(Kind.RESULT, self._study.digest, content), "release")
+        return Step(PublishedResult(content), (post,))
 
     def _result(self, state: PublishedResult) -> PublishedResult:
-        """The release."""
         return state
 
 
 @storable
 @dataclass(frozen=True)
 class ResultWatcherState:
-    """A role's state, and the result when it is there."""
+    """The state of the inner role, and the result if it was published."""
 
     state: Any = field(repr=False)
     published: PublishedResult | None = None
 
 
-class ResultWatcher(Role):
-    """A role that is done when the curator has published a result."""
+class ResultWatcher(DelegatingRole):
+    """Runs another role, and is done when the curator has published a result, which is this role's result."""
 
-    def __init__(self, study: Study, role: Role) -> None:
-        self.name, self.reads = role.name, role.reads | {Kind.RESULT}
-        self.role, self._study = role, study
+    def __init__(self, study: Study, inner: Role) -> None:
+        super().__init__(inner)
+        self.reads, self._study = inner.reads | {Kind.RESULT}, study
 
-    def start(self) -> Step:
-        """As the role."""
-        step = self.role.start()
-        return replace(step, state=ResultWatcherState(step.state))
+    def unwrap(self, state: ResultWatcherState) -> Any:
+        return state.state
+
+    def wrap(self, state: ResultWatcherState | None, step: Step) -> Step:
+        published = None if state is None else state.published
+        return replace(step, state=ResultWatcherState(step.state, published))
 
     def receive(self, state: ResultWatcherState, entries: Sequence[Entry]) -> Step:
-        """As the role; a result is noted, once and the curator's only."""
+        """Record the result, which only the curator may publish, and only once; the inner role handles the rest."""
         results = [entry for entry in entries if entry.is_a(Kind.RESULT)]
         others = [entry for entry in entries if not entry.is_a(Kind.RESULT)]
-        step = self.role.receive(state.state, others) if others else Step(state.state)
-        after = replace(state, state=step.state)
-        refused = list(step.refused)
+        step = super().receive(state, others) if others else Step(state)
+        after, refused = step.state, list(step.refused)
         for entry in results:
             try:
-                after = self._noted(after, entry)
+                after = self._with_result(after, entry)
             except PsephosError as error:
                 refused.append(Refusal(entry, error))
         return replace(step, state=after, refused=tuple(refused))
 
-    def _noted(self, state: ResultWatcherState, entry: Entry) -> ResultWatcherState:
+    def _with_result(self, state: ResultWatcherState, entry: Entry) -> ResultWatcherState:
         if entry.sender != CURATOR:
             raise UnexpectedMessageError(f"{self.name}: {entry.sender} published a result, and is not the curator")
         if state.published is not None:
             raise UnexpectedMessageError(f"{self.name}: the curator published a second result")
-        return replace(state, published=PublishedResult(Reader(entry.data, Kind.RESULT, self._study.digest).rest()))
+        content = Reader(entry.data, Kind.RESULT, self._study.digest).rest()
+        return replace(state, published=PublishedResult(content))
 
-    def on_idle(self, state: ResultWatcherState) -> Step | None:
-        """As the role."""
-        step = self.role.on_idle(state.state)
-        return None if step is None else replace(step, state=replace(state, state=step.state))
-
-    def is_ready(self, state: ResultWatcherState) -> bool:
-        """As the role."""
-        return self.role.is_ready(state.state)
+    def done(self, state: ResultWatcherState) -> bool:
+        return state.published is not None
 
     def listens(self, state: ResultWatcherState) -> bool:
-        """As the role, until there is a result."""
-        return state.published is None and self.role.listens(state.state)
+        return state.published is None and super().listens(state)
 
     def awaits(self, state: ResultWatcherState) -> Missing | None:
-        """What the role does; and then the result."""
+        """Return what the inner role waits for; if that is nothing, the result."""
         if state.published is not None:
             return None
-        return self.role.awaits(state.state) or Missing(Kind.RESULT, (CURATOR,))
+        return super().awaits(state) or Missing(Kind.RESULT, (CURATOR,))
 
     def result(self, state: ResultWatcherState) -> PublishedResult | None:
-        """What the curator published."""
+        """Return what the curator published."""
         return state.published

@@ -244,7 +244,9 @@ class Follower:
             if not study.uses_key:
                 return "The parties send each other shares of their parameters."
             failed = isinstance(key, ComparingKeys) and key.failed
-            told = f" But {key.told()}; it takes {study.threshold} holders to be believed." if failed else ""
+            told = (
+                f" But {key.describe_failure()}; it takes {study.threshold} holders to be believed." if failed else ""
+            )
             return f"The holders make the key, each a share of it: {self._making(did(Kind.PUBLIC_KEY))}.{told}"
         return "Nobody has joined yet."
 

@@ -46,7 +46,7 @@ def _now(agent: Agent) -> tuple[Role, Any]:
     assert isinstance(agent.role, StagedRole)
     role, state = agent.role.stage(agent.state), agent.state.state
     if isinstance(role, ResultWatcher):
-        role, state = role.role, state.state
+        role, state = role.inner, state.state
     return role, getattr(state, "state", state)
 
 
@@ -71,7 +71,11 @@ def standing(agent: Agent) -> str:
             return f"makes the key with the other holders: {tried:,} candidates tried, about {expected:,} in all"
         return f"makes the key with the other holders; waits for {left}" if left else "makes the key"
     if isinstance(role, KeyStage):
-        told = f"; {state.told()}; it takes {role.study.threshold} holders to be believed" if state.failed else ""
+        told = (
+            f"; {state.describe_failure()}; it takes {role.study.threshold} holders to be believed"
+            if state.failed
+            else ""
+        )
         return f"waits for the key, from {', '.join(left.senders)}{told}" if left else "waits for the key"
     if isinstance(role, Observer) and isinstance(state, Watching):
         here, all_, least = len(role.product(state)), len(role.round.roster), role.round.minimum_ballots

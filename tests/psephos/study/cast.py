@@ -194,7 +194,7 @@ class Cast:
             return None
         state = agent.state.state.state.state  # the protocol's own, under the stages around it
         if self.what == "pathak":
-            found = agent.role.stage(agent.state).role._result(state)  # type: ignore[attr-defined]
+            found = agent.role.stage(agent.state).inner._result(state)  # type: ignore[attr-defined]
             return found and tuple(map(sum, zip(found.parameters, found.noise[0], strict=True)))
         values = state.vector if self.what == "psgd" else getattr(state, "values", None)
         return None if values is None else tuple(map(int, values))

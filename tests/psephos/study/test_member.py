@@ -183,7 +183,7 @@ def test_every_role_keeps_what_happens_once_in_its_own_store(house: House) -> No
         made: Any = mine._role(role, store)
         last = made._stages[-1](*results)
         if role == "holder 1":
-            last.role._openings.do_once(b"round", b"", lambda: b"opened")
+            last.inner._openings.do_once(b"round", b"", lambda: b"opened")
         else:
             last.start()
         assert list(store.items(f"once {role}")), role

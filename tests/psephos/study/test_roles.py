@@ -40,10 +40,10 @@ def test_a_holder_makes_the_key_publishes_it_and_opens_sums() -> None:
     assert isinstance(keyed, KeyStage)
     assert (keyed.study, keyed._own) == (STUDY, KEY)
     assert isinstance(holds, ResultWatcher)
-    assert isinstance(holds.role, KeyHolder)
-    assert (holds.role.name, holds.role.round) == ("holder 2", CAST.agreed(KEY))  # type: ignore[attr-defined]
+    assert isinstance(holds.inner, KeyHolder)
+    assert (holds.inner.name, holds.role.round) == ("holder 2", CAST.agreed(KEY))  # type: ignore[attr-defined]
     assert holds._study == STUDY
-    holds.role._openings.do_once(b"round", b"", lambda: b"opened")
+    holds.inner._openings.do_once(b"round", b"", lambda: b"opened")
     assert len(list(store.items("once holder 2"))) == 1
 
 
@@ -55,7 +55,7 @@ def test_a_party_is_charged_when_it_plays_and_not_before() -> None:
     _, _, plays = stages(role, ("all",), KEY)
     assert charged == [STUDY]
     assert isinstance(plays, ResultWatcher)
-    assert isinstance(plays.role, VotingParty)
+    assert isinstance(plays.inner, VotingParty)
 
     def refuse(study: object) -> None:
         raise BudgetExceededError("no")

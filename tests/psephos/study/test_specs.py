@@ -41,6 +41,7 @@ from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Post
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger, Store
+from psephos.protocol.study.stages import StageState
 from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind, frame, session_of
 from psephos.results import Release
@@ -282,8 +283,9 @@ def test_a_study_under_a_dealt_key_comes_to_what_its_parties_put_in(what: str) -
     cast = Dealt(what)
     _, agents = cast.played()
     check(cast, agents)
-    result = agents["curator"].state.before[-1]
-    assert cast.spec.ballots(agents["curator"].role._made[agents["curator"].state.stage - 1].result(result)) == 5  # type: ignore[attr-defined]
+    state = agents["curator"].state
+    counting = StageState(state.stage - 1, state.before[-1], state.before[:-1])
+    assert cast.spec.ballots(agents["curator"].role.stage(counting).result(counting.state)) == 5  # type: ignore[attr-defined]
 
 
 ROUNDS: dict[str, tuple[str, tuple[int, int, int], str, int]] = {
