@@ -1,8 +1,8 @@
-"""The study: one file that everybody signs first. What it fixes, no message can change.
+"""The study: a file that all members agree on before anything else. No later message can change its terms.
 
-A study is written in TOML, in one canonical form with a digest; comments, order and white space do not count. Every
-entry on its board is signed together with the digest, so that whoever says anything has agreed to all of it. Rounds and
-series derive from it and from the key that its holders make; docs/study.md lists the fields.
+A study is written in TOML. Its canonical form has a digest, which does not depend on comments, order and white space in
+the file. Every entry of the study's board is signed together with the digest, so its author has agreed to all terms.
+Rounds and series are derived from the study and from the key that its holders generate. docs/study.md lists the fields.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
+import msgspec
 import tomli_w
+from msgspec import Meta, Struct
 
 from psephos.protocol.board.client import BoardMembers
 from psephos.protocol.ceremony.terms import CeremonyTerms
@@ -36,13 +38,17 @@ CURATOR = "curator"
 """The name of the curator's role."""
 
 ProtocolName = Literal["tally", "statistic", "average", "psgd", "pathak"]
-_PROTOCOLS: tuple[str, ...] = get_args(ProtocolName)
 
 
 def safe_confirmations(holders: int, threshold: int) -> int:
-    """How many of n holders must confirm a product so that t - 1 liars and any board cannot have two opened.
+    """Return how many of n holders must confirm a product so that no two different products can be opened.
 
-    Two sets of q holders share at least 2q - n, of whom t - 1 may lie: q is the smallest with 2q - n > t - 1.
+    Two sets of q holders have at least 2q - n in common. At most t - 1 holders deviate, so q is the smallest number
+    with 2q - n > t - 1. This holds for any behaviour of the board.
+
+    Args:
+        holders: n.
+        threshold: t.
 
     Examples:
         >>> safe_confirmations(holders=5, threshold=3)
@@ -53,7 +59,13 @@ def safe_confirmations(holders: int, threshold: int) -> int:
 
 @dataclass(frozen=True)
 class Member:
-    """One party: its name, its identity, and the number of the key holder that it also is, 0 for none."""
+    """One party of a study.
+
+    Attributes:
+        name: the party's name.
+        key: its verification key.
+        holder: its number as a key holder, from 1; 0 if it is not one.
+    """
 
     name: str
     key: VerificationKey
@@ -62,35 +74,38 @@ class Member:
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """What is agreed on. All of it is public, but for what `auxiliary` is a digest of where that is protected.
+    """The terms of a study. All are public, except that `auxiliary` may be a digest of protected samples.
 
     Attributes:
-        title: what people call it.
+        title: the name of the study for people.
         nonce: 16 random bytes, so that no two studies are the same.
         protocol: what is computed: "tally" (counts of votes), "statistic" (sums with joint noise), "average" (sums of
-            parameters or of own data), "psgd", "pathak".
-        method: what is released of it, such as "statistic" or "soft".
-        epsilon, delta: what the release costs every party.
-        parameters: what else the protocol is given (noise, lambda, steps, ...): numbers, texts and flags by name.
-        classes: in the order of the counts.
-        features: names of the columns, in order.
-        label: name of the column with the classes.
-        auxiliary: SHA-256 of the auxiliary samples as `AuxiliarySet` makes it, 32 bytes.
-        samples: how many these are.
-        minimum_ballots: no fewer are opened.
+            parameters or of statistics of own data), "psgd" or "pathak".
+        method: what is released, such as "statistic" or "soft".
+        epsilon: the epsilon that the release costs every party.
+        delta: the delta that the release costs every party.
+        parameters: further parameters of the protocol (noise, lambda, steps, ...) by name.
+        classes: the classes, in the order of the counts.
+        features: the names of the feature columns, in order.
+        label: the name of the column with the classes.
+        auxiliary: SHA-256 of the auxiliary samples (`AuxiliarySet`), 32 bytes.
+        samples: the number of auxiliary samples.
+        minimum_ballots: the least number of ballots whose sum is opened.
         proofs: what every ballot proves.
-        public: whether partial decryptions, and with them the sums, stand on the board for everybody. Where the curator
-            adds the noise they may not.
-        closes: when the curator ends the vote, if not everybody has voted before; empty: when it is told to.
-        patience: seconds that the curator waits for an answer before it goes on without.
-        key_bits, threshold, degree: of the key that the holders make.
-        confirmations: how many holders confirm a product before any opens it; at least t. This, key_bits and threshold
-            are 0 where the protocol needs no key; then nobody is a holder.
-        trial: allows a key that protects nothing. Everything that shows a result says so.
-        curator: its identity.
-        parties: the roster; a party is its place in it.
+        public: whether partial decryptions, and with them the sums, are public on the board. Not allowed where the
+            curator adds the noise.
+        closes: the time at which the curator ends the vote if not all parties have voted before; empty if it is told.
+        patience: seconds that the curator waits for an answer before it continues without it.
+        key_bits: the length of the key's modulus; 0 if the protocol needs no key.
+        degree: the degree of the encryption scheme.
+        threshold: t, the number of holders who open a sum; 0 without a key.
+        confirmations: the number of holders who confirm a product before any opens it, at least t; 0 without a key.
+        trial: whether a key that protects nothing is allowed. Everything that shows a result says so.
+        curator: the curator's verification key.
+        parties: the parties in the order of their numbers.
 
-    Raises StudyError for anything that nobody should sign.
+    Raises:
+        StudyError: a term is invalid.
     """
 
     title: str
@@ -118,90 +133,126 @@ class Study:
     curator: VerificationKey
     parties: tuple[Member, ...]
 
+    # -- validation
+
     def __post_init__(self) -> None:
+        self._check_release()
+        self._check_data()
+        self._check_parties()
+        self._check_texts()
+        self._check_vote()
+        self._check_key_terms()
+
+    def _check_release(self) -> None:
+        protocols = get_args(ProtocolName)
+        _require(self.title.strip() and is_plain_text(self.title), "`title` must be one line of 1 to 100 characters")
+        _require(len(self.nonce) == 16, f"`nonce` must have 16 bytes, not {len(self.nonce)}")
+        _require(self.protocol in protocols, f"`protocol` must be one of {', '.join(protocols)}, not {self.protocol!r}")
+        _require(
+            MIN_EPSILON <= self.epsilon <= MAX_EPSILON,
+            f"`epsilon` must be between {MIN_EPSILON:g} and {MAX_EPSILON:g}, not {self.epsilon:g}",
+        )
+        _require(0 <= self.delta < 1, f"`delta` must be in [0, 1), not {self.delta:g}")
+        _require(
+            not (self.public and self.protocol in ("tally", "average")),
+            f"`public` is not allowed for {self.protocol}: its sums have no noise, so no epsilon would hold",
+        )
+        numbers = [value for value in self.parameters.values() if type(value) is float]
+        _require(all(map(math.isfinite, numbers)), "the numbers in `parameters` must be finite")
+
+    def _check_data(self) -> None:
+        _require(
+            len(self.classes) >= 2 and len(set(self.classes)) == len(self.classes),
+            "`classes` must be two or more different names",
+        )
+        _require(
+            self.features and len(set(self.features)) == len(self.features),
+            "`features` must be one or more different names",
+        )
+        _require(len(self.auxiliary) == 32, f"`auxiliary` must be a digest of 32 bytes, not {len(self.auxiliary)}")
+        _require(self.samples >= 1, f"`samples` must be at least 1, not {self.samples}")
+
+    def _check_parties(self) -> None:
         names = [member.name for member in self.parties]
-        chosen = sorted(member.holder for member in self.parties if member.holder)
-        alike = {unicodedata.normalize("NFKC", name).casefold() for name in names}
+        _require(len(names) >= 2, "a study must have at least two parties")
+        # Names that look the same, such as with letters of full width, count as the same.
+        lookalikes = {unicodedata.normalize("NFKC", name).casefold() for name in names}
+        _require(
+            all(map(is_plain_text, names)) and len(lookalikes) == len(names),
+            "the parties' names must be different, and visible texts of one line",
+        )
+        keys = [self.curator, *(member.key for member in self.parties)]
+        _require(len(set(keys)) == len(keys), "the curator and the parties must have different keys")
+        holders = sorted(member.holder for member in self.parties if member.holder)
+        _require(
+            holders == list(range(1, len(holders) + 1)),
+            f"the key holders must be numbered 1, 2, 3, ..., not {', '.join(map(str, holders))}",
+        )
+
+    def _check_texts(self) -> None:
         texts = [*self.classes, self.label, self.method, self.closes, *self.parameters]
         texts += [value for value in self.parameters.values() if isinstance(value, str)]
-        keys = [member.key for member in self.parties]
-        for right, wrong in (
-            (self.title.strip() and is_plain_text(self.title), "a study has a title of one line"),
-            (len(self.nonce) == 16, "a study's nonce has 16 bytes"),
-            (self.protocol in _PROTOCOLS, f"a study's protocol is one of {', '.join(_PROTOCOLS)}"),
-            (
-                MIN_EPSILON <= self.epsilon <= MAX_EPSILON and 0 <= self.delta < 1,
-                f"epsilon lies between {MIN_EPSILON:g} and {MAX_EPSILON:g}, and delta in [0, 1)",
-            ),
-            (len(self.classes) >= 2 and len(set(self.classes)) == len(self.classes), "there are two or more classes"),
-            (self.features and len(set(self.features)) == len(self.features), "every feature has a name of its own"),
-            (len(self.auxiliary) == 32 and self.samples >= 1, "auxiliary samples are named by 32 bytes"),
-            (
-                not (self.public and self.protocol in ("tally", "average")),
-                "sums without noise are no public ones: with them on the board no epsilon would hold",
-            ),
-            (self.proofs in PROOFS[1:], "ballots in a study prove knowledge, or that they are valid"),
-            (len(names) >= 2, "a study has at least two parties"),
-            (all(map(is_plain_text, names)) and len(alike) == len(names), "every party has a name of its own"),
-            (
-                "".join(texts).isprintable(),
-                "classes, label, method, closing time and parameters are texts of one line, with nothing that moves a "
-                "cursor: they are shown to whoever signs",
-            ),
-            (
-                all(type(value) is not float or math.isfinite(value) for value in self.parameters.values()),
-                "a parameter is no finite number",
-            ),
-            (len({*keys, self.curator}) == len(keys) + 1, "every member has an identity of its own"),
-            (
-                2 <= self.minimum_ballots <= len(names),
-                f"the minimum of ballots lies between 2 and {len(names)}, not {self.minimum_ballots}",
-            ),
-            (chosen == list(range(1, len(chosen) + 1)), "key holders are numbered 1, 2, 3, ..."),
-            (
-                self.threshold <= self.confirmations <= len(chosen),
-                f"a product is confirmed by at least the {self.threshold} holders who open it, and at most by all",
-            ),
-            (
-                self.uses_key or not (chosen or self.key_bits or self.threshold or self.confirmations),
-                f"no key is made for {self.protocol}: it has no holders, and bits, threshold and confirmations are 0",
-            ),
-            (self.patience >= 1, "patience is at least a second"),
-            (not self.closes or _moment(self.closes) is not None, f"{self.closes!r} is no time like 2026-12-01T12:00Z"),
-        ):
-            if not right:
-                raise StudyError(wrong)
+        # They are shown in the terminals of members before these agree to the study.
+        _require(
+            "".join(texts).isprintable(),
+            "classes, label, method, closing time and parameters must be texts of one line without control characters",
+        )
+
+    def _check_vote(self) -> None:
+        _require(self.proofs in PROOFS[1:], f"`proofs` must be {' or '.join(PROOFS[1:])} in a study, not {self.proofs}")
+        _require(
+            2 <= self.minimum_ballots <= len(self.parties),
+            f"`minimum_ballots` must be between 2 and {len(self.parties)}, not {self.minimum_ballots}",
+        )
+        _require(self.patience >= 1, f"`patience` must be at least 1 second, not {self.patience}")
+        _require(
+            not self.closes or _is_time(self.closes),
+            f"`closes` must be a time with its zone, like 2026-12-01T12:00Z, not {self.closes!r}",
+        )
+
+    def _check_key_terms(self) -> None:
+        holders = sum(1 for member in self.parties if member.holder)
+        _require(
+            self.threshold <= self.confirmations <= holders,
+            f"`confirmations` must be between the threshold, {self.threshold}, and the number of holders, {holders}; "
+            f"it is {self.confirmations}",
+        )
+        _require(
+            self.uses_key or not (holders or self.key_bits or self.threshold or self.confirmations),
+            f"the protocol {self.protocol} has no key: key bits, threshold and confirmations must be 0, and no party a "
+            "holder",
+        )
         try:
             if self.uses_key:
                 self.ceremony(self.nonce + bytes(16))
         except InvalidParameter as error:
             raise StudyError(str(error)) from None
 
-    # -- what follows from it
+    # -- derived values
 
     @property
     def uses_key(self) -> bool:
-        """Whether holders make a key for it; Pathak's protocol, with noise for a public size, has none."""
+        """Whether the holders generate a key. Pathak's protocol, with noise for a public size, needs none."""
         return self.protocol != "pathak"
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 of the canonical text, 32 bytes: what everybody signs with everything they say."""
+        """SHA-256 of the canonical text, 32 bytes. It is signed with every entry of the board."""
         return hashlib.sha256(b"psephos study\0" + self.text().encode()).digest()
 
     @cached_property
     def holders(self) -> tuple[str, ...]:
-        """Names of the holders' roles, of holder 1 first."""
+        """The names of the holders' roles, in the order of their numbers."""
         return tuple(f"holder {number}" for number in range(1, 1 + sum(1 for m in self.parties if m.holder)))
 
     @cached_property
     def roster(self) -> tuple[VerificationKey, ...]:
-        """The parties' keys."""
+        """The parties' verification keys."""
         return tuple(member.key for member in self.parties)
 
     @cached_property
     def members(self) -> BoardMembers:
-        """Who may say what on the board: the curator, the parties, and the holders, who are some of them."""
+        """The roles that may post on the board: the curator, the parties, and the holders, who are parties as well."""
         keys = {CURATOR: self.curator}
         keys |= {f"party {number}": member.key for number, member in enumerate(self.parties)}
         keys |= {f"holder {member.holder}": member.key for member in self.parties if member.holder}
@@ -209,36 +260,53 @@ class Study:
 
     @cached_property
     def must_join(self) -> tuple[str, ...]:
-        """Who must have joined before anything else: whoever is sent a secret, or waited for; without a key, all."""
+        """The roles that must join before the study starts: those that receive secrets, and without a key all roles."""
         return (CURATOR, *self.holders) if self.uses_key else tuple(self.members.keys)
 
     def roles_of(self, key: VerificationKey) -> list[str]:
-        """The roles that an identity plays; raises StudyError for a stranger."""
-        found = [name for name, member in self.members.keys.items() if member == key]
-        if not found:
+        """Return the names of the roles with this verification key.
+
+        Raises:
+            StudyError: there is none.
+        """
+        names = [name for name, member_key in self.members.keys.items() if member_key == key]
+        if not names:
             raise StudyError(f"the identity {key.raw.hex()[:12]} is not in this study")
-        return found
+        return names
 
     def ceremony(self, context: bytes | None = None) -> CeremonyTerms:
-        """The terms under which the holders make the key: one ceremony for one study."""
-        about = hashlib.sha256(b"psephos study ceremony\0" + self.digest).digest() if context is None else context
-        return CeremonyTerms(self.key_bits, len(self.holders), self.threshold, about, self.trial, self.degree)
+        """Return the terms under which the holders generate the key.
+
+        Args:
+            context: what the ceremony is for, 32 bytes; by default derived from this study.
+        """
+        if context is None:
+            context = hashlib.sha256(b"psephos study ceremony\0" + self.digest).digest()
+        return CeremonyTerms(self.key_bits, len(self.holders), self.threshold, context, self.trial, self.degree)
 
     def check_key(self, key: ThresholdKey) -> None:
-        """Raise AgreementError for a key that is not of this study's size, degree, holders and threshold."""
-        found = (key.key.bits, key.key.degree, key.holders, key.threshold)
-        if found != (self.key_bits, self.degree, len(self.holders), self.threshold):
-            raise AgreementError(f"the key is of another size or other holders than the study's: {found}")
+        """Raise AgreementError unless a key has the study's size, degree, number of holders and threshold."""
+        expected = (self.key_bits, self.degree, len(self.holders), self.threshold)
+        actual = (key.key.bits, key.key.degree, key.holders, key.threshold)
+        if actual != expected:
+            raise AgreementError(
+                f"the key has size, degree, holders and threshold {actual}; the study requires {expected}"
+            )
 
-    def nonce_for(self, key: ThresholdKey | None, about: str = "round") -> bytes:
-        """16 bytes that name a round or series of this study under this key, or its run without one."""
-        digest = b"" if key is None else key.digest
-        return hashlib.sha256(b"psephos study nonce\0" + self.digest + digest + about.encode()).digest()[:16]
+    def nonce_for(self, key: ThresholdKey | None, purpose: str = "round") -> bytes:
+        """Return the nonce of a round or series of this study, 16 bytes.
+
+        Args:
+            key: the key of the round; None for a protocol without a key.
+            purpose: distinguishes several rounds or series.
+        """
+        key_digest = b"" if key is None else key.digest
+        return hashlib.sha256(b"psephos study nonce\0" + self.digest + key_digest + purpose.encode()).digest()[:16]
 
     # -- as a file
 
     def text(self) -> str:
-        """The canonical form."""
+        """Return the canonical form, in TOML."""
         return tomli_w.dumps(
             {
                 "psephos_study": FORMAT,
@@ -282,63 +350,71 @@ class Study:
 
     @classmethod
     def parse(cls, text: str) -> Study:
-        """From TOML in any layout; raises StudyError, naming the field that is missing, unknown or of another type."""
+        """Parse TOML in any layout.
+
+        Raises:
+            StudyError: the text is not TOML; a field is missing, unknown or of another type; or a term is invalid.
+        """
         try:
             document = tomllib.loads(text)
-            repr(document)  # raises where a number is too long to be written: TOML's have 64 bits
+            repr(document)  # raises ValueError for an integer with more digits than Python converts
         except (ValueError, RecursionError) as error:
-            raise StudyError(f"this is no study: it is not TOML ({error})") from None
-        found = document.get("psephos_study")
-        if found != FORMAT:
-            raise StudyError(f"a study of format {found!r}, and this version of Psephos reads {FORMAT}")
-        table = _Table(document, "the study")
-        table.value("psephos_study", int)
-        release, data, vote, key = (table.table(name) for name in ("release", "data", "vote", "key"))
-        curator = table.table("curator")
-        rows = table.tables("party")
-        parties = tuple(Member(party.value("name", str), _key(party), party.value("holder", int)) for party in rows)
-        study = cls(
-            title=table.value("title", str),
-            nonce=table.bytes("nonce"),
-            protocol=release.value("protocol", str),
-            method=release.value("method", str),
-            epsilon=release.value("epsilon", float),
-            delta=release.value("delta", float),
-            public=release.value("public", bool),
-            parameters=release.parameters("parameters"),
-            label=data.value("label", str),
-            classes=data.names("classes"),
-            features=data.names("features"),
-            auxiliary=data.bytes("auxiliary"),
-            samples=data.value("samples", int),
-            minimum_ballots=vote.value("minimum_ballots", int),
-            proofs=vote.value("proofs", str),
-            closes=vote.value("closes", str),
-            patience=vote.value("patience", int),
-            key_bits=key.value("bits", int),
-            degree=key.value("degree", int, 1),
-            threshold=key.value("threshold", int),
-            confirmations=key.value("confirmations", int),
-            trial=key.value("trial", bool),
-            curator=_key(curator),
-            parties=parties,
+            raise StudyError(f"this is not a study, because it is not TOML: {error}") from None
+        if document.get("psephos_study") != FORMAT:
+            raise StudyError(
+                f"this is a study of format {document.get('psephos_study')!r}; this version of Psephos reads {FORMAT}"
+            )
+        try:
+            file = msgspec.convert(document, _StudyFile)
+        except msgspec.ValidationError as error:
+            raise StudyError(f"a field of the study is wrong: {error}") from None
+        return cls(
+            title=file.title,
+            nonce=_from_hex("nonce", file.nonce),
+            protocol=file.release.protocol,  # type: ignore[arg-type]  # checked by the constructor, as is `proofs`
+            method=file.release.method,
+            epsilon=file.release.epsilon,
+            delta=file.release.delta,
+            public=file.release.public,
+            parameters=file.release.parameters,
+            label=file.data.label,
+            classes=file.data.classes,
+            features=file.data.features,
+            auxiliary=_from_hex("auxiliary", file.data.auxiliary),
+            samples=file.data.samples,
+            minimum_ballots=file.vote.minimum_ballots,
+            proofs=file.vote.proofs,  # type: ignore[arg-type]
+            closes=file.vote.closes,
+            patience=file.vote.patience,
+            key_bits=file.key.bits,
+            degree=file.key.degree,
+            threshold=file.key.threshold,
+            confirmations=file.key.confirmations,
+            trial=file.key.trial,
+            curator=_verification_key(file.curator.key),
+            parties=tuple(Member(party.name, _verification_key(party.key), party.holder) for party in file.party),
         )
-        for each in (table, release, data, vote, key, curator, *rows):
-            each.end()
-        return study
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Study:
-        """From a file; raises StudyError."""
+        """Read a study from a file.
+
+        Raises:
+            StudyError: the file cannot be read or is not a valid study.
+        """
         try:
             return cls.parse(Path(path).read_text(encoding="utf-8"))
         except OSError as error:
             raise StudyError(f"{path} cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:
-            raise StudyError(f"{path} is no study: it is not text") from None
+            raise StudyError(f"{path} is not a study, because it is not text") from None
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """To a new file; raises StudyError when there is one already."""
+        """Write the study to a new file.
+
+        Raises:
+            StudyError: the file exists or cannot be written.
+        """
         try:
             with Path(path).open("x", encoding="utf-8") as file:
                 file.write(self.text())
@@ -349,73 +425,96 @@ class Study:
 
 
 def is_plain_text(name: str) -> bool:
-    """Whether a name or title is one line of 1 to 100 characters that one can see, without spaces around it."""
+    """Return whether a name or title is one line of 1 to 100 visible characters without spaces around it."""
     return 0 < len(name) <= 100 and name.isprintable() and name == unicodedata.normalize("NFC", name.strip())
 
 
-def _moment(text: str) -> datetime | None:
+def _require(condition: object, message: str) -> None:
+    if not condition:
+        raise StudyError(message)
+
+
+def _is_time(text: str) -> bool:
+    """Return whether a text is a time with its zone, in ISO 8601."""
     try:
-        moment = datetime.fromisoformat(text)
+        return datetime.fromisoformat(text).tzinfo is not None
     except ValueError:
-        return None
-    return moment if moment.tzinfo is not None else None
+        return False
 
 
-class _Table:
-    """Takes a TOML table apart, and says what is wrong with it."""
-
-    def __init__(self, content: Mapping[str, Any], where: str) -> None:
-        self._left, self._where = dict(content), where
-
-    def value(self, name: str, kind: type, default: Any = None) -> Any:
-        if name not in self._left:
-            if default is not None:
-                return default
-            raise StudyError(f"{self._where} says nothing of {name}")
-        found = self._left.pop(name)
-        if type(found) is int and found.bit_length() > 63:
-            raise StudyError(f"{name} of {self._where} is no number of 64 bits")
-        if kind is float and type(found) is int:
-            return float(found)
-        if type(found) is not kind:
-            raise StudyError(f"{name} of {self._where} is {found!r}, and should be of type {kind.__name__}")
-        return found
-
-    def bytes(self, name: str) -> bytes:
-        try:
-            return bytes.fromhex(self.value(name, str))
-        except ValueError:
-            raise StudyError(f"{name} of {self._where} is not written in hexadecimal digits") from None
-
-    def names(self, name: str) -> tuple[str, ...]:
-        found = self.value(name, list)
-        if not all(type(each) is str for each in found):
-            raise StudyError(f"{name} of {self._where} are texts")
-        return tuple(found)
-
-    def parameters(self, name: str) -> dict[str, bool | int | float | str]:
-        found = self.value(name, dict)
-        for key, value in found.items():
-            if type(value) not in (bool, int, float, str) or (type(value) is int and value.bit_length() > 63):
-                raise StudyError(f"{key} of {name} is {value!r}; parameters are numbers, texts and flags")
-        return dict(found)
-
-    def table(self, name: str) -> _Table:
-        return _Table(self.value(name, dict), f"[{name}]")
-
-    def tables(self, name: str) -> list[_Table]:
-        found = self.value(name, list)
-        if not all(type(each) is dict for each in found):
-            raise StudyError(f"{name} of {self._where} are tables")
-        return [_Table(each, f"[[{name}]] {place}") for place, each in enumerate(found)]
-
-    def end(self) -> None:
-        if self._left:
-            raise StudyError(f"{self._where} has a field that this version does not know: {min(self._left)}")
-
-
-def _key(table: _Table) -> VerificationKey:
+def _from_hex(name: str, text: str) -> bytes:
     try:
-        return VerificationKey(table.bytes("key"))
+        return bytes.fromhex(text)
+    except ValueError:
+        raise StudyError(f"`{name}` must be written in hexadecimal digits") from None
+
+
+def _verification_key(text: str) -> VerificationKey:
+    try:
+        return VerificationKey(_from_hex("key", text))
     except MessageError as error:
         raise StudyError(str(error)) from None
+
+
+# -- the tables of a study's file
+
+_Integer = Annotated[int, Meta(ge=-(2**63) + 1, le=2**63 - 1)]
+"""TOML's integers have 64 bits."""
+
+
+class _Table(Struct, forbid_unknown_fields=True):
+    """A table whose fields are all required, unless they have a default, and of exactly these types."""
+
+
+class _ReleaseTable(_Table):
+    protocol: str
+    method: str
+    epsilon: float
+    delta: float
+    public: bool
+    parameters: dict[str, bool | _Integer | float | str]
+
+
+class _DataTable(_Table):
+    label: str
+    classes: tuple[str, ...]
+    features: tuple[str, ...]
+    auxiliary: str
+    samples: _Integer
+
+
+class _VoteTable(_Table):
+    minimum_ballots: _Integer
+    proofs: str
+    closes: str
+    patience: _Integer
+
+
+class _KeyTable(_Table):
+    bits: _Integer
+    threshold: _Integer
+    confirmations: _Integer
+    trial: bool
+    degree: _Integer = 1
+
+
+class _CuratorTable(_Table):
+    key: str
+
+
+class _PartyTable(_Table):
+    name: str
+    key: str
+    holder: _Integer
+
+
+class _StudyFile(_Table):
+    psephos_study: _Integer
+    title: str
+    nonce: str
+    release: _ReleaseTable
+    data: _DataTable
+    vote: _VoteTable
+    key: _KeyTable
+    curator: _CuratorTable
+    party: list[_PartyTable]

@@ -41,7 +41,7 @@ def test_a_holder_makes_the_key_publishes_it_and_opens_sums() -> None:
     assert (keyed.study, keyed._own) == (STUDY, KEY)
     assert isinstance(holds, ResultWatcher)
     assert isinstance(holds.inner, KeyHolder)
-    assert (holds.inner.name, holds.role.round) == ("holder 2", CAST.agreed(KEY))  # type: ignore[attr-defined]
+    assert (holds.inner.name, holds.inner.round) == ("holder 2", CAST.agreed(KEY))  # type: ignore[attr-defined]
     assert holds._study == STUDY
     holds.inner._openings.do_once(b"round", b"", lambda: b"opened")
     assert len(list(store.items("once holder 2"))) == 1
