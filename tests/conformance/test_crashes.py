@@ -1,0 +1,34 @@
+"""Every role of every protocol dies after every step and whenever it posts: `tests.conformance.runs` makes the runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from psephos.protocol.board import MemoryBoard
+from psephos.protocol.storage.store import Store
+from tests.conformance.runs import RUNS, CrashBoard, run_to_the_end
+from tests.psephos.study.cast import EVERY
+
+SOAKED = set(RUNS) - {*EVERY, "ceremony"}
+"""Variants whose roles are those of another run."""
+
+
+@pytest.mark.parametrize("protocol", [pytest.param(name, marks=[pytest.mark.soak] * (name in SOAKED)) for name in RUNS])
+def test_a_role_that_dies_at_every_step_sends_the_same_bytes(protocol: str) -> None:
+    """Every agent is made again from its store after each step, and whenever it has posted an entry or was about to."""
+    make, what = RUNS[protocol]
+    cast = make(what)
+    board = CrashBoard(MemoryBoard())
+    stores = {name: Store() for name in cast.names}
+
+    run_to_the_end(cast, lambda name: cast.agent(name, board, stores[name]))
+    assert {author for author, _ in board.attempts} == set(cast.names)
+    for author_and_place, attempts in board.attempts.items():
+        assert len(attempts) >= 2, author_and_place
+        assert len(set(attempts)) == 1, author_and_place
+    agents = {name: cast.agent(name, board, stores[name]) for name in cast.names}
+    contents = {agent.result.content for agent in agents.values()}
+    assert len(contents) == 1
+    assert {name: agent.rejected for name, agent in agents.items() if agent.rejected} == {}
+    parties = {number: agents[f"party {number}"] for number in range(cast.parties)}
+    assert cast.judge(contents.pop(), parties) == list(range(cast.parties))
