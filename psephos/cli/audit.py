@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -25,7 +24,7 @@ _OWN = "psephos audit --privacy --data patients.csv --label outcome --party hosp
 _TABLE = ("data", "label", "party", "public", "schema", "classes", "other_labels", "ignore", "text")
 
 
-def register(app: typer.Typer, words: Sequence[str]) -> None:
+def register(app: typer.Typer) -> None:
     """Add the command."""
 
     @app.command(

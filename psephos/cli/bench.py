@@ -14,7 +14,7 @@ from psephos.experiments.bench import measure
 __all__ = ["register"]
 
 
-def register(app: typer.Typer, words: Sequence[str]) -> None:
+def register(app: typer.Typer) -> None:
     """Add the command."""
 
     @app.command(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +16,7 @@ __all__ = ["register"]
 Where = Annotated[str, typer.Argument(help="The board: a file, or tls://HOST:PORT?ca=FILE of a NATS server.")]
 
 
-def register(app: typer.Typer, words: Sequence[str]) -> None:
+def register(app: typer.Typer) -> None:
     """Add the group."""
     group = typer.Typer(
         help="Boards: the public log over which the roles of a study speak.",

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from types import FrameType
 
 TYPE_CHECKING = False
@@ -56,17 +57,19 @@ _ROOT_OPTIONS_WITH_VALUE = ("--log-level",)
 _FAILED, _BAD_USAGE, _INTERRUPTED, _TERMINATED = 1, 2, 130, 143
 
 
-def build(words: Sequence[str]) -> typer.Typer:
-    """The application for a command line: with the subcommand that it names; of the others, their names."""
+def build() -> typer.Typer:
+    """Create the application; a command's module is imported when the command is invoked."""
     import typer
 
-    from psephos.cli.shared import lazily, start_logging
+    from psephos.cli.lazy import lazy_app
+    from psephos.cli.shared import start_logging
 
-    app = typer.Typer(
+    app = lazy_app(
+        COMMANDS,
+        _register,
         name="psephos",
-        help="Many parties' classifiers become one private classifier; what the curator learns is said by each method.",
-        no_args_is_help=True,
-        rich_markup_mode=None,
+        help="Combine many parties' classifiers into one private classifier. Each method's help says what the curator "
+        "learns.",
         pretty_exceptions_enable=False,
     )
 
@@ -81,8 +84,15 @@ def build(words: Sequence[str]) -> typer.Typer:
     ) -> None:
         start_logging(log_level)
 
-    lazily(app, COMMANDS, words, "psephos.cli", dict.fromkeys(_MEMBER, "member"))
     return app
+
+
+def _register(app: typer.Typer, name: str) -> None:
+    """Import the module of a command and add the command to an application."""
+    if name in _MEMBER:
+        getattr(import_module("psephos.cli.member"), f"register_{name}")(app)
+    else:
+        import_module(f"psephos.cli.{name}").register(app)
 
 
 def _show_version(wanted: bool) -> None:
@@ -114,9 +124,7 @@ def main() -> None:
         for name in ("stdout", "stderr"):
             if getattr(sys, name) is None:  # whoever started this has closed it
                 setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - to the end
-        # A shell that completes a line sends it in the environment.
-        words = sys.argv[1:] or (os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")).split()[1:]
-        build(words)(standalone_mode=True)
+        build()(standalone_mode=True)
     except KeyboardInterrupt:
         _leave(_INTERRUPTED, stopped)
     except SystemExit as leaving:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,7 +25,7 @@ Directory = Annotated[Path, typer.Argument(help="The directory of an identity th
 Which = Annotated[str, typer.Option("--study", help="The beginning of the study's digest, where there are several.")]
 
 
-def register_join(app: typer.Typer, words: Sequence[str]) -> None:
+def register_join(app: typer.Typer) -> None:
     """Add `psephos join`."""
 
     @app.command(
@@ -76,13 +76,13 @@ def _address(board: str) -> str:
     return board if "://" in board else str(Path(board.removeprefix("file:")).absolute())
 
 
-def register_vote(app: typer.Typer, words: Sequence[str]) -> None:
+def register_vote(app: typer.Typer) -> None:
     """Add `psephos vote`."""
     help = "A party's part as far as it goes now: vote, as soon as there is a key."
     app.command("vote", cls=Grouped, help=help, epilog=examples("psephos vote north"))(_step("party"))
 
 
-def register_hold(app: typer.Typer, words: Sequence[str]) -> None:
+def register_hold(app: typer.Typer) -> None:
     """Add `psephos hold`."""
     help = "A key holder's part as far as it goes now: make the key, confirm, open the sum."
     app.command("hold", cls=Grouped, help=help, epilog=examples("psephos hold north"))(_step("holder"))
@@ -123,7 +123,7 @@ def _member(directory: Path, study: str) -> Membership:
     return mine
 
 
-def register_curate(app: typer.Typer, words: Sequence[str]) -> None:
+def register_curate(app: typer.Typer) -> None:
     """Add `psephos curate`."""
 
     @app.command(cls=Grouped, epilog=examples("psephos curate lab", "psephos curate lab --close"))
@@ -140,7 +140,7 @@ def register_curate(app: typer.Typer, words: Sequence[str]) -> None:
         _take(directory, study, "curator", as_json)
 
 
-def register_agent(app: typer.Typer, words: Sequence[str]) -> None:
+def register_agent(app: typer.Typer) -> None:
     """Add `psephos agent`."""
 
     @app.command(cls=Grouped, epilog=examples("psephos agent north", "psephos agent /var/lib/psephos --study 73e9a0c1"))
@@ -167,7 +167,7 @@ def register_agent(app: typer.Typer, words: Sequence[str]) -> None:
         emit(f"{play.released}\n")
 
 
-def register_status(app: typer.Typer, words: Sequence[str]) -> None:
+def register_status(app: typer.Typer) -> None:
     """Add `psephos status`."""
 
     @app.command(cls=Grouped, epilog=examples("psephos status north", "psephos status study.toml --board board.sqlite"))

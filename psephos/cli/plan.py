@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import typer
 
 from psephos.cli.generate import Grouped, examples, with_options
@@ -11,7 +9,7 @@ from psephos.cli.shared import AsJson, finish
 from psephos.experiments.plan import PlanOptions, plan
 
 
-def register(app: typer.Typer, words: Sequence[str]) -> None:
+def register(app: typer.Typer) -> None:
     """Add the command."""
 
     @app.command(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +13,7 @@ from psephos.cli.shared import AsJson, emit
 from psephos.results import FORMAT
 
 
-def register(app: typer.Typer, words: Sequence[str]) -> None:
+def register(app: typer.Typer) -> None:
     """Add the command."""
 
     @app.command(

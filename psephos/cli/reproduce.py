@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from psephos.cli.generate import Grouped, examples, with_options
+from psephos.cli.lazy import lazy_app
 from psephos.cli.shared import AsJson, Progress, ReportDir, check_directory, finish, note
 from psephos.results import Outcome
 
@@ -34,19 +35,13 @@ EXAMPLES = {
 Run = Callable[..., Outcome]
 
 
-def register(app: typer.Typer, words: Sequence[str]) -> None:
-    """Add the commands: with options that of the experiment that `words` name, of the others the name."""
-    group = typer.Typer(
+def register(app: typer.Typer) -> None:
+    """Add the group, whose commands import an experiment when they are invoked."""
+    group = lazy_app(
+        HELP,
+        lambda group, name: _add(group, name, *_parts(name)),
         help="A paper's experiment: its table and figures, with the paper's own numbers beside ours.",
-        no_args_is_help=True,
-        rich_markup_mode=None,
     )
-    chosen = next((word for word in words if word in HELP), None)
-    for name, help in HELP.items():
-        if name == chosen:
-            _add(group, name, *_parts(name))
-        else:
-            group.command(name, help=help)(lambda: None)
     app.add_typer(group, name="reproduce")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import json
 import logging
@@ -11,11 +10,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
-from types import MappingProxyType
 from typing import IO, Annotated, Any
 
 import typer
@@ -32,7 +30,6 @@ __all__ = [
     "command_line",
     "emit",
     "finish",
-    "lazily",
     "note",
     "start_logging",
 ]
@@ -61,27 +58,6 @@ _log = logging.getLogger("psephos.cli")
 
 class OutputError(PsephosError):
     """Standard output cannot take the result: it was closed, or the disk behind it is full."""
-
-
-def lazily(
-    app: typer.Typer,
-    commands: Mapping[str, str],
-    words: Sequence[str],
-    package: str,
-    modules: Mapping[str, str] = MappingProxyType({}),
-) -> None:
-    """Add the commands: the one that `words` name by its module's `register`, the others as a name with its help.
-
-    A command's module has its name; one of several commands, in `modules`, has a `register_NAME` for each.
-    """
-    chosen = next((word for word in words if word in commands), None)
-    for name, help in commands.items():
-        if name == chosen:
-            module = importlib.import_module(f"{package}.{modules.get(name, name)}")
-            register = getattr(module, f"register_{name}" if name in modules else "register")
-            register(app, words[words.index(name) + 1 :])
-        else:
-            app.command(name, help=help)(lambda: None)
 
 
 def note(text: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from psephos.cli.generate import Grouped, examples, with_options
+from psephos.cli.lazy import lazy_app
 from psephos.cli.shared import AsJson, Progress, ReportDir, check_directory, command_line, finish, note
 from psephos.protocol.transcript import Transcript
 from psephos.results import Interrupted, Outcome
@@ -38,19 +39,13 @@ EXAMPLES = {
 }
 
 
-def register(app: typer.Typer, words: Sequence[str]) -> None:
-    """Add the commands: with options that of the protocol that `words` name, of the others the name."""
-    group = typer.Typer(
+def register(app: typer.Typer) -> None:
+    """Add the group, whose commands import a protocol when they are invoked."""
+    group = lazy_app(
+        HELP,
+        lambda group, name: add(group, name, *_parts(name), help=HELP[name], epilog=examples(*EXAMPLES[name])),
         help="Experiments with one protocol: every role on this machine, all methods side by side.",
-        no_args_is_help=True,
-        rich_markup_mode=None,
     )
-    chosen = next((word for word in words if word in HELP), None)
-    for name, help in HELP.items():
-        if name == chosen:
-            add(group, name, *_parts(name), help=help, epilog=examples(*EXAMPLES[name]))
-        else:
-            group.command(name, help=help)(lambda: None)
     app.add_typer(group, name="simulate")
 
 

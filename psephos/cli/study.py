@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,7 +45,7 @@ def agreed(study: Study, identity: Identity, yes: bool) -> None:
         raise typer.Exit(1)
 
 
-def register(app: typer.Typer, words: Sequence[str]) -> None:
+def register(app: typer.Typer) -> None:
     """Add the group."""
     group = typer.Typer(
         help="A study: one file that everybody signs, made from the members' cards.",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +17,7 @@ from psephos.protocol.errors import StudyError
 __all__ = ["register"]
 
 
-def register(app: typer.Typer, words: Sequence[str]) -> None:
+def register(app: typer.Typer) -> None:
     """Add the command."""
 
     @app.command(

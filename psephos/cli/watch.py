@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +16,7 @@ from psephos.protocol.errors import EngineError
 __all__ = ["register"]
 
 
-def register(app: typer.Typer, words: Sequence[str]) -> None:
+def register(app: typer.Typer) -> None:
     """Add the command."""
 
     @app.command(

@@ -46,7 +46,7 @@ def test_every_place_of_a_run(method: str, mechanism: str | None, tmp_path: Path
     words = ["run", "--dataset", "synthetic", "--parties", "6", "--method", method, *KEYS, "--output", str(tmp_path)]
     if mechanism is not None:
         words += ["--mechanism", mechanism, "--delta", "1e-5"]
-    done = CliRunner().invoke(build(words), words)
+    done = CliRunner().invoke(build(), words)
     assert done.exit_code == 0, done.output
     delta = stated_delta(0.0 if mechanism is None else 1e-5)
     shown = f"{delta:.3g}"
@@ -62,7 +62,7 @@ def test_every_place_of_a_run(method: str, mechanism: str | None, tmp_path: Path
 
 def test_the_option_is_called_a_target() -> None:
     words = ["run", "--help"]
-    said = " ".join(re.sub(r"[│\s]+", " ", CliRunner().invoke(build(words), words).output).split())
+    said = " ".join(re.sub(r"[│\s]+", " ", CliRunner().invoke(build(), words).output).split())
     assert "Target of gaussian noise" in said
     assert "2^-64" in said
 
@@ -97,7 +97,7 @@ def test_a_run_says_how_many_may_collude(colluders: int | None, said: int, warne
         str(tmp_path),
     ]
     words += ["--output", str(tmp_path), *([] if colluders is None else ["--colluders", str(colluders)])]
-    done = CliRunner().invoke(build(words), words)
+    done = CliRunner().invoke(build(), words)
     assert done.exit_code == 0, done.output
     result = json.loads((tmp_path / "result.json").read_text())
     assert (result["colluders"], result["threshold"]) == (said, 3)
@@ -109,6 +109,6 @@ def test_a_run_says_how_many_may_collude(colluders: int | None, said: int, warne
 
 def test_noise_that_the_curator_adds_has_no_colluders(tmp_path: Path) -> None:
     words = ["run", "--dataset", "synthetic", "--parties", "6", "--method", "vote", *KEYS, "--output", str(tmp_path)]
-    assert CliRunner().invoke(build(words), words).exit_code == 0
+    assert CliRunner().invoke(build(), words).exit_code == 0
     assert json.loads((tmp_path / "result.json").read_text())["colluders"] is None
     assert "olluders" not in (tmp_path / "card.md").read_text()

@@ -176,7 +176,7 @@ def test_onnx_decides_what_the_estimator_decides(released: Model, tmp_path: Path
 
 
 def invoke(*words: str) -> Any:
-    return CliRunner().invoke(build(words), list(words))
+    return CliRunner().invoke(build(), list(words))
 
 
 def test_predict_takes_a_table_and_gives_one(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from psephos.protocol.study.study import Member, Study, safe_confirmations
 
 def invoke(*words: object) -> Result:
     given = ["board", *map(str, words)]
-    done = CliRunner().invoke(build(given), given)
+    done = CliRunner().invoke(build(), given)
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     return done

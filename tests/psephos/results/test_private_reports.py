@@ -111,7 +111,7 @@ def test_a_command_on_a_table(tmp_path: Path, party: bool) -> None:
     asked += ["--party", "hospital"] if party else ["--parties", "9", "--ignore", "hospital"]
     journal = tmp_path / "journal"
     asked += ["--output", str(tmp_path / "out"), "--report", str(tmp_path / "report"), "--journal", str(journal)]
-    done = CliRunner().invoke(build(asked), [*asked, "--json"])
+    done = CliRunner().invoke(build(), [*asked, "--json"])
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     assert found["notice"] == PRIVATE_ROWS_NOTICE

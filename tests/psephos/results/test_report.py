@@ -859,7 +859,7 @@ def test_a_spread_is_drawn_as_bars_that_do_not_overlap(reports: dict[str, Path])
 def test_drawing_again_speaks_json_like_the_others(result: TallyOutcome, tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(json.dumps(result.as_json()))
     arguments = ["report", str(tmp_path / "run.json"), "--output", str(tmp_path / "out")]
-    app = build(arguments)
+    app = build()
     done = CliRunner().invoke(app, [*arguments, "--json"])
     assert done.exit_code == 0
     written = json.loads(done.stdout)

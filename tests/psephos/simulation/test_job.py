@@ -422,7 +422,7 @@ def test_the_card_says_nothing_about_private_rows(tmp_path: Path) -> None:
 
 
 def invoke(*words: str) -> Any:
-    return CliRunner().invoke(build(words), list(words))
+    return CliRunner().invoke(build(), list(words))
 
 
 KEYS = ("--key-bits", "512", "--test-key", "--workers", "1")

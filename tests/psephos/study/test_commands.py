@@ -68,7 +68,7 @@ CLASSES = "benign,malignant"
 def psephos(*words: object) -> str:
     """What a command prints; raises what it raises."""
     said = [str(word) for word in words]
-    done = CliRunner().invoke(build(said), said, catch_exceptions=False)
+    done = CliRunner().invoke(build(), said, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.output
 
@@ -616,7 +616,7 @@ def test_what_keeps_somebody_from_joining(consortium: Consortium, tmp_path: Path
     with pytest.raises(StudyError, match="not joined it"):
         psephos("curate", consortium / "lab")
     declined = CliRunner().invoke(
-        build(["study"]), ["study", "sign", str(study), "--identity", str(consortium / "south")], input="n\n"
+        build(), ["study", "sign", str(study), "--identity", str(consortium / "south")], input="n\n"
     )
     assert declined.exit_code == 1
     assert "nothing was signed" in declined.output

@@ -383,9 +383,9 @@ def test_the_command(honest: Played, tmp_path: Path) -> None:
     public.to_csv(tmp_path / "public.csv", index=False)
     words = ["verify", str(tmp_path / "study.toml"), "--board", str(tmp_path / "board.sqlite")]
     words += ["--public", str(tmp_path / "public.csv")]
-    told = json.loads(CliRunner().invoke(build(words), [*words, "--json"], catch_exceptions=False).output)
+    told = json.loads(CliRunner().invoke(build(), [*words, "--json"], catch_exceptions=False).output)
     assert [check["verdict"] for check in told].count("fails") == 0
-    done = CliRunner().invoke(build(words), words, catch_exceptions=False)
+    done = CliRunner().invoke(build(), words, catch_exceptions=False)
     assert done.exit_code == 0
     assert "nothing that was checked fails" in done.output
     assert "a TRIAL" in done.output

@@ -385,7 +385,7 @@ def job(directory: Path) -> None:
     before, tempfile.tempdir = tempfile.tempdir, str(temporary)
     try:
         with logged() as lines:
-            done = CliRunner().invoke(build(words.split()), words.split(), catch_exceptions=False)
+            done = CliRunner().invoke(build(), words.split(), catch_exceptions=False)
     finally:
         tempfile.tempdir = before
     assert done.exit_code == 0, done.output

@@ -1,0 +1,50 @@
+"""Groups of commands of which only the one that is invoked is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import typer
+from typer.core import TyperGroup
+
+__all__ = ["LazyGroup", "lazy_app"]
+
+Register = Callable[[typer.Typer, str], None]
+"""Adds the command of a name to an application."""
+
+
+class LazyGroup(TyperGroup):
+    """A group that knows its commands by name and help, and registers a command when it is invoked or completed.
+
+    The group's own help and the completion of command names therefore import nothing. As in "Lazily loading
+    subcommands" of Click's documentation; subclasses say how a command is registered.
+    """
+
+    register: ClassVar[Register]
+
+    def load_command(self, name: str) -> Any:
+        """Return the whole command, with its options, instead of its name and help."""
+        app = typer.Typer(rich_markup_mode=None)
+        type(self).register(app, name)
+        return typer.main.get_group(app).commands[name]
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Find the command that the arguments name, and load it; a name that does not exist is an error as usual."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return (name, command, rest) if name is None else (name, self.load_command(name), rest)
+
+
+def lazy_app(commands: Mapping[str, str], register: Register, **settings: Any) -> typer.Typer:
+    """Create an application whose commands are registered when they are invoked.
+
+    Args:
+        commands: the help of each command, by name.
+        register: adds the command of a name to an application.
+        settings: of `typer.Typer`.
+    """
+    group = type("Commands", (LazyGroup,), {"register": staticmethod(register)})
+    app = typer.Typer(cls=group, no_args_is_help=True, rich_markup_mode=None, **settings)
+    for name, help in commands.items():
+        app.command(name, help=help)(lambda: None)
+    return app
