@@ -3,7 +3,7 @@
 A party of the repaired Pathak protocol raises the ciphertext of every rung to its packed noise, for each ciphertext of
 a vector, with exponents as long as the key. Noise fills only part of a slot (the rest is for the mask), so most windows
 are zero in all exponents and are skipped. Which table entries are read, and which windows are skipped, depends on the
-exponents: timing is not protected (docs/security/unprotected.md).
+exponents: timing is not protected (docs/security/index.md, "What is not protected").
 """
 
 from __future__ import annotations
