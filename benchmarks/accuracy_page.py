@@ -54,7 +54,7 @@ ABOUT = {
     "wide": "synthetic, bags of 1,000 words",
     "moving": "moving or still, from HAR's features",
     "occupation": "which of 14 occupations, from Adult's other features",
-    "har-60": "HAR, dealt to 60 parties",
+    "har-60": "HAR, partitioned among 60 parties",
     "har-subjects": "HAR, a party is a person with their own rows",
 }
 """What the data of a task are."""
@@ -301,7 +301,7 @@ one split; for two classes, which do not train themselves, that makes no differe
 
 who: HAR's features, which of 21 people it is. tall: 40,000 rows of 10 features, made here. wide: bags of 1,000 words,
 made by scikit-learn. har-subjects: a party is a person with their own rows. moving: HAR's features, moving or still.
-occupation: Adult's other features, which of 14. har-60: HAR dealt to 60 parties.
+occupation: Adult's other features, which of 14. har-60: HAR partitioned among 60 parties.
 
 kdd99-held-out is kdd99 with other test rows: of the training file, that nobody holds. The published test file is drawn
 otherwise (it has attacks that training never saw), which turns the order of own-data and the statistic of votes round;
