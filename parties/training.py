@@ -1,18 +1,18 @@
 """Local training of many small parties at once: ridge logistic and softmax regression, to a stated gradient norm.
 
-Hamm 2016, section 6: every party minimises
+Hamm 2016, section 6. Every party minimises
 
     (1/n) sum_i loss(W x_i, y_i) + (lambda/2) ||W||^2
 
 on its own n samples, without an intercept. With two classes the loss is log(1 + exp(-t)), t = +-w.x, and W is one
-vector; with K > 2 it is the softmax loss over all K *agreed* classes, seen by the party or not, so that the bound
-R(lambda) on the minimiser's length holds for every party. The ridge makes the minimiser unique and finite even for
-a party that saw one class only.
+vector; with K > 2 it is the softmax loss over all K *agreed* classes, whether they occur in the party's data or not,
+so that the bound R(lambda) on the minimiser's norm holds for every party. The ridge makes the minimiser unique and
+finite even for a party whose data has one class only.
 
-Parties with equally many samples are handled in batches of stacked arrays, each of them by itself: no bit of one
-party's result depends on who else is in the batch. The minimiser lies in the span of the party's samples, so when
-n < d the problem is first rotated into n dimensions (QR of X^T), where norms and the objective are unchanged.
-Then Newton's method with backtracking.
+Parties with the same number of samples are stacked into batches. The computations of a batch do not mix parties: no bit
+of one party's result depends on the others. The minimiser lies in the span of the party's samples, so when n < d the
+problem is first rotated into n dimensions (QR of X^T), which changes neither norms nor the objective. It is then solved
+by Newton's method with backtracking.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ from psephos.protocol.errors import ConvergenceError, DataError, InvalidParamete
 Floats = NDArray[np.float64]
 
 WHITENED_RIDGE = 0.01
-"""lambda where coordinates are white and so a ridge means something: chosen on the development half of
-docs/accuracy.md."""
+"""lambda in whitened coordinates: chosen on the development half of docs/accuracy.md."""
 
 _BATCH_ENTRIES = 1 << 22  # of the largest stacked array, 32 MiB
 _DIRECT = 1500  # unknowns up to which the Newton system is factorised; beyond it, conjugate gradients
@@ -45,20 +44,29 @@ def train_parties(
     lam: float,
     tolerance: float = 1e-8,
 ) -> Floats:
-    """Every party's ridge minimiser: (M, d) for two classes, (M, K, d) for K > 2; float64.
+    """Compute the ridge minimiser of every party.
 
-    X: (sum(sizes), d), the parties' samples one party after the other, rows with ||x|| <= 1; y: their labels in
-    0 .. K-1; sizes: the M parties' numbers of samples, which may differ. classes: K, the agreed number of classes.
-    With two classes w.x > 0 means label 1. tolerance: the largest L2 norm of the gradient accepted, at least 1e-12;
-    the result is within tolerance/lam of the minimiser.
+    Args:
+        X: (sum(sizes), d), the samples of one party after the other, rows of norm at most 1.
+        y: class numbers in [0, K), (sum(sizes),).
+        sizes: numbers of samples of the M parties.
+        classes: K, the number of agreed classes.
+        lam: lambda.
+        tolerance: largest L2 norm of the gradient, at least 1e-12; a result is within tolerance/lam of the minimiser.
 
-    Raises InvalidParameter, DataError (empty party, NaN or infinite features, labels outside the agreed classes),
-    NormError, ConvergenceError (rounding kept the tolerance out of reach: lam is extremely small).
+    Returns:
+        float64 (M, d) for two classes, where w.x > 0 means class 1; (M, K, d) for more.
+
+    Raises:
+        InvalidParameter: classes, lam or tolerance is out of range.
+        DataError: a party has no samples, features are NaN or infinite, or a label is not an agreed class.
+        NormError: a row has norm above 1.
+        ConvergenceError: lam is so small that rounding keeps the tolerance out of reach.
     """
-    X, y, sizes = _checked(X, y, sizes, classes, lam)
+    X, y, sizes = _check_data(X, y, sizes, classes, lam)
     if not (np.isfinite(tolerance) and tolerance >= 1e-12):
-        raise InvalidParameter(f"tolerance must be finite and at least 1e-12 (rounding); got {tolerance}")
-    goal = 0.99 * tolerance  # the rest is for the rounding of the rotation back
+        raise InvalidParameter(f"tolerance must be finite and at least 1e-12, because of rounding, not {tolerance}")
+    goal = 0.99 * tolerance  # leaves room for the rounding of the rotation back
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     columns = 1 if classes == 2 else classes
     W = np.empty((len(sizes), columns, X.shape[1]))
@@ -82,12 +90,23 @@ def train_whitened(
     transform: Floats,
     lam: float = WHITENED_RIDGE,
 ) -> Floats:
-    """Every party's classifier in public coordinates z = x @ transform of unit rows x: (M, K, r), also for two classes.
+    """Compute every party's classifier in public coordinates z = x @ transform of rows x at unit length.
 
-    Z: (sum(sizes), r); transform: (d, r); all else and errors as in `train_parties`, whose objective this is, in z. Its
-    minimiser is returned times the largest singular value of `transform` (and 1 + 1e-9).
+    The objective is that of `train_parties`, in z. The minimiser is returned multiplied by the largest singular value
+    of `transform` (and 1 + 1e-9).
+
+    Args:
+        Z: (sum(sizes), r), the coordinates of the samples.
+        y: as in `train_parties`, like the errors.
+        sizes: as in `train_parties`.
+        classes: K.
+        transform: float64 (d, r).
+        lam: lambda.
+
+    Returns:
+        float64 (M, K, r), also for two classes.
     """
-    reach = float(np.linalg.norm(transform, 2)) * (1 + 1e-9)  # of the coordinates of a unit row
+    reach = float(np.linalg.norm(transform, 2)) * (1 + 1e-9)  # bounds the norm of a unit row's coordinates
     W = train_parties(Z / reach, y, sizes, classes=classes, lam=lam / reach**2)
     return np.stack([-W, W], axis=1) if classes == 2 else W
 
@@ -95,33 +114,39 @@ def train_whitened(
 def votes_in_blocks(
     W: Floats, X: NDArray[np.floating], *, max_bytes: int = 1 << 26
 ) -> Iterator[tuple[slice, NDArray[np.uint8]]]:
-    """The votes of linear classifiers W, (M, d) or (M, K, d), on the rows X (N, d), some parties at a time.
+    """Compute the votes of linear classifiers, some parties at a time. Ties go to the lower class.
 
-    Yields (parties, votes) with votes (number of these parties, N) uint8 class indices; the scores held at a time
-    take at most max_bytes, or one party's. Ties go to the lower class. Raises DataError, InvalidParameter (K > 256).
+    Args:
+        W: the classifiers, (M, d) or (M, K, d).
+        X: rows, (N, d).
+        max_bytes: limit of the scores in memory; at least one party's are.
+
+    Yields:
+        A slice of the parties, and their votes: class indices, uint8 (number of these parties, N).
+
+    Raises:
+        DataError: the shapes do not fit.
+        InvalidParameter: K > 256.
     """
     columns = W.shape[1] if W.ndim == 3 else 1
     if W.ndim not in (2, 3) or X.ndim != 2 or W.shape[-1] != X.shape[1]:
         raise DataError(f"classifiers of shape {W.shape} cannot vote on samples of shape {X.shape}")
     if columns > 256:
-        raise InvalidParameter(f"at most 256 classes fit a vote in one byte; got {columns}")
+        raise InvalidParameter(f"a vote is stored in one byte, so there can be at most 256 classes, not {columns}")
     step = max(1, max_bytes // max(1, 8 * columns * len(X)))
     transposed = np.asarray(X, np.float64).T
     for start in range(0, len(W), step):
         block = W[start : start + step]
         if W.ndim == 2:
-            chosen = (block @ transposed > 0).view(np.uint8)
+            indices = (block @ transposed > 0).view(np.uint8)
         else:
             scores = (block.reshape(-1, W.shape[2]) @ transposed).reshape(len(block), columns, len(X))
-            chosen = scores.argmax(axis=1).astype(np.uint8)
-        yield slice(start, start + len(block)), chosen
+            indices = scores.argmax(axis=1).astype(np.uint8)
+        yield slice(start, start + len(block)), indices
 
 
 def votes(W: Floats, X: NDArray[np.floating], *, max_bytes: int = 1 << 26) -> NDArray[np.uint8]:
-    """All votes (M, N) uint8 at once; the M N bytes of the result come on top of max_bytes.
-
-    Raises DataError, InvalidParameter as `votes_in_blocks`.
-    """
+    """Compute all votes at once, uint8 (M, N). Arguments and errors as in `votes_in_blocks`."""
     result = np.empty((len(W), len(X)), np.uint8)
     for parties, block in votes_in_blocks(W, X, max_bytes=max_bytes):
         result[parties] = block
@@ -131,7 +156,7 @@ def votes(W: Floats, X: NDArray[np.floating], *, max_bytes: int = 1 << 26) -> ND
 # -- batches
 
 
-def _checked(
+def _check_data(
     X: NDArray[np.floating],
     y: NDArray[np.integer],
     sizes: Sequence[int] | NDArray[np.integer],
@@ -139,28 +164,28 @@ def _checked(
     lam: float,
 ) -> tuple[NDArray[np.floating], NDArray[np.integer], NDArray[np.int64]]:
     if classes < 2:
-        raise InvalidParameter(f"at least 2 agreed classes are needed; got {classes}")
+        raise InvalidParameter(f"classes must be at least 2, not {classes}")
     if not (np.isfinite(lam) and lam > 0):
-        raise InvalidParameter(f"lambda must be positive and finite; got {lam}")
+        raise InvalidParameter(f"lambda must be positive and finite, not {lam}")
     X, y, counts = np.asarray(X), np.asarray(y), np.asarray(sizes, np.int64)
     if X.ndim != 2 or X.shape[1] < 1 or y.shape != (len(X),):
-        raise DataError(f"samples of shape {X.shape} and labels of shape {y.shape} do not belong together")
+        raise DataError(f"samples of shape {X.shape} and labels of shape {y.shape} do not fit together")
     if counts.ndim != 1 or not len(counts) or counts.min() < 1:
-        raise DataError("every party needs at least one sample, and there must be a party")
+        raise DataError("there must be at least one party, and every party needs at least one sample")
     if counts.sum() != len(X):
-        raise DataError(f"the parties' sizes add up to {counts.sum()} but there are {len(X)} samples")
+        raise DataError(f"the parties' sizes sum to {counts.sum()}, but there are {len(X)} samples")
     if not np.isfinite(X).all():
         raise DataError("features are NaN or infinite")
     longest = float(np.einsum("ij,ij->i", X, X, dtype=np.float64).max())
-    if longest > 1 + 1e-9:  # up to rounding; the exact bound is the preprocessing's business
-        raise NormError("a feature row is longer than 1, which every sensitivity assumes away; scale with PublicScaler")
+    if longest > 1 + 1e-9:  # allows for rounding
+        raise NormError("a row has norm above 1, which every sensitivity excludes; scale the rows with PublicScaler")
     if not np.issubdtype(y.dtype, np.integer) or y.min() < 0 or y.max() >= classes:
-        raise DataError(f"labels must be integers in 0 .. {classes - 1}, the agreed classes")
+        raise DataError(f"labels must be integers from 0 to {classes - 1}, the agreed classes")
     return X, y, counts
 
 
 def _batches(sizes: NDArray[np.int64], features: int, columns: int) -> Iterator[NDArray[np.intp]]:
-    """Parties of equal size together, so that nothing is padded; few enough that a batch's arrays stay small."""
+    """Yield batches of parties with equal sizes, so that nothing is padded, and small enough for memory."""
     for size in np.unique(sizes):
         members = np.flatnonzero(sizes == size)
         unknowns = min(columns * min(int(size), features), _DIRECT)
@@ -172,7 +197,7 @@ def _batches(sizes: NDArray[np.int64], features: int, columns: int) -> Iterator[
 def _stack(
     X: NDArray[np.floating], y: NDArray[np.integer], starts: NDArray[np.int64], size: int, columns: int
 ) -> tuple[Floats, Floats, Floats]:
-    """Samples (m, n, d), targets (m, n, C) and weights (m, n), all 1/n, of m parties with n = `size` samples each."""
+    """Stack m parties of n = `size` samples: samples (m, n, d), targets (m, n, C) and weights (m, n), all 1/n."""
     rows = starts[:, None] + np.arange(size)
     labels = y[rows]
     targets = labels[:, :, None] == (np.arange(columns) if columns > 1 else 1)
@@ -183,6 +208,7 @@ def _stack(
 
 
 def _values(targets: Floats, weights: Floats, lam: float, V: Floats, scores: Floats) -> Floats:
+    """Return the objective of each party, (m,)."""
     if targets.shape[2] == 1:
         losses = np.logaddexp(0, scores[:, :, 0]) - targets[:, :, 0] * scores[:, :, 0]
     else:
@@ -203,6 +229,7 @@ def _gradient(X: Floats, targets: Floats, weights: Floats, lam: float, V: Floats
 
 
 def _newton(X: Floats, targets: Floats, weights: Floats, lam: float, tolerance: float) -> Floats:
+    """Return the minimisers (m, C, r), with gradients of norm at most `tolerance`."""
     m, _, r = X.shape
     C = targets.shape[2]
     V, scores = np.zeros((m, C, r)), np.zeros(targets.shape)
@@ -215,15 +242,15 @@ def _newton(X: Floats, targets: Floats, weights: Floats, lam: float, tolerance: 
             return V
         active, Xa, Ta, wa, gradient = active[todo], Xa[todo], Ta[todo], wa[todo], gradient[todo]
         P = _probabilities(scores[active])
-        find = _direct_step if C * r <= _DIRECT else _conjugate_step
-        step = find(Xa, P, wa, lam, gradient)
+        newton_step = _direct_step if C * r <= _DIRECT else _conjugate_step
+        step = newton_step(Xa, P, wa, lam, gradient)
         along = Xa @ step.transpose(0, 2, 1)
         length = _backtrack(Ta, wa, lam, V[active], scores[active], step, along, gradient)[:, None, None]
         V[active] += length * step
         scores[active] = Xa @ V[active].transpose(0, 2, 1)
     raise ConvergenceError(
-        f"local training did not reach its gradient norm in {_ITERATIONS} Newton steps; "
-        "lambda is too small for double precision, raise it or the tolerance"
+        f"local training did not reach its tolerance in {_ITERATIONS} Newton steps, because lambda is too small for "
+        "double precision; raise lambda or the tolerance"
     )
 
 
@@ -237,7 +264,7 @@ def _backtrack(
     along: Floats,
     gradient: Floats,
 ) -> Floats:
-    """Step lengths (m,) halved until the objective falls as Armijo asks, up to the objective's own rounding error."""
+    """Return step lengths (m,), halved until Armijo's condition holds up to the objective's rounding error."""
     length = np.ones(len(V))
     before = _values(targets, weights, lam, V, scores)
     slope = np.einsum("mci,mci->m", gradient, step)
@@ -261,7 +288,7 @@ def _backtrack(
 
 
 def _direct_step(X: Floats, P: Floats, weights: Floats, lam: float, gradient: Floats) -> Floats:
-    """-H^-1 gradient with the (C r) x (C r) Hessian built and solved."""
+    """Return -H^-1 gradient, (m, C, r), by factorising the (C r) x (C r) Hessians."""
     m, _, r = X.shape
     C = P.shape[2]
     H = np.empty((m, C, r, C, r))
@@ -280,12 +307,12 @@ def _direct_step(X: Floats, P: Floats, weights: Floats, lam: float, gradient: Fl
     except np.linalg.LinAlgError:  # lambda is lost in the rounding of some party's Hessian
         if m == 1:
             return _conjugate_step(X, P, weights, lam, gradient)
-        alone = [slice(party, party + 1) for party in range(m)]  # the others' steps must not depend on it
+        alone = [slice(party, party + 1) for party in range(m)]  # no party's step may depend on another's failure
         return np.concatenate([_direct_step(X[at], P[at], weights[at], lam, gradient[at]) for at in alone])
 
 
 def _conjugate_step(X: Floats, P: Floats, weights: Floats, lam: float, gradient: Floats) -> Floats:
-    """-H^-1 gradient, inexactly, by conjugate gradients on Hessian-vector products; for many unknowns."""
+    """Return -H^-1 gradient approximately, by conjugate gradients on Hessian-vector products; for many unknowns."""
 
     def hessian_times(D: Floats) -> Floats:
         U = X @ D.transpose(0, 2, 1)
