@@ -1,4 +1,4 @@
-"""The privacy ledger: what one release costs the unit it protects (docs/design.md, section 4)."""
+"""The privacy ledger: the privacy cost of each release."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ __all__ = ["Release", "ledger_entry"]
 
 @dataclass(frozen=True)
 class Release:
-    """What one release costs: a row of the privacy ledger.
+    """A row of the privacy ledger: the privacy cost of one release.
 
     Attributes:
         mechanism: the noise.
-        epsilon: None where no finite one holds or words (`said`) take its place.
-        delta: None where it is not stated.
-        unit: what one replaces to get a neighbour: a party, a record, ...
-        sensitivity, norm: of what the noise is added to; None where it is a secret or not one number.
-        source: where the sensitivity comes from.
-        said: words in place of a number for epsilon.
+        epsilon: privacy parameter; None where none is finite, or where `said` describes it.
+        delta: privacy parameter; None where it is not stated.
+        unit: what neighbouring inputs differ in, such as "party" or "record".
+        sensitivity: sensitivity of the vector that gets the noise; None where it is a secret or not one number.
+        norm: norm of the sensitivity.
+        source: derivation of the sensitivity.
+        said: description of the guarantee in place of epsilon.
         chosen: parameters that a public rule or the caller chose.
-        signal: how much of it is signal, from itself and public values; None where that is not computed.
+        signal: how much of the release is signal, from public values; None where that is not computed.
     """
 
     mechanism: str
@@ -43,7 +44,7 @@ class Release:
 
     @property
     def worth(self) -> str:
-        """How much of it is signal, in words for everybody; empty where that is not computed."""
+        """Description of how much of the release is signal; empty where that is not computed."""
         if (signal := self.signal) is None:
             return ""
         return (
@@ -57,8 +58,8 @@ def ledger_entry(event: PrivacyEvent, bound: Sensitivity, mechanism: str, chosen
     """Return the row of the privacy ledger of a release.
 
     Args:
-        event: what the release costs.
-        bound: the sensitivity that the noise was sized for.
+        event: privacy cost of the release.
+        bound: sensitivity that the noise covers.
         mechanism: the noise.
         chosen: parameters that a public rule or the caller chose.
     """

@@ -1,9 +1,12 @@
-"""The methods that `psephos run` compares, each ready to be released as often as a figure needs draws.
+"""The release methods of `psephos run`, behind one interface that can draw any number of releases.
 
-vote and soft are Hamm's Algorithms 1 and 2, avg is clipped parameter averaging, whitened the same in public
-coordinates, statistic and own-data are the noisy linear statistics of votes and of own rows, and pate is the student of
-noisy majorities. Their parameters follow the public rules of `psephos.curator.hamm.rules`,
-`psephos.curator.hamm.statistic` and `psephos.curator.hamm.pate`, unless the caller fixes lambda as the papers do.
+* vote and soft: Hamm's Algorithms 1 and 2.
+* avg: clipped parameter averaging; whitened: the same in public coordinates.
+* statistic and own-data: the noisy linear statistics of votes and of the parties' own rows.
+* pate: the student of noisy majorities.
+
+Their parameters follow the public rules of `psephos.curator.hamm.rules`, `psephos.curator.hamm.statistic` and
+`psephos.curator.hamm.pate`, unless the caller fixes lambda as the papers do.
 """
 
 from __future__ import annotations
@@ -70,7 +73,16 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Request:
-    """What every method is asked for: epsilon, delta (Gaussian noise only), the noise, lambda and the bound."""
+    """Parameters of a release that all methods share.
+
+    Attributes:
+        epsilon: privacy parameter.
+        delta: for Gaussian noise.
+        mechanism: the noise.
+        lam: lambda; None uses the method's rule.
+        bound: sensitivity bound of output perturbation.
+        protect_auxiliary: also protect one auxiliary sample.
+    """
 
     epsilon: float
     delta: float
@@ -81,12 +93,12 @@ class Request:
 
     @property
     def output_noise(self) -> OutputNoise:
-        """The noise of output perturbation: the discrete Laplace is for integer sums, so its place is taken here."""
+        """Noise of output perturbation; the spherical Laplace replaces the discrete one, which is for integer sums."""
         return "gaussian" if self.mechanism == "gaussian" else "spherical-laplace"
 
 
 class SignalOfLast:
-    """Computes how much of the last release of a method is signal, when it is asked for."""
+    """Computes on demand how much of a method's last release is signal."""
 
     def __init__(self) -> None:
         self._compute: Callable[[], Signal] | None = None
@@ -95,9 +107,12 @@ class SignalOfLast:
         return None if self._compute is None else self._compute()
 
     def note_statistic(self, release: StatisticRelease, *, ballots: int | None = None, contributors: int = 0) -> Array:
-        """Keep a released statistic, and return its classifier, (d,) or (K, d).
+        """Record a released statistic, and return its classifier, (d,) or (K, d).
 
-        `ballots`: parties counted, where not all were. `contributors`: of joint noise, the shares that make up the law.
+        Args:
+            release: the released statistic.
+            ballots: number of parties counted, if not all were.
+            contributors: for joint noise, the number of shares that make up the law.
         """
         w, plan = fit_statistic(release), release.plan
         counted = ballots or plan.parties
@@ -113,11 +128,11 @@ class SignalOfLast:
         return w
 
     def note_perturbed(self, released: Released, rows: Array) -> Array:
-        """Keep released parameters, (d,) or (K, d), with the public rows (N, d), and return them."""
+        """Record released parameters and the public rows (N, d), and return the parameters, (d,) or (K, d)."""
         w = released.w
 
         def compute() -> Signal:
-            scores = w if w.ndim == 2 else np.stack([-w, w]) / math.sqrt(2)  # of the same length
+            scores = w if w.ndim == 2 else np.stack([-w, w]) / math.sqrt(2)  # the same norm
             return signal_of(scores, rows, decisions(w, rows), noise_energy(released.mechanism), falling=False)
 
         self._compute = compute
@@ -130,11 +145,11 @@ class Method:
 
     Attributes:
         nonprivate: fits the classifier without noise, (d,) or (K, d); a secret of the simulation.
-        draw: one private release; every call is a release of its own.
-        sensitivity: of what the noise is added to, everything included.
-        event: what one release costs a party.
-        chosen: the parameters that the method's public rule (or the caller) chose.
-        signal: how much of the last release is signal; None where that is not computed, or nothing was released.
+        draw: draws one private release, (d,) or (K, d); every call is a release of its own.
+        sensitivity: sensitivity of the vector that gets the noise, rounding included.
+        event: privacy cost of one release.
+        chosen: parameters that the method's public rule, or the caller, chose.
+        signal: how much of the last release is signal; None where that is not computed, or before any release.
     """
 
     nonprivate: Callable[[], Array] = field(repr=False)
@@ -146,16 +161,22 @@ class Method:
 
     @property
     def ledger_entry(self) -> Release:
-        """What one release costs, with its parameters."""
+        """Privacy cost of one release, with its parameters."""
         chosen = dict(self.chosen)
         return ledger_entry(self.event, self.sensitivity, chosen.pop("mechanism"), chosen)
 
 
 def erm_fit(labels: Labels, counts: NDArray[np.int64], auxiliary: Array, loss: Loss) -> Callable[[float], Minimiser]:
-    """The minimiser of Hamm's Algorithm 1 (`majority`) or 2 (`soft`) as a function of lambda, each fitted once.
+    """Return the minimiser of Hamm's Algorithm 1 or 2 as a function of lambda, which fits each lambda once.
 
-    `counts`: int64 (N, K); `auxiliary`: float64 (N, d); both as in `erm_method`. Raises as
-    `psephos.curator.hamm.erm.minimise` does, when it is called.
+    Args:
+        labels: "majority" (Algorithm 1) or "soft" (Algorithm 2).
+        counts: int64 (N, K), as in `erm_method`.
+        auxiliary: float64 (N, d), as in `erm_method`.
+        loss: the loss.
+
+    Returns:
+        A function that raises as `psephos.curator.hamm.erm.minimise`.
     """
     targets = alpha(counts) if labels == "soft" else one_hot(majority(counts), counts.shape[1])
     return cache(lambda lam: minimise(auxiliary, targets, lam, loss))
@@ -169,11 +190,18 @@ def erm_method(
     request: Request,
     fit: Callable[[float], Minimiser] | None = None,
 ) -> Method:
-    """Hamm's Algorithm 1 (`majority`) or 2 (`soft`) by output perturbation.
+    """Hamm's Algorithm 1 or 2 by output perturbation.
 
-    `counts`: (N, K), votes per auxiliary sample and class, every row summing to M. `auxiliary`: float64 (N, d), rows of
-    norm at most 1. `fit`: an `erm_fit` of the same arguments, to share its minimisers among several requests. Raises as
-    `psephos.curator.hamm.erm.minimise` and `psephos.curator.hamm.release.erm_sensitivity` do.
+    Args:
+        labels: "majority" (Algorithm 1) or "soft" (Algorithm 2).
+        counts: int64 (N, K), votes per auxiliary sample and class, every row summing to M.
+        auxiliary: float64 (N, d), rows of norm at most 1.
+        loss: the loss.
+        request: the parameters of the release.
+        fit: an `erm_fit` of the same arguments, to share its minimisers among several requests.
+
+    Raises:
+        PsephosError: as `psephos.curator.hamm.erm.minimise` and `psephos.curator.hamm.release.erm_sensitivity`.
     """
     classes, parties = counts.shape[1], int(counts[0].sum())
     fit = erm_fit(labels, counts, auxiliary, loss) if fit is None else fit
@@ -201,9 +229,13 @@ def erm_method(
 
 
 def average_method(average: Average, lam: float, request: Request, auxiliary: Array | None = None) -> Method:
-    """The average of the parties' parameters, projected on the ball of radius C before they were summed.
+    """Average of the parties' parameters, which were projected on the ball of radius C before they were summed.
 
-    `auxiliary`: public rows, float64 (N, d), to judge a release by; None where there are none.
+    Args:
+        average: the average.
+        lam: lambda of the parties' training, for the paper's bound.
+        request: the parameters of the release.
+        auxiliary: public rows, float64 (N, d), to estimate the signal of a release; None where there are none.
     """
     classes = average.w.shape[0] if average.w.ndim == 2 else 2
     if request.bound == "certified":
@@ -225,6 +257,7 @@ def _perturbed(
     chosen: dict[str, Any],
     rows: Array | None,
 ) -> Method:
+    """Return the method that releases fitted parameters by output perturbation; `rows` as in `average_method`."""
     noise, delta, signal = request.output_noise, request.delta, SignalOfLast()
 
     def draw(randomness: Randomness) -> Array:
@@ -239,17 +272,29 @@ def _perturbed(
 
 
 def statistic_nonprivate(counts: NDArray[np.int64], auxiliary: Array, lam: float) -> Array:
-    """What the statistic of votes says without noise or rounding: the minimiser of Hamm's Algorithm 2, (d,) or (K, d).
+    """Fit the noise-free reference of the statistic, the minimiser of Hamm's Algorithm 2, (d,) or (K, d).
 
-    `counts`: (N, K), `auxiliary`: (N, d), as in `erm_method`. Raises as `psephos.curator.hamm.erm.minimise` does.
+    Args:
+        counts: int64 (N, K), as in `erm_method`.
+        auxiliary: float64 (N, d), as in `erm_method`.
+        lam: lambda.
+
+    Raises:
+        PsephosError: as `psephos.curator.hamm.erm.minimise`.
     """
     return minimise(auxiliary, alpha(counts), lam, loss_named("logistic", counts.shape[1])).w
 
 
 def statistic_method(counts: NDArray[np.int64], auxiliary: Array, request: Request) -> Method:
-    """The statistic release from alpha: the curator adds the noise (docs/theory.md, "The statistic release").
+    """Statistic of votes from the counts, with the curator's noise (docs/theory.md, "The statistic release").
 
-    `counts`: (N, K), `auxiliary`: (N, d), of any norm. Raises as `psephos.curator.hamm.statistic.plan_statistic` does.
+    Args:
+        counts: int64 (N, K).
+        auxiliary: float64 (N, d), of any norm.
+        request: the parameters of the release.
+
+    Raises:
+        PsephosError: as `psephos.curator.hamm.statistic.plan_statistic`.
     """
     parties = int(counts[0].sum())
     plan = plan_statistic(
@@ -272,10 +317,16 @@ def statistic_method(counts: NDArray[np.int64], auxiliary: Array, request: Reque
 
 
 def own_data_method(total: list[int], plan: StatisticPlan, nonprivate: Callable[[], Array] | None = None) -> Method:
-    """own-data or whitened, from the exact sum of the parties' vectors: the curator adds the noise.
+    """own-data or whitened, from the exact sum of the parties' vectors, with the curator's noise.
 
-    `total`: `plan.dimension` integers. `nonprivate`: fits that without noise, (d,) or (K, d); None takes the same
-    coordinates, whose number depends on epsilon. Raises DataError for a sum of another length.
+    Args:
+        total: `plan.dimension` integers.
+        plan: the plan.
+        nonprivate: fits the classifier without noise, (d,) or (K, d); None uses the plan's coordinates, whose number
+            depends on epsilon.
+
+    Raises:
+        DataError: the sum has another length.
     """
     exact = fit_statistic(release_sum(total, replace(plan, mechanism=None)))
     chosen, signal = statistic_choices(plan, type(plan.mechanism).__name__), SignalOfLast()
@@ -290,15 +341,23 @@ def own_data_method(total: list[int], plan: StatisticPlan, nonprivate: Callable[
 
 
 def statistic_choices(plan: StatisticPlan, mechanism: str) -> dict[str, Any]:
-    """What the rule chose, for the report."""
+    """Return the parameters that the rule chose, for reports."""
     return {"source": plan.source, "rank": plan.rank, "mechanism": mechanism}
 
 
 def pate_method(counts: NDArray[np.int64], auxiliary: Array, request: Request, seed: int) -> Method:
-    """PATE: GNMax with Gaussian noise, LNMax for a pure epsilon; without noise the student of all true majorities.
+    """PATE (Papernot et al. 2017 and 2018): GNMax with Gaussian noise, LNMax for a pure epsilon.
 
-    `counts`: (N, K), `auxiliary`: (N, d). `seed`: chooses the queries, public. Papernot et al. 2017 and 2018. Raises as
-    `psephos.curator.hamm.pate.plan_pate` and `psephos.curator.hamm.pate.release_pate` do.
+    Without noise it is the student of all true majorities.
+
+    Args:
+        counts: int64 (N, K).
+        auxiliary: float64 (N, d).
+        request: the parameters of the release.
+        seed: public seed of the choice of queries.
+
+    Raises:
+        PsephosError: as `psephos.curator.hamm.pate.plan_pate` and `psephos.curator.hamm.pate.release_pate`.
     """
     aggregator: Literal["gnmax", "lnmax"] = "gnmax" if request.mechanism == "gaussian" else "lnmax"
     samples, classes = counts.shape
@@ -317,15 +376,15 @@ def pate_method(counts: NDArray[np.int64], auxiliary: Array, request: Request, s
         return fit_student(auxiliary, release_pate(counts, plan, randomness))
 
     def nonprivate() -> Array:
-        everything = replace(plan, queries=np.arange(samples))
-        return fit_student(auxiliary, PateRelease(everything, majority(counts)))
+        all_queries = replace(plan, queries=np.arange(samples))
+        return fit_student(auxiliary, PateRelease(all_queries, majority(counts)))
 
     chosen = {"queries": len(plan.queries), "mechanism": aggregator}
     return Method(nonprivate, draw, plan.sensitivity, plan.event, chosen)
 
 
 def check_mechanism(name: str, *, joint: bool) -> None:
-    """Raise InvalidParameter for a noise that does not exist, or that parties cannot add in shares."""
+    """Raise InvalidParameter for an unknown mechanism, or for one that parties cannot add in shares (`joint`)."""
     known = ("discrete-laplace", "gaussian") if joint else ("spherical-laplace", "discrete-laplace", "gaussian")
     if name not in known:
         where = " with --reveal statistic (rounded shares do not sum to a rounded law)" if joint else ""
