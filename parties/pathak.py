@@ -1,12 +1,12 @@
 """A data owner in Pathak, Rane and Raj (2010), section 3, from its data to its published share.
 
-The methods stand in the order of the protocol. Party 0 (P_1 in the paper) has two more duties: it draws what the
-parties share (pi_1 and the key of xi), and it masks the noise in Stage 3. With noise for a public size (`public-bound`)
-nothing has to be found: a party adds its share of the noise to its parameters and goes straight to the resharing.
+The methods are in the order of the protocol. Party 0 (P_1 in the paper) has two more tasks: it draws the secrets that
+the parties share (pi_1 and the key of xi), and it masks the noise in Stage 3. With noise for a public size
+(`public-bound`) stages 1 and 2 are left out: a party adds its share of the noise to its parameters and reshares them.
 
-Who must not know what: Charlie must not learn pi_1, hence every share of a size reaches him through the party that it
-is permuted to, sealed under his own key and re-randomised on the way. Nobody may recognise a ciphertext that went in as
-one that comes out, hence what a party made from others' ciphertexts leaves it re-randomised with `full`.
+Charlie must not learn pi_1. Every share of a size therefore reaches him through the party that it is permuted to,
+sealed under his key and re-randomised on the way. Nobody may recognise an incoming ciphertext in an outgoing one, so
+whatever a party computes from others' ciphertexts is re-randomised with mode `full` before it is sent.
 """
 
 from __future__ import annotations
@@ -77,12 +77,13 @@ Messages = Mapping[str, bytes]
 
 @dataclass(frozen=True)
 class Contribution:
-    """What a party put into the sum. For its owner, and for a simulation that checks the sum: a secret.
+    """What a party added to the sum: a secret, for its owner and for a simulation that checks the sum.
 
     Attributes:
-        size: what its data set counts as.
+        size: the size that its data set counts as.
         parameters: d integers, in units of the grid.
-        noise: its noise vectors: its own one; one share; or a share for every rung.
+        noise: its noise vectors: its own vector ("printed"), one share ("public-bound"), or one share for every rung
+            ("repaired").
     """
 
     size: int = field(repr=False)
@@ -95,7 +96,15 @@ class Contribution:
 
 @dataclass(frozen=True)
 class PathakAgreement:
-    """What a party knows from the agreement on, where stages 1 and 2 run."""
+    """What a party knows after the agreement, in the variants with stages 1 and 2.
+
+    Attributes:
+        terms: the terms.
+        curator_key: Charlie's key of zeta.
+        comparison_key: Charlie's key of the comparisons.
+        permutation: pi_1, shared by the parties.
+        group_key: the parties' key of xi.
+    """
 
     terms: PathakTerms
     curator_key: PublicKey
@@ -107,33 +116,40 @@ class PathakAgreement:
 @storable
 @dataclass(frozen=True)
 class AwaitingProposal:
-    """Before the proposal."""
+    """The curator's proposal is awaited."""
 
 
 @dataclass(frozen=True)
 class AwaitingGroupSecret:
-    """The terms are agreed, and party 0's secret is to come."""
+    """The terms are agreed; party 0's permutation and group key are awaited."""
 
     proposal: Proposal
 
 
 @dataclass(frozen=True)
 class AwaitingSizeShare:
-    """The share of a size that is permuted to this party is to come."""
+    """The share of the size that is permuted to this party is awaited."""
 
     agreed: PathakAgreement
 
 
 @dataclass(frozen=True)
 class AwaitingMaskedShare:
-    """Charlie has it, and his masked share is to come."""
+    """The share was forwarded to Charlie; his masked share is awaited."""
 
     agreed: PathakAgreement
 
 
 @dataclass(frozen=True)
 class ComparingSizes:
-    """Stage 1's comparisons, until the selection comes. `lent` and `asked`: the last turn in which this party was."""
+    """The comparisons of stage 1 are running; opponents, questions or the selection are awaited.
+
+    Attributes:
+        agreed: the agreement.
+        masked: this party's masked share.
+        lent: the last turn in which it lent its share; -1 before the first.
+        asked: the last turn in which it was asked; -1 before the first.
+    """
 
     agreed: PathakAgreement
     masked: int = field(repr=False)
@@ -143,7 +159,7 @@ class ComparingSizes:
 
 @dataclass(frozen=True)
 class AwaitingLentShares:
-    """Charlie's questions are here, and the opponents' shares are to come."""
+    """Charlie's questions of a turn are known; the opponents' shares are awaited."""
 
     standing: ComparingSizes
     asked: Questions
@@ -151,7 +167,7 @@ class AwaitingLentShares:
 
 @dataclass(frozen=True)
 class AwaitingRungVotes:
-    """Party 0 of the repaired variant: the others' rung votes are to come."""
+    """Repaired variant, party 0: the other parties' rung votes are awaited."""
 
     agreed: PathakAgreement
     vote: tuple[mpz, ...] = field(repr=False)
@@ -159,14 +175,14 @@ class AwaitingRungVotes:
 
 @dataclass(frozen=True)
 class AwaitingRungSelection:
-    """Another party of the repaired variant: the rung selection is to come."""
+    """Repaired variant, other parties: the rung selection is awaited."""
 
     agreed: PathakAgreement
 
 
 @dataclass(frozen=True)
 class AwaitingNoiseFactors:
-    """Party 0: the others' noise factors are to come."""
+    """Party 0: the other parties' noise factors are awaited."""
 
     agreed: PathakAgreement
     noise: Noise = field(repr=False)
@@ -176,46 +192,48 @@ class AwaitingNoiseFactors:
 @storable
 @dataclass(frozen=True)
 class PartyResharing:
-    """Everybody's share for this party is to come; `kept` is its own."""
+    """The other participants' shares for this party are awaited; `own_share` is the share that it made for itself."""
 
     terms: PathakTerms
     noise: Noise = field(repr=False)
-    kept: tuple[int, ...] = field(repr=False)
+    own_share: tuple[int, ...] = field(repr=False)
 
 
 @storable
 @dataclass(frozen=True)
 class PartyPublished:
-    """Done."""
+    """This party's share of the result is published."""
 
     noise: Noise = field(repr=False)
 
 
 def _curator(party: PathakParty, state: Any) -> Iterable[str]:
+    """Return the curator, as the only sender."""
     return (CURATOR,)
 
 
 def _leader(party: PathakParty, state: Any) -> Iterable[str]:
+    """Return party 0, as the only sender."""
     return (party_name(LEADER),)
 
 
 def _others(party: PathakParty, state: Any) -> Iterable[str]:
-    """The parties apart from this one."""
+    """Return the other parties."""
     return [party_name(number) for number in range(party.terms.parties) if number != party.number]
 
 
 def _permuted_here(party: PathakParty, state: AwaitingSizeShare) -> Iterable[str]:
-    """The party whose share is permuted to this one."""
+    """Return the party whose share is permuted to this one."""
     return (party_name(inverse(state.agreed.permutation)[party.number]),)
 
 
 def _opponents(party: PathakParty, state: AwaitingLentShares) -> Iterable[str]:
-    """The parties that lend this one their shares in this turn."""
+    """Return the parties that lend this one their shares in this turn."""
     return [party_name(number) for number in state.asked.opponents]
 
 
 class PathakParty(Machine):
-    """One of the parties 0 .. K - 1. Its result is its `Contribution`; `repr` shows nothing of its data."""
+    """The role of a party, "party J". Its result is its `Contribution`; `repr` shows nothing of its data."""
 
     def __init__(
         self,
@@ -231,45 +249,51 @@ class PathakParty(Machine):
     ) -> None:
         """Check the data and train the local classifier (section 3.1).
 
-        Whether a record is there and what is in it never decides whether a party takes part: any number of valid rows,
-        of one class or of two, will do.
+        Whether a party takes part does not depend on its records: any number of valid rows, of one class or of two, is
+        accepted.
 
         Args:
-            number: 0 .. K - 1.
+            number: the party's number, 0 to K - 1.
             features: (n, d), dense or sparse, rows of norm at most 1.
-            labels: (n,) integers, 0 or 1 in the order of `terms.classes`.
-            terms: what this party was set up for; the curator's proposal must say the same.
-            group_key: party 0, where stages 1 and 2 run: the key of xi.
+            labels: integers 0 or 1 in the order of `terms.classes`, (n,).
+            terms: the agreed terms; the curator's proposal must match them.
+            group_key: the key of xi, for party 0 in the variants with stages 1 and 2.
             test_key: accept keys under 2048 bits.
-            randomness: source of everything secret.
+            randomness: source of all secrets.
             noise_randomness: source of the noise, if another; for simulations only.
 
-        Raises DataError and NormError for rows that are no valid records, AgreementError (another number of features
-        than the terms say), InvalidParameter, ConvergenceError (the solver's tolerance is below what rounding allows).
+        Raises:
+            DataError: the features or labels cannot be used.
+            NormError: a row has norm above 1.
+            AgreementError: the number of features is not that of the terms.
+            InvalidParameter: the number or the group key does not fit the terms.
+            ConvergenceError: rounding keeps the solver's tolerance out of reach.
         """
         if not 0 <= number < terms.parties:
-            raise InvalidParameter(f"parties are numbered 0 to {terms.parties - 1}, there is no {number}")
+            raise InvalidParameter(f"number must be 0 to {terms.parties - 1}, not {number}")
         if (group_key is not None) != (number == LEADER and terms.finds_smallest):
-            raise InvalidParameter("party 0 makes the parties' key, where one is needed, and nobody else")
+            raise InvalidParameter(
+                "group_key must be given to party 0, in a variant with stages 1 and 2, and to no other party"
+            )
         check_grid(terms)
         self.number, self.terms, self.name = number, terms, party_name(number)
         self._group_key, self._test_key = group_key, test_key
         self._randomness, self._noise_randomness = randomness, noise_randomness or randomness
-        samples, targets = self._checked(features, labels)
+        samples, targets = self._check_data(features, labels)
         self._size = terms.counted(len(targets))
         bound = weight_bound(terms)
-        self._parameters = tuple(max(-bound, min(bound, w)) for w in snap(self._trained(samples, targets), terms.pitch))
+        self._parameters = tuple(max(-bound, min(bound, w)) for w in snap(self._train(samples, targets), terms.pitch))
 
-    def _checked(self, features: Any, labels: NDArray[np.integer]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    def _check_data(self, features: Any, labels: NDArray[np.integer]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         dense = features.toarray() if scipy.sparse.issparse(features) else features
         samples, targets = np.asarray(dense, np.float64), np.asarray(labels)
         if samples.ndim != 2 or targets.shape != (len(samples),):
-            # How many there are is a secret.
-            raise DataError(f"{self.name}: samples are rows of a matrix, with as many labels in a list")
+            # The message does not say how many samples there are, which is a secret.
+            raise DataError(f"{self.name}: samples must be a matrix, with one label per row")
         if samples.shape[1] != self.terms.features:
             raise AgreementError(
-                f"{self.name} has {samples.shape[1]} features and the terms say {self.terms.features}; all parties "
-                "must use the same ones, in the same order"
+                f"{self.name} has {samples.shape[1]} features, and the terms have {self.terms.features}; all parties "
+                "must use the same features, in the same order"
             )
         if not np.isfinite(samples).all():
             raise DataError(f"{self.name} has NaN or infinite features")
@@ -277,13 +301,13 @@ class PathakParty(Machine):
             raise DataError(f"{self.name}: labels must be 0 or 1, in the order of the agreed classes")
         if (np.linalg.norm(samples, axis=1) > 1 + ROW_SLACK).any():
             raise NormError(
-                f"{self.name} has a row longer than 1, which every sensitivity assumes away; scale all parties' rows "
-                "by one public bound of their norm"
+                f"{self.name} has a row of norm above 1, which every sensitivity excludes; scale all parties' rows by "
+                "one public bound of their norm"
             )
         return samples, targets.astype(np.int64)
 
-    def _trained(self, samples: NDArray[np.float64], targets: NDArray[np.int64]) -> NDArray[np.float64]:
-        """argmin of (1/max(n, m)) sum of the losses + (mu/2) ||w||^2, (d,), with m the agreed smallest size."""
+    def _train(self, samples: NDArray[np.float64], targets: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Minimise (1/max(n, m)) sum of the losses + (mu/2) ||w||^2, with m the agreed smallest size; returns (d,)."""
         terms, size = self.terms, len(targets)
         if not size:
             return np.zeros(terms.features)
@@ -297,15 +321,18 @@ class PathakParty(Machine):
     # -- agreement
 
     def _start(self) -> Step:
-        """Wait for the curator."""
+        """Wait for the curator's proposal."""
         return Step(AwaitingProposal())
 
     @gathers(AwaitingProposal, Kind.PROPOSAL, _curator)
     def agree(self, state: AwaitingProposal, messages: Messages) -> Step:
-        """Check the curator's proposal; party 0 draws pi_1 and hands it out with the group key.
+        """Check the curator's proposal; party 0 draws pi_1 and sends it with the group key to the other parties.
 
-        Raises AgreementError when the proposal means another run, WeakKeyError, and InvalidParameter or PackingError
-        for keys with no room for shares or noise.
+        Raises:
+            AgreementError: the proposal has other terms.
+            WeakKeyError: a key is too short.
+            InvalidParameter: a key has no room for the shares.
+            PackingError: a key has no room for the noise.
         """
         proposal = Proposal.decode(messages[CURATOR], test_key=self._test_key)
         terms = proposal.terms
@@ -325,7 +352,13 @@ class PathakParty(Machine):
 
     @gathers(AwaitingGroupSecret, Kind.GROUP_SECRET, _leader)
     def take_secret(self, state: AwaitingGroupSecret, messages: Messages) -> Step:
-        """What the parties share. Raises MessageError, WeakKeyError, InvalidParameter (no such permutation or key)."""
+        """Receive the parties' permutation and group key.
+
+        Raises:
+            MessageError: the message cannot be decoded.
+            WeakKeyError: the key is too short.
+            InvalidParameter: the permutation or the key is not valid.
+        """
         terms, keys = state.proposal.terms, state.proposal.keys
         assert keys is not None
         secret = GroupSecret.decode(messages[party_name(LEADER)], terms, test_key=self._test_key)
@@ -335,7 +368,7 @@ class PathakParty(Machine):
     # -- stage 1: the smallest data set, hidden by permutation
 
     def _share_size(self, agreed: PathakAgreement, posts: Sequence[Post] = ()) -> Step:
-        """n_j 2^64 + random = a_j + b_j; a_j goes to P_{pi_1(j)}, and b_j too, sealed for Charlie (steps 1 and 2)."""
+        """Send both shares of n_j 2^64 + random = a_j + b_j to P_{pi_1(j)}, b_j sealed for Charlie (steps 1 and 2)."""
         # The tie-breaker decides whose noise is used, so a simulation repeats it with the noise.
         keyed = self._size << TIE_BITS | self._noise_randomness.bits(TIE_BITS)
         share = self._randomness.bits(SHARE_BITS)
@@ -350,12 +383,12 @@ class PathakParty(Machine):
 
     @gathers(AwaitingSizeShare, Kind.SIZE_SHARE, _permuted_here)
     def forward_share(self, state: AwaitingSizeShare, messages: Messages) -> Step:
-        """Pass on the share that is permuted to this party (step 3). Raises MessageError, CiphertextError."""
+        """Forward the share that is permuted to this party (step 3). Raises MessageError, CiphertextError."""
         (data,) = messages.values()
         return self._forward(state.agreed, SizeShare.decode(data, state.agreed.terms, state.agreed.curator_key))
 
     def _forward(self, agreed: PathakAgreement, message: SizeShare, posts: Sequence[Post] = ()) -> Step:
-        """xi(a), and the sealed b, resealed, to Charlie."""
+        """Send xi(a) and the re-randomised sealed b to Charlie."""
         group_key = agreed.group_key.public_key
         mode = "half" if group_key.form == "psephos" else "full"
         encryptor = Encryptor(group_key, mode, randomness=self._randomness, expected=1)  # type: ignore[arg-type]
@@ -365,13 +398,17 @@ class PathakParty(Machine):
         return Step(AwaitingMaskedShare(agreed), (*posts, post(agreed.terms, CURATOR, forwarded)))
 
     def _full(self, key: PublicKey, ciphertexts: tuple[mpz, ...]) -> tuple[mpz, ...]:
+        """Re-randomise ciphertexts with randomness of mode `full`."""
         return Encryptor(key, "full", randomness=self._randomness).rerandomize(ciphertexts)
 
     @gathers(AwaitingMaskedShare, Kind.MASKED_SHARE, _curator)
     def open_masked_share(self, state: AwaitingMaskedShare, messages: Messages) -> Step:
         """Decrypt this party's place of pi_2(pi_1(a) + r) (step 5).
 
-        Raises ShareRangeError, MessageError, AgreementError (another key), CiphertextError.
+        Raises:
+            ShareRangeError: the share is out of its range.
+            AgreementError: it is under another key.
+            MessageError, CiphertextError: the message cannot be decoded.
         """
         agreed, key = state.agreed, state.agreed.group_key
         received = Ciphertexts.decode(messages[CURATOR], Kind.MASKED_SHARE, agreed.terms, key.public_key, 1).ciphertexts
@@ -381,7 +418,9 @@ class PathakParty(Machine):
     def lend_share(self, state: ComparingSizes, messages: Messages) -> Step:
         """Send the low bits of the masked share to the opponents that Charlie names (step 6).
 
-        Raises MessageError for a list that is none, UnexpectedMessageError for a second one in a turn.
+        Raises:
+            MessageError: the list of opponents is not valid.
+            UnexpectedMessageError: it is a second list in a turn.
         """
         named = Opponents.decode(messages[CURATOR], state.agreed.terms, self.number)
         self._check_turn(named.turn, state.lent)
@@ -391,9 +430,11 @@ class PathakParty(Machine):
 
     @gathers(ComparingSizes, Kind.QUESTIONS, _curator)
     def borrow_shares(self, state: ComparingSizes, messages: Messages) -> Step:
-        """Take Charlie's comparisons of a turn, and wait for what the opponents lend.
+        """Receive Charlie's questions of a turn, and wait for the opponents' shares.
 
-        Raises MessageError, CiphertextError, UnexpectedMessageError for a second batch in a turn.
+        Raises:
+            MessageError, CiphertextError: the message cannot be decoded.
+            UnexpectedMessageError: it is a second batch in a turn.
         """
         asked = Questions.decode(messages[CURATOR], state.agreed.terms, self.number, state.agreed.comparison_key)
         self._check_turn(asked.turn, state.asked)
@@ -401,7 +442,9 @@ class PathakParty(Machine):
 
     def _check_turn(self, turn: int, last: int) -> None:
         if turn <= last:
-            raise UnexpectedMessageError(f"{self.name}: turn {turn + 1} of the comparisons is over: a replay")
+            raise UnexpectedMessageError(
+                f"{self.name}: turn {turn + 1} of the comparisons is already over, so this is a replay"
+            )
 
     @gathers(AwaitingLentShares, Kind.LENT_SHARE, _opponents)
     def answer_questions(self, state: AwaitingLentShares, messages: Messages) -> Step:
@@ -420,9 +463,12 @@ class PathakParty(Machine):
     def vote_rung(self, state: ComparingSizes, messages: Messages) -> Step:
         """Undo pi_1 on Charlie's selection; in the repaired variant, put zeta(v_j) on this party's rung.
 
-        The zeros are as random as the re-randomised one: `half` would keep the Jacobi symbol 1 and show the rung.
+        The encryptions of 0 have the same distribution as the re-randomised selection: mode `half` would keep the
+        Jacobi symbol 1 and disclose the rung.
 
-        Raises MessageError, AgreementError (another key), CiphertextError.
+        Raises:
+            AgreementError: the selection is under another key.
+            MessageError, CiphertextError: the message cannot be decoded.
         """
         agreed, terms = state.agreed, state.agreed.terms
         selection = self._decode(messages[CURATOR], Kind.SELECTION, agreed, terms.parties)
@@ -439,12 +485,12 @@ class PathakParty(Machine):
         return Step(AwaitingRungSelection(agreed), (post(terms, party_name(LEADER), message),))
 
     def _decode(self, data: bytes, kind: Kind, agreed: PathakAgreement, count: int) -> tuple[mpz, ...]:
-        """Ciphertexts under Charlie's key."""
+        """Decode `count` ciphertexts under Charlie's key."""
         return Ciphertexts.decode(data, kind, agreed.terms, agreed.curator_key, count).ciphertexts
 
     @gathers(AwaitingRungVotes, Kind.RUNG_VOTE, _others)
     def combine_rungs(self, state: AwaitingRungVotes, messages: Messages) -> Step:
-        """Party 0: the product of all votes, zeta of the one-hot e, to everybody. Raises as `vote_rung`."""
+        """Party 0: send the product of all votes, zeta of the one-hot e, to all parties. Raises as `vote_rung`."""
         agreed, product = state.agreed, state.vote
         for data in messages.values():
             vote = self._decode(data, Kind.RUNG_VOTE, agreed, len(product))
@@ -456,7 +502,7 @@ class PathakParty(Machine):
 
     @gathers(AwaitingRungSelection, Kind.RUNG_SELECTION, _leader)
     def take_rungs(self, state: AwaitingRungSelection, messages: Messages) -> Step:
-        """Another party: its shares of the noise, for every rung. Raises as `vote_rung`."""
+        """Other parties: add the shares of the noise of every rung. Raises as `vote_rung`."""
         agreed = state.agreed
         rungs = self._decode(messages[party_name(LEADER)], Kind.RUNG_SELECTION, agreed, len(agreed.terms.ladder))
         return self._add_noise(agreed, rungs, rung_shares(agreed.terms, self._noise_randomness))
@@ -465,16 +511,16 @@ class PathakParty(Machine):
         self,
         agreed: PathakAgreement,
         bases: tuple[mpz, ...],
-        drawn: Sequence[Sequence[int]],
+        vectors: Sequence[Sequence[int]],
         posts: Sequence[Post] = (),
     ) -> Step:
-        """psi_j: the selection to the power of this party's packed noise, re-randomised (steps 3 and 4).
+        """Compute psi_j, the selection to the power of this party's packed noise, re-randomised (steps 3 and 4).
 
-        Without the re-randomisation the exponent, a small number, could be searched for.
+        Without the re-randomisation the exponent, a small number, could be found by exhaustive search.
         """
         key, bound = agreed.curator_key, noise_bound(agreed.terms)
-        noise = tuple(tuple(vector) for vector in drawn)
-        # The offset that makes entries positive is selected along with the noise: exactly one exponent counts.
+        noise = tuple(tuple(vector) for vector in vectors)
+        # The offset that makes entries positive is selected with the noise, so it counts exactly once.
         plan = noise_plan(agreed.terms, key)
         packed = [plan.pack([entry + bound for entry in vector]) for vector in noise]
         columns = [list(column) for column in zip(*packed, strict=True)]
@@ -489,7 +535,7 @@ class PathakParty(Machine):
 
     @gathers(AwaitingNoiseFactors, Kind.NOISE_FACTOR, _others)
     def mask_noise(self, state: AwaitingNoiseFactors, messages: Messages) -> Step:
-        """Party 0: psi = prod psi_j, times zeta(s), to Charlie; s comes off its own parameters (step 1).
+        """Party 0: send psi = prod psi_j, times zeta(s), to Charlie, and subtract s from its parameters (step 1).
 
         Raises as `vote_rung`.
         """
@@ -507,30 +553,28 @@ class PathakParty(Machine):
         return self._reshare(terms, contribution, state.noise, post(terms, CURATOR, message))
 
     def _reshare(self, terms: PathakTerms, contribution: Sequence[int], noise: Noise, *posts: Post) -> Step:
-        """A share of this party's vector to each of the K + 1 participants (step 3)."""
+        """Send a share of this party's vector to each of the K + 1 participants (step 3)."""
         bits = modulus_bits(terms)
         curator_share, *party_shares = split_vector(contribution, terms.parties + 1, bits, self._randomness)
-        sent = [post(terms, CURATOR, Share(Kind.RESHARE, tuple(curator_share), bits))]
+        share_posts = [post(terms, CURATOR, Share(Kind.RESHARE, tuple(curator_share), bits))]
         for number, share in enumerate(party_shares):
             if number != self.number:
-                sent.append(post(terms, party_name(number), Share(Kind.RESHARE, tuple(share), bits)))
-        return Step(PartyResharing(terms, noise, tuple(party_shares[self.number])), (*posts, *sent))
+                share_posts.append(post(terms, party_name(number), Share(Kind.RESHARE, tuple(share), bits)))
+        return Step(PartyResharing(terms, noise, tuple(party_shares[self.number])), (*posts, *share_posts))
 
     @gathers(PartyResharing, Kind.RESHARE, lambda self, state: [CURATOR, *_others(self, state)])
     def publish(self, state: PartyResharing, messages: Messages) -> Step:
-        """The sum of all shares received: this party's share of K w_s. Raises MessageError, ShareRangeError."""
+        """Publish the sum of all shares received, this party's share of K w_s. Raises MessageError, ShareRangeError."""
         terms, bits = state.terms, modulus_bits(state.terms)
         received = [Share.decode(data, Kind.RESHARE, terms).values for data in messages.values()]
-        total = add_shares([state.kept, *received], bits)
+        total = add_shares([state.own_share, *received], bits)
         return Step(PartyPublished(state.noise), (post(terms, BOARD, Share(Kind.PUBLISHED_SHARE, tuple(total), bits)),))
 
     def _result(self, state: Any) -> Contribution | None:
-        """What it put into the sum, once it has."""
-        return (
-            Contribution(self._size, self._parameters, state.noise)
-            if isinstance(state, PartyResharing | PartyPublished)
-            else None
-        )
+        """Return what the party added to the sum, once it has."""
+        if isinstance(state, PartyResharing | PartyPublished):
+            return Contribution(self._size, self._parameters, state.noise)
+        return None
 
     def __repr__(self) -> str:
         return f"<PathakParty {self.number} of {self.terms.parties}, {self.terms.variant}>"

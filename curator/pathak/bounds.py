@@ -1,8 +1,8 @@
-"""What Pathak, Rane and Raj (2010) prove, what of it is so, and what privacy a run really has.
+"""Bounds of Pathak, Rane and Raj (2010) as printed, a counterexample to one of them, and the proved privacy of a run.
 
-Notation of the paper: K parties, n_(1) the smallest data set, lambda, d features, epsilon the parameter in the noise's
-scale. "lambda" is objective (2), lambda ||w||^2, of strong convexity mu = 2 lambda; "lambda/2" the other convention,
-mu = lambda. Rows have norm at most 1 throughout.
+Notation of the paper: K parties, n_(1) the size of the smallest data set, lambda, d features, epsilon the parameter in
+the noise's scale. Regulariser "lambda" is objective (2), lambda ||w||^2, of strong convexity mu = 2 lambda; "lambda/2"
+is the other convention, mu = lambda. All rows have norm at most 1.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _check(**values: float) -> None:
 
 def _mu(lam: float, regulariser: Regulariser) -> float:
     if regulariser not in ("lambda", "lambda/2"):
-        raise InvalidParameter(f"regulariser is 'lambda' or 'lambda/2', not {regulariser!r}")
+        raise InvalidParameter(f"regulariser must be 'lambda' or 'lambda/2', not {regulariser!r}")
     return 2 * lam if regulariser == "lambda" else lam
 
 
@@ -35,29 +35,41 @@ def _mu(lam: float, regulariser: Regulariser) -> float:
 
 
 def printed_epsilon(*, epsilon: float, features: int, parties: int, regulariser: Regulariser = "lambda") -> float:
-    """What that noise really gives one record, sizes fixed: sqrt(d) epsilon/(2 K), or sqrt(d) epsilon/K with lambda/2.
+    """Return the record-level epsilon of the printed noise, with sizes fixed.
 
-    The proof of Theorem 4.1 takes the L2 bound of the sensitivity for an L1 bound (a factor sqrt(d) too little) and
-    forgets that the average divides it by K. So: L1 sensitivity sqrt(d) 2/(K n_(1) mu), over the scale
-    2/(n_(1) epsilon lambda). Nothing pure holds when a record is added or removed: n_(1) sets the scale, and the
-    ratio of two Laplace densities of different scales is unbounded. Raises InvalidParameter for a number that is not
-    positive and finite.
+    It is sqrt(d) epsilon/(2 K), or sqrt(d) epsilon/K with lambda/2. The proof of Theorem 4.1 uses the L2 bound of the
+    sensitivity as an L1 bound (a factor sqrt(d) too small) and omits that the average divides it by K. The correct L1
+    sensitivity is sqrt(d) 2/(K n_(1) mu), divided by the scale 2/(n_(1) epsilon lambda). No pure epsilon holds when a
+    record is added or removed: n_(1) determines the scale, and the ratio of two Laplace densities of different scales
+    is unbounded.
+
+    Args:
+        epsilon: parameter of the noise's scale.
+        features: d.
+        parties: K.
+        regulariser: "lambda" or "lambda/2".
+
+    Raises:
+        InvalidParameter: a number is not positive and finite.
     """
     _check(epsilon=epsilon, features=features, parties=parties)
     return math.sqrt(features) * epsilon / (parties * _mu(1.0, regulariser))
 
 
 def proved_epsilon(terms: PathakTerms) -> tuple[float, float]:
-    """(epsilon, delta) of a run for one record, against whoever does not know the noise.
+    """Return the record-level (epsilon, delta) of a run, against observers that do not know the noise.
 
-    Where the noise is for a public size, a record may also come or go; elsewhere data set sizes are fixed.
+    With noise for a public size, neighbours may also differ by an added or removed record; otherwise the sizes are
+    fixed. Printed variant with Laplace noise: as `printed_epsilon`, with the grid and the solvers' tolerance, at the
+    agreed largest size, where they weigh most. Otherwise the scale was calibrated to epsilon. delta is the cost of
+    sampling and clipping the noise.
 
-    Printed, laplace: as `printed_epsilon`, with the grid and the solvers' tolerance, at the agreed largest size (they
-    weigh most there). Otherwise the scale was made for epsilon. delta is what drawing and clipping the noise costs.
+    Which coalitions are covered. Printed: not the smallest party, which knows the noise and can subtract it, and not
+    Charlie with a party, who have both keys. Repaired: any `excluded` parties together, but not Charlie with a party.
+    Public bound: any `excluded` parties together, with or without Charlie, whatever they send.
 
-    Against whom. Printed: the smallest party knows the noise and can subtract it, and Charlie with any party has both
-    keys; neither is covered. Repaired: any `excluded` parties together are; Charlie with a party is not. Public bound:
-    any `excluded` parties together are, with Charlie or without, and whatever they send.
+    Args:
+        terms: the terms.
     """
     if terms.variant == "printed" and terms.noise == "laplace":
         size = terms.largest_size
@@ -68,11 +80,15 @@ def proved_epsilon(terms: PathakTerms) -> tuple[float, float]:
 
 
 def party_level_epsilon(terms: PathakTerms, smallest: int) -> float:
-    """The epsilon of a run for everything one party holds, its size apart, when the smallest data set has `smallest`.
+    """Return the party-level epsilon of a run: all records of a party are replaced, its size is fixed.
 
-    No minimiser is longer than R (psephos.curator.hamm.sensitivity.radius), so the sum moves by at most 2 R in L2 and,
-    on the grid, by sqrt(d) 2 R/g + d in L1, whatever the party's data. The paper does not claim anything at party
-    level, and the result says why: the noise is made for one record in n_(1), and 2 R does not shrink with n.
+    No minimiser has norm above R (`psephos.curator.hamm.sensitivity.radius`), so the sum changes by at most 2 R in L2
+    and, on the grid, by sqrt(d) 2 R/g + d in L1, for any data of the party. The paper claims nothing at party level:
+    its noise is calibrated to one record in n_(1), while 2 R does not shrink with n.
+
+    Args:
+        terms: the terms.
+        smallest: n_(1), the size of the smallest data set.
     """
     mu = terms.strong_convexity
     reach = 2 * (radius(mu) + terms.tolerance / mu) / terms.pitch
@@ -89,19 +105,23 @@ def party_level_epsilon(terms: PathakTerms, smallest: int) -> float:
 
 
 def theorem_4_2(*, parties: int, smallest: int, lam: float) -> float:
-    """The claimed bound (K - 1)/(n_(1) lambda) of ||w_hat - w*||_2. False in general: see `counterexample`.
+    """Return the claimed bound (K - 1)/(n_(1) lambda) of ||w_hat - w*||_2. False in general: see `counterexample`.
 
-    Raises InvalidParameter for a number that is not positive and finite.
+    Raises:
+        InvalidParameter: a number is not positive and finite.
     """
     _check(parties=parties, smallest=smallest, lam=lam)
     return (parties - 1) / (smallest * lam)
 
 
 def theorem_4_3(*, parties: int, smallest: int, lam: float, features: int, epsilon: float, delta: float) -> float:
-    """The claimed bound of J(w_s) - J(w*), with probability 1 - delta, rows in the unit ball. Rests on Theorem 4.2.
+    """Return the claimed bound of J(w_s) - J(w*), with probability 1 - delta. It depends on Theorem 4.2.
 
-    epsilon may be infinite: equation (3). Raises InvalidParameter for an epsilon that is not positive, a delta outside
-    (0, 1), or another argument that is not positive and finite.
+    An infinite epsilon gives equation (3).
+
+    Raises:
+        InvalidParameter: epsilon is not positive, delta is outside (0, 1), or another number is not positive and
+            finite.
     """
     _check(parties=parties, smallest=smallest, lam=lam, features=features)
     if not epsilon > 0 or not 0 < delta < 1:
@@ -115,7 +135,11 @@ def theorem_4_3(*, parties: int, smallest: int, lam: float, features: int, epsil
 class Counterexample:
     """Two parties whose average is far from the pooled minimiser, however much data they have.
 
-    `distance`: |w_hat - w*|; `bound`: what Theorem 4.2 claims; `average`, `pooled`: the two classifiers.
+    Attributes:
+        distance: |w_hat - w*|.
+        bound: the claim of Theorem 4.2.
+        average: the average of the two classifiers, w_hat.
+        pooled: the minimiser on the pooled data, w*.
     """
 
     distance: float

@@ -1,9 +1,9 @@
-"""Charlie, the curator in Pathak, Rane and Raj (2010), section 3, in the order of the protocol; and the consumer.
+"""Charlie, the curator in Pathak, Rane and Raj (2010), section 3, and Dave, the consumer, in the order of the protocol.
 
-He finds the place of the smallest data set under a permutation that he does not know, returns it encrypted under his
-own key, decrypts the masked noise, and takes part in the resharing. What he sees: uniform shares, the outcomes of
-comparisons of sizes in an order that means nothing to him, and noise under a mask. With noise for a public size
-(`public-bound`) he only takes part in the resharing, with a vector of zeros.
+Charlie finds the position of the smallest data set under a permutation that he does not know, returns it encrypted
+under his own key, decrypts the masked noise, and takes part in the resharing. He sees uniform shares, the outcomes of
+comparisons of sizes in a random order, and masked noise. With noise for a public size (`public-bound`) he only takes
+part in the resharing, with a vector of zeros.
 """
 
 from __future__ import annotations
@@ -50,26 +50,26 @@ Messages = Mapping[str, bytes]
 
 @dataclass(frozen=True)
 class AwaitingGroupKey:
-    """The parties' key is to come."""
+    """The parties' public key is awaited."""
 
 
 @dataclass(frozen=True)
 class AwaitingIndexedShares:
-    """The indexed shares are to come."""
+    """The indexed shares are awaited."""
 
     group_key: PublicKey
 
 
 @dataclass(frozen=True)
 class AwaitingAnswers:
-    """The answers of a turn are to come.
+    """The answers of a turn are awaited.
 
     Attributes:
         permutation: pi_2.
         rests: pi_2(pi_1(b) - r).
-        standing: the places, from 0, that have not lost yet.
-        turn: from 0.
-        pairs: who answers in this turn, and whose share it borrows; sorted.
+        standing: the positions, from 0, that have not lost yet.
+        turn: number of the turn, from 0.
+        pairs: the position that answers and the one whose share it borrows, for each comparison of this turn; sorted.
     """
 
     permutation: tuple[int, ...] = field(repr=False)
@@ -80,32 +80,32 @@ class AwaitingAnswers:
 
     @property
     def shares(self) -> list[int]:
-        """His side of this turn's comparisons."""
+        """Charlie's shares of this turn's comparisons."""
         return [self.rests[other] - self.rests[place] for place, other in self.pairs]
 
     @property
     def answering(self) -> list[int]:
-        """The places that answer in this turn."""
+        """Positions that answer in this turn, ascending."""
         return sorted({place for place, _ in self.pairs})
 
 
 @dataclass(frozen=True)
 class AwaitingMaskedNoise:
-    """The masked noise is to come."""
+    """The masked noise is awaited."""
 
 
 @storable
 @dataclass(frozen=True)
 class CuratorResharing:
-    """The parties' shares for him are to come; `kept` is his own."""
+    """The parties' shares for Charlie are awaited; `own_share` is the share that he made for himself."""
 
-    kept: tuple[int, ...] = field(repr=False)
+    own_share: tuple[int, ...] = field(repr=False)
 
 
 @storable
 @dataclass(frozen=True)
 class CuratorPublished:
-    """His share stands on the board."""
+    """Charlie's share of the result is published."""
 
 
 def _all_parties(curator: PathakCurator, state: Any) -> list[str]:
@@ -117,7 +117,7 @@ def _leader(curator: PathakCurator, state: Any) -> list[str]:
 
 
 class PathakCurator(Machine):
-    """Charlie. `repr` shows nothing of his keys."""
+    """Charlie's role, "curator". `repr` shows nothing of his keys."""
 
     name = CURATOR
 
@@ -129,13 +129,19 @@ class PathakCurator(Machine):
         test_key: bool = False,
         randomness: Randomness = SYSTEM,
     ) -> None:
-        """`keys`: sk' of zeta and the key of the comparisons, both his alone; none with noise for a public size.
+        """
+        Args:
+            terms: the agreed terms.
+            keys: Charlie's private keys, sk' of zeta and that of the comparisons; None with noise for a public size.
+            test_key: accept keys under 2048 bits.
+            randomness: source of all secrets.
 
-        Raises InvalidParameter for a key with no room for the masked shares or the comparisons, PackingError for one
-        with no room for the noise.
+        Raises:
+            InvalidParameter: a key has no room for the masked shares or the comparisons.
+            PackingError: a key has no room for the noise.
         """
         if (keys is not None) != terms.finds_smallest:
-            raise InvalidParameter("the curator has two keys where stages 1 and 2 run, and none otherwise")
+            raise InvalidParameter("the curator needs two keys in a variant with stages 1 and 2, and none in another")
         if keys is not None:
             check_room(keys[0].public_key)
             noise_plan(terms, keys[0].public_key)
@@ -158,7 +164,7 @@ class PathakCurator(Machine):
     # -- agreement
 
     def _start(self) -> Step:
-        """The terms and his public keys, to every party."""
+        """Send the terms and Charlie's public keys to every party."""
         keys = None if self._keys is None else (self._keys[0].public_key, self._keys[1].public_key)
         posts = [post(self.terms, party, Proposal(self.terms, keys)) for party in _all_parties(self, None)]
         if keys is not None:
@@ -167,7 +173,12 @@ class PathakCurator(Machine):
 
     @gathers(AwaitingGroupKey, Kind.GROUP_KEY, _leader)
     def take_group_key(self, state: AwaitingGroupKey, messages: Messages) -> Step:
-        """The parties' public key. Raises InvalidParameter (no room for the masked shares), WeakKeyError."""
+        """Receive the parties' public key.
+
+        Raises:
+            InvalidParameter: the key has no room for the masked shares.
+            WeakKeyError: the key is too short.
+        """
         group_key = GroupKey.decode(messages[party_name(LEADER)], self.terms, test_key=self._test_key).key
         check_room(group_key)
         return Step(AwaitingIndexedShares(group_key))
@@ -176,9 +187,12 @@ class PathakCurator(Machine):
 
     @gathers(AwaitingIndexedShares, Kind.INDEXED_SHARE, _all_parties)
     def blind_and_permute(self, state: AwaitingIndexedShares, messages: Messages) -> Step:
-        """xi(pi_1(a) + r) and pi_1(b) - r, both permuted by pi_2; the first goes to the parties in order (step 4).
+        """Compute xi(pi_1(a) + r) and pi_1(b) - r, permute both by pi_2, send the first to the parties (step 4).
 
-        Raises AgreementError (a party under another group key), ShareRangeError, CiphertextError.
+        Raises:
+            AgreementError: a party uses another group key.
+            ShareRangeError: a share is out of its range.
+            CiphertextError: a ciphertext is not valid.
         """
         group_key, own = state.group_key, self._key.public_key
         encrypted, rests = [], []
@@ -192,7 +206,7 @@ class PathakCurator(Machine):
         masks = [self._randomness.bits(MASK_BITS) - (1 << (MASK_BITS - 1)) for _ in self._parties]
         modulus = group_key.ciphertext_modulus
         masked = [c * generator_power(group_key, mpz(r)) % modulus for c, r in zip(encrypted, masks, strict=True)]
-        # The parties own this key and know the randomness that went in.
+        # The parties know the private key and the randomness of the incoming ciphertexts.
         fresh = Encryptor(group_key, "full", randomness=self._randomness).rerandomize(masked)
         permutation = random_permutation(self.terms.parties, self._randomness)
         rests = permute(permutation, [b - r for b, r in zip(rests, masks, strict=True)])
@@ -203,15 +217,15 @@ class PathakCurator(Machine):
         return self._ask(AwaitingAnswers(permutation, tuple(rests), tuple(range(self.terms.parties))), posts)
 
     def _ask(self, state: AwaitingAnswers, posts: list[Post]) -> Step:
-        """The comparisons of one turn (step 6).
+        """Ask for the comparisons of one turn (step 6).
 
-        A tournament pairs those still standing; all pairs, as printed, are one turn. All comparisons of a turn travel
-        together: one message to and one from each party concerned, whatever their number.
+        A tournament pairs the positions that have not lost; all pairs, as printed, are a single turn. Each party gets
+        and sends one message per turn, whatever the number of its comparisons.
         """
         standing, public = state.standing, self._comparison_key.public_key
         if self.terms.comparisons == "tournament":
             pairs = list(zip(standing[0::2], standing[1::2], strict=False))
-        else:  # the parity spreads the answering evenly
+        else:  # by the parity of i + j, so that the parties answer about equally many comparisons
             pairs = sorted((i, j) if (i + j) % 2 else (j, i) for i in standing for j in standing if i < j)
         state = replace(state, pairs=tuple(pairs))
         questions = ask(public, state.shares, bits=KEYED_SIZE_BITS, randomness=self._randomness)
@@ -227,10 +241,13 @@ class PathakCurator(Machine):
 
     @gathers(AwaitingAnswers, Kind.ANSWERS, lambda self, state: [party_name(place) for place in state.answering])
     def conclude_turn(self, state: AwaitingAnswers, messages: Messages) -> Step:
-        """Who lost; another turn, or the selection (stage 2, step 1): zeta of the indicator of the smallest, with pi_2
-        undone, to every party.
+        """Evaluate a turn; start another one, or send the selection to every party (stage 2, step 1).
 
-        Raises MessageError, CiphertextError.
+        The selection is zeta of the indicator of the smallest size, with pi_2 undone.
+
+        Raises:
+            MessageError: an answer cannot be decoded, or the comparisons contradict each other.
+            CiphertextError: a ciphertext is not valid.
         """
         answers: list[Answer] = []
         for place in state.answering:
@@ -240,7 +257,7 @@ class PathakCurator(Machine):
         not_smaller = conclude(self._comparison_key, state.shares, answers, bits=KEYED_SIZE_BITS)
         lost = {pair[0 if larger else 1] for pair, larger in zip(state.pairs, not_smaller, strict=True)}
         standing = tuple(place for place in state.standing if place not in lost)
-        if not standing:  # nor can two be: of all pairs everybody but one has lost, and a tournament goes on
+        if not standing:  # more than one cannot remain of all pairs, and in a tournament it means another turn
             raise MessageError("the comparisons contradict each other: no party has the smallest data set")
         if len(standing) > 1:
             return self._ask(replace(state, standing=standing, turn=state.turn + 1), [])
@@ -266,7 +283,7 @@ class PathakCurator(Machine):
         return self._reshare(plan.unpack([self._key.raw_decrypt(c) for c in received.ciphertexts], 1), [])
 
     def _reshare(self, contribution: list[int], posts: list[Post]) -> Step:
-        """A share of his vector to each party (step 3)."""
+        """Send a share of Charlie's vector to each party (step 3)."""
         bits = modulus_bits(self.terms)
         own_share, *party_shares = split_vector(contribution, self.terms.parties + 1, bits, self._randomness)
         for number, share in enumerate(party_shares):
@@ -275,10 +292,10 @@ class PathakCurator(Machine):
 
     @gathers(CuratorResharing, Kind.RESHARE, _all_parties)
     def publish(self, state: CuratorResharing, messages: Messages) -> Step:
-        """His share of K w_s. Raises MessageError, ShareRangeError."""
+        """Publish Charlie's share of K w_s. Raises MessageError, ShareRangeError."""
         bits = modulus_bits(self.terms)
         received = [Share.decode(data, Kind.RESHARE, self.terms).values for data in messages.values()]
-        total = add_shares([state.kept, *received], bits)
+        total = add_shares([state.own_share, *received], bits)
         return Step(CuratorPublished(), (post(self.terms, BOARD, Share(Kind.PUBLISHED_SHARE, tuple(total), bits)),))
 
     def __repr__(self) -> str:
@@ -287,20 +304,20 @@ class PathakCurator(Machine):
 
 @dataclass(frozen=True)
 class AwaitingPublishedShares:
-    """For the published shares."""
+    """The published shares are awaited."""
 
 
 @dataclass(frozen=True)
 class SharesOpened:
-    """`total`: K w_s in integer units of the grid, d of them."""
+    """The result is known; `total` is K w_s, d integers in units of the grid."""
 
     total: tuple[int, ...] = field(repr=False)
 
 
 class PathakConsumer(Machine):
-    """Dave (section 3.3): adds the published shares. Anybody can be he, divide by K, and classify.
+    """Dave's role (section 3.3), which anybody can take: adds the published shares.
 
-    His result is K w_s, d integers in units of the grid.
+    Its result is K w_s, d integers in units of the grid; divided by K, they are the classifier.
     """
 
     name = CONSUMERS
@@ -310,21 +327,21 @@ class PathakConsumer(Machine):
         self.terms = terms
 
     def check_message(self, entry: Entry) -> None:
-        """Every share by itself."""
+        """Check that a published share can be decoded."""
         Share.decode(entry.data, Kind.PUBLISHED_SHARE, self.terms)
 
     def _start(self) -> Step:
-        """Wait."""
+        """Wait for the published shares."""
         return Step(AwaitingPublishedShares())
 
     @gathers(AwaitingPublishedShares, Kind.PUBLISHED_SHARE, lambda self, state: participants(self.terms))
     def open(self, state: AwaitingPublishedShares, messages: Messages) -> Step:
-        """Add up. Raises MessageError, ShareRangeError."""
+        """Add the published shares. Raises MessageError, ShareRangeError."""
         shares = [Share.decode(data, Kind.PUBLISHED_SHARE, self.terms).values for data in messages.values()]
         return Step(SharesOpened(tuple(open_shares(shares, modulus_bits(self.terms)))))
 
     def _result(self, state: AwaitingPublishedShares | SharesOpened) -> tuple[int, ...] | None:
-        """K w_s."""
+        """Return K w_s, once it is known."""
         return state.total if isinstance(state, SharesOpened) else None
 
 

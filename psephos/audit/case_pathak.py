@@ -499,7 +499,7 @@ def _reads_noise(kind: PathakKind, context: Context) -> Result:
     # P_1 knows s, which it took off what it shared out; Charlie opens eta + s.
     sent = [found.values for m, found in run.messages(Kind.RESHARE) if m.sender == leader]
     kept: PartyResharing = run.setting.state(leader, PartyResharing)
-    shared = add_shares([kept.kept, *sent], modulus_bits(run.terms))
+    shared = add_shares([kept.own_share, *sent], modulus_bits(run.terms))
     # The shares are of its parameters less s, modulo 2^m.
     noise = zip(_masked_noise(run), shared, run.contributions[LEADER].parameters, strict=True)
     lacks = [t - (v + c - w) - b for t, (v, c, w), b in zip(run.total, noise, _bare(run), strict=True)]

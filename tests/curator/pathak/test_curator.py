@@ -72,7 +72,7 @@ def foreign_key() -> PrivateKey:
 def test_he_has_two_keys_where_sizes_are_compared_and_none_otherwise() -> None:
     assert repr(charlie()) == "<PathakCurator of 4 parties, repaired>"
     for keys, variant in ((None, "repaired"), ((KEY, COMPARISON), "public-bound")):
-        with pytest.raises(InvalidParameter, match="two keys where"):
+        with pytest.raises(InvalidParameter, match="two keys"):
             PathakCurator(terms(variant=variant), keys)
 
 
@@ -125,7 +125,7 @@ def test_everybody_is_sent_the_terms_and_the_public_keys(variant: str) -> None:
         bits = modulus_bits(agreed)
         shares = [Share.decode(post.data, Kind.RESHARE, agreed).values for post in step.posts[4:]]
         assert [post.receiver for post in step.posts[4:]] == [party_name(number) for number in range(4)]
-        assert open_shares([step.state.kept, *shares], bits) == [0, 0]
+        assert open_shares([step.state.own_share, *shares], bits) == [0, 0]
 
 
 # -- stage 1

@@ -443,7 +443,7 @@ def test_a_party_without_valid_records_is_named() -> None:
         play([4, 5, 6], data=[(good[0][0], good[0][1] * 2 - 1), good[1], good[2]])
     with pytest.raises(NormError, match="party 0"):
         play([4, 5, 6], data=[(good[0][0] * 3, good[0][1]), good[1], good[2]])
-    with pytest.raises(DataError, match="as many labels"):
+    with pytest.raises(DataError, match="one label per row"):
         play([4, 5, 6], data=[(good[0][0], good[0][1][1:]), good[1], good[2]])
     with pytest.raises(AgreementError, match="party 1 has 3 features"):
         play([4, 5, 6], data=[good[0], records([5], 3)[0], good[2]])
