@@ -636,7 +636,7 @@ def test_a_role_is_played_once(consortium: Consortium) -> None:
     with pytest.raises(StudyError, match="is no curator in this study, but party 0 and holder 1"):
         psephos("curate", consortium / "north")
     (mine.folder / "holder-1.sqlite").unlink()
-    with pytest.raises(EquivocationError, match="holder 1 has said more in this study than its store knows of"):
+    with pytest.raises(EquivocationError, match="holder 1"):
         psephos("hold", consortium / "north")
     board = json.loads(psephos("status", study, "--board", consortium / "board.sqlite", "--json"))
     assert board["entries"] == 2, "and has said nothing more"

@@ -97,7 +97,7 @@ def test_a_role_that_comes_back_without_its_store_says_nothing(tmp_path: Path) -
     agent(Store()).step()
     before = list(board.read(0))
     again = agent(Store())
-    with pytest.raises(EquivocationError, match="lost, or set back"):
+    with pytest.raises(EquivocationError, match="store"):
         again.step()
     assert list(board.read(0)) == before
 

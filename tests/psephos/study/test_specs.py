@@ -222,7 +222,7 @@ def test_a_key_leaves_nothing_on_disk_and_is_not_made_again(tmp_path: Path) -> N
         assert secrets
         assert found(name, secrets) == 0
     said = list(board.read(0))
-    with pytest.raises(EquivocationError, match="lost, or set back"):
+    with pytest.raises(EquivocationError, match="store"):
         cast.agent("holder 1", board, Store()).step()
     assert list(board.read(0)) == said
 
