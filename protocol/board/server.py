@@ -1,6 +1,6 @@
-"""What a NATS server needs to carry the board of a study: its configuration, and certificates for a trial.
+"""Configuration of a NATS server for the board of a study, and certificates for a trial.
 
-Every role may publish under its own subjects, read everything, and nothing else; nobody can delete over the network.
+Every role may publish under its own subjects and read everything. Nobody can delete anything over the network.
 No paper behind it.
 """
 
@@ -30,10 +30,10 @@ from psephos.protocol.errors import BoardError
 __all__ = ["NATS_SERVER", "start_server", "trial_certificates", "write_server"]
 
 NATS_SERVER = shutil.which("nats-server")
-"""The program; None where it is not installed (Debian: `apt install nats-server`)."""
+"""The path of the program; None if it is not installed (Debian: `apt install nats-server`)."""
 
 _FIRST_THAT_SYNCS = (2, 10)
-"""The version of nats-server that knows `sync_interval: always`."""
+"""The first version of nats-server with `sync_interval: always`."""
 
 
 def write_server(
@@ -42,13 +42,17 @@ def write_server(
     """Write `nats.conf`, `ca.pem`, `server.pem` and `server.key` into a new folder.
 
     Args:
-        folder: made here, for its owner only.
-        members: who takes part.
-        hosts: names and addresses by which the server is reached.
-        port: where it listens.
-        gigabytes: the most that it keeps on disk.
+        folder: is created, accessible to its owner only.
+        members: the roles of the study and their keys.
+        hosts: the names and addresses under which the server can be reached.
+        port: the port on which it listens.
+        gigabytes: the limit of its storage.
 
-    Returns the address of the board for whoever only reads it. Raises BoardError when it cannot be written.
+    Returns:
+        The address of the board for reading only.
+
+    Raises:
+        BoardError: the folder exists or cannot be written.
     """
     place = Path(folder)
     password = secrets.token_urlsafe(16)
@@ -68,15 +72,15 @@ def write_server(
 
 def _configuration(place: Path, members: BoardMembers, port: int, gigabytes: int, password: str) -> str:
     def at(name: str) -> str:
-        return json.dumps(str(place / name))  # JSON is a part of NATS' own format
+        return json.dumps(str(place / name))  # NATS' configuration format includes JSON
 
     stream = stream_of(members.session)
     reads = [f"$JS.API.STREAM.INFO.{stream}", f"$JS.API.DIRECT.GET.{stream}"]
-    begins = [f"$JS.API.STREAM.CREATE.{stream}"]
-    owned: dict[str, list[str]] = {}
+    creates = [f"$JS.API.STREAM.CREATE.{stream}"]
+    subjects: dict[str, list[str]] = {}
     for name, key in members.keys.items():
-        owned.setdefault(nkey(key), []).append(f"{subject_of(members.session, name)}.*")
-    users = [_user({"nkey": user}, [*own, *reads, *begins], user) for user, own in owned.items()]
+        subjects.setdefault(nkey(key), []).append(f"{subject_of(members.session, name)}.*")
+    users = [_user({"nkey": user}, [*own, *reads, *creates], user) for user, own in subjects.items()]
     users.append(_user({"user": "reader", "password": password}, reads, "reader"))
     syncs = "" if _server_version() >= _FIRST_THAT_SYNCS else "# from nats-server 2.10 on: "
     return f"""# The board of study {members.session.hex()}. Start it:  nats-server -c nats.conf
@@ -106,67 +110,78 @@ authorization {{
 """
 
 
-def _user(who: Mapping[str, str], publish: Sequence[str], name: str) -> str:
-    user = {**who, "permissions": {"publish": {"allow": publish}, "subscribe": {"allow": [f"{inbox(name)}.>"]}}}
+def _user(credentials: Mapping[str, str], publish: Sequence[str], name: str) -> str:
+    user = {**credentials, "permissions": {"publish": {"allow": publish}, "subscribe": {"allow": [f"{inbox(name)}.>"]}}}
     return f"    {json.dumps(user)}"
 
 
 def _server_version() -> tuple[int, ...]:
-    """Of the server that is installed here; where there is none, of one that knows everything used here."""
+    """Return the version of the installed server; without one, the first version that supports the configuration."""
     if NATS_SERVER is None:
         return _FIRST_THAT_SYNCS
-    said = subprocess.run([NATS_SERVER, "--version"], capture_output=True, text=True, check=False).stdout  # noqa: S603
-    found = re.search(r"(\d+)\.(\d+)", said)
-    return _FIRST_THAT_SYNCS if found is None else (int(found[1]), int(found[2]))
+    output = subprocess.run([NATS_SERVER, "--version"], capture_output=True, text=True, check=False).stdout  # noqa: S603
+    match = re.search(r"(\d+)\.(\d+)", output)
+    return _FIRST_THAT_SYNCS if match is None else (int(match[1]), int(match[2]))
 
 
-def start_server(folder: str | os.PathLike[str], patience: float = 20.0) -> subprocess.Popen[bytes]:
-    """Run the server of a folder that `write_server` has written, on this machine's loopback, until it is ready.
+def start_server(folder: str | os.PathLike[str], timeout: float = 20.0) -> subprocess.Popen[bytes]:
+    """Start a server on the loopback interface, and wait until it is ready. Its log is `nats.log` in the folder.
 
-    Raises BoardError where the program is missing or the server ends; its log is `nats.log` in the folder.
+    Args:
+        folder: a folder that `write_server` has written.
+        timeout: seconds to wait.
+
+    Raises:
+        BoardError: nats-server is not installed, ended, or is not ready in time.
     """
     if NATS_SERVER is None:
         raise BoardError("nats-server is not installed here (Debian: apt install nats-server)")
     command = [NATS_SERVER, "-c", str(Path(folder) / "nats.conf"), "-a", "127.0.0.1"]
     log = Path(folder) / "nats.log"
-    with log.open("ab") as said:
-        begun = said.tell()
-        server = subprocess.Popen(command, stdout=said, stderr=said)  # noqa: S603
-    until = time.monotonic() + patience
-    while b"Server is ready" not in log.read_bytes()[begun:]:
-        if server.poll() is not None or time.monotonic() > until:
+    with log.open("ab") as output:
+        start = output.tell()
+        server = subprocess.Popen(command, stdout=output, stderr=output)  # noqa: S603
+    deadline = time.monotonic() + timeout
+    while b"Server is ready" not in log.read_bytes()[start:]:
+        if server.poll() is not None or time.monotonic() > deadline:
             server.kill()
             server.wait()
-            raise BoardError(f"nats-server does not start; {log} says why")
+            raise BoardError(f"nats-server did not start; see {log}")
         time.sleep(0.02)
     return server
 
 
 def trial_certificates(hosts: Sequence[str], days: int = 90) -> dict[str, bytes]:
-    """`ca.pem`, and `server.pem` with `server.key`, for a server of these names; the authority's own key is forgotten.
+    """Generate certificates for a trial. A real study should use an authority that its members trust.
 
-    For a trial: a real study has its server's certificate from wherever its people trust.
+    Args:
+        hosts: the names and addresses of the server.
+        days: how long the certificates are valid.
+
+    Returns:
+        The contents of `ca.pem`, `server.pem` and `server.key`. The authority's own key is not kept.
     """
-    begun, ended = datetime.now(UTC) - timedelta(hours=1), datetime.now(UTC) + timedelta(days=days)
+    not_before, not_after = datetime.now(UTC) - timedelta(hours=1), datetime.now(UTC) + timedelta(days=days)
     authority, server = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "psephos trial authority")])
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hosts[0][:64])])
 
-    def begin(name: x509.Name, key: ec.EllipticCurvePrivateKey, signs: bool) -> x509.CertificateBuilder:
+    def certificate(name: x509.Name, key: ec.EllipticCurvePrivateKey, signs: bool) -> x509.CertificateBuilder:
         public = key.public_key()
-        builder = x509.CertificateBuilder(issuer, name, public, x509.random_serial_number(), begun, ended)
+        builder = x509.CertificateBuilder(issuer, name, public, x509.random_serial_number(), not_before, not_after)
         constraints = x509.BasicConstraints(ca=signs, path_length=0 if signs else None)
         builder = builder.add_extension(constraints, critical=True)
         usage = x509.KeyUsage(not signs, False, False, False, False, signs, signs, False, False)
         builder = builder.add_extension(usage, critical=True)
         builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
-        known = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key())
-        return builder.add_extension(known, critical=False)
+        authority_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key())
+        return builder.add_extension(authority_key, critical=False)
 
     names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
-    serves = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
-    root = begin(issuer, authority, True).sign(authority, hashes.SHA256())
-    leaf = begin(subject, server, False).add_extension(names, critical=False).add_extension(serves, critical=False)
+    server_usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
+    root = certificate(issuer, authority, True).sign(authority, hashes.SHA256())
+    leaf = certificate(subject, server, False)
+    leaf = leaf.add_extension(names, critical=False).add_extension(server_usage, critical=False)
     pem = serialization.Encoding.PEM
     return {
         "ca.pem": root.public_bytes(pem),

@@ -1,7 +1,12 @@
-"""Keys and shares in files that only their owner can read.
+"""Files of keys and key shares, which only their owner can read.
 
-A private or public key file is phe's own (`pheutil genpkey`, JSON after RFC 7517), so phe's command opens ours and we
-open theirs; ours say `psephos_form` besides. Shares and signing keys are JSON of our own.
+Private and public keys have the format of phe (`pheutil genpkey`, JSON after RFC 7517) with the additional field
+`psephos_form`, so that phe can read our files, and we can read phe's. Key shares and signing keys have a JSON format of
+their own.
+
+Files are never overwritten. All functions that write raise KeyFileError if the file exists or cannot be written. All
+functions that read raise KeyFilePermissionsError if others can read a secret key, and KeyFileError if the file cannot
+be read or is invalid.
 """
 
 from __future__ import annotations
@@ -25,11 +30,11 @@ from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey
 from psephos.protocol.signing import SigningKey
 
-Path_ = str | os.PathLike[str]
+FilePath = str | os.PathLike[str]
 
 
-def write_private_key(path: Path_, key: PrivateKey) -> None:
-    """Write p and q to a new file, mode 0600; raises KeyFileError when the file exists."""
+def write_private_key(path: FilePath, key: PrivateKey) -> None:
+    """Write a private key, as its factors p and q, to a new file with mode 0600."""
     p, q = key.factors()
     document = {
         "kty": "DAJ",
@@ -42,8 +47,8 @@ def write_private_key(path: Path_, key: PrivateKey) -> None:
     _write(path, document, secret=True)
 
 
-def read_private_key(path: Path_) -> PrivateKey:
-    """Read one of ours or of phe's; raises KeyFilePermissionsError or KeyFileError."""
+def read_private_key(path: FilePath) -> PrivateKey:
+    """Read a private key that Psephos or phe has written."""
     with _reading(path, "private key") as document:
         degree = _public_key(document["pub"]).degree
         key = PrivateKey(_from_base64(document["p"]), _from_base64(document["q"]), degree)
@@ -52,19 +57,19 @@ def read_private_key(path: Path_) -> PrivateKey:
         return key
 
 
-def write_public_key(path: Path_, key: PublicKey) -> None:
-    """Write n to a new file; raises KeyFileError when the file exists."""
+def write_public_key(path: FilePath, key: PublicKey) -> None:
+    """Write a public key, as its modulus n, to a new file."""
     _write(path, _public_document(key), secret=False)
 
 
-def read_public_key(path: Path_) -> PublicKey:
-    """Read one of ours or of phe's (which is of foreign form); raises KeyFileError."""
+def read_public_key(path: FilePath) -> PublicKey:
+    """Read a public key that Psephos or phe has written. A key of phe has the form "foreign"."""
     with _reading(path, "public key", secret=False) as document:
         return _public_key(document)
 
 
-def write_key_share(path: Path_, share: KeyShare) -> None:
-    """Write one holder's share to a new file, mode 0600; raises KeyFileError when the file exists."""
+def write_key_share(path: FilePath, share: KeyShare) -> None:
+    """Write the key share of one holder to a new file with mode 0600."""
     threshold_key = share.threshold_key
     document = {
         "kty": "psephos key share",
@@ -81,8 +86,8 @@ def write_key_share(path: Path_, share: KeyShare) -> None:
     _write(path, document, secret=True)
 
 
-def read_key_share(path: Path_) -> KeyShare:
-    """Read a share; raises KeyFilePermissionsError or KeyFileError."""
+def read_key_share(path: FilePath) -> KeyShare:
+    """Read a key share."""
     with _reading(path, "key share", kty="psephos key share") as document:
         threshold_key = ThresholdKey(
             _public_key(document["pub"]),
@@ -96,13 +101,13 @@ def read_key_share(path: Path_) -> KeyShare:
         return KeyShare(threshold_key, _integer(document["holder"]), _from_base64(document["share"]))
 
 
-def write_signing_key(path: Path_, key: SigningKey) -> None:
-    """Write a party's signing key to a new file, mode 0600; raises KeyFileError when the file exists."""
+def write_signing_key(path: FilePath, key: SigningKey) -> None:
+    """Write a signing key to a new file with mode 0600."""
     _write(path, {"kty": "psephos signing key", "seed": key.seed().hex()}, secret=True)
 
 
-def read_signing_key(path: Path_) -> SigningKey:
-    """Read a signing key; raises KeyFilePermissionsError or KeyFileError."""
+def read_signing_key(path: FilePath) -> SigningKey:
+    """Read a signing key."""
     with _reading(path, "signing key", kty="psephos signing key") as document:
         return SigningKey(bytes.fromhex(document["seed"]))
 
@@ -129,7 +134,7 @@ def _public_key(document: dict[str, Any]) -> PublicKey:
 
 
 def _algorithm(degree: int) -> str:
-    """phe's name for Paillier's scheme with the generator n + 1; one that phe refuses for a higher degree."""
+    """Return phe's name for Paillier's scheme with generator n + 1; for a higher degree, a name that phe refuses."""
     return "PAI-GN1" if degree == 1 else f"DAJ-GN1-S{degree}"
 
 
@@ -149,56 +154,63 @@ def _integer(value: object) -> int:
     return value
 
 
-def _write(path: Path_, document: dict[str, Any], *, secret: bool) -> None:
-    """Whole and on disk, its name included, or not there; in the place of no other file."""
+def _write(path: FilePath, document: dict[str, Any], *, secret: bool) -> None:
+    """Write a new file so that it is either complete and on disk, including its name, or does not exist."""
     path = Path(path)
     mode = 0o600 if secret else 0o644
-    begun = path.with_name(f"{path.name}.{secrets.token_hex(8)}.new")
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.new")
     try:
         try:
-            with open(begun, "x", encoding="ascii", opener=partial(os.open, mode=mode)) as file:
+            with open(temporary, "x", encoding="ascii", opener=partial(os.open, mode=mode)) as file:
                 if secret:
                     os.fchmod(file.fileno(), mode)
                 json.dump(document, file, indent=1)
                 file.write("\n")
                 file.flush()
                 os.fsync(file.fileno())
-            os.link(begun, path)
+            os.link(temporary, path)
         finally:
-            begun.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
         folder = os.open(path.absolute().parent, os.O_RDONLY)
         try:
             os.fsync(folder)
         finally:
             os.close(folder)
     except FileExistsError:
-        raise KeyFileError(f"{path} exists already; keys are never overwritten") from None
+        raise KeyFileError(f"{path} exists already and keys are never overwritten; name another file") from None
     except OSError as error:
         raise KeyFileError(f"{path} cannot be written: {error.strerror}") from None
 
 
 @contextmanager
-def _reading(path: Path_, what: str, *, kty: str = "DAJ", secret: bool = True) -> Iterator[dict[str, Any]]:
-    """A key file's JSON; whatever is wrong with it, found here or by who takes it apart, is a KeyFileError."""
+def _reading(path: FilePath, what: str, *, kty: str = "DAJ", secret: bool = True) -> Iterator[dict[str, Any]]:
+    """Yield the JSON document of a key file; turn errors, including those of the code that uses it, into KeyFileError.
+
+    Args:
+        path: the file.
+        what: what the file contains, for errors.
+        kty: the type that the document must have.
+        secret: whether only the owner may be able to read the file.
+    """
     try:
         with Path(path).open(encoding="ascii") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
             if secret and mode & 0o077:
                 raise KeyFilePermissionsError(
-                    f"others than its owner can read or write {path} (mode {mode:03o}): make it private with "
-                    f"'chmod 600 {path}', and consider the key as seen"
+                    f"others than its owner can read or write {path} (mode {mode:03o}): run 'chmod 600 {path}', and "
+                    "consider replacing the key, which others may have read"
                 )
             document = json.load(file)
     except OSError as error:
         raise KeyFileError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError):
-        raise KeyFileError(f"{path} is no key file: it is not JSON") from None
+        raise KeyFileError(f"{path} is not a key file: it is not JSON") from None
     if not isinstance(document, dict):
-        raise KeyFileError(f"{path} is no key file")
+        raise KeyFileError(f"{path} is not a key file")
     try:
         if document["kty"] != kty:
             raise KeyError("kty")
         yield document
     except (KeyError, TypeError, ValueError, PsephosError) as error:
-        # Never the error's own text: it may quote a piece of the secret.
-        raise KeyFileError(f"{path} holds no valid {what} ({type(error).__name__})") from None
+        # The error's own text is left out: it may quote a part of the secret.
+        raise KeyFileError(f"{path} contains no valid {what} ({type(error).__name__})") from None

@@ -1,4 +1,4 @@
-"""What a server is given: its configuration to the letter, and every field of the certificates for a trial."""
+"""The configuration of a NATS server, and the certificates for a trial."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def user(who: dict[str, str], name: str, *publish: str) -> str:
 
 
 def test_the_whole_configuration(tmp_path: Path) -> None:
-    """A role publishes under its own subjects, reads one stream, and may begin it; a reader only reads."""
+    """A role publishes under its own subjects, reads one stream and may create it; a reader only reads."""
     place = tmp_path / "a" / "server"
     address = write_server(place, MEMBERS, ["127.0.0.1", "board.example"], 4444, 7)
     found = re.fullmatch(rf"tls://reader:([\w-]+)@127\.0\.0\.1:4444\?ca={re.escape(str(place / 'ca.pem'))}", address)
@@ -94,11 +94,11 @@ authorization {{
     assert {path.name for path in place.iterdir()} == {"nats.conf", "ca.pem", "server.pem", "server.key"}
     for name in ("nats.conf", "server.key"):
         assert stat.S_IMODE((place / name).stat().st_mode) == 0o600
-    with pytest.raises(BoardError, match="cannot be written: File exists; name a new folder"):
+    with pytest.raises(BoardError, match="File exists"):
         write_server(place, MEMBERS, ["127.0.0.1"])
 
 
-def test_what_a_server_has_unless_it_is_said(tmp_path: Path) -> None:
+def test_defaults_of_the_configuration(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         address = write_server(tmp_path / "server", MEMBERS, ["board.example"])
@@ -163,15 +163,15 @@ def test_certificates_of_a_trial(days: int, chosen: dict[str, int]) -> None:
     assert len(root.extensions) == 4
 
 
-def test_a_server_that_does_not_start_says_where_it_says_why(tmp_path: Path) -> None:
+def test_a_server_that_does_not_start_is_an_error(tmp_path: Path) -> None:
     if NATS_SERVER is None:
-        with pytest.raises(BoardError, match="nats-server is not installed here"):
+        with pytest.raises(BoardError, match="not installed"):
             start_server(tmp_path)
         assert _server_version() == (2, 10)
         return
     (tmp_path / "nats.conf").write_text("port: none\n")
     (tmp_path / "nats.log").write_text("Server is ready\n")  # of the time before
-    with pytest.raises(BoardError, match=f"nats-server does not start; {tmp_path / 'nats.log'} says why"):
+    with pytest.raises(BoardError, match=r"nats\.log"):
         start_server(tmp_path)
     assert "Server is ready\n" in (tmp_path / "nats.log").read_text(), "its log goes on"
     assert len(_server_version()) == 2

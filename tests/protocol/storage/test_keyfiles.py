@@ -1,4 +1,4 @@
-"""Key files: private to their owner, never overwritten, phe's format both ways, damage refused."""
+"""Key files: readable by their owner only, never overwritten, compatible with phe; damaged files are refused."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def share(private_key: PrivateKey) -> KeyShare:
 def secret_file(
     request: pytest.FixtureRequest, private_key: PrivateKey, share: KeyShare, tmp_path: Path
 ) -> tuple[Path, Callable[[Path], None], Callable[[Path], object]]:
-    """A written file, how it was written, how it is read."""
+    """A file with a secret, and the functions that write and read it."""
     path = tmp_path / "secret.json"
     signing_key = SigningKey.generate()
     write: Callable[[Path], None]
@@ -63,7 +63,7 @@ def secret_file(
 SecretFile = tuple[Path, Callable[[Path], None], Callable[[Path], object]]
 
 
-def test_only_the_owner_can_read_it(secret_file: SecretFile) -> None:
+def test_only_the_owner_can_read_a_secret_file(secret_file: SecretFile) -> None:
     path, _, _ = secret_file
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
@@ -81,7 +81,7 @@ def test_the_mode_does_not_depend_on_the_umask(private_key: PrivateKey, tmp_path
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o660, 0o602, 0o610])
-def test_a_file_others_can_touch_is_refused(secret_file: SecretFile, mode: int) -> None:
+def test_a_secret_file_that_others_can_access_is_refused(secret_file: SecretFile, mode: int) -> None:
     path, _, read = secret_file
     path.chmod(mode)
     with pytest.raises(KeyFilePermissionsError, match="chmod 600"):
@@ -90,10 +90,10 @@ def test_a_file_others_can_touch_is_refused(secret_file: SecretFile, mode: int) 
     read(path)
 
 
-def test_nothing_is_overwritten(secret_file: SecretFile) -> None:
+def test_files_are_never_overwritten(secret_file: SecretFile) -> None:
     path, write, _ = secret_file
     before = path.read_bytes()
-    with pytest.raises(KeyFileError, match="never overwritten"):
+    with pytest.raises(KeyFileError, match="exists"):
         write(path)
     assert path.read_bytes() == before
 
@@ -117,16 +117,14 @@ sys.exit(1)
 """
 
 
-def test_a_key_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    """When there is no room nothing is left behind: half a key would stand in the way of the whole one for ever."""
+def test_a_file_is_written_completely_or_not_at_all(tmp_path: Path) -> None:
+    """On a full disk nothing is left: an incomplete file could never be replaced, since none is overwritten."""
     subprocess.run([sys.executable, "-c", _LIMITED, str(tmp_path / "key.json")], check=True)
     assert [file.name for file in tmp_path.iterdir()] == ["key.json"]
 
 
-def test_a_key_that_was_written_is_on_the_disk(
-    private_key: PrivateKey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The file's content, and its name in the folder: the operating system is asked for both."""
+def test_a_written_file_is_on_disk(private_key: PrivateKey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both its content and its name in the folder are synchronised."""
     synced, fsync = dict[int, int](), os.fsync
 
     def noted(descriptor: int) -> None:
@@ -157,7 +155,7 @@ def test_every_truncation_is_refused(secret_file: SecretFile) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"null", b"[1]", b"3", b'"text"', b"{}", b"[" * 100_000])
-def test_what_is_no_key_file_is_refused(secret_file: SecretFile, content: bytes) -> None:
+def test_other_files_are_refused(secret_file: SecretFile, content: bytes) -> None:
     path, _, read = secret_file
     path.write_bytes(content)
     with pytest.raises(KeyFileError):
@@ -165,7 +163,7 @@ def test_what_is_no_key_file_is_refused(secret_file: SecretFile, content: bytes)
 
 
 @pytest.mark.parametrize("wrong", [None, 5, 5.0, True, "", "!", "x", [], {}, "AA", -1])
-def test_a_field_of_another_kind_is_refused_and_not_quoted(secret_file: SecretFile, wrong: Any) -> None:
+def test_fields_of_another_type_are_refused_and_not_quoted(secret_file: SecretFile, wrong: Any) -> None:
     path, _, read = secret_file
     original = json.loads(path.read_text())
     secrets = [str(original[name]) for name in ("p", "q", "share", "seed") if name in original]
@@ -200,7 +198,7 @@ def test_factors_that_do_not_make_n_are_refused(
             read_private_key(path)
 
 
-def test_one_kind_is_not_read_as_another(private_key: PrivateKey, share: KeyShare, tmp_path: Path) -> None:
+def test_files_of_another_kind_are_refused(private_key: PrivateKey, share: KeyShare, tmp_path: Path) -> None:
     write_private_key(tmp_path / "private.json", private_key)
     write_key_share(tmp_path / "share.json", share)
     write_signing_key(tmp_path / "signing.json", SigningKey.generate())
@@ -229,13 +227,13 @@ def test_round_trips(private_key: PrivateKey, share: KeyShare, tmp_path: Path) -
 
 
 def based(number: int) -> str:
-    """Of RFC 7518, section 6.3.1: big-endian, without padding."""
+    """Encode an integer as RFC 7518, section 6.3.1: big-endian, without padding."""
     raw = number.to_bytes((number.bit_length() + 7) // 8, "big")
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 
-def test_what_stands_in_the_files(private_key: PrivateKey, share: KeyShare, tmp_path: Path) -> None:
-    """phe's fields and ours, line by line, as files that were written before have them."""
+def test_the_fields_of_the_files(private_key: PrivateKey, share: KeyShare, tmp_path: Path) -> None:
+    """They are part of the format, which existing files have."""
     signing_key, key, threshold_key = SigningKey(bytes(range(32))), private_key.public_key, share.threshold_key
     public = {
         "kty": "DAJ",
@@ -285,7 +283,7 @@ def test_what_stands_in_the_files(private_key: PrivateKey, share: KeyShare, tmp_
 
 @pytest.mark.parametrize("degree", [2, 3, 4])
 def test_keys_of_higher_degree(private_key: PrivateKey, tmp_path: Path, degree: int) -> None:
-    """They have a name of their own, which phe refuses; no further one is known."""
+    """Their algorithm has another name, which phe refuses; higher degrees than the largest are refused."""
     key = PrivateKey(*private_key.factors(), degree)
     write_private_key(tmp_path / "private", key)
     write_public_key(tmp_path / "public", key.public_key)
@@ -294,11 +292,11 @@ def test_keys_of_higher_degree(private_key: PrivateKey, tmp_path: Path, degree: 
     assert json.loads(content)["alg"] == f"DAJ-GN1-S{degree}"
     for unknown in ("DAJ-GN1-S0", "DAJ-GN1-S1", "DAJ-GN1-S5", "PAI-GN2"):
         (tmp_path / "public").write_text(content.replace(f"DAJ-GN1-S{degree}", unknown))
-        with pytest.raises(KeyFileError, match="no valid public key"):
+        with pytest.raises(KeyFileError, match="public key"):
             read_public_key(tmp_path / "public")
 
 
-def test_a_public_key_file_is_public(private_key: PrivateKey, tmp_path: Path) -> None:
+def test_everybody_can_read_a_public_key_file(private_key: PrivateKey, tmp_path: Path) -> None:
     path = tmp_path / "public.json"
     write_public_key(path, private_key.public_key)
     path.chmod(0o644)
@@ -347,7 +345,7 @@ def pheutil_load_private_key(path: Path) -> phe.PaillierPrivateKey:
     return phe.PaillierPrivateKey(public, phe.util.base64_to_int(data["p"]), phe.util.base64_to_int(data["q"]))
 
 
-def test_we_read_phe_key_files(tmp_path: Path) -> None:
+def test_key_files_of_phe_are_read(tmp_path: Path) -> None:
     path = tmp_path / "phe.json"
     theirs = pheutil_genpkey(path, 256)
     path.chmod(0o600)
@@ -360,7 +358,7 @@ def test_we_read_phe_key_files(tmp_path: Path) -> None:
     assert (public.n, public.form) == (theirs.public_key.n, "foreign")
 
 
-def test_a_phe_key_file_others_can_read_is_refused(tmp_path: Path) -> None:
+def test_a_private_key_file_of_phe_that_others_can_read_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "phe.json"
     pheutil_genpkey(path, 256)
     path.chmod(0o644)  # what pheutil leaves under the usual umask
@@ -379,8 +377,8 @@ def test_phe_reads_our_key_files(private_key: PrivateKey, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("n", [PRIME, PRIME**2, 3 * 65521 * PRIME], ids=["prime", "square", "small factors"])
-def test_a_public_key_that_anybody_opens_is_not_read(tmp_path: Path, n: int) -> None:
+def test_a_modulus_that_anybody_can_factor_is_refused(tmp_path: Path, n: int) -> None:
     path = tmp_path / "public.json"
     write_public_key(path, PublicKey(n))
-    with pytest.raises(KeyFileError, match="no valid public key"):
+    with pytest.raises(KeyFileError, match="public key"):
         read_public_key(path)
