@@ -9,7 +9,7 @@ depends on two properties, which this module enforces:
 * no entry exceeds `FixedPoint.limit(C)`, which sizes the slots of a packing plan.
 
 Hamm 2016, appendix B.4, compares with averaging; the projection onto a ball is an addition of this library
-(docs/theory.md, "The table").
+(docs/theory.md, "Sensitivities").
 """
 
 from __future__ import annotations
