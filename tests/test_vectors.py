@@ -85,7 +85,7 @@ def board() -> dict[str, str]:
     """Entries as they stand on a board; what is sealed, and the study they are signed for."""
     made = trial(coins=SimulationRandomness(1, "board"))
     sealing = SealingKey.generate(SimulationRandomness(1, "sealing"))
-    seat = made.seat("party 3", SimulationRandomness(1, "seat"))
+    seat = made.board_client("party 3", SimulationRandomness(1, "seat"))
     entries = [seat.sign(Post("board", join_message(made.study.digest, sealing.public), "join"))]
     entries.append(seat.sign(Post("board", frame(Kind.BALLOT, made.study.digest, b"ballot"), "cast")))
     texts = {"study": made.study.text().encode(), "session": made.study.digest, "keyed": made.study.ceremony().digest}

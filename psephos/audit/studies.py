@@ -21,8 +21,8 @@ class Trial:
     study: Study
     keys: dict[str, SigningKey] = field(repr=False)
 
-    def seat(self, name: str, coins: Randomness = SYSTEM) -> BoardClient:
-        """A role's place at the study's board: signs what it says, and checks what others said."""
+    def board_client(self, name: str, coins: Randomness = SYSTEM) -> BoardClient:
+        """Return the client of the role `name` at the board: it signs the role's entries, and checks those of others."""
         return BoardClient(self.study.members, name, self.keys[name], SealingKey.generate(coins))
 
 

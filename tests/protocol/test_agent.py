@@ -81,7 +81,7 @@ class Room:
     def __init__(self) -> None:
         self.board, self.store, self.clock = MemoryBoard(), Store(), Clock()
         self.secrets = {name: SealingKey.generate() for name in MADE.keys}
-        self.clients = {name: MADE.seat(name) for name in MADE.keys}
+        self.clients = {name: MADE.board_client(name) for name in MADE.keys}
 
     def agent(self, store: Store | None = None, role: Role | None = None) -> Agent:
         key = MADE.keys["holder 1"]

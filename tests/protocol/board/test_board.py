@@ -212,7 +212,7 @@ class OmittingBoard(MemoryBoard):
 
 def test_entries_before_an_omitted_one_are_read_again(made: Trial) -> None:
     """After an error of the board, an agent reads again from where its last complete batch ended."""
-    board, party = OmittingBoard(), made.seat("party 3")
+    board, party = OmittingBoard(), made.board_client("party 3")
     for number in range(6):
         board.post(party.sign(Post(BOARD, frame(Kind.BALLOT, made.study.digest, bytes([number])))))
     store = Store()
@@ -235,7 +235,7 @@ def test_a_second_join_message_is_rejected(made: Trial) -> None:
 def test_a_join_message_with_a_key_of_small_order_is_rejected(made: Trial, low: bytes) -> None:
     """Nothing can be encrypted to it, so it would stop the senders."""
     everyone = Everyone(made, "curator")
-    entry = made.seat("party 0").sign(Post(BOARD, join_message(made.study.digest, low)))
+    entry = made.board_client("party 0").sign(Post(BOARD, join_message(made.study.digest, low)))
     assert errors(everyone.post(entry)) == {MessageError}
     with pytest.raises(MessageError, match="party 0 has not joined"):
         everyone.clients["curator"].sign(Post("party 0", b"x"))
@@ -337,7 +337,7 @@ class RefusingCounter(BallotCounter):
 
 def test_rejected_entries_are_not_kept_in_memory(made: Trial) -> None:
     """An error's traceback refers to the entry; a member's longest entries would exhaust the memory."""
-    author, size = made.seat("party 3"), 1_000_000
+    author, size = made.board_client("party 3"), 1_000_000
     session, ballot = made.study.digest, frame(Kind.BALLOT, made.study.digest, bytes(size))
     posts = [bytes(size), *(author.sign(Post(BOARD, data)) for data in (bytes(size), ballot, ballot, ballot))]
     posts.append(SignedEntry(session, "nobody", BOARD, 0, Head(), "", False, bytes(size)).encode())

@@ -256,7 +256,7 @@ def before(played: Played, kind: Kind | None, *said: tuple[str, bytes], count: i
                 break
         board.post(data)
     for name, body in said:
-        seat = played.made.seat(name)
+        seat = played.made.board_client(name)
         for number, data in enumerate(board.entries, 1):
             seat.check(number, data)
             seat.place += SignedEntry.decode(data).author == name

@@ -215,7 +215,7 @@ def _study() -> list[Decoder]:
     """What a board carries around every protocol."""
     coins = SimulationRandomness(4713)
     made = trial(coins=coins, degree=2)
-    study, seat = made.study, made.seat("party 0", coins)
+    study, seat = made.study, made.board_client("party 0", coins)
     private = generate_private_key(study.key_bits, degree=study.degree, test_key=True, randomness=coins)
     key, _ = deal(private, holders=3, threshold=2, randomness=coins)
     entries = tuple(seat.sign(Post(BOARD, bytes(length), "fuzz")) for length in (0, 1, 300))

@@ -36,7 +36,7 @@ class Talk:
         self.made: Trial = trial(**fields)
         self.board = MemoryBoard()
         self.secrets = {name: SealingKey.generate() for name in self.made.keys}
-        self.seats = {name: self.made.seat(name) for name in self.made.keys}
+        self.seats = {name: self.made.board_client(name) for name in self.made.keys}
 
     def says(self, name: str, data: bytes, receiver: str = BOARD, secret: bool = True) -> bytes:
         entry = self.seats[name].sign(Post(receiver, data, "phase", secret))
@@ -129,7 +129,7 @@ def test_a_ceremony_that_fails_is_named(talk: Talk, follower: Follower) -> None:
 def test_what_is_not_of_the_study_is_shown_as_such(talk: Talk, follower: Follower) -> None:
     talk.joins("curator", "party 0", "party 1")
     talk.board.post(b"noise")
-    forked = talk.made.seat("party 1")
+    forked = talk.made.board_client("party 1")
     talk.board.post(forked.sign(Post(BOARD, b"another story")))
     follower.step()
     state = follower.state()
