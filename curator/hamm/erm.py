@@ -117,7 +117,7 @@ class Minimiser:
 
 
 def norm_bound(loss: Loss, classes: int, lam: float) -> float:
-    """Return an upper bound of the exact minimiser's norm for any data: (lambda/2) ||w*||^2 <= R(w*) <= R(0)."""
+    """Return an upper bound of the exact minimiser's norm for any data: `(lambda/2) ||w*||^2 <= R(w*) <= R(0)`."""
     return math.sqrt(2 * loss.at_zero(classes) / lam)
 
 

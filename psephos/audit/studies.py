@@ -22,7 +22,7 @@ class Trial:
     keys: dict[str, SigningKey] = field(repr=False)
 
     def board_client(self, name: str, coins: Randomness = SYSTEM) -> BoardClient:
-        """Return the client of the role `name` at the board: it signs the role's entries, and checks those of others."""
+        """Return the client of the role `name` at the board: it signs its entries, and checks those of others."""
         return BoardClient(self.study.members, name, self.keys[name], SealingKey.generate(coins))
 
 
