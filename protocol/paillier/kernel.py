@@ -110,7 +110,7 @@ class Ring:
         return product
 
     def fold(self, elements: Array) -> Array:
-        """Multiply the elements of each row: (rows, columns, ...) -> (rows, ...)."""
+        """Multiply the elements of each row: shape (rows, columns, ...) -> shape (rows, ...)."""
         while (columns := elements.shape[1]) > 1:
             half = columns // 2
             pairs = self.multiply(elements[:, :half], elements[:, half : 2 * half])

@@ -1,13 +1,14 @@
-"""What releases cost together: events, their composition through dp-accounting, and a party's own budget.
+"""Privacy accounting: the events of releases, their composition through dp-accounting, and a party's budget.
 
-Neighbours differ in everything one party holds, M fixed: *replace one*; our sensitivities are distances between such
-neighbours. By dp-accounting's privacy loss distributions (its accountant, which has no (epsilon, delta) event and no
-Skellam, ignores `count` for randomised response, and doubles a Gaussian's sensitivity under replace-one):
+Neighbours differ in everything that one party holds, with M fixed (replace one); sensitivities are distances between
+such neighbours. Events are composed by the privacy loss distributions (PLD) of dp-accounting directly, because its
+accountant has no (epsilon, delta) event and no Skellam noise, ignores `count` for randomised response, and doubles a
+Gaussian's sensitivity under replace-one:
 
 * a pure epsilon is binary randomised response with p = 2/(1 + e^epsilon), and k of the same are composed at once. Any
   epsilon-private mechanism is a post-processing of it (Kairouz, Oh, Viswanath 2015);
-* an (epsilon, delta) mechanism that is not Gaussian is the same with delta added by us (same theorem);
-* Gaussians of multipliers sigma_i/S_i are together one, of multiplier (sum S_i^2/sigma_i^2)^(-1/2);
+* an (epsilon, delta) mechanism that is not Gaussian is the same, with delta added to the result (same theorem);
+* Gaussians of multipliers sigma_i/S_i compose to one of multiplier (sum S_i^2/sigma_i^2)^(-1/2);
 * a sampler's total variation d from its law adds (1 + e^epsilon) d, with the epsilon of the whole composition.
 
 **One delta.** A release is stated at one delta wherever it is written: the target of its Gaussian noise (0 for other
@@ -33,17 +34,24 @@ from psephos.protocol.privacy.mechanisms import (
 )
 
 NUMERICAL_DELTA = 2.0**-64
-"""What sampling, clipping and rounding may cost one release, in delta: (1 + e^epsilon) 2^-160 is below it up to
-epsilon = 64. The delta of noise whose law is pure."""
+"""Bound of the delta that sampling, clipping and rounding add to one release: (1 + e^epsilon) 2^-160 is smaller for
+every epsilon up to 64. It is the stated delta of noise whose law is pure.
+"""
 
 
 @dataclass(frozen=True)
 class PrivacyEvent:
-    """What one release did.
+    """The privacy cost of one release.
 
-    epsilon, delta: its own guarantee, sampler included. multiplier: sigma/S for a Gaussian (None otherwise), which
-    composes tighter than its (epsilon, delta). distance: the sampler's total variation from its law. unit: who is
-    protected. Raises InvalidParameter for numbers out of range, NaN among them.
+    Attributes:
+        name: of the release.
+        epsilon, delta: its guarantee, sampler included.
+        multiplier: sigma/S for a Gaussian, which composes more tightly than its (epsilon, delta); None otherwise.
+        distance: total variation between the sampler and its law.
+        unit: the unit of privacy, "party" or "record".
+
+    Raises:
+        InvalidParameter: a number is out of range or NaN.
     """
 
     name: str
@@ -56,21 +64,26 @@ class PrivacyEvent:
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
         if not (0 <= self.delta < math.inf and 0 <= self.distance <= 1):
-            raise InvalidParameter(f"{self.name}: delta {self.delta} and distance {self.distance} are no probabilities")
+            raise InvalidParameter(
+                f"{self.name}: delta {self.delta} and distance {self.distance} must be probabilities"
+            )
         if self.multiplier is not None and not 0 < self.multiplier < math.inf:
-            raise InvalidParameter(f"{self.name}: a noise multiplier of {self.multiplier} is none")
+            raise InvalidParameter(
+                f"{self.name}: the noise multiplier is {self.multiplier}; it must be positive and finite"
+            )
 
 
 def pure_event(name: str, epsilon: float, *, distance: float = 0.0, unit: str = "party") -> PrivacyEvent:
-    """A pure epsilon, up to the distance of its sampler; raises InvalidParameter for one out of range."""
+    """Create the event of a pure epsilon, up to the distance of its sampler; raise InvalidParameter if out of range."""
     epsilon = check_epsilon(epsilon)
     return PrivacyEvent(name, epsilon, (1 + math.exp(epsilon)) * distance, distance=distance, unit=unit)
 
 
 def approximate_event(name: str, epsilon: float, delta: float, *, unit: str = "party") -> PrivacyEvent:
-    """An (epsilon, delta) guarantee of a mechanism dp-accounting does not know (Skellam, truncated shares).
+    """Create the event of an (epsilon, delta) mechanism unknown to dp-accounting (Skellam, truncated shares).
 
-    Raises InvalidParameter for an epsilon or delta out of range.
+    Raises:
+        InvalidParameter: epsilon or delta is out of range.
     """
     return PrivacyEvent(name, check_epsilon(epsilon), check_delta(delta), unit=unit)
 
@@ -78,9 +91,18 @@ def approximate_event(name: str, epsilon: float, delta: float, *, unit: str = "p
 def gaussian_event(
     name: str, sigma: float, sensitivity: float, epsilon: float, *, distance: float = 0.0, unit: str = "party"
 ) -> PrivacyEvent:
-    """A Gaussian of standard deviation `sigma` on a value of L2 sensitivity `sensitivity`, stated at `epsilon`.
+    """Create the event of Gaussian noise, stated at `epsilon`.
 
-    Raises InvalidParameter for an epsilon out of range.
+    Args:
+        name: of the release.
+        sigma: standard deviation.
+        sensitivity: L2 sensitivity of the released value.
+        epsilon: at which delta is computed.
+        distance: total variation between the sampler and its law.
+        unit: the unit of privacy.
+
+    Raises:
+        InvalidParameter: epsilon is out of range.
     """
     delta = gaussian_delta(sensitivity, check_epsilon(epsilon), sigma) + (1 + math.exp(epsilon)) * distance
     return PrivacyEvent(name, epsilon, delta, multiplier=sigma / sensitivity, distance=distance, unit=unit)
@@ -89,9 +111,10 @@ def gaussian_event(
 def event_of(
     name: str, mechanism: NoiseMechanism, sensitivity: float, epsilon: float, unit: str = "party"
 ) -> PrivacyEvent:
-    """The event of releasing a value of that sensitivity (in the mechanism's norm) through `mechanism`.
+    """Create the event of releasing a value of this sensitivity (in the mechanism's norm) through a mechanism.
 
-    Raises InvalidParameter for an epsilon out of range.
+    Raises:
+        InvalidParameter: epsilon is out of range.
     """
     if isinstance(mechanism, RoundedGaussian):
         return gaussian_event(name, mechanism.sigma, sensitivity, epsilon, distance=mechanism.distance, unit=unit)
@@ -99,20 +122,23 @@ def event_of(
 
 
 def stated_delta(target: float = 0.0) -> float:
-    """The delta at which a release is stated: the target of its Gaussian noise, 0 for other noise, and numerical error.
+    """Return the delta at which a release is stated: the target of its Gaussian noise (0 for other noise), plus
+    numerical error.
 
-    Known before the release, so what is agreed on and what is published show the same number.
+    It is known before the release, so what is agreed on and what is published show the same number.
     """
     return target + NUMERICAL_DELTA
 
 
 def stated(event: PrivacyEvent, target: float) -> PrivacyEvent:
-    """The event at its stated delta; the guarantee that was worked out for it is at most that.
+    """Return the event with its stated delta, which is at least the delta that was computed for it.
 
     Args:
-        target: of the Gaussian noise. An event that costs no more than `NUMERICAL_DELTA` has none.
+        event: the release.
+        target: target delta of the Gaussian noise; ignored for an event that costs at most `NUMERICAL_DELTA`.
 
-    Raises InvalidParameter for an event that costs more than it is stated at.
+    Raises:
+        InvalidParameter: the event costs more than the stated delta.
     """
     delta = stated_delta(0.0 if event.delta <= NUMERICAL_DELTA else target)
     if event.delta > delta:
@@ -121,11 +147,13 @@ def stated(event: PrivacyEvent, target: float) -> PrivacyEvent:
 
 
 def compose(events: Iterable[PrivacyEvent], delta: float) -> float:
-    """The epsilon of all events together at `delta`: the better of basic composition and PLD.
+    """Return the epsilon of all events together at `delta`: the smaller of basic composition and PLD.
 
-    Basic composition (the sum of the epsilons, when the deltas sum to at most `delta`) is exact for one event and all
-    that is left when delta is near 0. The answer is inf when delta is too small for either. Raises InvalidParameter for
-    a delta outside [0, 1).
+    Basic composition (the sum of the epsilons, if the deltas sum to at most `delta`) is exact for one event, and the
+    only possibility when delta is near 0. The result is inf if delta is too small for either.
+
+    Raises:
+        InvalidParameter: delta lies outside [0, 1).
     """
     if not 0 <= delta < 1:
         raise InvalidParameter(f"delta is {delta}; it must be at least 0 and below 1")
@@ -135,26 +163,32 @@ def compose(events: Iterable[PrivacyEvent], delta: float) -> float:
     basic = math.inf
     if sum(e.delta for e in events) <= delta:
         basic = math.fsum(e.epsilon for e in events)
-    # The samplers at the largest epsilon that is ever returned from here.
+    # The samplers are charged at the largest epsilon that can be returned.
     left = delta - (1 + math.exp(MAX_EPSILON)) * math.fsum(e.distance for e in events)
-    # What a delta holds besides its own sampler; a Gaussian's is in its multiplier.
+    # Deltas besides those of the samplers; a Gaussian's follows from its multiplier.
     left -= sum(max(0.0, e.delta - (1 + math.exp(e.epsilon)) * e.distance) for e in events if e.multiplier is None)
     if left <= 0 or (basic < math.inf and (len(events) == 1 or _beyond(events, left))):
         return basic
-    from dp_accounting.pld import privacy_loss_distribution as pld  # a second, and most budgets compose nothing
+    from dp_accounting.pld import (
+        privacy_loss_distribution as pld,  # importing it takes a second, and most budgets compose nothing
+    )
 
     total = pld.identity()
     for epsilon, times in Counter(e.epsilon for e in events if e.multiplier is None).items():
         total = total.compose(pld.from_randomized_response(2 / (1 + math.exp(epsilon)), 2).self_compose(times))
-    if gaussians := [e.multiplier**-2 for e in events if e.multiplier is not None]:  # adaptive ones too are one
+    if gaussians := [
+        e.multiplier**-2 for e in events if e.multiplier is not None
+    ]:  # adaptive Gaussians compose to one as well
         total = total.compose(pld.from_gaussian_mechanism(math.fsum(gaussians) ** -0.5))
     tight = float(total.get_epsilon_for_delta(left))
     return min(basic, tight if tight <= MAX_EPSILON else math.inf)
 
 
 def _beyond(events: Sequence[PrivacyEvent], delta: float) -> bool:
-    """Whether the PLD would only find, in minutes, that their epsilon is above `MAX_EPSILON`: the privacy losses add up
-    to a nearly normal variable, of which delta is about the upper tail. Where it errs, basic composition holds as well.
+    """Return whether the PLD would only find, after minutes, that epsilon exceeds `MAX_EPSILON`.
+
+    The privacy losses add up to a nearly normal variable, whose upper tail is about delta. If this estimate is wrong,
+    basic composition, which is used instead, holds as well.
     """
     mean = variance = 0.0
     for event in events:
@@ -167,11 +201,11 @@ def _beyond(events: Sequence[PrivacyEvent], delta: float) -> bool:
 
 
 def shown_together(events: Iterable[PrivacyEvent]) -> tuple[float, float]:
-    """What releasing **any** of these costs once all have been looked at: (epsilon, delta) of all of them together.
+    """Return (epsilon, delta) of a choice among several releases after all have been looked at: that of all together.
 
-    Choosing after looking is a function of everything that was looked at, so what is not published is paid for as well:
-    the better of five 1-private releases need not be 4-private (`tests/protocol/privacy/test_accounting.py`). The delta
-    is the sum of theirs and 2^-40 for the accountant; one event is not composed, and costs its own.
+    The choice is a function of all of them, so unpublished releases cost as well: the better of five 1-private releases
+    need not be 4-private (`tests/protocol/privacy/test_accounting.py`). The delta is the sum of theirs plus 2^-40 for
+    the accountant; a single event is not composed.
     """
     events = list(events)
     if len(events) == 1:
@@ -182,10 +216,16 @@ def shown_together(events: Iterable[PrivacyEvent]) -> tuple[float, float]:
 
 @dataclass
 class Budget:
-    """What one party is willing to spend over its life: (epsilon, delta), replace-one of everything it holds.
+    """A party's privacy budget: (epsilon, delta) for everything that it holds (replace one).
 
-    `charge` refuses, with BudgetExceededError and nothing changed, a release that would exceed it. It lasts as long as
-    this object: whoever restarts hands in the `events` so far. Raises InvalidParameter for numbers out of range.
+    The budget is kept in memory; after a restart, pass the events so far.
+
+    Attributes:
+        epsilon, delta: the budget.
+        events: the releases charged so far.
+
+    Raises:
+        InvalidParameter: a number is out of range.
     """
 
     epsilon: float
@@ -197,21 +237,23 @@ class Budget:
         check_delta(self.delta)
 
     def spent(self) -> float:
-        """The epsilon of everything charged so far, at the budget's delta."""
+        """Return the epsilon of all events charged so far, at the budget's delta."""
         return compose(self.events, self.delta)
 
     def after(self, event: PrivacyEvent) -> float:
-        """The epsilon there would be after `event` (a dry run: nothing changes)."""
+        """Return the epsilon after another event, without charging it."""
         return compose([*self.events, event], self.delta)
 
     def allows(self, event: PrivacyEvent) -> bool:
-        """Whether `charge` would accept."""
+        """Return whether `charge` would accept the event."""
         return self.after(event) <= self.epsilon * (1 + 1e-12)
 
     def check(self, event: PrivacyEvent) -> None:
-        """Raise BudgetExceededError, with the sums, if `event` does not fit (a dry run: nothing changes).
+        """Check whether an event fits, without charging it.
 
-        Raises InvalidParameter for an event that protects less than everything a party holds.
+        Raises:
+            BudgetExceededError: the total would exceed the budget.
+            InvalidParameter: the unit of the event is less than everything that a party holds.
         """
         if not event.unit.startswith("party"):
             raise InvalidParameter(f"{event.name} protects one {event.unit}, and a party's budget is for all it holds")
@@ -224,6 +266,6 @@ class Budget:
             )
 
     def charge(self, event: PrivacyEvent) -> None:
-        """Record `event`; raises BudgetExceededError or InvalidParameter, as `check`, with nothing recorded."""
+        """Charge an event; raise BudgetExceededError or InvalidParameter as `check`, and record nothing then."""
         self.check(event)
         self.events.append(event)

@@ -1,4 +1,4 @@
-"""Noise on a lattice: the mechanisms every private release draws from.
+"""Noise mechanisms on a lattice, from which every private release draws its noise.
 
 Floating-point noise leaks: which doubles can come out of `value + noise` depends on the value (Mironov 2012). So a
 released vector here is always an integer vector times a public *pitch*, a power of two. The value is snapped to the
@@ -41,14 +41,15 @@ from psephos.protocol.privacy.precision import MPFR, UNIFORM_BITS, midpoint, rat
 from psephos.protocol.randomness import SYSTEM, Randomness
 
 MIN_EPSILON = 1e-9
-"""Nothing survives the noise of a smaller one, and its scale leaves what floating point and lattices hold."""
+"""Least epsilon; smaller ones give useless results and scales beyond floating point."""
 
 MAX_EPSILON = 64.0
-"""Beyond this a guarantee protects nobody, and (1 + e^epsilon) * 2^-160 would pass 2^-64."""
+"""Largest epsilon; larger ones do not protect, and (1 + e^epsilon) * 2^-160 would exceed 2^-64."""
 
 SAMPLER_DISTANCE = 2.0**-160
-"""No vector of noise is further than this, in total variation, from a sample of its law: see above. (Nor is the sum of
-joint shares, clipping included: `psephos.parties.noise`.)"""
+"""Bound of the total variation between a sampled vector of noise and its law (derived above). It also holds for the sum
+of joint shares, clipping included (`psephos.parties.noise`).
+"""
 
 _MAX_DIMENSION = 1 << 20
 _MAX_RATIO = 2.0**96
@@ -58,7 +59,7 @@ _HALF = gmpy2.mpfr(0.5)
 
 
 def check_epsilon(epsilon: float) -> float:
-    """`epsilon` as a float in [1e-9, 64]; raises InvalidParameter otherwise."""
+    """Return `epsilon` as a float; raise InvalidParameter unless it lies in [1e-9, 64]."""
     value = _number(epsilon, "epsilon")
     if not MIN_EPSILON <= value <= MAX_EPSILON:
         raise InvalidParameter(f"epsilon is {epsilon}; it must be a number from {MIN_EPSILON:g} to {MAX_EPSILON:g}")
@@ -66,7 +67,7 @@ def check_epsilon(epsilon: float) -> float:
 
 
 def check_delta(delta: float) -> float:
-    """`delta` as a float in (0, 1); raises InvalidParameter otherwise."""
+    """Return `delta` as a float; raise InvalidParameter unless it lies in (0, 1)."""
     value = _number(delta, "delta")
     if not 0.0 < value < 1.0:
         raise InvalidParameter(f"delta is {delta}; it must lie strictly between 0 and 1 (1e-6 is usual)")
@@ -74,19 +75,31 @@ def check_delta(delta: float) -> float:
 
 
 def _number(value: float, name: str) -> float:
+    """Convert to a float; raise InvalidParameter if this is impossible."""
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise InvalidParameter(f"{name} is a number, not {value!r}") from None
+        raise InvalidParameter(f"{name} must be a number, not {value!r}") from None
 
 
 def _check_positive(value: float, name: str) -> None:
+    """Raise InvalidParameter unless the value is positive and finite."""
     if not (math.isfinite(value) and value > 0):
         raise InvalidParameter(f"the {name} is {value}; it must be a finite number above 0")
 
 
 def _check_lattice(dimension: int, pitch: float, scale: float, name: str, *, integers: bool = False) -> None:
-    """`integers`: an exact integer law on data that are integers already may be as narrow as it likes."""
+    """Check the parameters of a mechanism.
+
+    Args:
+        dimension, pitch, scale: of the mechanism.
+        name: of the scale, for error messages.
+        integers: the law is an exact integer law, whose scale may be below the pitch.
+
+    Raises:
+        InvalidParameter: a parameter is out of range.
+        GridTooCoarseError: the scale is below the pitch.
+    """
     if not 1 <= dimension <= _MAX_DIMENSION:
         raise InvalidParameter(f"the dimension is {dimension}; it must lie between 1 and {_MAX_DIMENSION}")
     if not (math.isfinite(pitch) and pitch > 0 and math.frexp(pitch)[0] == 0.5):
@@ -104,9 +117,12 @@ def _check_lattice(dimension: int, pitch: float, scale: float, name: str, *, int
 
 
 def choose_pitch(sensitivity: float, dimension: int) -> float:
-    """The largest power of two g with g * sqrt(dimension) <= 2^-20 * sensitivity: snapping then costs under 1e-6 of it.
+    """Return the largest power of two g with g * sqrt(dimension) <= 2^-20 * sensitivity.
 
-    A function of public quantities only. Raises InvalidParameter when the sensitivity is not a positive number.
+    Snapping to multiples of g then adds less than 1e-6 of the sensitivity. The result depends on public values only.
+
+    Raises:
+        InvalidParameter: the sensitivity is not positive, or the dimension is out of range.
     """
     _check_positive(sensitivity, "sensitivity")
     if not 1 <= dimension <= _MAX_DIMENSION:
@@ -121,10 +137,10 @@ def choose_pitch(sensitivity: float, dimension: int) -> float:
 
 
 def _normals(count: int, randomness: Randomness) -> list[Any]:
-    """`count` independent standard normal variables (Box and Muller)."""
-    drawn = uniforms(count + count % 2, randomness)
+    """Draw `count` independent standard normal variables (Box and Muller 1958)."""
+    pairs = uniforms(count + count % 2, randomness)
     normals: list[Any] = []
-    for first, second in zip(drawn[::2], drawn[1::2], strict=True):
+    for first, second in zip(pairs[::2], pairs[1::2], strict=True):
         radius = MPFR.sqrt(MPFR.mul(-2, MPFR.log(first)))
         sine, cosine = MPFR.sin_cos(MPFR.mul(_TWO_PI, second))
         normals.append(MPFR.mul(radius, cosine))
@@ -133,34 +149,35 @@ def _normals(count: int, randomness: Randomness) -> list[Any]:
 
 
 def _rounded(factor: Any, normals: list[Any]) -> list[int]:
-    """floor(factor * z + 1/2) for each z."""
+    """Return floor(factor * z + 1/2) for each z."""
     return [int(MPFR.floor(MPFR.add(MPFR.mul(factor, z), _HALF))) for z in normals]
 
 
 @dataclass(frozen=True)
 class NoiseMechanism(ABC):
-    """What every mechanism offers: noise vectors of `dimension` integers, each worth `pitch`, a power of two."""
+    """A noise mechanism: draws vectors of `dimension` integers in units of `pitch`, a power of two."""
 
     dimension: int
 
-    if TYPE_CHECKING:  # a field, and each mechanism's last one
+    if TYPE_CHECKING:  # the last field of every mechanism
 
         @property
         def pitch(self) -> float: ...
 
     @property
     def distance(self) -> float:
-        """A bound on the total variation between the sampler and the law it claims, rounded to the lattice."""
+        """Bound of the total variation between the sampler and its law rounded to the lattice."""
         return SAMPLER_DISTANCE
 
     @abstractmethod
     def sample(self, randomness: Randomness = SYSTEM) -> list[int]:
-        """One noise vector in lattice units."""
+        """Draw one noise vector in lattice units."""
 
     def delta(self, epsilon: float) -> float:
-        """What the sampler's distance costs: (1 + e^epsilon) * distance, from P' <= P + d and Q <= Q' + d.
+        """Return (1 + e^epsilon) * distance, the delta that the sampler adds (from P' <= P + d and Q <= Q' + d).
 
-        Raises InvalidParameter for an epsilon outside (0, 64].
+        Raises:
+            InvalidParameter: epsilon lies outside [1e-9, 64].
         """
         return (1.0 + math.exp(check_epsilon(epsilon))) * self.distance
 
@@ -186,9 +203,10 @@ class SphericalLaplace(NoiseMechanism):
 
     @classmethod
     def for_epsilon(cls, sensitivity: float, epsilon: float, dimension: int, pitch: float) -> SphericalLaplace:
-        """Noise for an L2 `sensitivity` that already holds on the lattice; the quotient is rounded up.
+        """Create epsilon-private noise for an L2 sensitivity that holds on the lattice; the scale is rounded up.
 
-        Raises InvalidParameter for an epsilon outside (0, 64], and as the class does.
+        Raises:
+            InvalidParameter, GridTooCoarseError: epsilon is out of range, or as the class.
         """
         return cls(dimension, math.nextafter(sensitivity / check_epsilon(epsilon), math.inf), pitch)
 
@@ -222,15 +240,18 @@ class RoundedGaussian(NoiseMechanism):
     def for_epsilon_delta(
         cls, sensitivity: float, epsilon: float, delta: float, dimension: int, pitch: float
     ) -> RoundedGaussian:
-        """Noise for an L2 `sensitivity` that already holds on the lattice; `delta` includes the sampler's distance.
+        """Create (epsilon, delta)-private noise for an L2 sensitivity that holds on the lattice.
 
-        Raises InvalidParameter for an epsilon outside (0, 64], a delta that is out of range or eaten up by the sampler,
-        and as the class does.
+        `delta` includes the contribution of the sampler.
+
+        Raises:
+            InvalidParameter, GridTooCoarseError: epsilon or delta is out of range, delta is below the contribution of
+                the sampler, or as the class.
         """
         sampler = (1.0 + math.exp(check_epsilon(epsilon))) * SAMPLER_DISTANCE
         if check_delta(delta) <= sampler:
             raise InvalidParameter(
-                f"delta = {delta:g} is below what the sampler costs; take at least {2 * sampler:.1e}"
+                f"delta = {delta:g} is below the contribution of the sampler; use at least {2 * sampler:.1e}"
             )
         return cls(dimension, gaussian_sigma(sensitivity, epsilon, delta - sampler), pitch)
 
@@ -242,7 +263,8 @@ class RoundedGaussian(NoiseMechanism):
 
 
 def _bernoulli_exp(numerator: int, denominator: int, randomness: Randomness) -> bool:
-    """True with probability exactly exp(-x), 0 <= x = numerator/denominator <= 1 (Canonne, Kamath, Steinke 2020).
+    """Return True with probability exactly exp(-x), 0 <= x = numerator/denominator <= 1 (Canonne, Kamath, Steinke
+    2020).
 
     The first k at which Bernoulli(x/k) fails is odd with that probability.
     """
@@ -268,9 +290,10 @@ class DiscreteLaplace(NoiseMechanism):
 
     @classmethod
     def for_epsilon(cls, sensitivity_units: float, epsilon: float, dimension: int, pitch: float) -> DiscreteLaplace:
-        """Noise for an L1 sensitivity in lattice units; the quotient is an exact fraction with a short denominator.
+        """Create epsilon-private noise for an L1 sensitivity in lattice units; the scale is rounded up to k/2^20.
 
-        Raises InvalidParameter for an epsilon outside (0, 64], and as the class does.
+        Raises:
+            InvalidParameter: epsilon is out of range, or as the class.
         """
         exact = Fraction(sensitivity_units) / Fraction(check_epsilon(epsilon))
         return cls(dimension, Fraction(-((-exact * 2**20) // 1), 2**20), pitch)
@@ -283,6 +306,7 @@ class DiscreteLaplace(NoiseMechanism):
         return [self._one(randomness) for _ in range(self.dimension)]
 
     def _one(self, randomness: Randomness) -> int:
+        """Draw one entry."""
         numerator, denominator = self.scale_units.numerator, self.scale_units.denominator
         while True:
             remainder = randomness.below(numerator)
@@ -293,19 +317,19 @@ class DiscreteLaplace(NoiseMechanism):
                 whole += 1
             magnitude = (remainder + numerator * whole) // denominator
             negative = randomness.bits(1)
-            if magnitude or not negative:  # zero must not be counted twice
+            if magnitude or not negative:  # zero must not be drawn with both signs
                 return -magnitude if negative else magnitude
 
 
 def poisson(mean: Fraction, randomness: Randomness = SYSTEM) -> int:
-    """A Poisson variable of rational `mean` up to 2^192, within total variation 2^-256 of its law.
+    """Draw a Poisson variable of rational `mean` up to 2^192, within total variation 2^-256 of its law.
 
     Up to 16 by multiplying uniforms until they fall below e^-mean. Beyond, by rejection under Devroye's envelope of a
     log-concave sequence with mode n (Devroye 1987): p(n + x) <= p(n) min(1, e^(w - p(n) |x|)), w = 1 + p(n)/2. Every
-    decision is taken in float64 from 64 bits per uniform when these settle it, else in MPFR from 640. But for an event
-    of probability 2^-270 a uniform is at least that, its logarithm off by at most 2^-370, the candidate's place (below
-    2^104) by 2^-266: so likely is a wrong decision, and there are a few of them. The 2 D draws of a vector, or those of
-    all parties' shares, stay far below 2^-160 together.
+    decision is taken in float64 from 64 bits per uniform if these suffice, else in MPFR from 640. Except for an event
+    of probability 2^-270, a uniform is at least 2^-270, its logarithm is off by at most 2^-370, and the candidate's
+    place (below 2^104) by 2^-266, which bounds the probability of a wrong decision. The total for the 2 D draws of a
+    vector, or for all parties' shares, is far below 2^-160.
     """
     if mean <= 0:
         return 0
@@ -330,12 +354,15 @@ def poisson(mean: Fraction, randomness: Randomness = SYSTEM) -> int:
 
 @lru_cache(maxsize=64)
 def _least(mean: Fraction) -> Any:
+    """Return e^-mean."""
     return MPFR.exp(rational(-mean))
 
 
 @dataclass(frozen=True)
 class _Poisson:
-    """A law of mean above 16: its mode floor(mean) and that one's probability, `exact` in MPFR."""
+    """A Poisson law of mean above 16: its mode floor(mean), the probability of the mode (`exact` in MPFR), and
+    logarithms.
+    """
 
     mean: Fraction
     mode: int
@@ -347,6 +374,7 @@ class _Poisson:
 
 @lru_cache(maxsize=64)
 def _poisson_law(mean: Fraction) -> _Poisson:
+    """Compute the constants of a Poisson law."""
     mode, value = mean.numerator // mean.denominator, rational(mean)
     logarithm = MPFR.log(value)
     here = MPFR.lngamma(gmpy2.mpfr(mode + 1, MPFR.precision))
@@ -355,7 +383,7 @@ def _poisson_law(mean: Fraction) -> _Poisson:
 
 
 def _poisson_quick(law: _Poisson, draws: list[int], sign: int) -> tuple[int] | tuple[()] | None:
-    """(step,) if the candidate is accepted, () if it is rejected, None if float64 and 64 bits do not settle it."""
+    """Decide in float64: (step,) if the candidate is accepted, () if rejected, None if float64 does not suffice."""
     which, position, level = ((d + 0.5) * 2.0**-64 for d in draws)
     width = 1 + law.peak / 2
     flat = width / (1 + width)
@@ -372,7 +400,7 @@ def _poisson_quick(law: _Poisson, draws: list[int], sign: int) -> tuple[int] | t
         return None
     step = sign * distance
     n, x = float(law.mode), float(step)
-    if law.mode < 2**20:  # then the logarithms are below 2^24, and a hundred ulps of them below 1e-6
+    if law.mode < 2**20:  # the logarithms are below 2^24, so a hundred ulps are below 1e-6
         if n + x < 0:
             return ()
         ratio = x * law.logarithm - (math.lgamma(n + x + 1) - math.lgamma(n + 1))
@@ -387,7 +415,7 @@ def _poisson_quick(law: _Poisson, draws: list[int], sign: int) -> tuple[int] | t
 
 
 def _poisson_exact(law: _Poisson, draws: list[int], sign: int, randomness: Randomness) -> tuple[int] | tuple[()]:
-    """The same decision in MPFR, with 576 more bits for each uniform."""
+    """Decide in MPFR, with 576 more bits for each uniform."""
     extra = UNIFORM_BITS - 64
     which, position, level = (midpoint(d << extra | randomness.bits(extra)) for d in draws)
     mode, width = law.mode, MPFR.add(1, MPFR.div(law.exact, 2))
@@ -410,9 +438,11 @@ def _poisson_exact(law: _Poisson, draws: list[int], sign: int, randomness: Rando
 class Skellam(NoiseMechanism):
     """Independent differences of two Poisson variables of mean variance/2: integers, closed under addition.
 
-    What `gaussian` means where parties add the noise themselves: a sum of Skellam shares is Skellam (Agarwal, Kairouz,
-    Liu 2021), which a sum of rounded Gaussians is not. Calibrated by `skellam_variance`. Raises InvalidParameter for a
-    dimension, variance or pitch out of range.
+    Used in place of the Gaussian where parties add the noise themselves: a sum of Skellam shares is Skellam (Agarwal,
+    Kairouz, Liu 2021), whereas a sum of rounded Gaussians is not a rounded Gaussian. Calibrate with `skellam_variance`.
+
+    Raises:
+        InvalidParameter: the dimension, variance or pitch is out of range.
     """
 
     variance: Fraction
@@ -428,7 +458,7 @@ class Skellam(NoiseMechanism):
 
 
 def skellam_rdp(order: int, variance: float, l1: float, l2: float) -> float:
-    """Renyi divergence of integer order alpha between Skellam noise of this variance per entry and its shift.
+    """Bound the Renyi divergence of integer order alpha between Skellam noise of this variance per entry and its shift.
 
     For a shift by an integer vector of these norms: alpha l2^2/(2 v) + min(((2 alpha - 1) l2^2 + 6 l1)/(4 v^2),
     3 l1/(2 v)) (Agarwal, Kairouz, Liu 2021, theorem 3.5).
@@ -438,7 +468,7 @@ def skellam_rdp(order: int, variance: float, l1: float, l2: float) -> float:
 
 
 def skellam_delta(l1: float, l2: float, epsilon: float, variance: float) -> float:
-    """delta of the Skellam mechanism for integer vectors within l1 and l2 of each other.
+    """Return delta of the Skellam mechanism for integer vectors at distance at most l1 and l2.
 
     `skellam_rdp` at integer orders, converted by Canonne, Kamath, Steinke 2020, proposition 12.
     """
@@ -450,10 +480,17 @@ def skellam_delta(l1: float, l2: float, epsilon: float, variance: float) -> floa
 
 
 def skellam_variance(l1: float, l2: float, epsilon: float, delta: float) -> Fraction:
-    """The smallest variance (rounded up) that makes the Skellam mechanism (epsilon, delta) private by `skellam_delta`.
+    """Return the smallest variance with which the Skellam mechanism is (epsilon, delta)-private by `skellam_delta`.
 
-    l1, l2: sensitivities of the integer vector, in lattice units; the variance is in lattice units squared. Raises
-    InvalidParameter for an epsilon or delta out of range, or sensitivities that no integer vector has together.
+    Args:
+        l1, l2: sensitivities of the integer vector in lattice units.
+        epsilon, delta: the guarantee.
+
+    Returns:
+        The variance per entry in lattice units squared, rounded up.
+
+    Raises:
+        InvalidParameter: epsilon or delta is out of range, or no integer vector has both sensitivities.
     """
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
     if not (0 < l2 <= l1 * (1 + 1e-9) and math.isfinite(l1)):
@@ -463,7 +500,7 @@ def skellam_variance(l1: float, l2: float, epsilon: float, delta: float) -> Frac
 
 
 def least(enough: Callable[[float], bool], first: float, precision: float) -> float:
-    """The smallest number above 0 that is enough, rounded up: doubled from `first` until it is, then halved in."""
+    """Return the smallest positive number for which `enough` holds, rounded up, by doubling and bisection."""
     low = high = first
     while not enough(high):
         low, high = high, 2 * high
@@ -478,10 +515,10 @@ def least(enough: Callable[[float], bool], first: float, precision: float) -> fl
 
 
 def gaussian_delta(sensitivity: float, epsilon: float, sigma: float) -> float:
-    """The delta of the Gaussian mechanism (Balle and Wang 2018, theorem 8), rounded up.
+    """Return the delta of the Gaussian mechanism (Balle and Wang 2018, theorem 8), rounded up.
 
-    Phi(r/2 - epsilon/r) - e^epsilon Phi(-r/2 - epsilon/r) with r = sensitivity/sigma, at 128 bits: the two terms agree
-    in more digits than float64 has when epsilon and delta are small.
+    Phi(r/2 - epsilon/r) - e^epsilon Phi(-r/2 - epsilon/r) with r = sensitivity/sigma, at 128 bits, since the two terms
+    agree in more digits than float64 has if epsilon and delta are small.
     """
     with gmpy2.context(gmpy2.get_context(), precision=128):
         ratio = gmpy2.mpfr(sensitivity) / gmpy2.mpfr(sigma)
@@ -492,17 +529,23 @@ def gaussian_delta(sensitivity: float, epsilon: float, sigma: float) -> float:
 
 
 def gaussian_sigma(sensitivity: float, epsilon: float, delta: float) -> float:
-    """The smallest sigma, rounded up, that makes the Gaussian mechanism (epsilon, delta) private for an L2 sensitivity.
+    """Return the smallest sigma, rounded up, with which the Gaussian mechanism is (epsilon, delta)-private.
 
-    Raises InvalidParameter when an argument is out of range.
+    Args:
+        sensitivity: L2 sensitivity.
+        epsilon, delta: the guarantee.
+
+    Raises:
+        InvalidParameter: an argument is out of range.
     """
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
     _check_positive(sensitivity, "sensitivity")
     return math.nextafter(sensitivity * _unit_sigma(epsilon, delta) * (1 + 2.0**-50), math.inf)
 
 
-@lru_cache(maxsize=256)  # every draw of a release asks again
+@lru_cache(maxsize=256)  # every draw of a release uses the same
 def _unit_sigma(epsilon: float, delta: float) -> float:
+    """Return sigma for sensitivity 1."""
     return least(lambda sigma: gaussian_delta(1.0, epsilon, sigma) <= delta, 2.0**-10, 1e-12)
 
 
@@ -510,9 +553,17 @@ def _unit_sigma(epsilon: float, delta: float) -> float:
 
 
 def snap(vector: NDArray[np.float64], pitch: float) -> list[int]:
-    """floor(x / pitch + 1/2) for each entry of `vector`, of any shape (flattened), exactly: pitch is a power of two.
+    """Round a vector to the lattice, exactly.
 
-    Raises InvalidParameter for NaN, infinite entries, or entries past 2^62 pitches.
+    Args:
+        vector: real entries, of any shape; flattened.
+        pitch: lattice spacing, a power of two.
+
+    Returns:
+        floor(x / pitch + 1/2) for each entry x.
+
+    Raises:
+        InvalidParameter: an entry is NaN, infinite, or beyond 2^62 pitches.
     """
     units = np.asarray(vector, dtype=np.float64).ravel() / pitch
     if not np.all(np.abs(units) < 2.0**62):
@@ -527,33 +578,46 @@ def snap(vector: NDArray[np.float64], pitch: float) -> list[int]:
 def release(
     vector: NDArray[np.float64] | Sequence[int], mechanism: NoiseMechanism, randomness: Randomness = SYSTEM
 ) -> NDArray[np.float64]:
-    """The noisy vector, shape (D,): snapped to the mechanism's lattice, noise added in integers, times the pitch.
+    """Release a vector with noise.
 
-    A sequence of Python integers is taken as lattice units already. The sum is exact; turning it into float64 rounds
-    past 2^53 units, which is post-processing of the private integers. Raises InvalidParameter on a wrong dimension.
+    The vector is snapped to the mechanism's lattice and the noise is added in integers. Converting the exact sum to
+    float64 rounds beyond 2^53 units, which is post-processing.
+
+    Args:
+        vector: real entries, shape (D,), or a sequence of integers in lattice units.
+        mechanism: the noise, of dimension D.
+        randomness: the operating system's by default.
+
+    Returns:
+        The noisy vector, float64 of shape (D,).
+
+    Raises:
+        InvalidParameter: the vector has another dimension, or as `snap`.
     """
     units = snap(vector, mechanism.pitch) if isinstance(vector, np.ndarray) else list(vector)
     if len(units) != mechanism.dimension:
-        raise InvalidParameter(f"the vector has {len(units)} entries and the mechanism {mechanism.dimension}")
+        raise InvalidParameter(
+            f"the vector has {len(units)} entries and the mechanism has dimension {mechanism.dimension}"
+        )
     noise = mechanism.sample(randomness)
     return np.array([float(u + e) * mechanism.pitch for u, e in zip(units, noise, strict=True)])
 
 
-# -- simulation only: floating point, seeded, private to nobody
+# -- for simulations only: seeded floating-point noise, which does not protect privacy
 
 
 def simulate_spherical_laplace(dimension: int, scale: float, generator: np.random.Generator) -> NDArray[np.float64]:
-    """Floating-point spherical Laplace noise, shape (dimension,), for simulations only."""
+    """Draw floating-point spherical Laplace noise, shape (dimension,), for simulations only."""
     direction = generator.normal(size=dimension)
     noise: NDArray[np.float64] = direction / np.linalg.norm(direction) * generator.gamma(dimension, scale)
     return noise
 
 
 def simulate_gaussian(dimension: int, sigma: float, generator: np.random.Generator) -> NDArray[np.float64]:
-    """Floating-point normal noise, shape (dimension,), for simulations only."""
+    """Draw floating-point normal noise, shape (dimension,), for simulations only."""
     return generator.normal(scale=sigma, size=dimension)
 
 
 def simulate_laplace(dimension: int, scale: float, generator: np.random.Generator) -> NDArray[np.float64]:
-    """Floating-point Laplace noise, one variable per coordinate, shape (dimension,), for simulations only."""
+    """Draw floating-point Laplace noise, one variable per coordinate, shape (dimension,), for simulations only."""
     return generator.laplace(scale=scale, size=dimension)

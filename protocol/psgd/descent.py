@@ -1,9 +1,9 @@
-"""The arithmetic of Algorithm 1 (Rajkumar and Agarwal 2012), as functions of sums that somebody else takes.
+"""The arithmetic of Algorithm 1 (Rajkumar and Agarwal 2012), as functions of already computed sums.
 
-w_{t+1} = w_t - z_t ((1/N) S_t + (lambda + Delta) w_t),    projected on a public ball that holds every minimiser
+w_{t+1} = w_t - z_t ((1/N) S_t + (lambda + Delta) w_t),    projected onto a public ball that contains every minimiser
 
-Everybody works the points out alone and compares them bit by bit, so all of it is rounded as IEEE 754 says: no power
-and no root is left to a machine's own library.
+All roles compute the points for themselves and compare them bit by bit, so every operation must be correctly rounded:
+powers and roots are computed with MPFR instead of the machine's mathematical library.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from psephos.protocol.errors import DivergenceError, InvalidParameter
 Array = NDArray[np.float64]
 
 _DOUBLE = gmpy2.context(precision=53)
-"""Correctly rounded, on every machine (MPFR)."""
+"""Arithmetic in double precision, correctly rounded on every machine (MPFR)."""
 
 
-def _positive(record: object, name: str, said: str) -> None:
-    """Equal records have equal digests, whatever kind of number they were written with."""
+def _positive(record: object, name: str, description: str) -> None:
+    """Store a positive finite field as a float, so that equal records have equal digests; raise InvalidParameter."""
     value = getattr(record, name)
     if not 0 < value < math.inf:
-        raise InvalidParameter(f"{said} must be positive and finite, not {value}")
+        raise InvalidParameter(f"{description} must be positive and finite, not {value}")
     object.__setattr__(record, name, float(value))
 
 
@@ -43,10 +43,12 @@ def _norm(vector: Array) -> float:
 
 @dataclass(frozen=True)
 class StepSizes:
-    """z_t = first / (1 + t/offset)^power, t = 0, 1, ...
+    """Step sizes z_t = first / (1 + t/offset)^power, t = 0, 1, ...
 
-    1/2 < power <= 1 is what makes sum z_t infinite and sum z_t^2 finite (Robbins and Monro 1951).
-    Raises InvalidParameter for any other power, or numbers that are not positive.
+    For 1/2 < power <= 1 the sum of z_t is infinite and that of z_t^2 finite (Robbins and Monro 1951).
+
+    Raises:
+        InvalidParameter: the power is out of this range, or a number is not positive and finite.
     """
 
     first: float
@@ -68,9 +70,9 @@ class StepSizes:
 
     @classmethod
     def default(cls, ridge: float, smoothness: float) -> StepSizes:
-        """z_t = 2/(r (t + 2 (c + r)/r)): starts at 1/(c + r), ends like 2/(r t), for r = lambda + Delta.
+        """Return z_t = 2/(r (t + 2 (c + r)/r)), from 1/(c + r) to 2/(r t) asymptotically, for r = lambda + Delta.
 
-        Without step noise ||w_t - w~|| then falls like 1/t^2 (z_t h - 1 >= the rate 2/t for every curvature h >= r).
+        Without step noise, ||w_t - w~|| falls like 1/t^2 (z_t h - 1 >= the rate 2/t for every curvature h >= r).
         """
         total = smoothness + ridge
         return cls(1 / total, 2 * total / ridge)
@@ -80,8 +82,15 @@ class StepSizes:
 class StoppingRule:
     """Stop when the iterate moved by at most `tolerance` times its norm during the last `window` steps.
 
-    A function of sums that are paid for; but the guarantee is that of all agreed steps, since when to stop depends on
-    the noise. tolerance 0 never stops early. Raises InvalidParameter for a negative tolerance or an empty window.
+    The rule is a function of the released sums. The privacy guarantee is still that of all agreed steps, because the
+    stopping time depends on the noise.
+
+    Attributes:
+        tolerance: relative; 0 never stops early.
+        window: number of steps.
+
+    Raises:
+        InvalidParameter: the tolerance is negative, or the window is empty.
     """
 
     tolerance: float = 0.0
@@ -93,11 +102,11 @@ class StoppingRule:
 
     @property
     def looks_back(self) -> int:
-        """How many earlier points it needs."""
+        """Number of earlier points that the rule needs."""
         return self.window if self.tolerance else 0
 
     def __call__(self, points: Sequence[ArrayLike]) -> bool:
-        """Whether to stop after these points, (n, d), the latest last."""
+        """Return whether to stop after these points, (n, d), the latest last."""
         if not self.tolerance or len(points) <= self.window:
             return False
         first, last = np.asarray(points[-1 - self.window]), np.asarray(points[-1])
@@ -106,18 +115,19 @@ class StoppingRule:
 
 @dataclass(frozen=True)
 class Descent:
-    """How points follow from sums, agreed on before the first step.
+    """The public rule by which points follow from sums, agreed on before the first step.
 
     Attributes:
-        records: N.
+        records: N, the number of records.
         ridge: lambda + Delta.
         smoothness: c, the largest curvature of the loss.
-        radius: of the ball that iterates are projected on.
+        radius: radius of the ball that iterates are projected onto.
         step_sizes: z_t.
         stopping: when to end before the agreed steps.
 
-    Raises DivergenceError when the first step is longer than 2/(c + lambda + Delta): descent would run away;
-    InvalidParameter for a radius that is not positive and finite.
+    Raises:
+        DivergenceError: the first step is longer than 2/(c + lambda + Delta), so the descent would diverge.
+        InvalidParameter: the ridge or the radius is not positive and finite.
     """
 
     records: int
@@ -138,10 +148,22 @@ class Descent:
             )
 
     def step(self, w: Array, noisy_sum: Array, t: int) -> Array:
-        """w_{t+1}, (d,), from w_t and S_t, (d,), t = 0, 1, ...; raises DivergenceError when it is no longer finite."""
+        """Compute the next point.
+
+        Args:
+            w: w_t, float64 of shape (d,).
+            noisy_sum: S_t, float64 of shape (d,).
+            t: 0, 1, ...
+
+        Returns:
+            w_{t+1}, float64 of shape (d,).
+
+        Raises:
+            DivergenceError: the point is not finite.
+        """
         moved = w - self.step_sizes(t) * (noisy_sum / self.records + self.ridge * w)
         norm = _norm(moved)
         moved = moved if norm <= self.radius else moved * (self.radius / norm)
         if not np.isfinite(moved).all():
-            raise DivergenceError(f"the iterate is no longer finite after step {t + 1}; take smaller steps")
+            raise DivergenceError(f"the iterate is no longer finite after step {t + 1}; use smaller steps")
         return moved

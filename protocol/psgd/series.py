@@ -1,12 +1,13 @@
-"""A series of encrypted sums at public points: what everybody agrees on before the first, and how one is announced.
+"""The terms of a series of encrypted sums at public points, and the announcement of a step.
 
-An iterative protocol asks the parties again and again for an integer vector that depends on a public point. A `Series`
-fixes how often, how large the vectors and how strong every party's noise are; `SeriesTerms` add the keys. So each party
-can hold the others to them and knows what the whole series costs it. A step is one `Round` of kind "gradients" whose
-context names the terms, the step and the point; its `Announcement` is all a party needs to build that round itself.
+In an iterative protocol the parties repeatedly contribute an integer vector that depends on a public point. A `Series`
+fixes the number of sums, the size of the vectors and the noise of every party; `SeriesTerms` add the keys. So each
+party can hold the others to them and knows what the whole series costs it. A step is one `Round` of kind "gradients"
+whose context names the terms, the step and the point; its `Announcement` is all a party needs to build that round
+itself.
 
 Noise is in lattice units of 2^-fraction_bits. Every share is redrawn until it lies within a public bound that sizes the
-slot; the bounds hold but for probability 2^-66 over the whole series (`truncation`), by Chernoff's inequality.
+slot; by Chernoff's inequality a redraw happens with probability at most 2^-66 over the whole series (`truncation`).
 
 The protocol is Rajkumar and Agarwal 2012, Algorithm 1; docs/protocols/psgd.md says who adds which noise.
 """
@@ -41,12 +42,12 @@ _MAX_STEPS = 1 << 20
 
 @dataclass(frozen=True)
 class Series:
-    """How many sums of what, under which noise.
+    """The number of sums, the size of the vectors, and the noise of a series.
 
     Attributes:
-        parties: how many; every one adds noise.
-        steps: the largest number of sums; no party answers more.
-        dimension: entries of a vector.
+        parties: number of parties; each adds noise.
+        steps: largest number of sums; no party answers more.
+        dimension: number of entries of a vector.
         bound: largest L2 norm of a party's vector before noise.
         fraction_bits: the lattice is the multiples of 2^-fraction_bits.
         fixed_sigmas: standard deviation, per entry, of the normal noise each party draws once; 0 for none.
@@ -54,10 +55,11 @@ class Series:
         step_scale: its scale: of the norm's Gamma law ("spherical-laplace"; doubled at every step with "-halving", so
             that step 1 already has twice of it), or one share's variance per entry, in lattice units squared
             ("skellam").
-        minimum_ballots: fewer are never opened.
+        minimum_ballots: no product of fewer ballots is opened.
         nonce: 16 random bytes.
 
-    Raises InvalidParameter for numbers out of range or that do not go together.
+    Raises:
+        InvalidParameter: a number is out of range, or numbers do not fit together.
     """
 
     parties: int
@@ -72,84 +74,88 @@ class Series:
     nonce: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
-        try:  # equal series have equal digests, whatever kind of number they were written with
+        try:  # convert numpy and other numbers, so that equal series have equal digests
             for name in ("parties", "steps", "dimension", "fraction_bits", "minimum_ballots"):
                 object.__setattr__(self, name, operator.index(getattr(self, name)))
             for name in ("bound", "step_scale"):
                 object.__setattr__(self, name, float(+getattr(self, name)))
             object.__setattr__(self, "fixed_sigmas", tuple(float(+sigma) for sigma in self.fixed_sigmas))
         except (TypeError, ValueError):
-            raise InvalidParameter("a series is made of numbers, whole ones where it counts") from None
-        for right, wrong in (
-            (self.parties >= 2, f"a series has at least 2 parties, not {self.parties}"),
-            (1 <= self.steps <= _MAX_STEPS, f"a series has between 1 and {_MAX_STEPS} steps, not {self.steps}"),
-            (self.dimension >= 1, "a vector has at least one entry"),
+            raise InvalidParameter(
+                "parties, steps, dimension, fraction_bits and minimum_ballots must be integers, the other terms numbers"
+            ) from None
+        for holds, message in (
+            (self.parties >= 2, f"a series needs at least 2 parties, not {self.parties}"),
+            (1 <= self.steps <= _MAX_STEPS, f"steps is {self.steps}; it must lie between 1 and {_MAX_STEPS}"),
+            (self.dimension >= 1, "dimension must be at least 1"),
             (
                 0 < self.bound < math.inf,
-                f"the bound of a vector is {self.bound}; it must be positive and finite",
+                f"bound is {self.bound}; it must be positive and finite",
             ),
-            (0 <= self.fraction_bits <= 52, f"there are 0 to 52 fraction bits, not {self.fraction_bits}"),
+            (0 <= self.fraction_bits <= 52, f"fraction_bits is {self.fraction_bits}; it must lie between 0 and 52"),
             (
                 len(self.fixed_sigmas) == self.parties,
-                f"{len(self.fixed_sigmas)} fixed deviations were given for {self.parties} parties",
+                f"fixed_sigmas has {len(self.fixed_sigmas)} entries for {self.parties} parties",
             ),
             (
                 all(0 <= s < math.inf for s in self.fixed_sigmas),
-                "deviations of fixed noise are finite, and at least 0",
+                "fixed_sigmas must be finite and at least 0",
             ),
             (
                 self.step_law in get_args(StepLaw),
-                f"the noise of a step is one of {', '.join(get_args(StepLaw))}, not {self.step_law!r}",
+                f"step_law is {self.step_law!r}; it must be one of {', '.join(get_args(StepLaw))}",
             ),
             (
                 math.isfinite(self.step_scale) and (self.step_scale > 0) != (self.step_law == "none"),
-                f"a scale of {self.step_scale} does not go with noise of law {self.step_law!r}",
+                f"step_scale {self.step_scale} does not fit the step law {self.step_law!r}",
             ),
-            (len(self.nonce) == 16, "a series' nonce has 16 bytes"),
+            (len(self.nonce) == 16, "the nonce of a series must have 16 bytes"),
         ):
-            if not right:
-                raise InvalidParameter(wrong)
+            if not holds:
+                raise InvalidParameter(message)
 
     @property
     def pitch(self) -> float:
-        """Lattice spacing."""
+        """Lattice spacing, 2^-fraction_bits."""
         return math.ldexp(1.0, -self.fraction_bits)
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 of all of the above, 32 bytes."""
+        """SHA-256 of all terms, 32 bytes."""
         return hashlib.sha256(b"psephos series\0" + repr(astuple(self)).encode()).digest()
 
     def scale_at(self, step: int) -> float:
-        """The step law's scale at this step, counted from 1, in the units of `step_scale`.
+        """Return the scale of the step law at a step, counted from 1, in the units of `step_scale`.
 
-        Raises InvalidParameter for a step outside the series, or so late that a doubling scale has left all bounds.
+        Raises:
+            InvalidParameter: there is no such step, or a doubling scale is too large at this step.
         """
         if not 1 <= step <= self.steps:
             raise InvalidParameter(f"the series has steps 1 to {self.steps}, there is no step {step}")
         if self.step_law != "spherical-laplace-halving":
             return self.step_scale
         if step > 900:
-            raise InvalidParameter(f"noise that doubles at every step has left all bounds at step {step}")
+            raise InvalidParameter(f"noise that doubles at every step is too large at step {step}")
         return math.ldexp(self.step_scale, step)
 
     @property
     def truncation(self) -> float:
-        """A bound of the total variation that truncating the shares costs over the whole series."""
+        """Bound of the total variation caused by truncating the shares over the whole series."""
         return 0.0 if self.step_law == "none" and not any(self.fixed_sigmas) else 2.0**-66
 
     @cached_property
     def _log_tail(self) -> float:
-        # A union bound over one fixed and `steps` fresh vectors of every party, 2 * dimension tails each.
+        """Negative logarithm of the allowed tail probability of one entry."""
+        # Union bound over one fixed and `steps` fresh vectors of every party, with 2 * dimension tails each.
         return _LOG_TAIL + math.log(2 * self.dimension * self.parties * (self.steps + 1))
 
     def fixed_bound(self) -> int:
-        """Largest magnitude, in units, of an entry of any party's fixed noise: P(|Z| > x) <= 2 exp(-x^2/2)."""
+        """Return the largest magnitude of an entry of fixed noise, in lattice units; P(|Z| > x) <= 2 exp(-x^2/2)."""
         largest = max(self.fixed_sigmas)
         return math.ceil(largest / self.pitch * math.sqrt(2 * self._log_tail)) + 1 if largest else 0
 
     def step_bound(self, step: int) -> int:
-        """Largest magnitude, in units, of an entry of one share of step noise."""
+        """Return the largest magnitude of an entry of one share of step noise in lattice units."""
         scale = self.scale_at(step)
         if self.step_law == "none":
             return 0
@@ -164,33 +170,34 @@ class Series:
         return math.ceil(scale / self.pitch * x) + 1
 
     def vector_bound(self) -> int:
-        """Largest magnitude, in units, of an entry of a party's vector, snapped to the lattice."""
+        """Return the largest magnitude of an entry of a party's vector, snapped to the lattice, in lattice units."""
         return math.ceil(self.bound / self.pitch) + 1
 
     def entry_bound(self, step: int) -> int:
-        """Largest magnitude, in units, of an entry of what a party sends."""
+        """Return the largest magnitude of an entry of a party's noisy vector in lattice units."""
         return self.vector_bound() + self.fixed_bound() + self.step_bound(step)
 
     def plan(self, key: PublicKey, step: int) -> PackingPlan:
-        """How the vectors of a step are packed; raises PackingError when the noise is too wide for the key."""
+        """Return the packing plan of a step; raise PackingError if the noise is too wide for the key."""
         entry = self.entry_bound(step)
         return PackingPlan.for_key(key, length=self.dimension, addends=self.parties, minimum=-entry, maximum=entry)
 
 
 @dataclass(frozen=True)
 class SeriesTerms:
-    """A series, where, and whose: nobody answers at another point, under another key or roster than was agreed on.
+    """The terms of a series: no role answers at another point, or under another key or roster.
 
     Attributes:
-        series: how many sums of what.
-        descent: how one point follows from another and a sum; the first is the origin.
-        threshold_key: what ballots are encrypted under, and who opens sums.
+        series: number of sums, size of the vectors and noise.
+        descent: how the next point follows from a point and a sum; the first point is the origin.
+        threshold_key: the key that ballots are encrypted under and that t of n holders decrypt with.
         roster: the parties' verification keys.
         test_key: whether a key under 2048 bits is accepted.
         proofs: what ballots and partial decryptions prove, "none" or "knowledge".
         confirmations: as in a `Round`.
 
-    Raises InvalidParameter when the roster has another length than the series has parties.
+    Raises:
+        InvalidParameter: the roster has another length than the number of parties.
     """
 
     series: Series
@@ -209,7 +216,7 @@ class SeriesTerms:
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 of all of the above, 32 bytes: the session of its announcements."""
+        """SHA-256 of all terms, 32 bytes, the session of announcements."""
         keys = self.threshold_key.digest + Roster.of(self.roster).raw
         rest = repr((astuple(self.descent), self.test_key, self.proofs, self.confirmations)).encode()
         return hashlib.sha256(b"psephos terms\0" + self.series.digest + keys + rest).digest()
@@ -218,17 +225,17 @@ class SeriesTerms:
         return hash(self.digest)
 
     def round(self, announcement: Announcement) -> Round:
-        """The round of an announced step. Everybody builds it from what was agreed, so nobody can be told another one.
+        """Build the round of an announced step. Every role builds it from the agreed terms.
 
         Raises:
-            InvalidParameter: anything `Round` refuses.
+            InvalidParameter: as `Round`.
             PackingError: the noise is too wide for the key.
-            WeakKeyError: a key under 2048 bits that is not called a test key.
+            WeakKeyError: the key has fewer than 2048 bits and `test_key` is not set.
         """
         return _round(self, announcement, hashlib.sha256(b"psephos step\0" + announcement.encode()).digest())
 
 
-@lru_cache(maxsize=4)  # all roles of a simulation build the same one
+@lru_cache(maxsize=4)  # all roles of a simulation build the same round
 def _round(terms: SeriesTerms, announcement: Announcement, context: bytes) -> Round:
     return Round(
         "gradients",
@@ -247,12 +254,12 @@ def _round(terms: SeriesTerms, announcement: Announcement, context: bytes) -> Ro
 @storable
 @dataclass(frozen=True)
 class Announcement:
-    """The curator opens a step: public, posted on the board.
+    """The curator's message that starts a step. Public, posted on the board.
 
     Attributes:
-        terms_digest: of the agreed terms.
+        terms_digest: digest of the agreed terms.
         step: counted from 1.
-        nonce: of the step's round, 16 bytes.
+        nonce: nonce of the round of the step, 16 bytes.
         point: the public point, `dimension` finite float64.
     """
 
@@ -265,27 +272,30 @@ class Announcement:
     def create(
         cls, terms: SeriesTerms, step: int, point: tuple[float, ...], randomness: Randomness = SYSTEM
     ) -> Announcement:
-        """A fresh announcement; raises MessageError for a step or a point that the series has not."""
+        """Create an announcement with a fresh nonce; raise MessageError for an invalid step or point."""
         announcement = cls(terms.digest, step, randomness.draw(16), point)
         announcement._check(terms.series)
         return announcement
 
     def _check(self, series: Series) -> None:
+        """Raise MessageError unless the step and the point belong to the series."""
         if not 1 <= self.step <= series.steps:
             raise MessageError(f"the series has steps 1 to {series.steps}, there is no step {self.step}")
         if len(self.point) != series.dimension or not all(math.isfinite(x) for x in self.point):
-            raise MessageError(f"a point of this series is {series.dimension} finite numbers")
+            raise MessageError(f"a point of this series must consist of {series.dimension} finite numbers")
 
     def encode(self) -> bytes:
-        """The bytes that travel."""
+        """Encode the message."""
         point = struct.pack(f">{len(self.point)}d", *self.point)
         return frame(Kind.ANNOUNCEMENT, self.terms_digest, self.step.to_bytes(4, "big"), self.nonce, point)
 
     @classmethod
     def decode(cls, data: bytes, terms: SeriesTerms) -> Announcement:
-        """A received announcement.
+        """Decode a received announcement.
 
-        Raises MessageError (length, type, a point that is not finite, a step outside) or WrongRoundError (other terms).
+        Raises:
+            MessageError: wrong length or kind, an invalid step, or a point that is not finite.
+            WrongRoundError: it belongs to other terms.
         """
         d = terms.series.dimension
         reader = Reader(data, Kind.ANNOUNCEMENT, terms.digest, length=4 + 16 + 8 * d)

@@ -1,11 +1,11 @@
-"""How far a descent is, as everybody in it works that out from the board, taking nobody's word for the next point.
+"""The state of a descent, which every role computes from the board, without relying on a message for the next point.
 
     curator     announces step t at w_t               parties answer, holders open the sum, on the board
     holders     each publish the sum that they have opened
-    everybody   has S_t when t holders published the same: one of them at least does not lie. w_{t+1} follows
+    all roles   know S_t when t holders published the same sum, at least one of whom is honest; w_{t+1} follows
 
-An announcement is taken from the curator alone, for exactly the next step and at exactly the point that follows: the
-origin first. Nobody else's, and no other, is answered. docs/protocols/psgd.md.
+An announcement is accepted only from the curator, for the next step, and at the point that follows (the origin first).
+docs/protocols/psgd.md describes the protocol.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ __all__ = ["DescentState", "PublishedSum"]
 @storable
 @dataclass(frozen=True)
 class PublishedSum:
-    """What one holder says that a step's ballots add up to. Public.
+    """One holder's message with the opened sum of a step. Public.
 
     Attributes:
         step: counted from 1.
         holder: 1 .. n.
-        sums: in lattice units, `dimension` of them.
+        sums: the sum, `dimension` integers in lattice units.
     """
 
     step: int
@@ -46,14 +46,20 @@ class PublishedSum:
     sums: tuple[int, ...] = field(repr=False)
 
     def encode(self, terms: SeriesTerms) -> bytes:
-        """The bytes that travel."""
+        """Encode the message."""
         size = _size(terms, self.step)
         sums = b"".join(entry.to_bytes(size, "big", signed=True) for entry in self.sums)
         return frame(Kind.PUBLISHED_SUM, terms.digest, self.step.to_bytes(4, "big"), bytes([self.holder]), sums)
 
     @classmethod
     def decode(cls, data: bytes, terms: SeriesTerms) -> PublishedSum:
-        """Raises MessageError (no such step or sum), WrongRoundError (other terms) or ThresholdError (no holder)."""
+        """Decode a received sum.
+
+        Raises:
+            MessageError: it is malformed, or there is no such step or sum.
+            WrongRoundError: it belongs to other terms.
+            ThresholdError: there is no such holder.
+        """
         reader = Reader(data, Kind.PUBLISHED_SUM, terms.digest)
         step, holder = reader.integer(4), reader.integer(1)
         if not 1 <= step <= terms.series.steps:
@@ -65,21 +71,24 @@ class PublishedSum:
         reader.end()
         sums = tuple(int.from_bytes(entry, "big", signed=True) for entry in rest)
         if max(map(abs, sums)) > most:
-            raise MessageError(f"no ballots of step {step} add up to such a sum")
+            raise MessageError(f"the published sum of step {step} exceeds every possible sum")
         return cls(step, holder, sums)
 
 
-@lru_cache(maxsize=4)  # this, and the next point: all roles of a simulation come to the same
+@lru_cache(maxsize=4)  # all roles of a simulation compute the same value and the same next point
 def _most(terms: SeriesTerms, step: int) -> int:
+    """Return the largest magnitude of an entry of the sum of a step."""
     return terms.series.parties * terms.series.entry_bound(step)
 
 
 def _size(terms: SeriesTerms, step: int) -> int:
+    """Return the encoded length of an entry of the sum of a step."""
     return _most(terms, step).bit_length() // 8 + 1
 
 
 @lru_cache(maxsize=4)
 def _next(terms: SeriesTerms, point: tuple[float, ...], sums: tuple[int, ...], steps: int) -> tuple[float, ...]:
+    """Return the point that follows."""
     noisy = np.array([float(s) for s in sums]) * terms.series.pitch
     return tuple(terms.descent.step(np.array(point), noisy, steps).tolist())
 
@@ -87,13 +96,13 @@ def _next(terms: SeriesTerms, point: tuple[float, ...], sums: tuple[int, ...], s
 @storable
 @dataclass(frozen=True)
 class DescentState:
-    """How far it is.
+    """The progress of a descent.
 
     Attributes:
-        steps: sums that are known.
+        steps: number of known sums.
         points: the iterates that are still needed, (d,) each, the latest last.
-        announcement: of the step that was announced last; None before the first.
-        said: which holders published which sum of that step so far.
+        announcement: the last announcement; None before the first step.
+        said: (holder, sum) of each sum of that step that was published so far.
     """
 
     steps: int
@@ -103,12 +112,12 @@ class DescentState:
 
     @classmethod
     def start(cls, terms: SeriesTerms) -> DescentState:
-        """At the origin."""
+        """Return the state before the first step, at the origin."""
         return cls(0, ((0.0,) * terms.series.dimension,))
 
     @property
     def point(self) -> tuple[float, ...]:
-        """w_t."""
+        """w_t, the latest point."""
         return self.points[-1]
 
     @property
@@ -117,17 +126,24 @@ class DescentState:
         return self.announcement is not None and self.announcement.step == self.steps + 1
 
     def over(self, terms: SeriesTerms) -> bool:
-        """Whether this is the end: all steps taken, or the stopping rule says so."""
+        """Return whether the descent has ended: after all steps, or by the stopping rule."""
         return self.steps >= terms.series.steps or terms.descent.stopping(self.points)
 
     def announced(self, terms: SeriesTerms, entry: Entry, who: str) -> DescentState:
-        """With the next step announced.
+        """Return the state after an announcement.
 
-        Raises MessageError, WrongRoundError (other terms), UnexpectedMessageError (not by the curator, or not the next
-        step), WrongPointError.
+        Args:
+            terms: the terms of the series.
+            entry: the message and its sender.
+            who: name of the receiving role, for error messages.
+
+        Raises:
+            MessageError, WrongRoundError: as `Announcement.decode`.
+            UnexpectedMessageError: the sender is not the curator, or the step is not the next one.
+            WrongPointError: the point is not the one that follows.
         """
         if entry.sender != "curator":
-            raise UnexpectedMessageError(f"{who}: {entry.sender} announced a step, which is the curator's to do")
+            raise UnexpectedMessageError(f"{who}: {entry.sender} announced a step; only the curator may do so")
         announcement = Announcement.decode(entry.data, terms)
         if self.over(terms):
             raise UnexpectedMessageError(f"{who}: step {announcement.step} was announced, and the descent is over")
@@ -136,38 +152,45 @@ class DescentState:
             raise UnexpectedMessageError(f"{who}: {due}, and step {announcement.step} was announced")
         if announcement.point != self.point:
             raise WrongPointError(
-                f"{who}: step {announcement.step} was announced at another point than the one that follows from the "
-                "sums before"
+                f"{who}: the point of step {announcement.step} is not the one that follows from the sums before"
             )
         return replace(self, announcement=announcement, said=())
 
     def published(self, terms: SeriesTerms, entry: Entry) -> DescentState:
-        """With one holder's word more; at the next point when t holders said the same.
+        """Return the state after a published sum; it moves to the next point when t holders published the same sum.
 
-        A holder's word about a step whose sum is known changes nothing. Raises as `PublishedSum.decode`; ThresholdError
-        in another's name, UnexpectedMessageError before the step is announced or for a second time,
-        WrongPartialDecryptionError for another sum than t holders have published.
+        A sum of a step that is already known does not change the state.
+
+        Raises:
+            MessageError, WrongRoundError: as `PublishedSum.decode`.
+            ThresholdError: the sender is not the holder that the message names.
+            UnexpectedMessageError: the step is not announced, or the holder has published a sum of it.
+            WrongPartialDecryptionError: the sum differs from the one that t holders published.
         """
-        said = PublishedSum.decode(entry.data, terms)
-        if entry.sender != f"holder {said.holder}":
-            raise ThresholdError(f"{entry.sender} published a sum in the name of holder {said.holder}")
-        if said.step <= self.steps:
-            known = self.sums() if said.step == self.steps else None
-            if known is not None and known != said.sums:
-                raise WrongPartialDecryptionError(f"holder {said.holder} published another sum of step {said.step}")
+        message = PublishedSum.decode(entry.data, terms)
+        if entry.sender != f"holder {message.holder}":
+            raise ThresholdError(f"{entry.sender} published a sum in the name of holder {message.holder}")
+        if message.step <= self.steps:
+            known = self.sums() if message.step == self.steps else None
+            if known is not None and known != message.sums:
+                raise WrongPartialDecryptionError(
+                    f"holder {message.holder} published another sum of step {message.step}"
+                )
             return self
-        if not self.open or said.step != self.steps + 1 or said.holder in dict(self.said):
-            raise UnexpectedMessageError(f"holder {said.holder} published a sum of step {said.step}, which is not due")
-        every = (*self.said, (said.holder, said.sums))
-        if sum(sums == said.sums for _, sums in every) < terms.threshold_key.threshold:
+        if not self.open or message.step != self.steps + 1 or message.holder in dict(self.said):
+            raise UnexpectedMessageError(
+                f"holder {message.holder} published a sum of step {message.step}, which is not due"
+            )
+        every = (*self.said, (message.holder, message.sums))
+        if sum(sums == message.sums for _, sums in every) < terms.threshold_key.threshold:
             return replace(self, said=every)
-        points = (*self.points, _next(terms, self.point, said.sums, self.steps))
+        points = (*self.points, _next(terms, self.point, message.sums, self.steps))
         points = points[-1 - terms.descent.stopping.looks_back :]
         return replace(self, steps=self.steps + 1, points=points, said=every)
 
     def sums(self) -> tuple[int, ...] | None:
-        """Of the step that was announced last, when they are known."""
+        """Return the sum of the last announced step, or None if it is not known yet."""
         if self.announcement is None or self.open:
             return None
-        found = [sums for _, sums in self.said]
-        return max(found, key=found.count)  # t > n/2 said so
+        published = [sums for _, sums in self.said]
+        return max(published, key=published.count)  # t > n/2 holders published this sum

@@ -374,7 +374,7 @@ def test_numbers_have_the_length_that_was_agreed_on(bits: int, holders: int) -> 
     assert (agreed.step // 4) << agreed.rest_bits > 1 << bits
 
 
-def test_terms_name_all_that_is_agreed_on() -> None:
+def test_the_digest_covers_all_terms_of_a_series() -> None:
     changes: list[Callable[[], CeremonyTerms]] = [
         lambda: CeremonyTerms(256, 5, 3, bytes(32), test_key=True),
         lambda: CeremonyTerms(512, 5, 3, bytes(32), test_key=True),

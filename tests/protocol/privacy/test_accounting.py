@@ -59,7 +59,7 @@ def test_many_pure_events_gain_from_delta_and_match_the_binomial():
     assert exact > 0.9 * delta
 
 
-def test_events_of_several_kinds_cost_what_they_cost_one_by_one():
+def test_single_events_are_not_composed():
     """What is alike is composed at once: at most what the accountant finds one at a time, whose truncations add up."""
     events = [pure_event("x", epsilon) for epsilon in (0.1, 0.3) for _ in range(12)]
     events += [gaussian_event("g", sigma, 1.0, 1.0) for sigma in (8.0, 8.0, 20.0)]
@@ -116,7 +116,7 @@ def test_a_large_distance_is_charged_in_a_composition_too():
         {"distance": 1.1},
     ],
 )
-def test_no_event_without_numbers(numbers):
+def test_events_with_invalid_numbers_are_rejected(numbers):
     """A NaN compares as spent with nothing, and would pass every budget."""
     with pytest.raises(InvalidParameter):
         PrivacyEvent("x", **{"epsilon": 0.5, "delta": 0.0, **numbers})
@@ -136,14 +136,14 @@ def test_numbers_at_their_limits():
     assert compose([approximate_event("s", 0.4, 1e-7)], 0.0) == math.inf
 
 
-def test_a_party_s_budget_takes_no_record_level_event():
+def test_a_budget_rejects_record_level_events():
     """What protects one record says nothing of everything a party holds."""
     with pytest.raises(InvalidParameter, match="record"):
         Budget(1.0).charge(pure_event("x", 0.5, unit="record"))
     Budget(1.0).charge(pure_event("x", 0.5, unit="party and one auxiliary sample"))
 
 
-def test_budget_refuses_before_anything_changes():
+def test_a_rejected_event_does_not_change_the_budget():
     budget = Budget(1.0)
     budget.charge(pure_event("first", 0.6, distance=2.0**-160))
     assert budget.after(pure_event("second", 0.3)) == pytest.approx(0.9)
@@ -178,7 +178,7 @@ def test_bad_delta(delta):
         Budget(1.0, delta)
 
 
-def test_choosing_after_looking_costs_all_that_was_looked_at():
+def test_a_choice_among_releases_costs_all_of_them():
     """Publish the better of five 1-private draws: measured, its epsilon is far above 1, and below what is charged.
 
     Each of the five is Laplace noise of scale 1 on a sensitivity of 1. For an event {best <= -t} both probabilities are
@@ -198,7 +198,7 @@ def test_choosing_after_looking_costs_all_that_was_looked_at():
 
 @pytest.mark.parametrize("count", [20, 60, 120, 240])
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-12), (0.5, 1e-3), (2.0, 1e-9)])
-def test_what_the_accountant_is_spared_it_could_not_have_answered(count, epsilon, delta):
+def test_skipped_compositions_exceed_the_largest_epsilon(count, epsilon, delta):
     """The shortcut gives up only where the PLD's own answer is beyond the largest epsilon."""
     events = [pure_event("x", epsilon)] * count
     exact = pld(events, delta)
@@ -215,7 +215,7 @@ def least_spared(event):
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.3, 1.0])
-def test_pure_events_are_spared_from_the_first_that_may_be(epsilon):
+def test_pure_events_are_skipped_from_the_first_possible_count(epsilon):
     """Against the exact delta: k binary responses are a binomial number of losses of epsilon."""
     count = least_spared(pure_event("x", epsilon))
     wins = np.arange(count + 1)
@@ -226,7 +226,7 @@ def test_pure_events_are_spared_from_the_first_that_may_be(epsilon):
 
 
 @pytest.mark.parametrize("multiplier", [0.7, 1.0, 4.0])
-def test_gaussians_are_spared_from_the_first_that_may_be(multiplier):
+def test_gaussians_are_skipped_from_the_first_possible_count(multiplier):
     count = least_spared(gaussian_event("x", multiplier, 1.0, 1.0))
     together = multiplier / math.sqrt(count)
     assert gaussian_delta(1.0, 1.3 * MAX_EPSILON, together) < 1e-6 < gaussian_delta(1.0, MAX_EPSILON, together)

@@ -19,12 +19,12 @@ NONE = [0.0, -1.0, math.inf, math.nan]
 
 @pytest.mark.parametrize("name", ["first", "offset", "power"])
 @pytest.mark.parametrize("value", NONE)
-def test_step_sizes_are_made_of_positive_finite_numbers(name: str, value: float) -> None:
+def test_step_sizes_need_positive_finite_numbers(name: str, value: float) -> None:
     with pytest.raises(InvalidParameter, match="must be positive and finite"):
         replace(StepSizes(1.0, 4.0, 0.75), **{name: value})
 
 
-def test_powers_above_one_half_and_at_most_one() -> None:
+def test_powers_of_step_sizes_out_of_range_are_rejected() -> None:
     for power in (0.5, math.nextafter(1.0, 2.0), 1.5, 2.0):
         with pytest.raises(InvalidParameter, match="infinite sum"):
             StepSizes(1.0, 4.0, power)
@@ -34,7 +34,7 @@ def test_powers_above_one_half_and_at_most_one() -> None:
     assert [type(number) for number in astuple(StepSizes(1, 4, 1))] == [float] * 3
 
 
-def test_step_sizes_are_rounded_as_ieee_754_says() -> None:
+def test_step_sizes_are_correctly_rounded() -> None:
     z = StepSizes(2.0, 3.0, 0.75)
     for t in range(200):
         assert z(t) == 2.0 / float(EXACT.pow(1 + t / 3.0, 0.75))
@@ -45,12 +45,12 @@ def test_step_sizes_are_rounded_as_ieee_754_says() -> None:
 @pytest.mark.parametrize(
     ("tolerance", "window"), [(-0.1, 5), (math.inf, 5), (math.nan, 5), (0.1, 0), (0.1, -1), (0.0, 0)]
 )
-def test_stopping_rules_that_are_none(tolerance: float, window: int) -> None:
+def test_invalid_stopping_rules_are_rejected(tolerance: float, window: int) -> None:
     with pytest.raises(InvalidParameter, match="stopping rule"):
         StoppingRule(tolerance, window)
 
 
-def test_it_stops_when_the_point_has_moved_as_little_as_was_agreed() -> None:
+def test_the_stopping_rule_compares_the_movement_with_the_tolerance() -> None:
     still, far, beyond = np.array([2.0, 0.0]), np.array([1.0, 0.0]), np.array([9.0, 9.0])
     assert StoppingRule(0.5, 1)([far, still])
     assert not StoppingRule(math.nextafter(0.5, 0.0), 1)([far, still])
@@ -79,7 +79,7 @@ def test_the_stopping_rule_compares_correctly_rounded_norms() -> None:
             assert not StoppingRule(math.nextafter(norm, 0.0), 1)([first, last])
 
 
-def test_a_first_step_may_be_as_long_as_the_curvature_allows() -> None:
+def test_a_first_step_longer_than_the_curvature_allows_is_rejected() -> None:
     limit = 2 / 0.75
     assert replace(DESCENT, step_sizes=StepSizes(limit, 4.0)).step_sizes.first == limit
     with pytest.raises(DivergenceError, match="diverges"):

@@ -52,7 +52,7 @@ def walked(terms: SeriesTerms, *sums: tuple[int, ...]) -> DescentState:
 
 
 @pytest.mark.parametrize("step", [1, 4])
-def test_sums_are_as_large_as_ballots_can_make_them(terms: SeriesTerms, step: int) -> None:
+def test_published_sums_out_of_range_are_rejected(terms: SeriesTerms, step: int) -> None:
     most = 3 * terms.series.entry_bound(step)
     for sums in ((most, -most), (0, -1)):
         published = PublishedSum(step, 3, sums)
@@ -63,11 +63,11 @@ def test_sums_are_as_large_as_ballots_can_make_them(terms: SeriesTerms, step: in
             with pytest.raises(MessageError):
                 PublishedSum.decode(broken, terms)
     for beyond in ((most + 1, 0), (0, -most - 1)):
-        with pytest.raises(MessageError, match=f"no ballots of step {step}"):
+        with pytest.raises(MessageError, match=f"step {step}"):
             PublishedSum.decode(PublishedSum(step, 1, beyond).encode(terms), terms)
 
 
-def test_steps_and_holders_that_there_are(terms: SeriesTerms) -> None:
+def test_steps_and_holders_out_of_range_are_rejected(terms: SeriesTerms) -> None:
     good = PublishedSum(1, 1, (5, 6)).encode(terms)[HEADER_BYTES:]
     for step in (0, 5):
         with pytest.raises(MessageError, match=f"there is no step {step}"):
@@ -79,7 +79,7 @@ def test_steps_and_holders_that_there_are(terms: SeriesTerms) -> None:
         PublishedSum.decode(frame(Kind.PUBLISHED_SUM, bytes(32), good), terms)
 
 
-def test_t_holders_make_a_sum_and_the_next_point_follows(terms: SeriesTerms) -> None:
+def test_the_next_point_follows_when_t_holders_published_the_sum(terms: SeriesTerms) -> None:
     walk = DescentState.start(terms)
     assert (walk.steps, walk.points, walk.point, walk.open, walk.sums()) == (0, ((0.0, 0.0),), (0.0, 0.0), False, None)
     walk = walk.announced(terms, announced(terms, walk), "me")
@@ -94,7 +94,7 @@ def test_t_holders_make_a_sum_and_the_next_point_follows(terms: SeriesTerms) -> 
     assert known.points == (tuple(expected.tolist()),)
 
 
-def test_words_about_a_sum_that_is_known_change_nothing(terms: SeriesTerms) -> None:
+def test_sums_of_a_known_step_do_not_change_the_state(terms: SeriesTerms) -> None:
     """And another one is a lie, as long as there is something to compare it with."""
     walk = walked(terms, (1, 2), (3, 4))  # step 3 is open
     for step, sums in ((1, (1, 2)), (1, (9, 9)), (2, (3, 4)), (2, (9, 9))):
@@ -105,27 +105,27 @@ def test_words_about_a_sum_that_is_known_change_nothing(terms: SeriesTerms) -> N
     assert closed.sums() == (3, 4)
     assert closed.published(terms, said(terms, 2, 3, (3, 4))) == closed
     assert closed.published(terms, said(terms, 1, 3, (9, 9))) == closed
-    with pytest.raises(WrongPartialDecryptionError, match="holder 3 published another sum of step 2"):
+    with pytest.raises(WrongPartialDecryptionError, match="holder 3"):
         closed.published(terms, said(terms, 2, 3, (3, 5)))
 
 
-def test_words_that_are_not_due(terms: SeriesTerms) -> None:
+def test_sums_out_of_order_are_rejected(terms: SeriesTerms) -> None:
     start, walk = DescentState.start(terms), walked(terms)
-    with pytest.raises(UnexpectedMessageError, match="not due"):
+    with pytest.raises(UnexpectedMessageError):
         start.published(terms, said(terms, 1, 1, (0, 0)))
-    with pytest.raises(UnexpectedMessageError, match="not due"):
+    with pytest.raises(UnexpectedMessageError):
         walk.published(terms, said(terms, 2, 1, (0, 0)))
     once = walk.published(terms, said(terms, 1, 1, (0, 0)))
-    with pytest.raises(UnexpectedMessageError, match="not due"):
+    with pytest.raises(UnexpectedMessageError):
         once.published(terms, said(terms, 1, 1, (0, 0)))
     for sender in ("holder 2", "curator"):
-        with pytest.raises(ThresholdError, match="in the name of holder 1"):
+        with pytest.raises(ThresholdError, match="holder 1"):
             walk.published(terms, said(terms, 1, 1, (0, 0), sender))
 
 
-def test_announcements_that_are_not_due(terms: SeriesTerms) -> None:
+def test_announcements_out_of_order_are_rejected(terms: SeriesTerms) -> None:
     start = DescentState.start(terms)
-    with pytest.raises(UnexpectedMessageError, match="the curator's to do"):
+    with pytest.raises(UnexpectedMessageError, match="holder 1"):
         start.announced(terms, announced(terms, start, sender="holder 1"), "me")
     with pytest.raises(UnexpectedMessageError, match="step 1 is next, and step 2"):
         start.announced(terms, announced(terms, start, 2), "me")
@@ -138,7 +138,7 @@ def test_announcements_that_are_not_due(terms: SeriesTerms) -> None:
     assert walk.said == ()
 
 
-def test_points_are_remembered_as_long_as_the_rule_looks_back(terms: SeriesTerms) -> None:
+def test_the_state_keeps_the_points_of_the_stopping_rule(terms: SeriesTerms) -> None:
     for window in (1, 2):
         watching = replace(terms, descent=replace(terms.descent, stopping=StoppingRule(1e-9, window)))
         walk = walked(watching, (100, 200), (300, -400), (500, 600))
@@ -147,11 +147,11 @@ def test_points_are_remembered_as_long_as_the_rule_looks_back(terms: SeriesTerms
         assert walk.point == walked(terms, (100, 200), (300, -400), (500, 600)).point
 
 
-def test_it_is_over_after_all_steps(terms: SeriesTerms) -> None:
+def test_the_descent_ends_after_all_steps(terms: SeriesTerms) -> None:
     walk = walked(terms, (1, 2), (3, 4), (5, 6))
     assert not walk.over(terms)
     for holder in (1, 2):
         walk = walk.published(terms, said(terms, 4, holder, (7, 8)))
     assert (walk.over(terms), walk.steps) == (True, 4)
-    with pytest.raises(UnexpectedMessageError, match="the descent is over"):
+    with pytest.raises(UnexpectedMessageError):
         walk.announced(terms, announced(terms, walk, 4), "me")
