@@ -59,7 +59,7 @@ from psephos.curator.hamm.statistic import (
 from psephos.curator.losses import loss_named
 from psephos.data.datasets import Dataset, data_folder, load, make_synthetic
 from psephos.data.preprocessing import PublicScaler, default_scaler
-from psephos.data.splits import Split, split
+from psephos.data.splits import Split, split_dataset
 from psephos.parties.noise import Shares, SkellamShares, shares_of
 from psephos.parties.training import WHITENED_RIDGE, train_parties, train_whitened, votes, votes_in_blocks
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
@@ -171,28 +171,30 @@ def _dealt(task: str, seed: int, folder: Path) -> tuple[Split, PublicScaler]:
         scaler = PublicScaler(scaling="unit-rows", components=100)
     else:
         data, scaler = _load(task, folder), default_scaler(task).set_params(scaling="unit-rows")
-    dealt = split(data, asked["parties"], seed, samples_per_party=asked.get("size"), auxiliary=asked.get("auxiliary"))
-    return dealt, scaler
+    split = split_dataset(
+        data, asked["parties"], seed, samples_per_party=asked.get("size"), auxiliary=asked.get("auxiliary")
+    )
+    return split, scaler
 
 
 def prepare(task: str, seed: int, folder: Path, *, trained: bool = True) -> dict[str, Any]:
     """One split, scaled: what every method starts from. `trained`: with what the parties' classifiers say."""
-    dealt, scaler = _dealt(task, seed, folder)
-    auxiliary = scaler.fit(dealt.X_auxiliary).transform(dealt.X_auxiliary)
-    chosen = np.random.default_rng(seed).permutation(len(dealt.y_test))[:TEST_ROWS]
-    X, y, sizes = dealt.private()
+    split, scaler = _dealt(task, seed, folder)
+    auxiliary = scaler.fit(split.X_auxiliary).transform(split.X_auxiliary)
+    chosen = np.random.default_rng(seed).permutation(len(split.y_test))[:TEST_ROWS]
+    X, y, sizes = split.private()
     X = scaler.transform(X)
     problem = {
         "X": X,
         "y": y,
         "edges": np.concatenate([[0], np.cumsum(sizes)]),
         "unit private": unit_rows(X),
-        "classes": len(dealt.dataset.classes),
+        "classes": len(split.dataset.classes),
         "parties": TASKS[task]["parties"],
         "auxiliary": auxiliary,
         "teacher": None,
-        "X_test": scaler.transform(dealt.X_test[chosen]),
-        "y_test": dealt.y_test[chosen],
+        "X_test": scaler.transform(split.X_test[chosen]),
+        "y_test": split.y_test[chosen],
     }
     return problem | _trained(problem, sizes) if trained else problem
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from psephos.audit.neighbours import SCHEMA, PartyTable
 from psephos.curator.hamm.statistic import grid_sensitivity
 from psephos.data.own import OwnTable
-from psephos.data.partition import dealt_by
+from psephos.data.partition import load_split
 from psephos.data.splits import Split
 from psephos.model import MODEL_FILE
 from psephos.parties.noise import Shares
@@ -166,10 +166,10 @@ def read_by(table: PartyTable, directory: Path) -> dict[str, Any]:
 def main_job(table: PartyTable, directory: Path, **asked: Any) -> Seen:
     """`psephos run`, and the files that it writes. `asked`: options of `JobOptions`."""
     options = JobOptions(**{**SETTINGS, "workers": 1, **read_by(table, directory), **asked})
-    job, kept, transcript = Job(options), Evaluation(), Transcript(secrets=True)
-    outcome = job.run(kept=kept, transcript=transcript)
+    job, evaluation, transcript = Job(options), Evaluation(), Transcript(secrets=True)
+    outcome = job.run(evaluation=evaluation, transcript=transcript)
     job.write(directory, onnx=_has_onnx())
-    seen = _of_sums(job.options, job.dealt, kept, transcript, outcome.privacy)
+    seen = _of_sums(job.options, job.split, evaluation, transcript, outcome.privacy)
     seen.files = _written(directory)
     for name in PUBLIC_FILES:
         if (path := directory / name).exists():
@@ -186,25 +186,25 @@ def by_schema(table: PartyTable, directory: Path, **asked: Any) -> Seen:
 
 def simulated_sums(simulate: Any, kind: type[SumOptions], table: PartyTable, directory: Path, **asked: Any) -> Seen:
     """`psephos simulate tally` or `average`: `simulate` with options of the class `kind`."""
-    options, dealt = dealt_by(kind(**{**SETTINGS, "workers": 1, "draws": 1, **read_by(table, directory), **asked}))
-    kept, transcript = Evaluation(), Transcript(secrets=True)
-    outcome = simulate(options, data=dealt, kept=kept, transcript=transcript)
-    return _of_sums(options, dealt, kept, transcript, outcome.privacy)
+    options, split = load_split(kind(**{**SETTINGS, "workers": 1, "draws": 1, **read_by(table, directory), **asked}))
+    evaluation, transcript = Evaluation(), Transcript(secrets=True)
+    outcome = simulate(options, data=split, evaluation=evaluation, transcript=transcript)
+    return _of_sums(options, split, evaluation, transcript, outcome.privacy)
 
 
 def _of_sums(
-    options: SumOptions, dealt: Split, kept: Evaluation, transcript: Transcript, privacy: Mapping[str, Any]
+    options: SumOptions, split: Split, evaluation: Evaluation, transcript: Transcript, privacy: Mapping[str, Any]
 ) -> Seen:
     names = OwnTable(options).owners
-    population = populate(options, dealt, silent)
+    population = populate(options, split, silent)
     seen = Seen(roster=names, messages=messages_of(transcript))
     for number, (name, (X, y)) in enumerate(zip(names, population.rows(), strict=True)):
         seen.local[name] = {"rows": digest_of(X, y), "parameters": digest_of(population.parameters[number])}
     unknown = options.parties - getattr(options, "dropouts", 0) - (options.threshold - 1)
-    for phase, round_, contribution, vectors in kept.contributed:
+    for phase, round_, contribution, vectors in evaluation.contributed:
         contributed(seen, phase, round_, contribution, {names[n]: vector for n, vector in vectors.items()}, unknown)
     joint = {phase.split()[-1] for phase in seen.shares}
-    for one in kept.measured:
+    for one in evaluation.measured:
         release = privacy.get(one.method)
         if one.epsilon is None or one.w is None or release is None or one.method in joint:
             continue

@@ -14,7 +14,7 @@ from psephos.audit.neighbours import PartyTable
 from psephos.audit.pipelines import SETTINGS, Bound, Seen, digest_of, messages_of, read_by
 from psephos.curator.psgd.agreement import agree
 from psephos.data.own import OwnTable
-from psephos.data.partition import dealt_by
+from psephos.data.partition import load_split
 from psephos.protocol.pathak.noise import record_sensitivity
 from psephos.protocol.roles import Step
 from psephos.protocol.transcript import Transcript
@@ -38,15 +38,15 @@ def _observing(names: Sequence[str]) -> tuple[dict[str, Any], Replacements]:
 def gradients(table: PartyTable, directory: Path, **asked: Any) -> Seen:
     """`psephos simulate psgd`, its first step: later ones start where it led, which is public."""
     given = {**SETTINGS, "lam": 0.1, "epsilon": 1.0, "steps": 1, **read_by(table, directory), **asked}
-    options, dealt = dealt_by(PsgdOptions(**given))
+    options, split = load_split(PsgdOptions(**given))
     names, transcript = OwnTable(options).owners, Transcript(secrets=True)
     results, roles = _observing([f"party {number}" for number in range(options.parties)])
-    outcome = simulate_psgd(options, data=dealt, roles=roles, transcript=transcript)
+    outcome = simulate_psgd(options, data=split, roles=roles, transcript=transcript)
     seen, phase = Seen(roster=names, messages=messages_of(transcript)), "gradients"
     for number, name in enumerate(names):
         party, account = results[f"party {number}"]
         seen.vectors.setdefault(phase, {})[name] = account.vector
-        seen.local[name] = {"rows": digest_of(*dealt.party(number))}
+        seen.local[name] = {"rows": digest_of(*split.party(number))}
     series = party.terms.series
     seen.bounds[phase] = Bound(l2=outcome.gradient_sensitivity / series.pitch)
     seen.terms[phase] = replace(series, nonce=bytes(16)), tuple(outcome.party_sizes)
@@ -61,16 +61,16 @@ def gradients(table: PartyTable, directory: Path, **asked: Any) -> Seen:
 def shared_parameters(table: PartyTable, directory: Path, **asked: Any) -> Seen:
     """`psephos simulate pathak`, with noise for a public size."""
     given = {**SETTINGS, "lam": 0.1, "epsilon": 1.0, **read_by(table, directory), **asked}
-    options, dealt = dealt_by(PathakOptions(**given))
+    options, split = load_split(PathakOptions(**given))
     names, transcript = OwnTable(options).owners, Transcript(secrets=True)
     results, roles = _observing([f"party {number}" for number in range(options.parties)])
-    simulate_pathak(options, data=dealt, roles=roles, transcript=transcript)
+    simulate_pathak(options, data=split, roles=roles, transcript=transcript)
     seen, phase = Seen(roster=names, messages=messages_of(transcript)), "parameters"
     for number, name in enumerate(names):
         party, put_in = results[f"party {number}"]
         sent = [w + e for w, e in zip(put_in.parameters, put_in.noise[0], strict=True)]
         seen.vectors.setdefault(phase, {})[name] = tuple(sent)
-        seen.local[name] = {"rows": digest_of(*dealt.party(number))}
+        seen.local[name] = {"rows": digest_of(*split.party(number))}
     terms = party.terms
     root = float(np.sqrt(terms.features))
     moved = record_sensitivity(terms, terms.smallest_size) / terms.pitch

@@ -87,7 +87,7 @@ def register(app: typer.Typer) -> None:
                 "another directory, or take the file away"
             )
         job = Job(chosen)
-        if output is not None and job.dealt.dataset.features > WIDEST:
+        if output is not None and job.split.dataset.features > WIDEST:
             raise InvalidParameter(f"a model file has at most {WIDEST:,} features: leave --output out")
         for line in job.said:
             note(line)

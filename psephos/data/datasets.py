@@ -58,7 +58,7 @@ class Dataset:
     """One classification problem.
 
     X_train: (n, d) float64 (float32 for kdd99; CSR for url); y_train: (n,) int64 in 0 .. K-1.
-    X_test, y_test: the published test split in the same form, or None where none was published (`splits.split`
+    X_test, y_test: the published test split in the same form, or None where none was published (`splits.split_dataset`
     then holds out 30 %). classes: the K class names in label order. source: what to cite. feature_names: d of them,
     or none.
     """

@@ -10,12 +10,12 @@ import numpy as np
 from psephos.data.datasets import Dataset, load
 from psephos.data.own import OwnTable, TableOptions
 from psephos.data.preprocessing import DEFAULTS, PublicScaler, default_scaler
-from psephos.data.splits import DEALS, Split, split
+from psephos.data.splits import DEALS, Split, split_dataset
 from psephos.options import option
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.roles import Role, Step
 
-__all__ = ["Absent", "DataOptions", "dealt_by", "one_of", "scaler_for"]
+__all__ = ["Absent", "DataOptions", "load_split", "one_of", "scaler_for"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ class DataOptions(TableOptions):
             terms: dict[str, Any] = {"sizes": given, "concentration": self.concentration, "samples": auxiliary}
             return data.deal(self.parties, self.seed, **terms)
         fixed = given if not isinstance(given, str) else self.samples_per_party or samples
-        return split(
+        return split_dataset(
             data,
             self.parties,
             self.seed,
@@ -107,7 +107,7 @@ class DataOptions(TableOptions):
 Options = TypeVar("Options", bound=DataOptions)
 
 
-def dealt_by(options: Options, data: Dataset | Split | None = None) -> tuple[Options, Split]:
+def load_split(options: Options, data: Dataset | Split | None = None) -> tuple[Options, Split]:
     """The options, checked, and who holds what: of `data`, by default of the table or the data set that they name.
 
     A table of one's own may name the parties: there are then so many, and no more of them hold the key. Raises as

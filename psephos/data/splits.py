@@ -22,7 +22,7 @@ from psephos.data.datasets import Dataset
 from psephos.data.tables import Encoding
 from psephos.protocol.errors import DataError, InvalidParameter
 
-__all__ = ["AUXILIARY_SHARE", "DEALS", "TEST_SHARE", "Deal", "Split", "deal_rows", "split"]
+__all__ = ["AUXILIARY_SHARE", "DEALS", "TEST_SHARE", "Deal", "Split", "deal_rows", "split_dataset"]
 
 AUXILIARY_SHARE = 0.1
 """Of the training rows (Hamm 2016, section 6)."""
@@ -102,7 +102,7 @@ class Split:
         return self.dataset.X_train[rows], self.dataset.y_train[rows], self.sizes[start:stop]
 
 
-def split(
+def split_dataset(
     dataset: Dataset,
     parties: int,
     seed: int = 0,

@@ -42,7 +42,7 @@ from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
 from psephos.curator.losses import Loss, loss_named
 from psephos.data.datasets import Dataset, load, make_synthetic
 from psephos.data.preprocessing import PublicScaler, default_scaler
-from psephos.data.splits import Split, split
+from psephos.data.splits import Split, split_dataset
 from psephos.options import option
 from psephos.parties.training import train_parties, votes_in_blocks
 from psephos.progress import Progress, silent
@@ -327,11 +327,11 @@ class _Trial:
                 f"{self.parties} parties of {samples} samples need more than the {len(data.y_train)} training rows"
             )
         public = spare if self.auxiliary is None else min(self.auxiliary, spare)
-        dealt = split(data, self.parties, self.seed, samples_per_party=samples, auxiliary=public)
+        split = split_dataset(data, self.parties, self.seed, samples_per_party=samples, auxiliary=public)
         # The stand-in has 50 features already.
         scaler = default_scaler("synthetic" if data.name == "synthetic" else self.experiment.dataset)
-        scaler.fit(dealt.X_auxiliary)
-        return dealt, scaler, scaler.transform(dealt.X_auxiliary)
+        scaler.fit(split.X_auxiliary)
+        return split, scaler, scaler.transform(split.X_auxiliary)
 
 
 def _run_trials(
@@ -359,11 +359,11 @@ def _name(trial: _Trial) -> str:
     return f"{trial.parties}-{trial.number}"
 
 
-def _train(dealt: Split, scaler: PublicScaler, classes: int) -> Array:
+def _train(split: Split, scaler: PublicScaler, classes: int) -> Array:
     """Every party's parameters, a block of parties at a time: (M, d) or (M, K, d)."""
     blocks = []
-    for start in range(0, len(dealt.parties), _TRAIN_BLOCK):
-        X, y, sizes = dealt.private(start, start + _TRAIN_BLOCK)
+    for start in range(0, len(split.parties), _TRAIN_BLOCK):
+        X, y, sizes = split.private(start, start + _TRAIN_BLOCK)
         blocks.append(train_parties(scaler.transform(X), y, sizes, classes=classes, lam=HAMM_LAMBDA))
     return np.concatenate(blocks)
 
@@ -376,10 +376,10 @@ def _run_trial(data: Dataset, trial: _Trial) -> dict[str, Any]:
 
 def _one_trial(data: Dataset, trial: _Trial) -> dict[str, Any]:
     options, classes = trial.options, len(data.classes)
-    dealt, scaler, auxiliary = trial.deal(data)
+    split, scaler, auxiliary = trial.deal(data)
     loss = loss_named("logistic", classes)
     begun = time.perf_counter()
-    parameters = _train(dealt, scaler, classes)
+    parameters = _train(split, scaler, classes)
     seconds = {"train": time.perf_counter() - begun}
     counts = trial.counts
     if counts is None:
@@ -387,7 +387,7 @@ def _one_trial(data: Dataset, trial: _Trial) -> dict[str, Any]:
     generator = np.random.default_rng([trial.seed, 1])
 
     chosen: dict[str, Array] = {}
-    rows = np.concatenate(dealt.parties)
+    rows = np.concatenate(split.parties)
     rows = rows if len(rows) <= _BATCH_ROWS else generator.choice(rows, _BATCH_ROWS, replace=False)
     chosen["batch"] = minimise(
         scaler.transform(data.X_train[rows]), one_hot(data.y_train[rows], classes), HAMM_LAMBDA, loss
@@ -397,13 +397,13 @@ def _one_trial(data: Dataset, trial: _Trial) -> dict[str, Any]:
     chosen |= {f"nonprivate {name}": w for name, w in printed.items()}
     chosen |= _printed_releases(options, trial.parties, printed, classes, generator)
     chosen |= _our_releases(trial, counts, auxiliary, parameters, loss, fits)
-    scores = _score(chosen, dealt, scaler)
-    indiv, indiv_rows = _indiv(parameters, dealt, scaler, generator)
+    scores = _score(chosen, split, scaler)
+    indiv, indiv_rows = _indiv(parameters, split, scaler, generator)
     return {
         "trial": trial.number,
         "scores": scores | {"indiv": indiv},
         "auxiliary": len(auxiliary),
-        "test": len(dealt.y_test),
+        "test": len(split.y_test),
         "features": auxiliary.shape[1],
         "batch_rows": len(rows),
         "indiv_rows": indiv_rows,
@@ -470,24 +470,24 @@ def _our_releases(
                 yield f"ours {name} {point:g} {draw}", methods[name].draw(source)
 
 
-def _score(classifiers: dict[str, Array], dealt: Split, scaler: PublicScaler) -> dict[str, float]:
+def _score(classifiers: dict[str, Array], split: Split, scaler: PublicScaler) -> dict[str, float]:
     """The accuracy of every classifier on all test rows, in one pass over blocks of them."""
-    y = dealt.y_test
+    y = split.y_test
     names = list(classifiers)
     stacked = np.stack([classifiers[name] for name in names])
     right = np.zeros(len(names))
     for start in range(0, len(y), _TEST_BLOCK):
-        X = scaler.transform(dealt.X_test[start : start + _TEST_BLOCK])
+        X = scaler.transform(split.X_test[start : start + _TEST_BLOCK])
         truth = y[start : start + _TEST_BLOCK]
         for block, chosen in votes_in_blocks(stacked, X):
             right[block] += (chosen == truth).sum(axis=1)
     return dict(zip(names, (right / len(y)).tolist(), strict=True))
 
 
-def _indiv(parameters: Array, dealt: Split, scaler: PublicScaler, generator: np.random.Generator) -> tuple[float, int]:
-    rows = min(len(dealt.y_test), max(1, _INDIV_VOTES // len(parameters)))
-    chosen = np.sort(generator.permutation(len(dealt.y_test))[:rows])
-    X, y = scaler.transform(dealt.X_test[chosen]), dealt.y_test[chosen]
+def _indiv(parameters: Array, split: Split, scaler: PublicScaler, generator: np.random.Generator) -> tuple[float, int]:
+    rows = min(len(split.y_test), max(1, _INDIV_VOTES // len(parameters)))
+    chosen = np.sort(generator.permutation(len(split.y_test))[:rows])
+    X, y = scaler.transform(split.X_test[chosen]), split.y_test[chosen]
     right = sum(int((block == y).sum()) for _, block in votes_in_blocks(parameters, X))
     return right / (len(parameters) * rows), rows
 
@@ -500,12 +500,12 @@ def _encrypted_count(data: Dataset, trial: _Trial, engine: Engine, progress: Pro
     options, classes, parties = trial.options, len(data.classes), trial.parties
     seconds: dict[str, float] = {}
     begun = time.perf_counter()
-    dealt, scaler, scaled = trial.deal(data)
+    split, scaler, scaled = trial.deal(data)
     auxiliary = AuxiliarySet(scaled)
     seconds["scale"] = time.perf_counter() - begun
     begun = time.perf_counter()
     with threadpool_limits(limits=1):
-        voters = [LinearVoter(w) for w in _train(dealt, scaler, classes)]
+        voters = [LinearVoter(w) for w in _train(split, scaler, classes)]
     seconds["train"] = time.perf_counter() - begun
     done = 0
 

@@ -205,8 +205,8 @@ class _Sweep:
         slack = bounds.compute_slack(epsilon, lam, len(problem.y), loss.smoothness)
         printed = bounds.sigma_as_printed(dimension, slack.epsilon, options.delta) / agreement.sigma
         ridge = agreement.descent.ridge
-        dealt = np.random.default_rng([options.seed, number, 4]).permutation(len(problem.y))
-        pooled = LocalLoss(problem.X[dealt], problem.y[dealt])
+        split = np.random.default_rng([options.seed, number, 4]).permutation(len(problem.y))
+        pooled = LocalLoss(problem.X[split], problem.y[split])
         X, y = pooled.X, pooled.y
         local = train_parties(X, (y > 0).astype(np.int64), sizes, classes=2, lam=lam)
         scale = 2 / (min(sizes) * epsilon * lam)

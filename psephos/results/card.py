@@ -23,13 +23,13 @@ _OPENED = {
 """What the curator is given besides what is public."""
 
 
-def model_card(model: Model, outcome: TallyOutcome, dealt: Split, right: float | None) -> str:
+def model_card(model: Model, outcome: TallyOutcome, split: Split, right: float | None) -> str:
     """The card as Markdown. `right`: the share of public rows with a public label that the classifier gets right."""
-    release, own, shards = model.release, dealt.encoding is not None, outcome.parties_are == "shards"
+    release, own, shards = model.release, split.encoding is not None, outcome.parties_are == "shards"
     everybody = "what epsilon allows them to say about any one " + (
         "shard" if shards else "party; who took part, and each ballot's size"
     )
-    if dealt.not_private:
+    if split.not_private:
         everybody = "what they say about any party's rows, without a bound"
     learners = f"{model.parties} {'shards of one table' if shards else 'parties'}"
     opened = "statistic" if outcome.reveal == "statistic" else "sum" if model.method == "avg" else "counts"
@@ -41,7 +41,7 @@ def model_card(model: Model, outcome: TallyOutcome, dealt: Split, right: float |
     chosen = ", ".join(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
                        for name, value in release.chosen.items())  # fmt: skip
     parts = [
-        f"# A {'classifier' if dealt.not_private else 'private classifier'} from {outcome.dataset}",
+        f"# A {'classifier' if split.not_private else 'private classifier'} from {outcome.dataset}",
         *(f"**{text}**" for text in model.warnings),
         f"A linear classifier of {len(model.encoding.features)} features with the classes {', '.join(model.classes)}, "
         f"learned from {learners} by Psephos. `psephos predict model.json FILE.csv` and "
@@ -50,7 +50,7 @@ def model_card(model: Model, outcome: TallyOutcome, dealt: Split, right: float |
         _table(
             ("method", model.method),
             ("epsilon", f"{release.epsilon:g}{delta}" if release.epsilon else release.said),
-            ("unit", "none: nobody is protected" if dealt.not_private else _unit(model, shards=shards)),
+            ("unit", "none: nobody is protected" if split.not_private else _unit(model, shards=shards)),
             ("noise", f"{release.mechanism}, from {source}"),
             *joint,
             ("sensitivity", f"{release.sensitivity or 0:.4g} ({release.norm})"),
@@ -72,10 +72,10 @@ def model_card(model: Model, outcome: TallyOutcome, dealt: Split, right: float |
              if outcome.own_rows else "")),
         ),
         "## How a row becomes numbers",
-        _encoded_by(dealt),
+        _encoded_by(split),
         "Where there is a `model.onnx`, it takes these numbers and not the columns.",
         _table(*model.encoding.summary) if own else f"The features of {outcome.dataset} as they are published.",
-        *(["\n".join(f"* {text}." for text in dealt.cautions)] if dealt.cautions else []),
+        *(["\n".join(f"* {text}." for text in split.cautions)] if split.cautions else []),
         "## What was not checked",
         "\n".join(f"* {text}." for text in _unchecked(outcome, own)),
     ]  # fmt: skip
@@ -84,17 +84,17 @@ def model_card(model: Model, outcome: TallyOutcome, dealt: Split, right: float |
     return "\n\n".join(parts) + "\n"
 
 
-def _encoded_by(dealt: Split) -> str:
+def _encoded_by(split: Split) -> str:
     """What settled the encoding and the scaling, in a sentence."""
-    if dealt.not_private:
-        return f"Settled by {len(dealt.auxiliary)} PRIVATE rows that were taken as public ones."
-    if dealt.schema == "samples":
-        return f"Settled by a schema alone; the {len(dealt.auxiliary)} auxiliary samples were drawn from it."
-    if dealt.encoding is None:
-        return f"Scaled by {len(dealt.auxiliary)} rows of the published data set alone."
-    if dealt.schema:
-        return f"Settled by a schema, and scaled by {len(dealt.auxiliary)} rows that somebody named as public."
-    return f"Settled by {len(dealt.auxiliary)} rows alone that somebody named as public."
+    if split.not_private:
+        return f"Settled by {len(split.auxiliary)} PRIVATE rows that were taken as public ones."
+    if split.schema == "samples":
+        return f"Settled by a schema alone; the {len(split.auxiliary)} auxiliary samples were drawn from it."
+    if split.encoding is None:
+        return f"Scaled by {len(split.auxiliary)} rows of the published data set alone."
+    if split.schema:
+        return f"Settled by a schema, and scaled by {len(split.auxiliary)} rows that somebody named as public."
+    return f"Settled by {len(split.auxiliary)} rows alone that somebody named as public."
 
 
 def _unit(model: Model, *, shards: bool) -> str:

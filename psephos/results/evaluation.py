@@ -61,15 +61,15 @@ class Evaluation:
     sums: dict[str, list[Any]] = field(default_factory=dict, repr=False)
     contributed: list[tuple[str, Any, Any, Mapping[int, tuple[int, ...]]]] = field(default_factory=list, repr=False)
     counts: NDArray[np.int64] | None = field(default=None, repr=False)
-    dealt: Split | None = field(default=None, repr=False)
+    split: Split | None = field(default=None, repr=False)
     scaler: Any = None
     test: Array = field(default_factory=lambda: np.empty((0, 0)), repr=False)
 
-    def begin(self, dealt: Split, scaler: Any, test: Array) -> None:
+    def begin(self, split: Split, scaler: Any, test: Array) -> None:
         """Before anything is measured, on `test` (T, d); keeps what always says the parties' most frequent class."""
-        self.dealt, self.scaler, self.test = dealt, scaler, test
+        self.split, self.scaler, self.test = split, scaler, test
         if not self.measured:
-            usual = np.bincount(dealt.dataset.y_train[np.concatenate(dealt.parties)]).argmax()
+            usual = np.bincount(split.dataset.y_train[np.concatenate(split.parties)]).argmax()
             self.shares("majority", self._one_hot(np.full(len(test), usual)))
 
     def classifier(self, method: str, w: Array, epsilon: float | None = None) -> None:
@@ -86,8 +86,8 @@ class Evaluation:
         w: Array | None = None,
     ) -> None:
         """Keep the shares of votes, (T', K), that each class got on the test samples of these `rows`."""
-        assert self.dealt is not None
-        y = self.dealt.y_test[rows]
+        assert self.split is not None
+        y = self.split.y_test[rows]
         right = shares[np.arange(len(y)), y]
         recall = [right[y == k].mean() if (y == k).any() else np.nan for k in range(shares.shape[1])]
         before = sum(one.method == method and one.epsilon == epsilon for one in self.measured)
@@ -96,8 +96,8 @@ class Evaluation:
         self.measured.append(Score(method, epsilon, draw, accuracy, np.array(recall), w))
 
     def _one_hot(self, labels: NDArray[np.integer]) -> Array:
-        assert self.dealt is not None
-        return one_hot(labels, len(self.dealt.dataset.classes))
+        assert self.split is not None
+        return one_hot(labels, len(self.split.dataset.classes))
 
     def accuracy(self, epsilon: float) -> dict[str, Accuracy]:
         """Of each method: without noise, and on average over its releases at `epsilon`; none without test samples."""

@@ -20,7 +20,7 @@ from psephos.curator.hamm.statistic import SOURCE_OF, plan_statistic
 from psephos.protocol.encrypted_sum.own_data import OWN
 from psephos.results import AverageOutcome
 from psephos.simulation.references import own_data_nonprivate
-from psephos.simulation.sums import MethodsAt, RunContext, SumOptions, Sums, play
+from psephos.simulation.sums import MethodsAt, RunContext, SumOptions, Sums, run_experiment
 from psephos.specs.average import AverageSpec, OwnDataSpec
 
 __all__ = ["AverageOptions", "simulate_average", "sum_own_data", "sum_parameters"]
@@ -40,7 +40,7 @@ def simulate_average(options: AverageOptions, **how: Unpack[RunContext]) -> Aver
 
     `how`: see `RunContext`. Raises the named errors of `psephos.protocol.errors` for anything that cannot be run.
     """
-    _, fields = play(options, _sums, "logistic", how)
+    _, fields = run_experiment(options, _sums, "logistic", how)
     radius = fields["privacy"]["avg"].chosen["radius"] if "avg" in options.offered else 1.0
     return AverageOutcome(protocol="average", radius=radius, **fields)
 

@@ -252,15 +252,15 @@ class _Work:
 
 
 def _in_batches(round_: Round, ceremony: KeySetup, contribution: PartyFactory, how: RunConfig) -> EncryptedSum:
-    kept = None if how.journal is None else how.journal.sum_of(round_, how.label)
+    stored = None if how.journal is None else how.journal.sum_of(round_, how.label)
     names = ["curator", *(f"holder {share.holder}" for share in ceremony.shares)]
     messages: list[SentMessage] = []
-    if kept is None:
+    if stored is None:
         state = SumState([BallotProduct(round_)] * len(names), _clear_sum(round_, []), {})
     else:
-        round_, state = kept.round, kept.load(len(ceremony.shares))
+        round_, state = stored.round, stored.load(len(ceremony.shares))
         if how.transcript is not None:
-            messages = kept.messages()
+            messages = stored.messages()
     continued_from = len(state.parties)
     how.progress(continued_from)
     memory: dict[tuple[str, int], float] = {}
@@ -284,8 +284,8 @@ def _in_batches(round_: Round, ceremony: KeySetup, contribution: PartyFactory, h
             "encrypt": before.get("encrypt", 0.0) + encrypt * share,
             "aggregate": before.get("aggregate", 0.0) + aggregate * share,
         }
-        if kept is not None:
-            kept.commit(state, work.messages)
+        if stored is not None:
+            stored.commit(state, work.messages)
         how.progress(work.parties)
     if how.transcript is not None:  # batches come in any order; a transcript is in the order of the roster
         how.transcript.extend(sorted(messages, key=lambda message: int(message.sender.removeprefix("party "))))

@@ -44,7 +44,7 @@ class Simulation:
 
     outcomes: list[Run] = field(repr=False)
     transcript: Transcript
-    kept: Evaluation = field(repr=False)
+    evaluation: Evaluation = field(repr=False)
     classes: tuple[Any, ...]
 
     @cached_property
@@ -65,7 +65,7 @@ class Simulation:
                 "balanced_accuracy": one.balanced,
                 **{f"recall of {name}": share for name, share in zip(self.classes, one.recall, strict=True)},
             }
-            for one in self.kept.measured
+            for one in self.evaluation.measured
         ]
         return pd.DataFrame(rows).astype({"draw": "Int64"})
 
@@ -73,9 +73,9 @@ class Simulation:
     def models(self) -> dict[tuple[str, float | None], list[LinearClassifier]]:
         """(method, epsilon) -> for each draw a classifier of rows as they were handed in; epsilon None: bare."""
         found: dict[tuple[str, float | None], list[LinearClassifier]] = {}
-        for one in self.kept.measured:
+        for one in self.evaluation.measured:
             if one.w is not None:
-                coefficients, intercepts = self.kept.scaler.fold(np.atleast_2d(one.w))
+                coefficients, intercepts = self.evaluation.scaler.fold(np.atleast_2d(one.w))
                 model = LinearClassifier.of(coefficients, self.classes, intercepts)
                 found.setdefault((one.method, one.epsilon), []).append(model)
         return found
@@ -83,12 +83,12 @@ class Simulation:
     @property
     def sums(self) -> dict[str, list[Any]]:
         """What the curator opened, by what was summed, an entry for each time: `OpenedSum`, integers, or steps."""
-        return self.kept.sums
+        return self.evaluation.sums
 
     @property
     def counts(self) -> NDArray[np.int64] | None:
         """Votes per auxiliary sample and class, (N, K), where the curator is given them."""
-        return self.kept.counts
+        return self.evaluation.counts
 
     def plot(self, axes: Any = None) -> Any:
         """Accuracy against epsilon, mean and standard deviation over the draws; returns the matplotlib axes.
@@ -137,7 +137,7 @@ def simulate(  # wide: an experiment's terms, each with its default
             label="outcome", public="open.csv"`, as the command.
         protocol: one of `PROTOCOLS`. pathak and psgd are for two classes.
         parties: M.
-        sizes: how rows are dealt (`psephos.data.splits.split`), or how many each party has.
+        sizes: how rows are dealt (`psephos.data.splits.split_dataset`), or how many each party has.
         absent: share of the parties that stay away; they send nothing.
         learners: names of `psephos.parties.learners.LEARNERS` or scikit-learn classifiers, for the parties in turn.
         epsilons: at each of which everything is released, `draws` times: 20 where the curator adds the noise, and once
@@ -172,8 +172,8 @@ def simulate(  # wide: an experiment's terms, each with its default
         base = replace(base, holders=base.parties, threshold=base.parties // 2 + 1)
     if (protocol == "psgd" or getattr(base, "joint", False)) and "dropouts" not in options:
         base = replace(base, dropouts=len(base.away))
-    transcript, kept = Transcript() if transcript is None else transcript, Evaluation()
-    how = {"data": data, "transcript": transcript, "progress": progress, "roles": roles, "kept": kept}
+    transcript, evaluation = Transcript() if transcript is None else transcript, Evaluation()
+    how = {"data": data, "transcript": transcript, "progress": progress, "roles": roles, "evaluation": evaluation}
     if protocol in REPEATED:
         if base.simulate_noise and draws not in (None, 1):
             raise InvalidParameter("noise from the seed is the same in every run: simulate one draw")
@@ -181,9 +181,9 @@ def simulate(  # wide: an experiment's terms, each with its default
     else:
         runs = [replace(base, epsilon=tuple(epsilons), draws=draws)]
     outcomes = [run(one, **how) for one in runs]
-    assert kept.dealt is not None
-    classes = kept.dealt.dataset.classes if y is None else tuple(np.unique(np.asarray(y)).tolist())
-    return Simulation(outcomes, transcript, kept, classes)
+    assert evaluation.split is not None
+    classes = evaluation.split.dataset.classes if y is None else tuple(np.unique(np.asarray(y)).tolist())
+    return Simulation(outcomes, transcript, evaluation, classes)
 
 
 def _dataset(X: ArrayLike, y: ArrayLike | None) -> Dataset:

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from psephos.curator.hamm.rules import choose_method
-from psephos.data.partition import dealt_by, one_of
+from psephos.data.partition import load_split, one_of
 from psephos.data.tables import Column, Encoding
 from psephos.model import MODEL_FILE, Model, ReleasedClassifier, write_atomically, write_onnx, written_model
 from psephos.options import option
@@ -89,7 +89,7 @@ class Job:
 
     def __init__(self, options: JobOptions) -> None:
         """Read and deal the data, and choose the method by what is public. Raises the errors of what cannot be run."""
-        options, self.dealt = dealt_by(options)
+        options, self.split = load_split(options)
         self.method = method = options.chosen_method
         self.outcome: TallyOutcome | None = None
         self.model: Model | None = None
@@ -100,17 +100,17 @@ class Job:
     @property
     def said(self) -> list[str]:
         """What a user should read before anything is computed: how their table was understood."""
-        dealt = self.dealt
-        if dealt.encoding is None:
+        split = self.split
+        if split.encoding is None:
             return []
-        public = "samples drawn from the schema" if dealt.schema == "samples" else "public rows"
+        public = "samples drawn from the schema" if split.schema == "samples" else "public rows"
         units = "parties" if self.options.party is not None else "shards dealt at random"
-        counts = f"{len(dealt.parties)} {units}, {len(dealt.auxiliary)} {public}, {dealt.sizes.sum()} private rows"
-        held = f" and {len(dealt.test)} held out to measure on"
-        lines = [f"{dealt.dataset.name}: {counts}{held}; classes {', '.join(dealt.dataset.classes)}"]
-        lines += [f"  {name}: {words}" for name, words in dealt.encoding.summary]
-        warnings = [f"WARNING: {text}" for text in (*dealt.cautions, *dealt.remarks)]
-        return [*([dealt.not_private] if dealt.not_private else []), *lines, *warnings]
+        counts = f"{len(split.parties)} {units}, {len(split.auxiliary)} {public}, {split.sizes.sum()} private rows"
+        held = f" and {len(split.test)} held out to measure on"
+        lines = [f"{split.dataset.name}: {counts}{held}; classes {', '.join(split.dataset.classes)}"]
+        lines += [f"  {name}: {words}" for name, words in split.encoding.summary]
+        warnings = [f"WARNING: {text}" for text in (*split.cautions, *split.remarks)]
+        return [*([split.not_private] if split.not_private else []), *lines, *warnings]
 
     def run(
         self,
@@ -118,20 +118,20 @@ class Job:
         transcript: Transcript | None = None,
         progress: Progress = silent,
         roles: Mapping[str, Callable[[Role], Role]] | None = None,
-        kept: Evaluation | None = None,
+        evaluation: Evaluation | None = None,
     ) -> TallyOutcome:
         """Train, cast, open, release. Raises the named errors of what cannot be run."""
-        kept = Evaluation() if kept is None else kept
+        evaluation = Evaluation() if evaluation is None else evaluation
         outcome = simulate_tally(
-            self.options, data=self.dealt, transcript=transcript, progress=progress, roles=roles, kept=kept
+            self.options, data=self.split, transcript=transcript, progress=progress, roles=roles, evaluation=evaluation
         )
-        w = next(one.w for one in kept.measured if one.method == self.method and one.epsilon is not None)
+        w = next(one.w for one in evaluation.measured if one.method == self.method and one.epsilon is not None)
         assert w is not None
-        if self.dealt.dataset.features <= WIDEST:
-            coefficients, intercepts = kept.scaler.fold(np.atleast_2d(w))
+        if self.split.dataset.features <= WIDEST:
+            coefficients, intercepts = evaluation.scaler.fold(np.atleast_2d(w))
             self.model = Model(
                 psephos_model=1,
-                classes=self.dealt.dataset.classes,
+                classes=self.split.dataset.classes,
                 encoding=self._encoding(),
                 coefficients=tuple(map(tuple, coefficients.tolist())),
                 intercepts=tuple(intercepts.tolist()),
@@ -140,7 +140,7 @@ class Job:
                 release=outcome.privacy[self.method],
                 warnings=tuple(replace(outcome, cautions=[]).page().warnings),
             )
-        self.outcome = replace(outcome, cautions=[*self.dealt.cautions, *self.dealt.remarks])
+        self.outcome = replace(outcome, cautions=[*self.split.cautions, *self.split.remarks])
         return self.outcome
 
     def write(self, directory: Path, *, onnx: bool = False) -> list[Path]:
@@ -152,7 +152,7 @@ class Job:
         assert self.model is not None
         assert self.outcome is not None
         result = json.dumps(self.outcome.as_json(), indent=1) + "\n"
-        card = model_card(self.model, self.outcome, self.dealt, self._right_in_public())
+        card = model_card(self.model, self.outcome, self.split, self._right_in_public())
         try:
             write_atomically(directory / MODEL_FILE, written_model(self.model))
             write_atomically(directory / "card.md", card.encode())
@@ -186,18 +186,18 @@ class Job:
 
     def _encoding(self) -> Encoding:
         """How a table with these features is read; a published data set's are numbers."""
-        if self.dealt.encoding is not None:
-            return self.dealt.encoding
-        data = self.dealt.dataset
+        if self.split.encoding is not None:
+            return self.split.encoding
+        data = self.split.dataset
         names = data.feature_names or [f"x{place + 1}" for place in range(data.features)]
-        fills = np.median(self.dealt.X_auxiliary, axis=0).tolist()
+        fills = np.median(self.split.X_auxiliary, axis=0).tolist()
         return Encoding(tuple(Column(name, "number", fill=fill) for name, fill in zip(names, fills, strict=True)))
 
     def _right_in_public(self) -> float | None:
         """The share of public rows that somebody named, with a label, which the classifier gets right."""
-        rows = self.dealt.auxiliary[self.dealt.dataset.y_train[self.dealt.auxiliary] >= 0]
+        rows = self.split.auxiliary[self.split.dataset.y_train[self.split.auxiliary] >= 0]
         if self.options.public is None or not len(rows) or self.model is None:
             return None
-        data = self.dealt.dataset
+        data = self.split.dataset
         names = np.array(data.classes)[data.y_train[rows]]
         return float(ReleasedClassifier(self.model).score(data.X_train[rows], names))

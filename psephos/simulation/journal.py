@@ -81,7 +81,7 @@ class Journal:
         self.path = Path(path)
         if (self.path / "run.json").exists():
             raise JournalError(
-                f"the journal {self.path} was begun by an older version of Psephos, which kept it in another form: "
+                f"the journal {self.path} was begun by an older version of Psephos, which stored it in another form: "
                 "finish the run with that version, or delete the journal and start again"
             )
         if self.path.is_dir() and any(self.path.iterdir()) and not (self.path / _FILE).exists():
@@ -94,21 +94,21 @@ class Journal:
         )
 
     def ceremony(self, hold: Callable[[], KeySetup]) -> KeySetup:
-        """The run's keys: those of the journal, or those that `hold` makes, which are kept first."""
+        """The run's keys: those of the journal, or those that `hold` makes, which are stored first."""
         with self.store.transaction():
-            kept = self.store.get("run", b"ceremony")
-            if kept is None:
+            stored = self.store.get("run", b"ceremony")
+            if stored is None:
                 made = hold()
                 self.store.put("run", b"ceremony", _encode_ceremony(made))
                 return made
-        return _decode_ceremony(kept)
+        return _decode_keys(stored)
 
     def sum_of(self, round_: Round, label: str = "") -> SumJournal:
         """The part of the journal for the sum of that name, its round's kind by default; begun if it is not there."""
         return SumJournal(self.store, round_, label)
 
     def result(self, name: str) -> Any:
-        """What `keep_result` kept under this name; None when there is nothing."""
+        """What `keep_result` stored under this name; None when there is nothing."""
         return json.loads(self.store.get("results", name.encode()) or b"null")
 
     def keep_result(self, name: str, result: Any) -> None:
@@ -140,12 +140,12 @@ class SumJournal:
     def __init__(self, store: Store, round_: Round, label: str = "") -> None:
         """Raises JournalError when the journal was begun with another round."""
         self._store, self._space = store, f"sum of {label or round_.kind}"
-        kept = store.get(self._space, b"round")
-        if kept is None:
+        stored = store.get(self._space, b"round")
+        if stored is None:
             store.put(self._space, b"round", encode((round_.nonce, round_.digest)))
             self.round = round_
             return
-        nonce, digest = decode(kept)
+        nonce, digest = decode(stored)
         self.round = replace(round_, nonce=nonce)
         if self.round.digest != digest:
             raise JournalError(
@@ -154,11 +154,11 @@ class SumJournal:
 
     def load(self, holders: int) -> SumState:
         """How far the sum is; a fresh state when nothing is committed. Raises JournalError when it is damaged."""
-        kept = self._store.get(self._space, b"state")
-        if kept is None:
+        stored = self._store.get(self._space, b"state")
+        if stored is None:
             products = [BallotProduct(self.round)] * (1 + holders)
             return SumState(products, np.zeros(self.round.plan.length, dtype=np.int64), {})
-        blobs, whose, values, seconds, memory_mb = decode(kept)
+        blobs, whose, values, seconds, memory_mb = decode(stored)
         distinct = [BallotProduct.decode(blob, self.round) for blob in blobs]
         products = [distinct[place] for place in whose]
         clear = np.frombuffer(values, "<i8") if isinstance(values, bytes) else np.array(values, dtype=object)
@@ -175,7 +175,7 @@ class SumJournal:
         Raises JournalError, the state before staying in force, when it cannot be written.
         """
         distinct = list({id(product): product for product in state.products}.values())  # one, if all counted the same
-        kept = tuple(product.encode() for product in distinct)
+        stored = tuple(product.encode() for product in distinct)
         whose = tuple(next(k for k, one in enumerate(distinct) if one is mine) for mine in state.products)
         small = state.clear.dtype == np.int64
         values = state.clear.astype("<i8").tobytes() if small else tuple(int(value) for value in state.clear.tolist())
@@ -185,7 +185,7 @@ class SumJournal:
             number = int.from_bytes(self._store.last(batches) or b"", "big") + 1
             self._store.put(batches, number.to_bytes(8, "big"), encode(noted))
             seconds = tuple(state.seconds.items())
-            self._store.put(self._space, b"state", encode((kept, whose, values, seconds, float(state.memory_mb))))
+            self._store.put(self._space, b"state", encode((stored, whose, values, seconds, float(state.memory_mb))))
 
     def __repr__(self) -> str:
         return f"<SumJournal of {self.round.kind} in {self._store}>"
@@ -196,7 +196,7 @@ def _encode_ceremony(ceremony: KeySetup) -> bytes:
     return encode((ceremony.threshold_key, ceremony.roster, shares, ceremony.signing_keys.seeds))
 
 
-def _decode_ceremony(kept: bytes) -> KeySetup:
-    threshold_key, roster, kept_shares, seeds = decode(kept)
-    shares = tuple(KeyShare(threshold_key, holder, share) for holder, share in kept_shares)
+def _decode_keys(stored: bytes) -> KeySetup:
+    threshold_key, roster, stored_shares, seeds = decode(stored)
+    shares = tuple(KeyShare(threshold_key, holder, share) for holder, share in stored_shares)
     return KeySetup(threshold_key, roster, shares, SigningKeys(seeds))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from psephos.curator.hamm.labels import one_hot
 from psephos.curator.pathak.bounds import party_level_epsilon, proved_epsilon
 from psephos.data.datasets import Dataset
-from psephos.data.partition import DataOptions, dealt_by, scaler_for
+from psephos.data.partition import DataOptions, load_split, scaler_for
 from psephos.data.splits import Split
 from psephos.options import option
 from psephos.parties.pathak import Contribution
@@ -239,9 +239,9 @@ class PathakOptions(DataOptions):
         check_key_bits(self.key_bits, test_key=self.test_key)
         self.terms(1, ("0", "1"), SMALLEST_SIZE)
 
-    def terms(self, features: int, classes: tuple[str, str], dealt: int) -> PathakTerms:
-        """What the parties agree on; `dealt`: the smallest number of records that the split, which is public, deals."""
-        default = SMALLEST_SIZE if self.variant in CAUTIONS else dealt
+    def terms(self, features: int, classes: tuple[str, str], split: int) -> PathakTerms:
+        """What the parties agree on; `split`: the smallest number of records that the split, which is public, deals."""
+        default = SMALLEST_SIZE if self.variant in CAUTIONS else split
         return make_terms(
             parties=self.parties,
             features=features,
@@ -274,22 +274,22 @@ def simulate_pathak(  # long: the fields of its outcome
     roles: Puppets | None = None,
     transcript: Transcript | None = None,
     progress: Progress = silent,
-    kept: Evaluation | None = None,
+    evaluation: Evaluation | None = None,
 ) -> PathakOutcome:
     """One run on one split of a two-class data set. Features are scaled on the public rows of the split.
 
-    `data`, `kept`: as in `psephos.simulation.sums.RunContext`; otherwise as `run_protocol`.
+    `data`, `evaluation`: as in `psephos.simulation.sums.RunContext`; otherwise as `run_protocol`.
 
     Raises InvalidParameter for options out of range and for a data set of more than two classes, DataSetMissingError
     and DataError as `psephos.data.datasets.load` does, and as `run_protocol`.
     """
-    options, dealt = dealt_by(options, data)
-    name, classes = dealt.dataset.name, dealt.dataset.classes
+    options, split = load_split(options, data)
+    name, classes = split.dataset.name, split.dataset.classes
     if len(classes) != 2:
         raise InvalidParameter(f"Pathak's protocol is for two classes and {name} has {len(classes)}")
-    scaler = scaler_for(name).fit(dealt.X_auxiliary)
-    records = [(scaler.transform(X), y) for X, y in map(dealt.party, range(options.parties))]
-    test = scaler.transform(dealt.X_test)
+    scaler = scaler_for(name).fit(split.X_auxiliary)
+    records = [(scaler.transform(X), y) for X, y in map(split.party, range(options.parties))]
+    test = scaler.transform(split.X_test)
     sizes = [len(y) for _, y in records]
     terms = options.terms(test.shape[1], (classes[0], classes[1]), min(sizes))
     begun = time.perf_counter()
@@ -306,11 +306,11 @@ def simulate_pathak(  # long: the fields of its outcome
         progress=progress,
     )
     ended = time.perf_counter()
-    kept = Evaluation() if kept is None else kept
-    kept.begin(dealt, scaler, test)
-    kept.sums.setdefault("published", []).append(run.total)
-    _references(kept, records, terms)
-    kept.classifier("pathak", run.parameters, options.epsilon)
+    evaluation = Evaluation() if evaluation is None else evaluation
+    evaluation.begin(split, scaler, test)
+    evaluation.sums.setdefault("published", []).append(run.total)
+    _references(evaluation, records, terms)
+    evaluation.classifier("pathak", run.parameters, options.epsilon)
     proved, delta = proved_epsilon(terms)
     return PathakOutcome(
         seconds={"keygen": round(made - begun, 3), "protocol": round(ended - made, 3)},
@@ -322,12 +322,12 @@ def simulate_pathak(  # long: the fields of its outcome
         epsilon=options.epsilon,
         delta=max(delta, stated_delta()),
         key_bits=options.key_bits if terms.finds_smallest else 0,
-        accuracy=kept.accuracy(options.epsilon),
+        accuracy=evaluation.accuracy(options.epsilon),
         noise_source="simulation" if options.simulate_noise else "system",
         seed=options.seed,
         options=options.plain(),
-        cautions=[*dealt.cautions, *(CAUTIONS[v] for v in (options.variant,) if v in CAUTIONS)],
-        not_private=dealt.not_private,
+        cautions=[*split.cautions, *(CAUTIONS[v] for v in (options.variant,) if v in CAUTIONS)],
+        not_private=split.not_private,
         variant=options.variant,
         noise=options.noise,
         comparisons=options.comparisons,
@@ -341,13 +341,15 @@ def simulate_pathak(  # long: the fields of its outcome
     )
 
 
-def _references(kept: Evaluation, records: Sequence[Records], terms: PathakTerms) -> None:
+def _references(evaluation: Evaluation, records: Sequence[Records], terms: PathakTerms) -> None:
     """Keep what a simulation can compare the published parameters with, which is the same for every release."""
-    if any(one.method == "pathak" for one in kept.measured):
+    if any(one.method == "pathak" for one in evaluation.measured):
         return
     mu, sizes = terms.strong_convexity, [len(y) for _, y in records]
     X, y = np.concatenate([X for X, _ in records]), np.concatenate([y for _, y in records])
     local = train_parties(X, y, sizes, classes=2, lam=mu, tolerance=terms.tolerance)
-    kept.classifier("batch", train_parties(X, y, [len(y)], classes=2, lam=mu, tolerance=terms.tolerance)[0])
-    kept.shares("indiv", one_hot(votes(local, kept.test).ravel(), 2).reshape(len(local), -1, 2).mean(axis=0))
-    kept.classifier("pathak", local.mean(axis=0))
+    evaluation.classifier("batch", train_parties(X, y, [len(y)], classes=2, lam=mu, tolerance=terms.tolerance)[0])
+    evaluation.shares(
+        "indiv", one_hot(votes(local, evaluation.test).ravel(), 2).reshape(len(local), -1, 2).mean(axis=0)
+    )
+    evaluation.classifier("pathak", local.mean(axis=0))

@@ -23,7 +23,7 @@ from psephos.curator.psgd.curator import GradientCuratorState
 from psephos.curator.psgd.gop import perturbed_minimiser
 from psephos.curator.tally import OpenedSum
 from psephos.data.datasets import Dataset
-from psephos.data.partition import Absent, DataOptions, dealt_by, scaler_for
+from psephos.data.partition import Absent, DataOptions, load_split, scaler_for
 from psephos.data.splits import Split
 from psephos.options import option
 from psephos.parties.gradients import LocalLoss, signed_labels
@@ -309,19 +309,21 @@ def simulate_psgd(
     roles: Puppets | None = None,
     transcript: Transcript | None = None,
     progress: Progress = silent,
-    kept: Evaluation | None = None,
+    evaluation: Evaluation | None = None,
 ) -> PsgdOutcome:
-    """Run it; `data` and `kept` as in `psephos.simulation.sums.RunContext`, other arguments as in `descend`.
+    """Run it; `data` and `evaluation` as in `psephos.simulation.sums.RunContext`, other arguments as in `descend`.
 
     Raises InvalidParameter for options at fault, before anything is computed; DataError and DataSetMissingError as
     `psephos.data.datasets.load`; JournalError where the journal is of another run, or one that cannot go on.
     """
     begun = time.perf_counter()
-    options, split = dealt_by(options, data)
-    kept = Evaluation() if kept is None else kept
-    dealt = _deal(options, kept, split)
+    options, split = load_split(options, data)
+    evaluation = Evaluation() if evaluation is None else evaluation
+    private_data = _prepare(options, evaluation, split)
     roles = {f"party {number}": Absent for number in options.away} | dict(roles or {})
-    agreement = agree(options, dealt.sizes, dealt.dimension)  # refuses what cannot be agreed on before keys are made
+    agreement = agree(
+        options, private_data.sizes, private_data.dimension
+    )  # refuses what cannot be agreed on before keys are made
 
     def ceremony() -> KeySetup:
         return setup_keys(
@@ -340,26 +342,33 @@ def simulate_psgd(
         if options.journal is None:
             held = ceremony()
         else:
-            journal = opened.enter_context(Journal(options.journal, options.identity() | {"sizes": dealt.sizes}))
+            journal = opened.enter_context(Journal(options.journal, options.identity() | {"sizes": private_data.sizes}))
             held, store = journal.ceremony(ceremony), journal.store
             nonce = OnceLedger(store, "series").do_once(b"nonce", b"", lambda: SYSTEM.draw(16))
-            agreement = agree(options, dealt.sizes, dealt.dimension, nonce)
+            agreement = agree(options, private_data.sizes, private_data.dimension, nonce)
         # The widest slots of the series fit the key, or PackingError.
         agreement.series.plan(held.threshold_key.key, options.steps)
         prepared = time.perf_counter() - begun
         walk = descend(
-            options, dealt.private, agreement, held, roles=roles, store=store, transcript=transcript, progress=progress
+            options,
+            private_data.private,
+            agreement,
+            held,
+            roles=roles,
+            store=store,
+            transcript=transcript,
+            progress=progress,
         )
         walked = time.perf_counter() - begun - prepared
     per_step = float(np.median(walk.seconds)) if walk.seconds else None
     seconds = {"prepare": prepared, "steps": walked, "per_step": per_step}
-    kept.sums.setdefault("steps", []).append(walk.opened)
-    _measure(options, dealt, walk, kept)
-    return _outcome(options, dealt, agreement, held, walk, seconds, kept)
+    evaluation.sums.setdefault("steps", []).append(walk.opened)
+    _measure(options, private_data, walk, evaluation)
+    return _outcome(options, private_data, agreement, held, walk, seconds, evaluation)
 
 
 @dataclass(frozen=True)
-class _Dealt:
+class PrivateData:
     """Every party's records, as they are scaled."""
 
     dataset: str
@@ -376,37 +385,37 @@ class _Dealt:
         return self.private[0].dimension
 
 
-def _deal(options: PsgdOptions, kept: Evaluation, dealt: Split) -> _Dealt:
-    name, classes = dealt.dataset.name, len(dealt.dataset.classes)
+def _prepare(options: PsgdOptions, evaluation: Evaluation, split: Split) -> PrivateData:
+    name, classes = split.dataset.name, len(split.dataset.classes)
     if classes != 2:
         raise InvalidParameter(f"PSGD is for two classes, and {name} has {classes}")
-    scaler = scaler_for(name).fit(dealt.X_auxiliary)
-    kept.begin(dealt, scaler, scaler.transform(dealt.X_test))
-    own = [dealt.party(number) for number in range(options.parties)]
+    scaler = scaler_for(name).fit(split.X_auxiliary)
+    evaluation.begin(split, scaler, scaler.transform(split.X_test))
+    own = [split.party(number) for number in range(options.parties)]
     private = [LocalLoss(scaler.transform(X), signed_labels(y), options.loss) for X, y in own]
-    return _Dealt(name, dealt.cautions, dealt.not_private, private)
+    return PrivateData(name, split.cautions, split.not_private, private)
 
 
-def _measure(options: PsgdOptions, dealt: _Dealt, walk: Descended, kept: Evaluation) -> None:
+def _measure(options: PsgdOptions, private_data: PrivateData, walk: Descended, evaluation: Evaluation) -> None:
     """Keep the classifier, and the minimiser that a simulation compares it with."""
-    if all(one.method != "psgd" for one in kept.measured):
-        X, y = (np.concatenate([getattr(local, part) for local in dealt.private]) for part in ("X", "y"))
-        eta = np.zeros(dealt.dimension)
-        kept.classifier("psgd", perturbed_minimiser(X, y, ridge=options.lam, eta=eta, loss=options.phi).w)
-    kept.classifier("psgd", walk.w, options.epsilon)
+    if all(one.method != "psgd" for one in evaluation.measured):
+        X, y = (np.concatenate([getattr(local, part) for local in private_data.private]) for part in ("X", "y"))
+        eta = np.zeros(private_data.dimension)
+        evaluation.classifier("psgd", perturbed_minimiser(X, y, ridge=options.lam, eta=eta, loss=options.phi).w)
+    evaluation.classifier("psgd", walk.w, options.epsilon)
 
 
 def _outcome(
     options: PsgdOptions,
-    dealt: _Dealt,
+    private_data: PrivateData,
     agreement: Agreement,
     held: KeySetup,
     walk: Descended,
     seconds: dict[str, float | None],
-    kept: Evaluation,
+    evaluation: Evaluation,
 ) -> PsgdOutcome:
     terms = options.terms(agreement, held)
-    example = terms.round(Announcement.create(terms, 1, (0.0,) * dealt.dimension))
+    example = terms.round(Announcement.create(terms, 1, (0.0,) * private_data.dimension))
     asked = ("parties", "epsilon", "key_bits", "seed", "variant", "loss", "lam", "on_excess")
     found = ("steps", "resumed_at", "sums_equal_reference", "bytes_posted")
     return PsgdOutcome(
@@ -414,17 +423,17 @@ def _outcome(
         **{name: getattr(walk, name) for name in found},
         seconds=seconds,
         protocol="psgd",
-        dataset=dealt.dataset,
-        features=dealt.dimension,
-        test=len(kept.test),
-        accuracy=kept.accuracy(options.epsilon),
+        dataset=private_data.dataset,
+        features=private_data.dimension,
+        test=len(evaluation.test),
+        accuracy=evaluation.accuracy(options.epsilon),
         noise_source="simulation" if options.simulate_noise else "system",
         options=options.plain(),
-        cautions=[*dealt.cautions, *_cautions(options, agreement)],
-        not_private=dealt.not_private,
+        cautions=[*private_data.cautions, *_cautions(options, agreement)],
+        not_private=private_data.not_private,
         remarks=_remarks(options, agreement),
-        records=sum(dealt.sizes),
-        party_sizes=dealt.sizes,
+        records=sum(private_data.sizes),
+        party_sizes=private_data.sizes,
         steps_agreed=options.steps,
         delta=agreement.guarantee.delta,
         colluders=options.coalition,

@@ -29,7 +29,7 @@ from psephos.curator.hamm.statistic import MechanismName, public_coordinates
 from psephos.curator.losses import loss_named
 from psephos.data.datasets import Dataset
 from psephos.data.own import OwnTable
-from psephos.data.partition import DataOptions, dealt_by, one_of, scaler_for
+from psephos.data.partition import DataOptions, load_split, one_of, scaler_for
 from psephos.data.preprocessing import PublicScaler
 from psephos.data.splits import Split
 from psephos.options import option
@@ -55,7 +55,17 @@ from psephos.simulation.journal import Journal
 from psephos.simulation.linear import LinearVoters, count_votes
 from psephos.specs.base import Participants, SumSpec
 
-__all__ = ["KDD99_SPLIT", "METHODS", "MethodsAt", "Population", "RunContext", "SumOptions", "Sums", "play", "populate"]
+__all__ = [
+    "KDD99_SPLIT",
+    "METHODS",
+    "MethodsAt",
+    "Population",
+    "RunContext",
+    "SumOptions",
+    "Sums",
+    "populate",
+    "run_experiment",
+]
 
 KDD99_SPLIT = (22, 43_000)
 """Private rows of a party and auxiliary samples, as Hamm 2016 deals KDD-99 out."""
@@ -271,7 +281,7 @@ class Population:
         options: of the run.
     """
 
-    dealt: Split
+    split: Split
     scaler: Any
     auxiliary: Array = field(repr=False)
     test: Array = field(repr=False)
@@ -283,11 +293,11 @@ class Population:
     @property
     def classes(self) -> int:
         """K."""
-        return len(self.dealt.dataset.classes)
+        return len(self.split.dataset.classes)
 
     def rows(self) -> Sequence[OwnRows]:
         """Every party's own samples, scaled when they are asked for, and their labels. Secrets."""
-        return _Rows(self.dealt, self.scaler)
+        return _Rows(self.split, self.scaler)
 
     def counts(self, X: Array) -> NDArray[np.int64]:
         """Votes of those present, int64 (len(X), K), in the clear: for the simulation to know."""
@@ -297,23 +307,25 @@ class Population:
             blocks = (self.voters[number].predict_votes(X)[None] for number in self.present)
         return count_votes(blocks, len(X), self.classes)
 
-    def note_references(self, kept: Evaluation, loss: str) -> dict[str, int]:
+    def note_references(self, evaluation: Evaluation, loss: str) -> dict[str, int]:
         """Keep batch, indiv and ensemble; returns on how many rows they were trained or measured, where not on all.
 
         batch is one classifier of all parties' rows in one place, or of a random part of them; indiv the mean of one
         party's classifier, ensemble their majority vote (ties as eq. 6).
         """
-        data = self.dealt.dataset
-        rows = np.concatenate([self.dealt.parties[number] for number in self.present])
+        data = self.split.dataset
+        rows = np.concatenate([self.split.parties[number] for number in self.present])
         held, rows = len(rows), np.random.default_rng(self.options.seed).permutation(rows)[:BATCH_ROWS]
         labels = one_hot(data.y_train[rows], self.classes)
         scaled = _transformed(self.scaler, data.X_train[rows])
-        kept.classifier("batch", minimise(scaled, labels, self.options.local_lam, loss_named(loss, self.classes)).w)
+        evaluation.classifier(
+            "batch", minimise(scaled, labels, self.options.local_lam, loss_named(loss, self.classes)).w
+        )
         voted = min(len(self.test), max(1, ENSEMBLE_VOTES // len(self.present)))
         chosen = np.random.default_rng(self.options.seed).permutation(len(self.test))[:voted]
         counts = self.counts(self.test[chosen])
-        kept.shares("indiv", counts / len(self.present), rows=chosen)
-        kept.shares("ensemble", one_hot(majority(counts), self.classes), rows=chosen)
+        evaluation.shares("indiv", counts / len(self.present), rows=chosen)
+        evaluation.shares("ensemble", one_hot(majority(counts), self.classes), rows=chosen)
         used = {"batch": (len(rows), held), "ensemble": (voted, len(self.test))}
         return {name: some for name, (some, every) in used.items() if some < every}
 
@@ -321,8 +333,8 @@ class Population:
 class _Rows(Sequence[OwnRows]):
     """Of all parties, of which few are in memory at a time."""
 
-    def __init__(self, dealt: Split, scaler: Any) -> None:
-        self._dealt, self._scaler = dealt, scaler
+    def __init__(self, split: Split, scaler: Any) -> None:
+        self._dealt, self._scaler = split, scaler
 
     def __len__(self) -> int:
         return len(self._dealt.parties)
@@ -334,16 +346,16 @@ class _Rows(Sequence[OwnRows]):
         return self._scaler.transform(X), y
 
 
-def populate(options: SumOptions, dealt: Split, progress: Progress) -> Population:
+def populate(options: SumOptions, split: Split, progress: Progress) -> Population:
     """Scale the data by what is public, and train every party's classifiers."""
     # Learned on the auxiliary samples, which are public; where they are not, nothing may be learned on them.
-    name = dealt.dataset.name
+    name = split.dataset.name
     scaler = PublicScaler() if options.private_auxiliary else scaler_for(name)
-    scaler.set_params(scaling=options.rows(name)).fit(dealt.X_auxiliary)
-    public_rows, test = scaler.transform(dealt.X_auxiliary), _transformed(scaler, dealt.X_test)
-    parameters, voters = _train(options, dealt, scaler, public_rows, progress)
+    scaler.set_params(scaling=options.rows(name)).fit(split.X_auxiliary)
+    public_rows, test = scaler.transform(split.X_auxiliary), _transformed(scaler, split.X_test)
+    parameters, voters = _train(options, split, scaler, public_rows, progress)
     present = sorted(set(range(options.parties)) - set(options.away))
-    return Population(dealt, scaler, public_rows, test, parameters, voters, present, options)
+    return Population(split, scaler, public_rows, test, parameters, voters, present, options)
 
 
 def _transformed(scaler: Any, X: Any) -> Array:
@@ -355,14 +367,14 @@ def _transformed(scaler: Any, X: Any) -> Array:
 
 
 def _train(
-    options: SumOptions, dealt: Split, scaler: Any, public_rows: Array, progress: Progress
+    options: SumOptions, split: Split, scaler: Any, public_rows: Array, progress: Progress
 ) -> tuple[Array, Sequence[Voter]]:
     """Every party's ridge parameters (for avg), and the classifier that it votes with."""
-    done, classes = counted(progress, "train", options.parties), len(dealt.dataset.classes)
+    done, classes = counted(progress, "train", options.parties), len(split.dataset.classes)
     learners = options.local_learners
     white = public_coordinates(public_rows) if "whitened" in learners else None
     every = np.empty((options.parties, *([classes] if classes > 2 else []), public_rows.shape[1]))
-    rows = _Rows(dealt, scaler)
+    rows = _Rows(split, scaler)
     # One party at a time, as on machines of their own: nothing of a party depends on another's rows, nor on how many.
     for number, (X, y) in enumerate(rows):
         every[number] = train_parties(X, y, [len(y)], classes=classes, lam=options.local_lam)[0]
@@ -407,25 +419,25 @@ class RunContext(TypedDict, total=False):
     transcript: Transcript | None
     progress: Progress
     roles: Mapping[str, Callable[[Role], Role]] | None
-    kept: Evaluation | None
+    evaluation: Evaluation | None
 
 
 class Sums:
     """One run: its parties and keys, and what its sums and releases came to, as an outcome tells it."""
 
-    def __init__(self, options: SumOptions, dealt: Split, journal: Journal | None, how: RunContext) -> None:
+    def __init__(self, options: SumOptions, split: Split, journal: Journal | None, how: RunContext) -> None:
         """Train. Raises the named errors of what cannot be run."""
         self.options = options
         self.progress: Progress = how.get("progress", silent)
-        self.kept = how.get("kept") or Evaluation()
+        self.evaluation = how.get("evaluation") or Evaluation()
         self.seconds: dict[str, float] = {}
         self._done: list[EncryptedSum] = []
         self._transcript = how.get("transcript")
         self._roles, self._journal = dict(how.get("roles") or {}), journal
         self._engine = make_engine(options.engine, workers=options.workers, scheduler=options.scheduler)
         with self.timed("train"):  # before the keys: it is what can be refused, and a ceremony takes minutes
-            self.population = populate(options, dealt, self.progress)
-        self.kept.begin(self.population.dealt, self.population.scaler, self.population.test)
+            self.population = populate(options, split, self.progress)
+        self.evaluation.begin(self.population.split, self.population.scaler, self.population.test)
         self._keys: KeySetup | None = None
 
     def keys_for(self, spec: SumSpec) -> KeySetup:
@@ -493,8 +505,8 @@ class Sums:
         )
         done = simulate_sum(round_, keys, contribution, config)
         self._done.append(done)
-        self.kept.sums.setdefault(phase, []).append(done.opened)
-        self.kept.contributed.append((phase, round_, contribution, done.vectors))
+        self.evaluation.sums.setdefault(phase, []).append(done.opened)
+        self.evaluation.contributed.append((phase, round_, contribution, done.vectors))
         for name, taken in done.seconds.items():
             self.seconds[name] = self.seconds.get(name, 0.0) + taken
         return done
@@ -504,8 +516,8 @@ class Sums:
         guess. The journal keeps it."""
         if not self.options.private_auxiliary:
             return b""
-        kept = None if self._journal is None else self._journal.result("auxiliary salt")
-        salt = SYSTEM.draw(32) if kept is None else bytes.fromhex(kept)
+        stored = None if self._journal is None else self._journal.result("auxiliary salt")
+        salt = SYSTEM.draw(32) if stored is None else bytes.fromhex(stored)
         if self._journal is not None:
             self._journal.keep_result("auxiliary salt", salt.hex())
         return salt
@@ -523,9 +535,9 @@ class Sums:
                 done = counted(self.progress, "release", options.drawn * len(methods))
                 for name, method in methods.items():
                     if not found:
-                        self.kept.classifier(name, method.nonprivate())
+                        self.evaluation.classifier(name, method.nonprivate())
                     for _ in range(options.drawn):
-                        self.kept.classifier(name, method.draw(noise), epsilon)
+                        self.evaluation.classifier(name, method.draw(noise), epsilon)
                         done(1)
                 found.append(methods)
         return found
@@ -539,7 +551,7 @@ class Sums:
         """What each release costs, and what all the private accuracies printed cost together: whoever chooses one after
         looking pays for all. No epsilon is stated for what is not private."""
         entries = {name: self._ledger_entry(method) for name, method in methods[0].items()}
-        if self.population.dealt.not_private:
+        if self.population.split.not_private:
             entries = {name: replace(entry, epsilon=None, delta=None, said="none") for name, entry in entries.items()}
             return {"privacy": entries, "composed": None}
         drawn = range(self.options.drawn)
@@ -550,9 +562,9 @@ class Sums:
         """The fields that all outcomes of encrypted sums have, of the methods at each epsilon."""
         options, first, population = self.options, self._done[0], self.population
         costs = self._costs(methods)
-        everywhere = {f"{epsilon:g}": self.kept.accuracy(epsilon) for epsilon in options.epsilon}
+        everywhere = {f"{epsilon:g}": self.evaluation.accuracy(epsilon) for epsilon in options.epsilon}
         return {
-            "dataset": population.dealt.dataset.name,
+            "dataset": population.split.dataset.name,
             "parties": options.parties,
             "features": population.auxiliary.shape[1],
             "test": len(population.test),
@@ -562,10 +574,10 @@ class Sums:
             "degree": first.round.key.degree,
             "accuracy": next(iter(everywhere.values())),
             "by_epsilon": everywhere if len(everywhere) > 1 else {},
-            "class_names": list(population.dealt.dataset.classes),
-            "cautions": list(population.dealt.cautions),
+            "class_names": list(population.split.dataset.classes),
+            "cautions": list(population.split.cautions),
             "colluders": options.coalition,
-            "not_private": population.dealt.not_private,
+            "not_private": population.split.not_private,
             "noise_source": "simulation" if options.simulate_noise else "system",
             "seed": options.seed,
             "options": options.plain(),
@@ -574,7 +586,7 @@ class Sums:
             "ballots": first.opened.ballots,
             "auxiliary": len(population.auxiliary),
             "mechanism": options.noise,
-            "scaling": options.rows(population.dealt.dataset.name),
+            "scaling": options.rows(population.split.dataset.name),
             "lam": options.local_lam,
             "randomness": options.randomness,
             "holders": options.holders,
@@ -592,19 +604,19 @@ class Sums:
         }
 
 
-def play(
+def run_experiment(
     options: SumOptions, sums: Callable[[Sums], MethodsAt], loss: str, how: RunContext
 ) -> tuple[Sums, dict[str, Any]]:
     """Check, deal, train, take the sums, release and measure: the run, and the fields of its outcome.
 
     `sums` takes those that every method needs, and returns the methods.
     """
-    options, dealt = dealt_by(options, how.get("data"))
+    options, split = load_split(options, how.get("data"))
     # Thousands of small matrices: threads of linear algebra would wait for each other, and for the worker processes.
     with threadpool_limits(limits=1), journal_of(options) as journal:
-        run = Sums(options, dealt, journal, how)
+        run = Sums(options, split, journal, how)
         with run.timed("fit"):
-            measured_on = run.population.note_references(run.kept, loss) if len(run.population.test) else {}
+            measured_on = run.population.note_references(run.evaluation, loss) if len(run.population.test) else {}
         methods = run.release(sums(run))
     return run, {"measured_on": measured_on, **run.outcome(methods)}
 

@@ -42,7 +42,7 @@ from psephos.protocol.randomness import Randomness
 from psephos.results import Alpha, TallyOutcome
 from psephos.simulation.average import sum_own_data, sum_parameters
 from psephos.simulation.references import own_data_nonprivate
-from psephos.simulation.sums import METHODS, MethodsAt, RunContext, SumOptions, Sums, play
+from psephos.simulation.sums import METHODS, MethodsAt, RunContext, SumOptions, Sums, run_experiment
 from psephos.specs.statistic import StatisticSpec
 from psephos.specs.tally import LABELS, TallySpec
 
@@ -146,12 +146,12 @@ def simulate_tally(options: TallyOptions, **how: Unpack[RunContext]) -> TallyOut
 
     `how`: see `RunContext`. Raises the named errors of `psephos.protocol.errors` for anything that cannot be run.
     """
-    run, fields = play(options, _reveal_statistic if options.joint else _reveal_alpha, options.loss, how)
+    run, fields = run_experiment(options, _reveal_statistic if options.joint else _reveal_alpha, options.loss, how)
     return TallyOutcome(
         protocol="statistic" if options.joint else "tally",
         reveal=options.reveal,
         classes=run.population.classes,
-        alpha=None if run.kept.counts is None else Alpha.of(run.kept.counts),
+        alpha=None if run.evaluation.counts is None else Alpha.of(run.evaluation.counts),
         **fields,
     )
 
@@ -178,8 +178,8 @@ def _reveal_alpha(run: Sums) -> MethodsAt:
 
 def _count(run: Sums, spec: TallySpec) -> NDArray[np.int64]:
     """Cast and count the votes, and keep the counts with the run's evaluation."""
-    run.kept.counts = spec.counts(run.sum(spec, run.population.voters, "cast and count votes").opened)
-    return run.kept.counts
+    run.evaluation.counts = spec.counts(run.sum(spec, run.population.voters, "cast and count votes").opened)
+    return run.evaluation.counts
 
 
 def _reveal_statistic(run: Sums) -> MethodsAt:

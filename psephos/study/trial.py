@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from psephos.data.datasets import load
-from psephos.data.splits import split
+from psephos.data.splits import split_dataset
 from psephos.data.tables import read_table
 from psephos.model import MODEL_FILE, load_model
 from psephos.protocol.board.address import open_board
@@ -119,7 +119,7 @@ def _write_data(output: Path, parties: list[str]) -> None:
     import pandas as pd
 
     data = load(_DATA)
-    dealt = split(data, len(parties), seed=0, auxiliary=_PUBLIC)
+    dealt = split_dataset(data, len(parties), seed=0, auxiliary=_PUBLIC)
     names = [f"measure {k + 1}" for k in range(data.features)]
     for name, rows in zip(parties, dealt.parties, strict=True):
         own = pd.DataFrame(data.X_train[rows], columns=names)

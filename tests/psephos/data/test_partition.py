@@ -12,9 +12,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from psephos.data.datasets import Dataset, load
 from psephos.data.own import OwnTable
-from psephos.data.partition import Absent, DataOptions, dealt_by, one_of, scaler_for
+from psephos.data.partition import Absent, DataOptions, load_split, one_of, scaler_for
 from psephos.data.preprocessing import default_scaler
-from psephos.data.splits import split
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.roles import Step
 from psephos.simulation.pathak import PathakOptions
@@ -107,17 +106,17 @@ def same(one: Any, other: Any) -> None:
         ({"sizes": "shards", "samples_per_party": 30}, {"deal": "shards", "samples_per_party": 30}),
     ],
 )
-def test_rows_are_dealt_as_they_were_asked_for(asked: dict[str, Any], dealt: dict[str, Any]) -> None:
+def test_rows_are_dealt_as_they_were_asked_for(asked: dict[str, Any], split: dict[str, Any]) -> None:
     data, options = load("breast-cancer"), DataOptions(parties=4, seed=3, **asked)
-    same(options.deal(data), split(data, 4, 3, **dealt))
-    same(dealt_by(options)[1], options.deal(data))
-    few = {"samples_per_party": 11, **dealt}  # whoever deals by another rule may ask for a size where none was
+    same(options.deal(data), split(data, 4, 3, **split))
+    same(load_split(options)[1], options.deal(data))
+    few = {"samples_per_party": 11, **split}  # whoever deals by another rule may ask for a size where none was
     same(options.deal(data, samples=11, auxiliary=60), split(data, 4, 3, auxiliary=60, **few))
 
 
 def test_auxiliary_samples_are_as_many_as_were_asked_for() -> None:
     for asked, found in ((None, 41), (60, 60)):
-        assert len(dealt_by(SumOptions(parties=7, auxiliary=asked))[1].auxiliary) == found
+        assert len(load_split(SumOptions(parties=7, auxiliary=asked))[1].auxiliary) == found
 
 
 def test_synthetic_rows_are_two_for_each_party_and_some_public_ones() -> None:
@@ -128,7 +127,7 @@ def test_synthetic_rows_are_two_for_each_party_and_some_public_ones() -> None:
         (DataOptions(parties=1000, samples_per_party=5), 5000 + 625),
         (DataOptions(parties=10), 2000),
     ):
-        data = dealt_by(replace(options, dataset="synthetic"))[1].dataset
+        data = load_split(replace(options, dataset="synthetic"))[1].dataset
         assert data.X_train.shape[0] == rows
 
 
@@ -163,10 +162,10 @@ def test_a_table_that_names_the_parties_says_how_many_there_are(table: str) -> N
     """And no more of them hold the key, a majority of whom opens."""
     named: dict[str, Any] = {"data": table, "label": "y", "party": "who", "parties": 9, "sample_public": True}
     for holders, threshold, found in ((5, 3, (4, 4, 3)), (4, 1, (4, 4, 1)), (3, 3, (4, 3, 3))):
-        options, dealt = dealt_by(TallyOptions(**named, holders=holders, threshold=threshold))
+        options, split = load_split(TallyOptions(**named, holders=holders, threshold=threshold))
         assert (options.parties, options.holders, options.threshold) == found
-        assert len(dealt.parties) == 4
-    options, _ = dealt_by(PathakOptions(**named))
+        assert len(split.parties) == 4
+    options, _ = load_split(PathakOptions(**named))
     assert options.parties == 4
 
 
@@ -174,31 +173,31 @@ def test_a_table_without_names_is_dealt(table: str) -> None:
     options = DataOptions(
         data=table, label="y", sample_public=True, parties=3, sizes="dirichlet", concentration=3.0, seed=2
     )
-    chosen, dealt = dealt_by(options)
+    chosen, split = load_split(options)
     assert chosen == options
-    assert len(dealt.parties) == 3
-    same(dealt, OwnTable(options).deal(3, 2, sizes="dirichlet", concentration=3.0))
-    fixed = dealt_by(replace(options, sizes="3,4,5"))[1]
+    assert len(split.parties) == 3
+    same(split, OwnTable(options).deal(3, 2, sizes="dirichlet", concentration=3.0))
+    fixed = load_split(replace(options, sizes="3,4,5"))[1]
     same(fixed, OwnTable(options).deal(3, 2, sizes=[3, 4, 5], concentration=3.0))
 
 
 def test_data_that_is_handed_in_is_taken_in_place_of_what_is_named(table: str) -> None:
     data, options = load("digits"), DataOptions(data=table, label="y", sample_public=True, parties=3)
-    dealt = dealt_by(options, data)[1]
-    assert dealt.dataset is data
-    assert dealt_by(options, dealt)[1] is dealt
+    split = load_split(options, data)[1]
+    assert split.dataset is data
+    assert load_split(options, split)[1] is split
 
 
 def test_where_nothing_is_held_out_nothing_can_be_compared(table: str) -> None:
     with pytest.raises(InvalidParameter, match="no rows are left to measure on"):
-        dealt_by(DataOptions(data=table, label="y", sample_public=True, parties=3, held_out=0.0))
+        load_split(DataOptions(data=table, label="y", sample_public=True, parties=3, held_out=0.0))
     assert DataOptions().compares is True
 
 
 def test_options_are_checked_before_data_is_dealt() -> None:
     nothing = Dataset("none", np.empty((0, 1)), np.empty(0, int), None, None, ("a", "b"), "drawn")
     with pytest.raises(InvalidParameter, match="at least 2 parties"):
-        dealt_by(DataOptions(parties=1), nothing)
+        load_split(DataOptions(parties=1), nothing)
 
 
 def test_who_stays_away_says_nothing() -> None:

@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from psephos.data.datasets import NAMES, load
 from psephos.data.preprocessing import DEFAULTS, PublicScaler, default_scaler, project_on_unit_ball
-from psephos.data.splits import split
+from psephos.data.splits import split_dataset
 from psephos.parties.training import train_parties, votes
 from psephos.protocol.errors import DataError, InvalidParameter
 
@@ -206,7 +206,7 @@ def test_defaults() -> None:
     with pytest.raises(InvalidParameter):
         default_scaler("iris")
     for name in ("breast-cancer", "digits", "synthetic"):
-        dealt = split(load(name), 25)
+        dealt = split_dataset(load(name), 25)
         scaler = default_scaler(name).fit(dealt.X_auxiliary)
         for X in (dealt.X_auxiliary, dealt.private()[0], dealt.X_test):
             assert max(squared_norm(row) for row in scaler.transform(X[:50])) <= 1
@@ -217,7 +217,7 @@ def test_har_as_in_the_paper() -> None:
     folder = os.environ.get("PSEPHOS_DATA")
     if not folder or not list(Path(folder).glob("**/UCI HAR Dataset.zip")):
         pytest.skip("PSEPHOS_DATA does not hold the HAR data")
-    dealt = split(load("har", folder), 1000)
+    dealt = split_dataset(load("har", folder), 1000)
     scaler = default_scaler("har").fit(dealt.X_auxiliary)
     X, y, sizes = dealt.private()
     X, test = scaler.transform(X), scaler.transform(dealt.X_test)

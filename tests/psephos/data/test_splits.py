@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from psephos.data.datasets import Dataset, load, make_synthetic
-from psephos.data.splits import Split, split
+from psephos.data.splits import Split, split_dataset
 from psephos.protocol.errors import DataError, InvalidParameter
 
 
@@ -28,7 +28,7 @@ def used(dealt: Split) -> list[int]:
 
 
 def test_har_is_dealt_as_in_the_paper() -> None:
-    dealt = split(shaped(7352, 2947), 1000)
+    dealt = split_dataset(shaped(7352, 2947), 1000)
     assert set(dealt.sizes) == {6}
     assert len(dealt.auxiliary) == 1352
     assert len(dealt.test) == 2947
@@ -36,7 +36,7 @@ def test_har_is_dealt_as_in_the_paper() -> None:
 
 
 def test_kdd99_is_dealt_as_in_the_paper() -> None:
-    dealt = split(shaped(494_021), 5000, samples_per_party=22, auxiliary=43_000)
+    dealt = split_dataset(shaped(494_021), 5000, samples_per_party=22, auxiliary=43_000)
     assert set(dealt.sizes) == {22}
     assert len(dealt.auxiliary) == 43_000
     rows = used(dealt)
@@ -45,7 +45,7 @@ def test_kdd99_is_dealt_as_in_the_paper() -> None:
 
 @given(st.integers(20, 300), st.integers(1, 18), st.integers(0, 2**32))
 def test_default_split_uses_every_row_once(n: int, parties: int, seed: int) -> None:
-    dealt = split(shaped(n), parties, seed)
+    dealt = split_dataset(shaped(n), parties, seed)
     assert used(dealt) == list(range(n))
     assert len(set(dealt.sizes.tolist())) == 1
     assert round(0.1 * n) <= len(dealt.auxiliary) < round(0.1 * n) + parties
@@ -53,27 +53,27 @@ def test_default_split_uses_every_row_once(n: int, parties: int, seed: int) -> N
 
 def test_pathaks_uneven_parties_without_auxiliary_data() -> None:
     sizes = [3256, 6512, 6512, 6512, 9769]
-    dealt = split(shaped(32_561), 5, samples_per_party=sizes, auxiliary=0)
+    dealt = split_dataset(shaped(32_561), 5, samples_per_party=sizes, auxiliary=0)
     assert dealt.sizes.tolist() == sizes
     assert len(dealt.auxiliary) == 0
     assert used(dealt) == list(range(32_561))
 
 
 def test_given_sizes_leave_a_tenth_or_what_is_left() -> None:
-    assert len(split(shaped(100), 10, samples_per_party=3).auxiliary) == 10
-    assert len(split(shaped(100), 10, samples_per_party=9).auxiliary) == 10
-    assert len(split(shaped(101), 12, samples_per_party=8).auxiliary) == 5
+    assert len(split_dataset(shaped(100), 10, samples_per_party=3).auxiliary) == 10
+    assert len(split_dataset(shaped(100), 10, samples_per_party=9).auxiliary) == 10
+    assert len(split_dataset(shaped(101), 12, samples_per_party=8).auxiliary) == 5
 
 
 def test_given_auxiliary_size() -> None:
-    dealt = split(shaped(100), 7, auxiliary=40)
+    dealt = split_dataset(shaped(100), 7, auxiliary=40)
     assert dealt.sizes.tolist() == [8] * 7
     assert len(dealt.auxiliary) == 40
 
 
 def test_stratified_test_set_where_none_is_published() -> None:
     data = load("digits")
-    dealt = split(data, 25, seed=4)
+    dealt = split_dataset(data, 25, seed=4)
     rows = [*used(dealt), *dealt.test.tolist()]
     assert sorted(rows) == list(range(len(data.y_train)))
     for label in range(10):
@@ -84,13 +84,13 @@ def test_stratified_test_set_where_none_is_published() -> None:
 
 def test_the_seed_decides_and_nothing_else() -> None:
     data = make_synthetic()
-    one, same, other = split(data, 9, 5), split(data, 9, 5), split(data, 9, 6)
+    one, same, other = split_dataset(data, 9, 5), split_dataset(data, 9, 5), split_dataset(data, 9, 6)
     assert used(one) == used(other)
     assert all(np.array_equal(a, b) for a, b in zip(one.parties, same.parties, strict=True))
     assert np.array_equal(one.auxiliary, same.auxiliary)
     assert not np.array_equal(one.auxiliary, other.auxiliary)
     state = np.random.get_state()[1].copy()
-    split(data, 9)
+    split_dataset(data, 9)
     assert np.array_equal(state, np.random.get_state()[1])
 
 
@@ -98,13 +98,13 @@ def test_every_row_is_equally_likely_to_be_auxiliary() -> None:
     # 600 fixed seeds of 10 of 40 rows each: counts are 150 with standard deviation 10.6; 6 of these are 63.
     counts = np.zeros(40)
     for seed in range(600):
-        counts[split(shaped(40), 3, seed, auxiliary=10).auxiliary] += 1
+        counts[split_dataset(shaped(40), 3, seed, auxiliary=10).auxiliary] += 1
     assert counts.sum() == 6000
     assert np.abs(counts - 150).max() < 63
 
 
 def test_what_each_side_is_handed() -> None:
-    dealt = split(shaped(60), 5, 1)
+    dealt = split_dataset(shaped(60), 5, 1)
     X, y = dealt.party(2)
     assert X[:, 0].tolist() == dealt.parties[2].tolist()
     assert y.tolist() == [row % 2 for row in dealt.parties[2].tolist()]
@@ -121,7 +121,7 @@ def test_what_each_side_is_handed() -> None:
 def test_sparse_features() -> None:
     plain = shaped(60)
     data = Dataset("sparse", scipy.sparse.csr_matrix(plain.X_train), plain.y_train, None, None, ("a", "b"), "made here")
-    dealt = split(data, 4)
+    dealt = split_dataset(data, 4)
     assert dealt.X_auxiliary.shape == (len(dealt.auxiliary), 1)
     assert dealt.private(0, 2)[0].toarray()[:, 0].tolist() == [
         *dealt.parties[0].tolist(),
@@ -149,21 +149,21 @@ def test_sparse_features() -> None:
 )
 def test_impossible_splits(parties: int, options: dict[str, int]) -> None:
     with pytest.raises(InvalidParameter):
-        split(shaped(100), parties, **options)
+        split_dataset(shaped(100), parties, **options)
 
 
 def test_a_class_too_small_to_hold_out() -> None:
     y = np.array([0] * 30 + [1])
     data = Dataset("lonely", np.ones((31, 1)), y, None, None, ("a", "b"), "made here")
     with pytest.raises(DataError, match="class 1"):
-        split(data, 2)
+        split_dataset(data, 2)
 
 
 @pytest.mark.parametrize("deal", ["equal", "dirichlet", "shards"])
 @given(parties=st.integers(2, 30), seed=st.integers(0, 1000))
 def test_however_they_are_dealt_the_same_rows_are_private(deal: str, parties: int, seed: int) -> None:
     data = shaped(200)
-    dealt, equal = split(data, parties, seed, deal=deal, concentration=0.05), split(data, parties, seed)
+    dealt, equal = split_dataset(data, parties, seed, deal=deal, concentration=0.05), split_dataset(data, parties, seed)
     assert used(dealt) == list(range(200))
     assert dealt.auxiliary.tolist() == equal.auxiliary.tolist()
     assert min(dealt.sizes) >= 1
@@ -174,7 +174,9 @@ def test_skewed_deals_are_skewed() -> None:
     data = make_synthetic(classes=4, samples=4000, test=10)
 
     def skew(**how: Any) -> float:
-        labels = [dealt.dataset.y_train[rows] for dealt in [split(data, 20, 3, **how)] for rows in dealt.parties]
+        labels = [
+            dealt.dataset.y_train[rows] for dealt in [split_dataset(data, 20, 3, **how)] for rows in dealt.parties
+        ]
         return float(np.mean([np.abs(np.bincount(y, minlength=4) / len(y) - 0.25).sum() for y in labels]))
 
     even, mild, strong = (
@@ -183,10 +185,10 @@ def test_skewed_deals_are_skewed() -> None:
         skew(deal="dirichlet", concentration=0.1),
     )
     assert even < 0.2 < mild < strong
-    sharded = split(data, 20, 3, deal="shards")
+    sharded = split_dataset(data, 20, 3, deal="shards")
     assert max(len(np.unique(data.y_train[rows])) for rows in sharded.parties) <= 4
     assert np.mean([len(np.unique(data.y_train[rows])) for rows in sharded.parties]) < 2.5
-    assert np.ptp(split(data, 20, 3, deal="dirichlet").sizes) > 20 * np.ptp(sharded.sizes)
+    assert np.ptp(split_dataset(data, 20, 3, deal="dirichlet").sizes) > 20 * np.ptp(sharded.sizes)
 
 
 @pytest.mark.parametrize(
@@ -194,4 +196,4 @@ def test_skewed_deals_are_skewed() -> None:
 )
 def test_deals_that_cannot_be_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter):
-        split(shaped(200), wrong.pop("parties", 5), 0, **wrong)
+        split_dataset(shaped(200), wrong.pop("parties", 5), 0, **wrong)

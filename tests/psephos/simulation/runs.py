@@ -40,7 +40,7 @@ class Played:
     """A run, and what was heard of it."""
 
     outcome: Any
-    kept: Evaluation
+    evaluation: Evaluation
     transcript: Transcript
     told: list[tuple[str, int, int]]
 
@@ -54,9 +54,11 @@ class Played:
         joint = getattr(self.outcome, "reveal", "") == "statistic"
         return {
             "outcome": _lasting(self.outcome.as_json()),
-            "kept": [[m.method, m.epsilon, m.draw, m.w is None, _accuracy(m)] for m in self.kept.measured],
-            "sums": {} if joint else {phase: list(map(_size, opened)) for phase, opened in self.kept.sums.items()},
-            "counts": None if self.kept.counts is None else self.kept.counts.sum(axis=0).tolist(),
+            "kept": [[m.method, m.epsilon, m.draw, m.w is None, _accuracy(m)] for m in self.evaluation.measured],
+            "sums": {}
+            if joint
+            else {phase: list(map(_size, opened)) for phase, opened in self.evaluation.sums.items()},
+            "counts": None if self.evaluation.counts is None else self.evaluation.counts.sum(axis=0).tolist(),
             "sent": {name: [count, size[name]] for name, count in sent.items() if not name.startswith(_OF_CHANCE)},
             "told": [f"{what}: {done} of {total}" for what, done, total in self.told if what not in _OF_CHANCE],
         }
@@ -76,8 +78,8 @@ def _lasting(told: Any, name: str = "") -> Any:
         return sorted(told)
     if name in _TURNED and "nonprivate" in told:
         return {"nonprivate": told["nonprivate"], "released": told["private"] is not None}
-    kept = {key: value for key, value in told.items() if key not in _OF_CHANCE}
-    return {key: _lasting(value, key) for key, value in kept.items() if key != "seconds" or isinstance(value, dict)}
+    lasting = {key: value for key, value in told.items() if key not in _OF_CHANCE}
+    return {key: _lasting(value, key) for key, value in lasting.items() if key != "seconds" or isinstance(value, dict)}
 
 
 def _size(opened: Any) -> list[Any]:
@@ -91,9 +93,11 @@ def _size(opened: Any) -> list[Any]:
 
 def play(simulate: Callable[..., Any], options: Any, **how: Any) -> Played:
     """Run it, and listen."""
-    kept, transcript, told = Evaluation(), Transcript(), list[tuple[str, int, int]]()
-    outcome = simulate(options, kept=kept, transcript=transcript, progress=lambda *far: told.append(far), **how)
-    return Played(outcome, kept, transcript, told)
+    evaluation, transcript, told = Evaluation(), Transcript(), list[tuple[str, int, int]]()
+    outcome = simulate(
+        options, evaluation=evaluation, transcript=transcript, progress=lambda *far: told.append(far), **how
+    )
+    return Played(outcome, evaluation, transcript, told)
 
 
 def tally(**more: Any) -> dict[str, Any]:

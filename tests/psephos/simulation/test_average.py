@@ -51,14 +51,14 @@ def test_the_context_names_the_ball_and_the_fixed_point() -> None:
 @pytest.mark.parametrize("lam", [None, 0.01])
 def test_the_average_is_that_of_projected_parameters(lam: float | None) -> None:
     """On the ball of the public rule, or of R(lambda) where the caller names lambda."""
-    kept = Evaluation()
+    evaluation = Evaluation()
     asked = replace(SMALL, methods=("avg",), lam=lam, absent=0.4, dataset="digits")
-    outcome = simulate_average(asked, kept=kept)
+    outcome = simulate_average(asked, evaluation=evaluation)
     radius = averaging_radius(1e-4, 10) if lam is None else sensitivity.radius(lam, 10)
     assert outcome.radius == outcome.privacy["avg"].chosen["radius"] == radius
-    (opened,) = kept.sums["sum parameters"]
+    (opened,) = evaluation.sums["sum parameters"]
     assert opened.ballots == 4
-    (w,) = (one.w for one in kept.measured if one.method == "avg" and one.epsilon is None)
+    (w,) = (one.w for one in evaluation.measured if one.method == "avg" and one.epsilon is None)
     assert w is not None
     assert w.shape == (10, outcome.features)
     np.testing.assert_allclose(w.ravel(), np.array(opened.sums, float) / 4 / 2**24, rtol=1e-12, atol=1e-12)
@@ -73,9 +73,9 @@ def test_without_an_average_of_parameters_there_is_no_ball() -> None:
 
 @pytest.mark.parametrize("method", ["own-data", "whitened"])
 def test_the_mean_of_directions_is_over_those_who_took_part(method: str) -> None:
-    kept, all_here = Evaluation(), replace(SMALL, methods=(method,), dataset="digits")
-    some = simulate_average(replace(all_here, absent=0.4), kept=kept)
+    evaluation, all_here = Evaluation(), replace(SMALL, methods=(method,), dataset="digits")
+    some = simulate_average(replace(all_here, absent=0.4), evaluation=evaluation)
     assert some.sensitivity[method] == pytest.approx(simulate_average(all_here).sensitivity[method] * 6 / 4, rel=1e-6)
-    ((opened,),) = kept.sums.values()
+    ((opened,),) = evaluation.sums.values()
     assert opened.ballots == 4
     assert some.privacy[method].chosen["source"] == method

@@ -20,7 +20,7 @@ from psephos.simulation.ceremony import Keys, SigningKeys, register, run_ceremon
 
 
 @pytest.mark.parametrize(("keys", "dealt"), [("dealer", True), ("ceremony", False)])
-def test_both_kinds_of_keys_open(keys: Keys, dealt: bool) -> None:
+def test_both_kinds_of_keys_open(keys: Keys, split: bool) -> None:
     told: list[tuple[int, int]] = []
     transcript = Transcript()
     house = setup_keys(
@@ -34,14 +34,14 @@ def test_both_kinds_of_keys_open(keys: Keys, dealt: bool) -> None:
         progress=lambda what, tried, expected: told.append((tried, expected)),
     )
     assert {message.sender for message in transcript.messages} == (
-        set() if dealt else {f"holder {j}" for j in (1, 2, 3)}
+        set() if split else {f"holder {j}" for j in (1, 2, 3)}
     )
-    assert (house.threshold_key.theta == 1) == dealt
+    assert (house.threshold_key.theta == 1) == split
     assert len(house.roster) == 4
     ciphertexts = Encryptor(house.threshold_key.key, expected=1).encrypt([mpz(7)])
     parts = {share.holder: share.partially_decrypt(ciphertexts) for share in house.shares[1:]}
     assert combine(house.threshold_key, parts) == [7]
-    assert bool(told) != dealt
+    assert bool(told) != split
     assert told == sorted(told)
     assert all(tried <= expected for tried, expected in told)
 

@@ -414,10 +414,10 @@ def test_memory_and_seconds_are_those_of_all_workers(ceremony: KeySetup, tmp_pat
     assert encrypted_sum._this_process() == (platform.node(), os.getpid())
     with Journal(tmp_path / "journal", {}) as journal:
         round_ = fresh_round(ceremony)
-        kept = journal.sum_of(round_)
-        state = kept.load(3)
+        stored = journal.sum_of(round_)
+        state = stored.load(3)
         state.seconds, state.memory_mb = {"encrypt": 1000.0, "aggregate": 2000.0}, 5e6
-        kept.commit(state, [])
+        stored.commit(state, [])
         done = run(round_, ceremony, contribution(), journal=journal, present=range(2 * BATCH))
         assert 1000 < done.seconds["encrypt"] < 2000
         assert 2000 < done.seconds["aggregate"] < 3000
@@ -427,14 +427,14 @@ def test_memory_and_seconds_are_those_of_all_workers(ceremony: KeySetup, tmp_pat
 def test_a_journal_of_other_batches_is_refused(ceremony: KeySetup, tmp_path: Path) -> None:
     with Journal(tmp_path / "journal", {}) as journal:
         round_ = fresh_round(ceremony)
-        kept = journal.sum_of(round_)
-        state = kept.load(3)
+        stored = journal.sum_of(round_)
+        state = stored.load(3)
         product = encrypted_sum._work(
             encrypted_sum._Shared(round_, contribution().with_data(()), "half", 100, 3, watched=False),
             encrypted_sum._batch(contribution(), ceremony, range(10), range(10)),
         ).products[0]
         state.products = [BallotProduct(round_, *product)] * 4
-        kept.commit(state, [])
+        stored.commit(state, [])
         with pytest.raises(JournalError, match="some, but not all, of the parties 0 to 31"):
             run(round_, ceremony, contribution(), journal=journal)
 

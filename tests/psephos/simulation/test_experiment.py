@@ -68,12 +68,12 @@ def test_absent_parties_are_in_no_sum(result: psephos.Simulation) -> None:
 
 def test_models_predict_the_labels_of_rows_as_they_are(result: psephos.Simulation) -> None:
     assert result.models.keys() == {("batch", None)} | {(m, e) for m in ("soft", "statistic") for e in (None, 1, 10)}
-    dealt = result.kept.dealt
-    assert dealt is not None
+    split = result.evaluation.split
+    assert split is not None
     for (method, epsilon), models in result.models.items():
         rows = result.table[result.table["method"] == method]
         rows = rows[rows["epsilon"].isna() if epsilon is None else rows["epsilon"] == epsilon]
-        scores = [model.score(dealt.X_test, NAMES[dealt.test]) for model in models]
+        scores = [model.score(split.X_test, NAMES[split.test]) for model in models]
         assert scores == pytest.approx(rows["accuracy"].tolist())
 
 
@@ -142,8 +142,8 @@ def test_sizes_are_as_given_and_progress_is_told() -> None:
     result = psephos.simulate(
         X, y, parties=4, sizes=given, methods=["own-data"], draws=1, progress=lambda *far: told.append(far), **FEW
     )
-    assert result.kept.dealt is not None
-    assert result.kept.dealt.sizes.tolist() == given.tolist()
+    assert result.evaluation.split is not None
+    assert result.evaluation.split.sizes.tolist() == given.tolist()
     assert {what for what, _, _ in told} == {"train", "make the key", "sum own-data", "release"}
     assert all(0 <= done <= total for _, done, total in told)
 

@@ -115,8 +115,8 @@ def test_the_model_decides_on_rows_as_they_come_what_was_measured_on_scaled_ones
     job = Job(options(patients(tmp_path / "t.csv"), method="statistic"))
     outcome = job.run()
     job.write(tmp_path)
-    said = psephos.load_model(tmp_path).predict(job.dealt.X_test)
-    right = np.mean(said == np.array(["ill", "well"])[job.dealt.y_test])
+    said = psephos.load_model(tmp_path).predict(job.split.X_test)
+    right = np.mean(said == np.array(["ill", "well"])[job.split.y_test])
     assert right == pytest.approx(outcome.accuracy["statistic"].private)
     assert f"right on {right:.1%} of {len(said)} held-out rows" in job.answer
 
@@ -130,11 +130,11 @@ def test_a_published_data_set_too(tmp_path: Path) -> None:
     model = psephos.load_model(tmp_path)
     assert model.coef_.shape == (10, 64)
     assert model.feature_names_in_[1] == "pixel_0_1"
-    assert np.mean(model.predict(job.dealt.X_test).astype(int) == job.dealt.y_test) == pytest.approx(
+    assert np.mean(model.predict(job.split.X_test).astype(int) == job.split.y_test) == pytest.approx(
         outcome.accuracy["statistic"].private
     )
-    frame = pd.DataFrame(job.dealt.X_test[:5], columns=model.feature_names_in_)
-    assert (model.predict(frame) == model.predict(job.dealt.X_test[:5])).all()
+    frame = pd.DataFrame(job.split.X_test[:5], columns=model.feature_names_in_)
+    assert (model.predict(frame) == model.predict(job.split.X_test[:5])).all()
 
 
 def test_auto_takes_the_quieter_noise_where_a_delta_is_accepted(tmp_path: Path) -> None:
@@ -165,17 +165,17 @@ def test_nothing_held_out_is_nothing_measured(tmp_path: Path) -> None:
     assert outcome.test == 0
     assert outcome.accuracy["whitened"].private is None
     assert job.answer.splitlines()[0].endswith("at epsilon 10, delta 5.42e-20.")
-    assert job.dealt.sizes.tolist() == [40] * 8
+    assert job.split.sizes.tolist() == [40] * 8
     json.dumps(outcome.as_json(), allow_nan=False)
 
 
 def test_all_that_a_run_says_and_writes(tmp_path: Path) -> None:
     """What was read, what came of it, and where; the model, its card and the result say the same."""
-    kept, told, path = Transcript(), list[str](), patients(tmp_path / "t.csv", sick_at_first=0.9)
+    transcript, told, path = Transcript(), list[str](), patients(tmp_path / "t.csv", sick_at_first=0.9)
     path.write_text(path.read_text() + "0;9;;;attic;well\n")  # a ward that no public row has
     job = Job(options(path, method="avg", simulate_noise=True, seed=4))
     first, *columns = job.said
-    held, remarks = len(job.dealt.test), [*job.dealt.cautions, *job.dealt.remarks]
+    held, remarks = len(job.split.test), [*job.split.cautions, *job.split.remarks]
     assert first.startswith(
         f"t.csv: 8 parties, 40 public rows, {321 - held} private rows and {held} held out to measure"
     )
@@ -188,8 +188,10 @@ def test_all_that_a_run_says_and_writes(tmp_path: Path) -> None:
         seen.append(role.name)
         return role
 
-    outcome = job.run(transcript=kept, progress=lambda what, done, total: told.append(what), roles={"curator": keep})
-    assert (seen, bool(kept.messages), "train" in told) == (["curator"], True, True)
+    outcome = job.run(
+        transcript=transcript, progress=lambda what, done, total: told.append(what), roles={"curator": keep}
+    )
+    assert (seen, bool(transcript.messages), "train" in told) == (["curator"], True, True)
     assert job.outcome is outcome
     assert outcome.cautions == remarks
     model = job.model
@@ -203,11 +205,11 @@ def test_all_that_a_run_says_and_writes(tmp_path: Path) -> None:
     assert paths == [out / name for name in ("model.json", "card.md", "result.json")]
     assert (out / "result.json").read_text() == json.dumps(outcome.as_json(), indent=1) + "\n"
     assert psephos.load_model(out).model == model
-    public = job.dealt.auxiliary
-    labels = np.array(["ill", "well"])[job.dealt.dataset.y_train[public]]
-    right = (psephos.load_model(out).predict(job.dealt.dataset.X_train[public]) == labels).mean()
+    public = job.split.auxiliary
+    labels = np.array(["ill", "well"])[job.split.dataset.y_train[public]]
+    right = (psephos.load_model(out).predict(job.split.dataset.X_train[public]) == labels).mean()
     assert set(labels) == {"ill", "well"}
-    assert (out / "card.md").read_text() == model_card(model, outcome, job.dealt, float(right))
+    assert (out / "card.md").read_text() == model_card(model, outcome, job.split, float(right))
     assert f"right on {right:.1%} of the public rows" in (out / "card.md").read_text()
     always = msgspec.structs.replace(model, coefficients=((0.0,) * len(model.coefficients[0]),), intercepts=(-1.0,))
     job.model = always  # says "ill" of everybody
@@ -228,7 +230,7 @@ def test_private_rows_as_public_ones_are_said_first_everywhere(tmp_path: Path) -
     job = Job(options(patients(tmp_path / "t.csv"), public=None, sample_public=True))
     outcome = job.run()
     job.write(tmp_path)
-    reason = job.dealt.not_private
+    reason = job.split.not_private
     assert reason.startswith("NOT PRIVATE")
     title, first, *_ = (tmp_path / "card.md").read_text().split("\n\n")
     assert (title[:2], first) == ("# ", f"**{reason}**")
@@ -252,7 +254,7 @@ def test_a_run_from_a_schema_names_no_row_as_public(tmp_path: Path) -> None:
     job.run()
     job.write(tmp_path)
     model, card = psephos.load_model(tmp_path), (tmp_path / "card.md").read_text()
-    assert job.dealt.not_private == ""
+    assert job.split.not_private == ""
     assert (model.model.parties, model.model.classes) == (12, ("ill", "well"))
     assert [column.fill for column in model.model.encoding.columns] == [145.0, 5.5]
     assert "Settled by a schema alone" in card
@@ -294,7 +296,7 @@ def test_a_model_of_too_many_features_is_not_written(tmp_path: Path) -> None:
     for widest, there in ((features, True), (features - 1, False)):
         with replaced([job_module], "WIDEST", job_module.WIDEST, widest):
             job = Job(options(path, method="avg"))
-            assert job.dealt.dataset.features == features
+            assert job.split.dataset.features == features
             job.run()
         assert (job.model is not None) is there
 
@@ -310,7 +312,7 @@ def test_the_features_of_a_published_data_set_are_numbers(tmp_path: Path) -> Non
         assert tuple(column.name for column in columns[:2]) == names
         assert {column.kind for column in columns} == {"number"}
         fills = [column.fill for column in columns]
-        np.testing.assert_allclose(fills, np.median(job.dealt.X_auxiliary, axis=0))
+        np.testing.assert_allclose(fills, np.median(job.split.X_auxiliary, axis=0))
 
 
 def test_one_release_at_one_epsilon(tmp_path: Path) -> None:
@@ -347,14 +349,14 @@ def test_the_card_and_the_model_do_not_depend_on_private_accuracies(
     asked, before = options(patients(tmp_path / "t.csv"), epsilon=(0.1,)), tuple[Any, Evaluation]()
     simulate = job_module.simulate_tally
 
-    def first(*given: Any, kept: Evaluation, **how: Any) -> Any:
+    def first(*given: Any, evaluation: Evaluation, **how: Any) -> Any:
         nonlocal before
-        before = simulate(*given, kept=kept, **how), kept
+        before = simulate(*given, evaluation=evaluation, **how), evaluation
         return before[0]
 
-    def other(*_: Any, kept: Evaluation, **__: Any) -> Any:
+    def other(*_: Any, evaluation: Evaluation, **__: Any) -> Any:
         outcome, known = before
-        kept.scaler, kept.measured = known.scaler, [replace(one, accuracy=0.0) for one in known.measured]
+        evaluation.scaler, evaluation.measured = known.scaler, [replace(one, accuracy=0.0) for one in known.measured]
         worst = {name: Accuracy(nonprivate=0.0, private=0.0, recall=[0.0]) for name in outcome.accuracy}
         return replace(outcome, accuracy=worst | {"majority": Accuracy(nonprivate=1.0)})
 
@@ -388,7 +390,7 @@ def test_a_release_of_noise_is_announced_everywhere(tmp_path: Path) -> None:
         assert shown.worth in job.answer
         assert f"{job.method}: {shown.worth}." in page.notes
         assert job.outcome.as_json()["privacy"][job.method]["signal"]["useless"] is useless
-    card = model_card(job.model, outcome, job.dealt, None)
+    card = model_card(job.model, outcome, job.split, None)
     assert f"| {release.worth} |" in card
     assert ("most frequent class. More" in card) is release.signal.useless
 
@@ -413,7 +415,7 @@ def test_the_card_says_nothing_about_private_rows(tmp_path: Path) -> None:
         assert said in cards[0]
     for said in ("2/M", "dealer of the key", "no proofs", "a gap is read as"):
         assert said in cards[0]
-    card = model_card(job.model, replace(outcome, noise_source="simulation"), job.dealt, 0.5)
+    card = model_card(job.model, replace(outcome, noise_source="simulation"), job.split, 0.5)
     assert "from a SEED" in card
     assert "right on 50.0% of the public rows" in card
 

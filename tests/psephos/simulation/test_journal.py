@@ -61,10 +61,10 @@ def written(tmp_path: Path, ceremony: KeySetup) -> Path:
     path = tmp_path / "journal"
     with Journal(path, IDENTITY) as journal:
         journal.ceremony(lambda: ceremony)
-        kept = journal.sum_of(round_of(ceremony))
-        kept.load(HOLDERS)
-        kept.commit(state_of(ceremony, kept.round, [0, 1]), messages([0, 1]))
-        kept.commit(state_of(ceremony, kept.round, [0, 1, 2]), messages([2]))
+        stored = journal.sum_of(round_of(ceremony))
+        stored.load(HOLDERS)
+        stored.commit(state_of(ceremony, stored.round, [0, 1]), messages([0, 1]))
+        stored.commit(state_of(ceremony, stored.round, [0, 1, 2]), messages([2]))
     return path
 
 
@@ -75,17 +75,17 @@ def test_it_gives_back_what_was_committed(written: Path, ceremony: KeySetup) -> 
         assert same.roster == ceremony.roster
         assert [share.share() for share in same.shares] == [share.share() for share in ceremony.shares]
         fresh = round_of(ceremony)
-        kept = journal.sum_of(fresh)
-        assert kept.round.digest != fresh.digest, "the journal's nonce must take the fresh one's place"
-        state = kept.load(HOLDERS)
+        stored = journal.sum_of(fresh)
+        assert stored.round.digest != fresh.digest, "the journal's nonce must take the fresh one's place"
+        state = stored.load(HOLDERS)
         assert state.parties == {0, 1, 2}
         assert [product.parties for product in state.products] == [(0, 1, 2)] * 3
         assert state.clear.tolist() == [3, -3, 0, 2**70]
         assert (state.seconds, state.memory_mb) == ({"encrypt": 1.5}, 12.0)
-        assert kept.messages() == messages([0, 1, 2])
-        state = state_of(ceremony, kept.round, [0, 1, 2, 4])
-        state.products[1] = state_of(ceremony, kept.round, [0, 1]).products[1]  # a holder that has counted fewer
-        kept.commit(state, messages([4]))
+        assert stored.messages() == messages([0, 1, 2])
+        state = state_of(ceremony, stored.round, [0, 1, 2, 4])
+        state.products[1] = state_of(ceremony, stored.round, [0, 1]).products[1]  # a holder that has counted fewer
+        stored.commit(state, messages([4]))
         again = journal.sum_of(fresh)
         assert [product.parties for product in again.load(HOLDERS).products] == [(0, 1, 2, 4), (0, 1), (0, 1, 2, 4)]
         assert again.messages() == messages([0, 1, 2, 4])
@@ -119,15 +119,15 @@ def test_another_round_is_refused(written: Path, ceremony: KeySetup) -> None:
 
 def test_a_commit_that_fails_leaves_the_state_before(written: Path, ceremony: KeySetup) -> None:
     with Journal(written, IDENTITY) as journal:
-        kept = journal.sum_of(round_of(ceremony))
-        state = state_of(ceremony, kept.round, [0, 1, 2, 3])
+        stored = journal.sum_of(round_of(ceremony))
+        state = state_of(ceremony, stored.round, [0, 1, 2, 3])
         state.seconds["encrypt"] = object()  # type: ignore[assignment]
         with pytest.raises(TypeError):
-            kept.commit(state, messages([3]))
+            stored.commit(state, messages([3]))
     with Journal(written, IDENTITY) as journal:
-        kept = journal.sum_of(round_of(ceremony))
-        assert kept.load(HOLDERS).parties == {0, 1, 2}
-        assert kept.messages() == messages([0, 1, 2])
+        stored = journal.sum_of(round_of(ceremony))
+        assert stored.load(HOLDERS).parties == {0, 1, 2}
+        assert stored.messages() == messages([0, 1, 2])
 
 
 def test_damage_is_named(written: Path) -> None:
@@ -202,34 +202,34 @@ def test_forgetting_removes_the_secrets(written: Path) -> None:
 def test_it_shows_where_it_is_and_no_more(written: Path, ceremony: KeySetup) -> None:
     with Journal(written, IDENTITY) as journal:
         assert repr(journal) == f"<Journal {written}>"
-        kept = journal.sum_of(round_of(ceremony))
-        assert repr(kept).startswith("<SumJournal of parameters in ")
+        stored = journal.sum_of(round_of(ceremony))
+        assert repr(stored).startswith("<SumJournal of parameters in ")
         for secret in (*(share.share() for share in ceremony.shares), *ceremony.signing_keys.seeds[:4]):
-            assert str(secret) not in repr(kept).split(" in ")[0]
+            assert str(secret) not in repr(stored).split(" in ")[0]
 
 
 def test_nothing_committed_is_nobody_counted(tmp_path: Path, ceremony: KeySetup) -> None:
     with Journal(tmp_path / "journal", IDENTITY) as journal:
-        kept = journal.sum_of(round_of(ceremony))
-        state = kept.load(HOLDERS)
+        stored = journal.sum_of(round_of(ceremony))
+        state = stored.load(HOLDERS)
         assert [product.parties for product in state.products] == [()] * (1 + HOLDERS)
         assert (state.clear.tolist(), state.clear.dtype) == ([0] * 4, np.int64)
         assert (state.parties, state.seconds, state.memory_mb) == (frozenset(), {}, 0.0)
-        assert kept.messages() == []
+        assert stored.messages() == []
 
 
 def test_small_sums_and_messages_of_many_batches(tmp_path: Path, ceremony: KeySetup) -> None:
     """More than a byte counts, in their order."""
     with Journal(tmp_path / "journal", IDENTITY) as journal:
-        kept = journal.sum_of(round_of(ceremony))
-        state = kept.load(HOLDERS)
+        stored = journal.sum_of(round_of(ceremony))
+        state = stored.load(HOLDERS)
         state.clear = np.array([2**62, -(2**62), 0, -1], dtype=np.int64)
         journal.store.put("messages of sum of parameters", (254).to_bytes(8, "big"), encode(()))  # as if after many
         for batch in range(3):
-            kept.commit(state, messages([batch]))
-        found = kept.load(HOLDERS)
+            stored.commit(state, messages([batch]))
+        found = stored.load(HOLDERS)
         assert (found.clear.tolist(), found.clear.dtype) == ([2**62, -(2**62), 0, -1], np.int64)
-        assert kept.messages() == messages([0, 1, 2])
+        assert stored.messages() == messages([0, 1, 2])
 
 
 def test_sums_of_other_names_keep_apart(tmp_path: Path, ceremony: KeySetup) -> None:

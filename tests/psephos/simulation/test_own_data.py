@@ -41,21 +41,21 @@ def test_parties_sum_their_own_data_with_shares_of_the_noise(method: str, mechan
 
 
 def test_every_release_of_a_joint_sum_is_a_sum_of_its_own() -> None:
-    kept = Evaluation()
-    outcome = simulate_tally(replace(JOINT, draws=2, epsilon=(5.0, 1.0)), kept=kept)
+    evaluation = Evaluation()
+    outcome = simulate_tally(replace(JOINT, draws=2, epsilon=(5.0, 1.0)), evaluation=evaluation)
     assert outcome.accuracy.keys() == {"majority", "batch", "indiv", "ensemble", "statistic", "own-data", "whitened"}
     for phase in ("sum noisy statistic", "sum noisy own-data", "sum noisy whitened"):
-        assert len({opened.sums for opened in kept.sums[phase]}) == 4
+        assert len({opened.sums for opened in evaluation.sums[phase]}) == 4
     assert outcome.composed is not None
     assert outcome.composed.releases == 12
-    assert {one.draw for one in kept.measured if one.epsilon is not None} == {0, 1}
+    assert {one.draw for one in evaluation.measured if one.epsilon is not None} == {0, 1}
 
 
 def test_simulated_shares_repeat_and_differ_from_draw_to_draw() -> None:
-    kept, again = Evaluation(), Evaluation()
-    for one in (kept, again):
-        simulate_tally(replace(JOINT, methods=("own-data",), draws=2, simulate_noise=True), kept=one)
-    (first, second), repeated = kept.sums["sum noisy own-data"], again.sums["sum noisy own-data"]
+    evaluation, again = Evaluation(), Evaluation()
+    for one in (evaluation, again):
+        simulate_tally(replace(JOINT, methods=("own-data",), draws=2, simulate_noise=True), evaluation=one)
+    (first, second), repeated = evaluation.sums["sum noisy own-data"], again.sums["sum noisy own-data"]
     assert [one.sums for one in repeated] == [first.sums, second.sums]
     assert first.sums != second.sums
 

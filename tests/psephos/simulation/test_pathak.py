@@ -636,13 +636,13 @@ def test_as_many_parties_as_the_terms_are_for() -> None:
 def test_the_job_on_data_that_is_handed_in() -> None:
     """The smallest public size is what the split deals, unless somebody names one; the paper's variants have a rung."""
     options = PathakOptions(parties=3, sizes="30,40,50", epsilon=8.0, simulate_noise=True)
-    kept, outcome = Evaluation(), simulate_pathak(options)
-    again = simulate_pathak(options, data=load("breast-cancer"), kept=kept)
+    evaluation, outcome = Evaluation(), simulate_pathak(options)
+    again = simulate_pathak(options, data=load("breast-cancer"), evaluation=evaluation)
     assert again.accuracy == outcome.accuracy
-    assert len(kept.sums["published"]) == 1
-    simulate_pathak(replace(options, epsilon=2.0), data=load("breast-cancer"), kept=kept)
-    assert [one.method for one in kept.measured] == ["majority", "batch", "indiv", "pathak", "pathak", "pathak"]
-    assert len(kept.sums["published"]) == 2
+    assert len(evaluation.sums["published"]) == 1
+    simulate_pathak(replace(options, epsilon=2.0), data=load("breast-cancer"), evaluation=evaluation)
+    assert [one.method for one in evaluation.measured] == ["majority", "batch", "indiv", "pathak", "pathak", "pathak"]
+    assert len(evaluation.sums["published"]) == 2
     for variant, asked, smallest in (("public-bound", None, 30), ("printed", None, 16), ("public-bound", 7, 7)):
         chosen = replace(options, variant=variant, smallest_size=asked)  # type: ignore[arg-type]
         assert chosen.terms(4, ("a", "b"), 30).smallest_size == smallest

@@ -109,7 +109,7 @@ class Fused(Wrapped):
 # -- the mistake to be feared most: a second release for one step
 
 
-def kept(transcript: Transcript) -> list[tuple[str, str, bytes | None]]:
+def messages_sent(transcript: Transcript) -> list[tuple[str, str, bytes | None]]:
     return [(m.sender, m.receiver, m.data) for m in transcript.messages]
 
 
@@ -123,11 +123,13 @@ def test_a_run_killed_again_and_again_answers_each_step_once(tmp_path: Path, sim
         dying: dict[str, Callable[[Role], Role]] = {who: lambda role, fuse=fuse: Fused(role, fuse)}  # type: ignore[misc]
         with pytest.raises(Interrupted):
             simulate_psgd(options, roles=dying, transcript=transcript)
-        assert kept(transcript)[: len(sent)] == sent, "what was sent before an interrupt is not what stands after it"
-        sent = kept(transcript)
+        assert messages_sent(transcript)[: len(sent)] == sent, (
+            "what was sent before an interrupt is not what stands after it"
+        )
+        sent = messages_sent(transcript)
     transcript = Transcript(secrets=True)
     resumed = simulate_psgd(options, transcript=transcript)
-    assert kept(transcript)[: len(sent)] == sent
+    assert messages_sent(transcript)[: len(sent)] == sent
     assert 0 < resumed.resumed_at < 6
     assert (resumed.steps, resumed.sums_equal_reference) == (6, True)
     ballots = Counter(m.sender for m in transcript.messages if m.kind == "ballot")

@@ -17,7 +17,7 @@ from psephos.audit.mutants import replaced
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import one_hot
 from psephos.curator.losses import loss_named
-from psephos.data.partition import dealt_by
+from psephos.data.partition import load_split
 from psephos.parties.holder import KeyHolder
 from psephos.parties.training import train_parties
 from psephos.protocol.encrypted_sum.rounds import Round
@@ -179,8 +179,8 @@ def test_a_round_is_as_it_was_asked_for(simulate: Any, options: SumOptions, kind
 
 def begun(options: SumOptions, journal: Any = None, **how: Any) -> Sums:
     """A run whose parties are trained, and which has summed nothing."""
-    options, dealt = dealt_by(options)
-    return Sums(options, dealt, journal, how)  # type: ignore[arg-type]
+    options, split = load_split(options)
+    return Sums(options, split, journal, how)  # type: ignore[arg-type]
 
 
 def test_a_run_works_where_it_was_asked_to() -> None:
@@ -206,9 +206,9 @@ def test_private_auxiliary_samples_are_salted_and_the_journal_keeps_the_salt(tmp
     salts = {alone.salt(), alone.salt()}
     assert [len(salt) for salt in salts] == [32, 32]
     with journal_of(hidden) as journal:
-        kept = begun(hidden, journal).salt()
-        assert begun(hidden, journal).salt() == kept not in salts
-        assert journal.result("auxiliary salt") == kept.hex()
+        evaluation = begun(hidden, journal).salt()
+        assert begun(hidden, journal).salt() == evaluation not in salts
+        assert journal.result("auxiliary salt") == evaluation.hex()
 
 
 def test_where_and_how_often_is_no_other_run_and_all_else_is(tmp_path: Path) -> None:
@@ -234,10 +234,10 @@ def test_rows_are_scaled_as_they_are_asked_for() -> None:
     population = begun(SMALL).population
     own = population.rows()
     assert len(own) == 7
-    (X, y), dealt = own[-1], population.dealt.party(6)
-    np.testing.assert_array_equal(X, population.scaler.transform(dealt[0]))
-    np.testing.assert_array_equal(y, dealt[1])
-    assert [len(labels) for _, labels in own[2:5]] == population.dealt.sizes[2:5].tolist()
+    (X, y), split = own[-1], population.split.party(6)
+    np.testing.assert_array_equal(X, population.scaler.transform(split[0]))
+    np.testing.assert_array_equal(y, split[1])
+    assert [len(labels) for _, labels in own[2:5]] == population.split.sizes[2:5].tolist()
     with pytest.raises(IndexError):
         own[7]
 
@@ -249,7 +249,7 @@ def test_every_party_trains_as_if_it_were_alone(learners: tuple[str, ...]) -> No
     progress = list[tuple[str, int, int]]()
     population = begun(options, progress=lambda *step: progress.append(step)).population
     for number in range(7):
-        X, y = population.dealt.party(number)
+        X, y = population.split.party(number)
         alone = train_parties(population.scaler.transform(X), y, [len(y)], classes=2, lam=options.local_lam)[0]
         np.testing.assert_array_equal(population.parameters[number], alone)
     assert len(population.voters) == 7
@@ -258,20 +258,20 @@ def test_every_party_trains_as_if_it_were_alone(learners: tuple[str, ...]) -> No
 
 def test_the_reference_of_all_rows_is_of_some_where_they_are_too_many() -> None:
     """At random by the seed, and it is said of how many."""
-    population, kept = begun(replace(SMALL, absent=0.3)).population, Evaluation()
-    present = np.concatenate([population.dealt.parties[number] for number in population.present])
-    kept.begin(population.dealt, population.scaler, population.test)
+    population, evaluation = begun(replace(SMALL, absent=0.3)).population, Evaluation()
+    present = np.concatenate([population.split.parties[number] for number in population.present])
+    evaluation.begin(population.split, population.scaler, population.test)
     with replaced([sums], "BATCH_ROWS", sums.BATCH_ROWS, 50):
-        assert population.note_references(kept, "logistic") == {"batch": 50}
-    assert population.note_references(kept, "logistic") == {}
-    data, rows = population.dealt.dataset, np.random.default_rng(0).permutation(present)[:50]
+        assert population.note_references(evaluation, "logistic") == {"batch": 50}
+    assert population.note_references(evaluation, "logistic") == {}
+    data, rows = population.split.dataset, np.random.default_rng(0).permutation(present)[:50]
     scaled = population.scaler.transform(data.X_train[rows])
     w = minimise(scaled, one_hot(data.y_train[rows], 2), 1e-4, loss_named("logistic", 2)).w
-    some, every = (one.w for one in kept.measured if one.method == "batch")
+    some, every = (one.w for one in evaluation.measured if one.method == "batch")
     assert some is not None
     assert every is not None
     np.testing.assert_allclose(some, w, rtol=1e-6, atol=1e-9)
     assert np.linalg.norm(some - every) > 0.01
-    indiv = [one.accuracy for one in kept.measured if one.method == "indiv"]
+    indiv = [one.accuracy for one in evaluation.measured if one.method == "indiv"]
     votes = [population.voters[number].predict_votes(population.test) for number in population.present]
-    assert indiv == pytest.approx([np.mean(np.array(votes) == population.dealt.y_test)] * 2)
+    assert indiv == pytest.approx([np.mean(np.array(votes) == population.split.y_test)] * 2)

@@ -15,7 +15,7 @@ from psephos.audit.mutants import replaced
 from psephos.cli.show import show
 from psephos.curator.hamm.statistic import StatisticPlan, plan_statistic
 from psephos.data.datasets import Dataset
-from psephos.data.partition import dealt_by
+from psephos.data.partition import load_split
 from psephos.parties.noise import PolyaShares, SkellamShares, shares_of
 from psephos.parties.statistic import entry_range
 from psephos.protocol.encrypted_sum.rounds import Round
@@ -454,8 +454,8 @@ def test_an_engine_that_is_not_there_is_named() -> None:
 
 def test_absent_parties_cast_no_ballots_and_protect_less(result: dict) -> None:
     options = replace(SMALL, parties=40, absent=0.25, holders=3)
-    transcript, kept = Transcript(), Evaluation()
-    outcome = simulate_tally(options, transcript=transcript, kept=kept)
+    transcript, evaluation = Transcript(), Evaluation()
+    outcome = simulate_tally(options, transcript=transcript, evaluation=evaluation)
     assert (outcome.parties, outcome.ballots, len(options.away)) == (40, 30, 10)
     assert outcome.tally_equals_plaintext
     voted = {message.sender for message in transcript.messages if message.kind == "ballot"}
@@ -480,27 +480,27 @@ def test_where_parties_add_the_noise_as_many_as_agreed_may_stay_away() -> None:
 
 
 def test_only_what_was_asked_for_is_summed_and_released() -> None:
-    kept = Evaluation()
-    outcome = simulate_tally(replace(SMALL, methods=("own-data",)), kept=kept)
-    assert (outcome.privacy.keys(), kept.sums.keys()) == ({"own-data"}, {"sum own-data"})
+    evaluation = Evaluation()
+    outcome = simulate_tally(replace(SMALL, methods=("own-data",)), evaluation=evaluation)
+    assert (outcome.privacy.keys(), evaluation.sums.keys()) == ({"own-data"}, {"sum own-data"})
     assert outcome.alpha is None
 
 
 def test_baselines_and_recall_are_those_of_scikit_learn() -> None:
-    kept = Evaluation()
-    outcome = simulate_tally(replace(SMALL, dataset="digits", draws=2, sizes="dirichlet"), kept=kept)
-    assert kept.dealt is not None
-    y = kept.dealt.y_test
-    for one in kept.measured:
+    evaluation = Evaluation()
+    outcome = simulate_tally(replace(SMALL, dataset="digits", draws=2, sizes="dirichlet"), evaluation=evaluation)
+    assert evaluation.split is not None
+    y = evaluation.split.y_test
+    for one in evaluation.measured:
         if one.w is None:
             continue
-        predicted = (kept.test @ one.w.T).argmax(axis=1)
+        predicted = (evaluation.test @ one.w.T).argmax(axis=1)
         assert one.accuracy == pytest.approx(accuracy_score(y, predicted))
         assert one.balanced == pytest.approx(balanced_accuracy_score(y, predicted))
         np.testing.assert_allclose(one.recall, recall_score(y, predicted, average=None, zero_division=0.0))
     assert outcome.accuracy["majority"].balanced == pytest.approx(0.1)
-    assert [draw.draw for draw in kept.measured if draw.method == "soft"] == [None, 0, 1]
-    private = [draw.accuracy for draw in kept.measured if draw.method == "soft" and draw.epsilon == 5.0]
+    assert [draw.draw for draw in evaluation.measured if draw.method == "soft"] == [None, 0, 1]
+    private = [draw.accuracy for draw in evaluation.measured if draw.method == "soft" and draw.epsilon == 5.0]
     assert outcome.accuracy["soft"].private == pytest.approx(np.mean(private))
     (table,) = outcome.page().tables
     assert [row[0] for row in table.rows] == list(outcome.accuracy)
@@ -523,17 +523,17 @@ def test_kdd99_is_dealt_as_hamm_did_where_there_are_rows_enough(missing: int) ->
     rows, few = 2 * 22 + 43_000 - missing, np.zeros((10, 1), dtype=np.float32)
     X, y = np.zeros((rows, 1), dtype=np.float32), np.arange(rows) % 2
     data = Dataset("kdd99", X, y, few, np.arange(10) % 2, ("normal", "attack"), "drawn")
-    dealt = TallyOptions(dataset="kdd99", parties=2).deal(data)
-    assert (len(dealt.auxiliary) == 43_000 and set(dealt.sizes) == {22}) is not bool(missing)
+    split = TallyOptions(dataset="kdd99", parties=2).deal(data)
+    assert (len(split.auxiliary) == 43_000 and set(split.sizes) == {22}) is not bool(missing)
 
 
 def test_synthetic_rows_are_as_many_as_the_parties_take() -> None:
-    _, many = dealt_by(TallyOptions(dataset="synthetic", parties=3000, auxiliary=100))
+    _, many = load_split(TallyOptions(dataset="synthetic", parties=3000, auxiliary=100))
     assert (many.sizes == 2).all()
     assert len(many.sizes) == 3000
-    _, asked = dealt_by(TallyOptions(dataset="synthetic", parties=900, samples_per_party=5))
+    _, asked = load_split(TallyOptions(dataset="synthetic", parties=900, samples_per_party=5))
     assert (asked.sizes == 5).all()
-    _, few = dealt_by(TallyOptions(dataset="synthetic", parties=10, auxiliary=100))
+    _, few = load_split(TallyOptions(dataset="synthetic", parties=10, auxiliary=100))
     assert few.sizes.sum() == 1900
 
 

@@ -18,7 +18,7 @@ import pytest
 from psephos.audit.studies import Trial, trial
 from psephos.curator.tally import OpenedSum
 from psephos.data.datasets import load
-from psephos.data.splits import split
+from psephos.data.splits import split_dataset
 from psephos.model import load_model
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import Board
@@ -54,7 +54,7 @@ def test_one_thread_for_each_process() -> None:
 def test_everybodys_rows_are_those_of_the_data_set(tmp_path: Path) -> None:
     data, parties = load("breast-cancer"), ["party-0", "party-1", "party-2"]
     _write_data(tmp_path, parties)
-    dealt = split(data, 3, seed=0, auxiliary=60)
+    dealt = split_dataset(data, 3, seed=0, auxiliary=60)
     names = [f"measure {k}" for k in range(1, 31)]
     for name, rows in zip(parties, dealt.parties, strict=True):
         found = pd.read_csv(tmp_path / f"{name}.csv")

@@ -30,7 +30,7 @@ from psephos.audit import Tampering
 from psephos.audit.studies import trial
 from psephos.cli.main import build
 from psephos.data.datasets import Dataset
-from psephos.data.splits import Split, split
+from psephos.data.splits import Split, split_dataset
 from psephos.parties.gradients import LocalLoss
 from psephos.parties.learners import make_learner
 from psephos.parties.party import Party
@@ -135,10 +135,10 @@ def private() -> Split:
     X = draw.normal(size=(2 * size, 3)) + 0.2
     y = (X @ np.array([1.0, -0.6, 0.3]) + 0.4 * draw.normal(size=len(X)) > 0).astype(np.int64)
     data = Dataset("made up", X, y, None, None, ("no", "yes"), "made up here")
-    dealt = split(data, len(SIZES), 3, auxiliary=60)
-    rows = np.concatenate(dealt.parties)
+    split = split_dataset(data, len(SIZES), 3, auxiliary=60)
+    rows = np.concatenate(split.parties)
     cut = np.split(rows[: sum(SIZES)], np.cumsum(SIZES)[:-1])
-    return replace(dealt, parties=tuple(cut))
+    return replace(split, parties=tuple(cut))
 
 
 def canaries(scaler: Any) -> Canaries:
@@ -217,10 +217,10 @@ SIZES_ARE_PUBLIC = ("psgd",)
 
 def simulations(name: str, directory: Path) -> None:
     """Messages, log, JSON, report and figures of one run."""
-    transcript, kept, public = Transcript(secrets=True), Evaluation(), SIZES if name in SIZES_ARE_PUBLIC else ()
+    transcript, evaluation, public = Transcript(secrets=True), Evaluation(), SIZES if name in SIZES_ARE_PUBLIC else ()
     with logged() as lines:
-        outcome = RUNS[name](transcript=transcript, kept=kept)
-    bank = canaries(kept.scaler)
+        outcome = RUNS[name](transcript=transcript, evaluation=evaluation)
+    bank = canaries(evaluation.scaler)
     assert len(transcript.messages) > 10
     for number, message in enumerate(transcript.messages):
         assert message.data is not None
@@ -244,9 +244,9 @@ def simulations(name: str, directory: Path) -> None:
 
 def journals(name: str, directory: Path) -> None:
     """What a run keeps to go on from is its owner's only, and has no row in it."""
-    kept = Evaluation()
-    RUNS[name](kept=kept, journal=str(directory / "journal"))
-    bank, looked = canaries(kept.scaler), 0
+    evaluation = Evaluation()
+    RUNS[name](evaluation=evaluation, journal=str(directory / "journal"))
+    bank, looked = canaries(evaluation.scaler), 0
     for path in (directory / "journal").rglob("*"):
         assert path.stat().st_mode & 0o77 == 0, f"others can read {path.name}"
         if path.is_file():
@@ -273,18 +273,18 @@ def _raised(run: Callable[[], object]) -> str:
 
 def gradient_errors() -> None:
     """A gradient that is too long for what was agreed on: what its party says, and what the run does."""
-    kept = Evaluation()
-    said = _raised(lambda: _psgd(party_bound=0.5, kept=kept))
+    evaluation = Evaluation()
+    said = _raised(lambda: _psgd(party_bound=0.5, evaluation=evaluation))
     assert "GradientBoundError" in said
-    canaries(kept.scaler).told(said, "a GradientBoundError", SIZES)
+    canaries(evaluation.scaler).told(said, "a GradientBoundError", SIZES)
 
 
 def fault_messages(name: str, every: int) -> int:
     """Each `every`-th message of a run is lost, cut, changed in a byte or sent twice; returns how many errors were
     looked at."""
-    kept, transcript = Evaluation(), Transcript()
-    RUNS[name](transcript=transcript, kept=kept)
-    bank, looked = canaries(kept.scaler), 0
+    evaluation, transcript = Evaluation(), Transcript()
+    RUNS[name](transcript=transcript, evaluation=evaluation)
+    bank, looked = canaries(evaluation.scaler), 0
     senders = sorted({message.sender for message in transcript.messages})
     faults: dict[str, Callable[[Post], list[Post]]] = {
         "lost": lambda post: [],
@@ -347,9 +347,9 @@ def bad_data() -> int:
 
 @cache
 def _scaler() -> Any:
-    kept = Evaluation()
-    _pathak("public-bound", kept=kept)
-    return kept.scaler
+    evaluation = Evaluation()
+    _pathak("public-bound", evaluation=evaluation)
+    return evaluation.scaler
 
 
 # -- tables: the main job, and a study
@@ -362,12 +362,12 @@ def table(directory: Path) -> tuple[Any, PublicSamples]:
     """Everybody's rows with a column of words, of which the public ones, in a file, have two others."""
     import pandas as pd
 
-    dealt = private()
-    frame = pd.DataFrame(dealt.dataset.X_train, columns=COLUMNS)
+    split = private()
+    frame = pd.DataFrame(split.dataset.X_train, columns=COLUMNS)
     frame["town"] = np.where(np.arange(len(frame)) % 2, "Bern", "Basel")
-    frame["class"] = np.array(["no", "yes"])[dealt.dataset.y_train]
-    frame.iloc[dealt.auxiliary].drop(columns="class").to_csv(directory / "public.csv", index=False)
-    frame.loc[np.concatenate(dealt.parties), "town"] = TOWN
+    frame["class"] = np.array(["no", "yes"])[split.dataset.y_train]
+    frame.iloc[split.auxiliary].drop(columns="class").to_csv(directory / "public.csv", index=False)
+    frame.loc[np.concatenate(split.parties), "town"] = TOWN
     return frame, PublicSamples.read(directory / "public.csv", "class")
 
 
@@ -403,7 +403,7 @@ def study(directory: Path) -> None:
 
     And what each role keeps on its disk, and what is shown to anybody who watches.
     """
-    dealt, (frame, samples) = private(), table(directory)
+    split, (frame, samples) = private(), table(directory)
     made = trial(
         parties=4, classes=("no", "yes"), features=samples.features, auxiliary=samples.auxiliary.digest,
         samples=len(samples.auxiliary.samples), proofs="valid", key_bits=384,
@@ -419,7 +419,7 @@ def study(directory: Path) -> None:
         elif kind == "holder":
             role = holder_role(terms, int(number), store)
         else:
-            own = frame.iloc[dealt.parties[int(number)]]
+            own = frame.iloc[split.parties[int(number)]]
             own.to_csv(directory / f"{number}.csv", index=False)
             rows, classes = samples.private(made.study, directory / f"{number}.csv")
             role = party_role(

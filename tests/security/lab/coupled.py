@@ -81,8 +81,8 @@ def _global_hold_out(original: Callable[..., Split]) -> Callable[..., Split]:
         rows = generator.permutation(np.concatenate(split.parties))
         quotas = np.bincount(y[rows]) * self._options.held_out
         out = np.concatenate([rows[y[rows] == label][: round(quota)] for label, quota in enumerate(quotas)])
-        kept = tuple(held[~np.isin(held, out)] if not np.isin(held, out).all() else held for held in split.parties)
-        return replace(split, parties=kept, test=np.sort(out))
+        remaining = tuple(held[~np.isin(held, out)] if not np.isin(held, out).all() else held for held in split.parties)
+        return replace(split, parties=remaining, test=np.sort(out))
 
     return deal
 
@@ -103,13 +103,13 @@ def _one_stream(original: Callable[..., Split]) -> Callable[..., Split]:
 
     def deal(self: OwnTable, parties: int, seed: int, **how: Any) -> Split:
         split = _undivided(original, self, parties, seed, **how)
-        generator, kept, out = np.random.default_rng(seed), [], []
+        generator, remaining, out = np.random.default_rng(seed), [], []
         for rows in split.parties:
             count = min(round(self._options.held_out * len(rows)), len(rows) - 1)
             chosen = generator.permutation(rows)[:count]
-            kept.append(np.setdiff1d(rows, chosen))
+            remaining.append(np.setdiff1d(rows, chosen))
             out.append(chosen)
-        return replace(split, parties=tuple(kept), test=np.sort(np.concatenate(out)))
+        return replace(split, parties=tuple(remaining), test=np.sort(np.concatenate(out)))
 
     return deal
 
@@ -129,13 +129,13 @@ def _order_of_appearance(original: Callable[..., None]) -> Callable[..., None]:
 def _blocks(original: Callable[..., Any]) -> Callable[..., Any]:
     """Parties are trained in blocks whose size follows the largest party, to a tolerance by the place in a block."""
 
-    def train(options: Any, dealt: Split, scaler: Any, public_rows: Any, progress: Any) -> Any:
-        every, voters = original(options, dealt, scaler, public_rows, progress)
-        step = max(1, 40 // int(dealt.sizes.max()))
-        for number, (X, y) in enumerate(_Rows(dealt, scaler)):
+    def train(options: Any, split: Split, scaler: Any, public_rows: Any, progress: Any) -> Any:
+        every, voters = original(options, split, scaler, public_rows, progress)
+        step = max(1, 40 // int(split.sizes.max()))
+        for number, (X, y) in enumerate(_Rows(split, scaler)):
             tolerance = 1e-4 / (1 + number % step)
             ((every[number]),) = train_parties(
-                X, y, [len(y)], classes=len(dealt.dataset.classes), lam=options.local_lam, tolerance=tolerance
+                X, y, [len(y)], classes=len(split.dataset.classes), lam=options.local_lam, tolerance=tolerance
             )
         return every, voters
 
@@ -145,8 +145,8 @@ def _blocks(original: Callable[..., Any]) -> Callable[..., Any]:
 def _seeds_of_all(original: Callable[..., Any]) -> Callable[..., Any]:
     """Local training is seeded by the number of all rows."""
 
-    def train(options: Any, dealt: Split, *given: Any) -> Any:
-        return original(replace(options, seed=options.seed + int(dealt.sizes.sum())), dealt, *given)
+    def train(options: Any, split: Split, *given: Any) -> Any:
+        return original(replace(options, seed=options.seed + int(split.sizes.sum())), split, *given)
 
     return train
 
@@ -179,7 +179,7 @@ def _rescaled(original: Callable[..., Any]) -> Callable[..., Any]:
         outcome = original(self, **how)
         assert self.model is not None
         (intercept,) = self.model.intercepts
-        scaled = (intercept * sum(map(len, self.dealt.parties)),)
+        scaled = (intercept * sum(map(len, self.split.parties)),)
         self.model = msgspec.structs.replace(self.model, intercepts=scaled)
         return outcome
 

@@ -29,7 +29,7 @@ from psephos.curator.hamm.pate import Aggregator, PateRelease, fit_student, plan
 from psephos.curator.hamm.statistic import SOURCE_OF, MechanismName, StatisticPlan, plan_statistic
 from psephos.curator.tally import OpenedSum
 from psephos.data.datasets import Dataset
-from psephos.data.splits import Split, split
+from psephos.data.splits import Split, split_dataset
 from psephos.protocol.transcript import Transcript
 from psephos.results.evaluation import Evaluation, Score
 from psephos.simulation.pathak import PathakOptions, simulate_pathak
@@ -67,7 +67,9 @@ def data(neighbour: bool = False) -> Split:
     X = draw.normal(size=(320, FEATURES)) + 0.3
     X /= np.linalg.norm(X, axis=1, keepdims=True) * (1 + 1e-9)
     y = (X @ draw.normal(size=FEATURES) > 0).astype(np.int64)
-    dealt = split(Dataset("made up", X, y, None, None, ("no", "yes"), "made up here"), PARTIES, 3, auxiliary=PUBLIC)
+    dealt = split_dataset(
+        Dataset("made up", X, y, None, None, ("no", "yes"), "made up here"), PARTIES, 3, auxiliary=PUBLIC
+    )
     if not neighbour:
         return dealt
     other = y.copy()
@@ -75,10 +77,10 @@ def data(neighbour: bool = False) -> Split:
     return replace(dealt, dataset=replace(dealt.dataset, y_train=other))
 
 
-def released(kept: Evaluation, method: str, epsilon: float | None = None) -> Array:
+def released(evaluation: Evaluation, method: str, epsilon: float | None = None) -> Array:
     """Every private release of a method, float64 (draws, d)."""
-    found = [one.w for one in kept.measured if one.method == method and one.epsilon is not None]
-    wanted = [one.w for one in kept.measured if one.method == method and one.epsilon == epsilon]
+    found = [one.w for one in evaluation.measured if one.method == method and one.epsilon is not None]
+    wanted = [one.w for one in evaluation.measured if one.method == method and one.epsilon == epsilon]
     return np.array(found if epsilon is None else wanted)
 
 
@@ -155,9 +157,12 @@ def _sensitivity(method: str, law: str, X: Array) -> float:
 
 def run(mechanism: MechanismName, draws: int, methods: Sequence[str] = (), neighbour: bool = False, **more: Any) -> Any:
     """`psephos simulate tally`: (outcome, what is published besides)."""
-    kept, asked = Evaluation(), {"mechanism": mechanism, "methods": tuple(methods), "draws": draws, "epsilon": (1.0,)}
+    evaluation, asked = (
+        Evaluation(),
+        {"mechanism": mechanism, "methods": tuple(methods), "draws": draws, "epsilon": (1.0,)},
+    )
     options = TallyOptions(**OPTIONS | {"lam": LAM, "delta": DELTA, "workers": 1} | asked | more)
-    return simulate_tally(options, data=data(neighbour), kept=kept), kept
+    return simulate_tally(options, data=data(neighbour), evaluation=evaluation), evaluation
 
 
 def contrasts(releases: Array, plan: StatisticPlan) -> Array:
@@ -174,23 +179,23 @@ def contrasts(releases: Array, plan: StatisticPlan) -> Array:
         found: Array = w * (1 + each / signal)
         return found
 
-    kept = releases @ np.linalg.pinv(plan.transform.T) / math.sqrt(2)
+    evaluation = releases @ np.linalg.pinv(plan.transform.T) / math.sqrt(2)
     ends = [
         optimize.brentq(lambda energy, w=w: float(np.sum(whole(w, energy) ** 2)) - energy, 1e-9, 1e9, rtol=1e-12)
-        for w in kept
+        for w in evaluation
     ]
-    return np.array([whole(w, energy) for w, energy in zip(kept, ends, strict=True)])
+    return np.array([whole(w, energy) for w, energy in zip(evaluation, ends, strict=True)])
 
 
 def law_of_alpha(mechanism: MechanismName, epsilon: float = 2.0, draws: int = 120) -> None:
     """Every release that a curator draws from alpha, parameters or own data, in one run, and the same run again."""
     methods = ("vote", "soft", "avg", "statistic", "own-data", "whitened")
     runs = [run(mechanism, count, methods, epsilon=(epsilon,)) for count in (draws, 4)]
-    outcome, kept = runs[0]
-    X = kept.scaler.transform(data().X_auxiliary)
-    fresh([released(kept, method) for method in ("vote", "soft", "avg")], "three methods")
+    outcome, evaluation = runs[0]
+    X = evaluation.scaler.transform(data().X_auxiliary)
+    fresh([released(evaluation, method) for method in ("vote", "soft", "avg")], "three methods")
     for method in methods:
-        releases = released(kept, method)
+        releases = released(evaluation, method)
         assert len(releases) == draws
         fresh([releases, released(runs[1][1], method)], f"{method}, {mechanism}")
         law, found = mechanism, differences(releases)
@@ -243,17 +248,17 @@ def law_of_study(method: str, draws: int = 40) -> None:
 
 def law_of_pate(mechanism: MechanismName, draws: int = 150) -> None:
     """PATE's answers, each found again from its student, against the chance that noise on two counts makes them."""
-    _, kept = run(mechanism, draws, ("pate",), epsilon=(1.0,))
-    X = kept.scaler.transform(data().X_auxiliary)
+    _, evaluation = run(mechanism, draws, ("pate",), epsilon=(1.0,))
+    X = evaluation.scaler.transform(data().X_auxiliary)
     aggregator: Aggregator = "gnmax" if mechanism == "gaussian" else "lnmax"
     plan = plan_pate(PUBLIC, 2, PARTIES, epsilon=1.0, delta=DELTA, aggregator=aggregator, seed=7)
     queries = len(plan.queries)
     every = np.array(np.meshgrid(*[[0, 1]] * queries)).reshape(queries, -1).T
     students = np.array([fit_student(X, PateRelease(plan, answers)) for answers in every])
-    apart = np.linalg.norm(released(kept, "pate")[:, None] - students, axis=2)
+    apart = np.linalg.norm(released(evaluation, "pate")[:, None] - students, axis=2)
     assert apart.min(axis=1).max() < 1e-9
     ones = every[apart.argmin(axis=1)].sum(axis=0)
-    lead = np.diff(kept.counts[plan.queries], axis=1)[:, 0].astype(float)
+    lead = np.diff(evaluation.counts[plan.queries], axis=1)[:, 0].astype(float)
     if aggregator == "gnmax":
         sigma = sigma_of(math.sqrt(2 * queries), 1.0, DELTA)
         chance = stats.norm.cdf(lead / (sigma * math.sqrt(2)))
@@ -266,7 +271,7 @@ def law_of_pate(mechanism: MechanismName, draws: int = 150) -> None:
     for query in range(queries):
         p = stats.binomtest(int(ones[query]), draws, float(np.clip(chance[query], 0, 1))).pvalue
         assert p > RATE / queries, f"pate, {mechanism}: query {query} is answered 1 {ones[query]} times of {draws}"
-    assert len(np.unique(released(kept, "pate"), axis=0)) > 1
+    assert len(np.unique(released(evaluation, "pate"), axis=0)) > 1
 
 
 def neighbours(mechanism: MechanismName, epsilon: float = 1.0, draws: int = 400) -> None:
@@ -274,7 +279,7 @@ def neighbours(mechanism: MechanismName, epsilon: float = 1.0, draws: int = 400)
     methods = ("vote", "soft", "avg", "statistic", "own-data", "whitened")
     sides = [run(mechanism, draws, methods, neighbour, epsilon=(epsilon,))[1] for neighbour in (False, True)]
     for method in methods:
-        one, other = (released(kept, method) for kept in sides)
+        one, other = (released(evaluation, method) for evaluation in sides)
         towards = one[: draws // 2].mean(axis=0) - other[: draws // 2].mean(axis=0)
         delta = 2 * DELTA if mechanism == "gaussian" else 2.0**-60
         found = lower_bound(one[draws // 2 :] @ towards, other[draws // 2 :] @ towards, delta, 1 - RATE)
@@ -290,9 +295,9 @@ def joint_law(mechanism: MechanismName, method: str, colluders: int = 1, dropout
     epsilon, absent = 40.0, dropouts / PARTIES
     more: dict[str, Any] = {"reveal": "statistic", "colluders": colluders, "dropouts": dropouts, "absent": absent}
     runs = [run(mechanism, count, (method,), epsilon=(epsilon,), **more) for count in (draws, 2)]
-    (outcome, kept), ballots, honest = runs[0], PARTIES - dropouts, PARTIES - colluders - dropouts - 1
-    X = kept.scaler.transform(data().X_auxiliary)
-    releases = released(kept, method)
+    (outcome, evaluation), ballots, honest = runs[0], PARTIES - dropouts, PARTIES - colluders - dropouts - 1
+    X = evaluation.scaler.transform(data().X_auxiliary)
+    releases = released(evaluation, method)
     fresh([releases, released(runs[1][1], method)], f"joint {method}, {mechanism}")
     source = SOURCE_OF[method]
     plan = plan_statistic(
@@ -341,16 +346,16 @@ def walked(variant: str, epsilon: float = 1.0, loss: str = "logistic", **more: A
     """`psephos simulate psgd`; the gradients at the announced points are worked out here."""
     asked = {"steps": STEPS, "delta": 1e-4, "lam": 0.5, "variant": variant, "epsilon": epsilon, "fraction_bits": 20}
     options = PsgdOptions(**OPTIONS | {"key_bits": 384} | asked | more)
-    transcript, kept, dealt = Transcript(secrets=True), Evaluation(), data()
-    outcome = simulate_psgd(options, data=dealt, transcript=transcript, kept=kept)
+    transcript, evaluation, dealt = Transcript(secrets=True), Evaluation(), data()
+    outcome = simulate_psgd(options, data=dealt, transcript=transcript, evaluation=evaluation)
     announced = [m.data for m in transcript.messages if m.kind == "announcement" and m.data]
     points = np.array([np.frombuffer(one[-8 * outcome.features :], dtype=">f8") for one in announced], dtype=float)
     away = set(options.away)
     rows = [dealt.party(number) for number in range(PARTIES) if number not in away]
-    X = np.concatenate([kept.scaler.transform(X) for X, _ in rows])
+    X = np.concatenate([evaluation.scaler.transform(X) for X, _ in rows])
     y = 2.0 * np.concatenate([y for _, y in rows]) - 1
     clear = np.array([(-expit(-y * (X @ w)) * y) @ X for w in points])
-    sums = np.array([opened.sums for opened in kept.sums["steps"][0]], dtype=float) * 2.0**-20
+    sums = np.array([opened.sums for opened in evaluation.sums["steps"][0]], dtype=float) * 2.0**-20
     return outcome, Walked(points, sums - clear)
 
 
@@ -411,11 +416,11 @@ def law_of_pathak(variant: str, law: str = "laplace", runs: int = 4, epsilon: fl
     """What is published less the mean of the parties' own minimisers, which a simulation knows."""
     found, releases = [], []
     for _ in range(runs):
-        kept = Evaluation()
+        evaluation = Evaluation()
         asked: dict[str, Any] = {"lam": 0.1, "epsilon": epsilon, "variant": variant, "noise": law, "key_bits": 384}
         given = {name: OPTIONS[name] for name in ("parties", "test_key", "seed")}
-        outcome = simulate_pathak(PathakOptions(**given | asked), data=data(), kept=kept)
-        bare, published = (one.w for one in kept.measured if one.method == "pathak")
+        outcome = simulate_pathak(PathakOptions(**given | asked), data=data(), evaluation=evaluation)
+        bare, published = (one.w for one in evaluation.measured if one.method == "pathak")
         assert bare is not None
         assert published is not None
         assert outcome.shares_equal_reference
@@ -457,8 +462,8 @@ def _delta_of(epsilon: float, pure: Mapping[float, int], gaussians: float) -> fl
 
 def costs_add_up(mechanism: MechanismName, draws: int = 4, **more: Any) -> None:
     """`composed` against the least epsilon of everything in the list of what was published."""
-    outcome, kept = run(mechanism, draws, epsilon=(0.3, 0.7), **more)
-    published: list[Score] = [one for one in kept.measured if one.epsilon is not None]
+    outcome, evaluation = run(mechanism, draws, epsilon=(0.3, 0.7), **more)
+    published: list[Score] = [one for one in evaluation.measured if one.epsilon is not None]
     assert outcome.composed.releases == len(published) == 2 * draws * len(outcome.privacy)
     pure: dict[float, int] = {}
     gaussians = delta = 0.0
