@@ -97,7 +97,7 @@ def same(one: Any, other: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "dealt"),
+    ("asked", "arguments"),
     [
         ({}, {}),
         ({"samples_per_party": 30}, {"samples_per_party": 30}),
@@ -106,12 +106,12 @@ def same(one: Any, other: Any) -> None:
         ({"sizes": "shards", "samples_per_party": 30}, {"deal": "shards", "samples_per_party": 30}),
     ],
 )
-def test_rows_are_dealt_as_they_were_asked_for(asked: dict[str, Any], split: dict[str, Any]) -> None:
+def test_rows_are_dealt_as_they_were_asked_for(asked: dict[str, Any], arguments: dict[str, Any]) -> None:
     data, options = load("breast-cancer"), DataOptions(parties=4, seed=3, **asked)
-    same(options.deal(data), split(data, 4, 3, **split))
+    same(options.deal(data), split_dataset(data, 4, 3, **arguments))
     same(load_split(options)[1], options.deal(data))
-    few = {"samples_per_party": 11, **split}  # whoever deals by another rule may ask for a size where none was
-    same(options.deal(data, samples=11, auxiliary=60), split(data, 4, 3, auxiliary=60, **few))
+    few = {"samples_per_party": 11, **arguments}  # whoever deals by another rule may ask for a size where none was
+    same(options.deal(data, samples=11, auxiliary=60), split_dataset(data, 4, 3, auxiliary=60, **few))
 
 
 def test_auxiliary_samples_are_as_many_as_were_asked_for() -> None:

@@ -19,8 +19,8 @@ from psephos.protocol.wire import Kind
 from psephos.simulation.ceremony import Keys, SigningKeys, register, run_ceremony, setup_keys
 
 
-@pytest.mark.parametrize(("keys", "dealt"), [("dealer", True), ("ceremony", False)])
-def test_both_kinds_of_keys_open(keys: Keys, split: bool) -> None:
+@pytest.mark.parametrize(("keys", "by_dealer"), [("dealer", True), ("ceremony", False)])
+def test_both_kinds_of_keys_open(keys: Keys, by_dealer: bool) -> None:
     told: list[tuple[int, int]] = []
     transcript = Transcript()
     house = setup_keys(
@@ -34,14 +34,14 @@ def test_both_kinds_of_keys_open(keys: Keys, split: bool) -> None:
         progress=lambda what, tried, expected: told.append((tried, expected)),
     )
     assert {message.sender for message in transcript.messages} == (
-        set() if split else {f"holder {j}" for j in (1, 2, 3)}
+        set() if by_dealer else {f"holder {j}" for j in (1, 2, 3)}
     )
-    assert (house.threshold_key.theta == 1) == split
+    assert (house.threshold_key.theta == 1) == by_dealer
     assert len(house.roster) == 4
     ciphertexts = Encryptor(house.threshold_key.key, expected=1).encrypt([mpz(7)])
     parts = {share.holder: share.partially_decrypt(ciphertexts) for share in house.shares[1:]}
     assert combine(house.threshold_key, parts) == [7]
-    assert bool(told) != split
+    assert bool(told) != by_dealer
     assert told == sorted(told)
     assert all(tried <= expected for tried, expected in told)
 

@@ -398,7 +398,7 @@ def test_a_release_of_noise_is_announced_everywhere(tmp_path: Path) -> None:
 def test_the_card_says_nothing_about_private_rows(tmp_path: Path) -> None:
     """Parties with other rows, the same card: all that differs is in the model, which is private."""
     public = patients(tmp_path / "public.csv", hospitals=1, seed=7)
-    public.write_text(read_table(public).drop(columns="outcome").to_csv(index=False))
+    public.write_text(read_table(public).drop(columns="outcome").to_csv(index=False, sep=";"))
     cards = []
     for seed, sick in ((1, 0.5), (2, 0.9)):
         path = patients(tmp_path / "t.csv", seed=seed, sick_at_first=sick)

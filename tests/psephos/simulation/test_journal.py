@@ -162,7 +162,7 @@ def test_a_folder_that_is_no_journal_is_left_alone(tmp_path: Path) -> None:
         Journal(folder, IDENTITY)
     file = tmp_path / "file"
     file.touch()
-    with pytest.raises(JournalError, match="cannot be made"):
+    with pytest.raises(JournalError, match="file"):
         Journal(file, IDENTITY)
 
 

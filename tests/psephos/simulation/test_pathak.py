@@ -359,7 +359,7 @@ def test_a_message_of_another_run_is_refused() -> None:
             return [earlier[kind, self.name, post.receiver] if kind is Kind.NOISE_FACTOR else post]
 
     play([4, 5, 6], everybody=Recording, variant="printed")
-    with pytest.raises(WrongRoundError, match="noise factor made for"):
+    with pytest.raises(WrongRoundError):
         play([4, 5, 6], everybody=Replaying, variant="printed")
 
 
