@@ -14,6 +14,7 @@ from psephos.data.datasets import Dataset, load
 from psephos.data.own import OwnTable
 from psephos.data.partition import Absent, DataOptions, load_split, one_of, scaler_for
 from psephos.data.preprocessing import default_scaler
+from psephos.data.splits import split_dataset
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.roles import Step
 from psephos.simulation.pathak import PathakOptions
