@@ -13,8 +13,8 @@ from psephos.audit.end_to_end import audit_pipelines, pipelines, records
 from psephos.audit.neighbours import PartyTable
 from psephos.audit.privacy import audit_privacy
 from psephos.audit.run import PROTOCOLS, run_audit
-from psephos.cli.generate import Grouped, examples, with_options
-from psephos.cli.shared import AsJson, Progress, ReportDir, check_directory, finish
+from psephos.cli.generate import SectionedCommand, examples, with_options
+from psephos.cli.shared import AsJson, ProgressDisplay, ReportDir, check_directory, finish
 from psephos.data.own import TableOptions
 from psephos.protocol.errors import InvalidParameter
 from psephos.results import Outcome, PrivacyAuditOutcome
@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command(
         "audit",
-        cls=Grouped,
+        cls=SectionedCommand,
         help="The security analysis: who learned what, and whether a simulator can fake it; with --privacy, whether "
         "epsilon holds for whole commands and for every mechanism. Exit status 1 on a surprise.",
         epilog=examples("psephos audit tally", "psephos audit --thorough --json", "psephos audit --privacy", _OWN),
@@ -71,7 +71,7 @@ def register(app: typer.Typer) -> None:
             raise InvalidParameter("--data names a table whose releases are audited: use it with --privacy")
         table.check_table()
         check_directory(report)
-        with Progress() as progress:
+        with ProgressDisplay() as progress:
             outcome: Outcome
             if table.data is not None:
                 outcome = _own_table(table, progress)
@@ -83,7 +83,7 @@ def register(app: typer.Typer) -> None:
         finish(outcome, as_json=as_json, report=report)
 
 
-def _own_table(options: TableOptions, progress: Progress) -> PrivacyAuditOutcome:
+def _own_table(options: TableOptions, progress: ProgressDisplay) -> PrivacyAuditOutcome:
     """The commands on a table of one's own and its neighbours; raises InvalidParameter where nothing says whose row is
     whose."""
     if options.data is None or options.label is None or options.party is None:

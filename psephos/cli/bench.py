@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from psephos.cli.generate import Grouped, examples, list_of
-from psephos.cli.shared import AsJson, Progress, finish
+from psephos.cli.generate import SectionedCommand, examples, list_of
+from psephos.cli.shared import AsJson, ProgressDisplay, finish
 from psephos.experiments.bench import measure
 
 __all__ = ["register"]
@@ -18,7 +18,8 @@ def register(app: typer.Typer) -> None:
     """Add the command."""
 
     @app.command(
-        cls=Grouped, epilog=examples("psephos bench", "psephos bench --bits 2048,3072,4096 --repetitions 15 --json")
+        cls=SectionedCommand,
+        epilog=examples("psephos bench", "psephos bench --bits 2048,3072,4096 --repetitions 15 --json"),
     )
     def bench(
         bits: Annotated[str, typer.Option(help="Key sizes.", parser=list_of(int), metavar="N[,...]")] = "2048,3072",
@@ -26,7 +27,7 @@ def register(app: typer.Typer) -> None:
         as_json: AsJson = False,
     ) -> None:
         """Speed and size on this machine, beside the Paillier libraries that are installed."""
-        with Progress() as progress:
+        with ProgressDisplay() as progress:
             sizes: Sequence[int] = bits  # type: ignore[assignment] # parsed
             outcome = measure(sizes, repetitions, progress)
         finish(outcome, as_json=as_json)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from psephos.cli.generate import Grouped, examples
+from psephos.cli.generate import SectionedCommand, examples
 from psephos.cli.shared import emit, note
 from psephos.cli.study import StudyFile, existing
 
@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
 
 def _server(group: typer.Typer) -> None:
     @group.command(
-        cls=Grouped,
+        cls=SectionedCommand,
         epilog=examples("psephos board init server study.toml --host board.example.org,192.0.2.7"),
     )
     def init(
@@ -57,7 +57,7 @@ def _server(group: typer.Typer) -> None:
 
 def _carrying(group: typer.Typer) -> None:
     @group.command(
-        cls=Grouped,
+        cls=SectionedCommand,
         epilog=examples(
             "psephos board export board.sqlite entries-1", "psephos board export board.sqlite entries-2 --after 120"
         ),
@@ -85,7 +85,7 @@ def _carrying(group: typer.Typer) -> None:
 
     @group.command(
         "import",
-        cls=Grouped,
+        cls=SectionedCommand,
         epilog=examples("psephos board import copy.sqlite entries-1", "psephos board import board.sqlite to-be-posted"),
     )
     def import_(

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand
 
 
-class Grouped(TyperCommand):
+class SectionedCommand(TyperCommand):
     """A command whose help lists its options under the headings that they name."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

@@ -1,7 +1,7 @@
-"""The command `psephos`: finds the subcommand, and says in one line what went wrong.
+"""The command `psephos`: runs a subcommand, and prints every error that it foresees as one line.
 
-Only the subcommand that was asked for is imported. Exit status: 0; 1, the run failed or something opened was not what
-it must be; 2, bad usage; 130 and 143, stopped by Ctrl-C and by SIGTERM.
+Only the subcommand that is invoked is imported. Exit status: 0 for success; 1 if the run failed or an opened sum was
+wrong; 2 for bad usage; 130 and 143 after Ctrl-C and SIGTERM.
 """
 
 from __future__ import annotations
@@ -14,35 +14,35 @@ from importlib import import_module
 from types import FrameType
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # all else is imported in `main`: importing is part of what can be interrupted
+if TYPE_CHECKING:  # everything else is imported within `main`, which handles Ctrl-C during imports too
     import typer
 
 __all__ = ["COMMANDS", "build", "main"]
 
 COMMANDS = {
-    "run": "The main job: data in, one private classifier and its card out.",
-    "predict": "Use a model file that `run` wrote: CSV in, CSV out.",
-    "study": "A study on many machines: identities, and the file that everybody signs. `study try` plays one here.",
-    "join": "Sign a study and say so on its board.",
-    "agent": "Spec all of one's roles in a study until there is a result.",
-    "vote": "A party's part in a study, as far as it goes now.",
-    "hold": "A key holder's part in a study, as far as it goes now.",
-    "curate": "The curator's part in a study, as far as it goes now.",
-    "status": "Where a study stands, as anybody sees it.",
-    "watch": "Serve a read-only page of a study, and metrics.",
-    "verify": "Check a study again from its board.",
-    "simulate": "Experiments with one protocol: tally, average, pathak or psgd, with all their options.",
-    "reproduce": "A paper's experiment: its table and figures, with the paper's own numbers beside ours.",
+    "run": "The main job: from data to one private classifier and its card.",
+    "predict": "Predict with a model file that `run` wrote: CSV in, CSV out.",
+    "study": "Prepare a study on many machines: identities, and the file that all members sign.",
+    "join": "Sign a study and announce it on its board.",
+    "agent": "Run all roles of a member in a study until there is a result.",
+    "vote": "Take the next steps of a party in a study.",
+    "hold": "Take the next steps of a key holder in a study.",
+    "curate": "Take the next steps of the curator in a study.",
+    "status": "Show how far a study is, as its board shows it.",
+    "watch": "Serve a read-only page of a study, with metrics.",
+    "verify": "Verify a study from its board.",
+    "simulate": "Simulate one protocol (tally, average, pathak or psgd) with all its options.",
+    "reproduce": "Reproduce a paper's experiment, with the paper's numbers beside ours.",
     "plan": "Predict the time, bytes and memory of a counting round.",
-    "audit": "The security analysis: who learned what, and whether a simulator can fake it.",
-    "bench": "Speed and size on this machine, beside the Paillier libraries that are installed.",
-    "report": "Draw a report again from a saved JSON.",
-    "board": "Boards of a study: the configuration of a server, and boards that travel as files.",
+    "audit": "Audit the protocols: who learns what, and whether epsilon holds.",
+    "bench": "Measure speed and sizes, beside other Paillier libraries.",
+    "report": "Write a report from a saved JSON.",
+    "board": "Set up a study's board: a server, or a file that is carried.",
 }
-"""Each with the line that `psephos --help` says of it."""
+"""The line of each command in `psephos --help`."""
 
 _MEMBER = ("join", "agent", "vote", "hold", "curate", "status")
-"""Commands of one module."""
+"""The commands of `psephos.cli.member`."""
 
 _TAKES_JOURNAL = (
     "run",
@@ -76,10 +76,10 @@ def build() -> typer.Typer:
     @app.callback()
     def _root(
         show_version: bool = typer.Option(
-            False, "--version", callback=_show_version, is_eager=True, help="Show versions and leave."
+            False, "--version", callback=_show_version, is_eager=True, help="Show versions and exit."
         ),
         log_level: str = typer.Option(
-            "warning", help="What is logged on standard error, as JSON lines: debug, info, warning or error."
+            "warning", help="Level of the log on standard error (JSON lines): debug, info, warning or error."
         ),
     ) -> None:
         start_logging(log_level)
@@ -112,7 +112,7 @@ def _show_version(wanted: bool) -> None:
 
 
 def main() -> None:
-    """Run the command; whatever ends it early is one line on standard error and an exit status."""
+    """Run the command; an error or a signal ends it with one line on standard error and an exit status."""
     stopped: dict[str, bool] = {}
 
     def terminated(signum: int, frame: FrameType | None) -> None:
@@ -122,17 +122,17 @@ def main() -> None:
     try:
         signal.signal(signal.SIGTERM, terminated)
         for name in ("stdout", "stderr"):
-            if getattr(sys, name) is None:  # whoever started this has closed it
+            if getattr(sys, name) is None:  # closed by the process that started this one
                 setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - to the end
         build()(standalone_mode=True)
     except KeyboardInterrupt:
         _leave(_INTERRUPTED, stopped)
     except SystemExit as leaving:
-        if leaving.code == _INTERRUPTED:  # what typer makes of Ctrl-C, without a word
+        if leaving.code == _INTERRUPTED:  # Typer's status after Ctrl-C; it prints nothing
             _leave(_INTERRUPTED, stopped)
         raise
     except MemoryError:
-        _say("this takes more memory than there is: ask for less; `psephos plan` says how much a round needs")
+        _say("not enough memory: use fewer parties, samples or workers; `psephos plan` predicts what a round needs")
         sys.exit(_FAILED)
     except OSError as error:
         _say(f"{error.filename or 'input or output'}: {error.strerror or error}")
@@ -146,30 +146,30 @@ def main() -> None:
         sys.exit(_BAD_USAGE if isinstance(error, InvalidParameter) else _FAILED)
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_DFL)  # Python's own end has no use for KeyboardInterrupt
+            signal.signal(number, signal.SIG_DFL)  # a signal while Python exits must not raise KeyboardInterrupt
 
 
 def _say(text: str) -> None:
-    print(f"psephos: {text}", file=sys.stderr)  # one line, however the terminal is
+    print(f"psephos: {text}", file=sys.stderr)  # not wrapped to the terminal, as Rich would
 
 
 def _leave(code: int, stopped: Mapping[str, bool]) -> None:
-    ended = "terminated" if stopped else "interrupted"
-    _say(f"{ended}; {_how_to_go_on(sys.argv[1:])}")
+    reason = "terminated" if stopped else "interrupted"
+    _say(f"{reason}; {_how_to_continue(sys.argv[1:])}")
     sys.exit(_TERMINATED if stopped else code)
 
 
-def _how_to_go_on(words: Sequence[str]) -> str:
-    """What an interrupted command line can do next, in words."""
+def _how_to_continue(words: Sequence[str]) -> str:
+    """Say how an interrupted command can be continued."""
     command = _command_of(words)
     if command[:1] and command[0] in _MEMBER:
-        return "the same command goes on"
+        return "the same command continues"
     if command == ["watch"]:
-        return "nothing depended on the page; the same command shows it again"
+        return "the study does not depend on the page; the same command serves it again"
     if any(word.split("=")[0] == "--journal" for word in words):
-        return "the same command goes on from its journal"
+        return "the same command continues from its journal"
     with_journal = " ".join(command) in _TAKES_JOURNAL
-    return "nothing is kept to go on from" + ("; with --journal DIR it would be" if with_journal else "")
+    return "nothing was saved to continue from" + ("; --journal DIR saves it" if with_journal else "")
 
 
 def _command_of(words: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from psephos.cli.generate import Grouped, examples
+from psephos.cli.generate import SectionedCommand, examples
 from psephos.cli.shared import AsJson, emit, note
 from psephos.cli.study import BoardAt, IdentityDir, PublicFile, StudyFile, Yes, agreed, existing
 from psephos.protocol.errors import InvalidParameter, StudyError
@@ -29,7 +29,7 @@ def register_join(app: typer.Typer) -> None:
     """Add `psephos join`."""
 
     @app.command(
-        cls=Grouped,
+        cls=SectionedCommand,
         epilog=examples(
             "psephos join study.toml --identity north --board board.sqlite --public public.csv --data north.csv",
             "psephos join study.toml --identity lab --board nats://board.example:4222 --public public.csv",
@@ -79,13 +79,13 @@ def _address(board: str) -> str:
 def register_vote(app: typer.Typer) -> None:
     """Add `psephos vote`."""
     help = "A party's part as far as it goes now: vote, as soon as there is a key."
-    app.command("vote", cls=Grouped, help=help, epilog=examples("psephos vote north"))(_step("party"))
+    app.command("vote", cls=SectionedCommand, help=help, epilog=examples("psephos vote north"))(_step("party"))
 
 
 def register_hold(app: typer.Typer) -> None:
     """Add `psephos hold`."""
     help = "A key holder's part as far as it goes now: make the key, confirm, open the sum."
-    app.command("hold", cls=Grouped, help=help, epilog=examples("psephos hold north"))(_step("holder"))
+    app.command("hold", cls=SectionedCommand, help=help, epilog=examples("psephos hold north"))(_step("holder"))
 
 
 def _step(kind: str) -> Callable[[Path, str, bool], None]:
@@ -126,7 +126,7 @@ def _member(directory: Path, study: str) -> Membership:
 def register_curate(app: typer.Typer) -> None:
     """Add `psephos curate`."""
 
-    @app.command(cls=Grouped, epilog=examples("psephos curate lab", "psephos curate lab --close"))
+    @app.command(cls=SectionedCommand, epilog=examples("psephos curate lab", "psephos curate lab --close"))
     def curate(
         directory: Directory,
         close: Annotated[bool, typer.Option("--close", help="End the vote now, with what is there.")] = False,
@@ -143,7 +143,9 @@ def register_curate(app: typer.Typer) -> None:
 def register_agent(app: typer.Typer) -> None:
     """Add `psephos agent`."""
 
-    @app.command(cls=Grouped, epilog=examples("psephos agent north", "psephos agent /var/lib/psephos --study 73e9a0c1"))
+    @app.command(
+        cls=SectionedCommand, epilog=examples("psephos agent north", "psephos agent /var/lib/psephos --study 73e9a0c1")
+    )
     def agent(
         directory: Directory,
         study: Which = "",
@@ -170,7 +172,9 @@ def register_agent(app: typer.Typer) -> None:
 def register_status(app: typer.Typer) -> None:
     """Add `psephos status`."""
 
-    @app.command(cls=Grouped, epilog=examples("psephos status north", "psephos status study.toml --board board.sqlite"))
+    @app.command(
+        cls=SectionedCommand, epilog=examples("psephos status north", "psephos status study.toml --board board.sqlite")
+    )
     def status(
         where: Annotated[Path, typer.Argument(help="The directory of an identity, or a study for whoever is in none.")],
         board: Annotated[str, typer.Option(help="The board, where a study is named.")] = "",

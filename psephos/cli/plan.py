@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from psephos.cli.generate import Grouped, examples, with_options
+from psephos.cli.generate import SectionedCommand, examples, with_options
 from psephos.cli.shared import AsJson, finish
 from psephos.experiments.plan import PlanOptions, plan
 
@@ -14,7 +14,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command(
         "plan",
-        cls=Grouped,
+        cls=SectionedCommand,
         epilog=examples(
             "psephos plan --parties 20000 --samples 43000 --randomness short",
             "psephos plan --protocol psgd --parties 15 --steps 200 --features 30",

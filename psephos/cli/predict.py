@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from psephos.cli.generate import Grouped, examples
+from psephos.cli.generate import SectionedCommand, examples
 from psephos.cli.shared import AsJson, emit, note
 from psephos.results import FORMAT
 
@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
     """Add the command."""
 
     @app.command(
-        cls=Grouped,
+        cls=SectionedCommand,
         epilog=examples("psephos predict out patients.csv", "psephos predict out/model.json new.csv --output said.csv"),
     )
     def predict(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from psephos.cli.generate import Grouped, examples
+from psephos.cli.generate import SectionedCommand, examples
 from psephos.cli.shared import AsJson, emit
 from psephos.results import FORMAT
 
@@ -17,7 +17,8 @@ def register(app: typer.Typer) -> None:
     """Add the command."""
 
     @app.command(
-        cls=Grouped, epilog=examples("psephos run --json > result.json", "psephos report result.json --output out")
+        cls=SectionedCommand,
+        epilog=examples("psephos run --json > result.json", "psephos report result.json --output out"),
     )
     def report(
         file: Annotated[Path, typer.Argument(help="What a command printed with --json, or a report's own JSON.")],

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from psephos.cli.generate import Grouped, examples, with_options
+from psephos.cli.generate import SectionedCommand, examples, with_options
 from psephos.cli.lazy import lazy_app
-from psephos.cli.shared import AsJson, Progress, ReportDir, check_directory, finish, note
+from psephos.cli.shared import AsJson, ProgressDisplay, ReportDir, check_directory, finish, note
 from psephos.results import Outcome
 
 HELP = {
@@ -64,7 +64,7 @@ def _add(app: typer.Typer, name: str, options: type[Any], run: Run) -> None:
     known = [one.name for one in fields(options)]
     fixed = {"name": name} if "name" in known else {}
 
-    @app.command(name, cls=Grouped, help=HELP[name], epilog=examples(*EXAMPLES[name]))
+    @app.command(name, cls=SectionedCommand, help=HELP[name], epilog=examples(*EXAMPLES[name]))
     @with_options(options, [one for one in known if one != "name"], **fixed)
     def _(
         chosen: Any,
@@ -77,7 +77,7 @@ def _add(app: typer.Typer, name: str, options: type[Any], run: Run) -> None:
     ) -> None:
         check_directory(report)
         check_directory(figures, "a figure")
-        with Progress() as progress:
+        with ProgressDisplay() as progress:
             outcome = run(chosen, progress=progress)
         try:
             finish(outcome, as_json=as_json, report=report)

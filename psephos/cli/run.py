@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from psephos.cli.generate import Grouped, examples, with_options
+from psephos.cli.generate import SectionedCommand, examples, with_options
 from psephos.cli.shared import AsJson, ReportDir, check_directory, emit, note
 from psephos.cli.simulate import perform
 from psephos.model import MODEL_FILE
@@ -54,7 +54,7 @@ def register(app: typer.Typer) -> None:
 
     @app.command(
         "run",
-        cls=Grouped,
+        cls=SectionedCommand,
         help="The main job: data in, one private classifier out, with its card.",
         epilog=examples(
             "psephos run --output out",

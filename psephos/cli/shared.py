@@ -1,4 +1,4 @@
-"""What all commands share: options for output, progress, logging, and how a result leaves."""
+"""What all commands share: options for output, the display of progress, logging, and printing results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
     "AsJson",
     "DataDir",
     "OutputError",
-    "Progress",
+    "ProgressDisplay",
     "ReportDir",
     "check_directory",
     "command_line",
@@ -37,7 +37,7 @@ __all__ = [
 AsJson = Annotated[
     bool,
     typer.Option(
-        "--json", help="One JSON object on standard output, and nothing else there.", rich_help_panel="Output"
+        "--json", help="Print one JSON object on standard output, and nothing else there.", rich_help_panel="Output"
     ),
 ]
 ReportDir = Annotated[
@@ -47,7 +47,9 @@ ReportDir = Annotated[
 DataDir = Annotated[
     Path | None,
     typer.Option(
-        help="Where the data files lie.", show_default="$PSEPHOS_DATA, or the user's cache", rich_help_panel="Data"
+        help="Folder of the data files.",
+        show_default="$PSEPHOS_DATA, or the user's cache",
+        rich_help_panel="Data",
     ),
 ]
 
@@ -57,35 +59,40 @@ _log = logging.getLogger("psephos.cli")
 
 
 class OutputError(PsephosError):
-    """Standard output cannot take the result: it was closed, or the disk behind it is full."""
+    """The result cannot be written to standard output, which is closed or on a full disk."""
 
 
 def note(text: str) -> None:
-    """A line on standard error."""
+    """Print a line on standard error."""
     print(text, file=sys.stderr)
 
 
 # -- progress
 
 
-class Progress:
-    """How far a long run is: bars on a terminal; elsewhere a line when it has been quiet for long.
+class ProgressDisplay:
+    """Shows the progress of a long run: as bars on a terminal, elsewhere as a line every half minute.
 
-    Every phase is also logged.
+    Every phase is also logged. Call it as `psephos.progress.Progress`.
     """
 
     def __init__(self, *, every: float = 30.0, stream: IO[str] | None = None) -> None:
-        """`every`: seconds between lines where `stream`, standard error by default, is no terminal."""
+        """Create a display that is not shown yet.
+
+        Args:
+            every: seconds between lines where `stream` is not a terminal.
+            stream: where to write; standard error by default.
+        """
         self._stream = sys.stderr if stream is None else stream
         self._every = every
         self._bars: Any = None
         self._tasks: dict[str, Any] = {}
         self._done: dict[str, tuple[int, int]] = {}
-        self._begun = time.monotonic()
+        self._started = time.monotonic()
         self._over = threading.Event()
         self.last = ""
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressDisplay:
         if self._stream.isatty():
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -95,7 +102,7 @@ class Progress:
             self._bars = Bars(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(file=self._stream))
             self._bars.start()
         else:
-            threading.Thread(target=self._tell, daemon=True).start()
+            threading.Thread(target=self._print_lines, daemon=True).start()
         return self
 
     def __exit__(self, *failure: object) -> None:
@@ -104,7 +111,7 @@ class Progress:
             self._bars.stop()
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """`what` is being done, `done` of `total`."""
+        """Show that `done` of `total` steps of the phase `what` are done."""
         if what != self.last:
             _log.info("phase", extra={"about": {"phase": what, "of": total}})
             self.last = what
@@ -114,11 +121,12 @@ class Progress:
                 self._tasks[what] = self._bars.add_task(what, total=total)
             self._bars.update(self._tasks[what], completed=done, total=total)
 
-    def _tell(self) -> None:
+    def _print_lines(self) -> None:
+        """Print a line at each interval until the display is closed."""
         while not self._over.wait(self._every):
             done, total = self._done.get(self.last, (0, 0))
-            far = f"{self.last}, {done:,} of {total:,}" if self.last else "getting ready"
-            print(f"psephos: {far}, {time.monotonic() - self._begun:.0f} s", file=self._stream, flush=True)
+            state = f"{self.last}, {done:,} of {total:,}" if self.last else "getting ready"
+            print(f"psephos: {state}, {time.monotonic() - self._started:.0f} s", file=self._stream, flush=True)
 
 
 # -- logging
@@ -142,7 +150,13 @@ class _JsonLines(logging.Handler):
 
 
 def start_logging(level: str) -> None:
-    """Log `psephos` and below on standard error; raises InvalidParameter for an unknown level."""
+    """Write the log of `psephos` to standard error, as JSON lines.
+
+    Args:
+        level: debug, info, warning or error.
+
+    Raises InvalidParameter for another level.
+    """
     if level not in ("debug", "info", "warning", "error"):
         raise InvalidParameter(f"--log-level is debug, info, warning or error, not {level!r}")
     logger = logging.getLogger("psephos")
@@ -161,14 +175,20 @@ def check_directory(
     *,
     secret: bool = False,
 ) -> None:
-    """Find out that a report cannot be written before hours are spent on what it is about: raises ReportError.
+    """Check that a directory can be written to, before hours are spent on a result, and create it if it is missing.
 
-    The directory is made where there is none; `secret`: for its owner only.
+    Args:
+        directory: where files will be written; None checks nothing.
+        what: what will be written, for messages.
+        needs: the packages that writing takes.
+        secret: make the directory readable by its owner only.
+
+    Raises ReportError when the directory cannot be written to or a package is missing.
     """
     if directory is None:
         return
     if directory.exists() and not directory.is_dir():
-        raise ReportError(f"{what} is written into a directory, and {directory} is a file; name another one")
+        raise ReportError(f"{what} is written into a directory, but {directory} is a file; name another one")
     if missing := [package for package in needs if find_spec(package) is None]:
         raise ReportError(f"{what} needs {' and '.join(missing)}: {sys.executable} -m pip install {' '.join(missing)}")
     from psephos.results.write import make_folder
@@ -178,21 +198,23 @@ def check_directory(
         with tempfile.TemporaryFile(dir=directory):
             pass
     except OSError as error:
-        raise ReportError(f"{what} cannot be written to {directory}: {error.strerror}; choose another one") from None
+        raise ReportError(
+            f"{what} cannot be written to {directory} ({error.strerror}); name another directory"
+        ) from None
 
 
 def command_line() -> list[str]:
-    """What was typed, for whoever repeats it."""
+    """Return the words of the command line, for whoever repeats it."""
     return ["psephos", *sys.argv[1:]]
 
 
 def emit(text: str) -> None:
-    """Write to standard output, now: raises OutputError where that cannot be."""
+    """Write a text to standard output and flush it; raises OutputError if that fails."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
     except OSError as error:
-        # Python flushes once more when it leaves, and would complain again.
+        # Python flushes standard output again when it exits, and would print a second error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise OutputError(f"the result could not be written to standard output: {error.strerror}") from None
 
@@ -205,11 +227,16 @@ def finish(
     transcript: Any = None,
     keep: Callable[[], None] = lambda: None,
 ) -> None:
-    """Print the outcome, `keep` what it came to if that is as it must be, then write the report that was asked for.
+    """Print an outcome, save what it produced, and write its report, in this order: a report that fails loses nothing.
 
-    So a report that fails loses nothing.
+    Args:
+        outcome: of the command.
+        as_json: print one JSON object instead of text.
+        report: the directory for the report; None writes none.
+        transcript: the messages of the run, for the report.
+        keep: saves what the run produced; not called for an outcome that is not exact.
 
-    Leaves with status 1 where something opened or judged was not what it must be.
+    Exits with status 1 if an opened sum, or what an audit judged, is not what it must be.
     """
     if as_json:
         emit(json.dumps(outcome.as_json()) + "\n")

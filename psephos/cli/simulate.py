@@ -10,9 +10,9 @@ from typing import Any
 
 import typer
 
-from psephos.cli.generate import Grouped, examples, with_options
+from psephos.cli.generate import SectionedCommand, examples, with_options
 from psephos.cli.lazy import lazy_app
-from psephos.cli.shared import AsJson, Progress, ReportDir, check_directory, command_line, finish, note
+from psephos.cli.shared import AsJson, ProgressDisplay, ReportDir, check_directory, command_line, finish, note
 from psephos.protocol.transcript import Transcript
 from psephos.results import Interrupted, Outcome
 
@@ -67,7 +67,7 @@ def add(
 ) -> None:
     """A command that simulates a protocol, with an option for each field (or for those of `only`)."""
 
-    @app.command(name, cls=Grouped, help=help, epilog=epilog)
+    @app.command(name, cls=SectionedCommand, help=help, epilog=epilog)
     @with_options(options, only)
     def _(chosen: Any, *, report: ReportDir = None, as_json: AsJson = False) -> None:
         perform(chosen, simulate, name, report=report, as_json=as_json)
@@ -89,7 +89,7 @@ def perform(
     options.check()
     check_directory(report, secret=options.data is not None)  # a report on private rows
     transcript = None if report is None else Transcript()
-    with Progress() as progress:
+    with ProgressDisplay() as progress:
         try:
             outcome: Outcome = simulate(options, transcript=transcript, progress=progress)
         except KeyboardInterrupt:

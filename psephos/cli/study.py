@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from psephos.cli.generate import Grouped, examples, with_options
+from psephos.cli.generate import SectionedCommand, examples, with_options
 from psephos.cli.shared import emit, note
 from psephos.protocol.errors import StudyError
 from psephos.study.builder import NewOptions, make_study
@@ -60,7 +60,7 @@ def register(app: typer.Typer) -> None:
 
 def _identities(group: typer.Typer) -> None:
     @group.command(
-        cls=Grouped,
+        cls=SectionedCommand,
         epilog=examples('psephos study identity "Hospital North" --output north --budget 10'),
     )
     def identity(
@@ -80,7 +80,9 @@ def _identities(group: typer.Typer) -> None:
             f"fingerprint     {fingerprint(made.card.key.raw)}, to be compared by telephone with what `study show` says"
         )
 
-    @group.command(cls=Grouped, epilog=examples("psephos study budget north", "psephos study budget north --limit 20"))
+    @group.command(
+        cls=SectionedCommand, epilog=examples("psephos study budget north", "psephos study budget north --limit 20")
+    )
     def budget(
         directory: Annotated[Path, typer.Argument(help="The directory of an identity.")],
         limit: Annotated[float | None, typer.Option(help="Set what all studies together may cost.")] = None,
@@ -100,7 +102,7 @@ def _identities(group: typer.Typer) -> None:
 
 def _studies(group: typer.Typer) -> None:
     @group.command(
-        cls=Grouped,
+        cls=SectionedCommand,
         epilog=examples(
             "psephos study new study.toml north/card.toml south/card.toml east/card.toml --curator lab/card.toml "
             "--public public.csv --label diagnosis --classes benign,malignant --epsilon 5"
@@ -125,7 +127,7 @@ def _studies(group: typer.Typer) -> None:
         emit(described(study))
         note(f"{output} is written; send it, with {options.public}, to everybody")
 
-    @group.command(cls=Grouped, epilog=examples("psephos study show study.toml --identity north"))
+    @group.command(cls=SectionedCommand, epilog=examples("psephos study show study.toml --identity north"))
     def show(
         study: StudyFile,
         identity: Annotated[Path | None, typer.Option(help="Whose budget to look at.")] = None,
@@ -137,7 +139,7 @@ def _studies(group: typer.Typer) -> None:
 
         emit(described(Study.read(study), None if identity is None else Identity.read(identity)))
 
-    @group.command(cls=Grouped, epilog=examples("psephos study sign study.toml --identity north"))
+    @group.command(cls=SectionedCommand, epilog=examples("psephos study sign study.toml --identity north"))
     def sign(study: StudyFile, identity: IdentityDir, yes: Yes = False) -> None:
         """Agree to a study; it is said on the board when you join."""
         from psephos.protocol.study.study import Study
@@ -150,7 +152,9 @@ def _studies(group: typer.Typer) -> None:
 
 
 def _trial(group: typer.Typer) -> None:
-    @group.command("try", cls=Grouped, epilog=examples("psephos study try", "psephos study try --nats --output try"))
+    @group.command(
+        "try", cls=SectionedCommand, epilog=examples("psephos study try", "psephos study try --nats --output try")
+    )
     def try_(
         roles: Annotated[int, typer.Option(help="Members, a process each: a curator and parties.")] = 6,
         output: Annotated[

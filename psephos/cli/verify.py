@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from psephos.cli.generate import Grouped, examples
+from psephos.cli.generate import SectionedCommand, examples
 from psephos.cli.shared import AsJson, emit
 from psephos.cli.study import BoardAt, PublicFile, StudyFile, existing
 from psephos.protocol.errors import StudyError
@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
     """Add the command."""
 
     @app.command(
-        cls=Grouped,
+        cls=SectionedCommand,
         epilog=examples(
             "psephos verify study.toml --board board.sqlite --public public.csv",
             "psephos verify study.toml --board board.sqlite --public public.csv --curator lab",

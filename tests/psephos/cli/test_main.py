@@ -25,7 +25,7 @@ from typer.testing import CliRunner, Result
 from psephos.cli import reproduce, simulate
 from psephos.cli.lazy import LazyGroup
 from psephos.cli.main import COMMANDS, build, main
-from psephos.cli.shared import Progress, finish, start_logging
+from psephos.cli.shared import ProgressDisplay, finish, start_logging
 from psephos.cli.show import show
 from psephos.progress import counted
 from psephos.protocol.wire import Kind
@@ -93,23 +93,23 @@ def test_help_names_every_learner_and_variant() -> None:
 @pytest.mark.parametrize(
     ("words", "way_on"),
     [
-        (["run"], "nothing is kept to go on from; with --journal DIR it would be"),
-        (["simulate", "pathak"], "nothing is kept to go on from"),
-        (["run", "--journal", "kept"], "the same command goes on from its journal"),
-        (["run", "--journal=kept"], "the same command goes on from its journal"),
-        (["reproduce", "hamm-har"], "nothing is kept to go on from; with --journal DIR it would be"),
-        (["reproduce", "pathak-adult"], "nothing is kept to go on from"),
-        (["agent", "north"], "the same command goes on"),
-        (["watch", "study.toml"], "nothing depended on the page; the same command shows it again"),
-        (["--log-level", "info", "agent", "north"], "the same command goes on"),
-        (["--log-level=info", "run"], "nothing is kept to go on from; with --journal DIR it would be"),
-        (["--version"], "nothing is kept to go on from"),
+        (["run"], "nothing was saved to continue from; --journal DIR saves it"),
+        (["simulate", "pathak"], "nothing was saved to continue from"),
+        (["run", "--journal", "kept"], "the same command continues from its journal"),
+        (["run", "--journal=kept"], "the same command continues from its journal"),
+        (["reproduce", "hamm-har"], "nothing was saved to continue from; --journal DIR saves it"),
+        (["reproduce", "pathak-adult"], "nothing was saved to continue from"),
+        (["agent", "north"], "the same command continues"),
+        (["watch", "study.toml"], "the study does not depend on the page; the same command serves it again"),
+        (["--log-level", "info", "agent", "north"], "the same command continues"),
+        (["--log-level=info", "run"], "nothing was saved to continue from; --journal DIR saves it"),
+        (["--version"], "nothing was saved to continue from"),
     ],
 )
 def test_the_way_on_after_an_interrupt(words: list[str], way_on: str) -> None:
-    from psephos.cli.main import _how_to_go_on
+    from psephos.cli.main import _how_to_continue
 
-    assert _how_to_go_on(words) == way_on
+    assert _how_to_continue(words) == way_on
 
 
 @pytest.mark.parametrize(
@@ -122,10 +122,10 @@ def test_the_way_on_after_an_interrupt(words: list[str], way_on: str) -> None:
     ],
 )
 def test_the_hint_after_an_interrupt_takes_no_value_for_a_command(words: list[str]) -> None:
-    from psephos.cli.main import _how_to_go_on
+    from psephos.cli.main import _how_to_continue
 
-    assert _how_to_go_on(words) == "nothing is kept to go on from; with --journal DIR it would be"
-    assert _how_to_go_on(["audit", *words[1:]]) == "nothing is kept to go on from"
+    assert _how_to_continue(words) == "nothing was saved to continue from; --journal DIR saves it"
+    assert _how_to_continue(["audit", *words[1:]]) == "nothing was saved to continue from"
 
 
 def test_the_hint_after_an_interrupt_knows_the_options_of_the_command_line() -> None:
@@ -155,7 +155,7 @@ def test_a_signal_is_one_line_and_its_status(number: int, status: int, said: str
         assert first["message"] == "phase"
         run.send_signal(number)
         told = [line for line in run.stderr.read().splitlines() if not line.startswith("{")]
-        assert told == [f"psephos: {said}; nothing is kept to go on from; with --journal DIR it would be"]
+        assert told == [f"psephos: {said}; nothing was saved to continue from; --journal DIR saves it"]
     assert run.returncode == status
 
 
@@ -180,7 +180,7 @@ def test_ctrl_c_while_it_starts_is_one_line(call: int) -> None:
     """At the so manyth call of a function: in imports (of typer, NumPy, scikit-learn), and before the run begins."""
     words = ["run", "--parties", "1000", "--dataset", "synthetic", "--workers", "1"]
     done = subprocess.run([sys.executable, "-c", AT_A_CALL, str(call), *words], capture_output=True, text=True)
-    assert done.stderr == "psephos: interrupted; nothing is kept to go on from; with --journal DIR it would be\n"
+    assert done.stderr == "psephos: interrupted; nothing was saved to continue from; --journal DIR saves it\n"
     assert done.returncode == 130
 
 
@@ -371,7 +371,7 @@ class Heard(io.StringIO):
 
 def test_without_a_terminal_progress_is_a_line_now_and_then() -> None:
     heard = Heard()
-    with Progress(every=0.01, stream=heard) as progress:
+    with ProgressDisplay(every=0.01, stream=heard) as progress:
         done = counted(progress, "count", 7)
         done(2)
         done(3)
@@ -383,7 +383,7 @@ def test_without_a_terminal_progress_is_a_line_now_and_then() -> None:
 
 def test_without_a_terminal_a_short_run_is_quiet() -> None:
     heard = Heard()
-    with Progress(stream=heard) as progress:
+    with ProgressDisplay(stream=heard) as progress:
         progress("count", 1, 7)
     assert heard.getvalue() == ""
 
