@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from psephos.protocol.roles import BOARD, Entry, Missing, Post, Role, Step
+from psephos.protocol.roles import BOARD, DelegatingRole, Entry, Post, Role, Step
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind
 
@@ -35,7 +35,7 @@ class TamperingState:
     spoke: bool = False
 
 
-class Tampering(Role):
+class Tampering(DelegatingRole):
     """An adversarial role that does what an honest role does, but for what a subclass overrides.
 
     Attributes:
@@ -60,7 +60,8 @@ class Tampering(Role):
             honest: the role to replace; it keeps its name.
             change: what `send` does, where that is not overridden.
         """
-        self.honest, self.name, self.reads = honest, honest.name, honest.reads | self.also_reads
+        super().__init__(honest)
+        self.honest, self.reads = honest, honest.reads | self.also_reads
         self._change = change
 
     def send(self, post: Post, seen: Sequence[Entry]) -> Iterable[Post]:
@@ -81,40 +82,26 @@ class Tampering(Role):
     def observe(self, step: Step) -> None:
         """Look at a step of the honest role, before its messages are changed."""
 
-    def start(self) -> Step:
-        return self._tampered(TamperingState(None), self.honest.start())
+    def unwrap(self, state: TamperingState) -> Any:
+        return state.inner
+
+    def wrap(self, state: TamperingState | None, step: Step) -> Step:
+        self.observe(step)
+        before = TamperingState(None) if state is None else state
+        posts = tuple(sent for post in step.posts for sent in self.send(post, before.seen))
+        return replace(step, state=replace(before, inner=step.state), posts=posts)
 
     def receive(self, state: TamperingState, entries: Sequence[Entry]) -> Step:
         state = replace(state, seen=(*state.seen, *entries))
         shown = [heard for entry in entries if self._for_honest(entry) for heard in self.hear(entry)]
-        return self._tampered(state, self.honest.receive(state.inner, shown)) if shown else Step(state)
+        return super().receive(state, shown) if shown else Step(state)
 
     def on_idle(self, state: TamperingState) -> Step | None:
-        step = self.honest.on_idle(state.inner)
+        step = super().on_idle(state)
         if step is not None:
-            return self._tampered(state, step)
+            return step
         posts = () if state.spoke else tuple(self.idle(state.seen))
         return Step(replace(state, spoke=True), posts) if posts else None
-
-    def is_ready(self, state: TamperingState) -> bool:
-        return self.honest.is_ready(state.inner)
-
-    def done(self, state: TamperingState) -> bool:
-        return self.honest.done(state.inner)
-
-    def listens(self, state: TamperingState) -> bool:
-        return self.honest.listens(state.inner)
-
-    def awaits(self, state: TamperingState) -> Missing | None:
-        return self.honest.awaits(state.inner)
-
-    def result(self, state: TamperingState) -> Any:
-        return self.honest.result(state.inner)
-
-    def _tampered(self, state: TamperingState, step: Step) -> Step:
-        self.observe(step)
-        posts = tuple(sent for post in step.posts for sent in self.send(post, state.seen))
-        return replace(step, state=replace(state, inner=step.state), posts=posts)
 
     def _for_honest(self, entry: Entry) -> bool:
         return entry.receiver != BOARD or not any(entry.is_a(kind) for kind in self.also_reads - self.honest.reads)

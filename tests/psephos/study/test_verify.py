@@ -331,14 +331,14 @@ class Early(Tampering):
     def send(self, post: Post, seen: Sequence[Entry]) -> list[Post]:
         return [] if Entry(0, "", "", post.data).is_a(Kind.PUBLIC_KEY) else [post]
 
-    def _tampered(self, state: Any, step: Step) -> Step:
+    def wrap(self, state: Any, step: Step) -> Step:
         for place, post in enumerate(step.posts):
             if Entry(0, "", "", post.data).is_a(Kind.TEST_DECRYPTION):
                 study: Any = SimpleNamespace(digest=session_of(state.seen[0].data))
                 early = replace(post, data=encode_key(study, step.state.state.state.key))
-                step, posts = super()._tampered(state, step), step.posts
+                step, posts = super().wrap(state, step), step.posts
                 return replace(step, posts=(*posts[:place], early, *posts[place:]))
-        return super()._tampered(state, step)
+        return super().wrap(state, step)
 
 
 def test_a_key_that_is_published_early_counts_from_one_place_for_everybody(play: Callable[..., Played]) -> None:
