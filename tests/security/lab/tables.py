@@ -40,8 +40,11 @@ def page() -> str:
     """All tables."""
     parts = [f"## {case.name}\n\n{_matrix(case)}" for case in CASES.values()]
     ordered = sorted(MUTANTS, key=lambda mutant: PROTOCOLS.index(mutant.protocol))
-    rows = [_row("protocol", "broken", "caught by"), "| --- | --- | --- |"]
-    rows += [_row(mutant.protocol, mutant.name, mutant.check) for mutant in ordered]
+    protocols: dict[tuple[str, str], list[str]] = {}
+    for mutant in ordered:
+        protocols.setdefault((mutant.name, mutant.check), []).append(mutant.protocol)
+    rows = [_row("broken", "caught by", "protocols"), "| --- | --- | --- |"]
+    rows += [_row(name, check, ", ".join(names)) for (name, check), names in protocols.items()]
     parts.append("## Mutants\n\n" + "\n".join(rows))
     for title, told in (("What was not looked at", NOT_EXAMINED), ("Breaks that leak nothing", EQUIVALENT)):
         parts.append(f"## {title}\n\n" + "\n".join(f"* **{what}**: {why}." for what, why in told.items()))
