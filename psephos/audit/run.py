@@ -40,39 +40,39 @@ NOT_EXAMINED: dict[str, str] = {
         "them for planted values, but for memory, which holds secrets (tests/security/test_canaries.py)"
     ),
     "what is released": (
-        "views end where a sum is opened; that each release has fresh noise of its law and scale, step by step, and "
-        "costs what is said, the suite measures on the functions behind the commands (tests/security/test_published.py)"
+        "views end where a sum is opened; the suite measures on the functions behind the commands that each release "
+        "has fresh noise of its law and scale and the stated cost (tests/security/test_published.py)"
     ),
     "data, options and studies": (
-        "cases play the ceremonies, rounds and walks that ship, with inputs of their own: training, scaling and the "
-        "commands' options are in none, nor are a study's stages, whose roles are the same"
+        "cases run the ceremonies, rounds and descents of the product on inputs of their own; they include neither "
+        "training, scaling and the commands' options, nor the stages of a study, whose roles are the same"
     ),
     "engines and journals": (
         "views come from runs in one process from beginning to end: no worker processes, no dask, no run that was "
-        "killed and went on; tests compare what these open, not what they leak"
+        "killed and continued; tests compare the sums that these open, not their views"
     ),
     "sizes in use": (
-        "keys have 128 to 512 bits, parties are four or five, samples a few dozen: what shows only at other sizes is "
-        "for the proofs, and widths at 3072 bits for the suite (docs/security/parameters.md)"
+        "keys have 128 to 512 bits, parties are four or five, samples a few dozen: what depends on other sizes is "
+        "left to the proofs, and widths at 3072 bits to the suite (docs/security/parameters.md)"
     ),
     "how far a release's noise protects": (
-        "that the sensitivity behind an amount of noise is right docs/theory.md proves; `psephos audit --privacy` "
-        "bounds the mechanisms from below, and runs whole commands on neighbouring tables"
+        "docs/theory.md proves the sensitivities; `psephos audit --privacy` bounds the mechanisms from below, and runs "
+        "whole commands on neighbouring tables"
     ),
-    "small differences": "`power` says what sampling sees; a leak below it passes, such as a mask 40 bits too narrow",
-    "deviations that nobody wrote down": (
-        "`tally-liars`, `psgd-liars`, `pathak-liars` and the deviating checks try the strategies that are written down "
+    "small differences": "sampling detects leaks above `power`; a smaller one passes, such as a mask 40 bits too narrow",
+    "deviations that are not listed": (
+        "`tally-liars`, `psgd-liars`, `pathak-liars` and the deviating checks try the attacks that are listed "
         "there; the other cases' coalitions follow the protocol but for the messages that their checks try"
     ),
     "`short` exponents where `half` was agreed": (
-        "no test distinguishes an exponent of 256 bits from one of 1536 under the assumptions; the mode is part of "
-        "what a party chooses for itself and costs nobody else anything"
+        "no test distinguishes an exponent of 256 bits from one of 1536 under the assumptions; a party "
+        "chooses the mode for itself, and it affects nobody else"
     ),
-    "an operating system that hands out predictable bytes": (
+    "an operating system with predictable randomness": (
         "a pseudo-random stream under an unknown seed passes every test; the analysis checks that coins are used once "
         "and freshly, not that they are random"
     ),
-    "a dealer who keeps p and q": "whether he forgot them cannot be seen in any view",
+    "a dealer who keeps p and q": "no view shows whether they were deleted",
     "timing, memory accesses and traffic": (
         "views hold messages and coins, not when they came (docs/security/index.md)"
     ),

@@ -46,7 +46,7 @@ def page() -> str:
     rows = [_row("broken", "caught by", "protocols"), "| --- | --- | --- |"]
     rows += [_row(name, check, ", ".join(names)) for (name, check), names in protocols.items()]
     parts.append("## Mutants\n\n" + "\n".join(rows))
-    for title, told in (("What was not looked at", NOT_EXAMINED), ("Breaks that leak nothing", EQUIVALENT)):
+    for title, told in (("Not examined", NOT_EXAMINED), ("Changes that leak nothing", EQUIVALENT)):
         parts.append(f"## {title}\n\n" + "\n".join(f"* **{what}**: {why}." for what, why in told.items()))
     return "\n\n".join(parts) + "\n"
 
