@@ -59,7 +59,9 @@ NOT_EXAMINED: dict[str, str] = {
         "docs/theory.md proves the sensitivities; `psephos audit --privacy` bounds the mechanisms from below, and runs "
         "whole commands on neighbouring tables"
     ),
-    "small differences": "sampling detects leaks above `power`; a smaller one passes, such as a mask 40 bits too narrow",
+    "small differences": (
+        "sampling detects leaks above `power`; a smaller one passes, such as a mask 40 bits too narrow"
+    ),
     "deviations that are not listed": (
         "`tally-liars`, `psgd-liars`, `pathak-liars` and the deviating checks try the attacks that are listed "
         "there; the other cases' coalitions follow the protocol but for the messages that their checks try"
