@@ -52,7 +52,7 @@ COALITIONS: dict[str, tuple[int, ...]] = {
 
 
 @dataclass(frozen=True)
-class View:
+class CeremonyView:
     """One ceremony: everybody's messages of the winner's batch and after, by kind, and the shares it ended with."""
 
     said: Mapping[str, Sequence[bytes]]
@@ -60,11 +60,11 @@ class View:
     shares: Sequence[KeyShare]
 
 
-def _views(context: Context) -> list[View]:
+def _views(context: Context) -> list[CeremonyView]:
     return context.once("ceremonies", lambda: [_play(context, i) for i in range(context.views)])
 
 
-def _play(context: Context, number: int) -> View:
+def _play(context: Context, number: int) -> CeremonyView:
     transcript = Transcript(secrets=True)
     terms = replace(TERMS, context=context.coins("terms", number).draw(32))
     shares = run_ceremony(terms, coins=partial(context.coins, "ceremony", number), transcript=transcript)
@@ -81,10 +81,10 @@ def _play(context: Context, number: int) -> View:
         for j, secret in zip((j for j in range(1, terms.holders + 1) if j != i), told.secrets, strict=True):
             sealed = said[Kind.EXPONENT_SHARES.title][j - 1]
             given[j, i] = holder._unsealed(told, Kind.EXPONENT_SHARES, j, i, secret, sealed)
-    return View(said, given, shares)
+    return CeremonyView(said, given, shares)
 
 
-def _residues(view: View, kind: Kind) -> list[np.ndarray[tuple[int, ...], np.dtype[np.int64]]]:
+def _residues(view: CeremonyView, kind: Kind) -> list[np.ndarray[tuple[int, ...], np.dtype[np.int64]]]:
     """Every holder's."""
     return [unpack_residues(TERMS, body[-packed_bytes(TERMS) :], "") for body in view.said[kind.title]]
 
@@ -94,7 +94,7 @@ def _integers(data: bytes, bound: mpz) -> list[int]:
     return [int.from_bytes(data[at : at + size], "little") for at in range(0, len(data), size)]
 
 
-def _row(view: View, members: Sequence[int]) -> dict[str, float]:
+def _row(view: CeremonyView, members: Sequence[int]) -> dict[str, float]:
     """What the coalition has of the honest holders, as places in their ranges."""
     honest = [j for j in range(1, TERMS.holders + 1) if j not in members]
     n = view.shares[0].threshold_key.key.modulus

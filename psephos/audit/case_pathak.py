@@ -50,8 +50,8 @@ from psephos.audit.pathak_runs import (
     MakeObserved,
     ObservedRole,
     ObservedRoles,
+    ObservedRun,
     PathakKind,
-    Run,
     liars,
     made_up_records,
     moved,
@@ -128,8 +128,8 @@ class _Corrector(ObservedRole):
         return [moved(post, terms, [w - t for w, t in zip(self.wanted(self.setting), total, strict=True)])]
 
 
-def _simulated(context: Context, kind: PathakKind, members: Members) -> list[Run]:
-    def make() -> list[Run]:
+def _simulated(context: Context, kind: PathakKind, members: Members) -> list[ObservedRun]:
+    def make() -> list[ObservedRun]:
         real = real_runs(context, kind)[0]
         honest = [j for j in range(PARTIES) if j not in members.parties]
         summed = honest if members.lying else range(PARTIES)
@@ -191,7 +191,7 @@ def _ideal_noise(terms: PathakTerms, honest: int, generator: np.random.Generator
 # -- opening a view
 
 
-def _open_message(run: Run, members: Members, message: SentMessage, table: Mapping[mpz, int]) -> Row:
+def _open_message(run: ObservedRun, members: Members, message: SentMessage, table: Mapping[mpz, int]) -> Row:
     """One received message as numbers."""
     found, keys, row = run.opened(message), run.keys, Row()
     zeta = keys.curator.public_key
@@ -237,24 +237,24 @@ def _open_message(run: Run, members: Members, message: SentMessage, table: Mappi
     return row
 
 
-def _masked(run: Run, found: Ciphertexts) -> int:
+def _masked(run: ObservedRun, found: Ciphertexts) -> int:
     """A masked share, opened with the parties' key."""
     return centred(run.keys.group.raw_decrypt(found.ciphertexts[0]), found.key, MASK_BITS)
 
 
-def _masked_noise(run: Run) -> list[int]:
+def _masked_noise(run: ObservedRun) -> list[int]:
     """eta + s, which Charlie opens."""
     ((_, found),) = run.messages(Kind.MASKED_NOISE)
     plaintexts = [run.keys.curator.raw_decrypt(c) for c in found.ciphertexts]
     return noise_plan(run.terms, found.key).unpack(plaintexts, 1)
 
 
-def _again(run: Run) -> set[str]:
+def _again(run: ObservedRun) -> set[str]:
     """Who is compared in the second turn of a tournament."""
     return {message.receiver for message, found in run.messages(Kind.QUESTIONS, Kind.OPPONENTS) if found.turn == 1}
 
 
-def _row(run: Run, members: Members, table: Mapping[mpz, int]) -> Row:
+def _row(run: ObservedRun, members: Members, table: Mapping[mpz, int]) -> Row:
     """The opened view of one run. Messages are named by kind, sender, receiver and their number among such."""
     row = Row()
     numbers: dict[str, int] = {}
@@ -296,7 +296,7 @@ def _row(run: Run, members: Members, table: Mapping[mpz, int]) -> Row:
     return row
 
 
-def _ranks(run: Run) -> list[int]:
+def _ranks(run: ObservedRun) -> list[int]:
     """All pairs: how many others are smaller than the data set at each place of pi_1, which is what Charlie learns."""
     charlie: AwaitingAnswers = run.setting.state(CURATOR, AwaitingAnswers)
     answers = {int(m.sender.split()[1]): found.answers for m, found in run.messages(Kind.ANSWERS)}
@@ -310,8 +310,8 @@ def _ranks(run: Run) -> list[int]:
 
 def _compare(
     context: Context,
-    left: Sequence[Run],
-    right: Sequence[Run],
+    left: Sequence[ObservedRun],
+    right: Sequence[ObservedRun],
     members: Members,
     what: str,
     look: Callable[[str], bool] = lambda name: True,
@@ -355,7 +355,7 @@ def _fresh(kind: PathakKind, members: Members, context: Context) -> Result:
     return Result(False, f"{looked} ciphertexts, each with randomness of its own")
 
 
-def _sealed_kinds(run: Run, members: Members) -> list[tuple[PublicKey, tuple[Kind, ...], tuple[Kind, ...]]]:
+def _sealed_kinds(run: ObservedRun, members: Members) -> list[tuple[PublicKey, tuple[Kind, ...], tuple[Kind, ...]]]:
     zeta, group = run.keys.curator.public_key, run.keys.group.public_key
     if not members.curator:
         # What the parties cannot open, and what Charlie made of ciphertexts whose randomness they know.
@@ -409,13 +409,13 @@ def _order_of_places(kind: PathakKind, members: Members, context: Context) -> Re
     return Result(p_value <= context.rate, told, p_value)
 
 
-def _exponents(run: Run, number: int) -> list[list[mpz]]:
+def _exponents(run: ObservedRun, number: int) -> list[list[mpz]]:
     """What a party raised its bases to: of each base, one packed exponent for each ciphertext."""
     plan, bound = noise_plan(run.terms, run.keys.curator.public_key), noise_bound(run.terms)
     return [plan.pack([e + bound for e in noise]) for noise in run.contributions[number].noise]
 
 
-def _explained(run: Run, members: Members) -> str | None:
+def _explained(run: ObservedRun, members: Members) -> str | None:
     """The analyst, who knows the noise, asks whether a noise factor is the bases' power and nothing else.
 
     If it is, whoever has the bases can search for the exponent (docs/examples/attacks/small_exponent.py does). If it
@@ -489,7 +489,7 @@ def _reads_sizes(kind: PathakKind, context: Context) -> Result:
     return Result(found == SIZES, "with both keys and pi_1 it reads every size")
 
 
-def _bare(run: Run) -> list[int]:
+def _bare(run: ObservedRun) -> list[int]:
     """The sum of the parameters, which the noise protects."""
     return ideal_sum(*(c.parameters for c in run.contributions.values()))
 

@@ -79,7 +79,7 @@ def outcomes(run: Callable[[Randomness], Hashable]) -> dict[Hashable, Fraction]:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class TwoSampleResult:
     """What a two-sample test found.
 
     Attributes:
@@ -97,7 +97,7 @@ class Comparison:
     column: str
 
 
-def two_sample(left: Array, right: Array, *, rate: float, names: list[str], seed: int) -> Comparison:
+def two_sample(left: Array, right: Array, *, rate: float, names: list[str], seed: int) -> TwoSampleResult:
     """Compare two samples, float64 (views, features) each: rows are independent views.
 
     Raises InvalidParameter when their shapes differ.
@@ -116,7 +116,7 @@ def two_sample(left: Array, right: Array, *, rate: float, names: list[str], seed
     right_ones = int((guesses == np.repeat([0, 1], len(held))).sum())
     p_forest = min(1.0, 2 * float(binom.sf(right_ones - 1, 2 * len(held), 0.5)))
     p_value = min(p_ks, p_forest)
-    return Comparison(p_value <= rate, rate, p_value, right_ones / (2 * len(held)), names[worst])
+    return TwoSampleResult(p_value <= rate, rate, p_value, right_ones / (2 * len(held)), names[worst])
 
 
 def compare_samples(context: Context, sides: Sequence[Sequence[Mapping[str, float]]], what: str) -> Result:

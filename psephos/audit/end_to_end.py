@@ -41,7 +41,7 @@ COLLUDERS = "t - 1 key holders collude"
 
 __all__ = [
     "COLLUDERS",
-    "Comparison",
+    "NeighbourComparison",
     "audit_pipelines",
     "battery",
     "compare",
@@ -53,7 +53,7 @@ __all__ = [
 
 
 @dataclass
-class Comparison:
+class NeighbourComparison:
     """What came of one comparison: what is wrong, and the largest of moved/claimed."""
 
     findings: list[Finding] = field(default_factory=list)
@@ -70,7 +70,9 @@ class Comparison:
             self.note(check, f"{what} moved by {ratio:.4g} times what is claimed")
 
 
-def compare(before: Seen, after: Seen, party: str, neighbour: PartyTable, *, changes: bool = True) -> Comparison:
+def compare(
+    before: Seen, after: Seen, party: str, neighbour: PartyTable, *, changes: bool = True
+) -> NeighbourComparison:
     """Hold two runs against what the plan claims.
 
     Args:
@@ -79,7 +81,7 @@ def compare(before: Seen, after: Seen, party: str, neighbour: PartyTable, *, cha
         neighbour: the table of `after`, as the pipeline was given it.
         changes: False where nobody's rows differ, so that nothing at all may.
     """
-    found = Comparison()
+    found = NeighbourComparison()
     if before.error is not None or after.error is not None:
         _compare_errors(found, before, after, party, neighbour)
         return found
@@ -99,7 +101,7 @@ def compare(before: Seen, after: Seen, party: str, neighbour: PartyTable, *, cha
     return found
 
 
-def _compare_errors(found: Comparison, before: Seen, after: Seen, party: str, neighbour: PartyTable) -> None:
+def _compare_errors(found: NeighbourComparison, before: Seen, after: Seen, party: str, neighbour: PartyTable) -> None:
     """A refusal of both tables is the same one; of the neighbour alone it is about the party's own rows."""
     if before.error is None and after.error is not None and is_own_error(after.error, neighbour, party):
         return
@@ -109,7 +111,7 @@ def _compare_errors(found: Comparison, before: Seen, after: Seen, party: str, ne
     found.note("refusal", f"one table was refused and its neighbour was not, or otherwise: {said[0]}; {said[1]}")
 
 
-def _compare_parties(found: Comparison, before: Seen, after: Seen, party: str | None) -> None:
+def _compare_parties(found: NeighbourComparison, before: Seen, after: Seen, party: str | None) -> None:
     """What every party but the changed one computes and encrypts is the same, bit for bit."""
     others = [name for name in before.roster if name != party]
     for what in ("rows", "parameters"):
@@ -122,7 +124,7 @@ def _compare_parties(found: Comparison, before: Seen, after: Seen, party: str | 
             found.note("others' vectors", f"{name}: the vectors of {len(moved)} of {len(others)} other parties changed")
 
 
-def _compare_sums(found: Comparison, before: Seen, after: Seen, party: str) -> None:
+def _compare_sums(found: NeighbourComparison, before: Seen, after: Seen, party: str) -> None:
     """The party's own vector, the sum and what the curator releases move by no more than is claimed."""
     for name in sorted(before.bounds.keys() & after.bounds.keys()):
         bound, first, second = before.bounds[name], before.vectors[name], after.vectors[name]
@@ -142,9 +144,9 @@ def _compare_sums(found: Comparison, before: Seen, after: Seen, party: str) -> N
             found.bounded("release", f"{method}: what the curator adds noise to", far / claimed)
 
 
-def compare_colluders(seen: Seen) -> Comparison:
+def compare_colluders(seen: Seen) -> NeighbourComparison:
     """Hold the noise that the parties add against its law, with t - 1 key holders who know their own shares."""
-    found = Comparison()
+    found = NeighbourComparison()
     for name, (left, needed) in seen.shares.items():
         found.ratio = max(needed / left if left else float("inf"), found.ratio or 0.0) if needed else found.ratio
         if left < needed:

@@ -145,7 +145,7 @@ HONEST = Members()
 
 
 @dataclass(frozen=True)
-class Run:
+class ObservedRun:
     """One run: its messages, and its roles for what their owners know (inputs, states, keys)."""
 
     terms: PathakTerms
@@ -276,7 +276,7 @@ def play(
     records: Sequence[Records],
     label: str,
     replacements: Mapping[str, MakeObserved],
-) -> Run:
+) -> ObservedRun:
     """One run of the real protocol on these data sets, with coins named by `label`."""
     transcript, setting = Recorded(partial(context.coins, label)), ObservedRoles()
     terms, keys = terms_of(context, kind, label), keys_of(context)
@@ -284,7 +284,7 @@ def play(
     roles = {name: _observed(replacements.get(name, ObservedRole), setting) for name in names}
     needed = keys if terms.finds_smallest else None
     outcome = run_protocol(records, terms, needed, test_key=True, transcript=transcript, roles=roles)
-    return Run(terms, keys, transcript, setting, setting.contributions(), outcome.total)
+    return ObservedRun(terms, keys, transcript, setting, setting.contributions(), outcome.total)
 
 
 def liars(members: Members) -> dict[str, MakeObserved]:
@@ -292,7 +292,9 @@ def liars(members: Members) -> dict[str, MakeObserved]:
     return {party_name(number): AddsNothing for number in members.parties} if members.lying else {}
 
 
-def real_runs(context: Context, kind: PathakKind, inputs: str = "honest", members: Members = HONEST) -> list[Run]:
+def real_runs(
+    context: Context, kind: PathakKind, inputs: str = "honest", members: Members = HONEST
+) -> list[ObservedRun]:
     """As many runs of the real protocol as the context has views; `members` act as they do in that coalition."""
     replacements = liars(members)
     label = f"pathak {kind} {inputs} {sorted(replacements)}"

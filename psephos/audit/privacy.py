@@ -63,7 +63,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Experiment:
+class MechanismExperiment:
     """One mechanism on a worst-case pair.
 
     run(which, randomness): one output for the first (0) or second (1) input. score(outputs): the log-likelihood ratio
@@ -109,7 +109,7 @@ def _check_samples(samples: int) -> None:
         raise InvalidParameter(f"an audit needs at least 10 outputs for each input, not {samples}")
 
 
-def audit_mechanism(experiment: Experiment, samples: int, randomness: Randomness = SYSTEM) -> AuditedMechanism:
+def audit_mechanism(experiment: MechanismExperiment, samples: int, randomness: Randomness = SYSTEM) -> AuditedMechanism:
     """Run `experiment` 2 * `samples` times and bound its epsilon from below."""
     _check_samples(samples)
     outputs = [np.array([experiment.run(which, randomness) for _ in range(samples)]) for which in (0, 1)]
@@ -141,7 +141,7 @@ def audit_privacy(
     return PrivacyAuditOutcome(mechanisms=mechanisms, runs=compared, seconds={"total": total})
 
 
-def experiments(epsilon: float = 1.0, noise_factor: float = 1.0) -> Iterator[Experiment]:
+def experiments(epsilon: float = 1.0, noise_factor: float = 1.0) -> Iterator[MechanismExperiment]:
     """Every mechanism at every dimension up to 3, claiming `epsilon`; `noise_factor` under 1 sabotages the noise.
 
     Raises InvalidParameter, at the first one asked for, unless 0 < epsilon <= 64 and 0 < noise_factor <= 1.
@@ -195,7 +195,7 @@ def _towards(one: Array, two: Array, norm: int, power: int = 1) -> Callable[[Arr
     return score
 
 
-def _vector(name: str, dimension: int, epsilon: float, delta: float, factor: float) -> Experiment:
+def _vector(name: str, dimension: int, epsilon: float, delta: float, factor: float) -> MechanismExperiment:
     """A bare vector of sensitivity 1, snapped: the neighbours are 1 apart along the first axis, off the lattice."""
     norm = "l1" if name == "discrete-laplace" else "l2"
     pitch = choose_pitch(1.0, dimension)
@@ -210,7 +210,7 @@ def _vector(name: str, dimension: int, epsilon: float, delta: float, factor: flo
     mechanism = _weakened(mechanism, factor)
     values = np.zeros((2, dimension)) + pitch / 3
     values[1, 0] += 1.0
-    return Experiment(
+    return MechanismExperiment(
         name,
         dimension,
         epsilon,
@@ -220,7 +220,7 @@ def _vector(name: str, dimension: int, epsilon: float, delta: float, factor: flo
     )
 
 
-def _statistic(mechanism: MechanismName, classes: int, rank: int, epsilon: float, factor: float) -> Experiment:
+def _statistic(mechanism: MechanismName, classes: int, rank: int, epsilon: float, factor: float) -> MechanismExperiment:
     """The whole statistic release, M = 3: one party turns its votes on two classes over, along the first direction."""
     side = np.array([1.0, -1.0] * 4)
     X = side[:, None] if rank == 1 else np.stack([side, np.repeat([1e-3, -1e-3], 4)], axis=1)
@@ -233,7 +233,7 @@ def _statistic(mechanism: MechanismName, classes: int, rank: int, epsilon: float
     return _released(f"{name}, {mechanism}", plan, [plan.grid.total(others + vote) for vote in votes], factor)
 
 
-def _own_data(source: Own, mechanism: MechanismName, epsilon: float, factor: float) -> Experiment:
+def _own_data(source: Own, mechanism: MechanismName, epsilon: float, factor: float) -> MechanismExperiment:
     """Own data or its whitened classifier, M = 2: one party turns the labels of its rows over."""
     plan = plan_statistic(
         np.array([[1.0], [-1.0]]), 2, 2, epsilon=epsilon, delta=AUDIT_DELTA, mechanism=mechanism, source=source
@@ -243,7 +243,7 @@ def _own_data(source: Own, mechanism: MechanismName, epsilon: float, factor: flo
     return _released(f"{plan.event.name}, {mechanism}", plan, totals, factor)
 
 
-def _released(name: str, plan: StatisticPlan, totals: list[list[int]], factor: float) -> Experiment:
+def _released(name: str, plan: StatisticPlan, totals: list[list[int]], factor: float) -> MechanismExperiment:
     """`release_sum` of two neighbouring sums, in contrasts."""
     assert plan.mechanism is not None
     weak = replace(plan, mechanism=_weakened(plan.mechanism, factor))
@@ -256,10 +256,10 @@ def _released(name: str, plan: StatisticPlan, totals: list[list[int]], factor: f
     one, two = (run(which, SYSTEM, replace(plan, mechanism=None)) for which in (0, 1))
     norm = 1 if isinstance(plan.mechanism, DiscreteLaplace) else 2
     score = _towards(one, two, norm, 2 if isinstance(plan.mechanism, RoundedGaussian) else 1)
-    return Experiment(name, plan.dimension, plan.epsilon or 0.0, plan.delta, run, score)
+    return MechanismExperiment(name, plan.dimension, plan.epsilon or 0.0, plan.delta, run, score)
 
 
-def _algorithm_2(epsilon: float, factor: float) -> Experiment:
+def _algorithm_2(epsilon: float, factor: float) -> MechanismExperiment:
     """Output perturbation of the soft-label minimiser, end to end, binary, two parties, a ridge that makes it tight."""
     lam, X = 10.0, np.array([[1.0], [1.0]])
     found = [minimise(X, alpha(np.array(c)), lam, Logistic()) for c in ([[1, 1], [1, 1]], [[0, 2], [0, 2]])]
@@ -267,16 +267,18 @@ def _algorithm_2(epsilon: float, factor: float) -> Experiment:
     return _perturbed("output perturbation", found, bound, epsilon, factor)
 
 
-def _average(epsilon: float, factor: float) -> Experiment:
+def _average(epsilon: float, factor: float) -> MechanismExperiment:
     """The average of two parties' parameters, projected on the unit ball: one party turns its vector around."""
     found = [Average(np.array([w, 0.0]), radius=1.0, parties=2) for w in (0.0, 1.0)]
     return _perturbed("average", found, average(1.0, 2), epsilon, factor)
 
 
-def _perturbed(name: str, found: Sequence[Unreleased], bound: Sensitivity, epsilon: float, factor: float) -> Experiment:
+def _perturbed(
+    name: str, found: Sequence[Unreleased], bound: Sensitivity, epsilon: float, factor: float
+) -> MechanismExperiment:
     """`psephos.curator.hamm.release.perturb` on two neighbouring vectors; dividing epsilon by the factor scales the
     noise by it."""
-    return Experiment(
+    return MechanismExperiment(
         name,
         len(found[0].w),
         epsilon,
@@ -288,7 +290,7 @@ def _perturbed(name: str, found: Sequence[Unreleased], bound: Sensitivity, epsil
 
 def _summed(
     name: str, epsilon: float, delta: float, step: int, draw: Callable[[Randomness], int], steps: int = 1
-) -> Experiment:
+) -> MechanismExperiment:
     """Sums under noise that parties draw together, of which only the honest minimum's is unknown.
 
     One party moves each of `steps` sums by `step`.
@@ -298,10 +300,10 @@ def _summed(
         return np.array([float(which * step + draw(randomness)) for _ in range(steps)])
 
     apart, norm = np.full(steps, float(step)), 2 if delta else 1
-    return Experiment(name, steps, epsilon, delta, run, _towards(np.zeros(steps), apart, norm, norm))
+    return MechanismExperiment(name, steps, epsilon, delta, run, _towards(np.zeros(steps), apart, norm, norm))
 
 
-def _joint(epsilon: float, factor: float) -> Iterator[Experiment]:
+def _joint(epsilon: float, factor: float) -> Iterator[MechanismExperiment]:
     """M = 6 with 2 colluders and 1 dropout: Polya and Skellam shares, and two sums of PSGD's series."""
     honest = contributors(6, colluders=2, dropouts=1)
 
@@ -317,7 +319,7 @@ def _joint(epsilon: float, factor: float) -> Iterator[Experiment]:
         yield _summed(name, epsilon, AUDIT_DELTA, 100, shared(shares), steps)
 
 
-def _pathak(epsilon: float, factor: float) -> Experiment:
+def _pathak(epsilon: float, factor: float) -> MechanismExperiment:
     """Pathak's joint noise, three parties of two samples, of which one knows its share: a record moves the sum."""
     terms = PathakTerms(
         variant="public-bound",
@@ -344,7 +346,7 @@ def _pathak(epsilon: float, factor: float) -> Experiment:
     return _summed("pathak noise", epsilon, 0.0, step, draw)
 
 
-def _gop(epsilon: float, factor: float) -> Experiment:
+def _gop(epsilon: float, factor: float) -> MechanismExperiment:
     """Objective perturbation (Rajkumar's Algorithm 4), one record whose label turns over, where the hinge pulls fully.
 
     Its exact minimiser, which is what the theorem is about; nothing else of it leaves this function.
@@ -358,10 +360,12 @@ def _gop(epsilon: float, factor: float) -> Experiment:
         eta = release(np.zeros(1), law, randomness)
         return perturbed_minimiser([[1.0]], [1 - 2 * which], ridge=lam + slack.ridge, eta=eta, loss=loss).w
 
-    return Experiment("objective perturbation (GOP)", 1, epsilon, AUDIT_DELTA, run, lambda outputs: outputs[:, 0])
+    return MechanismExperiment(
+        "objective perturbation (GOP)", 1, epsilon, AUDIT_DELTA, run, lambda outputs: outputs[:, 0]
+    )
 
 
-def _pate(name: str, queries: int, factor: float, **asked: Any) -> Experiment:
+def _pate(name: str, queries: int, factor: float, **asked: Any) -> MechanismExperiment:
     """The answers alone of PATE, two classes, three parties, of which one turns every vote over."""
     plan = pate.plan_pate(queries, 2, 3, queries=queries, **asked)
     plan = replace(plan, mechanism=_weakened(plan.mechanism, factor))
@@ -374,4 +378,4 @@ def _pate(name: str, queries: int, factor: float, **asked: Any) -> Experiment:
         total: Array = outputs.sum(axis=1)
         return -total
 
-    return Experiment(name, queries, asked["epsilon"], asked.get("delta", 0.0), run, score)
+    return MechanismExperiment(name, queries, asked["epsilon"], asked.get("delta", 0.0), run, score)

@@ -43,7 +43,7 @@ from psephos.specs.study import StudyTerms
 from psephos.study.release import checked, released
 from psephos.study.samples import PublicSamples
 
-__all__ = ["Check", "Verdict", "as_text", "verify"]
+__all__ = ["StudyCheck", "Verdict", "as_text", "verify"]
 
 Verdict = Literal["holds", "fails", "not checked"]
 
@@ -52,7 +52,7 @@ _LAST_BITS = 1e-9
 
 
 @dataclass(frozen=True)
-class Check:
+class StudyCheck:
     """One thing that was looked at: what, how it came out, and what was found."""
 
     what: str
@@ -65,7 +65,7 @@ class _Found:
     """What has been read and worked out so far; a check that needs what is not there is not made."""
 
     entries: list[Entry] = field(default_factory=list)
-    checks: list[Check] = field(default_factory=list)
+    checks: list[StudyCheck] = field(default_factory=list)
     key: ThresholdKey | None = None
     round: Round | None = None
     product: BallotProduct | None = None
@@ -77,13 +77,13 @@ class _Found:
     """Why there can be no result yet: one that is published is made up, or this board leaves something out."""
 
     def note(self, what: str, verdict: Verdict, found: str) -> None:
-        self.checks.append(Check(what, verdict, found))
+        self.checks.append(StudyCheck(what, verdict, found))
 
     def of(self, *kinds: Kind) -> list[Entry]:
         return [entry for entry in self.entries if any(entry.is_a(kind) for kind in kinds)]
 
 
-def verify(study: Study, samples: PublicSamples, board: Board, curator: Store | None = None) -> list[Check]:
+def verify(study: Study, samples: PublicSamples, board: Board, curator: Store | None = None) -> list[StudyCheck]:
     """Every check of a study that can be made.
 
     Args:
@@ -378,7 +378,7 @@ def _numbers(model: Model) -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.concatenate([np.ravel(model.coefficients), np.ravel(model.intercepts)])
 
 
-def as_text(study: Study, checks: Sequence[Check]) -> str:
+def as_text(study: Study, checks: Sequence[StudyCheck]) -> str:
     """For people."""
     marks = {"holds": "+", "fails": "!", "not checked": "?"}
     lines = [f"{study.title}, study {study.digest.hex()}" + (", a TRIAL" if study.trial else "")]

@@ -39,7 +39,7 @@ from psephos.study.monitor import Follower
 from psephos.study.release import card, checked, released
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
-from psephos.study.verify import Check, as_text, verify
+from psephos.study.verify import StudyCheck, as_text, verify
 from tests.psephos.study.cast import FixedVotes, fields_of, given, shares_of, unit
 
 PARTIES, SAMPLES = 5, 12
@@ -88,7 +88,7 @@ class Played:
                 pass
             self.agents["curator"].on_idle()
 
-    def checks(self, *, curator: bool = True) -> dict[str, Check]:
+    def checks(self, *, curator: bool = True) -> dict[str, StudyCheck]:
         found = verify(self.study, self.samples, self.board, self.stores["curator"] if curator else None)
         assert all(type(said) is str and said for check in found for said in (check.what, check.found))
         assert {check.verdict for check in found} <= {"holds", "fails", "not checked"}
@@ -264,7 +264,7 @@ def before(played: Played, kind: Kind | None, *said: tuple[str, bytes], count: i
     return board
 
 
-def retold(played: Played, kind: Kind | None, *said: tuple[str, bytes]) -> dict[str, Check]:
+def retold(played: Played, kind: Kind | None, *said: tuple[str, bytes]) -> dict[str, StudyCheck]:
     """What an outsider finds where the log goes on otherwise, before its first message of a kind or after its end."""
     board = before(played, kind, *said)
     return {check.what.split(":")[0]: check for check in verify(played.study, played.samples, board)}
@@ -640,7 +640,11 @@ def test_a_key_of_a_larger_degree_says_so(play: Callable[..., Played]) -> None:
 
 
 def test_checks_in_words(public: Played) -> None:
-    checks = [Check("one", "holds", "fine"), Check("two", "not checked", "why"), Check("three", "fails", "a lie")]
+    checks = [
+        StudyCheck("one", "holds", "fine"),
+        StudyCheck("two", "not checked", "why"),
+        StudyCheck("three", "fails", "a lie"),
+    ]
     study, digest = public.study, public.study.digest.hex()
     lines = [f"A trial, study {digest}, a TRIAL", "  + one: holds; fine", "  ? two: not checked; why"]
     assert as_text(study, checks[:2]) == "\n".join([*lines, "nothing that was checked fails", ""])
