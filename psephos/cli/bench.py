@@ -22,11 +22,13 @@ def register(app: typer.Typer) -> None:
         epilog=examples("psephos bench", "psephos bench --bits 2048,3072,4096 --repetitions 15 --json"),
     )
     def bench(
-        bits: Annotated[str, typer.Option(help="Key sizes.", parser=list_of(int), metavar="N[,...]")] = "2048,3072",
+        bits: Annotated[
+            str, typer.Option(help="Key lengths in bits.", parser=list_of(int), metavar="N[,...]")
+        ] = "2048,3072",
         repetitions: Annotated[int, typer.Option(help="Interleaved repetitions; medians are shown.")] = 7,
         as_json: AsJson = False,
     ) -> None:
-        """Speed and size on this machine, beside the Paillier libraries that are installed."""
+        """Measure speed and sizes on this machine, beside the Paillier libraries that are installed."""
         with ProgressDisplay() as progress:
             sizes: Sequence[int] = bits  # type: ignore[assignment] # parsed
             outcome = measure(sizes, repetitions, progress)

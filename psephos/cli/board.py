@@ -1,4 +1,4 @@
-"""`psephos board ...`: what a NATS server needs to carry a study, and boards that travel as files."""
+"""`psephos board ...`: configure a NATS server for a study, and carry boards as files between machines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Where = Annotated[str, typer.Argument(help="The board: a file, or tls://HOST:POR
 def register(app: typer.Typer) -> None:
     """Add the group."""
     group = typer.Typer(
-        help="Boards: the public log over which the roles of a study speak.",
+        help="Boards: the public log through which the roles of a study exchange messages.",
         no_args_is_help=True,
         rich_markup_mode=None,
     )
@@ -36,23 +36,23 @@ def _server(group: typer.Typer) -> None:
     def init(
         folder: Annotated[Path, typer.Argument(help="A new directory for the server's files.")],
         study: StudyFile,
-        host: Annotated[str, typer.Option(help="Names and addresses by which it is reached, A,B,C.")] = "127.0.0.1",
-        port: Annotated[int, typer.Option(min=1, max=65535, help="Where it listens.")] = 4222,
-        gigabytes: Annotated[int, typer.Option(min=1, help="The most that it keeps on disk.")] = 20,
+        host: Annotated[str, typer.Option(help="Names and addresses of the server, A,B,C.")] = "127.0.0.1",
+        port: Annotated[int, typer.Option(min=1, max=65535, help="The port that it listens on.")] = 4222,
+        gigabytes: Annotated[int, typer.Option(min=1, help="The most disk space that it uses.")] = 20,
     ) -> None:
-        """Write the configuration of a NATS server for a study, and certificates for a trial."""
+        """Write the configuration of a NATS server for a study, with certificates for a trial."""
         from psephos.protocol.board.server import write_server
         from psephos.protocol.study.study import Study
 
         hosts = [name.strip() for name in host.split(",") if name.strip()]
-        reading = write_server(folder, Study.read(study).members, hosts, port, gigabytes)
+        reader_address = write_server(folder, Study.read(study).members, hosts, port, gigabytes)
         note(
             f"start it:          nats-server -c {folder / 'nats.conf'}\n"
             f"send to everybody: {folder / 'ca.pem'}, and the address tls://{hosts[0]}:{port}?ca=ca.pem\n"
-            "The certificates are for a trial, for 90 days; a real study has its server.pem and server.key from an\n"
-            "authority that its members trust. Who only reads, a watcher or an auditor, uses this address:"
+            "The certificates are for a trial and expire after 90 days; in a study, server.pem and server.key come\n"
+            "from an authority that its members trust. Watchers and auditors, who only read, use this address:"
         )
-        emit(f"{reading}\n")
+        emit(f"{reader_address}\n")
 
 
 def _carrying(group: typer.Typer) -> None:
@@ -66,16 +66,16 @@ def _carrying(group: typer.Typer) -> None:
         board: Where,
         file: Annotated[Path, typer.Argument(help="The new file to write.")],
         after: Annotated[int, typer.Option(min=0, help="Only entries with a larger number.")] = 0,
-        study: Annotated[Path | None, typer.Option(help="The study, where the board is on a server.")] = None,
+        study: Annotated[Path | None, typer.Option(help="The study, if the board is on a server.")] = None,
     ) -> None:
-        """Write what stands on a board into a file to carry; of a copy, what is to be posted on the board itself."""
+        """Write the entries of a board into a file; of a copy, the messages that wait to be posted on the board."""
         from psephos.protocol.board.address import open_board
         from psephos.protocol.board.file import export as write
         from psephos.protocol.errors import InvalidParameter
         from psephos.protocol.study.study import Study
 
         if "://" in board and study is None:
-            raise InvalidParameter("which study? a server may have boards of several: --study study.toml")
+            raise InvalidParameter("no study was named, and a server may have several boards: add --study study.toml")
         opened = open_board(existing(board), b"" if study is None else Study.read(study).digest)
         try:
             count = write(opened, file, after)
@@ -89,18 +89,18 @@ def _carrying(group: typer.Typer) -> None:
         epilog=examples("psephos board import copy.sqlite entries-1", "psephos board import board.sqlite to-be-posted"),
     )
     def import_(
-        board: Annotated[Path, typer.Argument(help="A board in a file, or a copy of a board; it is made.")],
-        file: Annotated[Path, typer.Argument(help="What `psephos board export` wrote on another machine.")],
+        board: Annotated[Path, typer.Argument(help="A board in a file, or a copy of one; created if missing.")],
+        file: Annotated[Path, typer.Argument(help="A file that `psephos board export` wrote on another machine.")],
     ) -> None:
-        """Take in what was carried here: all of it or nothing, and only what follows on what is here."""
+        """Import a carried file, whole or not at all; its entries must follow those that are here."""
         from psephos.protocol.board.file import BoardFile, ExportFile
         from psephos.protocol.errors import BoardError
 
         with ExportFile.open(file) as carried:
-            stands = carried.head is not None
-        if not stands and not board.exists():
-            raise BoardError(f"{file} is to be posted on a board, and there is no {board}")
-        opened = BoardFile(board, copy=stands)
+            has_entries = carried.head is not None
+        if not has_entries and not board.exists():
+            raise BoardError(f"{file} holds messages to be posted on a board, but there is no board {board}")
+        opened = BoardFile(board, copy=has_entries)
         try:
             count = opened.import_(file)
         finally:

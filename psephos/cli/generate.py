@@ -1,4 +1,4 @@
-"""Commands generated from options dataclasses (`psephos.options`): one option for each field."""
+"""Generates commands from options dataclasses (`psephos.options`): one option for each field."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typer.core import TyperCommand
 
 
 class SectionedCommand(TyperCommand):
-    """A command whose help lists its options under the headings that they name."""
+    """A command whose help lists options under headings, the `rich_help_panel` of each option."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Options without a heading first."""
+        """Write the options to the help, those without a heading first."""
         groups: dict[str, list[tuple[str, str]]] = {"Options": []}
         for parameter in self.get_params(ctx):
             if (record := parameter.get_help_record(ctx)) is not None:
@@ -31,36 +31,40 @@ class SectionedCommand(TyperCommand):
 
 
 def examples(*lines: str) -> str:
-    """An epilogue of one example a line; \\b keeps them from being filled into one paragraph."""
+    """Return an epilogue of one example a line; \\b keeps Click from joining the lines to a paragraph."""
     return "\n".join(("\b", "Examples:", *("  " + line for line in lines)))
 
 
 def parameters(options: type[Any], only: Sequence[str] | None = None) -> list[inspect.Parameter]:
-    """A keyword parameter, annotated for typer, for each field of the dataclass `options`, or for those of `only`."""
+    """Return a keyword parameter, annotated for Typer, for each field of `options`, or for those of `only`."""
     hints = get_type_hints(options)
     return [_parameter(one, hints[one.name]) for one in fields(options) if only is None or one.name in only]
 
 
-def _parameter(one: Field[Any], hint: Any) -> inspect.Parameter:
-    default = one.default_factory() if one.default_factory is not MISSING else one.default
+def _parameter(field: Field[Any], hint: Any) -> inspect.Parameter:
+    """Return the parameter of one field, whose type is `hint`."""
+    default = field.default_factory() if field.default_factory is not MISSING else field.default
     required = default is MISSING
-    hint, many = _plain_type(hint)
-    name = "--" + one.name.replace("_", "-")
-    said: dict[str, Any] = {
-        "help": one.metadata.get("help") or None,
-        "rich_help_panel": one.metadata.get("group") or None,
+    hint, entry_type = _plain_type(hint)
+    name = "--" + field.name.replace("_", "-")
+    settings: dict[str, Any] = {
+        "help": field.metadata.get("help") or None,
+        "rich_help_panel": field.metadata.get("group") or None,
     }
-    if one.metadata.get("shown") is not None:
-        said["show_default"] = one.metadata["shown"]
+    if field.metadata.get("shown") is not None:
+        settings["show_default"] = field.metadata["shown"]
     elif default is None or default is False or default == ():
-        said["show_default"] = False
-    if many is not None:
-        said |= {"parser": list_of(many), "metavar": f"{getattr(many, '__name__', 'value').upper()}[,...]"}
+        settings["show_default"] = False
+    if entry_type is not None:
+        settings |= {
+            "parser": list_of(entry_type),
+            "metavar": f"{getattr(entry_type, '__name__', 'value').upper()}[,...]",
+        }
         default = None if default in (None, MISSING) else ",".join(map(str, default))
         hint = str
-    annotation: Any = Annotated[Optional[hint] if default is None else hint, typer.Option(name, **said)]  # noqa: UP045
+    annotation: Any = Annotated[Optional[hint] if default is None else hint, typer.Option(name, **settings)]  # noqa: UP045
     return inspect.Parameter(
-        one.name,
+        field.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=inspect.Parameter.empty if required else default,
         annotation=annotation,
@@ -68,7 +72,7 @@ def _parameter(one: Field[Any], hint: Any) -> inspect.Parameter:
 
 
 def _plain_type(hint: Any) -> tuple[Any, Any]:
-    """A field's type without None, and the type of its entries where it is a tuple."""
+    """Return a field's type without None, and the type of a tuple's entries (None for other types)."""
     if get_origin(hint) in (Union, types.UnionType):
         (hint,) = (inner for inner in get_args(hint) if inner is not type(None))
     if get_origin(hint) is tuple:
@@ -77,7 +81,7 @@ def _plain_type(hint: Any) -> tuple[Any, Any]:
 
 
 def list_of(kind: Any) -> Callable[[Any], Any]:
-    """Reads A,B,C as a tuple of `kind`."""
+    """Return a parser that reads A,B,C as a tuple of `kind`."""
 
     def parse(text: Any) -> Any:
         if isinstance(text, tuple):
@@ -85,7 +89,7 @@ def list_of(kind: Any) -> Callable[[Any], Any]:
         try:
             return tuple(kind(part.strip()) for part in str(text).split(",") if part.strip())
         except ValueError:
-            raise typer.BadParameter(f"{text!r} is no list of {kind.__name__}s, as in A,B,C") from None
+            raise typer.BadParameter(f"{text!r} is not a list of {kind.__name__}s, such as A,B,C") from None
 
     return parse
 
@@ -93,23 +97,27 @@ def list_of(kind: Any) -> Callable[[Any], Any]:
 def with_options(
     options: type[Any], only: Sequence[str] | None = None, **fixed: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A decorator: the command's first argument becomes an `options`, built of an option for each of its fields.
+    """Return a decorator that gives a command one option for each field of an options dataclass.
 
-    With `only`, other fields keep their defaults or are `fixed`. The command's keyword-only parameters stay options of
-    their own.
+    The command's first argument is the `options` object; its keyword-only parameters remain options of their own.
+
+    Args:
+        options: the dataclass.
+        only: the fields that become options; all by default. Other fields keep their defaults.
+        fixed: values of fields that are not options.
     """
     generated = parameters(options, only)
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
 
-        def called(**given: Any) -> None:
-            chosen = options(**fixed, **{one.name: given.pop(one.name) for one in generated})
-            command(chosen, **given)
+        def with_parsed_options(**values: Any) -> None:
+            parsed = options(**fixed, **{one.name: values.pop(one.name) for one in generated})
+            command(parsed, **values)
 
-        called.__name__, called.__doc__ = command.__name__, command.__doc__
-        called.__signature__ = inspect.Signature([*generated, *own])  # type: ignore[attr-defined]
-        called.__annotations__ = {one.name: one.annotation for one in (*generated, *own)}
-        return called
+        with_parsed_options.__name__, with_parsed_options.__doc__ = command.__name__, command.__doc__
+        with_parsed_options.__signature__ = inspect.Signature([*generated, *own])  # type: ignore[attr-defined]
+        with_parsed_options.__annotations__ = {one.name: one.annotation for one in (*generated, *own)}
+        return with_parsed_options
 
     return decorate

@@ -1,4 +1,4 @@
-"""`psephos join`, `vote`, `hold`, `curate`, `agent` and `status`: one step of a member, or all."""
+"""`psephos join`, `vote`, `hold`, `curate`, `agent` and `status`: the commands of a study's members."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 
 from psephos.cli.generate import SectionedCommand, examples
 from psephos.cli.shared import AsJson, emit, note
-from psephos.cli.study import BoardAt, IdentityDir, PublicFile, StudyFile, Yes, agreed, existing
+from psephos.cli.study import BoardAt, IdentityDir, PublicFile, StudyFile, Yes, confirm, existing
 from psephos.protocol.errors import InvalidParameter, StudyError
 
 if TYPE_CHECKING:
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["register_agent", "register_curate", "register_hold", "register_join", "register_status", "register_vote"]
 
-Directory = Annotated[Path, typer.Argument(help="The directory of an identity that has joined.")]
-Which = Annotated[str, typer.Option("--study", help="The beginning of the study's digest, where there are several.")]
+Directory = Annotated[Path, typer.Argument(help="The directory of an identity that has joined a study.")]
+Which = Annotated[
+    str, typer.Option("--study", help="First digits of the study's digest, if the identity is in several.")
+]
 
 
 def register_join(app: typer.Typer) -> None:
@@ -41,25 +43,29 @@ def register_join(app: typer.Typer) -> None:
         board: BoardAt,
         public: PublicFile,
         data: Annotated[Path | None, typer.Option(help="A party's own rows, CSV or Parquet.")] = None,
-        learner: Annotated[str | None, typer.Option(help="What it trains on them.", show_default="logistic")] = None,
+        learner: Annotated[
+            str | None, typer.Option(help="The classifier that it trains on its rows.", show_default="logistic")
+        ] = None,
         voter: Annotated[
             str | None,
-            typer.Option(help="Its own classifier instead: PATH.py:OBJECT or MODULE:OBJECT."),
+            typer.Option(help="A trained classifier instead: PATH.py:OBJECT or MODULE:OBJECT."),
         ] = None,
-        output: Annotated[Path | None, typer.Option(help="Where the model goes.", show_default="the state")] = None,
+        output: Annotated[
+            Path | None, typer.Option(help="Directory for the released model.", show_default="in the identity's")
+        ] = None,
         yes: Yes = False,
     ) -> None:
-        """Sign a study and say so on its board; settings are kept, so that no other command needs them."""
+        """Sign a study and announce it on its board. The settings are saved for the other commands."""
         from psephos.protocol.study.study import Study
         from psephos.study import member
         from psephos.study.identity import Identity
         from psephos.study.party_input import absolute_voter
         from psephos.study.runner import MemberRunner
 
-        read, who = Study.read(study), Identity.read(identity)
-        agreed(read, who, yes)
-        mine = member.sign(read, who)
-        mine.keep(
+        agreement, signer = Study.read(study), Identity.read(identity)
+        confirm(agreement, signer, yes)
+        membership = member.sign(agreement, signer)
+        membership.keep(
             board=_address(board),
             public=str(public.absolute()),
             data=None if data is None else str(data.absolute()),
@@ -67,24 +73,25 @@ def register_join(app: typer.Typer) -> None:
             voter=None if voter is None else absolute_voter(voter),
             output=None if output is None else str(output.absolute()),
         )
-        with MemberRunner(mine, mine.names, say=note) as play:
-            play.settle()
-        note(f"joined; `psephos agent {identity}` does the rest, or each step by hand: vote, hold, curate")
+        with MemberRunner(membership, membership.names, say=note) as runner:
+            runner.settle()
+        note(f"joined; now run `psephos agent {identity}`, or the single steps: vote, hold, curate")
 
 
 def _address(board: str) -> str:
+    """Return the address of a board, a file by its absolute path."""
     return board if "://" in board else str(Path(board.removeprefix("file:")).absolute())
 
 
 def register_vote(app: typer.Typer) -> None:
-    """Add `psephos vote`."""
-    help = "A party's part as far as it goes now: vote, as soon as there is a key."
+    """Add the command `psephos vote`."""
+    help = "Take the next steps of a party: vote, as soon as there is a key."
     app.command("vote", cls=SectionedCommand, help=help, epilog=examples("psephos vote north"))(_step("party"))
 
 
 def register_hold(app: typer.Typer) -> None:
     """Add `psephos hold`."""
-    help = "A key holder's part as far as it goes now: make the key, confirm, open the sum."
+    help = "Take the next steps of a key holder: make the key, confirm the product, open the sum."
     app.command("hold", cls=SectionedCommand, help=help, epilog=examples("psephos hold north"))(_step("holder"))
 
 
@@ -96,31 +103,33 @@ def _step(kind: str) -> Callable[[Path, str, bool], None]:
 
 
 def _take(directory: Path, study: str, kind: str, as_json: bool) -> None:
-    """All that is due now for the roles of one kind; repeated, it does nothing twice."""
+    """Take all steps that are due now for the roles of one kind; repeating it does nothing twice."""
     from psephos.study.runner import MemberRunner
 
-    mine = _member(directory, study)
-    names = [name for name in mine.names if name.startswith(kind)]
+    membership = _membership(directory, study)
+    names = [name for name in membership.names if name.startswith(kind)]
     if not names:
-        raise StudyError(f"{mine.identity.card.name} is no {kind} in this study, but {' and '.join(mine.names)}")
-    with MemberRunner(mine, names) as play:
-        play.settle()
+        name, roles = membership.identity.card.name, " and ".join(membership.names)
+        raise StudyError(f"{name} is not a {kind} in this study; its roles are {roles}")
+    with MemberRunner(membership, names) as runner:
+        runner.settle()
         if as_json:
-            emit(json.dumps({"standing": dict(play.standing()), "done": play.done}) + "\n")
+            emit(json.dumps({"standing": dict(runner.standing()), "done": runner.done}) + "\n")
         else:
-            emit("".join(f"{name}: {text}\n" for name, text in play.standing()))
-            if play.released is not None:
-                emit(f"the model and its card are in {play.released}\n")
+            emit("".join(f"{name}: {text}\n" for name, text in runner.standing()))
+            if runner.released is not None:
+                emit(f"the model and its card are in {runner.released}\n")
 
 
-def _member(directory: Path, study: str) -> Membership:
+def _membership(directory: Path, study: str) -> Membership:
+    """Return the membership of an identity in a study that it has joined; raises StudyError if it has not."""
     from psephos.study.identity import Identity
     from psephos.study.member import Membership
 
-    mine = Membership.find(Identity.read(directory), study)
-    if not mine.settings.board:
-        raise StudyError(f"{directory} has signed this study and not joined it: psephos join ... --board BOARD")
-    return mine
+    membership = Membership.find(Identity.read(directory), study)
+    if not membership.settings.board:
+        raise StudyError(f"{directory} has signed this study but not joined it: use psephos join ... --board BOARD")
+    return membership
 
 
 def register_curate(app: typer.Typer) -> None:
@@ -129,14 +138,16 @@ def register_curate(app: typer.Typer) -> None:
     @app.command(cls=SectionedCommand, epilog=examples("psephos curate lab", "psephos curate lab --close"))
     def curate(
         directory: Directory,
-        close: Annotated[bool, typer.Option("--close", help="End the vote now, with what is there.")] = False,
+        close: Annotated[
+            bool, typer.Option("--close", help="End the vote now, with the ballots on the board.")
+        ] = False,
         study: Which = "",
         as_json: AsJson = False,
     ) -> None:
-        """The curator's part as far as it goes now: count, close the vote, have the sum opened, release."""
-        mine = _member(directory, study)
-        if close and "curator" in mine.names:
-            mine.closing().touch()  # an agent that runs sees it, too
+        """Take the next steps of the curator: count ballots, close the vote, ask for the sum, release."""
+        membership = _membership(directory, study)
+        if close and "curator" in membership.names:
+            membership.closing().touch()  # a running agent looks for this file too
         _take(directory, study, "curator", as_json)
 
 
@@ -152,21 +163,21 @@ def register_agent(app: typer.Typer) -> None:
         metrics: Annotated[
             int | None,
             typer.Option(
-                min=0, max=65535, help="A port of this machine for Prometheus; 0 for any.", show_default="none"
+                min=0, max=65535, help="Serve Prometheus metrics on this port; 0 for any.", show_default="none"
             ),
         ] = None,
     ) -> None:
-        """Spec all roles of an identity until there is a result: every step as it falls due, whatever stops it when."""
+        """Run all roles of an identity until there is a result. It can be stopped and started again at any time."""
         from psephos.study.metrics import serve_metrics
         from psephos.study.runner import MemberRunner
 
-        mine = _member(directory, study)
-        quiet = logging.getLogger("psephos").isEnabledFor(logging.INFO)  # JSON lines say the same
-        with MemberRunner(mine, mine.names, say=(lambda text: None) if quiet else note) as play:
+        membership = _membership(directory, study)
+        logged = logging.getLogger("psephos").isEnabledFor(logging.INFO)  # the log has the same lines as JSON
+        with MemberRunner(membership, membership.names, say=(lambda text: None) if logged else note) as runner:
             if metrics is not None:
-                note(f"metrics are at http://127.0.0.1:{serve_metrics(play, metrics)}/metrics")
-            play.run()
-        emit(f"{play.released}\n")
+                note(f"metrics are at http://127.0.0.1:{serve_metrics(runner, metrics)}/metrics")
+            runner.run()
+        emit(f"{runner.released}\n")
 
 
 def register_status(app: typer.Typer) -> None:
@@ -176,28 +187,29 @@ def register_status(app: typer.Typer) -> None:
         cls=SectionedCommand, epilog=examples("psephos status north", "psephos status study.toml --board board.sqlite")
     )
     def status(
-        where: Annotated[Path, typer.Argument(help="The directory of an identity, or a study for whoever is in none.")],
-        board: Annotated[str, typer.Option(help="The board, where a study is named.")] = "",
+        where: Annotated[Path, typer.Argument(help="The directory of an identity, or the file of a study.")],
+        board: Annotated[str, typer.Option(help="The board, if a study's file is named.")] = "",
         study: Which = "",
         as_json: AsJson = False,
     ) -> None:
-        """Where a study stands, as anybody sees it who can read the board."""
+        """Show how far a study is, as its board shows it to everybody."""
         from psephos.protocol.board.address import open_board
         from psephos.protocol.study.study import Study
         from psephos.study.monitor import Follower
 
         name, key = "", None
         if where.is_dir():
-            mine = _member(where, study)
-            read, board, name, key = mine.study, board or mine.settings.board, mine.names[0], mine.identity.key
+            membership = _membership(where, study)
+            agreement, name, key = membership.study, membership.names[0], membership.identity.key
+            board = board or membership.settings.board
         else:
-            read = Study.read(where)
+            agreement = Study.read(where)
             if not board:
-                raise InvalidParameter("which board? psephos status STUDY --board BOARD")
-        opened = open_board(existing(board), read.digest, name, key)
+                raise InvalidParameter("no board was named: psephos status STUDY --board BOARD")
+        opened = open_board(existing(board), agreement.digest, name, key)
         try:
-            seen = Follower(read, lambda: opened, lines=deque())
-            seen.read(opened)
+            follower = Follower(agreement, lambda: opened, lines=deque())
+            follower.read(opened)
         finally:
             opened.close()
-        emit(json.dumps(seen.record()) + "\n" if as_json else seen.text())
+        emit(json.dumps(follower.record()) + "\n" if as_json else follower.text())

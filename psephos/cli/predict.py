@@ -26,11 +26,13 @@ def register(app: typer.Typer) -> None:
     )
     def predict(
         model: Annotated[Path, typer.Argument(help="A model file, or the directory that `psephos run` wrote.")],
-        file: Annotated[Path, typer.Argument(help="A CSV or Parquet file with the columns that the model takes.")],
-        output: Annotated[Path | None, typer.Option(help="Write the CSV here.", show_default="standard output")] = None,
+        file: Annotated[Path, typer.Argument(help="A CSV or Parquet file with the columns of the model.")],
+        output: Annotated[
+            Path | None, typer.Option(help="The CSV file to write.", show_default="standard output")
+        ] = None,
         as_json: AsJson = False,
     ) -> None:
-        """Use a model file: the rows of FILE as CSV, with the predicted class in one more column."""
+        """Predict with a model file: print the rows of FILE as CSV, with the predicted class in an added column."""
         from psephos.data.tables import read_table
         from psephos.model import load_model, write_atomically
         from psephos.protocol.errors import DataError
@@ -38,15 +40,15 @@ def register(app: typer.Typer) -> None:
         classifier = load_model(model)
         table = read_table(file)
         if COLUMN in table.columns:
-            raise DataError(f"{file} has a column {COLUMN!r} already: give it another name")
-        said, warnings = classifier.predict(table), list(classifier.model.warnings)
+            raise DataError(f"{file} already has a column {COLUMN!r}, which would be overwritten: rename it")
+        predictions, warnings = classifier.predict(table), list(classifier.model.warnings)
         for warning in warnings:
             note(f"WARNING: {warning}")
         table = classifier.model.encoding.with_decimal_points(table)
-        text = table.assign(**{COLUMN: said}).to_csv(index=False, lineterminator="\n")
+        text = table.assign(**{COLUMN: predictions}).to_csv(index=False, lineterminator="\n")
         if as_json:
-            found = {"format": FORMAT, "kind": "predictions", "warnings": warnings, COLUMN: said.tolist()}
-            text = json.dumps(found) + "\n"
+            document = {"format": FORMAT, "kind": "predictions", "warnings": warnings, COLUMN: predictions.tolist()}
+            text = json.dumps(document) + "\n"
         if output is None:
             emit(text)
         else:

@@ -21,11 +21,11 @@ def register(app: typer.Typer) -> None:
         epilog=examples("psephos run --json > result.json", "psephos report result.json --output out"),
     )
     def report(
-        file: Annotated[Path, typer.Argument(help="What a command printed with --json, or a report's own JSON.")],
-        output: Annotated[Path, typer.Option(help="Directory to write into.")] = Path("report"),
+        file: Annotated[Path, typer.Argument(help="The output of a command with --json, or a report's report.json.")],
+        output: Annotated[Path, typer.Option(help="The directory for the report.")] = Path("report"),
         as_json: AsJson = False,
     ) -> None:
-        """Draw a report again from a saved JSON."""
+        """Write a report from a saved JSON."""
         from psephos.results.write import report_from_json
 
         page = report_from_json(file, output)

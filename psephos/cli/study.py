@@ -1,4 +1,4 @@
-"""`psephos study ...`: identities, and studies before they begin."""
+"""`psephos study ...`: create identities, and create, show, sign and try studies."""
 
 from __future__ import annotations
 
@@ -16,31 +16,37 @@ if TYPE_CHECKING:
     from psephos.protocol.study.study import Study
     from psephos.study.identity import Identity
 
-__all__ = ["BoardAt", "IdentityDir", "PublicFile", "StudyFile", "Yes", "agreed", "existing", "register"]
+__all__ = ["BoardAt", "IdentityDir", "PublicFile", "StudyFile", "Yes", "confirm", "existing", "register"]
 
 IdentityDir = Annotated[Path, typer.Option("--identity", help="The directory of the identity that signs.")]
-StudyFile = Annotated[Path, typer.Argument(help="The study, as it was sent around: study.toml.")]
+StudyFile = Annotated[Path, typer.Argument(help="The study that all members have: study.toml.")]
 BoardAt = Annotated[str, typer.Option("--board", help="A board's file, or tls://HOST:PORT?ca=FILE of a NATS server.")]
 PublicFile = Annotated[Path, typer.Option("--public", help="The public samples that came with the study.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Sign without being asked, for scripts.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Sign without asking, for scripts.")]
 
 
 def existing(board: str) -> str:
-    """The address of a board; raises StudyError for a file that is not there."""
+    """Return the address of a board; raises StudyError for a file that does not exist."""
     if "://" not in board and not Path(board.removeprefix("file:")).exists():
-        raise StudyError(f"there is no board {board}: nobody has joined yet, or it is another one")
+        raise StudyError(f"there is no board {board}: nobody has joined yet, or the board is another file")
     return board
 
 
-def agreed(study: Study, identity: Identity, yes: bool) -> None:
-    """Show what is signed, and ask; leaves with status 1 where somebody does not agree."""
+def confirm(study: Study, identity: Identity, yes: bool) -> None:
+    """Show what would be signed, and ask; exits with status 1 if the answer is no.
+
+    Args:
+        study: to be signed.
+        identity: that signs.
+        yes: do not ask.
+    """
     from psephos.study.consent import described
 
     text = described(study, identity)
     if any(role.startswith("party") for role in study.roles_of(identity.key.verification_key)):
         identity.check(study)
     note(text)
-    if not yes and not typer.confirm("Sign it, for all that its roles will say?", err=True):
+    if not yes and not typer.confirm("Sign this study, and thereby all messages of your roles in it?", err=True):
         note("nothing was signed")
         raise typer.Exit(1)
 
@@ -48,7 +54,7 @@ def agreed(study: Study, identity: Identity, yes: bool) -> None:
 def register(app: typer.Typer) -> None:
     """Add the group."""
     group = typer.Typer(
-        help="A study: one file that everybody signs, made from the members' cards.",
+        help="Studies: one file that all members sign, made from their cards.",
         no_args_is_help=True,
         rich_markup_mode=None,
     )
@@ -64,20 +70,21 @@ def _identities(group: typer.Typer) -> None:
         epilog=examples('psephos study identity "Hospital North" --output north --budget 10'),
     )
     def identity(
-        name: Annotated[str, typer.Argument(help="Who this is, as the others should read it.")],
-        output: Annotated[Path, typer.Option(help="A new directory, for the owner's eyes only.")],
+        name: Annotated[str, typer.Argument(help="The name that the other members read.")],
+        output: Annotated[Path, typer.Option(help="A new directory, readable by its owner only.")],
         budget: Annotated[
-            float | None, typer.Option(help="The epsilon that all studies together may cost.", show_default="no limit")
+            float | None,
+            typer.Option(help="The most epsilon that all studies together may cost.", show_default="no limit"),
         ] = None,
     ) -> None:
-        """Make an identity: a secret key that stays here, and a public card to send to whoever writes the study."""
+        """Create an identity: a secret key that stays here, and a public card for the author of the study."""
         from psephos.study.identity import Identity, fingerprint
 
-        made = Identity.create(name, output, budget)
+        created = Identity.create(name, output, budget)
         note(
-            f"{output / 'card.toml'}     send this to whoever writes the study\n"
+            f"{output / 'card.toml'}     send this to the author of the study\n"
             f"{output / 'identity.key'}  never leaves this machine; back up the whole directory while nothing runs\n"
-            f"fingerprint     {fingerprint(made.card.key.raw)}, to be compared by telephone with what `study show` says"
+            f"fingerprint     {fingerprint(created.card.key.raw)}; compare it by telephone with that in `study show`"
         )
 
     @group.command(
@@ -85,17 +92,17 @@ def _identities(group: typer.Typer) -> None:
     )
     def budget(
         directory: Annotated[Path, typer.Argument(help="The directory of an identity.")],
-        limit: Annotated[float | None, typer.Option(help="Set what all studies together may cost.")] = None,
+        limit: Annotated[float | None, typer.Option(help="Set the most epsilon that all studies may cost.")] = None,
     ) -> None:
-        """What an identity's studies have cost it, and what they may."""
+        """Show what the studies of an identity have cost, and the limit."""
         from psephos.study.identity import Identity
 
-        who = Identity.read(directory)
+        owner = Identity.read(directory)
         if limit is not None:
-            who.set_limit(limit)
-        bound = who.limit()
+            owner.set_limit(limit)
+        bound = owner.limit()
         emit(
-            f"{who.card.name}: epsilon {who.spent():.6g} of {'no limit' if bound is None else f'{bound:g}'}, "
+            f"{owner.card.name}: epsilon {owner.spent():.6g} of {'no limit' if bound is None else f'{bound:g}'}, "
             "at a delta of 1e-5\n"
         )
 
@@ -113,9 +120,9 @@ def _studies(group: typer.Typer) -> None:
         options: NewOptions,
         *,
         output: Annotated[Path, typer.Argument(help="The file to write, such as study.toml.")],
-        cards: Annotated[list[Path], typer.Argument(help="The parties' cards; the first ones' owners hold the key.")],
+        cards: Annotated[list[Path], typer.Argument(help="The parties' cards; the first parties hold the key.")],
     ) -> None:
-        """Write a study. It binds nobody before everybody has signed it."""
+        """Create a study. It binds nobody before all members have signed it."""
         from psephos.study.consent import described
 
         study, samples = make_study(options, cards)
@@ -125,14 +132,14 @@ def _studies(group: typer.Typer) -> None:
         for caution in samples.cautions:
             note(f"psephos: WARNING: {caution}")
         emit(described(study))
-        note(f"{output} is written; send it, with {options.public}, to everybody")
+        note(f"{output} is written; send it and {options.public} to all members")
 
     @group.command(cls=SectionedCommand, epilog=examples("psephos study show study.toml --identity north"))
     def show(
         study: StudyFile,
-        identity: Annotated[Path | None, typer.Option(help="Whose budget to look at.")] = None,
+        identity: Annotated[Path | None, typer.Option(help="An identity: its budget is shown too.")] = None,
     ) -> None:
-        """What a study says, in words: who, what, at what cost, and who could learn what."""
+        """Describe a study: its members, protocol and cost, and who could learn what."""
         from psephos.protocol.study.study import Study
         from psephos.study.consent import described
         from psephos.study.identity import Identity
@@ -141,14 +148,14 @@ def _studies(group: typer.Typer) -> None:
 
     @group.command(cls=SectionedCommand, epilog=examples("psephos study sign study.toml --identity north"))
     def sign(study: StudyFile, identity: IdentityDir, yes: Yes = False) -> None:
-        """Agree to a study; it is said on the board when you join."""
+        """Sign a study. `psephos join` announces the signature on the board."""
         from psephos.protocol.study.study import Study
         from psephos.study import member
         from psephos.study.identity import Identity
 
-        read, who = Study.read(study), Identity.read(identity)
-        agreed(read, who, yes)
-        note(f"signed; kept in {member.sign(read, who).folder}")
+        agreement, signer = Study.read(study), Identity.read(identity)
+        confirm(agreement, signer, yes)
+        note(f"signed; the study is saved in {member.sign(agreement, signer).folder}")
 
 
 def _trial(group: typer.Typer) -> None:
@@ -156,16 +163,16 @@ def _trial(group: typer.Typer) -> None:
         "try", cls=SectionedCommand, epilog=examples("psephos study try", "psephos study try --nats --output try")
     )
     def try_(
-        roles: Annotated[int, typer.Option(help="Members, a process each: a curator and parties.")] = 6,
+        roles: Annotated[int, typer.Option(help="Members, one process each: a curator and parties.")] = 6,
         output: Annotated[
-            Path | None, typer.Option(help="A new directory to play it in.", show_default="psephos-trial-...")
+            Path | None, typer.Option(help="A new directory for the study's files.", show_default="psephos-trial-...")
         ] = None,
-        key_bits: Annotated[int, typer.Option(help="Length of the key that the holders make.")] = 2048,
+        key_bits: Annotated[int, typer.Option(help="Length of the key that the holders generate.")] = 2048,
         nats: Annotated[
-            bool, typer.Option("--nats", help="The board on a NATS server, over TLS, in place of a file.")
+            bool, typer.Option("--nats", help="Use a NATS server with TLS as the board, instead of a file.")
         ] = False,
     ) -> None:
-        """A whole study on this machine with bundled data: a process for every member, a key in shares."""
+        """Run a whole study on this machine, with bundled data and one process for each member."""
         from psephos.study.trial import run_trial
 
         run_trial(roles, output, key_bits, nats, note)

@@ -1,4 +1,4 @@
-"""`psephos verify`: a study, checked again by anybody who has its board."""
+"""`psephos verify`: check a study from its board, without being a member."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def register(app: typer.Typer) -> None:
         public: PublicFile,
         curator: Annotated[
             Path | None,
-            typer.Option(help="The curator's directory, to check what was sealed to it as well.", show_default=False),
+            typer.Option(help="The curator's directory, to check the messages sealed to it too.", show_default=False),
         ] = None,
         as_json: AsJson = False,
     ) -> None:
-        """Check everything about a study that its board shows; exit status 1 when something fails."""
+        """Verify everything that a study's board shows; exit status 1 if a check fails."""
         from psephos.protocol.board.address import open_board
         from psephos.protocol.storage.store import Store
         from psephos.protocol.study.study import CURATOR, Study
@@ -47,21 +47,21 @@ def register(app: typer.Typer) -> None:
         from psephos.study.verify import as_text
         from psephos.study.verify import verify as check
 
-        read = Study.read(study)
-        samples = PublicSamples.of(read, public)
+        agreement = Study.read(study)
+        samples = PublicSamples.of(agreement, public)
         store: Store | None = None
         if curator is not None:
-            member = Membership.find(Identity.read(curator), read.digest.hex())
+            member = Membership.find(Identity.read(curator), agreement.digest.hex())
             if CURATOR not in member.names or not member.store(CURATOR).exists():
                 raise StudyError(f"{curator} is not the curator's directory, or it has not joined")
-            store = Store(member.store(CURATOR), {"study": read.digest.hex(), "role": CURATOR})
-        opened = open_board(existing(board), read.digest)
+            store = Store(member.store(CURATOR), {"study": agreement.digest.hex(), "role": CURATOR})
+        opened = open_board(existing(board), agreement.digest)
         try:
-            checks = check(read, samples, opened, store)
+            checks = check(agreement, samples, opened, store)
         finally:
             opened.close()
             if store is not None:
                 store.close()
-        emit(json.dumps([asdict(each) for each in checks]) + "\n" if as_json else as_text(read, checks))
+        emit(json.dumps([asdict(each) for each in checks]) + "\n" if as_json else as_text(agreement, checks))
         if any(each.verdict == "fails" for each in checks):
             raise typer.Exit(1)

@@ -30,35 +30,38 @@ def register(app: typer.Typer) -> None:
         study: StudyFile,
         board: BoardAt,
         host: Annotated[
-            str, typer.Option(help="Where to listen; 0.0.0.0 for everybody. 127.0.0.1 answers to this machine's names.")
+            str,
+            typer.Option(help="The address to listen on: 127.0.0.1 for this machine only, 0.0.0.0 for every network."),
         ] = "127.0.0.1",
-        port: Annotated[int, typer.Option(help="On which port; 0 for any that is free.", min=0, max=65535)] = 8080,
+        port: Annotated[int, typer.Option(help="The port to listen on; 0 for any free one.", min=0, max=65535)] = 8080,
         public: Annotated[
-            Path | None, typer.Option(help="The public samples: a result is then verified.", show_default=False)
+            Path | None, typer.Option(help="The public samples, to verify the result.", show_default=False)
         ] = None,
-        poll: Annotated[float, typer.Option(help="Seconds between looks at the board.")] = 1.0,
+        poll: Annotated[float, typer.Option(help="Seconds between two readings of the board.")] = 1.0,
     ) -> None:
-        """Serve a page that shows where a study stands, its log, and metrics for Prometheus. It takes no part."""
+        """Serve a page with the progress and log of a study, and metrics for Prometheus; the study does not notice."""
         try:
             import uvicorn
 
             from psephos.study.watch.app import answers_to, application
         except ModuleNotFoundError as error:
-            raise EngineError(f"watching needs {error.name}: pip install 'psephos[watch]'") from None
+            raise EngineError(f"psephos watch needs {error.name}: pip install 'psephos[watch]'") from None
         from psephos.protocol.board.address import open_board
         from psephos.protocol.study.study import Study
         from psephos.study.monitor import Follower, verifier
 
-        read = Study.read(study)
+        agreement = Study.read(study)
         existing(board)
-        check = None if public is None else verifier(read, public)
-        follower = Follower(read, lambda: open_board(board, read.digest), check=check)
+        check = None if public is None else verifier(agreement, public)
+        follower = Follower(agreement, lambda: open_board(board, agreement.digest), check=check)
         try:
-            listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+            listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
         except OSError as error:
-            raise EngineError(f"nothing can listen on {host}, port {port}: {error.strerror}") from None
-        hosts = answers_to(listening.getsockname()[0])
+            raise EngineError(
+                f"cannot listen on {host}, port {port} ({error.strerror}): use another --host or --port"
+            ) from None
+        hosts = answers_to(listener.getsockname()[0])
         config = uvicorn.Config(application(follower, poll=poll, hosts=hosts), log_level="warning")
         server = uvicorn.Server(config)
-        note(f"http://{host}:{listening.getsockname()[1]} shows {read.title}; Ctrl-C ends the page and nothing else")
-        server.run(sockets=[listening])
+        note(f"http://{host}:{listener.getsockname()[1]} shows {agreement.title}; Ctrl-C stops the page, not the study")
+        server.run(sockets=[listener])

@@ -210,7 +210,7 @@ def test_predict_takes_a_table_and_gives_one(tmp_path: Path) -> None:
             "'seen' holds something other than a date.*line 2, and 2",
             DataError,
         ),
-        (lambda table: table.assign(predicted=1), "a column 'predicted' already", DataError),
+        (lambda table: table.assign(predicted=1), "'predicted'", DataError),
     ],
 )
 def test_predict_names_what_it_cannot_take(
