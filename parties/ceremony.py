@@ -1,9 +1,10 @@
-"""A holder in the ceremony that makes a key without a dealer (docs/protocols/ceremony.md).
+"""A key holder in the ceremony that generates a key without a dealer (docs/protocols/ceremony.md).
 
-Read from the first method to the last, this is the protocol. What a holder says while a modulus is searched for follows
-from seeds that every set of n - tau holders has in common, so that whoever has all seeds of a batch can say what each
-holder should have said: the seeds of a batch without a winner are opened, and everybody checks it. Whoever was told
-something wrong in private complains: it opens all that it was told, and everybody sees who lied, or that nobody did.
+The methods are in the order of the protocol. All messages of a holder during the search for a modulus are functions of
+seeds that every set of n - tau holders has in common, so that the seeds of a batch determine what each holder should
+have sent. The seeds of a batch without a winner are opened, and everybody checks its messages. A holder that gets a
+wrong value in a sealed message complains: it opens its own secrets, and everybody sees who cheated, the sender or the
+complainer.
 """
 
 from __future__ import annotations
@@ -89,33 +90,41 @@ CEREMONY_KINDS = frozenset(kind for kind in Kind if Kind.SEED_COMMITMENTS <= kin
 
 
 class CeremonyHolder(HolderComputation, Machine):
-    """Holder j of n: "holder J". Its outcome is its `KeyShare`."""
+    """The role of holder j of n, "holder J". Its result is its `KeyShare`."""
 
     reads = CEREMONY_KINDS
 
     def __init__(self, terms: CeremonyTerms, number: int, *, randomness: Randomness = SYSTEM) -> None:
-        """`number`: j, from 1; raises InvalidParameter when there is no such holder."""
+        """
+        Args:
+            terms: the terms of the ceremony.
+            number: j, from 1 to n.
+            randomness: source of all secrets.
+
+        Raises:
+            InvalidParameter: there is no such holder.
+        """
         super().__init__(terms, number)
         self.name, self._randomness = f"holder {number}", randomness
 
     def due_kind(self, state: object) -> Kind | None:
-        """In a batch, what it said last; nothing is due to who has complained."""
+        """Return the kind of message that this holder sent last and awaits from the others, in a batch or complaint."""
         if isinstance(state, AwaitingExponentShares) and state.evidence.search.due == Kind.COMPLAINT:
             return Kind.COMPLAINT
         return Kind(state.due) if isinstance(state, Searching) else None
 
     def is_over(self, state: object) -> bool:
-        """Whatever comes after an error."""
+        """Return whether the ceremony has failed."""
         return isinstance(state, Failed)
 
     def _find_rule(self, held: Any, entry: Entry) -> Rule | None:
-        """Nothing of anybody else is kept, either."""
+        """Return the rule for an entry; raises UnexpectedMessageError for a sender that is not a holder."""
         if entry.sender not in self.terms.names:
-            raise UnexpectedMessageError(f"{self.name}: {entry.sender} is no holder, and has nothing to say here")
+            raise UnexpectedMessageError(f"{self.name}: {entry.sender} is not a holder of this ceremony")
         return super()._find_rule(held, entry)
 
     def _apply(self, rule: Rule, held: Any, run: list[Entry]) -> Step:
-        """Any error ends the ceremony, but for a message that was never due; it is told to those who hold nothing."""
+        """Apply a rule. Every error except an unexpected message ends the ceremony, and its text is posted for all."""
         try:
             return super()._apply(rule, held, run)
         except UnexpectedMessageError:
@@ -125,63 +134,63 @@ class CeremonyHolder(HolderComputation, Machine):
             post = self._post(failure(self.terms, str(error)))
             return Step(after, (post,), (Refusal(run[-1], error),))
 
-    # -- seeds that are nobody's choice
+    # -- seeds that no holder can choose
 
     def _start(self) -> Step:
-        """Commit to a contribution to the seed of every set this holder is in; publish a key for each other holder."""
+        """Commit to a contribution to the seed of each of its sets; publish a public key for each other holder."""
         secrets, contributions = (
             tuple(self._randomness.draw(SEED_BYTES) for _ in each) for each in (self._others(), self._sets)
         )
-        promise = self._promise(self.number, secrets, contributions)
+        promise = self._seed_commitments(self.number, secrets, contributions)
         return Step(
             AwaitingSeedCommitments(SeedMaterial(secrets, contributions)),
             (self._public(Kind.SEED_COMMITMENTS, 0, FIRST, promise),),
         )
 
     @gathers(AwaitingSeedCommitments, Kind.SEED_COMMITMENTS, lambda self, state: self.terms.names)
-    def contribute(self, state: AwaitingSeedCommitments, said: Said) -> Step:
-        """When all have committed: tell every other holder the contributions to the sets that both are in."""
-        promised = []
-        for j, (name, data) in enumerate(said.items(), 1):
-            length = SEED_BYTES * (len(self._of(j)) + len(self._others()))
-            promised.append(self._read(Kind.SEED_COMMITMENTS, 0, FIRST, name, data, length).rest())
-        told = replace(state.told, promised=tuple(promised))
+    def contribute(self, state: AwaitingSeedCommitments, messages: Said) -> Step:
+        """Send every other holder, sealed, the contributions to the sets that both are in, once all have committed."""
+        seed_commitments = []
+        for j, (name, data) in enumerate(messages.items(), 1):
+            length = SEED_BYTES * (len(self._sets_of(j)) + len(self._others()))
+            seed_commitments.append(self._read(Kind.SEED_COMMITMENTS, 0, FIRST, name, data, length).rest())
+        material = replace(state.material, seed_commitments=tuple(seed_commitments))
         for j in range(1, self.terms.holders + 1):
             for other in self._others(j):
                 try:
-                    pairs.seal(told.secrets[0], self._public_key(told, j, other), b"", b"")
+                    pairs.seal(material.secrets[0], self._public_key(material, j, other), b"", b"")
                 except MessageError:
-                    raise CheatingError(f"holder {j} published a key that is none") from None
-        own = dict(zip(self._sets, told.contributions, strict=True))
-        parts = {k: b"".join(own[s] for s in self._common(self.number, k)) for k in self._others()}
-        sealed = self._sealed(told, Kind.SEED_CONTRIBUTIONS, parts)
-        return Step(AwaitingSeedContributions(told), (self._public(Kind.SEED_CONTRIBUTIONS, 0, FIRST, *sealed),))
+                    raise CheatingError(f"holder {j} published an invalid public key") from None
+        own = dict(zip(self._sets, material.contributions, strict=True))
+        parts = {k: b"".join(own[s] for s in self._common_sets(self.number, k)) for k in self._others()}
+        sealed = self._sealed(material, Kind.SEED_CONTRIBUTIONS, parts)
+        return Step(AwaitingSeedContributions(material), (self._public(Kind.SEED_CONTRIBUTIONS, 0, FIRST, *sealed),))
 
     @gathers(AwaitingSeedContributions, Kind.SEED_CONTRIBUTIONS, lambda self, state: self.terms.names)
-    def agree(self, state: AwaitingSeedContributions, said: Said) -> Step:
-        """The seed of a set is a hash of all its holders' contributions."""
+    def agree(self, state: AwaitingSeedContributions, messages: Said) -> Step:
+        """Compute the seed of each set, a hash of all its holders' contributions, and start the first batch."""
         length = (self._contribution_bytes() + pairs.TAG_BYTES) * len(self._others())
-        sealed = (self._read(Kind.SEED_CONTRIBUTIONS, 0, FIRST, *each, length).rest() for each in said.items())
-        told = replace(state.told, sealed=tuple(sealed))
-        seeds, liars = self._seeds(told, self.number, told.secrets, told.contributions)
-        search = Searching(told, tuple(seeds.values()))
+        sealed = (self._read(Kind.SEED_CONTRIBUTIONS, 0, FIRST, *each, length).rest() for each in messages.items())
+        material = replace(state.material, sealed=tuple(sealed))
+        seeds, liars = self._seeds(material, self.number, material.secrets, material.contributions)
+        search = Searching(material, tuple(seeds.values()))
         return self._complain(search) if liars else self._draw(search)
 
     # -- a batch of candidates
 
     def _draw(self, state: Searching) -> Step:
-        """Commit to the batch's seeds, and open the products of its residues."""
-        return self._next(state, self._say_products(state, self._batch(state), self.number))
+        """Start a batch: commit to its seeds, and open the products of its residues."""
+        return self._next(state, self._products_message(state, self._batch(state), self.number))
 
     @gathers(Searching, Kind.RESIDUE_PRODUCTS, lambda self, state: self.terms.names)
-    def subtract(self, state: Searching, said: Said) -> Step:
+    def subtract(self, state: Searching, messages: Said) -> Step:
         """Open a random multiple of (a - 1)(b - 1) for every pair of residues."""
         commitments: dict[int, list[bytes]] = {}
         total = np.zeros_like(flat_primes(self.terms))
-        for j, (name, data) in enumerate(said.items(), 1):
-            length = SEED_BYTES * len(self._of(j)) + packed_bytes(self.terms)
+        for j, (name, data) in enumerate(messages.items(), 1):
+            length = SEED_BYTES * len(self._sets_of(j)) + packed_bytes(self.terms)
             reader = self._read(Kind.RESIDUE_PRODUCTS, state.batch, FIRST, name, data, length)
-            for s in self._of(j):
+            for s in self._sets_of(j):
                 commitments.setdefault(s, []).append(reader.take(SEED_BYTES))
             total += unpack_residues(self.terms, reader.rest(), name)
         products = (total % flat_primes(self.terms)).tobytes()
@@ -189,72 +198,73 @@ class CeremonyHolder(HolderComputation, Machine):
             state,
             commitments=tuple(tuple(commitments[s]) for s in range(len(self.terms.subsets))),
             products=products,
-            heard=_hear(state.heard, Kind.RESIDUE_PRODUCTS, FIRST, said),
+            digests=_with_digests(state.digests, Kind.RESIDUE_PRODUCTS, FIRST, messages),
         )
-        if self._committed_otherwise(state, self._batch_seeds(state)):
+        if self._wrong_commitments(state, self._batch_seeds(state)):
             return self._complain(state)
-        return self._next(state, self._say_differences(state, self._batch(state), self.number))
+        return self._next(state, self._differences_message(state, self._batch(state), self.number))
 
     @gathers(Searching, Kind.RESIDUE_DIFFERENCES, lambda self, state: self.terms.names)
-    def multiply(self, state: Searching, said: Said) -> Step:
-        """Put candidates together from the residues that were found good, and commit to the shares of their products.
+    def multiply(self, state: Searching, messages: Said) -> Step:
+        """Combine the accepted residues to candidates, and commit to the shares of their products.
 
-        Who chose its share of n after it saw the others' could make n what it likes: a number whose factors it knows.
+        A holder that chose its share of n after it saw the others' could determine n, and know its factors.
         """
         total = np.zeros_like(flat_primes(self.terms))
-        for name, data in said.items():
+        for name, data in messages.items():
             reader = self._read(Kind.RESIDUE_DIFFERENCES, state.batch, FIRST, name, data, packed_bytes(self.terms))
             total += unpack_residues(self.terms, reader.rest(), name)
         state = replace(
             state,
             differences=(total % flat_primes(self.terms)).tobytes(),
-            heard=_hear(state.heard, Kind.RESIDUE_DIFFERENCES, FIRST, said),
+            digests=_with_digests(state.digests, Kind.RESIDUE_DIFFERENCES, FIRST, messages),
         )
         batch = self._batch(state)
         numbers = batch.numbers(self._chosen(state))
         pieces = tuple((tuple(numbers[s][0]), tuple(numbers[s][1])) for s in self._sets)
-        values = self._say_moduli(state, batch, self.number, numbers)
+        values = self._moduli_message(state, batch, self.number, numbers)
         return self._commit(replace(state, pieces=pieces), values)
 
     @gathers(Searching, Kind.COMMITMENT, lambda self, state: self.terms.names)
-    def show(self, state: Searching, said: Said) -> Step:
-        """When all have committed, show the shares of n, or the values."""
-        for name, data in said.items():
+    def show(self, state: Searching, messages: Said) -> Step:
+        """Open the shares of n, or the test values, once all have committed to theirs."""
+        for name, data in messages.items():
             self._read(Kind.COMMITMENT, state.batch, state.stage, name, data, SEED_BYTES)
-        heard = _hear(state.heard, Kind.COMMITMENT, state.stage, said)
-        return self._next(replace(state, heard=heard), state.values)
+        digests = _with_digests(state.digests, Kind.COMMITMENT, state.stage, messages)
+        return self._next(replace(state, digests=digests), state.values)
 
     @gathers(Searching, Kind.MODULUS_SHARES, lambda self, state: self.terms.names)
-    def test(self, state: Searching, said: Said) -> Step:
-        """Test what has no small factor, and commit to the values."""
+    def test(self, state: Searching, messages: Said) -> Step:
+        """Compute the moduli, discard those with small factors, and commit to the test values of the others."""
         chosen, bound = self._chosen(state), mpz(1) << self.terms.rest_bits
         rests = as_array([mpz(0)] * len(chosen))
-        for name, data in said.items():
+        for name, data in messages.items():
             reader = self._read(Kind.MODULUS_SHARES, state.batch, FIRST, name, data, len(chosen) * byte_length(bound))
             rests = rests + as_array(unpack_integers(reader, len(chosen), bound, name))
-        self._check_promises(state, said)
-        found = moduli(self.terms, flat(state.products), chosen, list(rests % bound))
+        self._check_commitments(state, messages)
+        candidates = moduli(self.terms, flat(state.products), chosen, list(rests % bound))
         state = replace(
             state,
-            moduli=found,
-            tested=survivors(self.terms, found),
+            moduli=candidates,
+            tested=survivors(self.terms, candidates),
             stage=FIRST,
-            heard=_hear(state.heard, Kind.MODULUS_SHARES, FIRST, said),
+            digests=_with_digests(state.digests, Kind.MODULUS_SHARES, FIRST, messages),
         )
         return self._try(state)
 
     def _try(self, state: Searching) -> Step:
-        return self._commit(state, self._say_values(state, self._batch(state), self.number, self._numbers(state)))
+        """Commit to the test values of the candidates under test."""
+        return self._commit(state, self._values_message(state, self._batch(state), self.number, self._numbers(state)))
 
     def _commit(self, state: Searching, values: bytes) -> Step:
-        return self._next(replace(state, values=values), self._say_commitment(state, self.name, values))
+        return self._next(replace(state, values=values), self._commitment_message(state, self.name, values))
 
     @gathers(Searching, Kind.TEST_VALUES, lambda self, state: self.terms.names)
-    def judge(self, state: Searching, said: Said) -> Step:
-        """Confirm who passed; open the batch when nobody is left, and all of it but the winner when somebody is."""
+    def judge(self, state: Searching, messages: Said) -> Step:
+        """Test the candidates that passed again; then open the batch, except for the winner where there is one."""
         places = state.tested if state.stage == FIRST else state.passed
-        values = [self._read_values(state, name, data) for name, data in said.items()]
-        self._check_promises(state, said)
+        values = [self._read_values(state, name, data) for name, data in messages.items()]
+        self._check_commitments(state, messages)
         passed = []
         for at, place in enumerate(places):
             n = state.moduli[place]
@@ -262,22 +272,24 @@ class CeremonyHolder(HolderComputation, Machine):
                 state.stage == FIRST or good_form(self.terms, n, [forms[at] for _, forms in values])
             ):
                 passed.append(place)
-        state = replace(state, values=b"", heard=_hear(state.heard, Kind.TEST_VALUES, state.stage, said))
+        state = replace(
+            state, values=b"", digests=_with_digests(state.digests, Kind.TEST_VALUES, state.stage, messages)
+        )
         if state.stage == FIRST and passed:
             return self._try(replace(state, passed=tuple(passed), stage=AGAIN))
         state = replace(state, winner=passed[0] if passed else None)
-        return self._next(state, self._say_opening(state))
+        return self._next(state, self._opening_message(state))
 
     @gathers(Searching, Kind.OPENED_CANDIDATES, lambda self, state: self.terms.names)
-    def check(self, state: Searching, said: Said) -> Step:
-        """Check every rejected candidate, and go on: with the next batch, or with the winner."""
+    def check(self, state: Searching, messages: Said) -> Step:
+        """Check every rejected candidate; continue with the next batch, or with the winner."""
         if (winner := state.winner) is None:
-            batch = Batch(self.terms, self._opened_seeds(state, Kind.OPENED_CANDIDATES, said))
+            batch = Batch(self.terms, self._opened_seeds(state, Kind.OPENED_CANDIDATES, messages))
             if not self._looks_right(state, batch) and (liars := self._liars(state, batch)):
-                raise CheatingError(_lied(liars))
-            return self._draw(Searching(state.told, state.seeds, state.batch + 1))
-        state, pieces = self._opened_pieces(state, said)
-        if self._opened_otherwise(state, self._numbers(state)):
+                raise CheatingError(_cheating_message(liars))
+            return self._draw(Searching(state.material, state.seeds, state.batch + 1))
+        state, pieces = self._opened_pieces(state, messages)
+        if self._wrong_openings(state, self._numbers(state)):
             return self._complain(state)
         rejected = [k for k in range(len(state.moduli)) if k != winner]
         for at, k in enumerate(rejected):
@@ -291,7 +303,7 @@ class CeremonyHolder(HolderComputation, Machine):
     # -- the key
 
     def _deal(self, state: Searching) -> Step:
-        """Commit to the polynomial that gives the own share of d on, t of n."""
+        """Commit to the polynomial that shares this holder's part of d, t of n."""
         assert state.winner is not None
         n = state.moduli[state.winner]
         share = self._batch(state).exponent_share(self.number, self._numbers(state), state.winner, n)
@@ -303,25 +315,28 @@ class CeremonyHolder(HolderComputation, Machine):
             randomness=self._randomness,
         )
         order, modulus = n**self.terms.degree, self.terms.ciphertext_modulus(n)
-        said = committed(verification_base(self.terms, n), polynomial, modulus)
-        parts = (pack_integers([share % order], order), pack_integers(said, modulus))
+        commitments = committed(verification_base(self.terms, n), polynomial, modulus)
+        parts = (pack_integers([share % order], order), pack_integers(commitments, modulus))
         post = self._public(Kind.EXPONENT_COMMITMENTS, state.batch, AGAIN, *parts)
         return Step(AwaitingExponentCommitments(state, tuple(polynomial)), (post,))
 
     @gathers(AwaitingExponentCommitments, Kind.EXPONENT_COMMITMENTS, lambda self, state: self.terms.names)
-    def derive(self, state: AwaitingExponentCommitments, said: Said) -> Step:
-        """theta and the verification values; a d that is no multiple of the order is seen here. Then give shares on."""
+    def derive(self, state: AwaitingExponentCommitments, messages: Said) -> Step:
+        """Compute theta and the verification values, and send the shares of d, sealed.
+
+        A d that is not a multiple of the order is detected here.
+        """
         assert state.search.winner is not None
         n, t = state.search.moduli[state.search.winner], self.terms.threshold
         order, modulus = n**self.terms.degree, self.terms.ciphertext_modulus(n)
         length = byte_length(order) + t * byte_length(modulus)
         thetas, commitments = [], []
-        for name, data in said.items():
+        for name, data in messages.items():
             reader = self._read(Kind.EXPONENT_COMMITMENTS, state.search.batch, AGAIN, name, data, length)
             thetas += unpack_integers(reader, 1, order, name)
             commitments.append(tuple(unpack_integers(reader, t, modulus, name)))
             if any(gmpy2.gcd(value, n) != 1 for value in commitments[-1]):
-                raise CheatingError(f"{name} committed to a number that is no unit")
+                raise CheatingError(f"{name} committed to a number that shares a factor with n")
         total = mpz(1)
         for values in commitments:
             total = total * values[0] % n
@@ -332,23 +347,26 @@ class CeremonyHolder(HolderComputation, Machine):
         key = threshold_key(self.terms, n, theta, commitments)
         bound = share_bound(self.terms)
         parts = {k: pack_integers([evaluate(state.polynomial, k)], bound) for k in self._others()}
-        sealed = self._sealed(state.search.told, Kind.EXPONENT_SHARES, parts)
+        sealed = self._sealed(state.search.material, Kind.EXPONENT_SHARES, parts)
         post = self._public(Kind.EXPONENT_SHARES, state.search.batch, AGAIN, *sealed)
         return Step(AwaitingExponentShares(evidence, state.polynomial, key), (post,))
 
     @gathers(AwaitingExponentShares, Kind.EXPONENT_SHARES, lambda self, state: self.terms.names)
-    def receive_shares(self, state: AwaitingExponentShares, said: Said) -> Step:
-        """Check every share against its sender's commitments; the sum is this holder's. Open something with it."""
+    def receive_shares(self, state: AwaitingExponentShares, messages: Said) -> Step:
+        """Check every share against its sender's commitments, sum them to this holder's share, and test it.
+
+        The test is a partial decryption of public ciphertexts, with a proof.
+        """
         search, length = state.evidence.search, byte_length(share_bound(self.terms)) + pairs.TAG_BYTES
         sealed = tuple(
             self._read(Kind.EXPONENT_SHARES, search.batch, AGAIN, *each, length * len(self._others())).rest()
-            for each in said.items()
+            for each in messages.items()
         )
         evidence = replace(state.evidence, sealed=sealed)
-        told, liars = self._shares(evidence, self.number, search.told.secrets)
+        material, liars = self._shares(evidence, self.number, search.material.secrets)
         if liars:
             return self._complain(replace(state, evidence=evidence))
-        share = KeyShare(state.key, self.number, evaluate(state.polynomial, self.number) + sum(told))
+        share = KeyShare(state.key, self.number, evaluate(state.polynomial, self.number) + sum(material))
         ciphertexts, _ = test_ciphertexts(self.terms, state.key.key.modulus)
         parts = share.partially_decrypt(ciphertexts)
         proof = opening.prove(
@@ -365,12 +383,12 @@ class CeremonyHolder(HolderComputation, Machine):
         return Step(AwaitingTestDecryptions(evidence, state.key, share.share()), (post,))
 
     @gathers(AwaitingTestDecryptions, Kind.TEST_DECRYPTION, lambda self, state: self.terms.names)
-    def finish(self, state: AwaitingTestDecryptions, said: Said) -> Step:
-        """Every partial decryption must be proved, and every t of them open the public ciphertexts as they should."""
+    def finish(self, state: AwaitingTestDecryptions, messages: Said) -> Step:
+        """Check that every partial decryption is proved, and that any t of them open the public ciphertexts."""
         key = state.key.key
         ciphertexts, plaintexts = test_ciphertexts(self.terms, key.modulus)
         parts, wrong = {}, []
-        for j, (name, data) in enumerate(said.items(), 1):
+        for j, (name, data) in enumerate(messages.items(), 1):
             proof_bytes = opening.OpeningProof.encoded_length(key, state.key.exponent_bits)
             length = len(ciphertexts) * byte_length(key.ciphertext_modulus) + proof_bytes
             reader = self._read(Kind.TEST_DECRYPTION, state.evidence.search.batch, AGAIN, name, data, length)
@@ -384,27 +402,32 @@ class CeremonyHolder(HolderComputation, Machine):
                 wrong.append(name)
         if wrong:
             raise CheatingError(f"{', '.join(wrong)} opened the test ciphertexts with something else than its share")
-        return (
-            Step(Done(state.key, state.share)) if opens(state.key, parts, plaintexts) else self._accuse(state.evidence)
-        )
+        if opens(state.key, parts, plaintexts):
+            return Step(Done(state.key, state.share))
+        return self._accuse(state.evidence)
 
     def _result(self, state: object) -> KeyShare | None:
-        """This holder's share, once the ceremony is over."""
+        """Return this holder's key share, once the ceremony is over."""
         return KeyShare(state.key, self.number, state.share) if isinstance(state, Done) else None
 
-    # -- who lied
+    # -- finding cheaters
 
     def _accuse(self, evidence: Evidence) -> Step:
-        """Open the winner's batch as well: there will be no key."""
+        """Open the seeds of the winner's batch as well; the ceremony ends without a key."""
         seeds = self._batch_seeds(evidence.search)
-        post = self._public(Kind.OPENED_SEEDS, evidence.search.batch, AGAIN, *(seeds[s] for s in self._spoken_for()))
+        post = self._public(Kind.OPENED_SEEDS, evidence.search.batch, AGAIN, *(seeds[s] for s in self._opened_sets()))
         return Step(AwaitingOpenedSeeds(evidence), (post,))
 
     @gathers(AwaitingOpenedSeeds, Kind.OPENED_SEEDS, lambda self, state: self.terms.names)
-    def blame(self, state: AwaitingOpenedSeeds, said: Said) -> Step:
-        """Compare what everybody said with what they should have said; raises the error that names who lied."""
+    def blame(self, state: AwaitingOpenedSeeds, messages: Said) -> Step:
+        """Compare all messages with what follows from the opened seeds.
+
+        Raises:
+            CheatingError: names the holders whose messages differ.
+            AgreementError: no message differs.
+        """
         evidence, search = state.evidence, state.evidence.search
-        batch = Batch(self.terms, self._opened_seeds(search, Kind.OPENED_SEEDS, said))
+        batch = Batch(self.terms, self._opened_seeds(search, Kind.OPENED_SEEDS, messages))
         liars = self._liars(search, batch)
         if not liars and search.winner is not None:
             n = search.moduli[search.winner]
@@ -419,15 +442,17 @@ class CeremonyHolder(HolderComputation, Machine):
                 ):
                     liars.append(f"holder {j}")
         if liars:
-            raise CheatingError(_lied(liars))
-        raise AgreementError("the ceremony came to no key, and nobody is found to have lied: start another one")
+            raise CheatingError(_cheating_message(liars))
+        raise AgreementError("the ceremony ended without a key, and no holder cheated; start another one")
 
     def _complain(self, state: Searching | AwaitingExponentShares) -> Step:
-        """Open all that this holder was told, for everybody; everybody, itself among them, reads it and judges."""
+        """Post this holder's secrets, so that everybody, itself included, can decide who cheated."""
         evidence = self._evidence(state)
-        search, told = replace(evidence.search, due=Kind.COMPLAINT.value), evidence.search.told
+        search, material = replace(evidence.search, due=Kind.COMPLAINT.value), evidence.search.material
         after = search if isinstance(state, Searching) else replace(state, evidence=replace(evidence, search=search))
-        return Step(after, (self._public(Kind.COMPLAINT, search.batch, FIRST, *told.secrets, *told.contributions),))
+        return Step(
+            after, (self._public(Kind.COMPLAINT, search.batch, FIRST, *material.secrets, *material.contributions),)
+        )
 
     @takes(Searching, Kind.COMPLAINT)
     @takes(AwaitingExponentCommitments, Kind.COMPLAINT)
@@ -435,33 +460,42 @@ class CeremonyHolder(HolderComputation, Machine):
     @takes(AwaitingTestDecryptions, Kind.COMPLAINT)
     @takes(AwaitingOpenedSeeds, Kind.COMPLAINT)
     def judge_complaint(self, state: object, entry: Entry) -> Step:
-        """See with the complainer's eyes; raises CheatingError, which names who lied to it, or itself."""
+        """Recompute what the complainer received.
+
+        Raises:
+            CheatingError: names the holders that sent it a wrong value, or the complainer where nobody did.
+        """
         name, evidence = entry.sender, self._evidence(state)
         search, j = evidence.search, self.terms.names.index(name) + 1
-        others, sets = self._others(j), self._of(j)
+        others, sets = self._others(j), self._sets_of(j)
         reader = self._read(
             Kind.COMPLAINT, search.batch, FIRST, name, entry.data, SEED_BYTES * (len(others) + len(sets))
         )
         secrets, contributions = (tuple(reader.take(SEED_BYTES) for _ in each) for each in (others, sets))
-        if self._promise(j, secrets, contributions) != search.told.promised[j - 1]:
+        if self._seed_commitments(j, secrets, contributions) != search.material.seed_commitments[j - 1]:
             raise CheatingError(f"{name} complains, and opens something else than it committed to")
-        seeds, liars = self._seeds(search.told, j, secrets, contributions)
+        seeds, liars = self._seeds(search.material, j, secrets, contributions)
         if not liars and search.commitments:
             of_batch = {s: derive("batch", search.batch.to_bytes(8, "big"), seed) for s, seed in seeds.items()}
-            liars = self._committed_otherwise(search, of_batch)
-            if not liars and search.shown:
-                liars = self._opened_otherwise(search, Batch(self.terms, of_batch).numbers(self._chosen(search)))
+            liars = self._wrong_commitments(search, of_batch)
+            if not liars and search.opened_digests:
+                liars = self._wrong_openings(search, Batch(self.terms, of_batch).numbers(self._chosen(search)))
         if not liars and evidence.sealed:
             _, liars = self._shares(evidence, j, secrets)
         if liars:
             names = ", ".join(f"holder {k}" for k in sorted(liars))
-            raise CheatingError(f"{names} told {name} something else than it committed to: there is no key")
-        raise CheatingError(f"{name} complains, and was told nothing wrong: there is no key")
+            raise CheatingError(
+                f"{names} told {name} another value than it committed to; start another ceremony without it"
+            )
+        raise CheatingError(
+            f"{name} complains without cause: it was told nothing wrong; start another ceremony without it"
+        )
 
-    # -- small things
+    # -- helpers
 
-    def _next(self, state: Searching, said: bytes) -> Step:
-        return Step(replace(state, due=kind_of(said).value), (self._post(said),))
+    def _next(self, state: Searching, message: bytes) -> Step:
+        """Post a message, and await the others' messages of its kind."""
+        return Step(replace(state, due=kind_of(message).value), (self._post(message),))
 
     def _post(self, data: bytes) -> Post:
         return Post(BOARD, data, _PHASES[kind_of(data)])
@@ -476,9 +510,11 @@ _PHASES = {
 }
 
 
-def _hear(heard: tuple[MessageDigest, ...], kind: Kind, stage: int, said: Said) -> tuple[MessageDigest, ...]:
-    return (*heard, *(MessageDigest(int(kind), stage, name, digest_of(data)) for name, data in said.items()))
+def _with_digests(
+    digests: tuple[MessageDigest, ...], kind: Kind, stage: int, messages: Said
+) -> tuple[MessageDigest, ...]:
+    return (*digests, *(MessageDigest(int(kind), stage, name, digest_of(data)) for name, data in messages.items()))
 
 
-def _lied(liars: Sequence[str]) -> str:
-    return f"{', '.join(liars)} said something else than follows from the seeds: there is no key; start again without"
+def _cheating_message(liars: Sequence[str]) -> str:
+    return f"{', '.join(liars)} sent other messages than follow from the seeds; start another ceremony without it"

@@ -1,7 +1,7 @@
-"""What holder j says in the ceremony and what it is told, as the protocol has it (docs/protocols/ceremony.md).
+"""The messages that holder j of the ceremony must send, and the values that it must receive.
 
-Holder j computes it for itself. When its seeds are opened, or its secrets in a complaint, everybody computes it too and
-compares: that is how a liar is named.
+Holder j computes them for itself. When its seeds are opened, or its secrets in a complaint, everybody recomputes them
+and compares, which identifies cheaters (docs/protocols/ceremony.md).
 """
 
 from __future__ import annotations
@@ -51,49 +51,54 @@ __all__ = ["HolderComputation", "digest_of", "flat"]
 
 
 class HolderComputation:
-    """Of the holders under `terms`, as holder `number` sees it.
-
-    Raises InvalidParameter when there is no such holder.
-    """
+    """Computes the messages of the holders under `terms`, as far as holder `number` can."""
 
     def __init__(self, terms: CeremonyTerms, number: int) -> None:
-        if not 1 <= number <= terms.holders:
-            raise InvalidParameter(f"holders are numbered 1 to {terms.holders}, there is no {number}")
-        self.terms, self.number = terms, number
-        self._sets = tuple(self._of(number))
+        """
+        Args:
+            terms: the terms of the ceremony.
+            number: the holder, from 1 to n.
 
-    # -- what holder j was told, as it sees it or everybody when it complains
+        Raises:
+            InvalidParameter: there is no such holder.
+        """
+        if not 1 <= number <= terms.holders:
+            raise InvalidParameter(f"number must be 1 to {terms.holders}, not {number}")
+        self.terms, self.number = terms, number
+        self._sets = tuple(self._sets_of(number))
+
+    # -- values that holder j received, recomputed by itself, or by everybody after its complaint
 
     def _seeds(
-        self, told: SeedMaterial, j: int, secrets: Sequence[bytes], own: Sequence[bytes]
+        self, material: SeedMaterial, j: int, secrets: Sequence[bytes], own: Sequence[bytes]
     ) -> tuple[dict[int, bytes], set[int]]:
-        """The seeds of its sets; who told it another contribution than the one it committed to."""
-        known, liars = {(s, j): c for s, c in zip(self._of(j), own, strict=True)}, set()
+        """Return the seeds of holder j's sets, and the holders whose contribution differs from their commitment."""
+        known, liars = {(s, j): c for s, c in zip(self._sets_of(j), own, strict=True)}, set()
         for k, secret in zip(self._others(j), secrets, strict=True):
             try:
-                data = self._unsealed(told, Kind.SEED_CONTRIBUTIONS, k, j, secret, told.sealed[k - 1])
+                data = self._unsealed(material, Kind.SEED_CONTRIBUTIONS, k, j, secret, material.sealed[k - 1])
             except MessageError:
                 data = bytes(self._contribution_bytes())
-            for at, s in enumerate(self._common(j, k)):
+            for at, s in enumerate(self._common_sets(j, k)):
                 known[s, k] = data[SEED_BYTES * at : SEED_BYTES * (at + 1)]
-                place = SEED_BYTES * self._of(k).index(s)
-                if commitment(known[s, k], k, s) != told.promised[k - 1][place : place + SEED_BYTES]:
+                place = SEED_BYTES * self._sets_of(k).index(s)
+                if commitment(known[s, k], k, s) != material.seed_commitments[k - 1][place : place + SEED_BYTES]:
                     liars.add(k)
-        return {s: derive("seed", *(known[s, k] for k in self.terms.subsets[s])) for s in self._of(j)}, liars
+        return {s: derive("seed", *(known[s, k] for k in self.terms.subsets[s])) for s in self._sets_of(j)}, liars
 
-    def _committed_otherwise(self, state: Searching, seeds: Mapping[int, bytes]) -> set[int]:
-        """Who committed to another seed of this batch than these of its sets."""
+    def _wrong_commitments(self, state: Searching, seeds: Mapping[int, bytes]) -> set[int]:
+        """Return the holders that committed to other seeds of this batch than the given ones, by set."""
         return {
             k
             for s, seed in seeds.items()
-            for k, said in zip(self.terms.subsets[s], state.commitments[s], strict=True)
-            if said != commitment(seed, state.batch, s)
+            for k, value in zip(self.terms.subsets[s], state.commitments[s], strict=True)
+            if value != commitment(seed, state.batch, s)
         }
 
-    def _opened_otherwise(self, state: Searching, numbers: Numbers) -> set[int]:
-        """Who opened other pieces of rejected candidates than these of its sets."""
+    def _wrong_openings(self, state: Searching, numbers: Numbers) -> set[int]:
+        """Return the holders that opened other pieces of rejected candidates than the given ones, by set."""
         right = {s: self._shown(state, both) for s, both in numbers.items()}
-        return {home(self.terms, s) for s, digest in right.items() if digest != state.shown[s]}
+        return {home(self.terms, s) for s, digest in right.items() if digest != state.opened_digests[s]}
 
     def _shown(self, state: Searching, both: tuple[Any, Any]) -> bytes:
         assert state.winner is not None
@@ -101,18 +106,18 @@ class HolderComputation:
         return digest_of(b"".join(parts))
 
     def _shares(self, evidence: Evidence, j: int, secrets: Sequence[bytes]) -> tuple[list[int], set[int]]:
-        """The others' shares of d for it; who gave it another than the one it committed to."""
+        """Return the others' shares of d for holder j, and the holders whose share differs from its commitment."""
         search, bound, shares, liars = evidence.search, share_bound(self.terms), [], set()
         assert search.winner is not None
         n = search.moduli[search.winner]
         base, modulus = verification_base(self.terms, n), self.terms.ciphertext_modulus(n)
         for k, secret in zip(self._others(j), secrets, strict=True):
             try:
-                data = self._unsealed(search.told, Kind.EXPONENT_SHARES, k, j, secret, evidence.sealed[k - 1])
+                data = self._unsealed(search.material, Kind.EXPONENT_SHARES, k, j, secret, evidence.sealed[k - 1])
             except MessageError:
                 data = b""
             share = mpz.from_bytes(data, "little")
-            # powmod_sec takes no 0, which only a liar sends.
+            # powmod_sec does not accept 0, which only a cheater sends.
             if not 0 < share < bound or gmpy2.powmod_sec(base, share, modulus) != committed_share(
                 evidence.committed[k - 1], j, modulus
             ):
@@ -121,7 +126,7 @@ class HolderComputation:
         return shares, liars
 
     def _looks_right(self, state: Searching, batch: Batch) -> bool:
-        """Whether an opened batch was opened right before, and no good candidate was rejected."""
+        """Return whether the values opened in a batch follow from its seeds, and no good candidate was rejected."""
         chosen = self._chosen(state)
         for was, is_ in zip((state.products, state.differences), batch.opened(), strict=True):
             if not np.array_equal(flat(was), is_):
@@ -130,38 +135,39 @@ class HolderComputation:
         return all(p * q == as_array(state.moduli)) and not any(is_good(self.terms, p[k], q[k]) for k in state.tested)
 
     def _liars(self, state: Searching, batch: Batch) -> list[str]:
-        """Who said something else in this batch than follows from its seeds."""
+        """Return the holders whose messages in this batch do not follow from its seeds."""
         numbers = batch.numbers(self._chosen(state))
-        heard = {(h.kind, h.stage, h.sender): h.digest for h in state.heard}
+        digests = {(h.kind, h.stage, h.sender): h.digest for h in state.digests}
         liars = []
         for j, name in enumerate(self.terms.names, 1):
             right = [
-                (Kind.RESIDUE_PRODUCTS, FIRST, self._say_products(state, batch, j)),
-                (Kind.RESIDUE_DIFFERENCES, FIRST, self._say_differences(state, batch, j)),
-                (Kind.MODULUS_SHARES, FIRST, self._say_moduli(state, batch, j, numbers)),
-                (Kind.TEST_VALUES, FIRST, self._say_values(replace(state, stage=FIRST), batch, j, numbers)),
+                (Kind.RESIDUE_PRODUCTS, FIRST, self._products_message(state, batch, j)),
+                (Kind.RESIDUE_DIFFERENCES, FIRST, self._differences_message(state, batch, j)),
+                (Kind.MODULUS_SHARES, FIRST, self._moduli_message(state, batch, j, numbers)),
+                (Kind.TEST_VALUES, FIRST, self._values_message(replace(state, stage=FIRST), batch, j, numbers)),
             ]
             if state.stage == AGAIN:
-                right.append((Kind.TEST_VALUES, AGAIN, self._say_values(state, batch, j, numbers)))
-            if any(heard[kind, stage, name] != digest_of(data) for kind, stage, data in right):
+                right.append((Kind.TEST_VALUES, AGAIN, self._values_message(state, batch, j, numbers)))
+            if any(digests[kind, stage, name] != digest_of(data) for kind, stage, data in right):
                 liars.append(name)
         return liars
 
-    # -- what holder j says of a batch: of its own sets, or of all when they are opened
+    # -- the messages of holder j in a batch
 
-    def _say_products(self, state: Searching, batch: Batch, j: int) -> bytes:
-        said = [batch.commitment(s, state.batch) for s in self._of(j)]
-        return self._say(Kind.RESIDUE_PRODUCTS, state, *said, pack_residues(self.terms, batch.product_share(j)))
+    def _products_message(self, state: Searching, batch: Batch, j: int) -> bytes:
+        commitments = [batch.commitment(s, state.batch) for s in self._sets_of(j)]
+        share = pack_residues(self.terms, batch.product_share(j))
+        return self._encode(Kind.RESIDUE_PRODUCTS, state, *commitments, share)
 
-    def _say_differences(self, state: Searching, batch: Batch, j: int) -> bytes:
+    def _differences_message(self, state: Searching, batch: Batch, j: int) -> bytes:
         share = batch.difference_share(j, flat(state.products))
-        return self._say(Kind.RESIDUE_DIFFERENCES, state, pack_residues(self.terms, share))
+        return self._encode(Kind.RESIDUE_DIFFERENCES, state, pack_residues(self.terms, share))
 
-    def _say_moduli(self, state: Searching, batch: Batch, j: int, numbers: Numbers) -> bytes:
+    def _moduli_message(self, state: Searching, batch: Batch, j: int, numbers: Numbers) -> bytes:
         bound = mpz(1) << self.terms.rest_bits
-        return self._say(Kind.MODULUS_SHARES, state, pack_integers(batch.modulus_share(j, numbers), bound))
+        return self._encode(Kind.MODULUS_SHARES, state, pack_integers(batch.modulus_share(j, numbers), bound))
 
-    def _say_values(self, state: Searching, batch: Batch, j: int, numbers: Numbers) -> bytes:
+    def _values_message(self, state: Searching, batch: Batch, j: int, numbers: Numbers) -> bytes:
         parts = []
         for place in state.tested if state.stage == FIRST else state.passed:
             n = state.moduli[place]
@@ -170,26 +176,29 @@ class HolderComputation:
             if state.stage == AGAIN:
                 shares = batch.form_share(j, numbers, place, n)
                 parts.append(pack_integers(shares, form_modulus(self.terms, n)))
-        return self._say(Kind.TEST_VALUES, state, *parts)
+        return self._encode(Kind.TEST_VALUES, state, *parts)
 
-    def _say_commitment(self, state: Searching, name: str, values: bytes) -> bytes:
-        """With the name, so that nobody commits to what another said."""
-        return self._say(Kind.COMMITMENT, state, hashlib.sha256(name.encode() + b"\0" + values).digest())
+    def _commitment_message(self, state: Searching, name: str, values: bytes) -> bytes:
+        """Return a commitment to values; it includes the name, so that no holder can copy another's commitment."""
+        return self._encode(Kind.COMMITMENT, state, hashlib.sha256(name.encode() + b"\0" + values).digest())
 
-    def _check_promises(self, state: Searching, said: Said) -> None:
-        promised = {h.sender: h.digest for h in state.heard if (h.kind, h.stage) == (Kind.COMMITMENT, state.stage)}
-        for name, data in said.items():
-            if digest_of(self._say_commitment(state, name, data)) != promised[name]:
-                raise CheatingError(f"{name} shows something else than it committed to")
+    def _check_commitments(self, state: Searching, messages: Said) -> None:
+        seed_commitments = {
+            h.sender: h.digest for h in state.digests if (h.kind, h.stage) == (Kind.COMMITMENT, state.stage)
+        }
+        for name, data in messages.items():
+            if digest_of(self._commitment_message(state, name, data)) != seed_commitments[name]:
+                raise CheatingError(f"{name} opens other values than it committed to")
 
-    def _say(self, kind: Kind, state: Searching, *parts: bytes) -> bytes:
+    def _encode(self, kind: Kind, state: Searching, *parts: bytes) -> bytes:
         stage = state.stage if kind in (Kind.COMMITMENT, Kind.TEST_VALUES) else FIRST
         return written(self.terms, kind, state.batch, stage, *parts)
 
     def _read_values(self, state: Searching, name: str, data: bytes) -> tuple[list[list[mpz]], list[list[mpz]]]:
-        """Of every candidate under test its values, and in the second stage its multiples of phi.
+        """Decode the test values of every candidate under test, and in the second stage its multiples of phi.
 
-        A value that is no unit is refused: two of 0 would make any n pass.
+        Raises:
+            CheatingError: a value shares a factor with n; with two values of 0, any n would pass.
         """
         places, count = (state.tested, 1) if state.stage == FIRST else (state.passed, CONFIRMATIONS)
         moduli_ = [state.moduli[k] for k in places]
@@ -200,30 +209,30 @@ class HolderComputation:
         for at, n in enumerate(moduli_):
             tests.append(unpack_integers(reader, count, n, name))
             if any(gmpy2.gcd(value, n) != 1 for value in tests[-1]):
-                raise CheatingError(f"{name} shows a test value that is no unit")
+                raise CheatingError(f"{name} opens a test value that shares a factor with n")
             if state.stage == AGAIN:
                 forms.append(unpack_integers(reader, FORM_MASKS, bounds[at], name))
         return tests, forms
 
-    def _say_opening(self, state: Searching) -> bytes:
-        """The seeds of the sets this holder speaks for; the pieces of all but the winner when there is one."""
+    def _opening_message(self, state: Searching) -> bytes:
+        """Return the message with the seeds of the sets that this holder opens, or with all pieces but the winner's."""
         if state.winner is None:
             seeds = self._batch_seeds(state)
-            return self._say(Kind.OPENED_CANDIDATES, state, *(seeds[s] for s in self._spoken_for()))
+            return self._encode(Kind.OPENED_CANDIDATES, state, *(seeds[s] for s in self._opened_sets()))
         numbers = self._numbers(state)
         parts = [
             pack_integers(np.delete(both, state.winner), self._piece_bound())
-            for s in self._spoken_for()
+            for s in self._opened_sets()
             for both in numbers[s]
         ]
-        return self._say(Kind.OPENED_CANDIDATES, state, *parts)
+        return self._encode(Kind.OPENED_CANDIDATES, state, *parts)
 
-    def _opened_seeds(self, state: Searching, kind: Kind, said: Said) -> dict[int, bytes]:
-        """Raises CheatingError for a seed that was not committed to."""
+    def _opened_seeds(self, state: Searching, kind: Kind, messages: Said) -> dict[int, bytes]:
+        """Decode the opened seeds of all sets; raises CheatingError for a seed that differs from its commitment."""
         seeds = {}
-        for j, (name, data) in enumerate(said.items(), 1):
+        for j, (name, data) in enumerate(messages.items(), 1):
             stage = AGAIN if kind is Kind.OPENED_SEEDS else FIRST
-            spoken_for = self._spoken_for(j)
+            spoken_for = self._opened_sets(j)
             reader = self._read(kind, state.batch, stage, name, data, SEED_BYTES * len(spoken_for))
             for s in spoken_for:
                 seeds[s] = reader.take(SEED_BYTES)
@@ -231,22 +240,25 @@ class HolderComputation:
                     raise CheatingError(f"{name} opens another seed than the one it committed to")
         return seeds
 
-    def _opened_pieces(self, state: Searching, said: Said) -> tuple[Searching, Numbers]:
-        """Of the rejected candidates of the winner's batch; whoever is in a set sees whether its pieces are right."""
+    def _opened_pieces(self, state: Searching, messages: Said) -> tuple[Searching, Numbers]:
+        """Decode the opened pieces of the rejected candidates in the winner's batch, and store their digests.
+
+        The holders of a set can check its pieces.
+        """
         bound, count = self._piece_bound(), len(state.moduli) - 1
         size = count * byte_length(bound)
         pieces: Numbers = {}
-        shown: dict[int, bytes] = {}
-        for j, (name, data) in enumerate(said.items(), 1):
-            spoken_for = self._spoken_for(j)
+        opened_digests: dict[int, bytes] = {}
+        for j, (name, data) in enumerate(messages.items(), 1):
+            spoken_for = self._opened_sets(j)
             reader = self._read(Kind.OPENED_CANDIDATES, state.batch, FIRST, name, data, 2 * size * len(spoken_for))
             for s in spoken_for:
                 both = unpack_integers(reader, 2 * count, bound, name)
                 pieces[s] = (both[:count], both[count:])
-                shown[s] = digest_of(pack_integers(both, bound))
-        return replace(state, shown=tuple(shown[s] for s in range(len(shown)))), pieces
+                opened_digests[s] = digest_of(pack_integers(both, bound))
+        return replace(state, opened_digests=tuple(opened_digests[s] for s in range(len(opened_digests)))), pieces
 
-    # -- small things
+    # -- helpers
 
     def _batch_seeds(self, state: Searching) -> dict[int, bytes]:
         number = state.batch.to_bytes(8, "big")
@@ -264,49 +276,49 @@ class HolderComputation:
     def _piece_bound(self) -> mpz:
         return self.terms.step << self.terms.top_bits
 
-    def _of(self, holder: int) -> list[int]:
-        """The sets it is in."""
+    def _sets_of(self, holder: int) -> list[int]:
+        """Return the sets that a holder is in."""
         return [s for s, members in enumerate(self.terms.subsets) if holder in members]
 
-    def _common(self, one: int, other: int) -> list[int]:
-        """The sets that both are in."""
-        return [s for s in self._of(one) if other in self.terms.subsets[s]]
+    def _common_sets(self, one: int, other: int) -> list[int]:
+        """Return the sets that both holders are in."""
+        return [s for s in self._sets_of(one) if other in self.terms.subsets[s]]
 
     def _contribution_bytes(self) -> int:
-        """Of the contributions that one holder tells another: any two have as many sets in common."""
-        return SEED_BYTES * len(self._common(1, 2))
+        """Return the length of the contributions that a holder sends another; all pairs have equally many sets."""
+        return SEED_BYTES * len(self._common_sets(1, 2))
 
-    def _spoken_for(self, holder: int | None = None) -> list[int]:
-        """The sets a holder opens."""
+    def _opened_sets(self, holder: int | None = None) -> list[int]:
+        """Return the sets that a holder opens."""
         return [s for s in range(len(self.terms.subsets)) if home(self.terms, s) == (holder or self.number)]
 
     def _others(self, holder: int | None = None) -> list[int]:
         return [j for j in range(1, self.terms.holders + 1) if j != (holder or self.number)]
 
-    def _promise(self, holder: int, secrets: Sequence[bytes], contributions: Sequence[bytes]) -> bytes:
-        """What it commits to: contributions, to the sets it is in, and keys, for the others."""
-        said = (commitment(c, holder, s) for s, c in zip(self._of(holder), contributions, strict=True))
-        return b"".join((*said, *map(pairs.public, secrets)))
+    def _seed_commitments(self, holder: int, secrets: Sequence[bytes], contributions: Sequence[bytes]) -> bytes:
+        """Return commitments to the contributions to a holder's sets, and its public keys for the others."""
+        commitments = (commitment(c, holder, s) for s, c in zip(self._sets_of(holder), contributions, strict=True))
+        return b"".join((*commitments, *map(pairs.public, secrets)))
 
-    def _public_key(self, told: SeedMaterial, owner: int, other: int) -> bytes:
-        """The owner's, for the other."""
-        place = SEED_BYTES * (len(self._of(owner)) + self._others(owner).index(other))
-        return told.promised[owner - 1][place : place + SEED_BYTES]
+    def _public_key(self, material: SeedMaterial, owner: int, other: int) -> bytes:
+        """Return the public key of the owner for the other holder."""
+        place = SEED_BYTES * (len(self._sets_of(owner)) + self._others(owner).index(other))
+        return material.seed_commitments[owner - 1][place : place + SEED_BYTES]
 
-    def _sealed(self, told: SeedMaterial, kind: Kind, parts: Mapping[int, bytes]) -> list[bytes]:
-        """One part for each of the others."""
+    def _sealed(self, material: SeedMaterial, kind: Kind, parts: Mapping[int, bytes]) -> list[bytes]:
+        """Seal one part for each of the other holders."""
         return [
-            pairs.seal(secret, self._public_key(told, k, self.number), self._about(kind, self.number, k), parts[k])
-            for k, secret in zip(self._others(), told.secrets, strict=True)
+            pairs.seal(secret, self._public_key(material, k, self.number), self._about(kind, self.number, k), parts[k])
+            for k, secret in zip(self._others(), material.secrets, strict=True)
         ]
 
     def _unsealed(
-        self, told: SeedMaterial, kind: Kind, sender: int, reader: int, secret: bytes, sealed: bytes
+        self, material: SeedMaterial, kind: Kind, sender: int, reader: int, secret: bytes, sealed: bytes
     ) -> bytes:
-        """The reader's part of what a holder sealed for all others; raises MessageError when it does not open."""
+        """Unseal the reader's part of what a holder sealed for all others; raises MessageError for an invalid part."""
         size, place = len(sealed) // len(self._others()), self._others(sender).index(reader)
         part = sealed[size * place : size * (place + 1)]
-        return pairs.unseal(secret, self._public_key(told, sender, reader), self._about(kind, sender, reader), part)
+        return pairs.unseal(secret, self._public_key(material, sender, reader), self._about(kind, sender, reader), part)
 
     def _about(self, kind: Kind, sender: int, reader: int) -> bytes:
         return self.terms.digest + bytes([kind, sender, reader])
@@ -318,7 +330,7 @@ class HolderComputation:
         return opening.Powers(key.key, key.verification_base, key.exponent_bits)
 
     def _evidence(self, state: Any) -> Evidence:
-        """What is known in a state that has a batch."""
+        """Return the evidence in a state that has a batch."""
         if isinstance(state, Searching):
             return Evidence(state)
         return Evidence(state.search) if isinstance(state, AwaitingExponentCommitments) else state.evidence
@@ -328,10 +340,10 @@ class HolderComputation:
 
 
 def digest_of(data: bytes) -> bytes:
-    """SHA-256."""
+    """Return the SHA-256 digest."""
     return hashlib.sha256(data).digest()
 
 
 def flat(data: bytes) -> Flat:
-    """As a state keeps it."""
+    """Return the int64 array that a state stores as bytes."""
     return np.frombuffer(data, np.int64)

@@ -1,4 +1,4 @@
-"""What a holder in the ceremony knows between messages (`psephos.parties.ceremony`): a value for each part of it."""
+"""The states of a holder in the ceremony (`psephos.parties.ceremony`), in the order of the protocol."""
 
 from __future__ import annotations
 
@@ -29,47 +29,48 @@ __all__ = [
 ]
 
 FIRST, AGAIN, MODULI = 0, 1, 2
-"""Stages of a batch: its moduli; one base for every candidate; `CONFIRMATIONS` and the form for who passed."""
+"""Stages of a batch: computing the moduli (MODULI); a test with one base for every candidate (FIRST); and a test with
+`CONFIRMATIONS` bases, and of the form, for those that passed (AGAIN)."""
 
 
 @storable
 @dataclass(frozen=True)
 class SeedMaterial:
-    """What seeds came from, and what a complaint about what is told in private is judged by.
+    """The origin of the seeds, by which complaints about sealed messages are judged.
 
     Attributes:
-        secrets: of this holder's keys for each of the others.
-        contributions: its own, to the seed of every set it is in.
-        promised: what everybody committed to: its contributions, and its public keys.
-        sealed: everybody's contributions, for each of the others.
+        secrets: this holder's private keys for each of the others.
+        contributions: this holder's contributions to the seeds of its sets.
+        seed_commitments: of each holder, the commitments to its contributions, and its public keys.
+        sealed: of each holder, its contributions, sealed for each of the others.
     """
 
     secrets: tuple[bytes, ...] = field(repr=False)
     contributions: tuple[bytes, ...] = field(repr=False)
-    promised: tuple[bytes, ...] = ()
+    seed_commitments: tuple[bytes, ...] = ()
     sealed: tuple[bytes, ...] = field(default=(), repr=False)
 
 
 @storable
 @dataclass(frozen=True)
 class AwaitingSeedCommitments:
-    """Nobody has said anything."""
+    """This holder has committed to its contributions; the others' commitments are awaited."""
 
-    told: SeedMaterial
+    material: SeedMaterial
 
 
 @storable
 @dataclass(frozen=True)
 class AwaitingSeedContributions:
-    """Everybody has committed to its contributions."""
+    """This holder has sent its contributions; the others' contributions are awaited."""
 
-    told: SeedMaterial
+    material: SeedMaterial
 
 
 @storable
 @dataclass(frozen=True)
 class MessageDigest:
-    """That a holder said something in this batch: enough to see later whether it was right."""
+    """The digest of a message of this batch, by which it can be checked later."""
 
     kind: int
     stage: int
@@ -80,13 +81,13 @@ class MessageDigest:
 @storable
 @dataclass(frozen=True)
 class Searching:
-    """One batch of candidates, as far as it has come.
+    """The search for a modulus, in one batch of candidates.
 
     Attributes:
-        told: where the seeds come from.
-        seeds: of the sets this holder is in, in their order.
-        batch: its number, from 0.
-        heard: everything said in it.
+        material: the origin of the seeds.
+        seeds: seeds of the sets that this holder is in, in their order.
+        batch: number of the batch, from 0.
+        digests: digests of all messages of the batch.
         commitments: to the batch's seed of every set, by each of its holders.
         products, differences: what was opened of the residues, as `Flat` in bytes.
         pieces: of p and q of all candidates, by set.
@@ -99,10 +100,10 @@ class Searching:
         due: the kind of message that this holder has sent and waits for from the others.
     """
 
-    told: SeedMaterial
+    material: SeedMaterial
     seeds: tuple[bytes, ...] = field(repr=False)
     batch: int = 0
-    heard: tuple[MessageDigest, ...] = ()
+    digests: tuple[MessageDigest, ...] = ()
     commitments: tuple[tuple[bytes, ...], ...] = ()
     products: bytes = field(default=b"", repr=False)
     differences: bytes = field(default=b"", repr=False)
@@ -113,14 +114,14 @@ class Searching:
     stage: int = MODULI
     values: bytes = field(default=b"", repr=False)
     winner: int | None = None
-    shown: tuple[bytes, ...] = ()
+    opened_digests: tuple[bytes, ...] = ()
     due: int = Kind.RESIDUE_PRODUCTS.value
 
 
 @storable
 @dataclass(frozen=True)
 class AwaitingExponentCommitments:
-    """The modulus is found; its batch, and this holder's polynomial."""
+    """The modulus is found; the others' commitments to their polynomials are awaited."""
 
     search: Searching = field(repr=False)
     polynomial: tuple[int, ...] = field(repr=False)
@@ -129,7 +130,7 @@ class AwaitingExponentCommitments:
 @storable
 @dataclass(frozen=True)
 class Evidence:
-    """The winner's batch, and what everybody said of d: theta_j, commitments to its polynomial, shares of it."""
+    """The winner's batch, and all holders' messages about d: theta_j, commitments to polynomials, sealed shares."""
 
     search: Searching = field(repr=False)
     thetas: tuple[mpz, ...] = field(default=(), repr=False)
@@ -140,7 +141,7 @@ class Evidence:
 @storable
 @dataclass(frozen=True)
 class AwaitingExponentShares:
-    """The public key."""
+    """The public key is known; the others' shares of d are awaited."""
 
     evidence: Evidence = field(repr=False)
     polynomial: tuple[int, ...] = field(repr=False)
@@ -150,7 +151,7 @@ class AwaitingExponentShares:
 @storable
 @dataclass(frozen=True)
 class AwaitingTestDecryptions:
-    """This holder's share."""
+    """This holder has its share; the others' test decryptions are awaited."""
 
     evidence: Evidence = field(repr=False)
     key: ThresholdKey
@@ -160,7 +161,7 @@ class AwaitingTestDecryptions:
 @storable
 @dataclass(frozen=True)
 class AwaitingOpenedSeeds:
-    """Somebody lied about the winner: its batch is opened to see who, and there is no key."""
+    """Some holder cheated about the winner; the opened seeds of its batch are awaited, and there will be no key."""
 
     evidence: Evidence = field(repr=False)
 
@@ -168,7 +169,7 @@ class AwaitingOpenedSeeds:
 @storable
 @dataclass(frozen=True)
 class Done:
-    """The key, and this holder's share of it; all else is forgotten."""
+    """The ceremony is over: the key and this holder's share. All other secrets are erased."""
 
     key: ThresholdKey
     share: int = field(repr=False)
@@ -177,6 +178,6 @@ class Done:
 @storable
 @dataclass(frozen=True)
 class Failed:
-    """It failed, by an error that was named: all that could open anything is forgotten."""
+    """The ceremony failed, for the reason `why`. All secrets are erased."""
 
     why: str

@@ -77,10 +77,12 @@ def _play(context: Context, number: int) -> CeremonyView:
     for i in range(1, terms.holders + 1):
         # The same coins again: the keys that this holder had for the others.
         holder = CeremonyHolder(terms, i, randomness=context.coins("ceremony", number, f"holder {i}"))
-        told = replace(holder.start().state.state.told, promised=tuple(said[Kind.SEED_COMMITMENTS.title]))
-        for j, secret in zip((j for j in range(1, terms.holders + 1) if j != i), told.secrets, strict=True):
+        material = replace(
+            holder.start().state.state.material, seed_commitments=tuple(said[Kind.SEED_COMMITMENTS.title])
+        )
+        for j, secret in zip((j for j in range(1, terms.holders + 1) if j != i), material.secrets, strict=True):
             sealed = said[Kind.EXPONENT_SHARES.title][j - 1]
-            given[j, i] = holder._unsealed(told, Kind.EXPONENT_SHARES, j, i, secret, sealed)
+            given[j, i] = holder._unsealed(material, Kind.EXPONENT_SHARES, j, i, secret, sealed)
     return CeremonyView(said, given, shares)
 
 

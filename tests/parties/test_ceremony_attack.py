@@ -102,9 +102,9 @@ def chosen_modulus(n: int) -> Callable[[Post, list[bytes]], Post]:
 @pytest.mark.parametrize(
     ("chosen", "zeros", "error"),
     [
-        (True, True, r"^holder 2 shows something else than it committed to"),
-        (True, False, r"^holder 2 shows something else than it committed to"),
-        (False, True, r"^holder [12] shows a test value that is no unit"),
+        (True, True, r"^holder 2 opens other values"),
+        (True, False, r"^holder 2 opens other values"),
+        (False, True, r"^holder [12] opens a test value"),
     ],
 )
 def test_nobody_who_speaks_last_chooses_the_modulus(chosen: bool, zeros: bool, error: str) -> None:

@@ -52,7 +52,7 @@ def secrets_of(state: object) -> set[bytes]:
             found.add(value.to_bytes((value.bit_length() + 7) // 8, "big"))
 
     def walk(value: object) -> None:
-        for name in ("told", "search", "evidence", "state"):
+        for name in ("material", "search", "evidence", "state"):
             if hasattr(value, name):
                 walk(getattr(value, name))
         for name in ("secrets", "contributions", "seeds", "polynomial", "share"):
