@@ -385,7 +385,7 @@ def test_strangers_do_not_complain() -> None:
     driver = Driver([Stranger(), *holders], strict=False)
     assert len(driver.run()) == 3
     assert {str(refusal.error).split(": ")[1] for _, refusal in driver.refused} == {
-        "party 1 is no holder, and has nothing to say here"
+        "party 1 is not a holder of this ceremony"
     }
 
 
@@ -488,12 +488,12 @@ def deviating(kind: type[Batch]) -> Callable[[Role], Role]:
     return lambda role: Deviating(role.terms, role.number)  # type: ignore[attr-defined]
 
 
-LIED = "than follow from the seeds"
+DEVIATED = "sent other messages"
 
 
 @pytest.mark.parametrize("kind", [ProductsMoved, ModuliMoved, ValuesMoved, OtherExponent])
 def test_who_computes_something_else_is_named(kind: type[Batch]) -> None:
-    with pytest.raises(CheatingError, match=f"^holder 2 {LIED}"):
+    with pytest.raises(CheatingError, match=f"^holder 2 {DEVIATED}"):
         play(terms(), {"holder 2": deviating(kind)})
 
 
@@ -537,7 +537,7 @@ def seeded(seed: int, kind: type[Batch] = Batch) -> tuple[Driver, list[Kind]]:
 def test_the_rejected_are_looked_at_when_somebody_wins(kind: type[Batch], seed: int) -> None:
     """In a batch with a winner: it is opened, all of it, and nobody gives a share of the exponent on."""
     driver, said = seeded(seed, kind)
-    with pytest.raises(CheatingError, match=f"^holder 2 {LIED}"):
+    with pytest.raises(CheatingError, match=f"^holder 2 {DEVIATED}"):
         driver.run()
     assert Kind.OPENED_SEEDS in said
     assert (Kind.EXPONENT_COMMITMENTS in said) == (kind is OtherExponent)
@@ -551,7 +551,7 @@ def test_the_rejected_are_looked_at_when_somebody_wins(kind: type[Batch], seed: 
 def test_a_batch_without_a_winner_is_opened_at_once(kind: type[Batch], seed: int) -> None:
     """And whatever was said in it is compared with its seeds: residues, moduli, the first values and the second."""
     driver, said = seeded(seed, kind)
-    with pytest.raises(CheatingError, match=f"^holder 2 {LIED}"):
+    with pytest.raises(CheatingError, match=f"^holder 2 {DEVIATED}"):
         driver.run()
     assert said.count(Kind.OPENED_CANDIDATES) == said.count(Kind.RESIDUE_PRODUCTS) == 3
     assert said.count(Kind.TEST_VALUES) == (6 if kind is ConfirmationsMoved else 3)
@@ -603,12 +603,12 @@ def test_what_came_early_is_forgotten_when_it_fails() -> None:
 @pytest.mark.parametrize("kind", [Kind.MODULUS_SHARES, Kind.TEST_VALUES])
 def test_nobody_shows_something_else_than_it_committed_to(kind: Kind) -> None:
     """Not even what nobody could say is wrong by itself."""
-    with pytest.raises(CheatingError, match=r"^holder 2 shows something else than it committed to"):
+    with pytest.raises(CheatingError, match=r"^holder 2 opens other values"):
         play(terms(), lie(kind, flipped(0)))
 
 
 def test_all_who_lie_are_named() -> None:
-    with pytest.raises(CheatingError, match=f"^holder 2, holder 4 {LIED}"):
+    with pytest.raises(CheatingError, match=f"^holder 2, holder 4 {DEVIATED}"):
         play(terms(128, 5), dict.fromkeys(("holder 2", "holder 4"), deviating(ProductsMoved)))
 
 
@@ -621,12 +621,12 @@ def test_who_lies_about_the_winner_alone_may_go_unnoticed(kind: type[Batch]) -> 
         try:
             shares = play(terms(), {"holder 2": deviating(kind)})
         except CheatingError as error:
-            ends.add(str(error).split(":")[0])
+            ends.add(" ".join(str(error).split()[:5]))
         else:
             ends.add("a key")
             p, q = factored(shares[0].threshold_key.key.n, exponent(shares, (1, 2))).factors()
             assert p % 4 == q % 4 == 3
-    assert ends <= {f"holder 2 {LIED}", "a key"}
+    assert ends <= {f"holder 2 {DEVIATED}", "a key"}
 
 
 # -- hostile bytes, and runs that are killed
