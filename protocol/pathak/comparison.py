@@ -1,6 +1,6 @@
-"""Which of two shared integers is larger: the comparison of Damgard, Geisler and Kroigaard (2007), after Veugen (2012).
+"""Secure comparison of two shared integers (Damgard, Geisler and Kroigaard 2007, Veugen 2012).
 
-Two participants, no third. The *asker* owns a DGK key and holds y, the *answerer* holds x, and |x - y| < 2^l. Asker and
+There are two participants. The *asker* owns a DGK key and holds y, the *answerer* holds x, and |x - y| < 2^l. Asker and
 answerer exchange one message each, for any number of comparisons at once, and the asker learns the bits [x >= y] and
 nothing else.
 
@@ -52,37 +52,47 @@ def _check_bits(key: DgkPublicKey, bits: int) -> None:
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to one comparison: l + 1 blinded, shuffled ciphertexts and the answerer's masked bit."""
+    """The answer to one comparison.
+
+    Attributes:
+        ciphertexts: l + 1 blinded, shuffled ciphertexts.
+        bit: the answerer's masked bit.
+    """
 
     ciphertexts: tuple[mpz, ...] = field(repr=False)
     bit: int
 
     @staticmethod
     def encoded_length(key: DgkPublicKey, bits: int) -> int:
-        """Bytes of every answer under one key."""
+        """Return the length of an answer in bytes."""
         return 1 + (bits + 1) * key.ciphertext_bytes
 
     def encode(self, key: DgkPublicKey) -> bytes:
-        """The bytes that travel."""
+        """Encode the answer."""
         return bytes([self.bit]) + key.encode_ciphertexts(self.ciphertexts)
 
     @classmethod
     def decode(cls, data: bytes, key: DgkPublicKey, bits: int) -> Answer:
-        """A received answer; raises MessageError or CiphertextError."""
+        """Decode a received answer; raise MessageError or CiphertextError."""
         if len(data) != cls.encoded_length(key, bits) or data[0] > 1:
-            raise MessageError("these bytes are no answer to a comparison of this size")
+            raise MessageError("the bytes are not an answer to a comparison of this size")
         return cls(key.decode_ciphertexts(data[1:], bits + 1), data[0])
 
 
 def ask(key: DgkPublicKey, shares: Sequence[int], *, bits: int, randomness: Randomness = SYSTEM) -> list[Question]:
-    """The asker's first message: the encrypted low bits of each y, least significant first, l ciphertexts a comparison.
+    """Create the asker's first message, for any number of comparisons.
 
     Args:
-        key: the asker's.
+        key: the asker's public key.
         shares: y of each comparison.
         bits: l.
+        randomness: the operating system's by default.
 
-    Raises InvalidParameter when the key has no room for comparisons of that size.
+    Returns:
+        For each comparison, l ciphertexts of the low bits of y, least significant first.
+
+    Raises:
+        InvalidParameter: the key does not support comparisons of that size.
     """
     _check_bits(key, bits)
     flat = key.encrypt([y >> i & 1 for y in shares for i in range(bits)], randomness)
@@ -90,19 +100,29 @@ def ask(key: DgkPublicKey, shares: Sequence[int], *, bits: int, randomness: Rand
 
 
 def conclude(private_key: DgkPrivateKey, shares: Sequence[int], answers: Sequence[Answer], *, bits: int) -> list[bool]:
-    """[x >= y] of each comparison, from the answers in the order of the shares that were asked with.
+    """Compute the outcomes of comparisons from their answers, as the asker.
 
-    Raises MessageError when the answers are not as many as the shares, or one is none.
+    Args:
+        private_key: the asker's key.
+        shares: y of each comparison, as passed to `ask`.
+        answers: in the same order.
+        bits: l.
+
+    Returns:
+        [x >= y] of each comparison.
+
+    Raises:
+        MessageError: the number of answers is wrong, or an answer is invalid.
     """
     if len(answers) != len(shares):
-        raise MessageError(f"{len(shares)} comparisons were asked for and {len(answers)} answered")
+        raise MessageError(f"there are {len(answers)} answers to {len(shares)} comparisons")
     results = []
-    for y, given in zip(shares, answers, strict=True):
-        # Every ciphertext is tested, so the time does not tell where the zero was.
-        zeros = sum([private_key.is_zero(c) for c in given.ciphertexts])
-        if zeros > 1 or len(given.ciphertexts) != bits + 1:
-            raise MessageError("an answer with two zeros or of another length: the answerer did not keep to it")
-        results.append(bool(zeros ^ given.bit ^ (y >> bits & 1)))
+    for y, reply in zip(shares, answers, strict=True):
+        # Every ciphertext is tested, so the time does not depend on the place of the zero.
+        zeros = sum([private_key.is_zero(c) for c in reply.ciphertexts])
+        if zeros > 1 or len(reply.ciphertexts) != bits + 1:
+            raise MessageError("an answer to a comparison has two zeros or a wrong length")
+        results.append(bool(zeros ^ reply.bit ^ (y >> bits & 1)))
     return results
 
 
@@ -114,14 +134,20 @@ def answer(
     bits: int,
     randomness: Randomness = SYSTEM,
 ) -> list[Answer]:
-    """The answerer's side: one answer to each question, in order.
+    """Answer comparisons, as the answerer.
 
     Args:
-        key: the asker's key.
+        key: the asker's public key.
         shares: x of each comparison; any integers with |x - y| < 2^bits.
-        questions: what the asker sent, each `bits` units modulo n (checked when they were decoded).
+        questions: the asker's message, `bits` units modulo n each (checked by decoding).
+        bits: l.
+        randomness: the operating system's by default.
 
-    Raises InvalidParameter for sizes that do not match.
+    Returns:
+        One answer for each question, in order.
+
+    Raises:
+        InvalidParameter: the numbers of shares, questions or ciphertexts do not match.
     """
     _check_bits(key, bits)
     if len(shares) != len(questions) or any(len(question) != bits for question in questions):
@@ -141,7 +167,7 @@ def answer(
 def _blinded(
     key: DgkPublicKey, x: int, question: Question, delta: int, fresh: Sequence[mpz], randomness: Randomness
 ) -> list[mpz]:
-    """The l + 1 ciphertexts c_i^(r_i) h^(r'_i)."""
+    """Return the l + 1 ciphertexts c_i^(r_i) h^(r'_i)."""
     n, g = key.n, key.g
     inverse_g = gmpy2.invert(g, n)
     # g^(s + X_i), one of g^-1, 1, g, g^2.
@@ -161,21 +187,27 @@ def _blinded(
 def mask_encrypted_difference(
     key: PublicKey, left: mpz, right: mpz, *, bits: int, randomness: Randomness = SYSTEM
 ) -> tuple[mpz, int]:
-    """Turn two Paillier ciphertexts under the asker's key into shares of their difference (Veugen 2012, section 2).
+    """Turn two Paillier ciphertexts under the asker's key into shares of the difference (Veugen 2012, section 2).
 
     Args:
         key: the asker's Paillier key; the plaintexts a, b lie in [0, 2^bits).
         left, right: E(a), E(b).
+        bits: length of a and b.
+        randomness: the operating system's by default.
 
     Returns:
-        A ciphertext for the asker, of z = a - b + mask, re-randomised with `full`; and the mask, `bits` + 80 bits long.
-        With x = -mask and y = -z the difference x - y is a - b, so the asker learns [a >= b].
+        The ciphertext of z = a - b + mask for the asker, re-randomised in mode `full`, and the mask of `bits` + 80
+        bits. With x = -mask and y = -z the difference x - y is a - b, so the asker learns [a >= b].
 
-    Raises CiphertextError for what is no ciphertext, PackingError when the key has no room for the mask.
+    Raises:
+        CiphertextError: a ciphertext is not a unit.
+        PackingError: the key is too short for the mask.
     """
     check_ciphertexts(key, (left, right))
     if bits + HIDING_BITS + 2 > key.bits:
-        raise PackingError(f"masking {bits}-bit integers takes {bits + HIDING_BITS + 2} bits, the key {key.bits}")
+        raise PackingError(
+            f"masking {bits}-bit integers takes a key of {bits + HIDING_BITS + 2} bits, and the key has {key.bits}"
+        )
     offset = 1 << bits  # keeps z positive
     mask = offset + randomness.below(1 << (bits + HIDING_BITS))
     modulus = key.ciphertext_modulus

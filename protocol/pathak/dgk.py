@@ -1,10 +1,11 @@
-"""The cryptosystem of Damgard, Geisler and Kroigaard (2007, corrected 2009): tiny plaintexts, a cheap test for zero.
+"""The cryptosystem of Damgard, Geisler and Kroigaard (2007, corrected 2009): small plaintexts and a fast test for zero.
 
 n = pq with p = 2 u v_p f_p + 1 and q = 2 u v_q f_q + 1 for a small prime u, the plaintexts' modulus, and two
 *different* primes v_p, v_q of t bits (one common v, as first published, would divide n - 1). g has order u v_p v_q
 modulo n, h has order v_p v_q, and a ciphertext of m is g^m h^r with r of 5t/2 bits, which is within 2^-(t/2) of uniform
-in the group of h. The owner of the key tells a zero by c^(v_p) = 1 modulo p: one exponentiation with t bits. Comparing
-integers (psephos.protocol.pathak.comparison) needs nothing else, at a fraction of what Paillier ciphertexts would cost.
+in the group of h. The owner of the key recognises a zero by c^(v_p) = 1 modulo p, one exponentiation with t bits. The
+comparison of integers (psephos.protocol.pathak.comparison) needs nothing else and is much faster than with Paillier
+ciphertexts.
 """
 
 from __future__ import annotations
@@ -23,26 +24,29 @@ from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, MINIMUM_KEY_BITS, s
 from psephos.protocol.randomness import SYSTEM, Randomness
 
 DGK_MINIMUM_PLAINTEXTS = 11
-"""Room for comparisons of 3 bits; nobody needs less."""
+"""Least plaintext modulus, which allows comparisons of 3 bits."""
 
 _MAGIC = b"PSEPHOS DGK\x01"
 
 
 def plaintext_modulus(comparison_bits: int) -> int:
-    """The least prime u with room for comparisons of that many bits: u > 3 l + 2 (see
-    psephos.protocol.pathak.comparison)."""
+    """Return the least prime u > 3 l + 2, for comparisons of l bits (see psephos.protocol.pathak.comparison)."""
     return int(gmpy2.next_prime(max(3 * comparison_bits + 2, DGK_MINIMUM_PLAINTEXTS - 1)))
 
 
 class DgkPublicKey:
-    """n, g, h, u and t. Equal keys are equal; `identifier` is what messages name one by."""
+    """A public key: n, g, h, u and t (`subgroup_bits`). Keys compare by value."""
 
     def __init__(self, n: int, g: int, h: int, u: int, subgroup_bits: int) -> None:
-        """Raises InvalidParameter when the numbers cannot be such a key."""
+        """Create a key; raise InvalidParameter if the numbers cannot form one."""
         if n < 2**63 or n % 2 == 0 or not (1 < g < n and 1 < h < n) or gmpy2.gcd(g * h, n) != 1:
-            raise InvalidParameter("these numbers make no DGK key: n must be odd, g and h units between 1 and n")
+            raise InvalidParameter(
+                "these numbers do not form a DGK key: n must be odd, and g and h units between 1 and n"
+            )
         if u < DGK_MINIMUM_PLAINTEXTS or not gmpy2.is_prime(u) or not 16 <= subgroup_bits < n.bit_length() // 2:
-            raise InvalidParameter("these numbers make no DGK key: u must be a prime and t fit half of n")
+            raise InvalidParameter(
+                "these numbers do not form a DGK key: u must be a prime, and t less than half the length of n"
+            )
         self.n, self.g, self.h = mpz(n), mpz(g), mpz(h)
         self.u, self.subgroup_bits = int(u), int(subgroup_bits)
 
@@ -58,16 +62,16 @@ class DgkPublicKey:
 
     @property
     def largest_comparison(self) -> int:
-        """The longest integers, in bits, that can be compared under this key."""
+        """Largest length of integers, in bits, that can be compared under this key."""
         return (self.u - 3) // 3
 
     @cached_property
     def identifier(self) -> bytes:
-        """SHA-256 of the encoded key."""
+        """SHA-256 of the encoded key, 32 bytes."""
         return hashlib.sha256(self.encode()).digest()
 
     def encode(self) -> bytes:
-        """The bytes that travel."""
+        """Encode the key."""
         size = self.ciphertext_bytes
         numbers = b"".join(int(x).to_bytes(size, "big") for x in (self.n, self.g, self.h))
         return (
@@ -80,16 +84,16 @@ class DgkPublicKey:
 
     @classmethod
     def decode(cls, data: bytes, *, test_key: bool = False) -> DgkPublicKey:
-        """A received key; raises MessageError, InvalidParameter, or WeakKeyError under 2048 bits."""
+        """Decode a received key; raise MessageError, InvalidParameter, or WeakKeyError below 2048 bits."""
         head = len(_MAGIC)
         size = int.from_bytes(data[head : head + 2], "big")
         if data[:head] != _MAGIC or len(data) != head + 8 + 3 * size or size > 2048:
-            raise MessageError("these bytes are no DGK public key of this version")
+            raise MessageError("the bytes are not a DGK public key of this version")
         u, t = int.from_bytes(data[head + 2 : head + 6], "big"), int.from_bytes(data[head + 6 : head + 8], "big")
         n, g, h = (int.from_bytes(data[head + 8 + i * size : head + 8 + (i + 1) * size], "big") for i in range(3))
         key = cls(n, g, h, u, t)
         if key.encode() != data:
-            raise MessageError("these bytes are no canonical encoding of a DGK public key")
+            raise MessageError("the bytes are not the canonical encoding of a DGK public key")
         _check_size(key.bits, test_key)
         return key
 
@@ -102,15 +106,15 @@ class DgkPublicKey:
     # -- ciphertexts
 
     def blinds(self, count: int, randomness: Randomness = SYSTEM, *, expected: int = 4096) -> list[mpz]:
-        """`count` fresh h^r. Multiplying one in makes any ciphertext look like a new one."""
+        """Draw `count` fresh h^r; multiplying a ciphertext by one re-randomises it."""
         comb = _comb(self, _shape(self, max(expected, count)))
         return comb.random_powers(count, randomness)
 
     def encrypt(self, plaintexts: Sequence[int], randomness: Randomness = SYSTEM) -> tuple[mpz, ...]:
-        """Ciphertexts g^m h^r of small non-negative integers."""
+        """Encrypt small non-negative integers m as g^m h^r."""
         n, g = self.n, self.g
-        drawn = self.blinds(len(plaintexts), randomness)
-        return tuple([gmpy2.powmod(g, m, n) * r % n for m, r in zip(plaintexts, drawn, strict=True)])
+        blinds = self.blinds(len(plaintexts), randomness)
+        return tuple([gmpy2.powmod(g, m, n) * r % n for m, r in zip(plaintexts, blinds, strict=True)])
 
     def check(self, ciphertexts: Sequence[mpz]) -> None:
         """Raise CiphertextError unless every ciphertext is a unit modulo n."""
@@ -120,15 +124,15 @@ class DgkPublicKey:
                 raise CiphertextError("a DGK ciphertext is outside (0, n)")
             product = product * c % self.n
         if gmpy2.gcd(product, self.n) != 1:
-            raise CiphertextError("a DGK ciphertext shares a factor with n: it encrypts nothing")
+            raise CiphertextError("a DGK ciphertext shares a factor with n, so it is not an encryption")
 
     def encode_ciphertexts(self, ciphertexts: Sequence[mpz]) -> bytes:
-        """Fixed-length little-endian integers."""
+        """Encode ciphertexts as little-endian integers of fixed length."""
         size = self.ciphertext_bytes
         return b"".join([c.to_bytes(size, "little") for c in ciphertexts])
 
     def decode_ciphertexts(self, payload: bytes, count: int) -> tuple[mpz, ...]:
-        """The inverse, every ciphertext checked; raises CiphertextError."""
+        """Decode and check `count` ciphertexts; raise CiphertextError."""
         size = self.ciphertext_bytes
         if len(payload) != size * count:
             raise CiphertextError(f"{count} DGK ciphertexts take {size * count} bytes, not {len(payload)}")
@@ -151,31 +155,31 @@ def _comb(key: DgkPublicKey, shape: CombShape) -> FixedBaseComb:
 
 
 class DgkPrivateKey:
-    """p and v_p: enough to tell encryptions of zero. `repr` and errors show nothing, pickling raises TypeError."""
+    """A private key: p and v_p, which suffice to recognise zeros. `repr` and errors do not show them; no pickling."""
 
     def __init__(self, public_key: DgkPublicKey, p: int, v_p: int) -> None:
-        """Raises InvalidParameter unless v_p is what kills h modulo p, and not g."""
+        """Create a key; raise InvalidParameter unless h^(v_p) = 1 and g^(v_p) != 1 modulo p."""
         if public_key.n % p or gmpy2.powmod(public_key.h, v_p, p) != 1 or gmpy2.powmod(public_key.g, v_p, p) == 1:
-            raise InvalidParameter("these numbers are not the private half of this DGK key")
+            raise InvalidParameter("these numbers are not the private key of this DGK public key")
         self.public_key = public_key
         self._p, self._v_p = mpz(p), mpz(v_p)
 
     def is_zero(self, ciphertext: mpz) -> bool:
-        """Whether the plaintext is 0 modulo u; the ciphertext was checked before."""
+        """Return whether the plaintext is 0 modulo u; the ciphertext must have been checked."""
         return bool(gmpy2.powmod_sec(ciphertext % self._p, self._v_p, self._p) == 1)
 
     def __repr__(self) -> str:
         return f"<DgkPrivateKey of {self.public_key!r}>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError("a private key is not pickled")
+        raise TypeError("a private key cannot be pickled")
 
 
 def _check_size(bits: int, test_key: bool) -> None:
     if bits < MINIMUM_KEY_BITS and not test_key:
         raise WeakKeyError(
-            f"a {bits}-bit modulus protects nothing; use {MINIMUM_KEY_BITS} bits or more (default {DEFAULT_KEY_BITS}), "
-            "or say test_key=True (--test-key) where only a test will ever see it"
+            f"a {bits}-bit modulus is not secure; use {MINIMUM_KEY_BITS} bits or more (default {DEFAULT_KEY_BITS}), or "
+            "test_key=True (--test-key) in tests"
         )
 
 
@@ -186,17 +190,25 @@ def generate_dgk_key(
     test_key: bool = False,
     randomness: Randomness = SYSTEM,
 ) -> DgkPrivateKey:
-    """A fresh key for comparisons of up to `comparison_bits` bits; v_p, v_q have twice the security level in bits.
+    """Generate a key for comparisons; v_p and v_q have twice the security level in bits.
 
-    Raises WeakKeyError under 2048 bits unless `test_key`, InvalidParameter for an odd size or one with no room.
+    Args:
+        bits: length of n, even.
+        comparison_bits: largest length of integers to compare.
+        test_key: accept fewer than 2048 bits.
+        randomness: the operating system's by default.
+
+    Raises:
+        WeakKeyError: `bits` is below 2048 and `test_key` is not set.
+        InvalidParameter: `bits` is odd or too small for u and v.
     """
     _check_size(bits, test_key)
     u = plaintext_modulus(comparison_bits)
-    # Under 2048 bits nothing is secure anyway, and t must leave room in the primes.
+    # Test keys are not secure, and t must leave room in their short primes.
     t = 2 * security_bits(bits) if bits >= MINIMUM_KEY_BITS else bits // 8
     half = bits // 2
     if bits % 2 or t < 16 or t + u.bit_length() + 16 > half:
-        raise InvalidParameter(f"a DGK key has an even number of bits with room for u and v; {bits} is too few or odd")
+        raise InvalidParameter(f"the length of a DGK key must be even, with room for u and v, and is {bits} bits")
     p, v_p = _prime_with(u, t, half, randomness)
     while True:
         q, v_q = _prime_with(u, t, half, randomness)
@@ -206,6 +218,7 @@ def generate_dgk_key(
     inverse = gmpy2.invert(p, q)
 
     def joined(of_p: mpz, of_q: mpz) -> mpz:
+        """Combine residues modulo p and q."""
         return of_p + p * ((of_q - of_p) * inverse % q)
 
     g = joined(_of_order((u, v_p), p, randomness), _of_order((u, v_q), q, randomness))
@@ -214,7 +227,7 @@ def generate_dgk_key(
 
 
 def _prime_with(u: int, t: int, bits: int, randomness: Randomness) -> tuple[mpz, mpz]:
-    """A prime p of `bits` bits, its two top bits set, with u v dividing (p - 1)/2, and the prime v of t bits."""
+    """Draw a prime p of `bits` bits with two top bits set and u v dividing (p - 1)/2, and the prime v of t bits."""
     while True:
         v = mpz(randomness.bits(t) | 1 << (t - 1) | 1)
         if gmpy2.is_prime(v, 40):
@@ -229,7 +242,7 @@ def _prime_with(u: int, t: int, bits: int, randomness: Randomness) -> tuple[mpz,
 
 
 def _of_order(primes: tuple[int | mpz, ...], p: mpz, randomness: Randomness) -> mpz:
-    """A uniform element of the subgroup modulo p of that order, of full order."""
+    """Draw a uniform element modulo p whose order is the product of these primes."""
     order = mpz(1)
     for prime in primes:
         order *= prime

@@ -1,4 +1,4 @@
-"""What travels in Pathak, Rane and Raj (2010), section 3: one type per message, each with one encoding.
+"""The messages of Pathak, Rane and Raj (2010), section 3: one class per message, each with one encoding.
 
 Every number has one range, and a message of given terms and keys one length; `decode` raises MessageError,
 WrongRoundError (another run's), CiphertextError or ShareRangeError for anything else. docs/protocols/pathak.md lists
@@ -28,46 +28,47 @@ from psephos.protocol.roles import Post
 from psephos.protocol.wire import Kind, Reader, frame, session_of
 
 TIE_BITS = 64
-"""Random bits below a size: two keyed sizes are equal with probability 2^-64 at most."""
+"""Random bits appended to a size; two keyed sizes are equal with probability at most 2^-64."""
 
 KEYED_SIZE_BITS = SIZE_BITS + TIE_BITS
-"""N_j = n_j 2^64 + random: comparing N_j compares n_j and breaks ties by a coin nobody sees."""
+"""Length of N_j = n_j 2^64 + random. Comparing N_j compares n_j and breaks ties at random."""
 
 SHARE_BITS = KEYED_SIZE_BITS + HIDING_BITS
-"""Of the share a_j that hides N_j (Stage 1, step 1)."""
+"""Length of the share a_j that hides N_j (Stage 1, step 1)."""
 
 MASK_BITS = SHARE_BITS + HIDING_BITS
-"""Of the mask r_j that hides the share, its sign included (Stage 1, step 4)."""
+"""Length of the mask r_j that hides the share, its sign included (Stage 1, step 4)."""
 
 LENT_BITS = KEYED_SIZE_BITS + 1
-"""Of a masked share, what a comparison looks at."""
+"""Number of low bits of a masked share that a comparison uses."""
 
 
 class _Message(ABC):
-    """A message without its envelope."""
+    """Base class of the messages."""
 
     kind: Kind
 
     @abstractmethod
     def _content(self) -> bytes:
-        """What is in it."""
+        """Encode the content, without the header."""
 
     def encode(self, session: bytes) -> bytes:
-        """The bytes that travel; `session` is the digest of the terms."""
+        """Encode the message; `session` is the digest of the terms."""
         return frame(self.kind, session, self._content())
 
 
 STAGES = ("agreement", "stage 1", "stage 2", "stage 3", "publication")
-"""In order: the three of the paper's section 3, and what comes before and after them."""
+"""The stages in order: the three of the paper's section 3, with agreement before and publication after them."""
 
 
 def _stage(kind: Kind) -> str:
+    """Return the stage of a kind of message."""
     last = (Kind.GROUP_KEY, Kind.ANSWERS, Kind.NOISE_FACTOR, Kind.RESHARE, Kind.PUBLISHED_SHARE)
     return next(stage for stage, end in zip(STAGES, last, strict=True) if kind <= end)
 
 
 def post(terms: PathakTerms, receiver: str, message: _Message) -> Post:
-    """A message on its way to a role, or to the board."""
+    """Address a message to a role or to the board."""
     return Post(receiver, message.encode(terms.digest), _stage(message.kind))
 
 
@@ -75,15 +76,17 @@ def post(terms: PathakTerms, receiver: str, message: _Message) -> Post:
 
 
 def _encode_modulus(key: PublicKey) -> bytes:
+    """Encode the length, the form and the modulus of a key."""
     size = (key.bits + 7) // 8
     return size.to_bytes(2, "big") + bytes([key.form == "psephos"]) + int(key.n).to_bytes(size, "big")
 
 
 def _take_modulus(reader: Reader, test_key: bool) -> PublicKey:
+    """Read a public key; raise MessageError, InvalidParameter or WeakKeyError."""
     size, form = reader.integer(2), reader.integer(1)
     digits = reader.take(size)
     if form > 1 or size > 2048 or not size or not digits[0]:
-        raise MessageError("these bytes are no encoded modulus")
+        raise MessageError("the bytes are not an encoded modulus")
     key = PublicKey(int.from_bytes(digits, "big"), form="psephos" if form else "foreign")
     check_key_size(key, test_key=test_key)
     return key
@@ -91,7 +94,7 @@ def _take_modulus(reader: Reader, test_key: bool) -> PublicKey:
 
 @dataclass(frozen=True)
 class Proposal(_Message):
-    """Curator to each party: the terms; where stages 1 and 2 run, pk' of zeta and the key of the comparisons."""
+    """Curator to each party: the terms and, for stages 1 and 2, the public keys of zeta and of the comparisons."""
 
     kind = Kind.PROPOSAL
     terms: PathakTerms
@@ -104,11 +107,11 @@ class Proposal(_Message):
 
     @classmethod
     def decode(cls, data: bytes, *, test_key: bool) -> Self:
-        """Raises MessageError, WrongRoundError, InvalidParameter, WeakKeyError."""
+        """Decode; raise MessageError, WrongRoundError, InvalidParameter or WeakKeyError."""
         reader = Reader(data, cls.kind, None)
         terms = PathakTerms.decode(reader.take(reader.integer(4)))
         if session_of(data) != terms.digest:
-            raise WrongRoundError("a proposal made for other terms than those in it")
+            raise WrongRoundError("the session of the proposal is not that of the terms in it")
         keys = None
         if terms.finds_smallest:
             keys = _take_modulus(reader, test_key), DgkPublicKey.decode(reader.rest(), test_key=test_key)
@@ -118,7 +121,7 @@ class Proposal(_Message):
 
 @dataclass(frozen=True)
 class GroupSecret(_Message):
-    """Party 0 to each other party: pi_1 and the key of xi, which the parties share and Charlie does not have."""
+    """Party 0 to each other party: pi_1 and the private key of xi, which the curator does not have."""
 
     kind = Kind.GROUP_SECRET
     permutation: tuple[int, ...] = field(repr=False)
@@ -132,7 +135,7 @@ class GroupSecret(_Message):
 
     @classmethod
     def decode(cls, data: bytes, terms: PathakTerms, *, test_key: bool) -> Self:
-        """Raises MessageError, InvalidParameter (no permutation, no such key), WeakKeyError."""
+        """Decode; raise MessageError, InvalidParameter (invalid permutation or key) or WeakKeyError."""
         reader = Reader(data, cls.kind, terms.digest)
         permutation = check_permutation([reader.integer(2) for _ in range(terms.parties)])
         size = reader.integer(2)
@@ -146,7 +149,7 @@ class GroupSecret(_Message):
 
 @dataclass(frozen=True)
 class GroupKey(_Message):
-    """Party 0 to Charlie: pk of xi."""
+    """Party 0 to the curator: the public key of xi."""
 
     kind = Kind.GROUP_KEY
     key: PublicKey
@@ -156,7 +159,7 @@ class GroupKey(_Message):
 
     @classmethod
     def decode(cls, data: bytes, terms: PathakTerms, *, test_key: bool) -> Self:
-        """Raises MessageError, InvalidParameter, WeakKeyError."""
+        """Decode; raise MessageError, InvalidParameter or WeakKeyError."""
         reader = Reader(data, cls.kind, terms.digest)
         key = _take_modulus(reader, test_key)
         reader.end()
@@ -174,7 +177,7 @@ def _one_ciphertext(key: PublicKey, data: bytes) -> mpz:
 
 @dataclass(frozen=True)
 class SizeShare(_Message):
-    """P_j to P_{pi_1(j)}: a_j in the clear and b_j sealed for Charlie."""
+    """P_j to P_{pi_1(j)}: a_j in the clear, and b_j encrypted for the curator."""
 
     kind = Kind.SIZE_SHARE
     share: int = field(repr=False)
@@ -186,7 +189,7 @@ class SizeShare(_Message):
 
     @classmethod
     def decode(cls, data: bytes, terms: PathakTerms, curator_key: PublicKey) -> Self:
-        """Raises MessageError, CiphertextError; any value of the share's bytes is in its range."""
+        """Decode; raise MessageError or CiphertextError. Every value of the share's bytes is in its range."""
         width = SHARE_BITS // 8
         reader = Reader(data, cls.kind, terms.digest, length=width + curator_key.ciphertext_bytes)
         return cls(reader.integer(width), _one_ciphertext(curator_key, reader.rest()), curator_key)
@@ -194,7 +197,7 @@ class SizeShare(_Message):
 
 @dataclass(frozen=True)
 class IndexedShare(_Message):
-    """P_i to Charlie: xi(a) and the sealed b at index i, and which key xi is."""
+    """P_i to the curator: xi(a) and the sealed b at index i, with the identifier of xi."""
 
     kind = Kind.INDEXED_SHARE
     encrypted: mpz = field(repr=False)
@@ -208,10 +211,10 @@ class IndexedShare(_Message):
 
     @classmethod
     def decode(cls, data: bytes, terms: PathakTerms, group_key: PublicKey, curator_key: PublicKey, sender: str) -> Self:
-        """Raises AgreementError when the sender's group key is another one, MessageError, CiphertextError."""
+        """Decode; raise AgreementError if the sender has another group key, MessageError or CiphertextError."""
         reader = Reader(data, cls.kind, terms.digest)
         if reader.take(32) != group_key.identifier:
-            raise AgreementError(f"{sender} encrypts under another group key than party 0 announced")
+            raise AgreementError(f"{sender} encrypts under a group key other than that announced by party 0")
         encrypted = _one_ciphertext(group_key, reader.take(group_key.ciphertext_bytes))
         return cls(encrypted, _one_ciphertext(curator_key, reader.rest()), group_key, curator_key)
 
@@ -224,7 +227,7 @@ def _encode_opponents(turn: int, opponents: Sequence[int]) -> bytes:
 def _take_turn(reader: Reader, terms: PathakTerms) -> int:
     turn = reader.integer(1)
     if turn >= terms.turns:
-        raise MessageError(f"there are {terms.turns} turns of comparisons in this run, and this is number {turn + 1}")
+        raise MessageError(f"the message is for turn {turn + 1} of the comparisons; this run has {terms.turns} turns")
     return turn
 
 
@@ -232,15 +235,15 @@ def _take_opponents(reader: Reader, terms: PathakTerms, owner: int) -> tuple[int
     turn = _take_turn(reader, terms)
     opponents = tuple(reader.integer(2) for _ in range(reader.integer(2)))
     if not opponents or list(opponents) != sorted(set(opponents)) or owner in opponents:
-        raise MessageError("this is no proper list of opponents")
+        raise MessageError("the list of opponents is empty, not in order, or contains the receiver")
     if not all(number < terms.parties for number in opponents):
-        raise MessageError("the list of opponents names a party that takes no part")
+        raise MessageError("the list of opponents names a party that does not exist")
     return turn, opponents
 
 
 @dataclass(frozen=True)
 class Opponents(_Message):
-    """Charlie to P_j: to whom to lend its masked share in this turn."""
+    """Curator to P_j: the parties to which it sends its masked share in this turn."""
 
     kind = Kind.OPPONENTS
     turn: int
@@ -251,16 +254,16 @@ class Opponents(_Message):
 
     @classmethod
     def decode(cls, data: bytes, terms: PathakTerms, owner: int) -> Self:
-        """Raises MessageError; `owner` is the party that reads it."""
+        """Decode; raise MessageError. `owner` is the number of the receiving party."""
         reader = Reader(data, cls.kind, terms.digest)
-        found = cls(*_take_opponents(reader, terms, owner))
+        message = cls(*_take_opponents(reader, terms, owner))
         reader.end()
-        return found
+        return message
 
 
 @dataclass(frozen=True)
 class Questions(_Message):
-    """Charlie to P_i: whom to compare with in this turn, and the encrypted bits of his shares."""
+    """Curator to P_i: the parties to compare with in this turn, and the encrypted bits of the curator's shares."""
 
     kind = Kind.QUESTIONS
     turn: int
@@ -274,7 +277,7 @@ class Questions(_Message):
 
     @classmethod
     def decode(cls, data: bytes, terms: PathakTerms, owner: int, comparison_key: DgkPublicKey) -> Self:
-        """Raises MessageError, CiphertextError; `owner` is the party that reads it."""
+        """Decode; raise MessageError or CiphertextError. `owner` is the number of the receiving party."""
         reader = Reader(data, cls.kind, terms.digest)
         turn, opponents = _take_opponents(reader, terms, owner)
         flat = comparison_key.decode_ciphertexts(reader.rest(), len(opponents) * KEYED_SIZE_BITS)
@@ -284,7 +287,7 @@ class Questions(_Message):
 
 @dataclass(frozen=True)
 class LentShare(_Message):
-    """P_j to P_i: the low bits of P_j's masked share, as many as the comparison looks at."""
+    """P_j to P_i: the low bits of P_j's masked share that the comparison uses."""
 
     kind = Kind.LENT_SHARE
     turn: int
@@ -295,7 +298,7 @@ class LentShare(_Message):
 
     @classmethod
     def decode(cls, data: bytes, terms: PathakTerms, turn: int) -> Self:
-        """Raises MessageError (another turn's, too), ShareRangeError."""
+        """Decode; raise MessageError (also for another turn) or ShareRangeError."""
         reader = Reader(data, cls.kind, terms.digest, length=1 + (LENT_BITS + 7) // 8)
         _check_turn(reader, turn)
         value = int.from_bytes(reader.rest(), "big")
@@ -305,13 +308,14 @@ class LentShare(_Message):
 
 
 def _check_turn(reader: Reader, turn: int) -> None:
+    """Raise MessageError unless the message is for this turn."""
     if reader.integer(1) != turn:
-        raise MessageError("this message was made for another turn of the comparisons")
+        raise MessageError("the message is for another turn of the comparisons")
 
 
 @dataclass(frozen=True)
 class Answers(_Message):
-    """P_i to Charlie: the answers to his questions."""
+    """P_i to the curator: the answers to its questions."""
 
     kind = Kind.ANSWERS
     turn: int
@@ -319,11 +323,11 @@ class Answers(_Message):
     comparison_key: DgkPublicKey
 
     def _content(self) -> bytes:
-        return bytes([self.turn]) + b"".join(given.encode(self.comparison_key) for given in self.answers)
+        return bytes([self.turn]) + b"".join(answer.encode(self.comparison_key) for answer in self.answers)
 
     @classmethod
     def decode(cls, data: bytes, terms: PathakTerms, turn: int, comparison_key: DgkPublicKey, count: int) -> Self:
-        """Raises MessageError (another turn's, too), CiphertextError."""
+        """Decode; raise MessageError (also for another turn) or CiphertextError."""
         size = Answer.encoded_length(comparison_key, KEYED_SIZE_BITS)
         reader = Reader(data, cls.kind, terms.digest, length=1 + count * size)
         _check_turn(reader, turn)
@@ -346,8 +350,8 @@ class Ciphertexts(_Message):
     * masked noise, party 0 to Charlie: psi zeta(s), re-randomised.
 
     Attributes:
-        kind: which of these.
-        key: what they are under.
+        kind: which of these messages.
+        key: the key that they are encrypted under.
         ciphertexts: units modulo n squared.
     """
 
@@ -360,10 +364,10 @@ class Ciphertexts(_Message):
 
     @classmethod
     def decode(cls, data: bytes, kind: Kind, terms: PathakTerms, key: PublicKey, count: int) -> Self:
-        """Raises MessageError, AgreementError (another key), CiphertextError."""
+        """Decode; raise MessageError, AgreementError (another key) or CiphertextError."""
         reader = Reader(data, kind, terms.digest, length=32 + count * key.ciphertext_bytes)
         if reader.take(32) != key.identifier:
-            raise AgreementError(f"a {kind.title} is encrypted under another key than was agreed")
+            raise AgreementError(f"a {kind.title} is encrypted under a key other than the agreed one")
         ciphertexts = decode_ciphertexts(key, reader.rest(), count)
         check_ciphertexts(key, ciphertexts)
         return cls(kind, key, ciphertexts)
@@ -373,8 +377,8 @@ class Ciphertexts(_Message):
 class Share(_Message):
     """d integers modulo 2^m.
 
-    * reshare, one participant to another: a share of what it holds;
-    * published share, one participant to the consumers: its share of K w_s, which means nothing without all others.
+    * reshare, one participant to another: a share of its vector;
+    * published share, one participant to the consumers: its share of K w_s, which is uniform without the others.
     """
 
     kind: Kind
@@ -386,7 +390,9 @@ class Share(_Message):
 
     @classmethod
     def decode(cls, data: bytes, kind: Kind, terms: PathakTerms) -> Self:
-        """Raises MessageError, ShareRangeError. One byte more than m bits need, so that range is a thing to check."""
+        """Decode; raise MessageError or ShareRangeError. Entries have one byte more than m bits need, so ranges are
+        checked.
+        """
         bits = modulus_bits(terms)
         width = bits // 8 + 1
         reader = Reader(data, kind, terms.digest, length=width * terms.features)
@@ -395,11 +401,11 @@ class Share(_Message):
         return cls(kind, values, bits)
 
 
-# -- values that were opened
+# -- decrypted values
 
 
 def centred(plaintext: int, key: PublicKey, bound_bits: int) -> int:
-    """A decrypted signed value with |value| < 2^bound_bits; raises ShareRangeError."""
+    """Convert a plaintext to a signed value; raise ShareRangeError unless |value| < 2^bound_bits."""
     value = plaintext - key.n if plaintext > key.n // 2 else plaintext
     if abs(value) >> bound_bits:
         raise ShareRangeError(f"a decrypted share lies outside (-2^{bound_bits}, 2^{bound_bits})")
@@ -407,6 +413,6 @@ def centred(plaintext: int, key: PublicKey, bound_bits: int) -> int:
 
 
 def check_room(key: PublicKey) -> None:
-    """Raise InvalidParameter when a key is too short for the masked shares of Stage 1."""
+    """Raise InvalidParameter if a key is too short for the masked shares of Stage 1."""
     if key.bits < MASK_BITS + 4:
         raise InvalidParameter(f"the masked shares take {MASK_BITS + 4} bits and the key has {key.bits}")

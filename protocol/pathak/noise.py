@@ -15,28 +15,28 @@ from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.pathak.terms import HIDING_BITS, PathakTerms
 
 ROW_SLACK = 2.0**-40
-"""How far beyond 1 the computed norm of a row may be: room for the rounding of a division by the norm."""
+"""How far the computed norm of a row may exceed 1, for the rounding of a division by the norm."""
 
 NOISE_DISTANCE = 2.0**-159
-"""Bound of the total variation between all noise as drawn (clipped at `noise_bound`) and its law."""
+"""Bound of the total variation between all drawn noise (clipped at `noise_bound`) and its law."""
 
 _TAIL_BITS = 161
-"""Noise leaves its slot with probability 2^-161 at most; as in psephos.parties.noise."""
+"""Noise exceeds its slot with probability at most 2^-161, as in psephos.parties.noise."""
 
 
 def record_sensitivity(terms: PathakTerms, size: Fraction | int) -> float:
-    """L2 bound, not in grid units, of how far one record moves one party's *computed* parameters.
+    """Return the L2 sensitivity of one party's computed parameters to one record, not in grid units.
 
-    (2/n + 2 tau)/mu, for ||x|| <= 1 up to the slack that rows are taken with: the minimiser of a mu-strongly convex
-    objective moves by at most 2/(n mu) (Chaudhuri and Monteleoni 2008, corollary 2), and a solver's stop at gradient
-    norm tau leaves either end tau/mu away.
+    It is (2/n + 2 tau)/mu, for ||x|| <= 1 + `ROW_SLACK`: the minimiser of a mu-strongly convex objective moves by at
+    most 2/(n mu) (Chaudhuri and Monteleoni 2008, corollary 2), and a solver that stops at gradient norm tau is at most
+    tau/mu away from the minimiser.
     """
     moved = 2 * (1 + 2 * ROW_SLACK) / float(size) + 2 * terms.tolerance
     return math.nextafter(moved / terms.strong_convexity * (1 + 2.0**-50), math.inf)
 
 
 def noise_scale(terms: PathakTerms, size: Fraction | int) -> Fraction:
-    """The scale of the noise on the *sum* of the parameters, for data sets of `size` samples or more.
+    """Return the scale of the noise on the sum of the parameters, for data sets of at least `size` samples.
 
     * printed, laplace: K 2/(n epsilon lambda), the paper's scale times K;
     * printed, spherical: the L2 sensitivity on the grid, S/g + sqrt(d), over epsilon;
@@ -51,31 +51,31 @@ def noise_scale(terms: PathakTerms, size: Fraction | int) -> Fraction:
     else:
         l1 = Fraction(root) * Fraction(record_sensitivity(terms, size)) / grid + terms.features
         exact = l1 / Fraction(terms.epsilon)
-    return Fraction(math.ceil(exact * 2**20), 2**20)  # a short denominator keeps the exact samplers fast
+    return Fraction(math.ceil(exact * 2**20), 2**20)  # exact samplers are fast for short denominators
 
 
 def check_grid(terms: PathakTerms) -> None:
-    """Raise GridTooCoarseError when noise for the largest data set would be finer than the grid, for all alike."""
+    """Raise GridTooCoarseError if the noise for the largest agreed size would be finer than the grid."""
     if noise_scale(terms, terms.largest_size) < 1:
         raise GridTooCoarseError(
-            f"a grid of pitch 2^{terms.pitch_exponent} is coarser than the noise of {terms.largest_size} samples; "
-            "take a finer one"
+            f"a grid of pitch 2^{terms.pitch_exponent} is coarser than the noise for {terms.largest_size} samples; "
+            "decrease pitch_exponent"
         )
 
 
 def noise_delta(terms: PathakTerms) -> float:
-    """What drawing and clipping the noise costs: (1 + e^epsilon) times its distance, below 2^-64."""
+    """Return the delta of sampling and clipping: (1 + e^epsilon) times the distance, below 2^-64."""
     return (1 + math.exp(terms.epsilon)) * NOISE_DISTANCE
 
 
 def noise_addends(terms: PathakTerms) -> int:
-    """How many parties' noise ends up in the sum."""
+    """Return the number of parties whose noise is in the sum."""
     return terms.parties if terms.joint else 1
 
 
 @lru_cache(maxsize=256)
 def noise_bound(terms: PathakTerms) -> int:
-    """No entry of a party's noise is larger.
+    """Return the largest magnitude of an entry of a party's noise.
 
     Laplace: P(|k| > B) <= 2 exp(-B/t) for one entry, and a Polya share is smaller than the whole in distribution.
     Spherical: the norm is Gamma(d, b), and P(norm > a d b) <= exp(-d (a - 1 - ln a)).
@@ -91,25 +91,26 @@ def noise_bound(terms: PathakTerms) -> int:
 
 
 def weight_bound(terms: PathakTerms) -> int:
-    """No entry of anybody's parameters is larger: (mu/2) ||w||^2 <= ln 2, plus tau/mu."""
+    """Return the largest magnitude of an entry of a party's parameters, from (mu/2) ||w||^2 <= ln 2, plus tau/mu."""
     mu = terms.strong_convexity
     return math.ceil((math.sqrt(2 * math.log(2) / mu) + terms.tolerance / mu) * (1 + 1e-9) / terms.pitch) + 1
 
 
 def modulus_bits(terms: PathakTerms) -> int:
-    """m: shares are integers modulo 2^m, which holds every possible sum; a multiple of 8."""
+    """Return m, a multiple of 8: shares are integers modulo 2^m, which exceeds every possible sum."""
     largest = terms.parties * weight_bound(terms) + noise_addends(terms) * noise_bound(terms)
     return 8 * -(-((2 * largest + 1).bit_length() + 1) // 8)
 
 
 def mask_bits(terms: PathakTerms) -> int:
-    """Length of party 0's mask s: 80 bits more than the noise's span."""
+    """Return the length of party 0's mask s in bits: 80 bits more than the range of the noise."""
     return (2 * noise_addends(terms) * noise_bound(terms)).bit_length() + HIDING_BITS
 
 
 def noise_plan(terms: PathakTerms, key: PublicKey) -> PackingPlan:
-    """How a noise vector is packed: slots that hold the noise, its offsets and the mask.
+    """Return the packing plan of a noise vector, whose slots hold the noise, its offsets and the mask.
 
-    Raises PackingError when the key has no room for one entry.
+    Raises:
+        PackingError: the key is too short for one entry.
     """
     return PackingPlan.for_key(key, length=terms.features, addends=1, maximum=(1 << (mask_bits(terms) + 1)) - 1)

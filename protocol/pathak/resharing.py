@@ -1,9 +1,9 @@
 """Additive sharing of integer vectors modulo 2^m (Pathak 2010, Stage 3).
 
-Every participant splits its own vector into one share for each; each adds up what it got and publishes that one sum.
-Any proper subset of the published shares is uniform, all of them together add up to the sum of the vectors.
-(Pathak points to Ben-Or, Goldwasser, Wigderson 1988; for a sum, against honest-but-curious participants, this is all
-of it, and it stands against any coalition that leaves two participants out.)
+Every participant splits its vector into one share for each participant, and publishes the sum of the shares that it
+received. Any proper subset of the published shares is uniform; all of them add up to the sum of the vectors. Pathak
+refers to Ben-Or, Goldwasser, Wigderson 1988; for a sum and honest-but-curious participants that protocol reduces to
+this one, which is secure against any coalition of all but two participants.
 """
 
 from __future__ import annotations
@@ -17,16 +17,28 @@ from psephos.protocol.randomness import SYSTEM, Randomness
 def split_vector(
     vector: Sequence[int], parts: int, modulus_bits: int, randomness: Randomness = SYSTEM
 ) -> list[list[int]]:
-    """`parts` vectors with entries in [0, 2^m) that sum to `vector` modulo 2^m; all but the last are drawn.
+    """Split a vector into additive shares.
 
-    m = `modulus_bits`; each is as long as `vector`. Raises InvalidParameter for fewer than 2 parts or m below 1.
+    Args:
+        vector: d integers.
+        parts: number of shares, at least 2.
+        modulus_bits: m.
+        randomness: the operating system's by default.
+
+    Returns:
+        `parts` vectors of d entries in [0, 2^m) that sum to `vector` modulo 2^m; all but the last are uniform.
+
+    Raises:
+        InvalidParameter: there are fewer than 2 parts, or m is below 1.
     """
     if parts < 2 or modulus_bits < 1:
-        raise InvalidParameter("sharing needs two participants or more and a modulus of at least one bit")
+        raise InvalidParameter("sharing needs at least two parts and a modulus of at least one bit")
     mask = (1 << modulus_bits) - 1
-    drawn = [[randomness.bits(modulus_bits) for _ in vector] for _ in range(parts - 1)]
-    last = [(entry - sum(column)) & mask for entry, column in zip(vector, zip(*drawn, strict=True), strict=True)]
-    return [*drawn, last]
+    random_shares = [[randomness.bits(modulus_bits) for _ in vector] for _ in range(parts - 1)]
+    last = [
+        (entry - sum(column)) & mask for entry, column in zip(vector, zip(*random_shares, strict=True), strict=True)
+    ]
+    return [*random_shares, last]
 
 
 def check_shares(shares: Sequence[int], length: int, modulus_bits: int) -> None:
@@ -38,12 +50,12 @@ def check_shares(shares: Sequence[int], length: int, modulus_bits: int) -> None:
 
 
 def add_shares(shares: Sequence[Sequence[int]], modulus_bits: int) -> list[int]:
-    """The entrywise sum modulo 2^m."""
+    """Return the entrywise sum modulo 2^m."""
     mask = (1 << modulus_bits) - 1
     return [sum(column) & mask for column in zip(*shares, strict=True)]
 
 
 def open_shares(shares: Sequence[Sequence[int]], modulus_bits: int) -> list[int]:
-    """What all the shares stand for, as integers in [-2^(m-1), 2^(m-1))."""
+    """Return the vector that all shares together represent, as integers in [-2^(m-1), 2^(m-1))."""
     half = 1 << (modulus_bits - 1)
     return [entry - 2 * half if entry >= half else entry for entry in add_shares(shares, modulus_bits)]

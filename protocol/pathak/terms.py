@@ -1,4 +1,4 @@
-"""What everyone agrees on before a run of Pathak, Rane and Raj (2010), section 3.
+"""The terms of a run of Pathak, Rane and Raj (2010), section 3, on which all participants agree.
 
 `PathakTerms` are public and equal for all participants of a run. Their digest names the run; every message carries it.
 Parties are numbered 0 .. K - 1 (P_1 .. P_K in the paper); the curator is Charlie in the paper.
@@ -33,15 +33,19 @@ CONSUMERS = "consumers"
 """Role name of whoever adds up the published shares."""
 
 SMALLEST_RUN = 3
+"""Least number of parties."""
+
 LARGEST_RUN = 10_000
+"""Largest number of parties."""
 
 SIZE_BITS = 32
-"""No data set has 2^32 samples."""
+"""Length of the size of a data set in bits."""
 
 HIDING_BITS = 80
-"""A mask is that many bits wider than what it hides: within 2^-80 of one that does not depend on it."""
+"""How many bits longer a mask is than the value it hides, which it hides up to a statistical distance of 2^-80."""
 
 LADDER_RATIO = Fraction(3, 2)
+"""Ratio of consecutive rungs of the ladder of sizes."""
 
 
 def party_name(number: int) -> str:
@@ -57,30 +61,31 @@ def participants(terms: PathakTerms) -> list[str]:
 @storable
 @dataclass(frozen=True)
 class PathakTerms:
-    """What all participants must mean alike. Public.
+    """The public terms of a run.
 
     Attributes:
-        variant: whose noise, and for which size. "public-bound": everyone's shares, for the public `smallest_size`;
-            "repaired": everyone's shares, for the smallest data set's rung; "printed": the smallest party's own, as in
-            the paper.
+        variant: who draws the noise, and for which size. "public-bound": all parties, in shares, for the public
+            `smallest_size`; "repaired": all parties, in shares, for the rung of the smallest data set; "printed": the
+            party with the smallest data set, as in the paper.
         noise: "laplace" (one Laplace variable per coordinate) or "spherical" (printed variant only).
         comparisons: how the smallest size is found: "tournament" (K - 1 comparisons) or "all-pairs" (as printed);
-            nothing is compared with "public-bound".
+            not used with "public-bound".
         regulariser: "lambda" for the paper's objective (2), lambda ||w||^2; "lambda/2" for (lambda/2) ||w||^2.
         classes: the two class names, label 0 and label 1.
         parties: K, at least 3.
-        features: d.
+        features: d, number of features.
         lam: lambda.
-        epsilon: the privacy parameter in the noise's scale.
-        tolerance: the largest gradient norm a local solver may stop with.
-        smallest_size, largest_size: public; a data set counts as if its size lay between them (`counted`). They size
-            the noise or its ladder, the grid and the slots.
-        excluded: how many shares of joint noise privacy must not depend on (colluders + dropouts + 1; every party knows
-            its own, so at least 1).
-        pitch_exponent: parameters and noise are integers times 2^pitch_exponent.
-        nonce: 32 hexadecimal digits; makes every run another one.
+        epsilon: the privacy parameter in the scale of the noise.
+        tolerance: largest gradient norm at which a local solver may stop.
+        smallest_size, largest_size: public bounds; a data set is treated as if its size lay between them (`counted`).
+            They determine the noise or its ladder, the grid and the slots.
+        excluded: number of noise shares that privacy must not depend on: colluders + dropouts + 1, at least 1, because
+            every party knows its own share.
+        pitch_exponent: parameters and noise are integer multiples of 2^pitch_exponent.
+        nonce: 32 hexadecimal digits that distinguish runs with otherwise equal terms.
 
-    Raises InvalidParameter for a term out of range, or terms that do not go together.
+    Raises:
+        InvalidParameter: a term is out of range, or terms do not fit together.
     """
 
     variant: Variant
@@ -107,11 +112,13 @@ class PathakTerms:
             ("regulariser", Regulariser),
         ):
             if getattr(self, name) not in get_args(choices):
-                raise InvalidParameter(f"{name} is one of {', '.join(get_args(choices))}, not {getattr(self, name)!r}")
+                raise InvalidParameter(
+                    f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(get_args(choices))}"
+                )
         if self.joint and self.noise == "spherical":
             raise InvalidParameter(
-                f"spherical noise has no exact integer shares, so the {self.variant} variant cannot draw it jointly; "
-                "use noise='laplace', or variant='printed'"
+                f"spherical noise cannot be drawn in exact integer shares, as the variant {self.variant} needs; use "
+                "noise='laplace', or variant='printed'"
             )
         for name in ("parties", "features", "smallest_size", "largest_size", "excluded", "pitch_exponent"):
             if type(getattr(self, name)) is not int:
@@ -129,7 +136,7 @@ class PathakTerms:
         if not 1 <= self.features <= 1 << 20:
             raise InvalidParameter(f"the number of features must lie between 1 and 2^20, not {self.features}")
         if len(self.classes) != 2 or len(set(self.classes)) != 2:
-            raise InvalidParameter("the protocol is for two classes with different names")
+            raise InvalidParameter("classes must be two different names")
         if not 1 <= self.smallest_size <= self.largest_size < 1 << SIZE_BITS:
             raise InvalidParameter(
                 f"data set sizes are bounded by 1 <= smallest <= largest < 2^{SIZE_BITS}, not {self.smallest_size} and "
@@ -137,96 +144,97 @@ class PathakTerms:
             )
         if not 1 <= self.excluded < self.parties:
             raise InvalidParameter(
-                f"between 1 and {self.parties - 1} noise shares can be excluded, not {self.excluded}: a party knows "
-                "its own, and somebody's must remain"
+                f"excluded is {self.excluded}; it must lie between 1 and {self.parties - 1}, since a party knows its "
+                "own noise share and at least one must remain"
             )
         if not -200 <= self.pitch_exponent <= 0:
-            raise InvalidParameter(f"the pitch is 2^-200 to 1, not 2^{self.pitch_exponent}")
+            raise InvalidParameter(f"pitch_exponent is {self.pitch_exponent}; it must lie between -200 and 0")
         if len(self.nonce) != 32 or any(c not in "0123456789abcdef" for c in self.nonce):
-            raise InvalidParameter("a nonce has 32 hexadecimal digits")
+            raise InvalidParameter("a nonce must have 32 hexadecimal digits")
 
-    # what follows from them
+    # -- derived values
 
     @property
     def finds_smallest(self) -> bool:
-        """Whether stages 1 and 2 run, which find the smallest data set and select its noise under encryption."""
+        """Whether stages 1 and 2 run, which find the smallest data set and select noise for it under encryption."""
         return self.variant != "public-bound"
 
     @property
     def joint(self) -> bool:
-        """Whether everybody's noise ends up in the sum, rather than one party's."""
+        """Whether the noise of all parties, rather than of one, is in the sum."""
         return self.variant != "printed"
 
     @property
     def turns(self) -> int:
-        """Rounds of comparisons at most: all pairs are one, a tournament halves who is left."""
+        """Largest number of rounds of comparisons: one for all pairs; a tournament halves the remaining parties."""
         return 1 if self.comparisons == "all-pairs" else (self.parties - 1).bit_length()
 
     @property
     def pitch(self) -> float:
-        """g, a power of two."""
+        """g = 2^pitch_exponent, the grid spacing."""
         return math.ldexp(1.0, self.pitch_exponent)
 
     @property
     def strong_convexity(self) -> float:
-        """mu of the local objective: 2 lambda for objective (2), lambda in the other convention."""
+        """mu of the local objective: 2 lambda for the paper's objective (2), lambda in the other convention."""
         return 2 * self.lam if self.regulariser == "lambda" else self.lam
 
     @cached_property
     def ladder(self) -> tuple[Fraction, ...]:
-        """The sizes that noise is drawn for in the repaired variant: ratio 3/2, from the smallest size up."""
+        """The sizes for which noise is drawn in the repaired variant, from the smallest size up, with ratio 3/2."""
         rungs = [Fraction(self.smallest_size)]
         while rungs[-1] * LADDER_RATIO <= self.largest_size:
             rungs.append(rungs[-1] * LADDER_RATIO)
         return tuple(rungs)
 
     def counted(self, size: int) -> int:
-        """The size that a data set is taken to have: refusing one outside the bounds would tell that it is.
+        """Return the size that a data set is treated as having, its size clipped to the public bounds.
 
-        A smaller one divides its loss by the bound instead of its size, so that a record moves it no further than the
-        bound says; a larger one gets the noise of the bound, which is more than it needs.
+        Rejecting a size outside the bounds would reveal it. A smaller data set divides its loss by the bound instead of
+        its size, so that one record has no more influence than the bound allows; a larger one gets the noise of the
+        bound, which is more than it needs.
         """
         return min(max(size, self.smallest_size), self.largest_size)
 
     def rung(self, size: int) -> int:
-        """The place on the ladder of a data set: its counted size rounded down, so that noise is never too small."""
+        """Return the index of a data set's rung: the counted size rounded down, so that noise is never too small."""
         return max(place for place, least in enumerate(self.ladder) if least <= self.counted(size))
 
-    # as bytes
+    # -- encoding
 
     def encode(self) -> bytes:
-        """Canonical JSON."""
+        """Encode as canonical JSON."""
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":")).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> PathakTerms:
-        """Received terms; raises MessageError or InvalidParameter."""
+        """Decode received terms; raise MessageError or InvalidParameter."""
         try:
-            found = json.loads(data)
-            if not isinstance(found, dict) or set(found) != {f.name for f in fields(cls)}:
-                raise MessageError("these bytes are no terms of a run")
-            classes = found["classes"]
+            decoded = json.loads(data)
+            if not isinstance(decoded, dict) or set(decoded) != {f.name for f in fields(cls)}:
+                raise MessageError("the bytes are not the terms of a run")
+            classes = decoded["classes"]
             if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
-                raise MessageError("the terms name no classes")
-            if not isinstance(found["nonce"], str):
+                raise MessageError("the terms have no list of class names")
+            if not isinstance(decoded["nonce"], str):
                 raise MessageError("the terms have no nonce")
-            terms = cls(**{**found, "classes": tuple(classes)})
+            terms = cls(**{**decoded, "classes": tuple(classes)})
             canonical = terms.encode()
         except (ValueError, TypeError, RecursionError, OverflowError) as error:
             if isinstance(error, InvalidParameter):
                 raise
-            raise MessageError("these bytes are no terms of a run") from None
+            raise MessageError("the bytes are not the terms of a run") from None
         if canonical != data:
             raise MessageError("the terms are not in their canonical form")
         return terms
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 of the terms: the name of the run."""
+        """SHA-256 of the terms, 32 bytes, which identifies the run."""
         return hashlib.sha256(b"psephos pathak terms\0" + self.encode()).digest()
 
     def check_agrees(self, proposal: PathakTerms, who: str) -> None:
-        """Raise AgreementError naming the first term in which a proposal differs from these."""
+        """Raise AgreementError, naming the first difference, unless a proposal has the same terms."""
         for f in fields(self):
             own, proposed = getattr(self, f.name), getattr(proposal, f.name)
             if own != proposed:

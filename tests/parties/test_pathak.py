@@ -269,7 +269,7 @@ def test_a_share_is_lent_once_a_turn_and_its_low_bits_only() -> None:
         for again in range(turn + 1):
             with pytest.raises(UnexpectedMessageError, match=f"party 1: turn {again + 1}"):
                 hears(role, state, "curator", Opponents(again, (2,)).encode(TERMS.digest))
-    with pytest.raises(MessageError, match="no proper list"):
+    with pytest.raises(MessageError, match="opponents"):
         hears(role, standing(role), "curator", Opponents(0, (1, 2)).encode(TERMS.digest))
 
 

@@ -33,7 +33,7 @@ TERMS = CeremonyTerms(2048, 5, 3, bytes(32))
         ({"degree": 5}, InvalidParameter, "degree"),
     ],
 )
-def test_terms_that_are_none(change: dict[str, Any], error: type[PsephosError], why: str) -> None:
+def test_invalid_terms_name_the_field(change: dict[str, Any], error: type[PsephosError], why: str) -> None:
     with pytest.raises(error, match=why):
         replace(TERMS, **change)
 

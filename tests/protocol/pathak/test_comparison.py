@@ -148,7 +148,7 @@ def test_bad_input_is_refused() -> None:
         conclude(KEY, [1, 2], answers[:1], bits=8)
     for zeros in ([0] * 9, [0, 1, 0] + [1] * 6, [1] * 8, [1] * 10, [0]):
         wrong = Answer(KEY.public_key.encrypt(zeros), 0)
-        with pytest.raises(MessageError, match="two zeros or of another length"):
+        with pytest.raises(MessageError, match="two zeros"):
             conclude(KEY, [1, 2], [answers[0], wrong], bits=8)
     assert SMALL.public_key.largest_comparison == 2
     for bits in (1, 2):
