@@ -328,7 +328,7 @@ def test_ciphertexts_under_another_key_are_rejected() -> None:
         Ciphertexts.decode(one, Kind.SELECTION, TERMS, GROUP, 3)
     sent = IndexedShare(mpz(1), mpz(2), GROUP, CHARLIE).encode(TERMS.digest)
     assert IndexedShare.decode(sent, TERMS, GROUP, CHARLIE, "party 1").encrypted == 1
-    with pytest.raises(AgreementError, match="party 2 encrypts under another group key"):
+    with pytest.raises(AgreementError, match="party 2"):
         IndexedShare.decode(sent, TERMS, replaced_key(GROUP), CHARLIE, "party 2")
     for bad in (mpz(KEYS.group.factors()[0]), GROUP.modulus):
         with pytest.raises(CiphertextError):

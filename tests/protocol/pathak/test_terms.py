@@ -36,7 +36,7 @@ PRINTED = replace(TERMS, variant="printed", excluded=1)
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        *(({name: "other"}, f"{name} is one of") for name in ("variant", "noise", "comparisons", "regulariser")),
+        *(({name: "other"}, name) for name in ("variant", "noise", "comparisons", "regulariser")),
         ({"noise": "spherical"}, "spherical"),
         ({"noise": "spherical", "variant": "public-bound"}, "spherical"),
         *(
@@ -126,10 +126,10 @@ def test_only_a_dictionary_of_these_terms_is_read() -> None:
 
     assert PathakTerms.decode(written(good)) == TERMS
     for bad, why in (
-        ([1], "no terms"),
-        ({}, "no terms"),
-        ({name: value for name, value in good.items() if name != "lam"}, "no terms"),
-        (good | {"more": 1}, "no terms"),
+        ([1], "terms"),
+        ({}, "terms"),
+        ({name: value for name, value in good.items() if name != "lam"}, "terms"),
+        (good | {"more": 1}, "terms"),
         (good | {"classes": "no"}, "no classes"),
         (good | {"classes": ["no", 1]}, "no classes"),
         (good | {"nonce": 5}, "no nonce"),
@@ -137,7 +137,7 @@ def test_only_a_dictionary_of_these_terms_is_read() -> None:
         with pytest.raises(MessageError, match=why):
             PathakTerms.decode(written(bad))
     for data in (b"", b"{", b"\xff", TERMS.encode() + b"\n", TERMS.encode().replace(b",", b", ")):
-        with pytest.raises(MessageError, match=r"no terms|canonical"):
+        with pytest.raises(MessageError, match="terms"):
             PathakTerms.decode(data)
     with pytest.raises(InvalidParameter, match="at least 3 parties"):
         PathakTerms.decode(written(good | {"parties": 2}))
