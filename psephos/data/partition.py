@@ -1,4 +1,4 @@
-"""Whose data is simulated, how it is dealt and who stays away: the options that all protocols have in common."""
+"""The options that all protocols share: the data, its distribution among the parties, and absent parties."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Absent", "DataOptions", "load_split", "one_of", "scaler_for"]
 
 @dataclass(frozen=True, kw_only=True)
 class DataOptions(TableOptions):
-    """A data set or a table of one's own, the parties it is dealt to, and those of them that never answer."""
+    """Options for the data set or table, the number of parties and their sizes, and the absent parties."""
 
     dataset: str = option(
         "breast-cancer", "A bundled or a downloaded data set, where --data names no table of your own."
@@ -40,21 +40,21 @@ class DataOptions(TableOptions):
     seed: int = option(0, "Drives splits and training; never keys or encryption.", group="Machine")
 
     def check(self) -> None:
-        """Raise InvalidParameter for options that no run can have, before anything is computed."""
+        """Raise InvalidParameter for invalid options, before anything is computed."""
         self.check_table()
         if not self.parties >= 2:
-            raise InvalidParameter(f"a run has at least 2 parties, not {self.parties}")
+            raise InvalidParameter(f"a run needs at least 2 parties, not {self.parties}: change --parties")
         if not 0 <= self.absent < 1:
-            raise InvalidParameter(f"the share of absent parties lies in [0, 1), and is not {self.absent}")
-        given = self._sizes()
-        if self.party is not None and given != "equal":
-            raise InvalidParameter("the table says whose row it is: --sizes and --party exclude each other")
-        if isinstance(given, str):
-            one_of("sizes", given, *DEALS)
-        elif len(given) != self.parties or self.samples_per_party is not None:
+            raise InvalidParameter(f"--absent is a share from 0 to below 1, not {self.absent}")
+        sizes = self._sizes()
+        if self.party is not None and sizes != "equal":
+            raise InvalidParameter("--party already says which rows each party holds: leave --sizes out")
+        if isinstance(sizes, str):
+            one_of("sizes", sizes, *DEALS)
+        elif len(sizes) != self.parties or self.samples_per_party is not None:
             raise InvalidParameter(
-                f"{len(given)} sizes were given for {self.parties} parties: give each party's, and no "
-                "--samples-per-party"
+                f"--sizes has {len(sizes)} sizes for {self.parties} parties: give one for each, and leave "
+                "--samples-per-party out"
             )
 
     def _sizes(self) -> str | list[int]:
@@ -65,7 +65,7 @@ class DataOptions(TableOptions):
 
     @property
     def away(self) -> list[int]:
-        """Numbers of the parties that stay away, in order."""
+        """Numbers of the absent parties, ascending."""
         count = round(self.absent * self.parties)
         return sorted(np.random.default_rng([self.seed, 1]).permutation(self.parties)[:count].tolist())
 
@@ -74,28 +74,28 @@ class DataOptions(TableOptions):
 
         `samples`: of each party, where none are asked for. Raises what `OwnTable` and `split` of `psephos.data` raise.
         """
-        given = self._sizes()
+        sizes = self._sizes()
         if isinstance(data, OwnTable):
-            terms: dict[str, Any] = {"sizes": given, "concentration": self.concentration, "samples": auxiliary}
+            terms: dict[str, Any] = {"sizes": sizes, "concentration": self.concentration, "samples": auxiliary}
             return data.deal(self.parties, self.seed, **terms)
-        fixed = given if not isinstance(given, str) else self.samples_per_party or samples
+        fixed = sizes if not isinstance(sizes, str) else self.samples_per_party or samples
         return split_dataset(
             data,
             self.parties,
             self.seed,
             samples_per_party=fixed,
             auxiliary=auxiliary,
-            deal=given if isinstance(given, str) else "equal",
+            deal=sizes if isinstance(sizes, str) else "equal",
             concentration=self.concentration,
         )
 
     @property
     def compares(self) -> bool:
-        """Whether there must be rows to measure on."""
+        """Whether the run measures accuracy, so that there must be test rows."""
         return True
 
     def plain(self) -> dict[str, Any]:
-        """As JSON has them."""
+        """Return the options as JSON values, by name."""
         return {
             name: [one if isinstance(one, str | float) else str(one) for one in value]
             if isinstance(value, tuple)
@@ -129,7 +129,7 @@ def load_split(options: Options, data: Dataset | Split | None = None) -> tuple[O
 
 
 def _named(options: DataOptions) -> Dataset:
-    """Synthetic rows are as many as are asked for: two of each party's, where it does not say."""
+    """Load the data set that the options name; of the synthetic one, as many rows as the parties need."""
     if options.dataset != "synthetic":
         return load(options.dataset, options.data_dir)
     private = options.parties * (options.samples_per_party or 2)
@@ -137,18 +137,18 @@ def _named(options: DataOptions) -> Dataset:
 
 
 def scaler_for(name: str) -> PublicScaler:
-    """The unfitted scaler of a data set, which may be the caller's own."""
+    """Return the unfitted scaler of a data set; another name is a user's own table."""
     return default_scaler(name if name in DEFAULTS else "your own")
 
 
 def one_of(name: str, chosen: str | None, *known: str | None) -> None:
-    """Raise InvalidParameter for a choice that is none."""
+    """Raise InvalidParameter unless `chosen` is one of the known values of the option `name`."""
     if chosen not in known:
         raise InvalidParameter(f"{name} is one of {', '.join(filter(None, known))}, not {chosen!r}")
 
 
 class Absent(Role):
-    """Who stays away: it sends nothing, and hears nothing."""
+    """The role of an absent party: it sends nothing and ignores every message."""
 
     def __init__(self, honest: Role) -> None:
         self.name = honest.name

@@ -1,12 +1,11 @@
-"""Who holds what: public auxiliary samples without labels, and the rest of the training data dealt to the parties.
+"""Splits of a data set: public auxiliary samples without labels, and the rest of the training data for the parties.
 
-Hamm 2016, section 6: about 10 % of the training data become auxiliary samples, the rest goes to M parties at random.
-Everything here is indices into the data set, so that a split of a large data set costs no copy of it.
+Hamm 2016, section 6: about 10 % of the training data become auxiliary samples, and M parties get the rest at random.
+A split holds indices into the data set, so that splitting a large data set copies nothing.
 
-A split is where an experiment begins: it is made of a data set that the experimenter holds, before there are parties,
-and so it may look at every label. Who holds what is given from then on, and epsilon is about replacing what one party
-holds. Tables whose rows belong to somebody are dealt by `psephos.data.own`, where nothing of one party depends on
-another's rows.
+The experimenter splits a data set before there are parties, so the split may depend on every label. Epsilon is about
+replacing what one party holds after the split. Tables whose rows already have owners are split by `psephos.data.own`,
+where nothing of one party depends on another party's rows.
 """
 
 from __future__ import annotations
@@ -25,27 +24,36 @@ from psephos.protocol.errors import DataError, InvalidParameter
 __all__ = ["AUXILIARY_SHARE", "DEALS", "TEST_SHARE", "Deal", "Split", "deal_rows", "split_dataset"]
 
 AUXILIARY_SHARE = 0.1
-"""Of the training rows (Hamm 2016, section 6)."""
+"""Share of the training rows that become auxiliary samples (Hamm 2016, section 6)."""
 
 TEST_SHARE = 0.3
-"""Of the rows of a data set that was published without a test split; ours."""
+"""Share of the rows that become test rows if a data set was published without a test split; our choice."""
 
 Deal = Literal["equal", "dirichlet", "shards"]
 DEALS: tuple[Deal, ...] = ("equal", "dirichlet", "shards")
-"""How the private rows are dealt."""
+"""The ways of distributing the private rows among the parties."""
 
 Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Split:
-    """One way of dealing a data set. Rows are indices into `dataset.X_train` (test: into X_test where there is one).
+    """Which rows of a data set are public, which party holds which, and which are for testing.
 
-    auxiliary: the public rows, whose labels nobody uses. parties: one array of rows per party. test: the rows
-    accuracy is measured on. encoding: how a table of one's own became numbers. cautions: what its reader should know
-    about the public rows; remarks: what only who holds the private rows may know. not_private: why no epsilon covers
-    what is released from this split, "" where one does. schema: "" where there is none, "encoding" where one settled
-    the encoding of public rows, "samples" where the auxiliary samples were drawn from it, too.
+    Rows are indices into `dataset.X_train`; test rows are indices into `dataset.X_test` where there is one.
+
+    Attributes:
+        dataset: the data set.
+        seed: of the split.
+        auxiliary: the public rows; their labels are not used.
+        parties: the rows of each party.
+        test: the rows that accuracy is measured on.
+        encoding: how a user's own table was encoded; None for other data sets.
+        cautions: warnings about the public rows.
+        remarks: warnings about private rows, which only their holder may read.
+        not_private: the reason why no epsilon covers a release from this split; "" if one does.
+        schema: "" without a schema; "encoding" if it determined the encoding; "samples" if the auxiliary samples were
+            drawn from it, too.
     """
 
     dataset: Dataset
@@ -88,15 +96,15 @@ class Split:
         return np.array([len(rows) for rows in self.parties], np.int64)
 
     def party(self, number: int) -> tuple[Any, NDArray[np.int64]]:
-        """The private samples (n, d) of one party, as in the data set, and their labels (n,), int64."""
+        """Return the private samples (n, d) of one party, as in the data set, and their labels, int64 (n,)."""
         rows = self.parties[number]
         return self.dataset.X_train[rows], self.dataset.y_train[rows]
 
     def private(self, start: int = 0, stop: int | None = None) -> tuple[Any, NDArray[np.int64], NDArray[np.int64]]:
-        """(X, y, sizes) of the parties start .. stop - 1, one after the other, as `psephos.parties.training` takes
-        them.
+        """Return the private samples of the parties start to stop - 1, as `psephos.parties.training` takes them.
 
-        X: (sum of sizes, d), as in the data set. y: int64 (sum of sizes,). sizes: int64, one per party.
+        Returns:
+            X, (sum of sizes, d), as in the data set; y, int64 (sum of sizes,); sizes, int64 (parties,).
         """
         rows = np.concatenate(self.parties[start:stop])
         return self.dataset.X_train[rows], self.dataset.y_train[rows], self.sizes[start:stop]
@@ -189,9 +197,20 @@ def deal_rows(
     concentration: float,
     generator: np.random.Generator,
 ) -> list[Indices]:
-    """Every party's of these rows (n,), which are in random order; `labels`: their classes, (n,).
+    """Distribute rows among the parties.
 
-    `sizes`: of each party, or one of `DEALS`, as `split` tells. Raises InvalidParameter for another, or too few rows.
+    Args:
+        rows: in random order, (n,).
+        labels: the classes of the rows, (n,).
+        parties: M.
+        sizes: the size of each party, or one of `DEALS`, as in `split`.
+        concentration: of the Dirichlet distribution.
+        generator: draws the distribution.
+
+    Returns:
+        The rows of each party.
+
+    Raises InvalidParameter for other sizes or too few rows.
     """
     if not isinstance(sizes, str):
         if sum(sizes) > len(rows) or len(sizes) != parties:
@@ -216,7 +235,7 @@ def deal_rows(
 
 
 def _hold_out(labels: NDArray[np.int64], generator: np.random.Generator) -> tuple[Indices, Indices]:
-    """(train, test) rows, 30 % of each class in the test set, rounded."""
+    """Return training and test rows; the test set has 30 % of each class, rounded."""
     train, test = [], []
     for label in np.unique(labels):
         rows = generator.permutation(np.flatnonzero(labels == label))

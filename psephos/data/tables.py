@@ -1,8 +1,8 @@
-"""Tables of people's own: read as they are written, turned into numbers by what public rows say.
+"""Users' own tables: read as text, and encoded as numbers in the way that public rows determine.
 
-A table is read as text, cell by cell, so that nothing is guessed in silence. What a column's cells stand for is settled
-by the public rows alone (`Encoding.learn`), is said in words (`Encoding.summary`) and is part of a released model: an
-encoding that looked at private rows would tell about them.
+A table is read as text, cell by cell, so that no value is changed silently. The public rows alone determine the type of
+a column and its encoding (`Encoding.learn`), because the encoding is part of the released model and would otherwise
+reveal something about private rows. `Encoding.summary` describes it in words.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ __all__ = [
 ]
 
 GAPS = ("", "NA", "N/A", "NaN", "null", "?")
-"""Cells without a value, in whatever case they are written."""
+"""Cells that count as empty, in upper or lower case."""
 
 MANY_VALUES = 20
-"""A text column with more values than this is worth a warning: each of them becomes a feature."""
+"""A text column with more values than this gets a warning, since each value becomes a feature."""
 
 LARGEST = 1e100
-"""Of the numbers in a table: squares of larger ones leave the range of floating point."""
+"""The largest magnitude of a number in a table: the squares of larger ones could overflow."""
 
 DECIMAL_COMMA = "decimal_comma"
 """The entry of a table's `attrs` that is True where its numbers may be written with a decimal comma, as in 1,5."""
@@ -64,14 +64,14 @@ Finite = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 
 
 def read_table(path: Path) -> pd.DataFrame:
-    """The cells of a CSV file (comma, semicolon, tab or bar; also .gz) or of a Parquet file, as text without spaces.
+    """Read a CSV file (comma, semicolon, tab or bar; also .gz) or a Parquet file as a table of stripped text.
 
     A row's index is the line of the file that it ends on, or its number in a Parquet file. Lines without any cell
     filled are left out. No cell is rewritten: where semicolons or tabs separate the columns, `attrs[DECIMAL_COMMA]` is
     True, and `Encoding` reads `1,5` as one and a half in the columns that it knows to be numbers.
 
-    Raises DataSetMissingError where there is no such file; DataError for one that is no table, has no rows, has rows of
-    different lengths, or a column without a name or with another's.
+    Raises DataSetMissingError if there is no such file; DataError if it is not a table, has no rows, has rows of
+    different lengths, or has a column without a name or two columns with the same name.
     """
     import pandas as pd
 
@@ -104,7 +104,7 @@ def _read_csv(path: Path) -> tuple[list[str], list[list[str]], list[int], str]:
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        raise DataError(f"{path} is no text in UTF-8: save it as 'CSV UTF-8', which spreadsheets offer")
+        raise DataError(f"{path} is not UTF-8 text: save it as 'CSV UTF-8' in the spreadsheet program")
     first = text.lstrip("\r\n").partition("\n")[0]
     separator = max(",;\t|", key=first.count)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
@@ -138,14 +138,14 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         ) from None
     except DataError:
         raise
-    except (OSError, ValueError) as error:  # what pyarrow raises is one of these
-        raise DataError(f"{path} is no readable Parquet file ({error})") from None
+    except (OSError, ValueError) as error:  # all of pyarrow's errors are one of these
+        raise DataError(f"{path} is not a readable Parquet file ({error})") from None
 
 
 def cells_of(frame: pd.DataFrame) -> pd.DataFrame:
-    """A typed table as the text that a CSV file would hold; numbers keep every digit.
+    """Convert a typed table to the text that a CSV file would hold; numbers keep all digits.
 
-    Raises DataError for cells that are no number, text, date or truth value.
+    Raises DataError for a cell that is not a number, text, a date or a truth value.
     """
     import pandas as pd
 
@@ -161,14 +161,14 @@ def cells_of(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_decimal_points(cells: pd.Series[str]) -> pd.Series[str]:
-    """The cells of a column of numbers, with 1.5 for 1,5 where their table has decimal commas."""
+    """Replace 1,5 by 1.5 in a column of numbers, if its table has decimal commas (`DECIMAL_COMMA`)."""
     if not cells.attrs.get(DECIMAL_COMMA, False):
         return cells
     return cells.str.replace(f"^{_DECIMAL_COMMA}$", r"\1.\2", regex=True)
 
 
 def is_gap(cells: pd.Series[str]) -> pd.Series[bool]:
-    """Which cells are without a value."""
+    """Return which cells are empty, as `GAPS` lists them."""
     return cells.str.lower().isin([gap.lower() for gap in GAPS])
 
 
@@ -176,14 +176,14 @@ def is_gap(cells: pd.Series[str]) -> pd.Series[bool]:
 
 
 class Column(Struct, frozen=True, forbid_unknown_fields=True):
-    """What became of a column.
+    """How one column is encoded.
 
     Attributes:
-        name: in the table.
-        kind: "number" is one feature; "date" one, in days since 1970; "text" one of 0 and 1 for each known value.
-        fill: what stands for a gap in a number or a date: the median of the public rows, or what a schema says. In text
-            a gap, and a value that is not known, is 0 in all.
-        values: known ones, of text.
+        name: of the column in the table.
+        kind: "number" becomes one feature; "date" one, in days since 1970-01-01; "text" one 0/1 feature for each value.
+        fill: the number that replaces an empty cell of a number or date column: the median of the public rows, or the
+            schema's. An empty cell of a text column, like an unknown value, is 0 in all features.
+        values: the known values of a text column.
     """
 
     name: str
@@ -193,130 +193,140 @@ class Column(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def features(self) -> list[str]:
-        """Names of the features that it becomes."""
+        """Names of the column's features."""
         return [f"{self.name}={value}" for value in self.values] if self.kind == "text" else [self.name]
 
 
 class Encoding(Struct, frozen=True, forbid_unknown_fields=True):
-    """How the rows of a table become numbers, the same for every party and for whoever uses the model."""
+    """How the rows of a table become numbers: the same for every party and for every user of the model."""
 
     columns: tuple[Column, ...]
 
     @property
     def features(self) -> list[str]:
-        """Names of the features, in order."""
+        """Names of all features, in order."""
         return [name for column in self.columns for name in column.features]
 
     @property
     def summary(self) -> list[tuple[str, str]]:
-        """Each column with what becomes of it, in words."""
-        said = {
+        """(column, description of its encoding) of each column."""
+        descriptions = {
             "number": "number; a gap is read as {0.fill:.6g}",
             "date": "date, in days since 1970-01-01; a gap is read as {0.fill:.6g}",
         }
         return [
-            (column.name, said[column.kind].format(column) if column.kind != "text" else _known(column.values))
+            (
+                column.name,
+                descriptions[column.kind].format(column) if column.kind != "text" else _describe_values(column.values),
+            )
             for column in self.columns
         ]
 
     @classmethod
     def learn(cls, public: pd.DataFrame, text: Collection[str] = ()) -> tuple[Encoding, list[str]]:
-        """The encoding that the public rows settle, and what a reader should know about it.
+        """Determine the encoding from the public rows.
 
         Args:
-            public: their cells, as `read_table` gives them, of the columns that are features.
+            public: the cells of the public rows in the columns that are features, as `read_table` returns them.
             text: columns that are text whatever they hold, such as codes.
 
-        Raises DataError for a column without a public value, with infinite, huge or mixed values, with decimal commas,
-        or with dates of which nobody knows which number is the month.
+        Returns:
+            The encoding, and warnings about columns that look wrong.
+
+        Raises DataError for a column without a public value; with infinite, huge or mixed values; with decimal commas
+        in a file whose columns are separated by commas; or with dates in which day and month are ambiguous.
         """
         columns, cautions = [], []
         for name in public.columns:
-            column, said = _learned(public[name], name in text)
+            column, warnings = _learn_column(public[name], name in text)
             columns.append(column)
-            cautions += said
+            cautions += warnings
         return cls(tuple(columns)), cautions
 
     def apply(self, table: pd.DataFrame) -> NDArray[np.float64]:
-        """The rows as numbers, float64 (n, d). `table`: as `read_table` gives it; other columns are ignored.
+        """Encode rows as numbers, float64 (n, d).
 
-        Raises DataError for a column that is missing, or whose cells are not of its kind; the message names the line,
-        not the cell, which is its owner's.
+        Args:
+            table: as `read_table` returns it; columns that are not in the encoding are ignored.
+
+        Raises DataError for a missing column, or a cell of another kind; the message has the line number but not the
+        cell, which may be private.
         """
         if missing := [column.name for column in self.columns if column.name not in table.columns]:
             raise DataError(f"the table has no column {', '.join(map(repr, missing))}; it has: {_some(table.columns)}")
         if not self.columns:
-            raise DataError("no column is left to learn from")
+            raise DataError("the encoding has no columns: leave fewer columns out with --ignore")
         return np.column_stack([_encoded(column, table[column.name]) for column in self.columns])
 
     def with_decimal_points(self, table: pd.DataFrame) -> pd.DataFrame:
-        """The table with 1.5 for 1,5 in its columns of numbers, for a file whose columns are separated by commas."""
+        """Replace 1,5 by 1.5 in the columns of numbers, to write the table with commas between columns."""
         numbers = [column.name for column in self.columns if column.kind == "number" and column.name in table.columns]
         rewritten = table.assign(**{name: with_decimal_points(table[name]) for name in numbers})
         rewritten.attrs[DECIMAL_COMMA] = False
         return rewritten
 
     def unknown(self, table: pd.DataFrame) -> dict[str, int]:
-        """How many cells of each text column hold a value that the encoding does not know."""
-        found = {
+        """Count the cells with an unknown value in each text column that has any."""
+        counts = {
             c.name: int((~is_gap(table[c.name]) & ~table[c.name].isin(c.values)).sum())
             for c in self.columns
             if c.kind == "text"
         }
-        return {name: count for name, count in found.items() if count}
+        return {name: count for name, count in counts.items() if count}
 
 
-def _learned(cells: pd.Series[str], is_text: bool) -> tuple[Column, list[str]]:
+def _learn_column(cells: pd.Series[str], is_text: bool) -> tuple[Column, list[str]]:
+    """Determine the encoding of one column of the public rows, and the warnings about it."""
     name = str(cells.name)
-    found = cells[~is_gap(cells)]
-    if not len(found):
+    filled = cells[~is_gap(cells)]
+    if not len(filled):
         raise DataError(f"no public row has a value in the column {name!r}: leave it out with --ignore {name}")
-    kind = "text" if is_text else _kind(name, with_decimal_points(found))
+    kind = "text" if is_text else _kind(name, with_decimal_points(filled))
     if kind == "text":
-        values = tuple(sorted(found.unique()))
-        return Column(name, "text", values=values), _about_text(name, values, found)
-    found = with_decimal_points(found)
-    numbers = _numbers(name, kind, found)
+        values = tuple(sorted(filled.unique()))
+        return Column(name, "text", values=values), _about_text(name, values, filled)
+    filled = with_decimal_points(filled)
+    numbers = _numbers(name, kind, filled)
     whole = kind == "number" and (numbers == np.rint(numbers)).all()
-    return Column(name, kind, fill=float(np.median(numbers))), _about_all_alike(name, found) or (
-        _about_all_different(name, found) if whole else []
+    return Column(name, kind, fill=float(np.median(numbers))), _about_all_alike(name, filled) or (
+        _about_all_different(name, filled) if whole else []
     )
 
 
-def _about_text(name: str, values: Sequence[str], found: pd.Series[str]) -> list[str]:
+def _about_text(name: str, values: Sequence[str], filled: pd.Series[str]) -> list[str]:
     if len(values) <= MANY_VALUES:
-        return _about_all_alike(name, found)
-    shown = _some(values, 3)
-    return _about_all_different(name, found) or [
-        f"the column {name!r} holds {len(values)} different texts ({shown}), and each becomes a feature; "
+        return _about_all_alike(name, filled)
+    examples = _some(values, 3)
+    return _about_all_different(name, filled) or [
+        f"the column {name!r} holds {len(values)} different texts ({examples}), and each becomes a feature; "
         f"--ignore {name} leaves it out"
     ]
 
 
-def _about_all_alike(name: str, found: pd.Series[str]) -> list[str]:
-    alike = found.nunique() == 1
+def _about_all_alike(name: str, filled: pd.Series[str]) -> list[str]:
+    alike = filled.nunique() == 1
     return [f"the column {name!r} is the same in every public row: nothing can be learned from it"] if alike else []
 
 
-def _about_all_different(name: str, found: pd.Series[str]) -> list[str]:
-    if len(found) <= MANY_VALUES or not found.is_unique:
+def _about_all_different(name: str, filled: pd.Series[str]) -> list[str]:
+    if len(filled) <= MANY_VALUES or not filled.is_unique:
         return []
     return [
-        f"the column {name!r} is different in each of {len(found)} public rows: if it identifies the row, leave it "
+        f"the column {name!r} is different in each of {len(filled)} public rows: if it identifies the row, leave it "
         f"out with --ignore {name}"
     ]
 
 
-def _kind(name: str, found: pd.Series[str]) -> Literal["number", "date", "text"]:
-    """What the cells with a value hold, all of them; DataError where they look like something they are not."""
-    number = found.str.fullmatch(_NUMBER)
-    if (infinite := found.str.fullmatch(_INFINITE)).any():
+def _kind(name: str, filled: pd.Series[str]) -> Literal["number", "date", "text"]:
+    """Return the kind of a column, from its cells that are not empty; raises DataError if it is ambiguous."""
+    number = filled.str.fullmatch(_NUMBER)
+    if (infinite := filled.str.fullmatch(_INFINITE)).any():
         raise _wrong(name, infinite, "an infinite number", "empty the cell, or write a number")
     if number.all():
         return "number"
-    if found.str.fullmatch(_DATE).all():
+    if filled.str.fullmatch(_DATE).all():
         return "date"
-    comma = found.str.fullmatch(_COMMA)
+    comma = filled.str.fullmatch(_COMMA)
     if comma.any() and (comma | number).all():
         raise _wrong(
             name,
@@ -324,11 +334,11 @@ def _kind(name: str, found: pd.Series[str]) -> Literal["number", "date", "text"]
             "a number with a comma",
             "write 1.5 for 1,5 and 1234 for 1,234; where semicolons separate the columns, 1,5 is read as 1.5",
         )
-    if found.str.fullmatch(_OTHER_DATE).all():
+    if filled.str.fullmatch(_OTHER_DATE).all():
         raise _wrong(
             name,
             ~number,
-            "a date of which nobody can tell day and month",
+            "a date with ambiguous day and month",
             f"write 2024-12-31, or --text {name}, or --ignore {name}",
         )
     if number.mean() > 0.5:
@@ -336,18 +346,18 @@ def _kind(name: str, found: pd.Series[str]) -> Literal["number", "date", "text"]
     return "text"
 
 
-def _numbers(name: str, kind: str, found: pd.Series[str]) -> NDArray[np.float64]:
-    """Cells with a value as numbers."""
+def _numbers(name: str, kind: str, filled: pd.Series[str]) -> NDArray[np.float64]:
+    """Convert cells that are not empty to numbers."""
     import pandas as pd
 
     if kind == "date":
-        stamps = pd.to_datetime(found, format="ISO8601", errors="coerce", utc=True)
-        if not (known := found.str.fullmatch(_DATE) & stamps.notna()).all():
-            raise _wrong(name, ~known, "something other than a date as 2024-12-31", "mend it or empty the cell")
+        stamps = pd.to_datetime(filled, format="ISO8601", errors="coerce", utc=True)
+        if not (valid := filled.str.fullmatch(_DATE) & stamps.notna()).all():
+            raise _wrong(name, ~valid, "something other than a date as 2024-12-31", "mend it or empty the cell")
         return np.asarray((stamps - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1), dtype=np.float64)
-    if not (known := found.str.fullmatch(_NUMBER)).all():
-        raise _wrong(name, ~known, "something other than a finite number", "mend it or empty the cell")
-    numbers = found.astype(np.float64)
+    if not (valid := filled.str.fullmatch(_NUMBER)).all():
+        raise _wrong(name, ~valid, "something other than a finite number", "mend it or empty the cell")
+    numbers = filled.astype(np.float64)
     if (huge := numbers.abs() > LARGEST).any():
         raise _wrong(name, huge, f"a number beyond {LARGEST:g}", "empty the cell, or write it in another unit")
     return np.asarray(numbers, dtype=np.float64)
@@ -358,8 +368,8 @@ def _encoded(column: Column, cells: pd.Series[str]) -> NDArray[np.float64]:
         codes = cells.map({value: code for code, value in enumerate(column.values)}).to_numpy(np.float64, na_value=-1)
         return np.asarray(codes[:, None] == np.arange(len(column.values)), dtype=np.float64)
     encoded = np.full((len(cells), 1), column.fill)
-    there = ~is_gap(cells)
-    encoded[there.to_numpy(), 0] = _numbers(column.name, column.kind, with_decimal_points(cells[there]))
+    filled = ~is_gap(cells)
+    encoded[filled.to_numpy(), 0] = _numbers(column.name, column.kind, with_decimal_points(cells[filled]))
     return encoded
 
 
@@ -368,10 +378,10 @@ def _wrong(name: str, where: pd.Series[bool], what: str, remedy: str) -> DataErr
     return DataError(f"the column {name!r} holds {what} (line {where.idxmax()}{more}): {remedy}")
 
 
-def _known(values: Sequence[str]) -> str:
+def _describe_values(values: Sequence[str]) -> str:
     return f"text, a 0/1 feature for each of {len(values)} values: {_some(values)}; a gap or another value is 0 in all"
 
 
 def _some(names: Collection[Any], most: int = 10) -> str:
-    shown = [str(name) for name in names]
-    return ", ".join(shown[:most]) + (", ..." if len(shown) > most else "")
+    texts = [str(name) for name in names]
+    return ", ".join(texts[:most]) + (", ..." if len(texts) > most else "")
