@@ -31,4 +31,5 @@ def test_a_role_that_dies_at_every_step_sends_the_same_bytes(protocol: str) -> N
     assert len(contents) == 1
     assert {name: agent.rejected for name, agent in agents.items() if agent.rejected} == {}
     parties = {number: agents[f"party {number}"] for number in range(cast.parties)}
+    assert all(cast.sent(agent) for agent in parties.values())
     assert cast.judge(contents.pop(), parties) == list(range(cast.parties))

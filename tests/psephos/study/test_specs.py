@@ -115,15 +115,6 @@ def check_that_readers_walk_again(cast: Cast, board: MemoryBoard) -> None:
     ]
 
 
-@pytest.mark.parametrize("what", ["tally", "psgd", "pathak"])
-def test_every_role_killed_after_every_step(what: str) -> None:
-    """Made again from its store for each step, in which it may read or post anything."""
-    cast, board = Cast(what), MemoryBoard()
-    stores = {name: Store() for name in cast.names}
-    play(cast, lambda name: cast.agent(name, board, stores[name]))
-    check(cast, {name: cast.agent(name, board, stores[name]) for name in cast.names})
-
-
 def test_who_signs_reads_of_this_protocol_and_of_no_other() -> None:
     said = {what: described(Cast(what).made.study) for what in ("tally", "psgd", "pathak")}
     assert [what for what, text in said.items() if "under encryption" in text] == ["tally", "psgd"]
