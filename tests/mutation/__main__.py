@@ -17,7 +17,7 @@ from typing import Any
 
 from tests.mutation import changes as changes_module
 from tests.mutation.changes import Change, changes
-from tests.mutation.selection import Selection, build
+from tests.mutation.selection import Selection, files_about, record_missing, test_files
 from tests.mutation.workers import Copy, try_all
 
 _ROOT = Path.cwd()
@@ -67,6 +67,8 @@ def run(sample: int | None, seed: int, only: str, workers: int, again: bool) -> 
     print(
         f"{len(population)} mutants of {len(_sources())} modules; {said}; {len(chosen) - len(todo)} known", flush=True
     )
+    recorded = record_missing(files_about({change.path for change in todo}, _ROOT), _ROOT, workers)
+    print(f"{recorded} files of tests were recorded; all others had been", flush=True)
     with kept_in.open("a") as file:
         for found in try_all(todo, _ROOT, _FOLDER, workers, survived):
             kept[found["name"]] = found
@@ -121,11 +123,13 @@ def main() -> None:
     trying.add_argument("--only", default="*", metavar="PATTERN", help="mutants of these modules, parties/* say")
     trying.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="how many at a time")
     trying.add_argument("--again", action="store_true", help="try what survived before once more")
-    mapping = commands.add_parser("map", help="which test runs what, from runs recorded with -p tests.mutation.record")
-    mapping.add_argument("recorded", type=Path, nargs="+")
+    mapping = commands.add_parser(
+        "record", help="record which test runs what, for all tests, as `run` does for its own"
+    )
+    mapping.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="how many processes")
     arguments = parser.parse_args()
-    if arguments.command == "map":
-        build(arguments.recorded, _ROOT)
+    if arguments.command == "record":
+        record_missing(test_files(_ROOT), _ROOT, arguments.workers)
     else:
         run(arguments.sample, arguments.seed, arguments.only, arguments.workers, arguments.again)
 

@@ -1,22 +1,24 @@
 """Which test runs which function, and how long it takes: a pytest plugin (`-p tests.mutation.record`).
 
-Run by `python -m tests.mutation map`, with COVERAGE_FILE set.
+`tests.mutation.selection.record_missing` runs pytest with it. One record for each file of tests, in JSON: "seconds" of
+each test, and the tests that "ran" each function of each module ("" is the whole module).
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import coverage
 import pytest
 
-_recorder = coverage.Coverage(
-    data_file=os.environ["COVERAGE_FILE"], source=["protocol", "parties", "curator", "psephos"]
-)
+from tests.mutation.selection import functions_of, place_of_record
+
+_ROOT = Path.cwd().resolve()
+_recorder = coverage.Coverage(data_file=None, source=["protocol", "parties", "curator", "psephos"])
 _seconds: dict[str, float] = {}
+_records: dict[str, Path] = {}
 
 
 def _name(nodeid: str) -> str:
@@ -29,14 +31,23 @@ def pytest_sessionstart() -> None:
     _recorder.start()
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """The names of the records are those of the texts that are run, also when somebody edits them meanwhile."""
+    for word in session.config.args:
+        _records[word] = place_of_record(_ROOT, word)
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """A test's own context, with its fixtures."""
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """A test's own context, with its fixtures; after the last of a file, the file's record."""
     _recorder.switch_context(_name(item.nodeid))
     try:
         return (yield)
     finally:
         _recorder.switch_context("")
+        file = item.nodeid.split("::")[0]
+        if nextitem is None or nextitem.nodeid.split("::")[0] != file:
+            _write(file)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -46,7 +57,30 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """Two files: coverage's, and the seconds beside it."""
+    """Files without a test to run have a record as well."""
     _recorder.stop()
-    _recorder.save()
-    Path(os.environ["COVERAGE_FILE"] + ".seconds").write_text(json.dumps(_seconds))
+    for file, place in _records.items():
+        if not place.exists():
+            place.write_text(json.dumps({"file": file, "seconds": {}, "ran": {}}))
+
+
+def _write(file: str) -> None:
+    """The record of a file of tests; what was measured up to now is forgotten."""
+    _recorder.stop()
+    data, ran = _recorder.get_data(), dict[str, dict[str, list[str]]]()
+    for measured in data.measured_files():
+        lines = data.contexts_by_lineno(measured)
+        functions = {"": (1, max(lines, default=0))} | functions_of(Path(measured).read_text())
+        tests = {
+            name: sorted({test for n in range(first, last + 1) for test in lines.get(n, ()) if _is_of(test, file)})
+            for name, (first, last) in functions.items()
+        }
+        ran[str(Path(measured).resolve().relative_to(_ROOT))] = {name: found for name, found in tests.items() if found}
+    seconds = {test: round(took, 2) for test, took in _seconds.items() if _is_of(test, file)}
+    _records[file].write_text(json.dumps({"file": file, "seconds": seconds, "ran": ran}))
+    _recorder.erase()
+    _recorder.start()
+
+
+def _is_of(test: str, file: str) -> bool:
+    return test.split("::")[0] == file

@@ -1,8 +1,8 @@
 """Which tests a mutant has to pass: those that run its function, its module's own first, then the cheap ones.
 
-tests.json is made by `python -m tests.mutation map` from runs of the suite under coverage (`record`). A test that is
-not there any more is passed over; one that is new in the file named after the module (tests/parties/test_holder.py) is
-asked.
+Which test runs what is recorded under coverage, one record for each file of tests, in `build/mutants/tests`. A record
+holds as long as the file's text does, so that only new and changed files are recorded again (`record_missing`). Tests
+of the slow tiers (pyproject.toml) are neither recorded nor asked, but for those that mutation.toml names.
 """
 
 from __future__ import annotations
@@ -10,25 +10,34 @@ from __future__ import annotations
 import ast
 import json
 import re
+import subprocess
+import sys
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from hashlib import sha256
 from pathlib import Path
-
-import coverage
 
 from tests.mutation.changes import Change
 
-__all__ = ["Selection", "build"]
+__all__ = [
+    "Selection",
+    "files_about",
+    "functions_of",
+    "ordinary",
+    "place_of_record",
+    "processes",
+    "record_missing",
+    "test_files",
+]
 
-_MAP = Path(__file__).with_name("tests.json")
 _CONFIGURATION = Path(__file__).with_name("mutation.toml")
 _SECONDS = 25.0
 """Of one function's tests together, as they took when they were recorded."""
 _FIRST = 10.0
 """Of one mutant's tests together, until it has survived them once."""
 _UNKNOWN = 0.5
-"""What a test takes that is not in the map yet."""
+"""What a test takes that was not recorded."""
 _SHARED = ("tests/test_vectors.py", "tests/test_numbers.py", "tests/test_once.py")
 """Files that are about all modules, and quick."""
 _EVERYWHERE = "tests/test_numbers.py::test_they_are_as_they_were"
@@ -37,36 +46,66 @@ _FROM_ONE_FILE = 6
 """Tests of one function from one file that is not named after its module."""
 
 
-def build(recorded: Iterable[Path], root: Path) -> None:
-    """tests.json from what `record` wrote; what it has of tests that were not run again stays."""
-    kept = json.loads(_MAP.read_text()) if _MAP.exists() else {"seconds": {}}
-    seconds: dict[str, float] = kept.pop("seconds")
-    names, again = list(seconds), set[str]()
-    ran: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
-    for place in recorded:
-        measured = json.loads(Path(f"{place}.seconds").read_text())
-        seconds, again = seconds | measured, again | measured.keys()
-        data = coverage.CoverageData(str(place))
-        data.read()
-        for path in data.measured_files():
-            for line, tests in data.contexts_by_lineno(path).items():
-                ran[str(Path(path).relative_to(root.resolve()))][line].update(filter(None, tests))
-    chosen: dict[str, dict[str, list[str]]] = {}
-    there = {path for path in {*ran, *kept} if path.endswith(".py") and (root / path).exists()}
-    for path, lines in sorted((path, ran[path]) for path in there):
-        places = {"": (1, max(lines, default=0))} | _functions((root / path).read_text())
-        chosen[path] = {}
-        for name, (a, b) in places.items():
-            before = {names[number] for number in kept.get(path, {}).get(name, [])} - again
-            found = before.union(*(lines[n] for n in range(a, b + 1) if n in lines))
-            chosen[path][name] = _cheapest(path, found, seconds)
-    used = sorted({test for functions in chosen.values() for tests in functions.values() for test in tests})
-    numbers = {test: number for number, test in enumerate(used)}
-    written = [f'"seconds": {json.dumps({test: round(seconds[test], 2) for test in used}, indent=0)}']
-    for path, functions in chosen.items():
-        rows = (f"{json.dumps(name)}: {[numbers[test] for test in tests]}" for name, tests in functions.items())
-        written.append(f"{json.dumps(path)}: {{\n" + ",\n".join(rows) + "\n}")
-    _MAP.write_text("{\n" + ",\n".join(written) + "\n}\n")
+def ordinary(root: Path) -> str:
+    """The expression for pytest's `-m` that leaves the slow tiers out."""
+    settings = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    return f"not ({' or '.join(marker.partition(':')[0] for marker in settings['markers'])})"
+
+
+def processes() -> dict[str, list[str]]:
+    """By module: tests that run it in processes of their own, as mutation.toml lists them."""
+    return dict(tomllib.loads(_CONFIGURATION.read_text())["processes"])
+
+
+def test_files(root: Path) -> list[str]:
+    """Every file of tests, as a path from the root."""
+    return sorted(str(path.relative_to(root)) for path in (root / "tests").rglob("test_*.py"))
+
+
+def place_of_record(root: Path, file: str) -> Path:
+    """Where the record of a file of tests is, or will be: named after the file's path and text."""
+    key = sha256(f"{file}\n{(root / file).read_text()}".encode()).hexdigest()[:16]
+    return root / "build" / "mutants" / "tests" / f"{key}.json"
+
+
+def files_about(modules: Iterable[str], root: Path) -> list[str]:
+    """The files of tests that may run these modules (paths from the root): those that are about all modules, those
+    named after a module, and those that name one."""
+    names = {module: _dotted(module) for module in modules}
+    own = {_own(module) for module in names}
+    mentioned = re.compile("|".join(rf"{re.escape(name)}\b" for name in names.values()) or r"(?!)")
+    return [
+        file
+        for file in test_files(root)
+        if file in _SHARED or file in own or mentioned.search((root / file).read_text())
+    ]
+
+
+def _dotted(module: str) -> str:
+    name = module.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+    return name if name.startswith("psephos") else f"psephos.{name}"
+
+
+def record_missing(files: Iterable[str], root: Path, workers: int) -> int:
+    """Run these files of tests under coverage, as far as they have no record; returns how many that were."""
+    todo = [file for file in files if not place_of_record(root, file).exists()]
+    place_of_record(root, __file__).parent.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "pytest", "-p", "tests.mutation.record", "-p", "no:randomly", "-m", ordinary(root)]
+    running = [
+        subprocess.Popen(
+            [*command, "--tb=no", "-W", "ignore::pytest.PytestAssertRewriteWarning", *todo[number::workers]],
+            cwd=root,
+            stdout=subprocess.DEVNULL,
+        )
+        for number in range(workers)
+        if todo[number::workers]
+    ]
+    for process in running:
+        process.wait()
+    without = [file for file in todo if not place_of_record(root, file).exists()]
+    if without:
+        raise RuntimeError(f"these tests could not be recorded; does pytest collect them? {' '.join(without)}")
+    return len(todo)
 
 
 def _cheapest(path: str, tests: set[str], seconds: dict[str, float]) -> list[str]:
@@ -91,7 +130,7 @@ def _own(path: str) -> str:
     return str(Path("tests") / place.parent / f"test_{place.name}")
 
 
-def _functions(source: str) -> dict[str, tuple[int, int]]:
+def functions_of(source: str) -> dict[str, tuple[int, int]]:
     """First and last line of each function's body, by its own name after those it stands in."""
     found: dict[str, tuple[int, int]] = {}
 
@@ -109,17 +148,27 @@ def _functions(source: str) -> dict[str, tuple[int, int]]:
 
 
 class Selection:
-    """tests.json, and the tests that are there now."""
+    """What was recorded of the tests that are there now."""
 
     def __init__(self, root: Path) -> None:
-        self._processes = tomllib.loads(_CONFIGURATION.read_text())["processes"]
-        content = json.loads(_MAP.read_text())
-        self._seconds: dict[str, float] = content.pop("seconds")
-        self._names, self._functions = list(self._seconds), content
+        self._processes = processes()
+        self._seconds: dict[str, float] = {}
+        ran: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+        for file in test_files(root):
+            if (record := place_of_record(root, file)).exists():
+                content = json.loads(record.read_text())
+                self._seconds |= content["seconds"]
+                for path, functions in content["ran"].items():
+                    for function, tests in functions.items():
+                        ran[path][function].update(tests)
+        self._functions = {
+            path: {name: _cheapest(path, tests, self._seconds) for name, tests in functions.items()}
+            for path, functions in ran.items()
+        }
         self._there = {
-            f"{path.relative_to(root)}::{name}"
-            for path in (root / "tests").rglob("test_*.py")
-            for name in re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE)
+            f"{file}::{name}"
+            for file in test_files(root)
+            for name in re.findall(r"^def (test_\w+)", (root / file).read_text(), re.MULTILINE)
         }
 
     def files(self) -> list[str]:
@@ -138,7 +187,7 @@ class Selection:
         asked = [test for test in own if test not in self._seconds] + self._processes.get(change.path, [])
         asked += [_EVERYWHERE] if change.function not in functions or not change.function else []
         for function in (change.function, ""):
-            asked += [self._names[number] for number in functions.get(function, [])]
+            asked += functions.get(function, [])
         tests: dict[str, float] = {}
         for test in [*asked, *own] if all_ else asked:
             seconds = self._seconds.get(test, _UNKNOWN)

@@ -30,7 +30,7 @@ from typing import Any
 
 from tests.mutation.changes import Change
 from tests.mutation.live import Loaded
-from tests.mutation.selection import Selection
+from tests.mutation.selection import Selection, ordinary, processes
 
 __all__ = ["Copy", "try_all"]
 
@@ -99,7 +99,9 @@ def _try(tests: dict[str, float], answer: Connection) -> None:
     import pytest
 
     before, watch = sum(os.times()[:4]), _Watch(tests)
-    status = pytest.main([*_ARGUMENTS, *tests], plugins=[watch])
+    slow = not tests.keys().isdisjoint(test for named in processes().values() for test in named)
+    tiers = [] if slow else ["-m", ordinary(Path.cwd())]
+    status = pytest.main([*_ARGUMENTS, *tiers, *tests], plugins=[watch])
     answer.send((int(status), watch.failed, sum(os.times()[:4]) - before))
 
 
