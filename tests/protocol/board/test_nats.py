@@ -225,6 +225,7 @@ def test_a_server_that_says_no_more_leaves_no_connection_behind(secure: bool, tm
     told = {"server_id": "S", "version": "2.10.0", "proto": 1, "max_payload": 2**20, "tls_required": secure}
     with contextlib.ExitStack() as opened:
         listening = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
+        listening.settimeout(10)  # a client that never connects ends the test
         port = listening.getsockname()[1]
         over = threading.Event()
 

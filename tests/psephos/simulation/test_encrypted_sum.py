@@ -495,6 +495,7 @@ def test_a_cluster_counts_exactly_with_a_worker_killed_in_the_middle(
     assert len(transcript.messages) == PARTIES + 5
 
 
+@pytest.mark.soak
 @dask
 @quiet
 def test_a_cluster_whose_workers_keep_dying_is_given_up(cluster, ceremony: KeySetup, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
@@ -517,6 +518,7 @@ def test_workers_of_another_version_are_refused(
         run(fresh_round(ceremony), ceremony, contribution(), engine=DaskEngine(cluster.scheduler_address))
 
 
+@pytest.mark.soak
 @dask
 @quiet
 def test_a_worker_of_another_version_that_joins_later_is_refused(tmp_path: Path) -> None:

@@ -281,9 +281,9 @@ def go_on(plays: list[MemberRunner]) -> dict[str, str]:
     [
         ("tally", "soft", 0.0, "", "spherical-laplace"),
         ("statistic", "statistic", 0.0, "", "discrete Laplace in shares"),
-        ("statistic", "own-data", 1e-6, "", "Skellam shares"),
+        pytest.param("statistic", "own-data", 1e-6, "", "Skellam shares", marks=pytest.mark.soak),
         ("average", "avg", 0.0, "lam=0.1", "spherical-laplace"),
-        ("average", "whitened", 0.0, "", "SphericalLaplace"),
+        pytest.param("average", "whitened", 0.0, "", "SphericalLaplace", marks=pytest.mark.soak),
         ("psgd", "psgd", 1e-3, "sizes=30 30 30,steps=2,lam=0.5,unit=party,fraction_bits=12", "skellam"),
         ("pathak", "pathak", 1e-6, "lam=0.1,smallest_size=30", "laplace in shares"),
     ],

@@ -82,7 +82,9 @@ def check(cast: Cast, agents: dict[str, Agent]) -> None:
     assert cast.judge(contents.pop(), parties) == list(range(cast.parties))
 
 
-@pytest.mark.parametrize("what", ALL)
+@pytest.mark.parametrize(
+    "what", ["tally", *(pytest.param(what, marks=pytest.mark.soak) for what in ALL if what != "tally")]
+)
 def test_a_study_comes_to_what_its_parties_put_in(what: str) -> None:
     cast, board = Cast(what), MemoryBoard()
     agents = {name: cast.agent(name, board, Store()) for name in cast.names}
