@@ -1,8 +1,8 @@
-"""From a modulus to a key: what is opened of the shared exponent d = beta phi(n), and how it is checked.
+"""From a modulus to a threshold key: sharing the exponent d = beta phi(n) and checking the shares.
 
-Every holder j has a share d_j of d over the integers and gives it on, t of n, by an integer polynomial f_j with
-f_j(0) = Delta d_j (`psephos.protocol.paillier.sharing`). It says d_j modulo n^s, whose sum is theta, and v to the power
-of every coefficient of f_j (Feldman 1987), with v a public square modulo n^(s+1). Then everybody sees
+Every holder j has a share d_j of d over the integers and shares it t of n by an integer polynomial f_j with
+f_j(0) = Delta d_j (`psephos.protocol.paillier.sharing`). It publishes d_j modulo n^s, whose sum is theta, and v to the
+power of every coefficient of f_j (Feldman 1987), with v a public square modulo n^(s+1). Then all holders check
 
     prod_j v^(f_j(0)) = 1 modulo n            d is a multiple of the order of v modulo n, hence, but for a small chance,
                                               of the order of all squares
@@ -32,23 +32,23 @@ from psephos.protocol.paillier.sharing import STATISTICAL_BITS
 from psephos.protocol.paillier.threshold import ThresholdKey, combine
 
 TESTS = 2
-"""Ciphertexts that every t holders must open."""
+"""Number of test ciphertexts that every t holders must decrypt."""
 
 
 def share_bound(terms: CeremonyTerms) -> mpz:
-    """Every f_j(i) lies below it."""
+    """Return an upper bound of every f_j(i)."""
     delta, bits = math.factorial(terms.holders), exponent_share_bits(terms) + STATISTICAL_BITS
     return mpz(terms.threshold * terms.holders ** (terms.threshold - 1) * delta**2) << bits
 
 
 def verification_base(terms: CeremonyTerms, n: mpz) -> mpz:
-    """v: a hash of the ceremony and n, squared."""
+    """Return v, the square of a hash of the terms and n."""
     modulus = terms.ciphertext_modulus(n)
     return _hashed(terms, n, "verification base", modulus) ** 2 % modulus
 
 
 def committed(base: mpz, coefficients: Iterable[int], modulus: mpz) -> tuple[mpz, ...]:
-    """v to the power of each; the first, Delta d_j, may be negative."""
+    """Return v to the power of each coefficient; the first, Delta d_j, may be negative."""
     powers = (gmpy2.powmod_sec(base, abs(mpz(c)), modulus) if c else mpz(1) for c in coefficients)
     return tuple(
         gmpy2.invert(power, modulus) if c < 0 else power for c, power in zip(coefficients, powers, strict=True)
@@ -56,7 +56,7 @@ def committed(base: mpz, coefficients: Iterable[int], modulus: mpz) -> tuple[mpz
 
 
 def committed_share(commitments: Sequence[mpz], holder: int, modulus: mpz) -> mpz:
-    """v^(f_j(i)) from the commitments to f_j, for holder i."""
+    """Return v^(f_j(i)) for holder i from the commitments to f_j."""
     value = mpz(1)
     for commitment in reversed(commitments):
         value = gmpy2.powmod(value, holder, modulus) * commitment % modulus
@@ -64,13 +64,13 @@ def committed_share(commitments: Sequence[mpz], holder: int, modulus: mpz) -> mp
 
 
 def threshold_key(terms: CeremonyTerms, n: mpz, theta: mpz, commitments: Iterable[Sequence[mpz]]) -> ThresholdKey:
-    """The public side; raises InvalidParameter or CiphertextError when theta or a verification value is no unit."""
-    modulus, said = terms.ciphertext_modulus(n), list(commitments)
+    """Return the threshold key; raise InvalidParameter or CiphertextError unless all values are units."""
+    modulus, all_commitments = terms.ciphertext_modulus(n), list(commitments)
     values = []
     for holder in range(1, terms.holders + 1):
         product = mpz(1)
-        for one in said:
-            product = product * committed_share(one, holder, modulus) % modulus
+        for polynomial in all_commitments:
+            product = product * committed_share(polynomial, holder, modulus) % modulus
         values.append(gmpy2.powmod(product, 2 * math.factorial(terms.holders), modulus))
     name = hashlib.sha256(terms.digest + n.to_bytes(terms.bits // 8 + 1, "big")).digest()[:16]
     key = PublicKey(int(n), form="psephos", degree=terms.degree)
@@ -80,7 +80,7 @@ def threshold_key(terms: CeremonyTerms, n: mpz, theta: mpz, commitments: Iterabl
 
 
 def test_ciphertexts(terms: CeremonyTerms, n: mpz) -> tuple[list[mpz], list[int]]:
-    """Public ciphertexts under the new key, and their plaintexts."""
+    """Return public test ciphertexts under the new key, and their plaintexts."""
     key = PublicKey(int(n), form="psephos", degree=terms.degree)
     exponent, modulus = key.plaintext_modulus, key.ciphertext_modulus
     plaintexts = [_hashed(terms, n, f"plaintext {i}", exponent) for i in range(TESTS)]
@@ -90,7 +90,7 @@ def test_ciphertexts(terms: CeremonyTerms, n: mpz) -> tuple[list[mpz], list[int]
 
 
 def opens(key: ThresholdKey, parts: Mapping[int, Sequence[mpz]], plaintexts: list[int]) -> bool:
-    """Whether every t of these partial decryptions open to these plaintexts."""
+    """Return whether every t of these partial decryptions combine to these plaintexts."""
     try:
         return all(
             combine(key, {j: parts[j] for j in chosen}) == plaintexts
@@ -101,7 +101,7 @@ def opens(key: ThresholdKey, parts: Mapping[int, Sequence[mpz]], plaintexts: lis
 
 
 def _hashed(terms: CeremonyTerms, n: mpz, label: str, bound: mpz) -> mpz:
-    """A public unit below `bound`, uniform but for 2^-128."""
+    """Return a public unit below `bound`, within 2^-128 of uniform."""
     size = (bound.bit_length() + STATISTICAL_BITS + 7) // 8
     prefix = f"psephos {label}\0".encode() + terms.digest + n.to_bytes(terms.bits // 8 + 1, "big")
     return mpz.from_bytes(hashlib.shake_256(prefix).digest(size), "big") % bound

@@ -1,7 +1,7 @@
-"""What travels in a ceremony: numbers of fixed length, so that every message of one ceremony and kind is as long.
+"""The messages of a key setup: numbers of fixed length, so that messages of one kind have the same length.
 
-Each body begins with the batch it belongs to (4 bytes) and the stage of that batch (1 byte), so that none can be taken
-for one of another batch. docs/protocols/ceremony.md lists the messages.
+Each body begins with its batch (4 bytes) and the stage of the batch (1 byte), so that a message cannot be used in
+another batch. docs/protocols/ceremony.md lists the messages.
 """
 
 from __future__ import annotations
@@ -22,14 +22,22 @@ Said = Mapping[str, bytes]
 
 
 def written(terms: CeremonyTerms, kind: Kind, batch: int, stage: int, *parts: bytes) -> bytes:
-    """A message as it travels."""
+    """Encode a message."""
     return frame(kind, terms.digest, batch.to_bytes(4, "big"), bytes([stage]), *parts)
 
 
 def opened(terms: CeremonyTerms, kind: Kind, batch: int, stage: int, sender: str, data: bytes, length: int) -> Reader:
-    """The body of a message of this batch and stage, which must have `length` bytes.
+    """Return a reader of the body of a received message.
 
-    Raises MessageError or WrongRoundError, naming the sender.
+    Args:
+        terms: of the key setup.
+        kind, batch, stage: what the message must be.
+        sender: for error messages.
+        data: the encoded message.
+        length: of the body in bytes.
+
+    Raises:
+        MessageError, WrongRoundError: the message is malformed, or belongs elsewhere.
     """
     try:
         reader = Reader(data, kind, terms.digest, length=length + 5)
@@ -44,27 +52,27 @@ def opened(terms: CeremonyTerms, kind: Kind, batch: int, stage: int, sender: str
 
 
 _LONGEST_REASON = 400
-"""Characters; more of an error is left out."""
+"""Largest length of a reason in characters; longer ones are cut."""
 
 
 def failure(terms: CeremonyTerms, why: str) -> bytes:
-    """What a holder says when the ceremony has ended without a key: why, in one line."""
+    """Encode the message that the key setup failed, with the reason in one line."""
     return frame(Kind.FAILED_CEREMONY, terms.digest, why[:_LONGEST_REASON].encode())
 
 
 def reason(terms: CeremonyTerms, data: bytes) -> str:
-    """Why a holder says that there is no key; raises MessageError for what is no line of text, or WrongRoundError."""
+    """Decode the reason of a failure; raise MessageError unless it is one line of text, or WrongRoundError."""
     try:
         why = Reader(data, Kind.FAILED_CEREMONY, terms.digest).rest().decode()
     except UnicodeDecodeError:
         why = ""
     if not 0 < len(why) <= _LONGEST_REASON or not why.isprintable():
-        raise MessageError(f"why a ceremony failed is said in one line of 1 to {_LONGEST_REASON} characters")
+        raise MessageError(f"the reason of a failed key setup must be one line of 1 to {_LONGEST_REASON} characters")
     return why
 
 
 def pack_residues(terms: CeremonyTerms, residues: Flat) -> bytes:
-    """Residues modulo every prime in as many bits as the prime has."""
+    """Encode residues modulo every prime with as many bits as the prime has."""
     packed = []
     for prime, part in zip(terms.primes, _by_prime(terms, residues), strict=True):
         bits = (part[:, None] >> np.arange(prime.bit_length())) & 1
@@ -73,12 +81,12 @@ def pack_residues(terms: CeremonyTerms, residues: Flat) -> bytes:
 
 
 def packed_bytes(terms: CeremonyTerms) -> int:
-    """Length of packed residues."""
+    """Return the length of packed residues in bytes."""
     return sum((count * prime.bit_length() + 7) // 8 for prime, count in zip(terms.primes, terms.draws, strict=True))
 
 
 def unpack_residues(terms: CeremonyTerms, data: bytes, sender: str) -> Flat:
-    """Raises ShareRangeError for a number that is no residue."""
+    """Decode packed residues; raise ShareRangeError for a number out of range."""
     at, parts = 0, []
     for prime, count in zip(terms.primes, terms.draws, strict=True):
         width = prime.bit_length()
@@ -93,23 +101,24 @@ def unpack_residues(terms: CeremonyTerms, data: bytes, sender: str) -> Flat:
 
 
 def _by_prime(terms: CeremonyTerms, residues: Flat) -> list[Flat]:
+    """Split residues by prime."""
     return np.split(residues, np.cumsum(terms.draws)[:-1])
 
 
 def pack_integers(values: Iterable[Any], bound: mpz) -> bytes:
-    """Integers in [0, bound), each in as many bytes as the bound has."""
+    """Encode integers in [0, bound), each with as many bytes as the bound has."""
     size = byte_length(bound)
     return b"".join(int(value).to_bytes(size, "little") for value in values)
 
 
 def byte_length(bound: mpz) -> int:
-    """Of integers in [0, bound)."""
+    """Return the encoded length of integers in [0, bound)."""
     bits: int = bound.bit_length()
     return (bits + 7) // 8
 
 
 def unpack_integers(reader: Reader, count: int, bound: mpz, sender: str) -> list[mpz]:
-    """The next `count` integers; raises ShareRangeError for one outside [0, bound)."""
+    """Read `count` integers; raise ShareRangeError for one outside [0, bound)."""
     size = byte_length(bound)
     data = reader.take(count * size)
     values = [mpz.from_bytes(data[at : at + size], "little") for at in range(0, len(data), size)]

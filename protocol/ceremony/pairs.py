@@ -1,9 +1,9 @@
-"""What one holder tells another on a board that all read, in such a way that either can show all what was told.
+"""Secret messages between two holders on a public board, which either of them can disclose provably.
 
-Every two holders have X25519 keys for each other (RFC 7748), which they publish first. The key of one message is
-derived from what the two have in common (HKDF, RFC 5869) and seals it (ChaCha20-Poly1305, RFC 8439). Whoever is given
-one of the two secrets sees that it belongs to its public key, and reads what was said; nobody who gives its own away
-can have it read as something else.
+Every two holders have X25519 keys for each other (RFC 7748), which they publish first. The key of a message is derived
+from the common secret (HKDF, RFC 5869) and encrypts it (ChaCha20-Poly1305, RFC 8439). Given one of the two private
+keys, anybody can check that it belongs to its public key and decrypt the messages. A holder that discloses its private
+key cannot make a message decrypt to anything else.
 """
 
 from __future__ import annotations
@@ -17,33 +17,44 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from psephos.protocol.errors import MessageError
 
 TAG_BYTES = 16
-"""By which what is sealed is longer than what is said."""
+"""Length that encryption adds to a message."""
 
 
 def public(secret: bytes) -> bytes:
-    """The public key of a secret; both have 32 bytes."""
+    """Return the public key of a private key; both have 32 bytes."""
     return X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
 
 
 def seal(secret: bytes, other: bytes, about: bytes, message: bytes) -> bytes:
-    """For the owner of the public key `other`; no two messages of a pair are about the same.
+    """Encrypt a message.
 
-    Raises MessageError for a public key that is none: one of small order.
+    Args:
+        secret: the sender's private key.
+        other: the receiver's public key.
+        about: what the message is about; unique among the messages of the pair.
+        message: the plaintext.
+
+    Returns:
+        The ciphertext, `TAG_BYTES` longer than the message.
+
+    Raises:
+        MessageError: the public key has small order.
     """
     return _cipher(secret, other, about).encrypt(bytes(12), message, None)
 
 
 def unseal(secret: bytes, other: bytes, about: bytes, sealed: bytes) -> bytes:
-    """What was sealed, from one of the secrets and the other's public key; raises MessageError for anything else."""
+    """Decrypt a message with one private key and the other's public key; raise MessageError if this fails."""
     try:
         return _cipher(secret, other, about).decrypt(bytes(12), sealed, None)
     except InvalidTag:
-        raise MessageError("what was sealed does not open") from None
+        raise MessageError("the sealed message cannot be decrypted") from None
 
 
 def _cipher(secret: bytes, other: bytes, about: bytes) -> ChaCha20Poly1305:
+    """Derive the cipher of one message."""
     try:
         common = X25519PrivateKey.from_private_bytes(secret).exchange(X25519PublicKey.from_public_bytes(other))
     except ValueError:
-        raise MessageError("a public key is no X25519 key") from None
+        raise MessageError("the public key is not a valid X25519 key") from None
     return ChaCha20Poly1305(HKDF(SHA256(), 32, salt=None, info=b"psephos ceremony\0" + about).derive(common))

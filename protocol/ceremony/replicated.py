@@ -1,13 +1,12 @@
 """Replicated secret sharing (Ito, Saito and Nishizeki 1987), pseudo-random (Cramer, Damgard and Ishai 2005).
 
-A secret is a sum of pieces, one for every set A of n - tau holders, and the holders in A know that piece. Any tau
-holders miss the piece of the set of all others. The holders of A have a seed in common, so random pieces cost no
-message at all, and whatever a holder says is a function of seeds that others know too: open the seeds, and everybody
-can check it.
+A secret is a sum of pieces, one for every set A of n - tau holders, known to the holders in A. Any tau holders do not
+know the piece of the set of all others. The holders of A have a common seed, so random pieces need no messages, and
+every message of a holder is a function of seeds that others know too: once the seeds are opened, anybody can check it.
 
-Products need an honest majority: two sets meet, so somebody knows x_A and y_B, and adds x_A y_B to its share; the
-shares add up to x y. Before a share is said, a sharing of zero is added to it. This works in any ring, and over the
-integers.
+Products need an honest majority: two sets intersect, so some holder knows x_A and y_B and adds x_A y_B to its share;
+the shares add up to x y. A sharing of zero is added to a share before it is published. This works in any ring and over
+the integers.
 """
 
 from __future__ import annotations
@@ -22,27 +21,27 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from psephos.protocol.ceremony.terms import CeremonyTerms
 
 SEED_BYTES = 32
-"""Of every seed and commitment."""
+"""Length of seeds and commitments."""
 
 
 def derive(label: str, *parts: bytes) -> bytes:
-    """SHA-256 of a label and parts of fixed length, 32 bytes: seeds from seeds."""
+    """Derive a seed: SHA-256 of a label and parts of fixed length, 32 bytes."""
     return hashlib.sha256(b"psephos ceremony: " + label.encode() + b"\0" + b"".join(parts)).digest()
 
 
 def commitment(seed: bytes, *where: int) -> bytes:
-    """Hides and binds a 32-byte seed of full entropy; `where` says what it is for."""
+    """Commit to a 32-byte seed of full entropy; `where` identifies its use."""
     return derive("commitment", *(number.to_bytes(8, "big") for number in where), seed)
 
 
 def stream(seed: bytes, label: str, count: int) -> bytes:
-    """`count` pseudo-random bytes: AES-256 in counter mode under a key of this label's own."""
+    """Return `count` pseudo-random bytes by AES-256 in counter mode, under a key derived from seed and label."""
     key = derive(label, seed)
     return Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor().update(bytes(count))
 
 
 def home(terms: CeremonyTerms, subset: int) -> int:
-    """The holder in set number `subset` that speaks for its piece, where one has to."""
+    """Return the holder that uses the piece of set number `subset` where exactly one has to."""
     members = terms.subsets[subset]
     return members[subset % len(members)]
 
@@ -66,7 +65,7 @@ def _table(terms: CeremonyTerms) -> tuple[list[tuple[list[int], list[int]]], ...
 
 
 def product_share(terms: CeremonyTerms, holder: int, x: Mapping[int, Any], y: Mapping[int, Any]) -> Any:
-    """This holder's share of x y, from the pieces of both by set; integers, or arrays of them. To be masked."""
+    """Return this holder's unmasked share of x y from the pieces of both by set (integers, or arrays of them)."""
     return sum(sum(x[a] for a in some) * sum(y[b] for b in others) for some, others in _table(terms)[holder - 1])
 
 

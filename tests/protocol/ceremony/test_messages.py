@@ -51,7 +51,7 @@ def test_why_there_is_no_key_is_said_in_one_line() -> None:
         assert reason(TERMS, failure(TERMS, why)) == why
     assert reason(TERMS, failure(TERMS, "z" * 500)) == "z" * 400
     for said in (b"", b"a" * 401, b"two\nlines", b"\xff", b"bell\7"):
-        with pytest.raises(MessageError, match="in one line"):
+        with pytest.raises(MessageError, match="line"):
             reason(TERMS, frame(Kind.FAILED_CEREMONY, TERMS.digest, said))
     with pytest.raises(WrongRoundError):
         reason(OTHER, failure(TERMS, "x"))

@@ -130,8 +130,8 @@ def test_only_a_dictionary_of_these_terms_is_read() -> None:
         ({}, "terms"),
         ({name: value for name, value in good.items() if name != "lam"}, "terms"),
         (good | {"more": 1}, "terms"),
-        (good | {"classes": "no"}, "no classes"),
-        (good | {"classes": ["no", 1]}, "no classes"),
+        (good | {"classes": "no"}, "class"),
+        (good | {"classes": ["no", 1]}, "class"),
         (good | {"nonce": 5}, "no nonce"),
     ):
         with pytest.raises(MessageError, match=why):
