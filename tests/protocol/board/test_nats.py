@@ -1,4 +1,4 @@
-"""A board on a real NATS server: over TLS, each role with its own key and its own subjects, through crashes."""
+"""`NatsBoard`: on a real server with TLS and permissions for each role, and without a server."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def free_port() -> int:
 
 
 @dataclass
-class House:
+class StudyServer:
     """A server for one study, and the keys of its roles."""
 
     folder: Path
@@ -82,7 +82,7 @@ class House:
         return board
 
     def restart(self) -> None:
-        """kill -9, and up again."""
+        """Kill the server and start it again."""
         self.server.kill()
         self.server.wait()
         self.server = start_server(self.folder)
@@ -95,11 +95,11 @@ class House:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
+def server(tmp_path: Path) -> Iterator[StudyServer]:
     if NATS_SERVER is None:
         pytest.skip("nats-server is not installed")
     roles = ("curator", "party 0", "party 1")
-    opened = House(tmp_path / "server", {name: SigningKey.generate() for name in roles})
+    opened = StudyServer(tmp_path / "server", {name: SigningKey.generate() for name in roles})
     yield opened
     opened.close()
 
@@ -111,15 +111,15 @@ def contents(board: NatsBoard, after: int = 0) -> list[bytes]:
 
 
 @pytest.mark.nats
-def test_everybody_reads_one_order(house: House) -> None:
-    one, two = house.board("party 0"), house.board("party 1")
+def test_all_readers_see_one_order(server: StudyServer) -> None:
+    one, two = server.board("party 0"), server.board("party 1")
     sent = []
     for k in range(40):
         sent.append(secrets.token_bytes(k + 1))
         (one, two)[k % 2].post(sent[-1])
-    one.post(sent[0])  # again: dropped
-    reader = NatsBoard(house.reading, house.session)
-    house.boards.append(reader)
+    one.post(sent[0])  # the server drops the repetition
+    reader = NatsBoard(server.reading, server.session)
+    server.boards.append(reader)
     assert contents(reader) == contents(one) == contents(two) == sent
     assert contents(reader, 33) == sent[33:]
     assert contents(reader, 40) == []
@@ -130,8 +130,8 @@ def test_everybody_reads_one_order(house: House) -> None:
 
 
 @pytest.mark.nats
-def test_long_entries_go_in_parts_and_are_seen_whole(house: House) -> None:
-    one, two = house.board("party 0"), house.board("party 1")
+def test_long_entries_are_posted_in_parts_and_read_as_one(server: StudyServer) -> None:
+    one, two = server.board("party 0"), server.board("party 1")
     long = secrets.token_bytes(3_200_000)
     one.post(b"before")
     one.post(long)
@@ -143,39 +143,39 @@ def test_long_entries_go_in_parts_and_are_seen_whole(house: House) -> None:
         one.post(bytes(MOST_BYTES + 1))
 
 
-class Pieces(NatsBoard):
-    """What a server has that takes pieces of a megabyte and more, as all do that are not told otherwise."""
+class PartsOnly(NatsBoard):
+    """A board whose messages are all parts of 1.04 MB, which servers accept by default."""
 
-    piece = bytes(1_040_000)
+    part = bytes(1_040_000)
 
-    def __init__(self) -> None:  # no server is asked
+    def __init__(self) -> None:  # without a server
         pass
 
     async def _fetch_one(self, number: int) -> RawStreamMsg:
-        return RawStreamMsg(subject="psephos.0.party-0.part", data=self.piece)
+        return RawStreamMsg(subject="psephos.0.party-0.part", data=self.part)
 
 
-def test_pieces_that_make_more_than_an_entry_are_none() -> None:
-    """Longer than an entry may be, 67.6 MB, it could not be carried in a file, and nothing after it."""
-    entry = Pieces.piece * 65
+def test_parts_above_the_greatest_length_are_not_joined() -> None:
+    """An entry of 67.6 MB could not be exported to a file."""
+    entry = PartsOnly.part * 65
     assert len(entry) > MOST_BYTES
     listed = hashlib.sha256(entry).digest() + (7).to_bytes(8, "big") * 65
     message = RawStreamMsg(subject="psephos.0.party-0.parts", seq=8, data=listed)
-    assert asyncio.run(Pieces()._join_parts(message)) == listed
+    assert asyncio.run(PartsOnly()._join_parts(message)) == listed
 
 
 @pytest.mark.nats
-def test_halves_and_other_peoples_parts_hold_nobody_up(house: House) -> None:
-    one, two = house.board("party 0"), house.board("party 1")
+def test_incomplete_and_foreign_parts_delay_nobody(server: StudyServer) -> None:
+    one, two = server.board("party 0"), server.board("party 1")
     long = secrets.token_bytes(2_000_001)
-    mine = [one._run(one._publish("part", long[at : at + 1_000_000])) for at in (0, 1_000_000)]  # and killed here
+    mine = [one._run(one._publish("part", long[at : at + 1_000_000])) for at in (0, 1_000_000)]  # then it is killed
     two.post(b"meanwhile")
     stolen = two._run(two._publish("parts", secrets.token_bytes(32) + b"".join(n.to_bytes(8, "big") for n in mine)))
     two._run(two._publish("parts", b"short"))
     two._run(two._publish("parts", secrets.token_bytes(32) + (10**9).to_bytes(8, "big")))
     two._run(two._publish("parts", secrets.token_bytes(32) + mine[0].to_bytes(8, "big") * 100))
-    one.post(long)  # again, after a crash: the parts that are there are not sent twice
-    found = contents(house.board("curator"))
+    one.post(long)  # after the restart: parts that the server has are not stored again
+    found = contents(server.board("curator"))
     assert found[:3] == [b"", b"", b"meanwhile"]
     assert len(found[stolen - 1]) == 48
     assert found[-2:] == [b"", long]
@@ -183,8 +183,8 @@ def test_halves_and_other_peoples_parts_hold_nobody_up(house: House) -> None:
 
 
 @pytest.mark.nats
-def test_a_role_posts_as_itself_only_and_deletes_nothing(house: House) -> None:
-    one, two = house.board("party 0", timeout=3), house.board("party 1")
+def test_a_role_can_neither_post_for_others_nor_delete(server: StudyServer) -> None:
+    one, two = server.board("party 0", timeout=3), server.board("party 1")
     two.post(b"two's")
     one.post(b"one's")
     one._subject = two._subject
@@ -201,12 +201,12 @@ def test_a_role_posts_as_itself_only_and_deletes_nothing(house: House) -> None:
         with pytest.raises(BoardError, match="does not allow"):
             one._run(attempt())
     with pytest.raises(BoardError, match="refused"):
-        one._run(js.publish(f"psephos.{house.session.hex()[:16]}.party-0.entry", b"", headers={"Nats-Rollup": "all"}))
+        one._run(js.publish(f"psephos.{server.session.hex()[:16]}.party-0.entry", b"", headers={"Nats-Rollup": "all"}))
     assert contents(two) == [b"two's", b"one's"]
 
 
 def sockets() -> set[str]:
-    """Of this process."""
+    """Return the sockets of this process."""
     found = set()
     for place in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):  # the listing's own
@@ -216,8 +216,8 @@ def sockets() -> set[str]:
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
 @pytest.mark.parametrize("secure", [False, True])
-def test_a_server_that_says_no_more_leaves_no_connection_behind(secure: bool, tmp_path: Path) -> None:
-    """It answers the connection, within TLS or without, and then nothing, so that only this side can end it."""
+def test_no_connection_is_left_to_a_server_that_stops_answering(secure: bool, tmp_path: Path) -> None:
+    """It accepts the connection, with TLS or without, and then sends nothing, so only this side can end it."""
     for name, content in trial_certificates(["127.0.0.1"]).items():
         (tmp_path / name).write_bytes(content)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -247,46 +247,46 @@ def test_a_server_that_says_no_more_leaves_no_connection_behind(secure: bool, tm
 
 
 @pytest.mark.nats
-def test_strangers_and_other_servers_are_named(house: House, tmp_path: Path) -> None:
+def test_unknown_keys_and_other_servers_are_refused(server: StudyServer, tmp_path: Path) -> None:
     with pytest.raises(BoardError, match="identity"):
-        house.board("party 0", SigningKey.generate(), timeout=3)
+        server.board("party 0", SigningKey.generate(), timeout=3)
     (tmp_path / "other.pem").write_bytes(trial_certificates(["127.0.0.1"])["ca.pem"])
-    wrong = house.address.replace(str(house.folder / "ca.pem"), str(tmp_path / "other.pem"))
+    wrong = server.address.replace(str(server.folder / "ca.pem"), str(tmp_path / "other.pem"))
     with pytest.raises(BoardError, match="certificate"):
-        open_board(wrong, house.session, "party 0", house.keys["party 0"])
+        open_board(wrong, server.session, "party 0", server.keys["party 0"])
     with pytest.raises(BoardError, match="certificate"):
-        open_board(house.address.replace("127.0.0.1", "localhost"), house.session, "party 0", house.keys["party 0"])
+        open_board(server.address.replace("127.0.0.1", "localhost"), server.session, "party 0", server.keys["party 0"])
     with pytest.raises(BoardError, match="cannot be read"):
-        open_board(f"tls://127.0.0.1:{house.port}?ca=/nowhere.pem", house.session)
+        open_board(f"tls://127.0.0.1:{server.port}?ca=/nowhere.pem", server.session)
     with pytest.raises(BoardError, match="no answer"):
-        open_board(f"nats://127.0.0.1:{free_port()}", house.session)
+        open_board(f"nats://127.0.0.1:{free_port()}", server.session)
     with pytest.raises(BoardError, match="no board"):
-        open_board(house.reading, house.session)
+        open_board(server.reading, server.session)
     with pytest.raises(BoardError, match="does not allow"):  # another study's
-        NatsBoard(house.address, bytes(32), "party 0", house.keys["party 0"], timeout=3)
+        NatsBoard(server.address, bytes(32), "party 0", server.keys["party 0"], timeout=3)
     for address in ("tls://", "tls://reader:word@host?cafile=x", "nats://host?replicas=two", "nats://host:99999"):
         with pytest.raises(InvalidParameter, match="address") as refused:
-            open_board(address, house.session)
+            open_board(address, server.session)
         assert "word" not in str(refused.value)
 
 
 @pytest.mark.nats
-def test_a_server_whose_certificate_has_expired(house: House) -> None:
+def test_an_expired_certificate_is_refused(server: StudyServer) -> None:
     for name, content in trial_certificates(["127.0.0.1"], days=0).items():
-        (house.folder / name).write_bytes(content)
-    house.restart()
+        (server.folder / name).write_bytes(content)
+    server.restart()
     with pytest.raises(BoardError, match="certificate has expired"):
-        house.board("party 0", timeout=3)
+        server.board("party 0", timeout=3)
 
 
 @pytest.mark.nats
-def test_who_only_reads_may_publish_nothing_and_nobody_makes_anything_else(house: House) -> None:
-    """A reader, and a member: no other stream, no subject outside its own, nobody else's answers."""
-    one = house.board("party 0", timeout=3)
+def test_permissions_of_readers_and_members(server: StudyServer) -> None:
+    """Neither may create another stream, use other subjects or receive the answers to others."""
+    one = server.board("party 0", timeout=3)
     one.post(b"one's")
-    reader = NatsBoard(house.reading, house.session, timeout=3)
-    house.boards.append(reader)
-    session = house.session.hex()[:16]
+    reader = NatsBoard(server.reading, server.session, timeout=3)
+    server.boards.append(reader)
+    session = server.session.hex()[:16]
     for board in (reader, one):
         js = board._client.jetstream(timeout=3)
         for attempt in (
@@ -308,22 +308,22 @@ def test_who_only_reads_may_publish_nothing_and_nobody_makes_anything_else(house
     with pytest.raises(BoardError, match="does not allow"):
         reader._run(overhear())
     with pytest.raises(BoardError, match="identity"):
-        NatsBoard(house.reading.replace("reader:", "reader:x"), house.session, timeout=3)
+        NatsBoard(server.reading.replace("reader:", "reader:x"), server.session, timeout=3)
     assert contents(reader) == [b"one's"]
 
 
 @pytest.mark.nats
-def test_three_servers_that_replicate_each_other_lose_none_when_one_is_killed(house: House, tmp_path: Path) -> None:
-    """The configuration of docs/study-operations.md, three times: with a name, a store and routes of its own each."""
+def test_three_replicating_servers_lose_nothing_when_one_is_killed(server: StudyServer, tmp_path: Path) -> None:
+    """Each has the configuration of docs/study-operations.md, with its own name, store and routes."""
     ports, routes = [free_port() for _ in range(3)], [free_port() for _ in range(3)]
-    conf = (house.folder / "nats.conf").read_text()
+    conf = (server.folder / "nats.conf").read_text()
     folders = []
     for k in range(3):
         folder = tmp_path / f"server-{k}"
-        shutil.copytree(house.folder, folder, ignore=shutil.ignore_patterns("jetstream"))
+        shutil.copytree(server.folder, folder, ignore=shutil.ignore_patterns("jetstream"))
         others = ", ".join(f'"nats-route://127.0.0.1:{port}"' for port in routes)
-        text = re.sub(r'server_name: ".*"', f'server_name: "server-{k}"', conf).replace(str(house.folder), str(folder))
-        text = text.replace(f"port: {house.port}", f"port: {ports[k]}")
+        text = re.sub(r'server_name: ".*"', f'server_name: "server-{k}"', conf).replace(str(server.folder), str(folder))
+        text = text.replace(f"port: {server.port}", f"port: {ports[k]}")
         text += f'cluster {{ name: "psephos", listen: "127.0.0.1:{routes[k]}", routes: [{others}] }}\n'
         (folder / "nats.conf").write_text(text)
         folders.append(folder)
@@ -335,11 +335,11 @@ def test_three_servers_that_replicate_each_other_lose_none_when_one_is_killed(ho
         until = time.monotonic() + 30
         while True:
             try:
-                found = NatsBoard(address, house.session, name, house.keys[name], timeout=5)
+                found = NatsBoard(address, server.session, name, server.keys[name], timeout=5)
             except BoardError:  # no leader yet
                 assert time.monotonic() < until
                 continue
-            house.boards.append(found)
+            server.boards.append(found)
             return found
 
     def insist(board: NatsBoard, data: bytes) -> None:
@@ -374,28 +374,28 @@ def test_three_servers_that_replicate_each_other_lose_none_when_one_is_killed(ho
 
 
 @pytest.mark.nats
-def test_a_stream_that_forgets_is_refused(house: House) -> None:
-    """On a server without permissions, somebody was first."""
-    folder, port = house.folder.parent / "open", free_port()
+def test_a_stream_with_a_limit_is_refused(server: StudyServer) -> None:
+    """On a server without permissions, somebody else created it first."""
+    folder, port = server.folder.parent / "open", free_port()
     folder.mkdir()
     (folder / "nats.conf").write_text(f'port: {port}\njetstream {{ store_dir: "{folder}" }}\n')
-    server = start_server(folder)
+    process = start_server(folder)
     try:
-        first = NatsBoard(f"nats://127.0.0.1:{port}", bytes(32), "curator", house.keys["curator"])
+        first = NatsBoard(f"nats://127.0.0.1:{port}", bytes(32), "curator", server.keys["curator"])
         stream = first._stream.replace("0" * 16, "1" * 16)
         subjects = [f"psephos.{'11' * 8}.>"]
         first._run(first._client.jetstream().add_stream(name=stream, subjects=subjects, max_msgs=5))
         first.close()
         with pytest.raises(BoardError, match="max_msgs"):
-            NatsBoard(f"nats://127.0.0.1:{port}", b"\x11" * 32, "curator", house.keys["curator"])
+            NatsBoard(f"nats://127.0.0.1:{port}", b"\x11" * 32, "curator", server.keys["curator"])
     finally:
-        server.kill()
-        server.wait()
+        process.kill()
+        process.wait()
 
 
 @pytest.mark.nats
-def test_nothing_acknowledged_is_lost_when_the_server_is_killed(house: House) -> None:
-    board = house.board("party 0", timeout=2)
+def test_a_killed_server_loses_no_acknowledged_entry(server: StudyServer) -> None:
+    board = server.board("party 0", timeout=2)
     acknowledged, stop = [], threading.Event()
 
     def upload() -> None:
@@ -418,37 +418,37 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed(house: House) ->
             while len(acknowledged) < seen + 5 and thread.is_alive():
                 thread.join(0.01)
             assert thread.is_alive()
-            house.restart()
+            server.restart()
     finally:
         stop.set()
         thread.join()
-    found = contents(house.board("party 1"))
+    found = contents(server.board("party 1"))
     assert [data for data in found if data in set(acknowledged)] == acknowledged
     assert len(found) - len(acknowledged) <= 1  # stored, and killed before it said so
     assert contents(board) == found  # it has reconnected by itself
 
 
 @pytest.mark.nats
-def test_a_server_that_is_gone_is_named_and_found_again(house: House) -> None:
-    board = house.board("party 0", timeout=1)
+def test_a_board_reconnects_to_a_restarted_server(server: StudyServer) -> None:
+    board = server.board("party 0", timeout=1)
     board.post(b"1")
-    house.server.kill()
-    house.server.wait()
+    server.server.kill()
+    server.server.wait()
     with pytest.raises(BoardError, match="no answer"):
         board.post(b"2")
     with pytest.raises(BoardError, match="no answer"):
         list(board.read(0))
-    house.server = start_server(house.folder)
+    server.server = start_server(server.folder)
     board.post(b"2")
     assert contents(board) == [b"1", b"2"]
 
 
 @pytest.mark.nats
-def test_a_full_server_is_named_and_loses_nothing(house: House) -> None:
-    conf = house.folder / "nats.conf"
+def test_a_full_server_loses_no_acknowledged_entry(server: StudyServer) -> None:
+    conf = server.folder / "nats.conf"
     conf.write_text(conf.read_text().replace("max_file_store: 20GB", "max_file_store: 2MB"))
-    house.restart()
-    board = house.board("party 0", timeout=3)
+    server.restart()
+    board = server.board("party 0", timeout=3)
     sent: list[bytes] = []
 
     def fill() -> None:
@@ -462,26 +462,26 @@ def test_a_full_server_is_named_and_loses_nothing(house: House) -> None:
     assert contents(board) == sent
     assert len(sent) >= 2
     conf.write_text(conf.read_text().replace("max_file_store: 2MB", "max_file_store: 20GB"))
-    house.restart()
+    server.restart()
     board.post(b"there is room again")
     assert contents(board) == [*sent, b"there is room again"]
 
 
 @pytest.mark.nats
-def test_a_restored_old_server_is_noticed(house: House) -> None:
-    board = house.board("party 0")
+def test_a_server_with_restored_old_data_is_detected(server: StudyServer) -> None:
+    board = server.board("party 0")
     board.post(b"1")
-    house.server.kill()
-    house.server.wait()
-    subprocess.run(["cp", "-r", house.folder / "jetstream", house.folder / "old"], check=True)
-    house.server = start_server(house.folder)
-    again = house.board("party 1")
+    server.server.kill()
+    server.server.wait()
+    subprocess.run(["cp", "-r", server.folder / "jetstream", server.folder / "old"], check=True)
+    server.server = start_server(server.folder)
+    again = server.board("party 1")
     again.post(b"2")
-    house.server.kill()
-    house.server.wait()
-    (house.folder / "jetstream").rename(house.folder / "new")
-    (house.folder / "old").rename(house.folder / "jetstream")
-    house.server = start_server(house.folder)
+    server.server.kill()
+    server.server.wait()
+    (server.folder / "jetstream").rename(server.folder / "new")
+    (server.folder / "old").rename(server.folder / "jetstream")
+    server.server = start_server(server.folder)
     with pytest.raises(BoardError, match="read from it before"):
         list(board.read(2))
 
@@ -490,7 +490,7 @@ def test_a_restored_old_server_is_noticed(house: House) -> None:
 
 
 class Hostile(threading.Thread):
-    """A server that sends one greeting, and keeps what it is answered."""
+    """A server that sends one greeting and records the answer."""
 
     def __init__(self, **greeting: object) -> None:
         super().__init__(daemon=True)
@@ -523,7 +523,7 @@ class Hostile(threading.Thread):
 @pytest.mark.parametrize(
     "nonce", ["PSEPHOS ENTRY\x01" + "x" * 32, "psephos sealed\0", "a" * 41, "", "two words", "line\nbreak"]
 )
-def test_no_server_has_anything_signed_but_a_challenge(nonce: str) -> None:
+def test_only_challenges_are_signed(nonce: str) -> None:
     hostile = Hostile(auth_required=True, nonce=nonce, headers=True)
     with pytest.raises(BoardError, match="signature"):
         NatsBoard(f"nats://127.0.0.1:{hostile.port}", bytes(32), "curator", SigningKey.generate(), timeout=2)
@@ -532,7 +532,7 @@ def test_no_server_has_anything_signed_but_a_challenge(nonce: str) -> None:
 
 
 @pytest.mark.parametrize("announced", [{}, {"tls_required": False}, {"tls_available": True}])
-def test_no_password_is_sent_to_a_server_that_does_not_announce_tls(announced: dict[str, bool]) -> None:
+def test_no_password_is_sent_without_tls(announced: dict[str, bool]) -> None:
     hostile = Hostile(auth_required=True, headers=True, **announced)
     with pytest.raises(BoardError, match="TLS"):
         NatsBoard(f"tls://reader:SECRETPASSWORD@127.0.0.1:{hostile.port}", bytes(32), timeout=2)
@@ -540,7 +540,7 @@ def test_no_password_is_sent_to_a_server_that_does_not_announce_tls(announced: d
     assert hostile.heard == b""
 
 
-def test_tls_that_was_asked_for_is_not_given_up() -> None:
+def test_a_tls_address_requires_tls() -> None:
     hostile = Hostile(auth_required=True, nonce="challenge", headers=True, tls_required=False)
     with pytest.raises(BoardError, match="TLS"):
         NatsBoard(f"tls://127.0.0.1:{hostile.port}", bytes(32), "curator", SigningKey.generate(), timeout=2)
@@ -548,7 +548,7 @@ def test_tls_that_was_asked_for_is_not_given_up() -> None:
     assert b"CONNECT" not in hostile.heard
 
 
-def test_an_address_without_a_scheme_is_a_file(tmp_path: Path) -> None:
+def test_an_address_without_a_scheme_opens_a_file(tmp_path: Path) -> None:
     for address in (str(tmp_path / "board"), f"file:{tmp_path / 'board'}"):
         board = open_board(address, bytes(32))
         assert isinstance(board, BoardFile)
@@ -557,7 +557,7 @@ def test_an_address_without_a_scheme_is_a_file(tmp_path: Path) -> None:
     assert len(list(BoardFile(tmp_path / "board").read(0))) == 2
 
 
-def test_nats_is_needed_for_nats_only() -> None:
+def test_nats_py_is_needed_for_servers_only() -> None:
     program = (
         "import sys; sys.modules['nats'] = None\n"
         "from psephos.protocol.board.address import open_board\n"
@@ -569,7 +569,7 @@ def test_nats_is_needed_for_nats_only() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_a_servers_folder_is_its_owners_alone(tmp_path: Path) -> None:
+def test_a_servers_folder_is_accessible_to_its_owner_only(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         write_server(tmp_path / "server", BoardMembers(bytes(32), {}), ["127.0.0.1"])
@@ -585,7 +585,7 @@ STUDY = "0001020304050607"
 
 
 class Stream:
-    """What JetStream is asked, and what it answers."""
+    """A stream in this process, instead of JetStream; records the requests."""
 
     def __init__(self) -> None:
         self.messages: dict[int, RawStreamMsg] = {}
@@ -648,7 +648,7 @@ def board(stream: Stream) -> Iterator[Offline]:
         assert not opened._thread.is_alive()
 
 
-def test_names_on_a_server() -> None:
+def test_names_of_streams_subjects_and_users() -> None:
     assert stream_of(SESSION) == f"psephos-{STUDY}"
     assert subject_of(SESSION, "party 3") == f"psephos.{STUDY}.party-3"
     assert inbox("somebody") == "_INBOX.somebody"
@@ -670,7 +670,7 @@ def test_names_on_a_server() -> None:
         ("tls://host:65535/", "host:65535", "tls://host:65535", "anybody", 1),
     ],
 )
-def test_what_an_address_says(stream: Stream, url: str, where: str, address: str, user: str, replicas: int) -> None:
+def test_parts_of_an_address(stream: Stream, url: str, where: str, address: str, user: str, replicas: int) -> None:
     opened = Offline(url, stream, "party 3", KEY)
     found = (opened._where, opened._address, opened._replicas, opened._secure, opened._timeout)
     assert found == (where, address, replicas, url.startswith("tls"), 10.0)
@@ -702,12 +702,12 @@ def test_what_an_address_says(stream: Stream, url: str, where: str, address: str
         "nats://host?replicas=-1",
     ],
 )
-def test_what_is_no_address(url: str) -> None:
+def test_malformed_addresses_are_refused(url: str) -> None:
     with pytest.raises(InvalidParameter, match="address"):
         Offline(url, Stream())
 
 
-def test_a_stream_is_made_to_keep_everything(stream: Stream, board: Offline) -> None:
+def test_a_new_stream_keeps_everything(stream: Stream, board: Offline) -> None:
     assert stream.added == StreamConfig(
         name=f"psephos-{STUDY}",
         subjects=[f"psephos.{STUDY}.>"],
@@ -764,7 +764,7 @@ def test_a_stream_is_made_to_keep_everything(stream: Stream, board: Offline) -> 
         ("subject_delete_marker_ttl", 1.0),
     ],
 )
-def test_a_stream_that_keeps_less_is_named(stream: Stream, board: Offline, field_: str, value: Any) -> None:
+def test_a_stream_with_another_field_is_refused(stream: Stream, board: Offline, field_: str, value: Any) -> None:
     stream.config = replace(stream.added, **{field_: value})
     with pytest.raises(BoardError, match=field_):
         Offline("nats://host", stream, "party 3", KEY)
@@ -782,14 +782,14 @@ def test_a_stream_that_keeps_less_is_named(stream: Stream, board: Offline, field
 
 
 def test_every_field_of_a_stream_is_compared() -> None:
-    """A field that a new nats-py knows is compared as well, or is one that the operator may choose."""
-    (parameters,) = [m for m in test_a_stream_that_keeps_less_is_named.pytestmark if m.name == "parametrize"]
+    """Every field that nats-py knows is compared, unless the operator may choose it."""
+    (parameters,) = [m for m in test_a_stream_with_another_field_is_refused.pytestmark if m.name == "parametrize"]
     compared = {name for name, _ in parameters.args[1]}
     free = {"description", "num_replicas", "placement", "compression", "metadata"}
     assert compared | free == {field.name for field in fields(StreamConfig)}
 
 
-def test_what_is_published(stream: Stream, board: Offline) -> None:
+def test_published_messages(stream: Stream, board: Offline) -> None:
     reader = Offline("nats://host", stream)
     with pytest.raises(BoardError, match="reading only"):
         reader.post(b"x")
@@ -808,7 +808,7 @@ def test_what_is_published(stream: Stream, board: Offline) -> None:
     ]
 
 
-def test_what_is_read_in_windows(stream: Stream, board: Offline) -> None:
+def test_messages_are_fetched_in_windows(stream: Stream, board: Offline) -> None:
     for number in range(1, 71):
         stream.messages[number] = RawStreamMsg(subject="psephos.0.x.entry", seq=number, data=b"%d" % number)
     stream.messages[5] = RawStreamMsg(subject="psephos.0.x.part", seq=5, data=b"a part")
@@ -839,7 +839,7 @@ def test_what_is_read_in_windows(stream: Stream, board: Offline) -> None:
         list(board.read(70))
 
 
-def test_another_entry_than_was_asked_for_is_no_answer(stream: Stream, board: Offline) -> None:
+def test_another_entry_than_the_requested_one_is_an_error(stream: Stream, board: Offline) -> None:
     stream.messages[1] = RawStreamMsg(subject="psephos.0.x.entry", seq=1, data=b"1")
     for number in (1, 3, None):
         stream.messages[2] = RawStreamMsg(subject="psephos.0.x.entry", seq=number, data=b"another")
@@ -848,28 +848,28 @@ def test_another_entry_than_was_asked_for_is_no_answer(stream: Stream, board: Of
             list(board.read(0))
 
 
-class Evaluation(Pieces):
-    """A server that has these pieces."""
+class GivenParts(PartsOnly):
+    """A board with these parts."""
 
-    def __init__(self, **pieces: RawStreamMsg) -> None:
-        self.pieces = {int(name[1:]): piece for name, piece in pieces.items()}
+    def __init__(self, **parts: RawStreamMsg) -> None:
+        self.parts = {int(name[1:]): part for name, part in parts.items()}
         self.asked = 0
 
     async def _fetch_one(self, number: int) -> RawStreamMsg:
         self.asked += 1
-        return self.pieces.get(number) or RawStreamMsg(subject="a.b.part", data=bytes(1_000_000))
+        return self.parts.get(number) or RawStreamMsg(subject="a.b.part", data=bytes(1_000_000))
 
 
-def whole(kept: Evaluation, data: bytes | None, seq: int | None = 100, subject: str | None = "a.b.parts") -> bytes:
-    return asyncio.run(kept._join_parts(RawStreamMsg(subject=subject, seq=seq, data=data)))
+def whole(board: GivenParts, data: bytes | None, seq: int | None = 100, subject: str | None = "a.b.parts") -> bytes:
+    return asyncio.run(board._join_parts(RawStreamMsg(subject=subject, seq=seq, data=data)))
 
 
 def listing(entry: bytes, *numbers: int) -> bytes:
     return hashlib.sha256(entry).digest() + b"".join(number.to_bytes(8, "big") for number in numbers)
 
 
-def test_pieces_that_are_an_entry_and_pieces_that_are_none() -> None:
-    kept = Evaluation(
+def test_lists_of_parts_that_do_and_do_not_form_an_entry() -> None:
+    parts = GivenParts(
         _1=RawStreamMsg(subject="a.b.part", data=b"one"),
         _99=RawStreamMsg(subject="a.b.part", data=b"two"),
         _3=RawStreamMsg(subject="a.c.part", data=b"one"),
@@ -877,27 +877,27 @@ def test_pieces_that_are_an_entry_and_pieces_that_are_none() -> None:
         _5=RawStreamMsg(subject="a.b.part", data=None),
     )
     right = listing(b"onetwo", 1, 99)
-    assert whole(kept, right) == b"onetwo"
-    assert whole(kept, listing(b"onetwo", 1, 5, 99)) == b"onetwo"
-    assert whole(kept, listing(b"", 5)) == b""
-    asked = kept.asked
+    assert whole(parts, right) == b"onetwo"
+    assert whole(parts, listing(b"onetwo", 1, 5, 99)) == b"onetwo"
+    assert whole(parts, listing(b"", 5)) == b""
+    asked = parts.asked
     for wrong, seq in ((listing(b"onetwo", 0, 1), 100), (right, 99), (right, None), (listing(b"", *[1] * 69), 100)):
-        assert whole(kept, wrong, seq) == wrong
-    assert kept.asked == asked, "nothing is fetched for a listing that is none"
+        assert whole(parts, wrong, seq) == wrong
+    assert parts.asked == asked, "nothing is fetched for an invalid list"
     for wrong in (listing(b"onetwo", 99, 1), listing(b"onetwo", 3, 99), listing(b"onetwo", 4, 99), b"short", b""):
-        assert whole(kept, wrong) == wrong
-    assert whole(kept, None) == b""
-    assert whole(kept, right, subject=None) == right
+        assert whole(parts, wrong) == wrong
+    assert whole(parts, None) == b""
+    assert whole(parts, right, subject=None) == right
     most = bytes(MOST_BYTES)
     rest = RawStreamMsg(subject="a.b.part", data=bytes(MOST_BYTES - 67_000_000))
-    kept = Evaluation(_1=rest)
-    assert whole(kept, listing(most, *range(2, 69), 1)) == most
-    kept.pieces[1] = RawStreamMsg(subject="a.b.part", data=bytes(MOST_BYTES - 67_000_000 + 1))
+    parts = GivenParts(_1=rest)
+    assert whole(parts, listing(most, *range(2, 69), 1)) == most
+    parts.parts[1] = RawStreamMsg(subject="a.b.part", data=bytes(MOST_BYTES - 67_000_000 + 1))
     long = listing(most + b"\0", *range(2, 69), 1)
-    assert whole(kept, long) == long
+    assert whole(parts, long) == long
 
 
-def test_what_a_server_has_signed(board: Offline) -> None:
+def test_signed_challenges(board: Offline) -> None:
     signed = board._sign("aZ09_-" + "x" * 34)
     assert b"=" not in signed
     KEY.verification_key.verify(base64.urlsafe_b64decode(signed + b"=="), ("aZ09_-" + "x" * 34).encode())
@@ -906,7 +906,7 @@ def test_what_a_server_has_signed(board: Offline) -> None:
             board._sign(nonce)
 
 
-def test_each_trouble_has_its_name(board: Offline) -> None:
+def test_errors_of_nats_py_become_board_errors(board: Offline) -> None:
     api = js_errors.APIError(code=1, description="no room")
     certificate = ssl.SSLCertVerificationError()
     certificate.verify_message = "it has expired."
@@ -925,7 +925,7 @@ def test_each_trouble_has_its_name(board: Offline) -> None:
         assert re.search(said, str(found))
 
 
-def test_what_happens_to_the_connection_ends_what_is_being_done(board: Offline) -> None:
+def test_events_of_the_connection_interrupt_the_operation(board: Offline) -> None:
     async def waits(trouble: Any) -> None:
         asyncio.get_running_loop().call_soon(lambda: asyncio.ensure_future(trouble()))
         await asyncio.sleep(60)
