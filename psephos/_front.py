@@ -1,8 +1,8 @@
-"""What a package gives away: the names in its `__init__.pyi`, each loaded when it is first used (PEP 562).
+"""Loads the public names of a package, those in its `__init__.pyi`, when they are first used (PEP 562).
 
-Importing a package, or any module of it, loads nothing heavy that way. Installed, only `psephos` exists. In a checkout
-`protocol/`, `parties/` and `curator/` lie beside it, so that `import protocol` finds a folder there; it then becomes
-another name of `psephos.protocol`, and nothing is loaded a second time.
+Importing a package, or one of its modules, therefore loads nothing heavy. An installation has only `psephos`. A
+checkout also has the folders `protocol/`, `parties/` and `curator/` beside it, so `import protocol` finds a folder;
+this module makes it another name of `psephos.protocol`, so that no module is loaded twice.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import lazy_loader
 __all__: list[str] = []
 
 
-class _Same:
-    """Finds `NAME.rest` as `psephos.NAME.rest`: a finder and a loader, without `importlib.abc`, which loads much."""
+class _AliasFinder:
+    """Finds and loads `NAME.rest` as `psephos.NAME.rest`; not an `importlib.abc` class, whose import is slow."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -31,7 +31,7 @@ class _Same:
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         module = importlib.import_module(f"psephos.{spec.name}")
-        spec.loader_state = module.__spec__  # the import system is about to replace it
+        spec.loader_state = module.__spec__  # the import system replaces it next; `exec_module` restores it
         return module
 
     def exec_module(self, module: ModuleType) -> None:
@@ -40,9 +40,9 @@ class _Same:
 
 
 def front(name: str, file: str) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
-    """The `__getattr__`, `__dir__` and `__all__` of the package `name`, whose `__init__.py` is `file`."""
+    """Return `__getattr__`, `__dir__` and `__all__` for the package `name`, whose `__init__.py` is `file`."""
     if not name.startswith("psephos"):
-        sys.meta_path.insert(0, _Same(name))
+        sys.meta_path.insert(0, _AliasFinder(name))
         sys.modules[name] = importlib.import_module(f"psephos.{name}")
     getattr_, dir_, names = lazy_loader.attach_stub(name, file)
     return getattr_, dir_, names

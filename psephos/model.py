@@ -1,8 +1,7 @@
-"""The released classifier as a file, and back: plain JSON, checked field by field when it is read.
+"""Writes and reads the released classifier: a JSON file, whose fields are checked when it is read.
 
-What is released is linear in the encoded features, and everything else in the file is public too: how a row becomes
-numbers, and what the release cost. So a model can be read by a person and by any other program, and reading one runs
-nothing. A file from somebody else is still only as good as its sender: nothing in it is signed.
+The classifier is linear in the encoded features. The file also has the encoding and the privacy cost, and all of it is
+public. Reading a file runs no code. The file is not signed: trust it as far as you trust whoever sent it.
 """
 
 from __future__ import annotations
@@ -27,26 +26,27 @@ from psephos.results import Release
 __all__ = ["MODEL_FILE", "Model", "ReleasedClassifier", "load_model", "write_atomically", "write_onnx", "written_model"]
 
 MODEL_FILE = "model.json"
-"""In the directory that `psephos run --output` writes."""
+"""Name of the model file in the directory that `psephos run --output` writes."""
 MOST_BYTES = 1 << 28
-"""Of a model file; a larger one is not read."""
+"""The largest model file that is read, in bytes."""
 
 Finite = Annotated[float, Meta(ge=-1e300, le=1e300)]
 Row = Annotated[tuple[Finite, ...], Meta(min_length=1)]
 
 
 class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the file holds.
+    """The contents of a model file.
 
     Attributes:
         psephos_model: the version of this format.
         classes: their names, K of them.
         encoding: how a row of a table becomes d numbers.
-        coefficients, intercepts: (1, d) and (1,) for two classes, of which a positive score is the second; (K, d) and
+        coefficients, intercepts: (1, d) and (1,) for two classes, where a positive score means the second; (K, d) and
             (K,) for more.
-        method, parties: how it was learned, and from how many.
-        release: what it cost each of them.
-        warnings: what must be said wherever a prediction of it is shown, such as that its keys were test keys.
+        method: of the release.
+        parties: how many parties contributed.
+        release: the mechanism and its privacy cost for each party.
+        warnings: to be shown with every prediction, such as that the keys were test keys.
     """
 
     psephos_model: Literal[1]
@@ -71,12 +71,12 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ReleasedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A released classifier, ready to predict: a scikit-learn estimator that is not fitted again.
+    """A released classifier as a fitted scikit-learn estimator.
 
-    Rows are a DataFrame with the columns of the table that it was learned from (other columns are ignored), or numbers,
-    float64 (n, d), the encoded features in the order of `feature_names_in_`. Attributes as in scikit-learn: classes_
-    (K,), coef_ (1, d) or (K, d), intercept_, n_features_in_, feature_names_in_. Scores are no probabilities: the noise
-    is in their scale, too.
+    Rows are a DataFrame with the columns of the training table (other columns are ignored), or encoded features,
+    float64 (n, d), in the order of `feature_names_in_`. Attributes as in scikit-learn: classes_ (K,), coef_ (1, d) or
+    (K, d), intercept_, n_features_in_, feature_names_in_. Scores are not calibrated as probabilities, because the noise
+    changes their scale.
     """
 
     def __init__(self, model: Model) -> None:
@@ -111,24 +111,24 @@ class ReleasedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return len(self.model.encoding.features)
 
     def fit(self, X: Any, y: Any = None) -> ReleasedClassifier:
-        """Refused: raises InvalidParameter."""
-        raise InvalidParameter("a released classifier is not fitted again: to learn from other data is another release")
+        """Raise InvalidParameter: a released classifier cannot be fitted."""
+        raise InvalidParameter("a released classifier cannot be fitted again: other data needs another release")
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """The scores: (n,) for two classes (positive: `classes_[1]`), (n, K) for more.
+        """Return the scores: (n,) for two classes (positive: `classes_[1]`), (n, K) for more.
 
-        Raises DataError for rows that are not of the encoding's columns or width, and for NaN or infinite numbers.
+        Raises DataError for rows without the encoding's columns or of another width, and for NaN or infinite numbers.
         """
         scores: NDArray[np.float64] = self.encode(X) @ self.coef_.T + self.intercept_
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class of the largest score, (n,), the first of equals; raises as `decision_function`."""
+        """Return the class with the largest score of each row, (n,); raises as `decision_function`."""
         scores = self.decision_function(X)
         return np.asarray(self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)])
 
     def encode(self, X: Any) -> NDArray[np.float64]:
-        """The encoded features of rows, float64 (n, d), as `model.onnx` takes them; raises as `decision_function`."""
+        """Encode rows as features, float64 (n, d), the input of `model.onnx`; raises as `decision_function`."""
         if hasattr(X, "columns"):
             return self.model.encoding.apply(cells_of(X))
         try:
@@ -137,30 +137,30 @@ class ReleasedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise DataError(str(error)) from None
         if rows.shape[1] != self.n_features_in_:
             raise DataError(
-                f"rows have {rows.shape[1]} numbers, and the classifier takes {self.n_features_in_} features"
+                f"rows have {rows.shape[1]} numbers, but the classifier takes {self.n_features_in_} features"
             )
         return rows
 
 
 def load_model(path: str | os.PathLike[str]) -> ReleasedClassifier:
-    """The classifier in a model file, or in the directory that `psephos run --output` wrote.
+    """Read the classifier from a model file, or from the directory that `psephos run --output` wrote.
 
-    Raises ModelError for a file that is missing, too large, or no whole model of this version: the message says where.
+    Raises ModelError for a file that is missing, too large, or not a complete model of this version.
     """
     file = Path(path).expanduser()
     file = file / MODEL_FILE if file.is_dir() else file
     try:
         if file.stat().st_size > MOST_BYTES:
-            raise ModelError(f"{file} is larger than any model: {MOST_BYTES >> 20} MiB are read at most")
+            raise ModelError(f"{file} is not a model: it is larger than {MOST_BYTES >> 20} MiB")
         return ReleasedClassifier(msgspec.json.decode(file.read_bytes(), type=Model))
     except OSError as error:
         raise ModelError(f"{file} cannot be read: {error.strerror}") from None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise ModelError(f"{file} is no whole model of this version of psephos: {error}") from None
+        raise ModelError(f"{file} is not a complete model of this version of psephos: {error}") from None
 
 
 def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
-    """Write the whole file, with these permissions, or none; raises OSError."""
+    """Write a file with these permissions, whole or not at all; raises OSError."""
     try:
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
             try:
@@ -173,11 +173,13 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
                 Path(file.name).unlink(missing_ok=True)
                 raise
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None  # the user's name of it, not ours
+        raise OSError(
+            error.errno, error.strerror, str(path)
+        ) from None  # the path that the user knows, not the temporary one
 
 
 def written_model(model: Model) -> bytes:
-    """The bytes of a model file: one object, a field a line."""
+    """Encode a model as the bytes of a model file: one JSON object with a field on each line."""
     fields = msgspec.to_builtins(model)
     lines = ",\n".join(
         f" {json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in fields.items()
@@ -186,15 +188,17 @@ def written_model(model: Model) -> bytes:
 
 
 def write_onnx(model: Model, path: Path) -> None:
-    """The classifier as ONNX, of `features`, double (n, d), encoded: `label`, strings (n,), `scores`, double (n, K).
+    """Write the classifier as ONNX.
 
-    In double precision throughout, so that it decides what the estimator does. The encoding of a table is not in it.
-    Raises InvalidParameter where the package onnx is not installed.
+    The input is `features`, double (n, d), encoded; the outputs are `label`, string (n,), and `scores`, double (n, K).
+    All is in double precision, so that decisions are those of the estimator. The encoding of tables is not included.
+
+    Raises InvalidParameter if the package onnx is not installed.
     """
     try:
         from onnx import TensorProto, checker, helper, numpy_helper
     except ImportError:
-        raise InvalidParameter("ONNX takes the package onnx: pip install 'psephos[onnx]'") from None
+        raise InvalidParameter("writing ONNX needs the package onnx: pip install 'psephos[onnx]'") from None
     weights, intercepts = np.array(model.coefficients), np.array(model.intercepts)
     if len(model.classes) == 2:  # the first class scores 0
         weights, intercepts = np.vstack([np.zeros_like(weights), weights]), np.array([0.0, *intercepts])
@@ -218,7 +222,9 @@ def write_onnx(model: Model, path: Path) -> None:
             numpy_helper.from_array(np.array(model.classes, dtype=object), "classes"),
         ],
     )
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8, producer_name="psephos")
-    helper.set_model_props(made, {"features": json.dumps(model.encoding.features), "method": model.method})
-    checker.check_model(made)
-    write_atomically(path, made.SerializeToString())
+    onnx_model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8, producer_name="psephos"
+    )
+    helper.set_model_props(onnx_model, {"features": json.dumps(model.encoding.features), "method": model.method})
+    checker.check_model(onnx_model)
+    write_atomically(path, onnx_model.SerializeToString())

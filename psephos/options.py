@@ -1,7 +1,7 @@
-"""Fields of a protocol's options (`TallyOptions`, `AverageOptions`, `PathakOptions`, `PsgdOptions`).
+"""Fields of options dataclasses, such as `TallyOptions` and `PsgdOptions`.
 
-Options are one frozen dataclass per protocol, whose fields carry what `psephos simulate PROTOCOL --help` says of them:
-the command is generated from them (`psephos.cli.generate`).
+Each protocol has one frozen dataclass of options. Its fields carry their help text and heading, and the command
+`psephos simulate PROTOCOL` is generated from them (`psephos.cli.generate`).
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ def option(
     shown: str | None = None,
     factory: Callable[[], Any] | None = None,
 ) -> Any:
-    """A field of an options dataclass.
+    """Return a field of an options dataclass.
 
     Args:
-        default: of the field; `factory` makes it where it depends on the machine.
-        help: what the option means, in one sentence.
-        group: heading under which the help lists it, such as "Data", "Privacy", "Encryption", "Machine"; without one
-            it stands at the top.
-        shown: what the help says of the default, where the value itself would say too little (None, say).
+        default: of the field.
+        help: the meaning of the option, in one sentence.
+        group: the heading that the help lists it under, such as "Data", "Privacy", "Encryption" or "Machine"; "" for
+            none, at the top.
+        shown: a description of the default for the help, where the value alone (None, say) would not explain it.
+        factory: computes the default, where that depends on the machine.
 
     Types: int, float, bool (a flag), str, `Literal[...]` (its choices are checked and listed), `X | None`, and
     `tuple[X, ...]` (written A,B,C). An underscore becomes a dash: `key_bits` is `--key-bits`.

@@ -1,4 +1,4 @@
-"""How a long run says how far it is: one callable, which every simulation, experiment and analysis takes."""
+"""The callable by which every simulation, experiment and audit reports its progress."""
 
 from __future__ import annotations
 
@@ -7,15 +7,24 @@ from collections.abc import Callable
 __all__ = ["Progress", "counted", "silent"]
 
 Progress = Callable[[str, int, int], object]
-"""(what is being done, how much of it is, how much there is in all)."""
+"""Called with (the phase, the steps that are done, all steps of the phase)."""
 
 
 def silent(what: str, done: int, total: int) -> None:
-    """Says nothing."""
+    """Report nothing."""
 
 
 def counted(progress: Progress, what: str, total: int) -> Callable[[int], None]:
-    """Begins `what`; the result is called with the number of steps done since its last call."""
+    """Report the start of the phase `what`, and return a function that reports further steps.
+
+    Args:
+        progress: to report to.
+        what: the phase.
+        total: its number of steps.
+
+    Returns:
+        A function that takes the number of steps done since its last call.
+    """
     done = 0
     progress(what, 0, total)
 
