@@ -32,6 +32,10 @@ from psephos.protocol.transcript import Transcript
 from psephos.results.evaluation import Evaluation
 from psephos.simulation.job import Job, JobOptions
 from psephos.simulation.sums import SumOptions, populate
+from psephos.specs.average import OwnDataSpec
+from psephos.specs.base import SumSpec
+from psephos.specs.statistic import StatisticSpec
+from psephos.specs.tally import TallySpec
 
 __all__ = [
     "SETTINGS",
@@ -202,7 +206,9 @@ def _of_sums(
         seen.local[name] = {"rows": digest_of(X, y), "parameters": digest_of(population.parameters[number])}
     unknown = options.parties - getattr(options, "dropouts", 0) - (options.threshold - 1)
     for phase, round_, contribution, vectors in evaluation.contributed:
-        contributed(seen, phase, round_, contribution, {names[n]: vector for n, vector in vectors.items()}, unknown)
+        contributed(
+            seen, phase, round_, contribution.spec, {names[n]: vector for n, vector in vectors.items()}, unknown
+        )
     joint = {phase.split()[-1] for phase in seen.shares}
     for one in evaluation.measured:
         release = privacy.get(one.method)
@@ -214,25 +220,25 @@ def _of_sums(
 
 
 def contributed(
-    seen: Seen, name: str, round_: Round, contribution: Any, vectors: Mapping[str, Vector], unknown: int
+    seen: Seen, name: str, round_: Round, spec: SumSpec, vectors: Mapping[str, Vector], unknown: int
 ) -> None:
-    """Note one sum: its terms, everybody's vector, and what its plan says of them.
+    """Record one sum: its terms, every party's vector, and what the specification claims of them.
 
     Args:
         name: of the sum.
-        round_, contribution: as it was taken; a contribution may have a grid and shares of the noise.
+        round_, spec: of the sum.
         vectors: what each party encrypted.
         unknown: shares of the noise that t - 1 key holders do not know.
     """
-    grid, shares = getattr(contribution, "grid", None), getattr(contribution, "shares", None)
+    shares = spec.shares if isinstance(spec, StatisticSpec) else None
     plan = round_.plan
     public = (plan.length, plan.minimum, plan.maximum, plan.addends, round_.minimum_ballots, round_.proofs)
     seen.terms[name] = (round_.kind, round_.context.hex(), *public, shares)
     seen.vectors[name] = dict(vectors)
-    if round_.kind == "votes":
-        seen.bounds[name] = Bound(votes=contribution.classes - 1)
-    elif grid is not None:
-        l1, l2 = grid_sensitivity(grid)
+    if isinstance(spec, TallySpec):
+        seen.bounds[name] = Bound(votes=spec.classes - 1)
+    elif isinstance(spec, StatisticSpec | OwnDataSpec):
+        l1, l2 = grid_sensitivity(spec.plan.grid)
         seen.bounds[name] = Bound(l1.value, l2.value)
     else:
         # A vector in a ball: its radius is the largest entry that the plan allows.

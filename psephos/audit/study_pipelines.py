@@ -53,15 +53,6 @@ class Silent(Shares):
         return [0] * self.dimension
 
 
-@dataclass(frozen=True)
-class Contributed:
-    """What the terms of a study's sum say, as `contributed` reads them."""
-
-    grid: Any
-    shares: Shares | None
-    classes: int
-
-
 def studied(table: PartyTable, directory: Path, **asked: Any) -> Seen:
     """Every party of a study on the table: the rows of a party are its own file, the public ones everybody's.
 
@@ -91,9 +82,9 @@ def studied(table: PartyTable, directory: Path, **asked: Any) -> Seen:
     spec = spec_of(StudyTerms(study, samples.auxiliary))
     if not isinstance(spec, SumSpec):
         raise InvalidParameter(f"the audit plays studies of one sum, and {study.protocol} has none")
-    shares = spec.shares if isinstance(spec, StatisticSpec) else None
-    if isinstance(spec, StatisticSpec) and shares is not None:
-        spec = replace(spec, shares=Silent.of(shares))
+    agreed = spec
+    if isinstance(spec, StatisticSpec) and spec.shares is not None:
+        spec = replace(spec, shares=Silent.of(spec.shares))
     seen = Seen(roster=tuple(member.name for member in study.parties))
     key = _dealt_key(study.key_bits, len(names), spec.best_degree(study.key_bits, len(names)))
     round_, vectors = spec.terms(key, participants_of(study)), {}
@@ -103,9 +94,8 @@ def studied(table: PartyTable, directory: Path, **asked: Any) -> Seen:
         seen.local[name] = {"rows": digest_of(*member.voter)}
         role = spec.party(number, identity.key, spec.prepare(member.voter), round_, ledger=OnceLedger())
         vectors[name] = role.result(role.start().state)
-    grid = None if study.protocol == "tally" or study.method == "avg" else spec.plan.grid  # type: ignore[attr-defined]
     unknown = len(names) - int(study.parameters.get("dropouts", 0)) - (study.threshold - 1)
-    contributed(seen, study.protocol, round_, Contributed(grid, shares, len(study.classes)), vectors, unknown)
+    contributed(seen, study.protocol, round_, agreed, vectors, unknown)
     seen.terms["parameters"] = dict(study.parameters)
     seen.terms["samples"] = study.auxiliary.hex(), study.classes, study.features, study.minimum_ballots
     total = tuple(sum(column) for column in zip(*vectors.values(), strict=True))
