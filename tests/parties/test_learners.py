@@ -143,7 +143,7 @@ def test_the_callers_estimator_is_left_alone() -> None:
     assert estimator.random_state is None
 
 
-def test_the_seed_decides() -> None:
+def test_the_seed_determines_the_classifier() -> None:
     generator = np.random.default_rng(0)
     X, y, fresh = generator.random((40, 3)) / 2, generator.integers(0, 3, 40), generator.random((60, 3)) / 2
     runs = [make_learner("forest", classes=3, seed=seed).fit(X, y).predict_votes(fresh) for seed in (1, 1, 2)]
@@ -203,7 +203,7 @@ def test_ridge_logistic_is_given_its_tolerance_and_its_classes() -> None:
         tight.predict(X[:, :2])
 
 
-def test_fitting_again_forgets() -> None:
+def test_fitting_again_replaces_the_classifier() -> None:
     X, y = clouds()
     learner = make_learner("tree", classes=3)
     learner.fit(X[y == 2], y[y == 2])
@@ -242,7 +242,7 @@ def test_unusable_samples(X: NDArray[np.float64], y: list[int]) -> None:
         make_learner("tree", classes=2).fit(X, y)
 
 
-def test_gaps_reach_a_classifier_that_takes_them_and_no_other() -> None:
+def test_nan_reaches_only_a_classifier_that_accepts_it() -> None:
     X, y = clouds()
     public = X.copy()
     X[::5, 0] = np.nan
@@ -289,7 +289,7 @@ def test_lambda_is_for_logistic() -> None:
 
 
 @pytest.mark.parametrize("predicted", [[9, 9], [0, 2], [-1, 0], [0, 0.5], [0], [[0, 1]], [0, 1, 0]])
-def test_a_classifier_that_invents_classes(predicted: list[float]) -> None:
+def test_a_prediction_outside_the_agreed_classes_is_refused(predicted: list[float]) -> None:
     class Inventor(DecisionTreeClassifier):
         def predict(self, X: NDArray[np.float64], check_input: bool = True) -> NDArray[np.float64]:
             return np.array(predicted)

@@ -78,7 +78,7 @@ def test_jumps_to_the_last_unit_of_any_scale(scale: Fraction, first: float) -> N
 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 9), Fraction(7, 2), Fraction(10**4), Fraction(2**33)])
-def test_the_two_roads_to_a_jump_agree(scale: Fraction) -> None:
+def test_the_float64_and_the_mpfr_jump_agree(scale: Fraction) -> None:
     shares, coins, decided = PolyaShares(1, 1, 1, scale), SimulationRandomness(7, str(scale)), 0
     for _ in range(300):
         u, v = coins.bits(64), coins.bits(64)
@@ -168,7 +168,7 @@ def test_a_share_is_clipped_to_its_bound() -> None:
 
 
 @pytest.mark.parametrize("law", [PolyaShares, SkellamShares])
-def test_what_is_clipped_and_what_is_not(law: type[Any]) -> None:
+def test_clipping_changes_only_entries_beyond_the_bound(law: type[Any]) -> None:
     """The same coins under a bound that is often reached: what lies within is as it was."""
 
     class Tight(law):  # type: ignore[misc]

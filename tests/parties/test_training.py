@@ -327,7 +327,7 @@ def test_ties_go_to_the_lower_class() -> None:
     assert votes(np.array([[[0.0], [1.0], [1.0]]]), np.ones((1, 1))).tolist() == [[1]]
 
 
-def test_votes_refuse() -> None:
+def test_votes_on_misshapen_input_are_refused() -> None:
     with pytest.raises(DataError):
         votes(np.ones((2, 3)), np.ones((4, 2)))
     with pytest.raises(DataError):
@@ -427,7 +427,7 @@ def test_a_party_s_longest_row_is_its_own() -> None:
     assert "1.23" not in str(caught.value)
 
 
-def test_a_hessian_that_cannot_be_factorised_is_got_round() -> None:
+def test_a_hessian_that_cannot_be_factorised_falls_back_to_conjugate_gradients() -> None:
     X, y, sizes = population([27], 16, 2)
     X[:, 3:] *= 1e-12
     X[:, 1] = X[:, 0] / 2
@@ -435,7 +435,7 @@ def test_a_hessian_that_cannot_be_factorised_is_got_round() -> None:
     assert gradient_norms(found, X, y, sizes, classes=2, lam=1e-200).max() <= 1e-12
 
 
-def test_no_convergence_is_said() -> None:
+def test_failure_to_converge_raises() -> None:
     generator = np.random.default_rng(26)
     X, _, sizes = population([13], 8, 4, 26)
     y = generator.integers(0, 4, 13)

@@ -118,7 +118,9 @@ def nasty(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, float]:
 
 @settings(max_examples=150, deadline=None)
 @given(nasty(), st.sampled_from(LOSSES), st.booleans())
-def test_it_always_gets_there(case: tuple[np.ndarray, np.ndarray, float], loss: Loss, dense: bool) -> None:
+def test_the_solver_converges_on_hostile_data(
+    case: tuple[np.ndarray, np.ndarray, float], loss: Loss, dense: bool
+) -> None:
     table, targets, lam = case
     limit = erm._DENSE_LIMIT
     erm._DENSE_LIMIT = limit if dense else 0
@@ -131,7 +133,7 @@ def test_it_always_gets_there(case: tuple[np.ndarray, np.ndarray, float], loss: 
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_it_gets_to_the_least_tolerance_it_accepts(loss: Loss) -> None:
+def test_the_least_accepted_tolerance_is_reached(loss: Loss) -> None:
     classes = 2 if loss.binary else 6
     table, targets = problem(13, samples=2000, features=30, classes=classes)
     for lam in (1e-2, 1e-5, 1e-8):
@@ -164,7 +166,7 @@ def test_the_rows_of_a_softmax_minimiser_sum_to_zero() -> None:
     assert np.linalg.norm(shifted) > np.linalg.norm(gradient(table, targets, found.w, 1e-4, Softmax()))
 
 
-def test_a_minimiser_does_not_show_itself() -> None:
+def test_repr_of_a_minimiser_shows_no_parameters() -> None:
     table, targets = problem(23)
     found = minimise(table, targets, 1e-2, Logistic())
     text = repr(found) + str(found)
@@ -173,7 +175,7 @@ def test_a_minimiser_does_not_show_itself() -> None:
 
 
 @pytest.mark.parametrize("value", [0, -1.0, float("nan"), float("inf"), "1", None, True])
-def test_what_is_no_positive_number(value: object) -> None:
+def test_lambda_and_tolerance_must_be_positive(value: object) -> None:
     with pytest.raises(InvalidParameter, match="lambda"):
         check_positive(value, "lambda")  # type: ignore[arg-type]
     table, targets = problem(0)
@@ -299,7 +301,7 @@ def test_a_softmax_step_leaves_no_mean_in_the_rows() -> None:
 # -- what is taken, at its limits
 
 
-def test_features_are_taken_as_they_should_be() -> None:
+def test_features_are_converted_to_contiguous_float64() -> None:
     found = check_auxiliary(np.asfortranarray([[0, 1], [1, 0]], dtype=np.int8), width=2)
     assert found.dtype == np.float64
     assert found.flags["C_CONTIGUOUS"]
@@ -318,7 +320,7 @@ def test_features_are_taken_as_they_should_be() -> None:
         ([[np.nan]], "NaN or infinite"),
     ],
 )
-def test_features_that_are_none_are_told_why(table: Any, named: str) -> None:
+def test_features_that_cannot_be_used_are_refused(table: Any, named: str) -> None:
     with pytest.raises(DataError, match=named):
         check_auxiliary(table)
 
@@ -335,12 +337,12 @@ def test_features_that_are_none_are_told_why(table: Any, named: str) -> None:
         ([[0.5, 0.5 - 2e-9]] * 2, Logistic(), "sum to 1"),
     ],
 )
-def test_targets_that_are_none_are_told_why(targets: Any, loss: Loss, named: str) -> None:
+def test_targets_that_cannot_be_used_are_refused(targets: Any, loss: Loss, named: str) -> None:
     with pytest.raises(DataError, match=named):
         minimise([[1.0], [0.5]], targets, 1.0, loss)
 
 
-def test_targets_at_their_limits_are_taken() -> None:
+def test_targets_at_their_limits_are_accepted() -> None:
     for targets, loss in (([[0.5, 0.5 + 1e-10]] * 2, Logistic()), ([[0.0, 1.0]] * 2, Softmax())):
         assert minimise([[1.0], [0.5]], targets, 1.0, loss).lam == 1.0
     with pytest.raises(InvalidParameter, match=r"^the solver's tolerance must"):

@@ -182,7 +182,7 @@ def test_they_work_with_scikit_learns_tools() -> None:
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_bad_input_has_a_name(kind: Any) -> None:
+def test_bad_input_raises_errors_of_this_library(kind: Any) -> None:
     x, counts = counted()
     for name in ("epsilon", "lam", "tolerance"):
         for value in (0.0, -1.0, float("nan"), float("inf")):
@@ -313,7 +313,7 @@ STATISTIC = {
         ),
     ],
 )
-def test_what_an_estimator_is_where_nobody_says(kind: Any, expected: dict[str, Any]) -> None:
+def test_defaults_of_the_estimators(kind: Any, expected: dict[str, Any]) -> None:
     assert kind().get_params() == expected
     for given in expected:  # and it keeps what somebody says
         marker = object()
@@ -392,7 +392,7 @@ def test_own_data_with_noise_and_of_one_party() -> None:
             OwnDataClassifier(epsilon=None).fit(x, y, groups)
 
 
-def test_a_linear_classifier_is_what_it_was_made_of() -> None:
+def test_a_linear_classifier_has_the_given_weights() -> None:
     two = LinearClassifier.of([[1.0, 2.0, 3.0], [1.0, 0.0, 5.0]], ["no", "yes"])
     assert two.coef_.tolist() == [[0.0, -2.0, 2.0]]
     assert (two.intercept_.tolist(), two.n_features_in_, two.classes_.tolist()) == ([0.0], 3, ["no", "yes"])
@@ -428,7 +428,7 @@ def test_clipping_touches_only_what_is_too_long() -> None:
     assert SoftLabelClassifier()._rows(rows, reset=True).tolist() == rows.tolist()
 
 
-def test_what_labels_may_be() -> None:
+def test_which_labels_are_accepted() -> None:
     x, counts = counted()
     votes = majority(counts)
     with pytest.warns(DataConversionWarning, match="column-vector"):

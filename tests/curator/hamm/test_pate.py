@@ -63,7 +63,7 @@ def test_flip_rate_of_one_query_is_the_laws():
     assert stats.binomtest(flips, 4000, chance).pvalue > 1e-6
 
 
-def test_what_is_planned_where_nobody_says():
+def test_defaults_of_a_plan():
     plan = pate.plan_pate(40, 2, 30, epsilon=2)
     count = pate.choose_queries(40, 2, 30, 2.0, 1e-6, "gnmax")
     assert plan.queries.tolist() == sorted(np.random.default_rng(0).permutation(40)[:count].tolist())

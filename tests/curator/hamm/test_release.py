@@ -110,7 +110,7 @@ def test_the_contrast_basis_is_orthonormal_and_sums_to_zero(classes: int) -> Non
         contrast_basis(1)
 
 
-def test_what_computing_adds_is_charged() -> None:
+def test_rounding_and_inexactness_are_in_the_sensitivity() -> None:
     lam = 1e-2
     classifier = replace(minimiser(np.zeros(3), lam), tolerance=1e-3)
     base = Sensitivity(0.5)
@@ -185,7 +185,9 @@ def worst_move(labels: str, loss: Loss, lam: float, bound_classes: int, seed: in
 @pytest.mark.parametrize("labels", ["majority", "soft"])
 @pytest.mark.parametrize(("loss", "classes"), [(Logistic(), 2), (Huber(), 2), (Softmax(), 3)], ids=str)
 @pytest.mark.parametrize("lam", [10.0, 1e-1, 1e-3])
-def test_no_party_moves_the_minimiser_further_than_certified(labels: str, loss: Loss, classes: int, lam: float) -> None:
+def test_no_party_moves_the_minimiser_beyond_the_certified_sensitivity(
+    labels: str, loss: Loss, classes: int, lam: float
+) -> None:
     ratios = []
     for seed in range(4):
         reached, certified = worst_move(labels, loss, lam, classes, seed)
@@ -312,7 +314,7 @@ def test_the_factor_of_hamm_4_5_is_too_small_for_the_softmax_loss() -> None:
 
 @pytest.mark.parametrize("shape", [(3,), (2, 3), (5, 4)])
 @pytest.mark.parametrize(("value", "inexactness"), [(0.5, 0.0), (1e-13, 0.0), (1e-13, 1e-13)])
-def test_what_computing_adds_by_hand(shape: tuple[int, ...], value: float, inexactness: float) -> None:
+def test_rounding_and_inexactness_by_hand(shape: tuple[int, ...], value: float, inexactness: float) -> None:
     """Rows longer than 1 by 2^-39, a stop short of the minimiser, the change of coordinates, and the lattice."""
     bound = Sensitivity(value, unit="x", source="y")
     mechanism, total = mechanism_for(shape, inexactness, 0.005, bound, 0.7)
@@ -340,7 +342,7 @@ def test_parameters_may_be_2_to_the_60_steps_long_and_no_longer() -> None:
 
 @pytest.mark.parametrize("shape", [(3,), (4, 2)])
 @pytest.mark.parametrize("noise", ["spherical-laplace", "gaussian"])
-def test_a_release_is_what_it_says_it_is(shape: tuple[int, ...], noise: Any) -> None:
+def test_a_release_is_the_snapped_vector_plus_its_noise(shape: tuple[int, ...], noise: Any) -> None:
     """The snapped vector, in contrasts where there are several classes, with the noise of the same coins."""
     w = np.arange(float(math.prod(shape))).reshape(shape) / 7
     classifier = Average(w - w.mean(axis=0) if len(shape) == 2 else w, 9.0, 10)
@@ -366,7 +368,7 @@ def test_a_release_is_what_it_says_it_is(shape: tuple[int, ...], noise: Any) -> 
     assert event == event_of("soft", mechanism, total.value, 2.0, "record")
 
 
-def test_a_release_is_spherical_laplace_where_nobody_says_otherwise() -> None:
+def test_the_default_noise_is_spherical_laplace() -> None:
     assert isinstance(perturb(minimiser(np.zeros(3)), Sensitivity(0.5), 1.0).mechanism, SphericalLaplace)
     gaussian = perturb(minimiser(np.zeros(3)), Sensitivity(0.5), 1.0, noise="gaussian")
     assert gaussian.delta == 1e-6
@@ -378,7 +380,7 @@ def test_a_release_is_spherical_laplace_where_nobody_says_otherwise() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, float("nan"), float("inf"), 65.0, 1e-30])
-def test_an_epsilon_that_is_none(epsilon: float) -> None:
+def test_an_epsilon_out_of_range_is_refused(epsilon: float) -> None:
     with pytest.raises(InvalidParameter):
         perturb(minimiser(np.zeros(2)), Sensitivity(1.0), epsilon)
 

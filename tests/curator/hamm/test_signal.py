@@ -120,12 +120,12 @@ def test_noise_alone_is_called_useless_and_a_clear_release_is_not(classes: int, 
     assert counted[100.0] == 0
 
 
-def test_a_release_of_nothing_is_useless() -> None:
+def test_a_release_of_zeros_is_useless() -> None:
     found = signal_of(np.zeros((2, 3)), np.ones((5, 3)), np.zeros(5, int), Energy(1.0, 1.0, 3), falling=True)
     assert (found.share, found.useless) == (0.0, True)
 
 
-def test_it_is_the_same_whoever_computes_it() -> None:
+def test_the_estimates_are_deterministic() -> None:
     Z, _, T, noise = released(3, 4.0, np.random.default_rng(4))
     one, other = (signal_of(T, Z, told(Z, T), noise, falling=True) for _ in range(2))
     assert one == other

@@ -88,7 +88,7 @@ def test_no_change_of_one_party_exceeds_the_certified_sensitivity(classes):
 
 @pytest.mark.parametrize("source", ["own-data", "whitened"])
 @pytest.mark.parametrize("classes", [2, 3, 10])
-def test_own_data_no_party_reaches_beyond_two_over_m_and_some_reach_it(classes, source):
+def test_the_own_data_sensitivity_two_over_m_holds_and_is_attained(classes, source):
     """Any rows, any labels, any number of them, none at all: attained over bound is at most 1, and 1 to rounding."""
     generator = np.random.default_rng(classes)
     X = problem(classes, 1, width=4)[0]
@@ -176,7 +176,7 @@ def test_own_data_joint_noise_covers_the_ball(mechanism):
         ([1.0], [0]),
     ],
 )
-def test_own_data_that_is_none(rows, labels):
+def test_own_data_that_cannot_be_used_is_refused(rows, labels):
     plan = st.plan_statistic(problem(3, 1)[0], 3, 7, epsilon=1.0, source="own-data")
     with pytest.raises(DataError):
         plan.grid.contribution(rows, labels)
@@ -270,7 +270,7 @@ def test_rank_rule():
     assert st.plan_statistic(X[:9], 3, 10, epsilon=10.0).rank == 1
 
 
-def test_the_student_is_a_discriminant_of_the_teacher_s_labels():
+def test_refit_is_the_discriminant_of_the_classifiers_labels():
     """One lesson against the definition on raw rows."""
     X, _, _, counts = problem(4, 1000, samples=600)
     plan = st.plan_statistic(X, 4, 1000, epsilon=0.5, rank=3)
@@ -288,7 +288,7 @@ def cloud(rows, seed=8):
     return X, (X[:, 5] > X[:, 6]).astype(int)
 
 
-def test_the_student_learns_where_classes_are_clusters_and_declines_where_they_are_not():
+def test_self_training_is_accepted_for_clusters_and_rejected_otherwise():
     """Noise at half the energy of the statistic, 40 draws: clusters are learned, halves of one cloud are left alone."""
     generator = np.random.default_rng(8)
     centres = 4 * np.linalg.qr(generator.normal(size=(12, 12)))[0][:3]
@@ -314,7 +314,7 @@ def test_the_student_learns_where_classes_are_clusters_and_declines_where_they_a
             assert np.mean(right) > np.mean(plain) - 0.02
 
 
-def test_two_classes_are_not_trained_again():
+def test_two_classes_are_not_self_trained():
     X, _, _, counts = problem(2, 200, samples=400)
     released = st.release_statistic(counts, st.plan_statistic(X, 2, 200, epsilon=1.0), SimulationRandomness(3))
     T = st.wiener_filter(released.T, released.plan.noise)
@@ -322,7 +322,7 @@ def test_two_classes_are_not_trained_again():
 
 
 @pytest.mark.parametrize("decay", [0.5, 1.0, 2.0])
-def test_quiet_coordinates_are_nearer_to_the_statistic(decay):
+def test_filtered_coordinates_are_nearer_to_the_exact_statistic(decay):
     """Whatever the decay of the signal really is; noise at its energy, 200 draws: the mean error falls by a fifth."""
     generator = np.random.default_rng(12)
     basis = st.contrast_basis(5)
@@ -335,7 +335,7 @@ def test_quiet_coordinates_are_nearer_to_the_statistic(decay):
     assert after < 0.8 * before
 
 
-def test_quieting_is_wieners_filter():
+def test_the_wiener_filter_by_hand():
     """With energy 14 of which 8 are noise, 6 fall on three coordinates as 1, 1/2 and 1/3 do."""
     T = np.array([[1.0, 2.0, -1.0], [-1.0, -1.0, 2.0], [0.0, -1.0, -1.0]])
     signal = 6 * np.array([6.0, 3.0, 2.0]) / 11
@@ -347,7 +347,7 @@ def test_quieting_is_wieners_filter():
         np.testing.assert_array_equal(st.wiener_filter(0 * T, noise), 0 * T)
 
 
-def test_the_quieter_noise_is_pure_in_few_dimensions_only():
+def test_a_pure_mechanism_is_chosen_in_few_dimensions_only():
     X = np.random.default_rng(1).normal(size=(2000, 40))
     assert st.mechanism_with_less_noise(X, 2, 100, epsilon=0.3, delta=1e-6) == "spherical-laplace"
     assert st.mechanism_with_less_noise(X, 2, 100, epsilon=0.3, delta=1e-6, joint=True) == "discrete-laplace"
@@ -481,7 +481,7 @@ def test_the_rank_has_the_least_expected_loss(mechanism, classes, parties):
 
 
 @pytest.mark.parametrize("joint", [False, True])
-def test_the_quieter_noise_has_the_smaller_loss(joint):
+def test_the_chosen_mechanism_has_the_smaller_expected_loss(joint):
     X = np.random.default_rng(1).normal(size=(400, 40))
     chosen = set()
     for classes, epsilon, delta in ((2, 0.3, 1e-6), (2, 1.0, 1e-6), (4, 1.0, 1e-9), (6, 3.0, 1e-4), (10, 8.0, 1e-12)):
@@ -536,7 +536,7 @@ def taught(plan, T, noise):
     return student(T, noise) if by_student >= 0.95 * by_release - deviation else None
 
 
-def test_the_student_is_as_it_is_described():
+def test_self_training_follows_its_description():
     """From no noise to ten times the energy, said to be as much or none at all; of clusters and of one cloud."""
     generator, taken = np.random.default_rng(5), []
     for made in (problem(4, 1, samples=300, width=6, seed=2)[:2], cloud(300)):
@@ -587,7 +587,7 @@ def test_the_energy_of_joint_noise_counts_every_share():
     assert st.with_joint_noise(plan, 8).noise == pytest.approx(plan.noise * 20 / 8)
 
 
-def test_where_the_student_is_declined_is_as_it_is_described():
+def test_self_training_is_rejected_where_its_description_says():
     """The same release, said to have more and more noise in it: where the answer turns depends on all of the rule."""
     X, labels = cloud(400)
     plan, rows = st.plan_statistic(X, 2, 500, epsilon=1.0, rank=6), st._public_rows(X)
@@ -601,7 +601,7 @@ def test_where_the_student_is_declined_is_as_it_is_described():
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_a_classifier_is_what_its_statistic_teaches(classes):
+def test_the_fitted_classifier_is_self_trained_or_filtered(classes):
     X, _, _, counts = problem(classes, 60)
     for epsilon in (None, 2.0):
         plan = st.plan_statistic(X, classes, 60, epsilon=epsilon)
@@ -618,7 +618,7 @@ def test_a_classifier_is_what_its_statistic_teaches(classes):
 # -- plans and releases, field by field
 
 
-def test_a_release_says_where_its_noise_is_from_and_of_how_many_it_is_the_mean():
+def test_a_release_names_its_noise_source_and_divides_by_its_ballots():
     X, _, _, counts = problem(3, 20)
     bare, noisy = (st.plan_statistic(X, 3, 20, epsilon=epsilon, rank=4) for epsilon in (None, 1.0))
     total, rows = bare.grid.total(counts), X / np.linalg.norm(X, axis=1, keepdims=True)
@@ -707,7 +707,7 @@ def test_coordinates_that_were_agreed_on_are_taken_as_they_are():
 
 
 @pytest.mark.parametrize("source", st.SOURCE_OF.values())
-def test_what_a_plan_is_in_numbers(source):
+def test_a_plan_by_hand(source):
     """Points in units of 2^-24 of the power of two above 1 or the largest of them, contrasts of 2^-16."""
     X = problem(3, 1)[0]
     plan = st.plan_statistic(X, 3, 10, epsilon=1.0, source=source, rank=2, delta=0.0)
@@ -759,6 +759,6 @@ def test_a_grid_is_too_coarse_when_a_pitch_is_more_than_the_noise(epsilon):
     assert st.plan_statistic(X, 2, 4 * most, epsilon=None, source="own-data").parties == 4 * most
 
 
-def test_what_there_is_to_choose_from():
+def test_the_lists_of_mechanisms_and_sources():
     assert st.MECHANISMS == ("spherical-laplace", "discrete-laplace", "gaussian")
     assert st.SOURCE_OF == {"statistic": "votes", "own-data": "own-data", "whitened": "whitened"}

@@ -233,7 +233,7 @@ def parameters(what: str) -> Any:
         ("average", {"parameters": {"radius": 2.0}}, "says its lam"),
         ("average", {"parameters": {"radius": "2", "lam": 0.1}}, "of type float"),
         ("average", {"parameters": {"radius": -2.0, "lam": 0.1}}, "radius is a positive number"),
-        ("psgd", {"parameters": parameters("psgd") | {"fraction_bits": 4000}}, "0 to 52 fraction bits"),
+        ("psgd", {"parameters": parameters("psgd") | {"fraction_bits": 4000}}, "fraction_bits"),
         ("statistic", {"parameters": {}}, "says its coordinates"),
         ("statistic", {"parameters": {"coordinates": "AAAA"}}, "not those of 4 features|no float32"),
         ("statistic", {"minimum_ballots": 3}, "whole from 5 ballots on"),
