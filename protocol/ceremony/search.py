@@ -46,25 +46,25 @@ Numbers = dict[int, tuple[Any, Any]]
 
 
 class Batch:
-    """What follows from the seeds of some sets. A secret: `repr` shows nothing."""
+    """The computations of a batch from the seeds of some sets. Secret; `repr` shows nothing of it."""
 
     def __init__(self, terms: CeremonyTerms, seeds: Mapping[int, bytes]) -> None:
-        """`seeds`: of this batch, by the number of the set in `terms.subsets`."""
+        """Create a batch from its seeds, by the number of the set in `terms.subsets`."""
         self._terms, self._seeds = terms, seeds
 
     def commitment(self, subset: int, number: int) -> bytes:
-        """To the seed of a set, for batch `number`."""
+        """Return the commitment to the seed of a set, for batch `number`."""
         return commitment(self._seeds[subset], number, subset)
 
     # -- residues
 
     def product_share(self, holder: int) -> Flat:
-        """Of y = a b."""
+        """Return the holder's masked share of y = a b."""
         a, b = self._residues("a"), self._residues("b")
         return self._masked(holder, product_share(self._terms, holder, a, b), "y")
 
     def difference_share(self, holder: int, products: Flat) -> Flat:
-        """Of z = c (y + 1 - a - b)."""
+        """Return the holder's masked share of z = c (y + 1 - a - b)."""
         a, b, c = self._residues("a"), self._residues("b"), self._residues("c")
         rest = {s: (products + 1 if s == 0 else 0) - a[s] - b[s] for s in self._seeds}
         return self._masked(holder, product_share(self._terms, holder, c, rest), "z")
@@ -79,31 +79,31 @@ class Batch:
         return masked
 
     def opened(self) -> tuple[Flat, Flat]:
-        """y and z as they should have been opened, for a batch with all seeds."""
+        """Return the right values of y and z, for a batch with all seeds."""
         a, b, c = (sum(self._residues(name).values()) % flat_primes(self._terms) for name in "abc")
         return a * b % flat_primes(self._terms), c * (a - 1) * (b - 1) % flat_primes(self._terms)
 
     # -- candidates
 
     def numbers(self, chosen: NDArray[np.int64]) -> Numbers:
-        """The pieces of p and q, of candidates whose residues are at these places (shape: candidates, primes)."""
+        """Return the pieces of p and q of candidates whose residues are at these places, shape (candidates, primes)."""
         return {
             s: (_integers(self._pieces(s, "a", chosen)), _integers(self._pieces(s, "b", chosen))) for s in self._seeds
         }
 
     def factors(self, chosen: NDArray[np.int64]) -> tuple[Any, Any]:
-        """p and q, shape (candidates,) each, for a batch with all seeds; `chosen` as for `numbers`."""
+        """Return p and q, shape (candidates,) each, for a batch with all seeds; `chosen` as for `numbers`."""
         p, q = (_integers(sum(self._pieces(s, name, chosen) for s in self._seeds)) for name in ("a", "b"))
         return self._terms.offset + p, self._terms.offset + q
 
     def _pieces(self, subset: int, name: str, chosen: NDArray[np.int64]) -> Any:
-        """As limbs that do not carry yet."""
+        """Return the pieces of one set as limbs before carries."""
         terms, seed = self._terms, self._seeds[subset]
         tops = np.frombuffer(stream(seed, f"top of {name}", 4 * len(chosen)), "<u4") >> (32 - terms.top_bits)
         return _recombined(terms, _uniform(terms, seed, name)[chosen.T], tops.astype(np.int64))
 
     def modulus_share(self, holder: int, numbers: Numbers) -> Any:
-        """Of n = p q modulo 2^s, for each candidate."""
+        """Return the holder's masked share of n = p q modulo 2^s for each candidate."""
         terms = self._terms
         size, count = (terms.rest_bits + 7) // 8, len(next(iter(numbers.values()))[0])
 
@@ -122,11 +122,11 @@ class Batch:
         terms = self._terms
         own = sum(sum(numbers[s][i][place] for i in (0, 1)) for s in numbers if home(terms, s) == holder) // 4
         exponent = (n + 1 - 2 * terms.offset) // 4 - own if holder == _first(terms, place) else mpz(own)
-        # 0 of who speaks for no set.
+        # The exponent is 0 for a holder that is responsible for no set.
         return ring(n).power(list(chosen), exponent) if exponent else [mpz(1) for _ in chosen]
 
     def form_share(self, holder: int, numbers: Numbers, place: int, n: mpz) -> list[mpz]:
-        """Of c phi(n), `FORM_MASKS` times."""
+        """Return the holder's masked shares of c phi(n), `FORM_MASKS` of them."""
         terms, modulus = self._terms, form_modulus(self._terms, n)
         phi = self._phi(numbers, place, n)
 
@@ -142,7 +142,7 @@ class Batch:
         return shares
 
     def exponent_share(self, holder: int, numbers: Numbers, place: int, n: mpz) -> int:
-        """Of d = beta phi(n) over the integers, in (-2^b, 2^b) with b = `exponent_share_bits`."""
+        """Return the holder's share of d = beta phi(n) over the integers, in (-2^b, 2^b) with b = `exponent_share_bits`."""
         terms = self._terms
         mask_bits = exponent_share_bits(terms) - _count_bits(terms) - 2
 
@@ -157,7 +157,7 @@ class Batch:
         return int(product_share(terms, holder, beta, self._phi(numbers, place, n)) + zero)
 
     def _phi(self, numbers: Numbers, place: int, n: mpz) -> dict[int, mpz]:
-        """Pieces of (p - 1)(q - 1) = n + 1 - p - q."""
+        """Return the pieces of (p - 1)(q - 1) = n + 1 - p - q."""
         return {
             s: (n + 1 - 2 * self._terms.offset if s == 0 else mpz(0)) - rho[place] - sigma[place]
             for s, (rho, sigma) in numbers.items()
@@ -202,8 +202,10 @@ def moduli(terms: CeremonyTerms, products: Flat, chosen: NDArray[np.int64], rest
 
 
 def survivors(terms: CeremonyTerms, candidates: Sequence[mpz]) -> tuple[int, ...]:
-    """The places of those of the right length without a prime factor below 2^20."""
-    places = [k for k, n in enumerate(candidates) if n.bit_length() == terms.bits and n.is_odd()]  # a liar's is even
+    """Return the places of candidates of the right length without a prime factor below 2^20."""
+    places = [
+        k for k, n in enumerate(candidates) if n.bit_length() == terms.bits and n.is_odd()
+    ]  # a deviating holder can make it even
     for bits, together in ((12, 1), (14, 4), (17, 16), (20, 32)):
         primes, left = odd_primorial(2**bits), []
         for at in range(0, len(places), together):
@@ -215,7 +217,7 @@ def survivors(terms: CeremonyTerms, candidates: Sequence[mpz]) -> tuple[int, ...
 
 
 def bases(terms: CeremonyTerms, n: mpz, count: int) -> list[mpz]:
-    """Public units modulo n with Jacobi symbol 1: a hash of the ceremony and n."""
+    """Return public units modulo n with Jacobi symbol 1, derived from a hash of the terms and n."""
     size, tried = (terms.bits + STATISTICAL_BITS + 7) // 8, 0
     found: list[mpz] = []
     while len(found) < count:
@@ -228,7 +230,7 @@ def bases(terms: CeremonyTerms, n: mpz, count: int) -> list[mpz]:
 
 
 def passes(terms: CeremonyTerms, place: int, n: mpz, values: Sequence[Sequence[mpz]]) -> bool:
-    """Whether n passes; `values`: of every holder in order, one for each base."""
+    """Return whether n passes the test; `values` has one value per base of every holder, in order."""
     first = _first(terms, place) - 1
     for said in zip(*values, strict=True):
         product = mpz(1)
@@ -241,12 +243,12 @@ def passes(terms: CeremonyTerms, place: int, n: mpz, values: Sequence[Sequence[m
 
 
 def _first(terms: CeremonyTerms, place: int) -> int:
-    """The holder whose exponent has n + 1 in it: by turns, since it is twice as long."""
+    """Return the holder whose exponent includes n + 1; it rotates, since that exponent is twice as long."""
     return place % terms.holders + 1
 
 
 def form_modulus(terms: CeremonyTerms, n: mpz) -> mpz:
-    """(n - 1) times the primes between the l and the form's bound."""
+    """Return (n - 1) times the primes between the largest l and the bound of the form."""
     return (n - 1) * _larger_primes(terms)
 
 
@@ -263,7 +265,7 @@ def good_form(terms: CeremonyTerms, n: mpz, shares: Sequence[Sequence[mpz]]) -> 
 
 
 def is_good(terms: CeremonyTerms, p: mpz, q: mpz) -> bool:
-    """Whether p and q would have made a key: then nobody may have rejected them."""
+    """Return whether p and q form a key, in which case no holder may have rejected them."""
     phi, small = (p - 1) * (q - 1), _larger_primes(terms)
     return bool(
         gmpy2.is_prime(p)
@@ -286,7 +288,7 @@ def _without_small(terms: CeremonyTerms, value: mpz) -> mpz:
 
 @lru_cache(maxsize=4)
 def flat_primes(terms: CeremonyTerms) -> Flat:
-    """The modulus of every place of a `Flat`."""
+    """Return the modulus of every place of a `Flat`."""
     return np.repeat(np.array(terms.primes, dtype=np.int64), terms.draws)
 
 
@@ -357,5 +359,5 @@ def _integers(limbs: Flat) -> Any:
 
 
 def as_array(values: Iterable[mpz]) -> Any:
-    """An array of Python objects: arithmetic on it is that of each."""
+    """Return an array of Python objects."""
     return np.fromiter(values, dtype=object)
