@@ -142,7 +142,7 @@ class Batch:
         return shares
 
     def exponent_share(self, holder: int, numbers: Numbers, place: int, n: mpz) -> int:
-        """Return the holder's share of d = beta phi(n) over the integers, in (-2^b, 2^b) with b = `exponent_share_bits`."""
+        """Return the holder's share of d = beta phi(n), an integer in (-2^b, 2^b) with b = `exponent_share_bits`."""
         terms = self._terms
         mask_bits = exponent_share_bits(terms) - _count_bits(terms) - 2
 
