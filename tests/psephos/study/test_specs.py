@@ -241,7 +241,7 @@ def parameters(what: str) -> Any:
         ("psgd", {"parameters": parameters("psgd") | {"sizes": "6 7"}}, "5 parties and says 2 sizes"),
         ("psgd", {"minimum_ballots": 4}, "the minimum of ballots is 5"),
         ("psgd", {"classes": ("a", "b", "c")}, "two classes"),
-        ("psgd", {"parameters": parameters("psgd") | {"variant": "none"}}, "variant is one of"),
+        ("psgd", {"parameters": parameters("psgd") | {"variant": "none"}}, "variant"),
         ("pathak", {"minimum_ballots": 4}, "all of them"),
         ("pathak", {"parameters": {"lam": 0.1}}, "says its smallest_size"),
         ("pathak", {"parameters": {"lam": -0.1, "smallest_size": 6}}, "lambda"),
