@@ -138,7 +138,7 @@ def run_protocol(
         keys: where stages 1 and 2 run.
         test_key: accept keys under 2048 bits.
         noise_seed: draw the noise from this seed (a simulation that protects nobody) instead of the system.
-        roles: who is played by somebody else: by name, what makes the puppet from the honest role.
+        roles: replacements of roles: by name, what makes the adversarial role from the honest one.
         transcript: watches; one with secrets keeps every role's view.
         progress: called after every message with its stage, the stage's messages so far, and all of them.
 

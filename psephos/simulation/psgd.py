@@ -246,7 +246,7 @@ class _Observed:
         vectors = [
             a.vector for a in accounts if isinstance(a, GradientPartyState) and a.answered == self._done and a.vector
         ]
-        if len(vectors) == len(accounts):  # a puppet's plaintext is its own
+        if len(vectors) == len(accounts):  # the plaintext of an adversarial role is its own
             clear = tuple(sum(column) for column in zip(*vectors, strict=True))
             self.equal = self.equal is not False and clear == curator.opened.sums
         self._progress("steps", self._done, self._total)

@@ -49,16 +49,16 @@ SAID = sorted(CEREMONY_KINDS - {Kind.OPENED_SEEDS, Kind.COMPLAINT})
 """What is said in every ceremony."""
 
 CONTEXT = b"what the key is for".ljust(32, b".")
-Puppets = dict[str, Callable[[Role], Role]]
+Replacements = dict[str, Callable[[Role], Role]]
 
 
 def terms(bits: int = 128, holders: int = 3, threshold: int | None = None, degree: int = 1) -> CeremonyTerms:
     return CeremonyTerms(bits, holders, threshold or holders // 2 + 1, CONTEXT, test_key=True, degree=degree)
 
 
-def play(agreed: CeremonyTerms, puppets: Puppets | None = None, **driver: Any) -> list[KeyShare]:
+def play(agreed: CeremonyTerms, replacements: Replacements | None = None, **driver: Any) -> list[KeyShare]:
     roles = [CeremonyHolder(agreed, j) for j in range(1, agreed.holders + 1)]
-    results = Driver(replace_roles(roles, puppets or {}), **driver).run()
+    results = Driver(replace_roles(roles, replacements or {}), **driver).run()
     return [results[name] for name in agreed.names]
 
 
@@ -205,7 +205,7 @@ class Liar(CeremonyHolder):
         return self._twisted(super().receive(state, entries))
 
 
-def lie(kind: Kind, twist: Callable[[Post], Sequence[Post]], who: str = "holder 2") -> Puppets:
+def lie(kind: Kind, twist: Callable[[Post], Sequence[Post]], who: str = "holder 2") -> Replacements:
     return {who: lambda role: Liar(role, kind, twist)}  # type: ignore[arg-type]
 
 
@@ -253,7 +253,9 @@ def test_a_message_of_another_length_ceremony_or_batch_is_refused(kind: Kind) ->
             play(terms(), lie(kind, twist))
 
 
-def verdicts(agreed: CeremonyTerms, puppets: Puppets, error: type[PsephosError] = CheatingError) -> dict[str, str]:
+def verdicts(
+    agreed: CeremonyTerms, replacements: Replacements, error: type[PsephosError] = CheatingError
+) -> dict[str, str]:
     """Of a ceremony that fails: the one error that each holder comes to, and nobody has a share or a secret left."""
     roles = [CeremonyHolder(agreed, j) for j in range(1, agreed.holders + 1)]
     told = dict[str, tuple[str, str, str]]()
@@ -262,7 +264,7 @@ def verdicts(agreed: CeremonyTerms, puppets: Puppets, error: type[PsephosError] 
         if entry.kind is Kind.FAILED_CEREMONY:
             told[entry.sender] = (phase, entry.receiver, reason(agreed, entry.data))
 
-    driver = Driver(replace_roles(roles, puppets), strict=False, watch=watch)
+    driver = Driver(replace_roles(roles, replacements), strict=False, watch=watch)
     assert driver.run() == {}
     for name, role in driver.roles.items():
         held = driver.states[name]
@@ -275,8 +277,8 @@ def verdicts(agreed: CeremonyTerms, puppets: Puppets, error: type[PsephosError] 
     return found
 
 
-def assert_all_name(who: str, agreed: CeremonyTerms, puppets: Puppets) -> set[str]:
-    told = set(verdicts(agreed, puppets).values())
+def assert_all_name(who: str, agreed: CeremonyTerms, replacements: Replacements) -> set[str]:
+    told = set(verdicts(agreed, replacements).values())
     for text in told:
         assert re.match(rf"{who}(:| [a-z])", text), text
     return told
@@ -364,8 +366,8 @@ COMPLAINING = [Kind.RESIDUE_PRODUCTS, Kind.RESIDUE_DIFFERENCES, Kind.OPENED_CAND
 @pytest.mark.parametrize("kind", [*COMPLAINING, Kind.EXPONENT_SHARES, Kind.TEST_DECRYPTION])
 @pytest.mark.parametrize("twist", [b"", b"no key of mine"], ids=["as it was", "something else"])
 def test_who_complains_without_reason_is_named_by_all(kind: Kind, twist: bytes) -> None:
-    puppets: Puppets = {"holder 2": lambda role: Complainer(role, kind, twist)}  # type: ignore[arg-type]
-    (told,) = assert_all_name("holder 2", terms(), puppets)
+    replacements: Replacements = {"holder 2": lambda role: Complainer(role, kind, twist)}  # type: ignore[arg-type]
+    (told,) = assert_all_name("holder 2", terms(), replacements)
     assert ("was told nothing wrong" if not twist else "opens something else") in told
 
 
@@ -413,8 +415,8 @@ class Suspicious(CeremonyHolder):
 def test_an_accusation_of_nobody_ends_it_all_the_same() -> None:
     """The seeds are known then, and with them the modulus."""
     agreed = terms()
-    puppets: Puppets = {name: lambda role: Suspicious(role.terms, role.number) for name in agreed.names}  # type: ignore[attr-defined]
-    told = set(verdicts(agreed, puppets, AgreementError).values())
+    replacements: Replacements = {name: lambda role: Suspicious(role.terms, role.number) for name in agreed.names}  # type: ignore[attr-defined]
+    told = set(verdicts(agreed, replacements, AgreementError).values())
     assert len(told) == 1, "all holders raise the same error"
 
 

@@ -22,13 +22,13 @@ import numpy as np
 import pytest
 from gmpy2 import mpz
 
+from psephos.audit.adversary import Tampering
 from psephos.audit.rounds import short_key
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, vote_round
 from psephos.protocol.errors import EngineError, JournalError, SchedulerMissingError, WorkersLostError
 from psephos.protocol.paillier.packing import PackingPlan
-from psephos.protocol.roles import Role, Step
 from psephos.protocol.transcript import Transcript
 from psephos.simulation import encrypted_sum
 from psephos.simulation.ceremony import KeySetup, setup_keys
@@ -115,21 +115,12 @@ def test_negative_and_very_large_entries(ceremony: KeySetup) -> None:
     assert done.equals_plaintext is True
 
 
-class Liar(Role):
-    """A party that says it voted as told, and posts something else."""
-
-    def __init__(self, honest: Role) -> None:
-        self.name, self._honest = honest.name, honest
-
-    def start(self) -> Step:
-        return self._honest.start()
-
-    def receive(self, state: Any, entries: Any) -> Step:
-        return self._honest.receive(state, entries)
+class Liar(Tampering):
+    """A party whose result is another vote than the one it posted."""
 
     def result(self, state: Any) -> Any:
-        told = self._honest.result(state)
-        return (1 - told[0], *told[1:])
+        votes = super().result(state)
+        return (1 - votes[0], *votes[1:])
 
 
 def test_a_wrong_sum_is_noticed(ceremony: KeySetup) -> None:

@@ -11,6 +11,7 @@ import pytest
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, recall_score
 from sklearn.tree import DecisionTreeClassifier
 
+from psephos.audit.adversary import Tampering
 from psephos.audit.mutants import replaced
 from psephos.cli.show import show
 from psephos.curator.hamm.statistic import StatisticPlan, plan_statistic
@@ -28,7 +29,6 @@ from psephos.protocol.errors import (
 )
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.randomness import SimulationRandomness
-from psephos.protocol.roles import Role, Step
 from psephos.protocol.transcript import BOARD, Transcript
 from psephos.results import Outcome
 from psephos.results.evaluation import Evaluation
@@ -75,23 +75,11 @@ def test_the_opened_counts_are_the_clear_ones(result: dict) -> None:
     assert result["ballots"] == 7
 
 
-class OffByOne(Role):
-    """A curator that says another sum than it opened."""
-
-    def __init__(self, honest: Role) -> None:
-        self.name, self.reads, self._honest = honest.name, honest.reads, honest
-
-    def start(self) -> Step:
-        return self._honest.start()
-
-    def receive(self, state, entries) -> Step:
-        return self._honest.receive(state, entries)
-
-    def on_idle(self, state) -> Step | None:
-        return self._honest.on_idle(state)
+class OffByOne(Tampering):
+    """A curator whose result is another sum than it opened."""
 
     def result(self, state):
-        opened = self._honest.result(state)
+        opened = super().result(state)
         return opened and replace(opened, sums=(opened.sums[0] ^ 1, *opened.sums[1:]))
 
 

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from psephos.audit.adversary import Tampering
+from psephos.audit.adversary import Tampering, is_of_kind
 from psephos.audit.studies import Trial, trial
 from psephos.cli.main import build
 from psephos.curator.tally import OpenedSum
@@ -46,7 +46,7 @@ PARTIES, SAMPLES = 5, 12
 
 
 Release = Callable[[OpenedSum], bytes]
-Puppets = dict[str, Callable[[Role], Role]]
+Replacements = dict[str, Callable[[Role], Role]]
 
 
 @dataclass
@@ -63,7 +63,7 @@ class Played:
     def study(self) -> Study:
         return self.made.study
 
-    def play(self, release: Release, puppets: Puppets, *, ceremony: bool = False) -> None:
+    def play(self, release: Release, replacements: Replacements, *, ceremony: bool = False) -> None:
         """With a key that the holders make, or that was dealt, in a fraction of the time."""
         public, protocol = StudyTerms(self.study, self.samples.auxiliary), self.study.protocol
         shares = [] if ceremony or not self.study.uses_key else shares_of(self.study)
@@ -81,7 +81,7 @@ class Played:
                 own: Any = (X, (X[:, 0] > 0).astype(np.int64))
                 own = own if protocol in ("psgd", "pathak") else FixedVotes(votes[int(number)])
                 role = party_role(public, int(number), key, own, store)
-            role = puppets[name](role) if name in puppets else role
+            role = replacements[name](role) if name in replacements else role
             self.agents[name] = Agent(role, self.study.members, key, self.board, store)
         for _ in range(3):
             while any([agent.step() for agent in self.agents.values()]):  # noqa: C419 - all of them take a turn
@@ -110,7 +110,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> PublicSamples:
 def play(samples: PublicSamples) -> Callable[..., Played]:
     def started(
         release: Callable[[Study], Release] | None = None,
-        puppets: Puppets | None = None,
+        replacements: Replacements | None = None,
         *,
         ceremony: bool = False,
         **fields: Any,
@@ -120,7 +120,7 @@ def play(samples: PublicSamples) -> Callable[..., Played]:
         made = trial(parties=PARTIES, **settings, **public)
         honest: Release = lambda opened: released(made.study, samples, opened)  # noqa: E731
         played = Played(made, samples)
-        played.play(honest if release is None else release(made.study), puppets or {}, ceremony=ceremony)
+        played.play(honest if release is None else release(made.study), replacements or {}, ceremony=ceremony)
         return played
 
     return started
@@ -210,35 +210,19 @@ def test_a_result_that_is_not_what_was_agreed_on(
     assert "the result" in played.failing()
 
 
-class Shaped(Role):
+class Shaped(Tampering):
     """Holder 1, whose partial decryption is another unit than the right one."""
 
-    def __init__(self, role: Role) -> None:
-        self._role, self.name, self.reads = role, role.name, role.reads
-
-    def start(self) -> Step:
-        return self._role.start()
-
-    def receive(self, state: Any, entries: Any) -> Step:
-        step = self._role.receive(state, entries)
-        return replace(step, posts=tuple(map(self._lie, step.posts)))
-
-    def _lie(self, post: Any) -> Any:
-        if not Entry(0, "", "", post.data).is_a(Kind.PARTIAL_DECRYPTION):
-            return post
+    def send(self, post: Post, seen: Sequence[Entry]) -> list[Post]:
+        if not is_of_kind(post, Kind.PARTIAL_DECRYPTION):
+            return [post]
         data = bytearray(post.data)
         data[80:90] = bytes(10)  # within the first value
-        return replace(post, data=bytes(data))
-
-    def listens(self, state: Any) -> bool:
-        return self._role.listens(state)
-
-    def result(self, state: Any) -> Any:
-        return self._role.result(state)
+        return [replace(post, data=bytes(data))]
 
 
 def test_a_wrong_partial_decryption_is_named_and_the_study_ends_well(play: Callable[..., Played]) -> None:
-    played = play(puppets={"holder 1": Shaped})
+    played = play(replacements={"holder 1": Shaped})
     found = verify(played.study, played.samples, played.board, played.stores["curator"])
     lies = [check for check in found if check.verdict == "fails"]
     assert len(lies) == 1
@@ -319,7 +303,7 @@ class Babbling(Tampering):
 
 def test_what_is_no_message_stops_nobody(play: Callable[..., Played]) -> None:
     """It stands on the board for ever: who could not read past it would never come back."""
-    played = play(puppets={"party 4": Babbling})
+    played = play(replacements={"party 4": Babbling})
     assert played.agents["curator"].result is not None
     refused = [told for told in played.agents["curator"].rejected if told.author == "party 4"]
     assert [type(told.error) for told in refused] == [MessageError, MessageError]
@@ -343,7 +327,7 @@ class Early(Tampering):
 
 def test_a_key_that_is_published_early_counts_from_one_place_for_everybody(play: Callable[..., Played]) -> None:
     """Or its sender says it again when it likes: holders would count ballots from there on, and everybody else all."""
-    played = play(puppets={"holder 3": Early}, ceremony=True)
+    played = play(replacements={"holder 3": Early}, ceremony=True)
     assert played.failing() == set()
     assert "5 ballots count" in played.checks()["ballots"].found
 
