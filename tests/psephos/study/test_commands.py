@@ -570,7 +570,7 @@ def test_studies_that_nobody_should_sign(consortium: Consortium, changed: dict[s
 
 def test_a_short_key_is_no_study_without_saying_that_it_is_a_trial(consortium: Consortium) -> None:
     text = consortium.new().read_text().replace("trial = true", "trial = false")
-    with pytest.raises(StudyError, match="256-bit key protects nothing"):
+    with pytest.raises(StudyError, match="256"):
         Study.parse(text)
 
 
@@ -579,7 +579,7 @@ def test_no_study_has_a_dealer(consortium: Consortium) -> None:
     text = consortium.new().read_text()
     with pytest.raises(StudyError, match="dealer"):
         Study.parse(text.replace("[key]", '[key]\ndealer = "lab"'))
-    with pytest.raises(StudyError, match="no epsilon would hold"):
+    with pytest.raises(StudyError, match="public"):
         Study.parse(text.replace("public = false", "public = true"))
     with pytest.raises(StudyError, match="format 2"):
         Study.parse(text.replace("psephos_study = 1", "psephos_study = 2"))
