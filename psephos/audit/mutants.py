@@ -87,7 +87,7 @@ def edited(owner: Any, name: str, old: str, new: str) -> Iterator[None]:
 
 @contextmanager
 def replaced(places: Sequence[Any], name: str, original: Any, broken: Any) -> Iterator[None]:
-    """`name` with another value in modules or classes while the block runs, which leaves nothing in a cache."""
+    """Give `name` another value in modules or classes while the block runs; caches are emptied before and after."""
     try:
         _set(places, name, broken)
         yield
@@ -106,7 +106,7 @@ def _set(places: Sequence[Any], name: str, value: Any) -> None:
 
 
 def _holding(name: str, value: Any) -> list[Any]:
-    """Modules of psephos, and of the function's own package, that know it by its name."""
+    """Return the modules of psephos, and of the function's own package, that import it by its name."""
     ours = {"psephos", str(getattr(value, "__module__", "")).split(".")[0]}
     modules = [m for key, m in sorted(sys.modules.items()) if key.split(".")[0] in ours]
     return [m for m in modules if m.__dict__.get(name) is value]
@@ -114,7 +114,7 @@ def _holding(name: str, value: Any) -> list[Any]:
 
 @dataclass(frozen=True)
 class Mutant:
-    """One broken protocol.
+    """One protocol broken by one edit.
 
     Attributes:
         name: what is broken, in the field's words.
@@ -145,7 +145,7 @@ class Mutant:
 
 
 def caught_by(mutant: Mutant, case: Case, context: Context) -> tuple[str | None, Result]:
-    """The check, if it notices, and what it found."""
+    """Run a mutant's check on the broken protocol; return (its name if it leaks, else None; its result)."""
     own = Context(seed=context.seed + 1, views=mutant.views, rate=context.rate)
     with edited(*mutant.edit):
         result = case.check(mutant.check).run(own)
@@ -153,5 +153,5 @@ def caught_by(mutant: Mutant, case: Case, context: Context) -> tuple[str | None,
 
 
 def again(mutants: Iterable[Mutant], protocol: str, *names: str) -> tuple[Mutant, ...]:
-    """These mutants once more for another case, where they touch what it does differently."""
+    """Return the named mutants for another protocol as well, whose code differs where they break it."""
     return tuple(replace(mutant, protocol=protocol) for mutant in mutants if mutant.name in names)

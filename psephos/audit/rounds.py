@@ -1,4 +1,4 @@
-"""A round with everybody's secrets, as a test plays it."""
+"""A round with the secrets of all its roles, for tests."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from psephos.protocol.signing import SigningKey
 __all__ = ["CONTEXT", "Election", "hold_election", "short_key"]
 
 CONTEXT = b"auxiliary set of the tests".ljust(32, b".")
-"""What a round is about, where nobody says."""
+"""The default public input of a round."""
 
 
 def short_key(seed: int = 1, bits: int = 512, degree: int = 1) -> PrivateKey:
-    """A test key, always the same for a seed, so that a failure can be looked at again. It protects nothing."""
+    """Return a test key, the same for the same seed, so that a failure can be repeated. It protects nothing."""
     randomness = SimulationRandomness(seed, "private_key")
     return generate_private_key(bits, degree=degree, test_key=True, randomness=randomness)
 
 
 @dataclass(frozen=True)
 class Election:
-    """One round with everybody's secrets: what a test plays all roles with.
+    """One round with the secrets of all its roles.
 
     Attributes:
         private_key: before it was shared.
@@ -58,7 +58,7 @@ class Election:
     def vector(
         self, values: Sequence[int], mode: RandomnessMode = "half", randomness: Randomness = SYSTEM
     ) -> EncryptedVector:
-        """A vector of the round's plan, encrypted."""
+        """Encrypt a vector of the round's plan."""
         encryptor = Encryptor(self.key, mode, randomness=randomness, expected=64)
         return EncryptedVector.encrypt(encryptor, self.round.plan, values)
 
@@ -77,27 +77,27 @@ class Election:
         )
 
     def values(self, party: int) -> list[int]:
-        """What a ballot of this party holds, unless a test says otherwise."""
+        """Return the default values of a party's ballot."""
         return [(party + 1) >> (i % 8) & 1 for i in range(self.round.plan.length)]
 
     def sums(self, parties: Sequence[int]) -> list[int]:
-        """Of these parties' `values`."""
+        """Return the sums of these parties' `values`."""
         return [sum(column) for column in zip(*(self.values(p) for p in parties), strict=True)]
 
     def product(self, ballots: Sequence[Ballot]) -> BallotProduct:
-        """Of ballots that all count."""
+        """Return the product of ballots that are all valid."""
         product, rejected = BallotProduct(self.round).add_all(ballot.encode() for ballot in ballots)
         assert rejected == []
         return product
 
     def holders(self) -> list[KeyHolder]:
-        """Honest ones."""
+        """Return honest key holders."""
         return [KeyHolder(share, self.round) for share in self.shares]
 
     def count(
         self, ballots: Sequence[Ballot | bytes], holders: Sequence[Role] | None = None, *, strict: bool = True
     ) -> OpenedSum:
-        """What the curator opens when these ballots are posted and these holders take part."""
+        """Return what the curator opens when these ballots are posted and these holders take part."""
         encoded = [ballot.encode() if isinstance(ballot, Ballot) else ballot for ballot in ballots]
         senders = [ScriptedRole(f"sender {place}", data) for place, data in enumerate(encoded)]
         driver = Driver([*senders, Tally(self.round), *(self.holders() if holders is None else holders)], strict=strict)
