@@ -20,7 +20,7 @@ from psephos.curator.hamm.statistic import SOURCE_OF, plan_statistic
 from psephos.protocol.encrypted_sum.own_data import OWN
 from psephos.results import AverageOutcome
 from psephos.simulation.references import own_data_nonprivate
-from psephos.simulation.sums import MethodsAt, RunContext, SumOptions, Sums, run_experiment
+from psephos.simulation.sums import MethodsAt, RunContext, SumExperiment, SumOptions, run_experiment
 from psephos.specs.average import AverageSpec, OwnDataSpec
 
 __all__ = ["AverageOptions", "simulate_average", "sum_own_data", "sum_parameters"]
@@ -45,7 +45,7 @@ def simulate_average(options: AverageOptions, **how: Unpack[RunContext]) -> Aver
     return AverageOutcome(protocol="average", radius=radius, **fields)
 
 
-def _sums(run: Sums) -> MethodsAt:
+def _sums(run: SumExperiment) -> MethodsAt:
     average = sum_parameters(run) if "avg" in run.options.offered else None
 
     def at(epsilon: float) -> dict[str, Method]:
@@ -60,7 +60,7 @@ def _sums(run: Sums) -> MethodsAt:
     return at
 
 
-def sum_own_data(run: Sums, method: str, request: Request) -> Method:
+def sum_own_data(run: SumExperiment, method: str, request: Request) -> Method:
     """Take the encrypted sum of what the parties' own rows say, to which the curator adds the noise.
 
     What is summed depends on epsilon, by its number of coordinates: each epsilon has a sum of its own.
@@ -91,7 +91,7 @@ def sum_own_data(run: Sums, method: str, request: Request) -> Method:
     return own_data_method(list(opened.sums), counted, nonprivate)
 
 
-def sum_parameters(run: Sums) -> Average:
+def sum_parameters(run: SumExperiment) -> Average:
     """Take the encrypted sum of the parties' parameters, each projected on a public ball before it is encoded.
 
     Its radius is R(lambda), which changes no exact minimiser, where the caller fixes lambda as the papers do, and a

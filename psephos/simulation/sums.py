@@ -61,8 +61,8 @@ __all__ = [
     "MethodsAt",
     "Population",
     "RunContext",
+    "SumExperiment",
     "SumOptions",
-    "Sums",
     "populate",
     "run_experiment",
 ]
@@ -255,7 +255,7 @@ class SumOptions(DataOptions):
         return HAMM_LAMBDA if self.lam is None else self.lam
 
     def request(self, epsilon: float) -> Request:
-        """What every method is asked for."""
+        """Return what every method is asked for."""
         return Request(epsilon, self.delta, self.noise, self.lam, self.bound, self.private_auxiliary)
 
     @property
@@ -272,7 +272,7 @@ class Population:
     """The simulated parties on one data set.
 
     Attributes:
-        dealt: who holds what.
+        split: which party holds which rows.
         scaler: public, for rows of the data set.
         auxiliary, test: float64 (N, d) and (T, d), scaled.
         parameters: every party's ridge classifier, float64 (M, d), or (M, K, d) for several classes. A secret.
@@ -296,11 +296,11 @@ class Population:
         return len(self.split.dataset.classes)
 
     def rows(self) -> Sequence[OwnRows]:
-        """Every party's own samples, scaled when they are asked for, and their labels. Secrets."""
+        """Return every party's own samples, scaled when they are read, and their labels. Secrets."""
         return _Rows(self.split, self.scaler)
 
     def counts(self, X: Array) -> NDArray[np.int64]:
-        """Votes of those present, int64 (len(X), K), in the clear: for the simulation to know."""
+        """Return the votes of the present parties on X, int64 (len(X), K), without encryption."""
         if self.options.local_learners == ("logistic",):
             blocks: Iterable[Any] = (block for _, block in votes_in_blocks(self.parameters[self.present], X))
         else:
@@ -308,10 +308,13 @@ class Population:
         return count_votes(blocks, len(X), self.classes)
 
     def note_references(self, evaluation: Evaluation, loss: str) -> dict[str, int]:
-        """Keep batch, indiv and ensemble; returns on how many rows they were trained or measured, where not on all.
+        """Add the reference classifiers batch, indiv and ensemble of Hamm 2016, section 6, to the evaluation.
 
         batch is one classifier of all parties' rows in one place, or of a random part of them; indiv the mean of one
-        party's classifier, ensemble their majority vote (ties as eq. 6).
+        party's classifier; ensemble their majority vote (ties as in equation 6).
+
+        Returns:
+            The name of each reference that was trained or measured on a part of the rows, with the number of rows.
         """
         data = self.split.dataset
         rows = np.concatenate([self.split.parties[number] for number in self.present])
@@ -331,23 +334,23 @@ class Population:
 
 
 class _Rows(Sequence[OwnRows]):
-    """Of all parties, of which few are in memory at a time."""
+    """The rows of all parties, of which few are in memory at a time."""
 
     def __init__(self, split: Split, scaler: Any) -> None:
-        self._dealt, self._scaler = split, scaler
+        self._split, self._scaler = split, scaler
 
     def __len__(self) -> int:
-        return len(self._dealt.parties)
+        return len(self._split.parties)
 
     def __getitem__(self, at: Any) -> Any:
         if isinstance(at, slice):
             return [self[number] for number in range(*at.indices(len(self)))]
-        X, y = self._dealt.party(range(len(self))[at])
+        X, y = self._split.party(range(len(self))[at])
         return self._scaler.transform(X), y
 
 
 def populate(options: SumOptions, split: Split, progress: Progress) -> Population:
-    """Scale the data by what is public, and train every party's classifiers."""
+    """Scale the data by public values, and train every party's classifiers."""
     # Learned on the auxiliary samples, which are public; where they are not, nothing may be learned on them.
     name = split.dataset.name
     scaler = PublicScaler() if options.private_auxiliary else scaler_for(name)
@@ -359,7 +362,7 @@ def populate(options: SumOptions, split: Split, progress: Progress) -> Populatio
 
 
 def _transformed(scaler: Any, X: Any) -> Array:
-    """The rows of X scaled, some at a time: scaling makes several copies of what it is given."""
+    """Return the rows of X scaled, a block at a time, since scaling makes several copies of its input."""
     if not X.shape[0]:
         return np.empty((0, len(scaler.get_feature_names_out())))
     blocks = [scaler.transform(X[at : at + SCALED_ROWS]) for at in range(0, X.shape[0], SCALED_ROWS)]
@@ -369,7 +372,7 @@ def _transformed(scaler: Any, X: Any) -> Array:
 def _train(
     options: SumOptions, split: Split, scaler: Any, public_rows: Array, progress: Progress
 ) -> tuple[Array, Sequence[Voter]]:
-    """Every party's ridge parameters (for avg), and the classifier that it votes with."""
+    """Return every party's ridge parameters (for avg), and the classifier that it votes with."""
     done, classes = counted(progress, "train", options.parties), len(split.dataset.classes)
     learners = options.local_learners
     white = public_coordinates(public_rows) if "whitened" in learners else None
@@ -408,11 +411,11 @@ MethodsAt = Callable[[float], dict[str, Method]]
 
 
 class RunContext(TypedDict, total=False):
-    """What a simulation may be handed besides its options.
+    """Optional arguments of every simulation, besides its options.
 
-    data: instead of the data that the options name, to be dealt or dealt already. transcript: notes every message.
-    progress: hears how far it is. roles: replaces roles by name (`psephos.protocol.driver.replaced`), in every sum.
-    kept: keeps what the outcome does not have.
+    data: a data set or a finished split, in place of the data that the options name. transcript: records every message.
+    progress: called as the run proceeds. roles: replaces roles by name (`psephos.protocol.driver.replace_roles`), in
+    every sum. evaluation: receives the classifiers and opened sums, which the outcome does not contain.
     """
 
     data: Dataset | Split | None
@@ -422,20 +425,20 @@ class RunContext(TypedDict, total=False):
     evaluation: Evaluation | None
 
 
-class Sums:
-    """One run: its parties and keys, and what its sums and releases came to, as an outcome tells it."""
+class SumExperiment:
+    """One run: its parties and keys, its encrypted sums and its releases."""
 
-    def __init__(self, options: SumOptions, split: Split, journal: Journal | None, how: RunContext) -> None:
-        """Train. Raises the named errors of what cannot be run."""
+    def __init__(self, options: SumOptions, split: Split, journal: Journal | None, context: RunContext) -> None:
+        """Train the parties. Raises the named errors of options and data that cannot be run."""
         self.options = options
-        self.progress: Progress = how.get("progress", silent)
-        self.evaluation = how.get("evaluation") or Evaluation()
+        self.progress: Progress = context.get("progress", silent)
+        self.evaluation = context.get("evaluation") or Evaluation()
         self.seconds: dict[str, float] = {}
         self._done: list[EncryptedSum] = []
-        self._transcript = how.get("transcript")
-        self._roles, self._journal = dict(how.get("roles") or {}), journal
+        self._transcript = context.get("transcript")
+        self._roles, self._journal = dict(context.get("roles") or {}), journal
         self._engine = make_engine(options.engine, workers=options.workers, scheduler=options.scheduler)
-        with self.timed("train"):  # before the keys: it is what can be refused, and a ceremony takes minutes
+        with self.timed("train"):  # before the keys: training can refuse the data, and a ceremony takes minutes
             self.population = populate(options, split, self.progress)
         self.evaluation.begin(self.population.split, self.population.scaler, self.population.test)
         self._keys: KeySetup | None = None
@@ -466,11 +469,11 @@ class Sums:
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:
-        """Notes how long something takes, but for what is noted while it lasts."""
-        begun, noted = time.perf_counter(), sum(self.seconds.values())
+        """Add the wall-clock time of the block to a phase, without the time of phases inside it."""
+        started, before = time.perf_counter(), sum(self.seconds.values())
         yield
-        taken = time.perf_counter() - begun - (sum(self.seconds.values()) - noted)
-        self.seconds[phase] = self.seconds.get(phase, 0.0) + taken
+        inside = sum(self.seconds.values()) - before
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + time.perf_counter() - started - inside
 
     def sum(
         self,
@@ -512,8 +515,10 @@ class Sums:
         return done
 
     def salt(self) -> bytes:
-        """A salt for private auxiliary samples, none for public ones: the board then commits to them and confirms no
-        guess. The journal keeps it."""
+        """Return a salt for private auxiliary samples, so that the board confirms no guess of them.
+
+        It is empty for public samples. The journal stores it.
+        """
         if not self.options.private_auxiliary:
             return b""
         stored = None if self._journal is None else self._journal.result("auxiliary salt")
@@ -523,9 +528,9 @@ class Sums:
         return salt
 
     def release(self, at: MethodsAt) -> list[dict[str, Method]]:
-        """Keep every method without noise, and its releases at each epsilon; returns the methods at each."""
+        """Evaluate every method without noise, and draw its releases at each epsilon; return the methods at each."""
         options, noise = self.options, self.options.noise_coins
-        found: list[dict[str, Method]] = []
+        at_each: list[dict[str, Method]] = []
         with self.timed("fit"):
             for epsilon in options.epsilon:
                 methods = {
@@ -534,32 +539,34 @@ class Sums:
                 }
                 done = counted(self.progress, "release", options.drawn * len(methods))
                 for name, method in methods.items():
-                    if not found:
+                    if not at_each:
                         self.evaluation.classifier(name, method.nonprivate())
                     for _ in range(options.drawn):
                         self.evaluation.classifier(name, method.draw(noise), epsilon)
                         done(1)
-                found.append(methods)
-        return found
+                at_each.append(methods)
+        return at_each
 
     def _ledger_entry(self, method: Method) -> Release:
-        """What a release costs and, where it was the only one at its epsilon, how much of it is signal."""
-        alone = self.options.drawn == 1
-        return replace(method.ledger_entry, signal=method.signal() if alone else None)
+        """Return what a release costs and, where it is the only one at its epsilon, how much of it is signal."""
+        return replace(method.ledger_entry, signal=method.signal() if self.options.drawn == 1 else None)
 
     def _costs(self, methods: Sequence[Mapping[str, Method]]) -> dict[str, Any]:
-        """What each release costs, and what all the private accuracies printed cost together: whoever chooses one after
-        looking pays for all. No epsilon is stated for what is not private."""
+        """Return the cost of each release, and of all printed private accuracies together.
+
+        Whoever chooses a release after seeing all accuracies pays for all of them. No epsilon is stated where the run
+        is not private.
+        """
         entries = {name: self._ledger_entry(method) for name, method in methods[0].items()}
         if self.population.split.not_private:
             entries = {name: replace(entry, epsilon=None, delta=None, said="none") for name, entry in entries.items()}
             return {"privacy": entries, "composed": None}
         drawn = range(self.options.drawn)
-        events = [method.event for offered in methods for method in offered.values() for _ in drawn]
+        events = [method.event for at_epsilon in methods for method in at_epsilon.values() for _ in drawn]
         return {"privacy": entries, "composed": Composed(len(events), *shown_together(events))}
 
     def outcome(self, methods: Sequence[Mapping[str, Method]]) -> dict[str, Any]:
-        """The fields that all outcomes of encrypted sums have, of the methods at each epsilon."""
+        """Return the fields that all outcomes of encrypted sums have, of the methods at each epsilon."""
         options, first, population = self.options, self._done[0], self.population
         costs = self._costs(methods)
         everywhere = {f"{epsilon:g}": self.evaluation.accuracy(epsilon) for epsilon in options.epsilon}
@@ -605,16 +612,23 @@ class Sums:
 
 
 def run_experiment(
-    options: SumOptions, sums: Callable[[Sums], MethodsAt], loss: str, how: RunContext
-) -> tuple[Sums, dict[str, Any]]:
-    """Check, deal, train, take the sums, release and measure: the run, and the fields of its outcome.
+    options: SumOptions, sums: Callable[[SumExperiment], MethodsAt], loss: str, context: RunContext
+) -> tuple[SumExperiment, dict[str, Any]]:
+    """Check the options, split the data, train, take the sums, release and measure.
 
-    `sums` takes those that every method needs, and returns the methods.
+    Args:
+        options: of the run.
+        sums: takes the encrypted sums that the methods need, and returns the methods as a function of epsilon.
+        loss: of the reference classifiers.
+        context: the optional arguments of the simulation.
+
+    Returns:
+        The experiment, and the fields of its outcome.
     """
-    options, split = load_split(options, how.get("data"))
+    options, split = load_split(options, context.get("data"))
     # Thousands of small matrices: threads of linear algebra would wait for each other, and for the worker processes.
     with threadpool_limits(limits=1), journal_of(options) as journal:
-        run = Sums(options, split, journal, how)
+        run = SumExperiment(options, split, journal, context)
         with run.timed("fit"):
             measured_on = run.population.note_references(run.evaluation, loss) if len(run.population.test) else {}
         methods = run.release(sums(run))
@@ -625,7 +639,7 @@ _NOT_IDENTITY = ("workers", "engine", "scheduler", "journal", "draws", "data_dir
 
 
 def journal_of(options: SumOptions) -> Any:
-    """The journal that the options name, a context manager of None without one; raises JournalError."""
+    """Return the journal that the options name, or a context manager of None without one. Raises JournalError."""
     if options.journal is None:
         return nullcontext()
     identity = {name: value for name, value in options.plain().items() if name not in _NOT_IDENTITY}

@@ -42,7 +42,7 @@ from psephos.protocol.randomness import Randomness
 from psephos.results import Alpha, TallyOutcome
 from psephos.simulation.average import sum_own_data, sum_parameters
 from psephos.simulation.references import own_data_nonprivate
-from psephos.simulation.sums import METHODS, MethodsAt, RunContext, SumOptions, Sums, run_experiment
+from psephos.simulation.sums import METHODS, MethodsAt, RunContext, SumExperiment, SumOptions, run_experiment
 from psephos.specs.statistic import StatisticSpec
 from psephos.specs.tally import LABELS, TallySpec
 
@@ -156,7 +156,7 @@ def simulate_tally(options: TallyOptions, **how: Unpack[RunContext]) -> TallyOut
     )
 
 
-def _reveal_alpha(run: Sums) -> MethodsAt:
+def _reveal_alpha(run: SumExperiment) -> MethodsAt:
     """The curator learns the counts, and sums of parameters and of own directions; it adds all the noise."""
     options, population = run.options, run.population
     assert isinstance(options, TallyOptions)
@@ -176,18 +176,18 @@ def _reveal_alpha(run: Sums) -> MethodsAt:
     return lambda epsilon: {name: make(name, options.request(epsilon)) for name in options.offered}
 
 
-def _count(run: Sums, spec: TallySpec) -> NDArray[np.int64]:
+def _count(run: SumExperiment, spec: TallySpec) -> NDArray[np.int64]:
     """Cast and count the votes, and keep the counts with the run's evaluation."""
     run.evaluation.counts = spec.counts(run.sum(spec, run.population.voters, "cast and count votes").opened)
     return run.evaluation.counts
 
 
-def _reveal_statistic(run: Sums) -> MethodsAt:
+def _reveal_statistic(run: SumExperiment) -> MethodsAt:
     """The curator learns the statistic with the noise that the parties add in shares, and no exact sum."""
     return lambda epsilon: {name: _joint(run, name, epsilon) for name in run.options.offered}
 
 
-def _joint(run: Sums, name: str, epsilon: float) -> Method:
+def _joint(run: SumExperiment, name: str, epsilon: float) -> Method:
     """A method of which every release is a sum of its own."""
     population, options = run.population, run.options
     assert isinstance(options, TallyOptions)

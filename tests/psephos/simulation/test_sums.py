@@ -28,7 +28,7 @@ from psephos.results.evaluation import Evaluation
 from psephos.simulation import sums
 from psephos.simulation.average import AverageOptions, simulate_average
 from psephos.simulation.engines import DaskEngine, LocalEngine
-from psephos.simulation.sums import SumOptions, Sums, journal_of
+from psephos.simulation.sums import SumExperiment, SumOptions, journal_of
 from psephos.simulation.tally import TallyOptions, simulate_tally
 from tests.psephos.simulation import runs
 
@@ -177,10 +177,10 @@ def test_a_round_is_as_it_was_asked_for(simulate: Any, options: SumOptions, kind
             assert one.proofs == (proofs if one.kind == "votes" or proofs == "none" else "knowledge")
 
 
-def begun(options: SumOptions, journal: Any = None, **how: Any) -> Sums:
+def begun(options: SumOptions, journal: Any = None, **how: Any) -> SumExperiment:
     """A run whose parties are trained, and which has summed nothing."""
     options, split = load_split(options)
-    return Sums(options, split, journal, how)  # type: ignore[arg-type]
+    return SumExperiment(options, split, journal, how)  # type: ignore[arg-type]
 
 
 def test_a_run_works_where_it_was_asked_to() -> None:

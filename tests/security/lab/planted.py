@@ -24,7 +24,7 @@ from psephos.parties.psgd import GradientParty
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.simulation.psgd import PsgdOptions
-from psephos.simulation.sums import SumOptions, Sums
+from psephos.simulation.sums import SumExperiment, SumOptions
 from psephos.specs.tally import TallySpec
 from tests.security.lab import canaries, parameters, published
 
@@ -140,7 +140,7 @@ if $clipped and not self._clip:
     ),
     Planted(
         "one stream of noise for every release of a run",
-        Sums,
+        SumExperiment,
         "release",
         "$method.draw($randomness)",
         "$method.draw(SimulationRandomness(int(SYSTEM.bits(1))))",
@@ -204,7 +204,7 @@ if $clipped and not self._clip:
     ),
     Planted(
         "only one release of each method is paid for",
-        Sums,
+        SumExperiment,
         "_costs",
         "[$method.event for $offered in $each for $method in $offered.values() for $release in $drawn]",
         "[$method.event for $offered in $each for $method in $offered.values() for $release in range(1)]",
