@@ -19,7 +19,9 @@ __all__ = ["HARMLESS", "SUCCEEDS", "Attack", "AttackResult", "attack_case"]
 
 Expected = type[PsephosError] | Literal["harmless", "succeeds"]
 HARMLESS: Literal["harmless"] = "harmless"
+"""Nothing needs to be refused: the attack gains nothing."""
 SUCCEEDS: Literal["succeeds"] = "succeeds"
+"""The variant of the protocol is known to be broken by the attack."""
 
 
 @dataclass(frozen=True)

@@ -625,6 +625,8 @@ def run_experiment(
     Returns:
         The experiment, and the fields of its outcome.
     """
+    if unknown := sorted(context.keys() - RunContext.__annotations__.keys()):
+        raise TypeError(f"a simulation takes no argument {', '.join(unknown)}")
     options, split = load_split(options, context.get("data"))
     # Thousands of small matrices: threads of linear algebra would wait for each other, and for the worker processes.
     with threadpool_limits(limits=1), journal_of(options) as journal:

@@ -55,7 +55,7 @@ def test_insider() -> None:
 def test_differencing() -> None:
     opened, refusal = example("differencing").attack()
     assert opened
-    assert "has voted on this auxiliary set before" in refusal
+    assert "already voted on this auxiliary set" in refusal
 
 
 def test_parameters_are_summed_once() -> None:

@@ -275,3 +275,8 @@ def test_the_reference_of_all_rows_is_of_some_where_they_are_too_many() -> None:
     indiv = [one.accuracy for one in evaluation.measured if one.method == "indiv"]
     votes = [population.voters[number].predict_votes(population.test) for number in population.present]
     assert indiv == pytest.approx([np.mean(np.array(votes) == population.split.y_test)] * 2)
+
+
+def test_an_unknown_argument_is_refused() -> None:
+    with pytest.raises(TypeError, match="kept"):
+        simulate_tally(TallyOptions(), kept=Evaluation())  # type: ignore[call-arg]

@@ -19,7 +19,11 @@ from psephos.study.metrics import serve_metrics
 def seat(name: str, **fields: Any) -> Any:
     errors = [SimpleNamespace(error=error) for error in (MessageError("a"), BoardError("b"), MessageError("c"))]
     agent = SimpleNamespace(
-        head=SimpleNamespace(size=7), said=5, waiting=2, role=SimpleNamespace(name=name), refused=errors
+        head=SimpleNamespace(size=7),
+        signed_entries=5,
+        unconfirmed=2,
+        role=SimpleNamespace(name=name),
+        rejected=errors,
     )
     return SimpleNamespace(**{"agent": agent, "moved": 12.5, "done": False, "awaits": None} | fields)
 

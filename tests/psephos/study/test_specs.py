@@ -140,7 +140,7 @@ def test_a_share_that_is_none_is_its_senders() -> None:
         pass
     curator = agents["curator"]
     assert str(curator.role.awaits(curator.state)) == "the published share of party 1"
-    assert [told.author for told in curator.refused] == ["party 1"]
+    assert [told.author for told in curator.rejected] == ["party 1"]
     found = verify._Found()
     spec, study = cast.spec, cast.made.study
     assert isinstance(spec, PathakSpec)

@@ -1052,7 +1052,7 @@ NO_SECURITY: Mapping[str, str] = {
         "protocol.storage.store._APPLICATION protocol.storage.store._FORMAT protocol.storage.store._PLAIN "
         "protocol.storage.store._TO_REWRITE protocol.storage.store._KEY_BYTES protocol.storage.store._NONCE_BYTES "
         "protocol.study.study.FORMAT "
-        "protocol.wire.HEADER_BYTES"
+        "protocol.wire.HEADER_BYTES protocol.pathak.terms.LEADER"
     ),
     "mathematics": (
         "protocol.proofs.field.PRIME protocol.proofs.field.GENERATOR protocol.signing._PRIME protocol.signing._EIGHTH "
@@ -1065,7 +1065,8 @@ NO_SECURITY: Mapping[str, str] = {
     "found out by honest holders alone, who would have no key": "protocol.ceremony.exponent.TESTS",
     "the least number of parties, which the terms refuse": "protocol.pathak.terms.SMALLEST_RUN",
     "how good a release is; its sensitivity is certified whatever they are": (
-        "protocol.pathak.terms.LADDER_RATIO curator.hamm.pate.STUDENT_RIDGE curator.hamm.rules.HAMM_LAMBDA "
+        "protocol.encrypted_sum.fixed_point.FRACTION_BITS protocol.pathak.terms.LADDER_RATIO "
+        "curator.hamm.pate.STUDENT_RIDGE curator.hamm.rules.HAMM_LAMBDA "
         "curator.hamm.rules.FEW_PARTIES parties.training.WHITENED_RIDGE "
         "curator.hamm.rules.LARGEST_RIDGE curator.hamm.rules.NOISE_SHARE curator.hamm.statistic._SIGNAL "
         "curator.hamm.statistic._ROWS_PER_COORDINATE curator.hamm.statistic._BETWEEN curator.hamm.statistic._TELLING "

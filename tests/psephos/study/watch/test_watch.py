@@ -256,6 +256,7 @@ def test_an_address_that_nobody_can_listen_on_is_named(talk: Talk, tmp_path: Pat
     board = ("--board", str(tmp_path / "board"))
     status, told = said(*board, "--host", "no.such.host.x")
     assert status == 1
-    assert told.startswith("psephos: nothing can listen on no.such.host.x, port 8080")
+    assert told.startswith("psephos: ")
+    assert "no.such.host.x, port 8080" in told
     assert said(*board, "--port", "70000")[0] == 2
     assert "there is no board" in said("--board", str(tmp_path / "nothing"))[1]
