@@ -225,12 +225,12 @@ class House:
             if (
                 len(data) > MOST_BYTES
             ):  # no server takes it; what it does take is a list of more parts than there may be
-                part = board._do(board._publish("part", data[:1_000_000]))
+                part = board._run(board._publish("part", data[:1_000_000]))
                 parts = b"".join(part.to_bytes(8, "big") for _ in range(100))
-                board._do(board._publish("parts", secrets.token_bytes(32) + parts))
+                board._run(board._publish("parts", secrets.token_bytes(32) + parts))
                 return
             js = board._client.jetstream()
-            board._do(js.publish(f"{board._subject}.entry", data))  # type: ignore[arg-type]
+            board._run(js.publish(f"{board._subject}.entry", data))  # type: ignore[arg-type]
             return
         with contextlib.closing(sqlite3.connect(self.address, timeout=30)) as raw, raw:
             raw.execute("INSERT INTO entries (digest, data) VALUES (?, ?)", (secrets.token_bytes(32), data))

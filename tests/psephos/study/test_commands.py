@@ -457,8 +457,8 @@ def test_a_holder_that_stays_away_is_named_and_waited_for(consortium: Consortium
 class Liar(CeremonyHolder):
     """It says something else of its residues than follows from the seeds."""
 
-    def _say_products(self, state: Any, batch: Any, j: int) -> bytes:
-        said = super()._say_products(state, batch, j)
+    def _products_message(self, state: Any, batch: Any, j: int) -> bytes:
+        said = super()._products_message(state, batch, j)
         another = pack_residues(self.terms, (batch.product_share(j) + 1) % flat_primes(self.terms))
         return said[: -len(another)] + another if j == self.number else said
 
