@@ -384,3 +384,39 @@ def test_fronts_are_what_people_write() -> None:
 
 def test_the_package_is_typed() -> None:
     assert files("psephos").joinpath("py.typed").is_file()
+
+
+# -- adversarial roles of the tests
+
+
+def dead_overrides(source: str, product_methods: set[str]) -> list[str]:
+    """Return methods of subclasses that nobody calls: no product class has them, and their own file does not use them.
+
+    A renamed method leaves such an override behind, and the role that should lie is honest.
+    """
+    tree, dead = ast.parse(source), []
+    called = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and not ast.unparse(node.value).startswith("super(")
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and node.bases:
+            names = [item.name for item in node.body if isinstance(item, ast.FunctionDef)]
+            dead += [f"{node.name}.{name}" for name in names if name not in product_methods | called]
+    return [name for name in dead if name.split(".")[1].startswith("_") and not name.endswith("__")]
+
+
+def test_overrides_of_the_tests_override_something() -> None:
+    paths = [path for package in PACKAGES for path in own(package)]
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in paths]
+    product = {node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        assert dead_overrides(path.read_text(encoding="utf-8"), product) == [], path
+
+
+def test_an_override_of_a_renamed_method_is_found() -> None:
+    source = "class Liar(Honest):\n    def _old(self):\n        return super()._old()\n"
+    source += "    def _new(self):\n        return 1\n"
+    assert dead_overrides(source, {"_new"}) == ["Liar._old"]
+    assert dead_overrides(source + "    def start(self):\n        return self._old()\n", {"_new", "start"}) == []
