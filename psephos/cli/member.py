@@ -74,7 +74,7 @@ def register_join(app: typer.Typer) -> None:
             output=None if output is None else str(output.absolute()),
         )
         with MemberRunner(membership, membership.names, say=note) as runner:
-            runner.settle()
+            runner.run_due_steps()
         note(f"joined; now run `psephos agent {identity}`, or the single steps: vote, hold, curate")
 
 
@@ -112,11 +112,11 @@ def _take(directory: Path, study: str, kind: str, as_json: bool) -> None:
         name, roles = membership.identity.card.name, " and ".join(membership.names)
         raise StudyError(f"{name} is not a {kind} in this study; its roles are {roles}")
     with MemberRunner(membership, names) as runner:
-        runner.settle()
+        runner.run_due_steps()
         if as_json:
-            emit(json.dumps({"standing": dict(runner.standing()), "done": runner.done}) + "\n")
+            emit(json.dumps({"standing": dict(runner.statuses()), "done": runner.done}) + "\n")
         else:
-            emit("".join(f"{name}: {text}\n" for name, text in runner.standing()))
+            emit("".join(f"{name}: {text}\n" for name, text in runner.statuses()))
             if runner.released is not None:
                 emit(f"the model and its card are in {runner.released}\n")
 

@@ -11,7 +11,7 @@ from psephos.study.runner import MemberRunner
 __all__ = ["serve_metrics"]
 
 
-def serve_metrics(play: MemberRunner, port: int, host: str = "127.0.0.1") -> int:
+def serve_metrics(runner: MemberRunner, port: int, host: str = "127.0.0.1") -> int:
     """Serve the metrics of a member's agents on this port, 0 for any, in a thread of its own; returns the port.
 
     Raises EngineError where prometheus-client is missing, or nothing can listen there.
@@ -34,20 +34,20 @@ def serve_metrics(play: MemberRunner, port: int, host: str = "127.0.0.1") -> int
             done = gauge("done", "Whether it has the result.")
             awaits = gauge("awaits", "Messages that it cannot go on without.", "kind", "sender")
             refused = CounterMetricFamily("psephos_agent_refused", "Entries not taken.", labels=["role", "error"])
-            for seat in play.seats:
-                agent, name = seat.agent, seat.agent.role.name
+            for running in runner.roles:
+                agent, name = running.agent, running.agent.role.name
                 head.add_metric([name], agent.head.size)
                 signed.add_metric([name], agent.signed_entries)
                 posted.add_metric([name], agent.unconfirmed)
-                moved.add_metric([name], seat.moved)
-                done.add_metric([name], float(seat.done))
-                if seat.awaits is not None:
-                    for sender in seat.awaits.senders:
-                        awaits.add_metric([name, seat.awaits.kind.title, sender], 1)
+                moved.add_metric([name], running.changed_at)
+                done.add_metric([name], float(running.done))
+                if running.awaits is not None:
+                    for sender in running.awaits.senders:
+                        awaits.add_metric([name, running.awaits.kind.title, sender], 1)
                 for error, count in Counter(type(told.error).__name__ for told in agent.rejected).items():
                     refused.add_metric([name, error], count)
             up = GaugeMetricFamily(
-                "psephos_agent_board_up", "Whether the board answers.", value=float(not play.failure)
+                "psephos_agent_board_up", "Whether the board answers.", value=float(not runner.failure)
             )
             return [head, signed, posted, moved, done, awaits, refused, up]
 

@@ -1,8 +1,8 @@
-"""A member's roles, step by step, until there is a result: what `psephos agent` does, and each single step of it.
+"""Running a member's roles until there is a result, as `psephos agent` does, and single steps of them.
 
-Roles know no clock. They are told here when nothing more is on its way: the curator's vote is over when everybody has
-voted, when the study says so, or when its people say so; any later wait is over after the study's patience, from when
-the role last said something, also across restarts.
+Roles have no clock; the runner calls `on_idle` when a wait is over. The curator's vote ends when everybody has voted,
+at the study's closing time, or when the curator's operators close it. Any later wait ends after the study's patience,
+counted from the last message that the role sent, also across restarts.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from psephos.protocol.study.stages import JoinStage, KeyStage, NoKey, PublishSta
 from psephos.protocol.study.study import CURATOR
 from psephos.study.member import Membership
 
-__all__ = ["MemberRunner", "failed", "standing"]
+__all__ = ["MemberRunner", "RunningRole", "failed", "status"]
 
 _log = logging.getLogger("psephos.study")
 
 _SHORTEST, _LONGEST = 0.05, 2.0
-"""Seconds between two looks at the board: after something happened, and when nothing has for a while."""
+"""Seconds between two reads of the board: after a change, and when nothing has changed for a while."""
 
 
 def _now(agent: Agent) -> tuple[Role, Any]:
-    """The role of an agent's stage and its own state, taken out of what is around them."""
+    """Return the role of an agent's stage and its own state, without the wrappers of the study."""
     assert isinstance(agent.role, StagedRole)
     role, state = agent.role.stage(agent.state), agent.state.state
     if isinstance(role, ResultWatcher):
@@ -51,67 +51,75 @@ def _now(agent: Agent) -> tuple[Role, Any]:
 
 
 def failed(agent: Agent) -> bool:
-    """Whether the study ended without a key: its ceremony failed, or holders published different ones."""
+    """Return whether the study ended without a key: its ceremony failed, or holders published different keys."""
     return isinstance(_now(agent)[1], Failed | NoKey)
 
 
-def standing(agent: Agent) -> str:
-    """Where a role stands, in words."""
+def status(agent: Agent) -> str:
+    """Describe what a role waits for, or what it has done."""
     if agent.result is not None:
         return "done: the result is published"
     role, state = _now(agent)
-    left = agent.role.awaits(agent.state)
+    missing = agent.role.awaits(agent.state)
     if isinstance(role, JoinStage):
-        return f"waits until these have joined: {', '.join(left.senders)}" if left else "has joined"
+        return f"waits until these have joined: {', '.join(missing.senders)}" if missing else "has joined"
     if isinstance(state, Failed | NoKey):
         return f"there is no key, and this study is over: {state.why}"
     if isinstance(role, CeremonyHolder):
         if isinstance(state, Searching):
             tried, expected = state.batch * role.terms.batch, round(1 / role.terms.success)
             return f"makes the key with the other holders: {tried:,} candidates tried, about {expected:,} in all"
-        return f"makes the key with the other holders; waits for {left}" if left else "makes the key"
+        return f"makes the key with the other holders; waits for {missing}" if missing else "makes the key"
     if isinstance(role, KeyStage):
-        told = (
+        failure = (
             f"; {state.describe_failure()}; it takes {role.study.threshold} holders to be believed"
             if state.failed
             else ""
         )
-        return f"waits for the key, from {', '.join(left.senders)}{told}" if left else "waits for the key"
+        return f"waits for the key, from {', '.join(missing.senders)}{failure}" if missing else "waits for the key"
     if isinstance(role, Observer) and isinstance(state, Watching):
-        here, all_, least = len(role.product(state)), len(role.round.roster), role.round.minimum_ballots
-        over = "; the vote is being closed" if state.closing else ""
-        return f"has counted {here} ballots of {all_}, of which {least} are needed{over}"
+        counted, parties, minimum = len(role.product(state)), len(role.round.roster), role.round.minimum_ballots
+        closing = "; the vote is being closed" if state.closing else ""
+        return f"has counted {counted} ballots of {parties}, of which {minimum} are needed{closing}"
     if isinstance(role, Observer) and isinstance(state, Closed):
-        said = len(state.agreeing(role.product(state).digest))
-        return f"the vote is closed; {said} of {role.round.confirmations} holders have confirmed what is opened"
+        confirmed = len(state.agreeing(role.product(state).digest))
+        return f"the vote is closed; {confirmed} of {role.round.confirmations} holders have confirmed what is opened"
     if isinstance(role, GradientCurator | GradientParty | SeriesHolder):
-        known = f"has {state.progress.steps} of at most {role.terms.series.steps} sums"
-        return f"{known}; waits for {left}" if left else known
+        taken = f"has {state.progress.steps} of at most {role.terms.series.steps} sums"
+        return f"{taken}; waits for {missing}" if missing else taken
     if isinstance(state, AwaitingDecryptions):
         return f"has {len(state.parts)} partial decryptions of the {len(state.asked)} that it asked for"
     if isinstance(state, Answered):
         return "has opened the sum; waits for the result"
     if isinstance(role, PublishStage):
         return "publishes the result"
-    return f"waits for {left}" if left else "has given its part; waits for the result"
+    return f"waits for {missing}" if missing else "has given its part; waits for the result"
 
 
 @dataclass
-class Seated:
-    """One role, and what was last seen of it."""
+class RunningRole:
+    """One role with its store and board, and what was last reported of it.
+
+    Attributes:
+        status: as `status` described it.
+        rejected: how many entries that it rejected were reported.
+        changed_at: when its status changed, in seconds since 1970.
+        done: whether it has the result.
+        awaits: messages that it cannot go on without.
+    """
 
     agent: Agent
     store: Store
     board: Board
-    told: str = ""
-    refused: int = 0
-    moved: float = 0.0
+    status: str = ""
+    rejected: int = 0
+    changed_at: float = 0.0
     done: bool = False
     awaits: Missing | None = None
 
 
 class MemberRunner:
-    """Some or all roles of a member over a board. A context manager, which lets go of their stores."""
+    """Runs some or all roles of a member over a board. A context manager, which closes their stores and boards."""
 
     def __init__(
         self,
@@ -125,17 +133,17 @@ class MemberRunner:
         Args:
             member: whose roles.
             names: which of them.
-            say: is told in words what happens; the log is told, too.
+            say: called with a line of text for each event, which is logged as well.
             clock: seconds since 1970, for the end of the vote and for patience.
 
         Raises BoardError when the board cannot be reached, what `Membership.agent` does, and `Voter.check`.
         """
         self.member, self.study, self._say, self._clock = member, member.study, say, clock
-        self.seats: list[Seated] = []
+        self.roles: list[RunningRole] = []
         self.released: Path | None = None
-        """Where model and card were written."""
+        """The directory with the model and its card, once they are written."""
         self.failure = ""
-        """Why the board does not answer."""
+        """Why the board does not answer; empty where it does."""
         try:
             for name in names:
                 board = open_board(member.settings.board, self.study.digest, name, member.identity.key)
@@ -144,7 +152,7 @@ class MemberRunner:
                 except BaseException:
                     board.close()
                     raise
-                self.seats.append(Seated(agent, store, board))
+                self.roles.append(RunningRole(agent, store, board))
                 if name.startswith("party") and isinstance(_now(agent)[0], JoinStage | KeyStage):  # it has not voted
                     member.voter.check()
         except BaseException:
@@ -158,119 +166,124 @@ class MemberRunner:
         self.close()
 
     def close(self) -> None:
-        """Let go of the roles' stores and boards."""
-        for seat in self.seats:
-            seat.store.close()
-            seat.board.close()
+        """Close the roles' stores and boards."""
+        for running in self.roles:
+            running.store.close()
+            running.board.close()
 
     @property
     def done(self) -> bool:
-        """Whether every role has come to the result, and everything that it said stands on the board."""
-        return all(seat.agent.result is not None and not seat.agent.unconfirmed for seat in self.seats)
+        """Whether every role has the result, and everything that it signed was read back from the board."""
+        return all(running.agent.result is not None and not running.agent.unconfirmed for running in self.roles)
 
-    def standing(self) -> list[tuple[str, str]]:
-        """Each role with where it stands."""
-        return [(seat.agent.role.name, standing(seat.agent)) for seat in self.seats]
+    def statuses(self) -> list[tuple[str, str]]:
+        """Return each role's name with its status."""
+        return [(running.agent.role.name, status(running.agent)) for running in self.roles]
 
-    def settle(self) -> None:
-        """Take every step that is due now: raises what a role raises, and BoardError."""
-        while self.turn():
+    def run_due_steps(self) -> None:
+        """Take every step that is due now. Raises what a role raises, and BoardError."""
+        while self.step():
             pass
 
     def run(self, until: Callable[[], bool] = lambda: False) -> None:
-        """Take every step as it falls due, until all is done or `until` says so.
+        """Take every step when it is due, until all roles are done or `until` returns true.
 
-        A board that fails is tried again, and a wait that ends in an error is named and goes on. Raises what a role
-        raises that cannot go on, StudyError when the ceremony has failed.
+        A board that fails is tried again; a wait that ends in an error is reported and continues. Raises what a role
+        raises that cannot continue, and StudyError when the ceremony has failed.
         """
         pause = _SHORTEST
         while not (self.done or until()):
-            over = [seat.agent for seat in self.seats if failed(seat.agent)]
-            if over and not any(seat.agent.unconfirmed for seat in self.seats):
-                raise StudyError(f"{over[0].role.name}: {standing(over[0])}")
+            ended = [running.agent for running in self.roles if failed(running.agent)]
+            if ended and not any(running.agent.unconfirmed for running in self.roles):
+                raise StudyError(f"{ended[0].role.name}: {status(ended[0])}")
             try:
-                moved, self.failure = self.turn(patient=True), ""
+                changed, self.failure = self.step(patient=True), ""
             except BoardError as error:
                 self.failure = str(error)
-                self._tell("", f"the board fails, and is tried again: {error}", "board")
-                moved, pause = False, _LONGEST
-            pause = _SHORTEST if moved else min(_LONGEST, pause * 1.5)
-            if not moved:
+                self._notify("", f"the board fails, and is tried again: {error}", "board")
+                changed, pause = False, _LONGEST
+            pause = _SHORTEST if changed else min(_LONGEST, pause * 1.5)
+            if not changed:
                 time.sleep(pause)
 
-    def turn(self, *, patient: bool = False) -> bool:
-        """One step of each role; whether anything moved. `patient`: name what a wait ends in, do not raise."""
-        moved = False
-        for seat in self.seats:
-            moved = seat.agent.step() or moved
-            if seat.agent.result is None and self._due(seat):
+    def step(self, *, patient: bool = False) -> bool:
+        """Take one step of each role; return whether anything changed.
+
+        `patient`: report an error in which a wait ends, instead of raising it.
+        """
+        changed = False
+        for running in self.roles:
+            changed = running.agent.step() or changed
+            if running.agent.result is None and self._due(running):
                 try:
-                    moved = seat.agent.on_idle() or moved
+                    changed = running.agent.on_idle() or changed
                 except PsephosError as error:
                     if not patient or isinstance(error, JournalError):
                         raise
-                    self._tell(seat.agent.role.name, f"cannot go on yet: {error}", type(error).__name__)
-                self._since(seat, restart=True)
-            self._report(seat)
+                    self._notify(running.agent.role.name, f"cannot go on yet: {error}", type(error).__name__)
+                self._since(running, restart=True)
+            self._report(running)
         if self.released is None:
             self._write_release()
-        return moved
+        return changed
 
-    # -- when nothing more is on its way
+    # -- the end of a wait
 
-    def _due(self, seat: Seated) -> bool:
-        agent = seat.agent
-        waited = self._clock() - self._since(seat)
+    def _due(self, running: RunningRole) -> bool:
+        """Return whether the role's wait is over."""
+        agent = running.agent
+        waited = self._clock() - self._since(running)
         role, state = _now(agent)
         if agent.role.is_ready(agent.state):
             return True
         if role.name == CURATOR and isinstance(state, Watching) and not state.closing:
-            told = self.member.closing().exists() or (
+            closing = self.member.closing().exists() or (
                 bool(self.study.closes) and self._clock() >= datetime.fromisoformat(self.study.closes).timestamp()
             )
             # A vote that could not be closed, for too few ballots, is tried again after a while.
-            return told and (waited >= self.study.patience or not self._tried(seat))
+            return closing and (waited >= self.study.patience or not self._tried(running))
         return waited >= self.study.patience
 
-    def _key(self, seat: Seated) -> list[Any]:
-        """What a wait is known by: it begins anew when the role says something."""
-        return [seat.agent.state.stage, type(_now(seat.agent)[1]).__name__, seat.agent.signed_entries]
+    def _key(self, running: RunningRole) -> list[Any]:
+        """Return what identifies a wait: a new one begins when the role signs an entry."""
+        return [running.agent.state.stage, type(_now(running.agent)[1]).__name__, running.agent.signed_entries]
 
-    def _tried(self, seat: Seated) -> bool:
-        kept = json.loads(seat.store.get("play", b"since") or b"[]")
-        return bool(kept) and kept[0] == self._key(seat) and bool(kept[2])
+    def _tried(self, running: RunningRole) -> bool:
+        """Return whether the end of this wait was tried before."""
+        wait = json.loads(running.store.get("play", b"since") or b"[]")
+        return bool(wait) and wait[0] == self._key(running) and bool(wait[2])
 
-    def _since(self, seat: Seated, *, restart: bool = False) -> float:
-        """When the wait began, in seconds since 1970; in the role's store, so that a restart does not begin it anew."""
-        key, kept = self._key(seat), json.loads(seat.store.get("play", b"since") or b"[]")
-        if restart or not kept or kept[0] != key or kept[1] > self._clock():
-            kept = [key, self._clock(), restart]
-            seat.store.put("play", b"since", json.dumps(kept).encode())
-        return float(kept[1])
+    def _since(self, running: RunningRole, *, restart: bool = False) -> float:
+        """Return when the wait began, in seconds since 1970; it is in the role's store and survives a restart."""
+        key, wait = self._key(running), json.loads(running.store.get("play", b"since") or b"[]")
+        if restart or not wait or wait[0] != key or wait[1] > self._clock():
+            wait = [key, self._clock(), restart]
+            running.store.put("play", b"since", json.dumps(wait).encode())
+        return float(wait[1])
 
-    # -- what is said about it
+    # -- reports
 
-    def _report(self, seat: Seated) -> None:
-        agent = seat.agent
-        seat.done, seat.awaits = agent.result is not None, agent.role.awaits(agent.state)
-        if (text := standing(agent)) != seat.told:
-            seat.told, seat.moved = text, self._clock()
-            self._tell(agent.role.name, text, "standing")
-        for told in agent.rejected[seat.refused :]:
-            self._tell(
+    def _report(self, running: RunningRole) -> None:
+        agent = running.agent
+        running.done, running.awaits = agent.result is not None, agent.role.awaits(agent.state)
+        if (text := status(agent)) != running.status:
+            running.status, running.changed_at = text, self._clock()
+            self._notify(agent.role.name, text, "standing")
+        for rejected in agent.rejected[running.rejected :]:
+            self._notify(
                 agent.role.name,
-                f"refused entry {told.number} of {told.author or 'a stranger'}: {told.error}",
+                f"refused entry {rejected.number} of {rejected.author or 'a stranger'}: {rejected.error}",
                 "refused",
             )
-        seat.refused = len(agent.rejected)
+        running.rejected = len(agent.rejected)
 
-    def _tell(self, role: str, text: str, what: str) -> None:
+    def _notify(self, role: str, text: str, what: str) -> None:
         _log.info(what, extra={"about": {"study": self.study.digest.hex()[:16], "role": role, "said": text}})
         self._say(f"{role}: {text}" if role else text)
 
     def _write_release(self) -> None:
-        for seat in self.seats:
-            if (published := seat.agent.result) is not None:
+        for running in self.roles:
+            if (published := running.agent.result) is not None:
                 self.released = self.member.write_release(published.content)
-                self._tell("", f"the model and its card are in {self.released}", "released")
+                self._notify("", f"the model and its card are in {self.released}", "released")
                 return

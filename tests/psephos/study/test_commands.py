@@ -206,7 +206,7 @@ def test_nobody_votes_twice_on_the_same_samples(consortium: Consortium) -> None:
 def shares_of(plays: list[MemberRunner]) -> list[int]:
     """Every holder's share of the key."""
     found = []
-    for agent in [seat.agent for play in plays for seat in play.seats if seat.agent.role.name.startswith("holder")]:
+    for agent in [seat.agent for play in plays for seat in play.roles if seat.agent.role.name.startswith("holder")]:
         joined, made = agent.state.before[:2]
         found.append(agent.role.stage(StageState(1, made, (joined,))).result(made).share())  # type: ignore[attr-defined]
     return found
@@ -272,8 +272,8 @@ def until_the_vote(
 def go_on(plays: list[MemberRunner]) -> dict[str, str]:
     moved = True
     while moved:
-        moved = max([play.turn() for play in plays])  # all of them take a turn
-    return {role: text for play in plays for role, text in play.standing()}
+        moved = max([play.step() for play in plays])  # all of them take a turn
+    return {role: text for play in plays for role, text in play.statuses()}
 
 
 @pytest.mark.parametrize(
@@ -407,7 +407,7 @@ def test_a_party_that_comes_a_day_late(consortium: Consortium) -> None:
             assert set(said.values()) == {"done: the result is published"}
             assert east.released is not None
             assert json.loads((east.released / "model.json").read_text())["parties"] == 2
-    late = [told for play in plays for seat in play.seats for told in seat.agent.rejected]
+    late = [told for play in plays for seat in play.roles for told in seat.agent.rejected]
     assert {(type(told.error).__name__, told.author) for told in late} == {("LateBallotError", "party 2")}
     for play in plays:
         play.close()
@@ -418,7 +418,7 @@ def test_an_agent_tells_prometheus_whom_it_waits_for(consortium: Consortium) -> 
     consortium.join("north", study)
     with MemberRunner(member(consortium, "north"), ["party 0", "holder 1"], clock=clock) as north:
         port = serve_metrics(north, 0)
-        north.settle()
+        north.run_due_steps()
         north.failure = "gone"
         with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
             told = answer.read().decode()
@@ -441,11 +441,11 @@ def test_a_holder_that_stays_away_is_named_and_waited_for(consortium: Consortium
     assert "2 of 3 holders have confirmed" in go_on(plays)["curator"]
     plays[-1]._say = told.append
     clock.now += 61
-    assert not plays[-1].turn(patient=True)
+    assert not plays[-1].step(patient=True)
     assert "2 holders have confirmed the curator's product, and 3 must" in told[-1]
     for seconds, times in ((0, 1), (59, 1), (2, 2)):  # once in its patience
         clock.now += seconds
-        assert not plays[-1].turn(patient=True)
+        assert not plays[-1].step(patient=True)
         assert len(told) == times
     mine = member(consortium, "east")
     with MemberRunner(mine, ["holder 3"], clock=clock) as back:
@@ -477,11 +477,11 @@ def test_a_ceremony_that_fails_ends_the_study_and_says_so(consortium: Consortium
     )
     agent = Agent(liar, study.members, east.key, board, Store())
     for _ in range(200):
-        if not any([agent.step(), *(play.turn() for play in plays)]):
+        if not any([agent.step(), *(play.step() for play in plays)]):
             break
     why = "this study is over: .*holder 3 "
     for name, play in zip(names, plays, strict=True):
-        assert not [told for _, told in play.standing() if not re.search(why, told)], name
+        assert not [told for _, told in play.statuses() if not re.search(why, told)], name
         looks = iter(range(3))  # a run that went on would end here, without the error
         with pytest.raises(StudyError, match=why):
             play.run(until=lambda: next(looks, None) is None)  # noqa: B023 - called in this turn

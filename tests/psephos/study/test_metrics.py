@@ -25,7 +25,7 @@ def seat(name: str, **fields: Any) -> Any:
         role=SimpleNamespace(name=name),
         rejected=errors,
     )
-    return SimpleNamespace(**{"agent": agent, "moved": 12.5, "done": False, "awaits": None} | fields)
+    return SimpleNamespace(**{"agent": agent, "changed_at": 12.5, "done": False, "awaits": None} | fields)
 
 
 def told(play: Any) -> list[str]:
@@ -37,7 +37,7 @@ def test_everything_that_prometheus_is_told() -> None:
     one = seat("party 3", awaits=Missing(Kind.PUBLIC_KEY, ("holder 1", "holder 2")))
     other = seat("curator", done=True)
     other.agent.rejected = []
-    lines = told(SimpleNamespace(seats=[one, other], failure=""))
+    lines = told(SimpleNamespace(roles=[one, other], failure=""))
     help_ = [line[7:] for line in lines if line.startswith("# HELP ")]
     assert help_ == [
         "psephos_agent_head Entries of the board that were read.",
@@ -72,11 +72,11 @@ def test_everything_that_prometheus_is_told() -> None:
             "psephos_agent_board_up 1.0",
         ]
     )
-    assert "psephos_agent_board_up 0.0" in told(SimpleNamespace(seats=[], failure="gone"))
+    assert "psephos_agent_board_up 0.0" in told(SimpleNamespace(roles=[], failure="gone"))
 
 
 def test_a_port_that_is_taken() -> None:
-    play: Any = SimpleNamespace(seats=[], failure="")
+    play: Any = SimpleNamespace(roles=[], failure="")
     port = serve_metrics(play, 0)
     with pytest.raises(EngineError, match=f"nothing can listen on 127.0.0.1, port {port}: Address already in use"):
         serve_metrics(play, port)

@@ -33,7 +33,7 @@ from psephos.protocol.study.stages import (
 )
 from psephos.protocol.wire import Kind
 from psephos.specs.study import StudyTerms
-from psephos.study.runner import MemberRunner, Seated, failed, standing
+from psephos.study.runner import MemberRunner, RunningRole, failed, status
 from tests.psephos.study.cast import AUXILIARY, Cast, Dealt
 
 STUDY = Cast("tally").made.study
@@ -61,7 +61,7 @@ SOME = Missing(Kind.BALLOT, ("party 1", "party 2"))
 def test_where_a_role_stands_before_the_vote() -> None:
     joining = JoinStage("party 3", ("a", "b"))
     for left, said in ((SOME, "waits until these have joined: party 1, party 2"), (None, "has joined")):
-        assert standing(agent(joining, JoinedRoles(), left)) == said
+        assert status(agent(joining, JoinedRoles(), left)) == said
     keyed = KeyStage("party 3", STUDY)
     why = 'the ceremony has failed, according to holder 1 ("no")'
     for state, left, said in (
@@ -74,7 +74,7 @@ def test_where_a_role_stands_before_the_vote() -> None:
         ),
         (NoKey("lies"), None, "there is no key, and this study is over: lies"),
     ):
-        assert standing(agent(keyed, SimpleNamespace(state=state), left)) == said
+        assert status(agent(keyed, SimpleNamespace(state=state), left)) == said
         assert failed(agent(keyed, SimpleNamespace(state=state), left)) is isinstance(state, NoKey)
     holder = CeremonyHolder(STUDY.ceremony(), 1)
     for state, left, said in (
@@ -82,7 +82,7 @@ def test_where_a_role_stands_before_the_vote() -> None:
         ((), SOME, "makes the key with the other holders; waits for the ballot of party 1, party 2"),
         ((), None, "makes the key"),
     ):
-        assert standing(agent(holder, SimpleNamespace(state=state), left)) == said
+        assert status(agent(holder, SimpleNamespace(state=state), left)) == said
         assert failed(agent(holder, SimpleNamespace(state=state), left)) is isinstance(state, Failed)
 
 
@@ -96,7 +96,7 @@ def test_where_a_holder_stands_that_makes_the_key() -> None:
     terms = cast.made.study.ceremony()
     state = holder.state.state.state
     tried, expected = state.batch * terms.batch, round(1 / terms.success)
-    assert standing(holder) == (
+    assert status(holder) == (
         f"makes the key with the other holders: {tried:,} candidates tried, about {expected:,} in all"
     )
 
@@ -108,8 +108,8 @@ def walked(cast: Cast) -> dict[str, list[str]]:
     agents = {name: cast.agent(name, board, Store()) for name in cast.names}
 
     def tell(name: str) -> None:
-        if name in told and standing(agents[name]) not in told[name]:
-            told[name].append(standing(agents[name]))
+        if name in told and status(agents[name]) not in told[name]:
+            told[name].append(status(agents[name]))
 
     while True:
         moved = False
@@ -204,10 +204,10 @@ def test_where_roles_stand_in_a_study(what: str, curator: list[str], holder: lis
 
 
 def test_where_a_role_stands_that_waits_for_nobody() -> None:
-    assert standing(agent(ScriptedRole("party 3", b""), ())) == "has given its part; waits for the result"
-    assert standing(agent(ScriptedRole("party 3", b""), (), SOME)) == "waits for the ballot of party 1, party 2"
-    assert standing(agent(PublishStage(STUDY, bytes, None), ())) == "publishes the result"  # type: ignore[arg-type]
-    assert standing(agent(ScriptedRole("party 3", b""), (), SOME, result=())) == DONE
+    assert status(agent(ScriptedRole("party 3", b""), ())) == "has given its part; waits for the result"
+    assert status(agent(ScriptedRole("party 3", b""), (), SOME)) == "waits for the ballot of party 1, party 2"
+    assert status(agent(PublishStage(STUDY, bytes, None), ())) == "publishes the result"  # type: ignore[arg-type]
+    assert status(agent(ScriptedRole("party 3", b""), (), SOME, result=())) == DONE
 
 
 # -- when a step is due
@@ -253,9 +253,9 @@ class Member:
 
 
 def settled(*plays: MemberRunner) -> dict[str, str]:
-    while any([play.turn(patient=True) for play in plays]):  # noqa: C419 - all of them take a turn
+    while any([play.step(patient=True) for play in plays]):  # noqa: C419 - all of them take a turn
         pass
-    return {role: text for play in plays for role, text in play.standing()}
+    return {role: text for play in plays for role, text in play.statuses()}
 
 
 ALL = ["curator", *(f"party {n}" for n in range(5)), *(f"holder {n}" for n in (1, 2, 3))]
@@ -264,7 +264,7 @@ ALL = ["curator", *(f"party {n}" for n in range(5)), *(f"holder {n}" for n in (1
 def test_a_member_plays_its_roles_to_the_result(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     member, clock, told = Member(tmp_path, Dealt("average")), Clock(), list[str]()
     with caplog.at_level(logging.INFO, logger="psephos.study"), member.play(ALL, clock, told) as play:
-        assert [seat.agent.role.name for seat in play.seats] == ALL
+        assert [seat.agent.role.name for seat in play.roles] == ALL
         assert member.checked == 5, "each party's classifier or rows, before it votes"
         assert not play.done
         assert play.released is None
@@ -272,11 +272,11 @@ def test_a_member_plays_its_roles_to_the_result(tmp_path: Path, caplog: pytest.L
         assert play.done
         assert play.failure == ""
         assert play.released == tmp_path / "released"
-        assert set(dict(play.standing()).values()) == {DONE}
-        for seat in play.seats:
-            assert (seat.done, seat.awaits, seat.told, seat.moved) == (True, None, DONE, clock.now)
-        play.turn()
-    assert member.written == [play.seats[0].agent.result.content]
+        assert set(dict(play.statuses()).values()) == {DONE}
+        for seat in play.roles:
+            assert (seat.done, seat.awaits, seat.status, seat.changed_at) == (True, None, DONE, clock.now)
+        play.step()
+    assert member.written == [play.roles[0].agent.result.content]
     assert f"curator: {COUNTED.format(0)}" in told
     assert told.count(f"curator: {DONE}") == 1
     assert told.count(f"the model and its card are in {tmp_path / 'released'}") == 1
@@ -285,7 +285,7 @@ def test_a_member_plays_its_roles_to_the_result(tmp_path: Path, caplog: pytest.L
     assert ("standing", {"study": session, "role": "curator", "said": DONE}) in said
     where = f"the model and its card are in {tmp_path / 'released'}"
     assert ("released", {"study": session, "role": "", "said": where}) in said
-    for seat in play.seats:
+    for seat in play.roles:
         with pytest.raises(sqlite3.ProgrammingError):
             seat.store.get("play", b"since")
         with pytest.raises(sqlite3.ProgrammingError):
@@ -324,7 +324,7 @@ def test_the_vote_is_over_when_its_people_say_so_and_is_tried_again_after_a_whil
             assert len([text for text in told if text.startswith(wait)]) == times
         clock.now += 60
         with pytest.raises(TooFewBallotsError):
-            play.turn()
+            play.step()
 
 
 def test_a_wait_is_over_after_the_studys_patience_also_across_a_restart(tmp_path: Path) -> None:
@@ -332,35 +332,35 @@ def test_a_wait_is_over_after_the_studys_patience_also_across_a_restart(tmp_path
     member = Member(tmp_path, Dealt("average"), patience=60)
     with member.play([name for name in ALL if name != "party 4"], clock) as play:
         assert settled(play)["curator"] == COUNTED.format(4)
-        play.seats.pop().store.close()  # holder 3 is gone
+        play.roles.pop().store.close()  # holder 3 is gone
         member.closing().touch()
         settled(play)
-        assert "2 of 3 holders have confirmed" in dict(play.standing())["curator"]
+        assert "2 of 3 holders have confirmed" in dict(play.statuses())["curator"]
     clock.now += 59.5
     with member.play(["curator"], clock, told) as play:
         settled(play)
         assert not any("cannot go on yet" in text for text in told)
-        kept = json.loads(play.seats[0].store.get("play", b"since") or b"")
-        assert kept == [[2, "Closed", play.seats[0].agent.signed_entries], clock.now - 59.5, False]
+        kept = json.loads(play.roles[0].store.get("play", b"since") or b"")
+        assert kept == [[2, "Closed", play.roles[0].agent.signed_entries], clock.now - 59.5, False]
         clock.now += 0.5
         settled(play)
         assert len([text for text in told if "cannot go on yet" in text]) == 1
-        kept = json.loads(play.seats[0].store.get("play", b"since") or b"")
-        assert kept == [[2, "Closed", play.seats[0].agent.signed_entries], clock.now, True]
+        kept = json.loads(play.roles[0].store.get("play", b"since") or b"")
+        assert kept == [[2, "Closed", play.roles[0].agent.signed_entries], clock.now, True]
         clock.now -= 10.0
         settled(play)
-        kept = json.loads(play.seats[0].store.get("play", b"since") or b"")
+        kept = json.loads(play.roles[0].store.get("play", b"since") or b"")
         assert kept[1:] == [clock.now, False], "of a wait that began in the future"
 
 
 def test_what_was_refused_is_told_once(tmp_path: Path) -> None:
     member, clock, told = Member(tmp_path, Dealt("average")), Clock(), list[str]()
     with member.play(["party 1"], clock, told) as play:
-        play.seats[0].board.post(bytes(100))
+        play.roles[0].board.post(bytes(100))
         settled(play)
         settled(play)
         assert told[-1].startswith("party 1: refused entry 1 of a stranger: ")
-        play.seats[0].agent.rejected.append(Rejected(7, "party 2", BoardError("why")))
+        play.roles[0].agent.rejected.append(Rejected(7, "party 2", BoardError("why")))
         settled(play)
         assert told[-1] == "party 1: refused entry 7 of party 2: why"
         assert len([text for text in told if "refused" in text]) == 2
@@ -369,7 +369,7 @@ def test_what_was_refused_is_told_once(tmp_path: Path) -> None:
 def test_a_board_that_fails_is_tried_again(tmp_path: Path) -> None:
     member, told = Member(tmp_path, Dealt("average")), list[str]()
     with member.play(["party 1"], Clock(), told) as play:
-        seat, failures = play.seats[0], list[str]()
+        seat, failures = play.roles[0], list[str]()
         board = seat.agent._board
 
         class Fails(MemoryBoard):
@@ -388,7 +388,7 @@ def test_a_board_that_fails_is_tried_again(tmp_path: Path) -> None:
         assert "the board fails, and is tried again: gone" in told
         seat.agent._board = Fails()
         with pytest.raises(BoardError, match="gone"):
-            play.settle()
+            play.run_due_steps()
 
 
 def test_a_role_whose_store_fails_stops(tmp_path: Path) -> None:
@@ -399,10 +399,10 @@ def test_a_role_whose_store_fails_stops(tmp_path: Path) -> None:
         def broken() -> bool:
             raise JournalError("the disk failed")
 
-        play.seats[0].agent.on_idle = broken  # type: ignore[method-assign]
+        play.roles[0].agent.on_idle = broken  # type: ignore[method-assign]
         clock.now += 60
         with pytest.raises(JournalError):
-            play.turn(patient=True)
+            play.step(patient=True)
 
 
 def test_what_is_open_is_let_go_when_a_role_cannot_be_played(tmp_path: Path) -> None:
@@ -433,5 +433,5 @@ def test_a_server_is_asked_in_the_name_of_the_role_with_the_members_key(tmp_path
 
 
 def test_what_is_seen_of_a_role_at_first() -> None:
-    seat = Seated(None, None, None)  # type: ignore[arg-type]
-    assert (seat.told, seat.refused, seat.moved, seat.done, seat.awaits) == ("", 0, 0.0, False, None)
+    seat = RunningRole(None, None, None)  # type: ignore[arg-type]
+    assert (seat.status, seat.rejected, seat.changed_at, seat.done, seat.awaits) == ("", 0, 0.0, False, None)
