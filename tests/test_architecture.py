@@ -246,11 +246,6 @@ def test_every_way_of_opening_sqlite_is_found() -> None:
 
 # -- names
 
-SHARED_NAMES = {
-    "Experiment",
-}
-"""Class names that two modules still define (issue 29); whoever renames one of the classes takes its name off."""
-
 
 def class_names(source: str) -> list[str]:
     """The public classes at the top level of a module."""
@@ -264,8 +259,7 @@ def test_no_class_name_has_two_meanings() -> None:
         for path in own(package):
             for name in class_names(path.read_text(encoding="utf-8")):
                 places.setdefault(name, []).append(str(path.relative_to(ROOT)))
-    assert {name: where for name, where in places.items() if len(where) > 1 and name not in SHARED_NAMES} == {}
-    assert {name for name in SHARED_NAMES if len(places.get(name, [])) < 2} == set(), "take these off SHARED_NAMES"
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
 def test_class_names_are_public_and_at_the_top_level() -> None:

@@ -97,7 +97,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Experiment:
+class HammExperiment:
     """One section of the paper.
 
     Attributes:
@@ -163,11 +163,11 @@ LARGE = (5000, 10_000, 20_000)
 EXPERIMENTS = {
     one.name: one
     for one in (
-        Experiment(
+        HammExperiment(
             "hamm-har", "har", "6.1", 2, (1000,), 6, None, "walking, 0.17", numbers=HAR_NUMBERS, claims=HAR_CLAIMS
         ),
-        Experiment("hamm-kdd99", "kdd99", "6.2", 3, LARGE, 22, 43_000, "attack, 0.81", claims=KDD_CLAIMS),
-        Experiment("hamm-url", "url", "6.3", 4, LARGE, 9, 16_000, "benign, about 0.67", claims=URL_CLAIMS),
+        HammExperiment("hamm-kdd99", "kdd99", "6.2", 3, LARGE, 22, 43_000, "attack, 0.81", claims=KDD_CLAIMS),
+        HammExperiment("hamm-url", "url", "6.3", 4, LARGE, 9, 16_000, "benign, about 0.67", claims=URL_CLAIMS),
     )
 }
 """By the name that `psephos reproduce` takes: the data sets of Hamm 2016, sections 6.1 to 6.3, Figures 2 to 4."""
@@ -228,7 +228,7 @@ class HammOptions:
 def reproduce_hamm(
     options: HammOptions,
     *,
-    experiment: Experiment | None = None,
+    experiment: HammExperiment | None = None,
     progress: Progress = silent,
 ) -> HammOutcome:
     """Run an experiment, on the paper's data or on those of another; the engine is for encrypted counts.
@@ -308,7 +308,7 @@ FAMILIES = {
 @dataclass(frozen=True)
 class _Trial:
     options: HammOptions
-    experiment: Experiment
+    experiment: HammExperiment
     parties: int
     auxiliary: int | None
     number: int
@@ -568,7 +568,7 @@ def _panel(
     )
 
 
-def _published(options: HammOptions, experiment: Experiment, panels: Sequence[HammPanel]) -> list[Published]:
+def _published(options: HammOptions, experiment: HammExperiment, panels: Sequence[HammPanel]) -> list[Published]:
     """The paper's own numbers and sentences beside ours, each with a verdict."""
     panel = max(panels, key=lambda panel: panel.parties)
     # Why a panel says nothing about the paper's statements; empty where it does.

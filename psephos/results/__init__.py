@@ -14,7 +14,7 @@ from psephos.results.base import (
     Phase,
 )
 from psephos.results.machine import BenchOutcome, PlanOutcome
-from psephos.results.papers import Experiment, HammOutcome, PathakAdultOutcome, RajkumarOutcome
+from psephos.results.papers import HammOutcome, PaperOutcome, PathakAdultOutcome, RajkumarOutcome
 from psephos.results.runs import (
     AverageOutcome,
     Composed,
@@ -52,7 +52,6 @@ __all__ = [
     "ComparedRun",
     "Composed",
     "Curve",
-    "Experiment",
     "Finding",
     "Guarantee",
     "HammOutcome",
@@ -60,6 +59,7 @@ __all__ = [
     "Mean",
     "Mechanism",
     "Outcome",
+    "PaperOutcome",
     "PathakAdultOutcome",
     "PathakOutcome",
     "Phase",

@@ -27,7 +27,7 @@ _LEFT = "epsilon (log scale; more private to the left)"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Experiment(Outcome):
+class PaperOutcome(Outcome):
     """A paper's experiment, run again.
 
     Attributes:
@@ -141,7 +141,7 @@ class Published:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HammOutcome(Experiment):
+class HammOutcome(PaperOutcome):
     """Hamm 2016, section 6: accuracy against 1/epsilon.
 
     Attributes:
@@ -287,7 +287,7 @@ class PaperSetting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PathakAdultOutcome(Experiment):
+class PathakAdultOutcome(PaperOutcome):
     """Pathak 2010, section 5: test error on Adult against epsilon.
 
     Attributes:
@@ -393,7 +393,7 @@ class RajkumarClaims:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RajkumarOutcome(Experiment):
+class RajkumarOutcome(PaperOutcome):
     """Rajkumar 2012, section 6: test error against the number of parties and the skew of their sizes.
 
     Attributes:
