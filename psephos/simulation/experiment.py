@@ -38,7 +38,7 @@ class Simulation:
     Attributes:
         outcomes: what the commands print, one for each run: `as_json()`, `exact`, `warnings`, `cost`, ...
         transcript: every message; with `Transcript(secrets=True)` every role's view, too.
-        kept: every classifier that was measured, and what the curator opened.
+        evaluation: every classifier that was measured, and what the curator opened.
         classes: the K labels.
     """
 

@@ -82,7 +82,7 @@ class Job:
 
     Attributes:
         options: with the method, and what it reveals, chosen.
-        dealt: who holds what.
+        split: which party holds which rows.
         method: what is released.
         model, outcome: once it has run; no model of more features than `WIDEST`.
     """
