@@ -205,12 +205,12 @@ def _of_sums(
     for number, (name, (X, y)) in enumerate(zip(names, population.rows(), strict=True)):
         seen.local[name] = {"rows": digest_of(X, y), "parameters": digest_of(population.parameters[number])}
     unknown = options.parties - getattr(options, "dropouts", 0) - (options.threshold - 1)
-    for phase, round_, contribution, vectors in evaluation.contributed:
+    for phase, round_, contribution, vectors in evaluation.contributions:
         contributed(
             seen, phase, round_, contribution.spec, {names[n]: vector for n, vector in vectors.items()}, unknown
         )
     joint = {phase.split()[-1] for phase in seen.shares}
-    for one in evaluation.measured:
+    for one in evaluation.scores:
         release = privacy.get(one.method)
         if one.epsilon is None or one.w is None or release is None or one.method in joint:
             continue

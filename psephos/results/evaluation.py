@@ -1,4 +1,4 @@
-"""What simulated classifiers are worth: each one on the test set, and all of them as an outcome tells it."""
+"""Test-set scores of the classifiers of a simulation, and their summary by method."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Score:
-    """One classifier on the test set.
+    """Test-set performance of one classifier.
 
     Attributes:
-        method: as in `psephos.results.METHODS`.
-        epsilon, draw: at which it was released, and which release it is; None for what is not private.
-        accuracy: the share of the samples that it recognises.
-        recall: of the samples of each class, (K,); NaN where the test set has none.
-        w: its weights, (d,) or (K, d), on scaled features; None where there is no one linear classifier.
+        method: a key of `psephos.results.METHODS`.
+        epsilon: privacy parameter of the release; None for a classifier without noise.
+        draw: index of the release among those of the same method and epsilon, from 0; None without noise.
+        accuracy: fraction of the test samples that are classified correctly; NaN without test samples.
+        recall: recall of each class, float64 (K,); NaN for a class without test samples.
+        w: weights on scaled features, float64 (d,) or (K, d); None where the method is no single linear classifier.
     """
 
     method: str
@@ -40,43 +41,62 @@ class Score:
 
     @property
     def balanced(self) -> float:
-        """The mean recall of the classes that the test set has."""
+        """Balanced accuracy: mean recall over the classes that occur in the test set."""
         return float(np.nanmean(self.recall))
 
 
 @dataclass
 class Evaluation:
-    """What a simulation has besides its outcome, for whoever hands one in. Secrets.
+    """Values that a simulation computes besides its outcome; the caller may pass an instance in to read them.
+
+    All of them are secret: they are computed on private rows and no epsilon covers them.
 
     Attributes:
-        measured: every classifier, one after the other.
-        sums: what the curator opened, by what was summed; one entry for each sum that was taken.
-        contributed: every sum that was taken: its name, its round, what the parties put in and, where all roles were in
-            one run, the vector of each by its number.
-        counts: votes per auxiliary sample and class, (N, K), where the curator is given them.
-        dealt, scaler, test: who held what, how it was scaled, and the scaled test samples, float64 (T, d).
+        scores: score of every classifier, in the order of `add_classifier` and `add_vote_shares`.
+        sums: opened sums by phase; one entry for each sum of that phase.
+        contributions: for each encrypted sum its phase, its round, the `PartyFactory` of its parties and, where all
+            roles run in one process, each party's vector by party number.
+        counts: votes per auxiliary sample and class, int64 (N, K), where the curator learns them; otherwise None.
+        split: the data set, and which rows each party holds.
+        scaler: the fitted feature scaler.
+        test: scaled test samples, float64 (T, d).
     """
 
-    measured: list[Score] = field(default_factory=list, repr=False)
+    scores: list[Score] = field(default_factory=list, repr=False)
     sums: dict[str, list[Any]] = field(default_factory=dict, repr=False)
-    contributed: list[tuple[str, Any, Any, Mapping[int, tuple[int, ...]]]] = field(default_factory=list, repr=False)
+    contributions: list[tuple[str, Any, Any, Mapping[int, tuple[int, ...]]]] = field(default_factory=list, repr=False)
     counts: NDArray[np.int64] | None = field(default=None, repr=False)
     split: Split | None = field(default=None, repr=False)
     scaler: Any = None
     test: Array = field(default_factory=lambda: np.empty((0, 0)), repr=False)
 
-    def begin(self, split: Split, scaler: Any, test: Array) -> None:
-        """Before anything is measured, on `test` (T, d); keeps what always says the parties' most frequent class."""
+    def start(self, split: Split, scaler: Any, test: Array) -> None:
+        """Set the data to evaluate on, and add the score of the "majority" baseline.
+
+        The baseline predicts the most frequent class of the parties' rows for every sample. It is added only when
+        there are no scores yet, so that a repeated run on one `Evaluation` has it once.
+
+        Args:
+            split: the data set, and which rows each party holds.
+            scaler: the fitted feature scaler.
+            test: scaled test samples, float64 (T, d).
+        """
         self.split, self.scaler, self.test = split, scaler, test
-        if not self.measured:
-            usual = np.bincount(split.dataset.y_train[np.concatenate(split.parties)]).argmax()
-            self.shares("majority", self._one_hot(np.full(len(test), usual)))
+        if not self.scores:
+            majority = np.bincount(split.dataset.y_train[np.concatenate(split.parties)]).argmax()
+            self.add_vote_shares("majority", self._one_hot(np.full(len(test), majority)))
 
-    def classifier(self, method: str, w: Array, epsilon: float | None = None) -> None:
-        """Keep linear weights w, (d,) or (K, d): without noise, or one more release at `epsilon`."""
-        self.shares(method, self._one_hot(votes(w[None], self.test)[0]), epsilon=epsilon, w=w)
+    def add_classifier(self, method: str, w: Array, epsilon: float | None = None) -> None:
+        """Add the score of a linear classifier.
 
-    def shares(
+        Args:
+            method: a key of `psephos.results.METHODS`.
+            w: weights, float64 (d,) or (K, d).
+            epsilon: of the release; None for weights without noise.
+        """
+        self.add_vote_shares(method, self._one_hot(votes(w[None], self.test)[0]), epsilon=epsilon, w=w)
+
+    def add_vote_shares(
         self,
         method: str,
         shares: NDArray[Any],
@@ -85,42 +105,57 @@ class Evaluation:
         epsilon: float | None = None,
         w: Array | None = None,
     ) -> None:
-        """Keep the shares of votes, (T', K), that each class got on the test samples of these `rows`."""
+        """Add the score of a method from its share of votes for each class.
+
+        A sample counts as correct by the share of votes that its true class got, so the score of several classifiers
+        together is the mean of their scores.
+
+        Args:
+            method: a key of `psephos.results.METHODS`.
+            shares: share of the votes for each class, (T', K); each row sums to 1.
+            rows: index of the T' test samples in the test set; all of them by default.
+            epsilon: of the release; None without noise.
+            w: weights to record with the score, float64 (d,) or (K, d).
+        """
         assert self.split is not None
         y = self.split.y_test[rows]
-        right = shares[np.arange(len(y)), y]
-        recall = [right[y == k].mean() if (y == k).any() else np.nan for k in range(shares.shape[1])]
-        before = sum(one.method == method and one.epsilon == epsilon for one in self.measured)
-        draw = None if epsilon is None else before
-        accuracy = float(right.mean()) if len(y) else np.nan
-        self.measured.append(Score(method, epsilon, draw, accuracy, np.array(recall), w))
+        correct = shares[np.arange(len(y)), y]
+        recall = [correct[y == k].mean() if (y == k).any() else np.nan for k in range(shares.shape[1])]
+        previous = sum(score.method == method and score.epsilon == epsilon for score in self.scores)
+        draw = None if epsilon is None else previous
+        accuracy = float(correct.mean()) if len(y) else np.nan
+        self.scores.append(Score(method, epsilon, draw, accuracy, np.array(recall), w))
 
     def _one_hot(self, labels: NDArray[np.integer]) -> Array:
         assert self.split is not None
         return one_hot(labels, len(self.split.dataset.classes))
 
     def accuracy(self, epsilon: float) -> dict[str, Accuracy]:
-        """Of each method: without noise, and on average over its releases at `epsilon`; none without test samples."""
-        if not len(self.test):
-            return {one.method: Accuracy() for one in self.measured}
-        return {name: self._accuracy(name, epsilon) for name in dict.fromkeys(one.method for one in self.measured)}
+        """Return the accuracy of each method, without noise and as the mean over its releases at `epsilon`.
 
-    def _accuracy(self, name: str, epsilon: float) -> Accuracy:
-        bare = [one for one in self.measured if one.method == name and one.epsilon is None]
-        drawn = [one for one in self.measured if one.method == name and one.epsilon == epsilon]
-        private, shown = [one.accuracy for one in drawn], drawn or bare
-        balanced, recall = [one.balanced for one in shown], np.array([one.recall for one in shown])
-        several = len(drawn) > 1
+        Without test samples every `Accuracy` is empty.
+        """
+        methods = dict.fromkeys(score.method for score in self.scores)
+        if not len(self.test):
+            return {method: Accuracy() for method in methods}
+        return {method: self._accuracy(method, epsilon) for method in methods}
+
+    def _accuracy(self, method: str, epsilon: float) -> Accuracy:
+        nonprivate = [score for score in self.scores if score.method == method and score.epsilon is None]
+        releases = [score for score in self.scores if score.method == method and score.epsilon == epsilon]
+        private, scores = [score.accuracy for score in releases], releases or nonprivate
+        balanced, recall = [score.balanced for score in scores], np.array([score.recall for score in scores])
+        several = len(releases) > 1
         return Accuracy(
-            nonprivate=bare[0].accuracy if bare else None,
+            nonprivate=nonprivate[0].accuracy if nonprivate else None,
             private=float(np.mean(private)) if private else None,
             private_std=float(np.std(private, ddof=1)) if several else None,
             balanced=float(np.mean(balanced)),
             balanced_std=float(np.std(balanced, ddof=1)) if several else None,
-            recall=_numbers(recall.mean(axis=0)),
-            recall_std=_numbers(recall.std(axis=0, ddof=1)) if several else [],
+            recall=_nan_to_none(recall.mean(axis=0)),
+            recall_std=_nan_to_none(recall.std(axis=0, ddof=1)) if several else [],
         )
 
 
-def _numbers(values: Array) -> list[float | None]:
+def _nan_to_none(values: Array) -> list[float | None]:
     return [None if np.isnan(value) else float(value) for value in values]

@@ -65,7 +65,7 @@ class Simulation:
                 "balanced_accuracy": one.balanced,
                 **{f"recall of {name}": share for name, share in zip(self.classes, one.recall, strict=True)},
             }
-            for one in self.evaluation.measured
+            for one in self.evaluation.scores
         ]
         return pd.DataFrame(rows).astype({"draw": "Int64"})
 
@@ -73,7 +73,7 @@ class Simulation:
     def models(self) -> dict[tuple[str, float | None], list[LinearClassifier]]:
         """(method, epsilon) -> for each draw a classifier of rows as they were handed in; epsilon None: bare."""
         found: dict[tuple[str, float | None], list[LinearClassifier]] = {}
-        for one in self.evaluation.measured:
+        for one in self.evaluation.scores:
             if one.w is not None:
                 coefficients, intercepts = self.evaluation.scaler.fold(np.atleast_2d(one.w))
                 model = LinearClassifier.of(coefficients, self.classes, intercepts)

@@ -125,7 +125,7 @@ class Job:
         outcome = simulate_tally(
             self.options, data=self.split, transcript=transcript, progress=progress, roles=roles, evaluation=evaluation
         )
-        w = next(one.w for one in evaluation.measured if one.method == self.method and one.epsilon is not None)
+        w = next(one.w for one in evaluation.scores if one.method == self.method and one.epsilon is not None)
         assert w is not None
         if self.split.dataset.features <= WIDEST:
             coefficients, intercepts = evaluation.scaler.fold(np.atleast_2d(w))

@@ -307,10 +307,10 @@ def simulate_pathak(  # long: the fields of its outcome
     )
     ended = time.perf_counter()
     evaluation = Evaluation() if evaluation is None else evaluation
-    evaluation.begin(split, scaler, test)
+    evaluation.start(split, scaler, test)
     evaluation.sums.setdefault("published", []).append(run.total)
     _references(evaluation, records, terms)
-    evaluation.classifier("pathak", run.parameters, options.epsilon)
+    evaluation.add_classifier("pathak", run.parameters, options.epsilon)
     proved, delta = proved_epsilon(terms)
     return PathakOutcome(
         seconds={"keygen": round(made - begun, 3), "protocol": round(ended - made, 3)},
@@ -343,13 +343,13 @@ def simulate_pathak(  # long: the fields of its outcome
 
 def _references(evaluation: Evaluation, records: Sequence[Records], terms: PathakTerms) -> None:
     """Keep what a simulation can compare the published parameters with, which is the same for every release."""
-    if any(one.method == "pathak" for one in evaluation.measured):
+    if any(one.method == "pathak" for one in evaluation.scores):
         return
     mu, sizes = terms.strong_convexity, [len(y) for _, y in records]
     X, y = np.concatenate([X for X, _ in records]), np.concatenate([y for _, y in records])
     local = train_parties(X, y, sizes, classes=2, lam=mu, tolerance=terms.tolerance)
-    evaluation.classifier("batch", train_parties(X, y, [len(y)], classes=2, lam=mu, tolerance=terms.tolerance)[0])
-    evaluation.shares(
+    evaluation.add_classifier("batch", train_parties(X, y, [len(y)], classes=2, lam=mu, tolerance=terms.tolerance)[0])
+    evaluation.add_vote_shares(
         "indiv", one_hot(votes(local, evaluation.test).ravel(), 2).reshape(len(local), -1, 2).mean(axis=0)
     )
-    evaluation.classifier("pathak", local.mean(axis=0))
+    evaluation.add_classifier("pathak", local.mean(axis=0))

@@ -390,7 +390,7 @@ def _prepare(options: PsgdOptions, evaluation: Evaluation, split: Split) -> Priv
     if classes != 2:
         raise InvalidParameter(f"PSGD is for two classes, and {name} has {classes}")
     scaler = scaler_for(name).fit(split.X_auxiliary)
-    evaluation.begin(split, scaler, scaler.transform(split.X_test))
+    evaluation.start(split, scaler, scaler.transform(split.X_test))
     own = [split.party(number) for number in range(options.parties)]
     private = [LocalLoss(scaler.transform(X), signed_labels(y), options.loss) for X, y in own]
     return PrivateData(name, split.cautions, split.not_private, private)
@@ -398,11 +398,11 @@ def _prepare(options: PsgdOptions, evaluation: Evaluation, split: Split) -> Priv
 
 def _measure(options: PsgdOptions, private_data: PrivateData, walk: Descended, evaluation: Evaluation) -> None:
     """Keep the classifier, and the minimiser that a simulation compares it with."""
-    if all(one.method != "psgd" for one in evaluation.measured):
+    if all(one.method != "psgd" for one in evaluation.scores):
         X, y = (np.concatenate([getattr(local, part) for local in private_data.private]) for part in ("X", "y"))
         eta = np.zeros(private_data.dimension)
-        evaluation.classifier("psgd", perturbed_minimiser(X, y, ridge=options.lam, eta=eta, loss=options.phi).w)
-    evaluation.classifier("psgd", walk.w, options.epsilon)
+        evaluation.add_classifier("psgd", perturbed_minimiser(X, y, ridge=options.lam, eta=eta, loss=options.phi).w)
+    evaluation.add_classifier("psgd", walk.w, options.epsilon)
 
 
 def _outcome(

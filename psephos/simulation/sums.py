@@ -321,14 +321,14 @@ class Population:
         held, rows = len(rows), np.random.default_rng(self.options.seed).permutation(rows)[:BATCH_ROWS]
         labels = one_hot(data.y_train[rows], self.classes)
         scaled = _transformed(self.scaler, data.X_train[rows])
-        evaluation.classifier(
+        evaluation.add_classifier(
             "batch", minimise(scaled, labels, self.options.local_lam, loss_named(loss, self.classes)).w
         )
         voted = min(len(self.test), max(1, ENSEMBLE_VOTES // len(self.present)))
         chosen = np.random.default_rng(self.options.seed).permutation(len(self.test))[:voted]
         counts = self.counts(self.test[chosen])
-        evaluation.shares("indiv", counts / len(self.present), rows=chosen)
-        evaluation.shares("ensemble", one_hot(majority(counts), self.classes), rows=chosen)
+        evaluation.add_vote_shares("indiv", counts / len(self.present), rows=chosen)
+        evaluation.add_vote_shares("ensemble", one_hot(majority(counts), self.classes), rows=chosen)
         used = {"batch": (len(rows), held), "ensemble": (voted, len(self.test))}
         return {name: some for name, (some, every) in used.items() if some < every}
 
@@ -440,7 +440,7 @@ class SumExperiment:
         self._engine = make_engine(options.engine, workers=options.workers, scheduler=options.scheduler)
         with self.timed("train"):  # before the keys: training can refuse the data, and a ceremony takes minutes
             self.population = populate(options, split, self.progress)
-        self.evaluation.begin(self.population.split, self.population.scaler, self.population.test)
+        self.evaluation.start(self.population.split, self.population.scaler, self.population.test)
         self._keys: KeySetup | None = None
 
     def keys_for(self, spec: SumSpec) -> KeySetup:
@@ -509,7 +509,7 @@ class SumExperiment:
         done = simulate_sum(round_, keys, contribution, config)
         self._done.append(done)
         self.evaluation.sums.setdefault(phase, []).append(done.opened)
-        self.evaluation.contributed.append((phase, round_, contribution, done.vectors))
+        self.evaluation.contributions.append((phase, round_, contribution, done.vectors))
         for name, taken in done.seconds.items():
             self.seconds[name] = self.seconds.get(name, 0.0) + taken
         return done
@@ -540,9 +540,9 @@ class SumExperiment:
                 done = counted(self.progress, "release", options.drawn * len(methods))
                 for name, method in methods.items():
                     if not at_each:
-                        self.evaluation.classifier(name, method.nonprivate())
+                        self.evaluation.add_classifier(name, method.nonprivate())
                     for _ in range(options.drawn):
-                        self.evaluation.classifier(name, method.draw(noise), epsilon)
+                        self.evaluation.add_classifier(name, method.draw(noise), epsilon)
                         done(1)
                 at_each.append(methods)
         return at_each

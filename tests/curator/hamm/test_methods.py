@@ -174,7 +174,7 @@ def test_what_is_not_private_does_not_depend_on_epsilon(asked: dict[str, Any]) -
         evaluation = Evaluation()
         options = TallyOptions(**runs.SUMS | {"parties": 20, "draws": 1, "epsilon": (epsilon,)} | asked)
         simulate_tally(options, evaluation=evaluation)
-        found.append({one.method: one.w for one in evaluation.measured if one.epsilon is None})
+        found.append({one.method: one.w for one in evaluation.scores if one.epsilon is None})
     assert found[0].keys() == found[1].keys() >= {"own-data", "whitened", "statistic"}
     for method, w in found[0].items():
         np.testing.assert_array_equal(w, found[1][method], err_msg=method)

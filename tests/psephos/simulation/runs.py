@@ -54,7 +54,7 @@ class Played:
         joint = getattr(self.outcome, "reveal", "") == "statistic"
         return {
             "outcome": _lasting(self.outcome.as_json()),
-            "kept": [[m.method, m.epsilon, m.draw, m.w is None, _accuracy(m)] for m in self.evaluation.measured],
+            "kept": [[m.method, m.epsilon, m.draw, m.w is None, _accuracy(m)] for m in self.evaluation.scores],
             "sums": {}
             if joint
             else {phase: list(map(_size, opened)) for phase, opened in self.evaluation.sums.items()},

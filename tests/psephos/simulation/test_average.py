@@ -58,7 +58,7 @@ def test_the_average_is_that_of_projected_parameters(lam: float | None) -> None:
     assert outcome.radius == outcome.privacy["avg"].chosen["radius"] == radius
     (opened,) = evaluation.sums["sum parameters"]
     assert opened.ballots == 4
-    (w,) = (one.w for one in evaluation.measured if one.method == "avg" and one.epsilon is None)
+    (w,) = (one.w for one in evaluation.scores if one.method == "avg" and one.epsilon is None)
     assert w is not None
     assert w.shape == (10, outcome.features)
     np.testing.assert_allclose(w.ravel(), np.array(opened.sums, float) / 4 / 2**24, rtol=1e-12, atol=1e-12)

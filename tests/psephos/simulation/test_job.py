@@ -356,7 +356,7 @@ def test_the_card_and_the_model_do_not_depend_on_private_accuracies(
 
     def other(*_: Any, evaluation: Evaluation, **__: Any) -> Any:
         outcome, known = before
-        evaluation.scaler, evaluation.measured = known.scaler, [replace(one, accuracy=0.0) for one in known.measured]
+        evaluation.scaler, evaluation.scores = known.scaler, [replace(one, accuracy=0.0) for one in known.scores]
         worst = {name: Accuracy(nonprivate=0.0, private=0.0, recall=[0.0]) for name in outcome.accuracy}
         return replace(outcome, accuracy=worst | {"majority": Accuracy(nonprivate=1.0)})
 

@@ -48,7 +48,7 @@ def test_every_release_of_a_joint_sum_is_a_sum_of_its_own() -> None:
         assert len({opened.sums for opened in evaluation.sums[phase]}) == 4
     assert outcome.composed is not None
     assert outcome.composed.releases == 12
-    assert {one.draw for one in evaluation.measured if one.epsilon is not None} == {0, 1}
+    assert {one.draw for one in evaluation.scores if one.epsilon is not None} == {0, 1}
 
 
 def test_simulated_shares_repeat_and_differ_from_draw_to_draw() -> None:

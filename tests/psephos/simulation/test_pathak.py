@@ -641,7 +641,7 @@ def test_the_job_on_data_that_is_handed_in() -> None:
     assert again.accuracy == outcome.accuracy
     assert len(evaluation.sums["published"]) == 1
     simulate_pathak(replace(options, epsilon=2.0), data=load("breast-cancer"), evaluation=evaluation)
-    assert [one.method for one in evaluation.measured] == ["majority", "batch", "indiv", "pathak", "pathak", "pathak"]
+    assert [one.method for one in evaluation.scores] == ["majority", "batch", "indiv", "pathak", "pathak", "pathak"]
     assert len(evaluation.sums["published"]) == 2
     for variant, asked, smallest in (("public-bound", None, 30), ("printed", None, 16), ("public-bound", 7, 7)):
         chosen = replace(options, variant=variant, smallest_size=asked)  # type: ignore[arg-type]

@@ -260,19 +260,19 @@ def test_the_reference_of_all_rows_is_of_some_where_they_are_too_many() -> None:
     """At random by the seed, and it is said of how many."""
     population, evaluation = begun(replace(SMALL, absent=0.3)).population, Evaluation()
     present = np.concatenate([population.split.parties[number] for number in population.present])
-    evaluation.begin(population.split, population.scaler, population.test)
+    evaluation.start(population.split, population.scaler, population.test)
     with replaced([sums], "BATCH_ROWS", sums.BATCH_ROWS, 50):
         assert population.note_references(evaluation, "logistic") == {"batch": 50}
     assert population.note_references(evaluation, "logistic") == {}
     data, rows = population.split.dataset, np.random.default_rng(0).permutation(present)[:50]
     scaled = population.scaler.transform(data.X_train[rows])
     w = minimise(scaled, one_hot(data.y_train[rows], 2), 1e-4, loss_named("logistic", 2)).w
-    some, every = (one.w for one in evaluation.measured if one.method == "batch")
+    some, every = (one.w for one in evaluation.scores if one.method == "batch")
     assert some is not None
     assert every is not None
     np.testing.assert_allclose(some, w, rtol=1e-6, atol=1e-9)
     assert np.linalg.norm(some - every) > 0.01
-    indiv = [one.accuracy for one in evaluation.measured if one.method == "indiv"]
+    indiv = [one.accuracy for one in evaluation.scores if one.method == "indiv"]
     votes = [population.voters[number].predict_votes(population.test) for number in population.present]
     assert indiv == pytest.approx([np.mean(np.array(votes) == population.split.y_test)] * 2)
 

@@ -479,7 +479,7 @@ def test_baselines_and_recall_are_those_of_scikit_learn() -> None:
     outcome = simulate_tally(replace(SMALL, dataset="digits", draws=2, sizes="dirichlet"), evaluation=evaluation)
     assert evaluation.split is not None
     y = evaluation.split.y_test
-    for one in evaluation.measured:
+    for one in evaluation.scores:
         if one.w is None:
             continue
         predicted = (evaluation.test @ one.w.T).argmax(axis=1)
@@ -487,8 +487,8 @@ def test_baselines_and_recall_are_those_of_scikit_learn() -> None:
         assert one.balanced == pytest.approx(balanced_accuracy_score(y, predicted))
         np.testing.assert_allclose(one.recall, recall_score(y, predicted, average=None, zero_division=0.0))
     assert outcome.accuracy["majority"].balanced == pytest.approx(0.1)
-    assert [draw.draw for draw in evaluation.measured if draw.method == "soft"] == [None, 0, 1]
-    private = [draw.accuracy for draw in evaluation.measured if draw.method == "soft" and draw.epsilon == 5.0]
+    assert [draw.draw for draw in evaluation.scores if draw.method == "soft"] == [None, 0, 1]
+    private = [draw.accuracy for draw in evaluation.scores if draw.method == "soft" and draw.epsilon == 5.0]
     assert outcome.accuracy["soft"].private == pytest.approx(np.mean(private))
     (table,) = outcome.page().tables
     assert [row[0] for row in table.rows] == list(outcome.accuracy)

@@ -79,8 +79,8 @@ def data(neighbour: bool = False) -> Split:
 
 def released(evaluation: Evaluation, method: str, epsilon: float | None = None) -> Array:
     """Every private release of a method, float64 (draws, d)."""
-    found = [one.w for one in evaluation.measured if one.method == method and one.epsilon is not None]
-    wanted = [one.w for one in evaluation.measured if one.method == method and one.epsilon == epsilon]
+    found = [one.w for one in evaluation.scores if one.method == method and one.epsilon is not None]
+    wanted = [one.w for one in evaluation.scores if one.method == method and one.epsilon == epsilon]
     return np.array(found if epsilon is None else wanted)
 
 
@@ -420,7 +420,7 @@ def law_of_pathak(variant: str, law: str = "laplace", runs: int = 4, epsilon: fl
         asked: dict[str, Any] = {"lam": 0.1, "epsilon": epsilon, "variant": variant, "noise": law, "key_bits": 384}
         given = {name: OPTIONS[name] for name in ("parties", "test_key", "seed")}
         outcome = simulate_pathak(PathakOptions(**given | asked), data=data(), evaluation=evaluation)
-        bare, published = (one.w for one in evaluation.measured if one.method == "pathak")
+        bare, published = (one.w for one in evaluation.scores if one.method == "pathak")
         assert bare is not None
         assert published is not None
         assert outcome.shares_equal_reference
@@ -463,7 +463,7 @@ def _delta_of(epsilon: float, pure: Mapping[float, int], gaussians: float) -> fl
 def costs_add_up(mechanism: MechanismName, draws: int = 4, **more: Any) -> None:
     """`composed` against the least epsilon of everything in the list of what was published."""
     outcome, evaluation = run(mechanism, draws, epsilon=(0.3, 0.7), **more)
-    published: list[Score] = [one for one in evaluation.measured if one.epsilon is not None]
+    published: list[Score] = [one for one in evaluation.scores if one.epsilon is not None]
     assert outcome.composed.releases == len(published) == 2 * draws * len(outcome.privacy)
     pure: dict[float, int] = {}
     gaussians = delta = 0.0
