@@ -1,11 +1,14 @@
-"""What a run will take, before it starts (`psephos plan`): seconds by phase, bytes on the wire, memory.
+"""Prediction of a run's cost before it starts (`psephos plan`): seconds by phase, bytes sent, memory.
 
-Sizes follow from the formats exactly. Times are rehearsed: the run's own code, with real keys, on this machine as it is
-at the moment, in as many processes as the run will have, for a few parties and a few of the ciphertexts that each of
-them sends. What a further batch of parties and a further ciphertext take, on the clock, says what all will; so what
-other programs take of the cores, and what the main process does beside its workers, is in it. A rehearsal is repeated,
-and the interval is the least and the most that came of it, a tenth wider on both sides; for the key, whose primes are
-found by luck, it is where nine searches of ten end. Local training, fits and the loading of a data set are not in it.
+Sizes are computed exactly from the message formats. Times are extrapolated from trial runs. A trial run executes the
+run's own code with real keys on this machine, in as many processes as the run will use, for a few parties and a few of
+the ciphertexts that each of them sends. The prediction adds up the time of one more batch of parties and of one more
+ciphertext. Both are wall-clock times, so the load of other programs and the work of the main process beside its
+workers are included.
+
+Trial runs are repeated. The reported interval reaches from the smallest to the largest estimate, widened by 10 % on
+either side. The key is an exception, since the search for its primes is random: its interval is the central 90 % of the
+search's distribution. Local training, the curator's fits and the loading of a data set are not included.
 """
 
 from __future__ import annotations
@@ -58,26 +61,29 @@ from psephos.specs.tally import TallySpec
 
 _REPETITIONS = 3
 _SECONDS = 1.0
-"""That a rehearsed batch of every worker may take (longer vectors are extrapolated from their first ciphertexts), and
-about what several of them take together."""
+"""Most seconds for one batch of every worker in a trial run, and approximate seconds for all of its batches.
+
+Longer vectors are extrapolated from their first ciphertexts."""
 _MOST_BATCHES = 12
-"""Of a worker, in a rehearsal."""
-_STEPS, _WALKERS, _RECORDS = 4, 24, 8
-"""Of a rehearsed descent: steps besides the first, the most parties, and each one's records."""
-_WIDER = 0.1
-"""The interval's margin on either side."""
-_NINE_IN_TEN = (0.178, 2.372)
-"""Between these multiples of its mean the sum of two equal exponential times lies in nine cases of ten (Erlang 2)."""
+"""Most batches of one worker in a trial run."""
+_TRIAL_STEPS, _TRIAL_PARTIES, _TRIAL_RECORDS = 4, 24, 8
+"""Size of a trial descent: steps after the first, most parties, and records of each party."""
+_MARGIN = 0.1
+"""Relative margin by which the interval of the estimates is widened on either side."""
+_KEYGEN_INTERVAL = (0.178, 2.372)
+"""Bounds of the central 90 % interval of an Erlang(2) distribution, as multiples of its mean.
+
+The key needs two primes; the time to find each is approximately exponential."""
 
 _REQUEST = HEADER_BYTES + 32
 _PARTIAL = HEADER_BYTES + 32 + 1
-_COPIES = 4  # of a batch's ballots: on the board, taken apart, as integers
+_COPIES = 4  # copies of a batch's ballots in memory: on the board, decoded, and as integers
 _BYTES_PER_PARTY = 1200  # keys, roster and voter
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions:
-    """A run, to be predicted: of votes or of parameters of linear classifiers, or of gradients."""
+    """Options of a run to predict: a sum of votes, of linear classifiers' parameters, or of gradients at each step."""
 
     protocol: Literal["tally", "average", "psgd"] = option(
         "tally", "tally (votes), average (parameters) or psgd (a descent, all steps)."
@@ -99,7 +105,11 @@ class PlanOptions:
     )
 
     def check(self) -> None:
-        """Raise InvalidParameter for what no run can have."""
+        """Check the options.
+
+        Raises:
+            InvalidParameter: an option is out of range, or the protocol does not support it.
+        """
         if self.protocol not in ("tally", "average", "psgd"):
             raise InvalidParameter(f"protocol is one of tally, average, psgd, not {self.protocol!r}")
         if not self.parties >= 2 or not 1 <= self.threshold <= self.holders <= self.parties:
@@ -122,20 +132,20 @@ class PlanOptions:
 
     @property
     def entries(self) -> Entries:
-        """The numbers that a party sends (each step)."""
+        """Return the length and range of the vector that a party sends; for psgd, at each step."""
         if self.protocol == "tally":
             return Entries((self.samples or 0) * (self.classes - 1), 0, 1)
         radius = averaging_radius(HAMM_LAMBDA, self.classes)
         return AverageSpec(self.features, self.classes, radius, HAMM_LAMBDA).entries
 
     def packing(self, key: PublicKey, length: int) -> PackingPlan:
-        """Of the first `length` of the numbers."""
+        """Return the packing of the first `length` entries of a party's vector under `key`."""
         _, low, high = self.entries
         return PackingPlan.for_key(key, length=length, addends=self.parties, minimum=low, maximum=high)
 
     @property
     def key_degree(self) -> int:
-        """Of the key that the run takes."""
+        """Degree of the key: `degree`, or where that is None the degree that the run would choose."""
         if self.protocol == "psgd":
             return 1
         length, low, high = self.entries
@@ -144,15 +154,19 @@ class PlanOptions:
 
 
 def plan(options: PlanOptions) -> PlanOutcome:
-    """Predict the run, after a rehearsal of ten to twenty seconds; one or two minutes for long ballots with proofs.
+    """Predict the time, traffic and memory of a run.
 
-    Raises InvalidParameter, WeakKeyError.
+    The trial runs take 10 to 20 seconds, and one or two minutes for long ballots with proofs.
+
+    Raises:
+        InvalidParameter: an option is out of range, or the protocol does not support it.
+        WeakKeyError: the key is shorter than 2048 bits, and `test_key` is not set.
     """
     options.check()
-    begun = time.perf_counter()
-    rehearsed = min(options.parties, _MOST_BATCHES * BATCH * options.workers)
+    start = time.perf_counter()
+    trial_parties = min(options.parties, _MOST_BATCHES * BATCH * options.workers)
     ceremony = setup_keys(
-        max(rehearsed, options.holders),
+        max(trial_parties, options.holders),
         key_bits=options.key_bits,
         degree=options.key_degree,
         holders=options.holders,
@@ -160,13 +174,15 @@ def plan(options: PlanOptions) -> PlanOutcome:
         test_key=options.test_key,
     )
     check_mode(ceremony.threshold_key.key, options.randomness)
-    found = _descent(options, ceremony) if options.protocol == "psgd" else _sum(options, ceremony)
+    estimate = _estimate_descent(options, ceremony) if options.protocol == "psgd" else _estimate_sum(options, ceremony)
     keygen = _keygen_seconds(ceremony.threshold_key.key.bits)
-    least, most = (keygen * factor for factor in _NINE_IN_TEN)
+    least, most = (keygen * factor for factor in _KEYGEN_INTERVAL)
     signing = options.parties * cpu_seconds(lambda: SigningKey.generate().verification_key)
-    phases = {"keygen": (least + signing, keygen + signing, most + signing), **found.phases}
+    phases = {"keygen": (least + signing, keygen + signing, most + signing), **estimate.phases}
     phases["total"] = tuple(map(sum, zip(*phases.values(), strict=True)))
-    shortest, seconds, longest = ({phase: round(of[place], 3) for phase, of in phases.items()} for place in range(3))
+    shortest, seconds, longest = (
+        {phase: round(interval[place], 3) for phase, interval in phases.items()} for place in range(3)
+    )
     length = options.entries[0]
     return PlanOutcome(
         protocol=options.protocol,
@@ -182,27 +198,35 @@ def plan(options: PlanOptions) -> PlanOutcome:
         workers=options.workers,
         holders=options.holders,
         threshold=options.threshold,
-        slots_per_plaintext=found.packing.slots_per_plaintext,
-        ciphertexts_per_ballot=found.packing.ciphertexts,
+        slots_per_plaintext=estimate.packing.slots_per_plaintext,
+        ciphertexts_per_ballot=estimate.packing.ciphertexts,
         seconds={**seconds},
         seconds_at_least=shortest,
         seconds_at_most=longest,
-        cores=round(found.cores, 2),
-        bytes=found.bytes,
-        bits_per_count=round(8 * found.bytes["ballot"] / length, 3),
-        floor_bits=math.ceil(math.log2(options.parties * (found.packing.maximum - found.packing.minimum) + 1)),
-        memory_mb=round(found.memory_mb, 1),
-        calibration_seconds=round(time.perf_counter() - begun, 2),
+        cores=round(estimate.cores, 2),
+        bytes=estimate.bytes,
+        bits_per_count=round(8 * estimate.bytes["ballot"] / length, 3),
+        floor_bits=math.ceil(math.log2(options.parties * (estimate.packing.maximum - estimate.packing.minimum) + 1)),
+        memory_mb=round(estimate.memory_mb, 1),
+        calibration_seconds=round(time.perf_counter() - start, 2),
     )
 
 
 Range = tuple[float, ...]
-"""The least, the likely and the most."""
+"""An interval of estimates: least, median, most."""
 
 
 @dataclass(frozen=True)
-class _Found:
-    """What a rehearsal says of the whole run; cores: how many its processes had, on average."""
+class _Estimate:
+    """Estimates for the whole run from its trial runs.
+
+    Attributes:
+        packing: of a party's vector.
+        phases: seconds of each phase.
+        bytes: sizes by name, as in `PlanOutcome.bytes`.
+        memory_mb: peak memory of all processes, in megabytes.
+        cores: mean number of cores that the processes of the trial runs got.
+    """
 
     packing: PackingPlan
     phases: dict[str, Range]
@@ -211,112 +235,142 @@ class _Found:
     cores: float
 
 
-def _between(estimates: Sequence[float], factor: float = 1.0) -> Range:
-    least, most = min(estimates) * (1 - _WIDER), max(estimates) * (1 + _WIDER)
+def _interval(estimates: Sequence[float], factor: float = 1.0) -> Range:
+    """Return the interval of repeated estimates, widened by `_MARGIN` and multiplied by `factor`."""
+    least, most = min(estimates) * (1 - _MARGIN), max(estimates) * (1 + _MARGIN)
     return factor * least, factor * statistics.median(estimates), factor * most
 
 
 # -- encrypted sums, in batches
 
 
-def _sum(options: PlanOptions, ceremony: KeySetup) -> _Found:
-    """Rehearse one batch for every worker, of two lengths of the vector, and several batches."""
+def _estimate_sum(options: PlanOptions, ceremony: KeySetup) -> _Estimate:
+    """Estimate an encrypted sum from trial runs.
+
+    A repetition has up to three trial runs: one batch for every worker at a short length of the vector, the same at a
+    longer one, and several batches at the short length.
+    """
     key, workers = ceremony.threshold_key.key, options.workers
     packing = options.packing(key, options.entries[0])
     C, slots = packing.ciphertexts, packing.slots_per_plaintext
     engine, expected = LocalEngine(workers), -(-options.parties * C // workers)
 
-    def play(parties: int, ciphertexts: int) -> EncryptedSum:
+    def trial_run(parties: int, ciphertexts: int) -> EncryptedSum:
         length = min(options.entries[0], max(options.classes - 1, ciphertexts * slots))
-        round_, contribution = _rehearsed(options, ceremony, length)
-        how = RunConfig(options.randomness, engine, present=range(parties), expected=expected)
-        return simulate_sum(round_, ceremony, contribution, how)
+        round_, factory = _trial_sum(options, ceremony, length)
+        config = RunConfig(options.randomness, engine, present=range(parties), expected=expected)
+        return simulate_sum(round_, ceremony, factory, config)
 
-    one = min(options.parties, BATCH * workers)
-    first = _counting(play(one, 1))
-    taken = _counting(play(one, 1))
-    once = max(0.0, first - taken)  # starting the workers, and making the tables
+    one_batch = min(options.parties, BATCH * workers)
+    first = _counting(trial_run(one_batch, 1))
+    per_batch = _counting(trial_run(one_batch, 1))
+    startup = max(0.0, first - per_batch)  # start of the workers, tables of powers
     if options.proofs == "none":
-        short, long = _lengths(C, taken)
+        short, long = _lengths(C, per_batch)
     else:
-        short, long = _proved_lengths(C, lambda ciphertexts: _counting(play(one, ciphertexts)))
-    batches = int(_SECONDS / _counting(play(one, short)))
-    more = min(options.parties, min(_MOST_BATCHES, max(3, batches)) * one)
+        short, long = _proved_lengths(C, lambda ciphertexts: _counting(trial_run(one_batch, ciphertexts)))
+    batches = int(_SECONDS / _counting(trial_run(one_batch, short)))
+    several = min(options.parties, min(_MOST_BATCHES, max(3, batches)) * one_batch)
     rounds = _rounds(options.parties, workers)
-    counting, opening, used = [], [], []
+    counting, opening, cores = [], [], []
     for _ in range(_REPETITIONS):
-        small = play(one, short)
-        large = small if long == short else play(one, long)
-        many = small if more == one else play(more, short)
-        further = (_counting(many) - _counting(small)) / max(1, _rounds(more, workers) - 1)
-        apart = large.round.plan.ciphertexts - small.round.plan.ciphertexts
-        per_ciphertext, opened = (max(0.0, of(large) - of(small)) / max(1, apart) for of in (_counting, _opening))
+        small = trial_run(one_batch, short)
+        large = small if long == short else trial_run(one_batch, long)
+        many = small if several == one_batch else trial_run(several, short)
+        per_round = (_counting(many) - _counting(small)) / max(1, _rounds(several, workers) - 1)
+        extra_ciphertexts = large.round.plan.ciphertexts - small.round.plan.ciphertexts
+        per_ciphertext, per_opening = (
+            max(0.0, seconds(large) - seconds(small)) / max(1, extra_ciphertexts) for seconds in (_counting, _opening)
+        )
         rest = C - small.round.plan.ciphertexts
-        counting.append(_counting(small) + (rounds - 1) * max(0.0, further) + rounds * rest * per_ciphertext)
-        opening.append(_opening(small) + rest * opened)
-        used += [run.processor_seconds / _counting(run) for run in (many, large)]
-    casting = large.seconds["encrypt"] / _counting(large)
+        counting.append(_counting(small) + (rounds - 1) * max(0.0, per_round) + rounds * rest * per_ciphertext)
+        opening.append(_opening(small) + rest * per_opening)
+        cores += [run.processor_seconds / _counting(run) for run in (many, large)]
+    encrypt_share = large.seconds["encrypt"] / _counting(large)
     ballot = Ballot.encoded_length(replace(large.round, plan=packing))
     extra = BATCH * (_COPIES * ballot * (C - large.round.plan.ciphertexts) / C + 8 * options.entries[0]) / 1e6
     memory = large.peak_memory_mb + workers * extra + options.parties * _BYTES_PER_PARTY / 1e6
     memory += 16 * (options.samples or 0) * options.features / 1e6
-    least, likely, most = _between(counting)
+    least, likely, most = _interval(counting)
     answer = _PARTIAL + C * key.ciphertext_bytes
-    return _Found(
+    return _Estimate(
         packing,
         {
-            "encrypt": tuple(casting * (counted + once) for counted in (least, likely, most)),
-            "aggregate": tuple((1 - casting) * (counted + once) for counted in (least, likely, most)),
-            "decrypt": _between(opening),
+            "encrypt": tuple(encrypt_share * (seconds + startup) for seconds in (least, likely, most)),
+            "aggregate": tuple((1 - encrypt_share) * (seconds + startup) for seconds in (least, likely, most)),
+            "decrypt": _interval(opening),
         },
         {
             "ballot": ballot,
             "ballots": options.parties * ballot,
             "opening": options.threshold * (_REQUEST + (options.parties + 7) // 8 + answer),
-            "board_per_observer": options.parties * ballot + HEADER_BYTES,  # the curator's word that the vote is over
+            "board_per_observer": options.parties * ballot + HEADER_BYTES,  # the curator's message that closes the vote
         },
         memory,
-        statistics.median(used),
+        statistics.median(cores),
     )
 
 
 def _counting(run: EncryptedSum) -> float:
+    """Seconds until all ballots are cast and added up."""
     return run.seconds["encrypt"] + run.seconds["aggregate"]
 
 
 def _opening(run: EncryptedSum) -> float:
+    """Seconds to open the sum."""
     return run.seconds["decrypt"]
 
 
-def _lengths(ciphertexts: int, taken: float) -> tuple[int, int]:
-    """How many of a vector's ciphertexts are rehearsed, where one takes so many seconds: two numbers, unless all are.
+def _lengths(ciphertexts: int, per_ciphertext: float) -> tuple[int, int]:
+    """Choose two lengths of the vector for trial runs without proofs.
 
-    Whole multiples of eight, which go side by side, where there are many.
+    From 16 ciphertexts on, both are multiples of eight, since eight ciphertexts are computed side by side.
+
+    Args:
+        ciphertexts: of a whole ballot.
+        per_ciphertext: seconds of one batch per ciphertext.
+
+    Returns:
+        The shorter and the longer length, in ciphertexts. They differ unless the longer one is the whole ballot.
     """
-    long = min(ciphertexts, max(2, int(_SECONDS / taken)))
+    long = min(ciphertexts, max(2, int(_SECONDS / per_ciphertext)))
     long = long if long < 16 else long // 16 * 16
     return (long if long == ciphertexts else long // 2), long
 
 
-def _proved_lengths(ciphertexts: int, taken: Callable[[int], float]) -> tuple[int, int]:
-    """As `_lengths`, where a batch of so many takes so many seconds, for ballots with proofs.
+def _proved_lengths(ciphertexts: int, batch_seconds: Callable[[int], float]) -> tuple[int, int]:
+    """Choose two lengths of the vector for trial runs with proofs.
 
-    They are checked together, so that a ciphertext costs less the more there are: doubled until a batch takes long.
+    The proofs of a ballot are checked together, so the cost per ciphertext falls with their number. The length is
+    therefore doubled until a batch takes `_SECONDS`, or until it is the whole ballot.
+
+    Args:
+        ciphertexts: of a whole ballot.
+        batch_seconds: measures one batch of ballots with the given number of ciphertexts.
+
+    Returns:
+        The shorter and the longer length, in ciphertexts.
     """
     long = min(2, ciphertexts)
-    while long < ciphertexts and taken(long) < _SECONDS:
+    while long < ciphertexts and batch_seconds(long) < _SECONDS:
         long = min(2 * long, ciphertexts)
     return max(1, long // 2), long
 
 
 def _rounds(parties: int, workers: int) -> float:
-    """Batches one after the other; the last ones leave some workers idle."""
+    """Number of batches that a worker computes one after the other.
+
+    For fewer than four batches per worker it is rounded up, because some workers are idle during the last ones.
+    """
     batches = -(-parties // BATCH)
     return -(-batches // workers) if batches < 4 * workers else batches / workers
 
 
-def _rehearsed(options: PlanOptions, ceremony: KeySetup, length: int) -> tuple[Round, PartyFactory]:
-    """The first numbers of a vector, in the slots that the whole run has."""
+def _trial_sum(options: PlanOptions, ceremony: KeySetup, length: int) -> tuple[Round, PartyFactory]:
+    """Return the round and the parties of a trial run with the first `length` entries of a vector.
+
+    The parties' data are random. The plaintexts have the slots of the whole run.
+    """
     generator, parties = np.random.default_rng(0), len(ceremony.roster)
     spec: SumSpec
     data: Any
@@ -338,64 +392,72 @@ def _rehearsed(options: PlanOptions, ceremony: KeySetup, length: int) -> tuple[R
 
 
 class _EnoughError(Exception):
-    """A rehearsal has seen what it wanted."""
+    """Raised to stop a trial run after its measured steps."""
 
 
-def _descent(options: PlanOptions, ceremony: KeySetup) -> _Found:
-    """Rehearse the first steps of the whole walk, for two numbers of parties."""
-    asked = PsgdOptions(
+def _estimate_descent(options: PlanOptions, ceremony: KeySetup) -> _Estimate:
+    """Estimate a private descent from trial runs of its first steps with two numbers of parties."""
+    descent = PsgdOptions(
         parties=options.parties, steps=options.steps, key_bits=options.key_bits, test_key=options.test_key,
         randomness=options.randomness, proofs="none" if options.proofs == "none" else "knowledge",
         holders=options.holders, threshold=options.threshold,
     )  # fmt: skip
-    whole = agree(asked, [_RECORDS] * options.parties, options.features)
-    packing = whole.series.plan(ceremony.threshold_key.key, options.steps)
-    many = min(len(ceremony.roster), _WALKERS)
+    agreement = agree(descent, [_TRIAL_RECORDS] * options.parties, options.features)
+    packing = agreement.series.plan(ceremony.threshold_key.key, options.steps)
+    many = min(len(ceremony.roster), _TRIAL_PARTIES)
     few = max(options.holders, many // 3)
-    processor, begun = time.process_time(), time.perf_counter()
-    first, steps = [], []
+    processor_start, start = time.process_time(), time.perf_counter()
+    preparation, steps = [], []
     for _ in range(_REPETITIONS):
-        small = _steps(asked, options.features, ceremony, few)
-        large = _steps(asked, options.features, ceremony, many) if many > few else small
-        further = [(b - a) / max(1, many - few) for a, b in zip(small, large, strict=True)]
-        begin, step = (a + (options.parties - few) * max(0.0, b) for a, b in zip(small, further, strict=True))
-        first.append(max(0.0, begin - step))
+        small = _step_seconds(descent, options.features, ceremony, few)
+        large = _step_seconds(descent, options.features, ceremony, many) if many > few else small
+        per_party = [(b - a) / max(1, many - few) for a, b in zip(small, large, strict=True)]
+        first_step, step = (a + (options.parties - few) * max(0.0, b) for a, b in zip(small, per_party, strict=True))
+        preparation.append(max(0.0, first_step - step))
         steps.append(step)
-    cores = (time.process_time() - processor) / (time.perf_counter() - begun)
-    terms = asked.terms(whole, ceremony)
+    cores = (time.process_time() - processor_start) / (time.perf_counter() - start)
+    terms = descent.terms(agreement, ceremony)
     ballot = Ballot.encoded_length(terms.round(Announcement.create(terms, 1, (0.0,) * options.features)))
-    return _Found(
+    return _Estimate(
         packing,
-        {"prepare": _between(first), "steps": _between(steps, options.steps)},
+        {"prepare": _interval(preparation), "steps": _interval(steps, options.steps)},
         {"ballot": ballot, "ballots": options.parties * options.steps * ballot},
         peak_memory_mb(),
         cores,
     )
 
 
-def _steps(asked: PsgdOptions, features: int, ceremony: KeySetup, parties: int) -> tuple[float, float]:
-    """Seconds of the first step, and of one after it, by the first `parties`."""
-    X = np.random.default_rng(0).normal(size=(parties, _RECORDS, features))
+def _step_seconds(descent: PsgdOptions, features: int, ceremony: KeySetup, parties: int) -> tuple[float, float]:
+    """Measure a trial descent of the first `parties` on random records.
+
+    Returns:
+        Seconds of the first step, which includes the preparation, and the median of those after it.
+    """
+    X = np.random.default_rng(0).normal(size=(parties, _TRIAL_RECORDS, features))
     X /= np.linalg.norm(X, axis=2)[:, :, None]
-    private = [LocalLoss(rows, np.where(rows[:, 0] > 0, 1, -1)) for rows in X]
+    losses = [LocalLoss(rows, np.where(rows[:, 0] > 0, 1, -1)) for rows in X]
     present = replace(ceremony, roster=ceremony.roster[:parties], signing_keys=ceremony.signing_keys[:parties])
-    asked = replace(asked, parties=parties)
+    descent = replace(descent, parties=parties)
     ends = [time.perf_counter()]
 
-    def watch(what: str, done: int, total: int) -> None:
+    def record_time(what: str, done: int, total: int) -> None:
         if done:
             ends.append(time.perf_counter())
-        if done > _STEPS:
+        if done > _TRIAL_STEPS:
             raise _EnoughError
 
     with suppress(_EnoughError):
-        descend(asked, private, agree(asked, [_RECORDS] * parties, features), present, progress=watch)
-    taken = [end - begun for begun, end in pairwise(ends)]
-    return taken[0], statistics.median(taken[1:] or taken)
+        descend(descent, losses, agree(descent, [_TRIAL_RECORDS] * parties, features), present, progress=record_time)
+    seconds = [end - start for start, end in pairwise(ends)]
+    return seconds[0], statistics.median(seconds[1:] or seconds)
 
 
 def _keygen_seconds(key_bits: int) -> float:
-    """Two primes p, each found among random candidates without small factors in p and (p - 1)/2 (expected time)."""
+    """Expected seconds to generate a key of `key_bits`.
+
+    The key has two primes p. Each is searched among random candidates; those for which p or (p - 1)/2 has a factor
+    below 2^16 are sieved out before the primality test.
+    """
     half = mpz(gmpy2.mpz_urandomb(gmpy2.random_state(0), key_bits // 2) | 1 << (key_bits // 2 - 1) | 1)
     primality = cpu_seconds(lambda: gmpy2.powmod(3, half - 1, half))
     primorial = gmpy2.primorial(2**16)

@@ -17,7 +17,7 @@ class PlanOutcome(Outcome):
     Attributes:
         seconds: keygen, encrypt, aggregate, decrypt, total; of psgd keygen, prepare, steps, total. Wall clock.
         seconds_at_least, seconds_at_most: the interval, by phase.
-        cores: how many of this machine's cores the run gets, as far as its rehearsal shows.
+        cores: how many of this machine's cores the run gets, measured in the trial runs.
         protocol: tally, average or psgd.
         parties, auxiliary, classes, features, steps: M, N (0 where nothing is voted on), K, d, T (1 but for psgd).
         key_bits, degree, randomness, proofs, workers, holders, threshold: as in the run.
@@ -26,7 +26,7 @@ class PlanOutcome(Outcome):
         bits_per_count, floor_bits: on the wire, of each number that is summed, and what a sum of M of them needs: of
             votes ceil(log2(M + 1)).
         memory_mb: of all processes together without the data set.
-        calibration_seconds: what the rehearsal took.
+        calibration_seconds: seconds that the prediction took, with its trial runs.
     """
 
     kind: ClassVar[str] = "plan"

@@ -1,4 +1,7 @@
-"""The plan's sizes are exact; its times grow as the run's do. How close the times are is measured in benchmarks/."""
+"""Tests of `psephos plan`: exact sizes, and times that grow with the run.
+
+benchmarks/ compares the predicted times with measured ones.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ def small() -> PlanOutcome:
     return plan(PlanOptions(parties=12, samples=400, classes=3, features=4, **TEST_KEY))
 
 
-def test_bytes_are_those_of_a_run(small: PlanOutcome) -> None:
+def test_predicted_bytes_equal_those_of_a_run(small: PlanOutcome) -> None:
     X = np.random.default_rng(0).normal(size=(400, 4)) / 10
     assert small.degree > 1
     ceremony = setup_keys(12, key_bits=256, degree=small.degree, holders=4, threshold=3, test_key=True)
@@ -55,7 +58,7 @@ def test_bytes_are_those_of_a_run(small: PlanOutcome) -> None:
     assert small.slots_per_plaintext == round_.plan.slots_per_plaintext
 
 
-def test_it_is_json_and_complete(small: PlanOutcome) -> None:
+def test_outcome_has_every_phase_and_round_trips_through_json(small: PlanOutcome) -> None:
     assert Outcome.from_json(json.loads(json.dumps(small.as_json()))) == small
     phases = ["keygen", "encrypt", "aggregate", "decrypt"]
     assert small.memory_mb > 50
@@ -64,25 +67,25 @@ def test_it_is_json_and_complete(small: PlanOutcome) -> None:
         assert list(seconds) == [*phases, "total"]
         assert seconds["total"] == pytest.approx(sum(seconds[phase] or 0 for phase in phases), abs=0.01)
     longer = plan(PlanOptions(parties=12, samples=40_000, classes=3, features=4, **TEST_KEY))
-    for phase in phases:  # of so many samples they take some tens of milliseconds; plans are rounded to one
+    for phase in phases:  # with 40,000 samples each takes tens of milliseconds; predictions are rounded to 1 ms
         assert 0 < longer.seconds_at_least[phase] < longer.known(phase) < longer.seconds_at_most[phase]
 
 
-def test_it_grows_with_the_parties(small: PlanOutcome) -> None:
+def test_time_and_traffic_grow_with_the_parties(small: PlanOutcome) -> None:
     larger = plan(PlanOptions(parties=1200, samples=400, classes=3, features=4, **TEST_KEY))
     assert larger.known("encrypt") > 20 * small.known("encrypt")
     assert larger.bytes["ballots"] > 99 * small.bytes["ballots"]
 
 
 @given(st.integers(1, 500), st.floats(1e-4, 1e4))
-def test_what_a_further_ciphertext_takes_is_always_rehearsed(ciphertexts: int, taken: float) -> None:
-    short, long = lengths(ciphertexts, taken)
+def test_trial_runs_have_two_lengths_unless_one_is_the_whole_ballot(ciphertexts: int, per_ciphertext: float) -> None:
+    short, long = lengths(ciphertexts, per_ciphertext)
     assert 1 <= short <= long <= ciphertexts
     assert short < long or long == ciphertexts
 
 
 @given(st.integers(1, 500), st.floats(1e-4, 1e4))
-def test_ballots_with_proofs_are_rehearsed_until_they_take_long(ciphertexts: int, each: float) -> None:
+def test_trial_ballots_with_proofs_are_doubled_until_a_batch_takes_a_second(ciphertexts: int, each: float) -> None:
     short, long = proved_lengths(ciphertexts, lambda count: each * count)
     assert 1 <= short <= long <= ciphertexts
     assert short < long or ciphertexts == 1
@@ -90,24 +93,24 @@ def test_ballots_with_proofs_are_rehearsed_until_they_take_long(ciphertexts: int
     assert long <= 2 or each * short < 1.0
 
 
-def test_parameters_and_gradients() -> None:
+def test_sizes_of_parameters_and_gradients_equal_those_of_a_run() -> None:
     run = simulate_average(
         AverageOptions(dataset="breast-cancer", parties=6, methods=("avg",), draws=1, min_ballots=2, **TEST_KEY)
     )
     average = plan(PlanOptions(protocol="average", parties=6, features=run.features, **TEST_KEY))
     assert (average.bytes["ballot"], average.degree) == (run.bytes_per_ballot, run.degree)
     key = {name: value for name, value in TEST_KEY.items() if name != "workers"}
-    walk = simulate_psgd(PsgdOptions(dataset="breast-cancer", parties=6, steps=3, delta=1e-3, **key))
-    steps = plan(PlanOptions(protocol="psgd", parties=6, features=walk.features, steps=3, **TEST_KEY))
+    descent = simulate_psgd(PsgdOptions(dataset="breast-cancer", parties=6, steps=3, delta=1e-3, **key))
+    steps = plan(PlanOptions(protocol="psgd", parties=6, features=descent.features, steps=3, **TEST_KEY))
     assert list(steps.seconds) == ["keygen", "prepare", "steps", "total"]
-    assert steps.bytes == {"ballot": walk.bytes_per_ballot, "ballots": 18 * walk.bytes_per_ballot}
+    assert steps.bytes == {"ballot": descent.bytes_per_ballot, "ballots": 18 * descent.bytes_per_ballot}
 
 
 @pytest.mark.parametrize(
     ("parties", "samples", "classes", "ciphertexts"), [(20_000, 43_000, 2, 51), (1_000, 1_352, 6, 6)]
 )
-def test_bits_per_count_at_full_size(parties: int, samples: int, classes: int, ciphertexts: int) -> None:
-    # KDD-99 and HAR. Sizes depend on no factor of the modulus.
+def test_bits_per_count_at_the_sizes_of_the_paper(parties: int, samples: int, classes: int, ciphertexts: int) -> None:
+    # KDD-99 and HAR. Sizes do not depend on the factors of the modulus, so 2^3072 - 1 will do.
     options = PlanOptions(parties=parties, samples=samples, classes=classes)
     key = PublicKey(2**3072 - 1, form="psephos", degree=options.key_degree)
     packing = options.packing(key, options.entries[0])
@@ -128,12 +131,12 @@ def test_bits_per_count_at_full_size(parties: int, samples: int, classes: int, c
     ],
     ids=str,
 )  # fmt: skip
-def test_bad_input(wrong: dict) -> None:
-    given = {"parties": 12, "samples": 10, "classes": 2, "key_bits": 256, "test_key": True, **wrong}
+def test_invalid_options_are_rejected(wrong: dict) -> None:
+    options = {"parties": 12, "samples": 10, "classes": 2, "key_bits": 256, "test_key": True, **wrong}
     with pytest.raises(InvalidParameter):
-        plan(PlanOptions(**given))
+        plan(PlanOptions(**options))
 
 
-def test_small_keys_are_named() -> None:
+def test_short_keys_need_the_test_key_option() -> None:
     with pytest.raises(WeakKeyError):
         plan(PlanOptions(parties=12, samples=10, key_bits=1024))
