@@ -1,20 +1,22 @@
 """The experiments of Hamm 2016 (section 6, Figures 2 to 4): accuracy against 1/epsilon.
 
-Three families of curves, each with a figure of its own, labelled for what it is:
+There are three families of curves, each with its own figure:
 
 * **stated**: the paper's vote, soft and avg with its own bounds, lambda = 1e-4 and the density it states, whose norm
   in D dimensions is Gamma(D, b). These are epsilon-private.
-* **exponential**: the same with a norm of law Gamma(1, b) and a uniform direction. NOT epsilon-private: the density
-  of a *vector* with such a norm is not proportional to exp(-||eta||/b) unless D = 1. It is here as evidence for where
-  the paper's figures come from (docs/reproduce-hamm.md).
+* **exponential**: the same with a norm distributed as Gamma(1, b) and a uniform direction. NOT epsilon-private: the
+  density of a *vector* with such a norm is not proportional to exp(-||eta||/b) unless D = 1. It is included as evidence
+  of how the paper's figures were computed (docs/reproduce-hamm.md).
 * **ours**: vote and soft with the certified bounds, the linear statistic, clipped averaging and PATE, each by its
-  public rule for lambda, all purely epsilon-private at party level.
+  public rule for lambda. All are epsilon-private (delta = 0) for a party.
 
-batch (all data in one place) and indiv (each party alone) are not private and have no axis. Trials are splits; a
-private point is over `trials * draws` releases. Noise comes from a seed (`noise_source` is "simulation"): nothing here
-protects anybody. The counts are taken in the clear unless `encrypted`: then every party casts an encrypted ballot, the
-opened counts are checked against the clear ones entry by entry, and what follows is computed from the opened ones.
-With a journal, finished trials and encrypted counts are kept, and a sweep that was interrupted goes on from them.
+batch (all data in one place) and indiv (each party alone) are not private and do not depend on epsilon. A trial is one
+split of the data; a private point is the mean over `trials * draws` releases. Noise comes from a seed (`noise_source`
+is "simulation"), so no release of this experiment protects anybody.
+
+Votes are counted in the clear unless `encrypted` is set. Then every party casts an encrypted ballot, the opened counts
+are compared with the clear ones entry by entry, and all classifiers are computed from the opened counts. A journal
+stores finished trials and encrypted counts, so that an interrupted sweep can resume.
 """
 
 from __future__ import annotations
@@ -68,7 +70,7 @@ Counts = NDArray[np.int64]
 Norm = Literal["stated", "exponential"]
 
 INVERSE_EPSILONS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-"""The paper's axis, 0.1 to 100, two points a decade and one decade more below; 0 is the non-private one."""
+"""Default points of the axis 1/epsilon: the paper's 0.1 to 100 and one decade below. 0 (no noise) is always added."""
 
 PRINTED = ("vote", "soft", "avg")
 _LABELS: dict[str, Labels] = {"vote": "majority", "soft": "soft"}
@@ -76,19 +78,19 @@ OURS = ("vote", "soft", "statistic", "avg", "pate")
 
 _TRAIN_BLOCK = 1000  # parties trained at a time
 _TEST_BLOCK = 20_000  # test rows scored at a time
-_BATCH_ROWS = 100_000  # of `batch`, at random where there are more; reported
-_INDIV_VOTES = 100_000_000  # of `indiv`: test rows are chosen at random where there would be more; reported
+_BATCH_ROWS = 100_000  # most training rows of `batch`, chosen at random and reported
+_INDIV_VOTES = 100_000_000  # most votes of `indiv`; limits its test rows, chosen at random and reported
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper about its figure, for the largest M.
+    """A statement of the paper about its figure, for the largest M.
 
     Attributes:
-        what: the sentence.
-        comparisons: (left, right, slack): left is better than right, but for the slack; "soft 10" is soft at 1/epsilon
-            = 10, "indiv" has no noise.
-        why_not: why it cannot hold for the density that the paper states; empty where nothing speaks against it.
+        what: the statement.
+        comparisons: triples (left, right, slack). The statement holds if for each of them the accuracy of left plus
+            slack exceeds that of right. "soft 10" is soft at 1/epsilon = 10; "batch" and "indiv" have no noise.
+        why_not: why it cannot hold for the density that the paper states; empty if no reason is known.
     """
 
     what: str
@@ -98,14 +100,19 @@ class Claim:
 
 @dataclass(frozen=True)
 class HammExperiment:
-    """One section of the paper.
+    """The experiment of one section of the paper.
 
     Attributes:
-        parties: M of each panel.
-        auxiliary: None for all rows that nobody was dealt.
-        stand_in: features and rows, in training and in test, of two synthetic clouds in the data's place.
-        numbers: the paper's accuracies without noise, by method; its figures hold no readable numbers.
-        claims: what it says of its figure.
+        name: as `psephos reproduce` takes it.
+        dataset: name of the data set.
+        section, figure: of the paper.
+        parties: number of parties M of each panel.
+        samples: training rows of each party.
+        auxiliary: number of auxiliary samples; None for all training rows that no party holds.
+        chance: the most frequent class and its share.
+        stand_in: features and rows (in training and in test) of the synthetic data that `--stand-in` uses instead.
+        numbers: the paper's accuracies without noise, by method; its figures print no numbers.
+        claims: the paper's statements about its figure.
     """
 
     name: str
@@ -161,8 +168,8 @@ _WHY_NOT = {
 }
 LARGE = (5000, 10_000, 20_000)
 EXPERIMENTS = {
-    one.name: one
-    for one in (
+    experiment.name: experiment
+    for experiment in (
         HammExperiment(
             "hamm-har", "har", "6.1", 2, (1000,), 6, None, "walking, 0.17", numbers=HAR_NUMBERS, claims=HAR_CLAIMS
         ),
@@ -170,16 +177,15 @@ EXPERIMENTS = {
         HammExperiment("hamm-url", "url", "6.3", 4, LARGE, 9, 16_000, "benign, about 0.67", claims=URL_CLAIMS),
     )
 }
-"""By the name that `psephos reproduce` takes: the data sets of Hamm 2016, sections 6.1 to 6.3, Figures 2 to 4."""
+"""Experiments of Hamm 2016, sections 6.1 to 6.3, Figures 2 to 4, by the name that `psephos reproduce` takes."""
 
 
 @dataclass(frozen=True)
 class HammOptions:
-    """What was asked for; `name` is one of `EXPERIMENTS`.
+    """Options of an experiment; `name` is a key of `EXPERIMENTS`.
 
-    A journal keeps finished trials and encrypted counts, and the sweep goes on from them; more trials or panels may be
-    asked for then. `quick` is 2 trials of 3 draws, fewer points; KDD-99 and URL with M = 1,000 and 4,000 auxiliary
-    samples.
+    A sweep that resumes from a journal may have more trials or panels than before. `quick` runs at most 2 trials of 3
+    draws and every second point; KDD-99 and URL then have M = 1,000 and 4,000 auxiliary samples.
     """
 
     name: str
@@ -207,7 +213,11 @@ class HammOptions:
     )
 
     def check(self) -> None:
-        """Raise InvalidParameter for what cannot be run."""
+        """Check the options.
+
+        Raises:
+            InvalidParameter: an option is out of range or does not fit the experiment.
+        """
         if self.name not in EXPERIMENTS:
             raise InvalidParameter(f"an experiment of Hamm 2016 is one of {', '.join(EXPERIMENTS)}, not {self.name!r}")
         if self.trials < 1 or self.draws < 1 or self.workers < 1:
@@ -231,10 +241,19 @@ def reproduce_hamm(
     experiment: HammExperiment | None = None,
     progress: Progress = silent,
 ) -> HammOutcome:
-    """Run an experiment, on the paper's data or on those of another; the engine is for encrypted counts.
+    """Run one experiment of Hamm 2016.
 
-    Raises DataSetMissingError (hamm-url without its day files says what to fetch), DataError, JournalError,
-    EngineError, InvalidParameter.
+    Args:
+        options: of the experiment.
+        experiment: definition to run instead of `EXPERIMENTS[options.name]`, for example with fewer parties.
+        progress: called with the name of the current step, the finished and the total number of its units.
+
+    Raises:
+        DataSetMissingError: a data file is missing; the message names it and its source.
+        DataError: a data file is damaged.
+        JournalError: the journal is damaged or belongs to another experiment.
+        EngineError: the engine for encrypted counts cannot be started or fails.
+        InvalidParameter: an option is out of range or does not fit the experiment.
     """
     options.check()
     engine = make_engine(options.engine, workers=options.workers, scheduler=options.scheduler)
@@ -246,7 +265,7 @@ def reproduce_hamm(
             inverse_epsilons=options.inverse_epsilons[::2],
         )
     experiment = experiment or EXPERIMENTS[options.name]
-    started = time.perf_counter()
+    start = time.perf_counter()
     features, rows = experiment.stand_in
     if options.stand_in:
         data = make_synthetic(classes=2, features=features, samples=rows, test=rows, seed=6)
@@ -254,19 +273,19 @@ def reproduce_hamm(
         data = load(experiment.dataset, options.data_dir)
     reduced = options.quick and options.name != "hamm-har"
     auxiliary = 4000 if reduced else experiment.auxiliary
-    results = []
-    with ExitStack() as opened:
+    panels = []
+    with ExitStack() as resources:
         journal = None
         if options.journal is not None:
-            journal = opened.enter_context(Journal(options.journal, _identity(options)))
+            journal = resources.enter_context(Journal(options.journal, _identity(options)))
         for parties in options.parties or ((1000,) if reduced else experiment.parties):
             trials = [_Trial(options, experiment, parties, auxiliary, number) for number in range(options.trials)]
             encrypted = []
             for number, trial in enumerate(trials if options.encrypted else ()):
-                counts, told = _encrypted_count(data, trial, engine, progress)
+                counts, record = _encrypted_count(data, trial, engine, progress)
                 trials[number] = replace(trial, counts=counts)
-                encrypted.append(told)
-            results.append(_panel(options, parties, _run_trials(data, trials, journal, progress), encrypted))
+                encrypted.append(record)
+            panels.append(_panel(options, parties, _run_trials(data, trials, journal, progress), encrypted))
     return HammOutcome(
         experiment=options.name,
         paper=f"Hamm, Cao, Belkin 2016, section {experiment.section}, Figure {experiment.figure}",
@@ -277,22 +296,22 @@ def reproduce_hamm(
         inverse_epsilons=[0.0, *options.inverse_epsilons],
         trials=options.trials,
         draws_per_point=options.trials * options.draws,
-        test=results[0].test,
+        test=panels[0].test,
         quick=options.quick,
         counts="opened from encrypted ballots" if options.encrypted else "taken in the clear, for speed",
         families=FAMILIES,
-        sizes=results,
-        published=_published(options, experiment, results),
+        sizes=panels,
+        published=_published(options, experiment, panels),
         seed=options.seed,
-        seconds={"total": round(time.perf_counter() - started, 1)},
+        seconds={"total": round(time.perf_counter() - start, 1)},
         options=asdict(options),
     )
 
 
 def _identity(options: HammOptions) -> dict[str, Any]:
-    """What decides a trial's result, for the journal."""
-    other = ("parties", "trials", "workers", "engine", "scheduler", "journal", "data_dir")
-    return {name: value for name, value in asdict(options).items() if name not in other}
+    """Return the options that determine a trial's result; the journal refuses to resume with others."""
+    irrelevant = ("parties", "trials", "workers", "engine", "scheduler", "journal", "data_dir")
+    return {name: value for name, value in asdict(options).items() if name not in irrelevant}
 
 
 FAMILIES = {
@@ -307,6 +326,16 @@ FAMILIES = {
 
 @dataclass(frozen=True)
 class _Trial:
+    """One split of the data in one panel, with everything that a worker process needs to run it.
+
+    Attributes:
+        options, experiment: of the sweep.
+        parties: number of parties M of the panel.
+        auxiliary: number of auxiliary samples; None for all training rows that no party holds.
+        number: index of the trial in the panel, from 0.
+        counts: counts opened from encrypted ballots, int64 (N, K); None to count in the clear.
+    """
+
     options: HammOptions
     experiment: HammExperiment
     parties: int
@@ -318,8 +347,12 @@ class _Trial:
     def seed(self) -> int:
         return self.options.seed + self.number
 
-    def deal(self, data: Dataset) -> tuple[Split, PublicScaler, Array]:
-        """Who holds what, the scaler learned on the auxiliary rows, and these rows scaled."""
+    def split(self, data: Dataset) -> tuple[Split, PublicScaler, Array]:
+        """Split the data set among the parties, and fit the scaler on the auxiliary rows, which are public.
+
+        Returns:
+            The split, the scaler, and the scaled auxiliary rows, float64 (N, d).
+        """
         samples = self.experiment.samples
         spare = len(data.y_train) - self.parties * samples
         if spare < 1:
@@ -337,30 +370,31 @@ class _Trial:
 def _run_trials(
     data: Dataset, trials: Sequence[_Trial], journal: Journal | None, progress: Progress
 ) -> list[dict[str, Any]]:
-    """The results of all trials of a panel, in order; those that the journal holds are not run again."""
-    what, workers = f"trials, M = {trials[0].parties}", trials[0].options.workers
-    found: dict[int, dict[str, Any]] = {}
+    """Run the trials of a panel that the journal does not hold, and return the results of all of them in order."""
+    label, workers = f"trials, M = {trials[0].parties}", trials[0].options.workers
+    results: dict[int, dict[str, Any]] = {}
     if journal is not None:
-        kept = {trial.number: journal.result(_name(trial)) for trial in trials}
-        found = {number: result for number, result in kept.items() if result is not None}
-    todo = {trial.number: trial for trial in trials if trial.number not in found}
-    progress(what, len(found), len(trials))
-    tasks = [partial(replace, trial) for trial in todo.values()]
+        stored = {trial.number: journal.result(_name(trial)) for trial in trials}
+        results = {number: result for number, result in stored.items() if result is not None}
+    remaining = {trial.number: trial for trial in trials if trial.number not in results}
+    progress(label, len(results), len(trials))
+    tasks = [partial(replace, trial) for trial in remaining.values()]
     for result in LocalEngine(max(1, min(workers, len(tasks)))).run(_run_trial, data, tasks):
         number = int(result["trial"])
         if journal is not None:
-            journal.keep_result(_name(todo[number]), result)
-        found[number] = result
-        progress(what, len(found), len(trials))
-    return [found[trial.number] for trial in trials]
+            journal.keep_result(_name(remaining[number]), result)
+        results[number] = result
+        progress(label, len(results), len(trials))
+    return [results[trial.number] for trial in trials]
 
 
 def _name(trial: _Trial) -> str:
+    """Return the key of a trial in the journal."""
     return f"{trial.parties}-{trial.number}"
 
 
 def _train(split: Split, scaler: PublicScaler, classes: int) -> Array:
-    """Every party's parameters, a block of parties at a time: (M, d) or (M, K, d)."""
+    """Train every party's classifier in blocks of parties; returns float64 (M, d) or (M, K, d)."""
     blocks = []
     for start in range(0, len(split.parties), _TRAIN_BLOCK):
         X, y, sizes = split.private(start, start + _TRAIN_BLOCK)
@@ -369,35 +403,41 @@ def _train(split: Split, scaler: PublicScaler, classes: int) -> Array:
 
 
 def _run_trial(data: Dataset, trial: _Trial) -> dict[str, Any]:
-    """One split: train, count, fit, release, score; one thread, as BLAS threads would only wait for each other here."""
+    """Run a trial with one BLAS thread; more threads would only wait for each other on matrices of this size."""
     with threadpool_limits(limits=1):
         return _one_trial(data, trial)
 
 
 def _one_trial(data: Dataset, trial: _Trial) -> dict[str, Any]:
+    """Train the parties, count votes, fit and release the curator's classifiers, and score all of them.
+
+    Returns:
+        The accuracy of each classifier under "scores" (a private one is named "family method point draw"), sizes and
+        seconds; plain JSON values, as the journal stores them.
+    """
     options, classes = trial.options, len(data.classes)
-    split, scaler, auxiliary = trial.deal(data)
+    split, scaler, auxiliary = trial.split(data)
     loss = loss_named("logistic", classes)
-    begun = time.perf_counter()
+    start = time.perf_counter()
     parameters = _train(split, scaler, classes)
-    seconds = {"train": time.perf_counter() - begun}
+    seconds = {"train": time.perf_counter() - start}
     counts = trial.counts
     if counts is None:
         counts = count_votes((block for _, block in votes_in_blocks(parameters, auxiliary)), len(auxiliary), classes)
     generator = np.random.default_rng([trial.seed, 1])
 
-    chosen: dict[str, Array] = {}
+    classifiers: dict[str, Array] = {}
     rows = np.concatenate(split.parties)
     rows = rows if len(rows) <= _BATCH_ROWS else generator.choice(rows, _BATCH_ROWS, replace=False)
-    chosen["batch"] = minimise(
+    classifiers["batch"] = minimise(
         scaler.transform(data.X_train[rows]), one_hot(data.y_train[rows], classes), HAMM_LAMBDA, loss
     ).w
     fits = {name: erm_fit(labels, counts, auxiliary, loss) for name, labels in _LABELS.items()}
     printed = {name: fit(HAMM_LAMBDA).w for name, fit in fits.items()} | {"avg": parameters.mean(axis=0)}
-    chosen |= {f"nonprivate {name}": w for name, w in printed.items()}
-    chosen |= _printed_releases(options, trial.parties, printed, classes, generator)
-    chosen |= _our_releases(trial, counts, auxiliary, parameters, loss, fits)
-    scores = _score(chosen, split, scaler)
+    classifiers |= {f"nonprivate {name}": w for name, w in printed.items()}
+    classifiers |= _printed_releases(options, trial.parties, printed, classes, generator)
+    classifiers |= _our_releases(trial, counts, auxiliary, parameters, loss, fits)
+    scores = _score(classifiers, split, scaler)
     indiv, indiv_rows = _indiv(parameters, split, scaler, generator)
     return {
         "trial": trial.number,
@@ -413,7 +453,7 @@ def _one_trial(data: Dataset, trial: _Trial) -> dict[str, Any]:
 
 
 def _printed_bound(name: str, parties: int, classes: int) -> bounds.Sensitivity:
-    """The paper's own: Theorems 1 and 3 and B.4 for two classes, B.2, B.3 and B.4 for more."""
+    """Return the paper's own sensitivity bound: Theorems 1 and 3 and B.4 for two classes, B.2, B.3 and B.4 for more."""
     lam = HAMM_LAMBDA
     if name == "vote":
         return bounds.hamm_theorem_1(lam) if classes == 2 else bounds.hamm_b2(lam)
@@ -425,6 +465,7 @@ def _printed_bound(name: str, parties: int, classes: int) -> bounds.Sensitivity:
 def _printed_releases(
     options: HammOptions, parties: int, printed: dict[str, Array], classes: int, generator: np.random.Generator
 ) -> Iterator[tuple[str, Array]]:
+    """Yield name and weights of each release with the paper's bounds, for both distributions of the noise's norm."""
     norms: tuple[Norm, Norm] = ("stated", "exponential")
     for name in PRINTED:
         w = printed[name]
@@ -437,6 +478,7 @@ def _printed_releases(
 
 
 def _noise(norm: Norm, dimension: int, scale: float, generator: np.random.Generator) -> Array:
+    """Draw noise (dimension,) of uniform direction whose norm is Gamma(dimension, scale) or Gamma(1, scale)."""
     if norm == "stated":
         return simulate_spherical_laplace(dimension, scale, generator)
     direction: Array = generator.normal(size=dimension)
@@ -451,12 +493,14 @@ def _our_releases(
     loss: Loss,
     fits: dict[str, Callable[[float], Minimiser]],
 ) -> Iterator[tuple[str, Array]]:
+    """Yield name and weights of each release by this library's methods, bounds and rules for lambda."""
     options, classes = trial.options, counts.shape[1]
     radius = averaging_radius(HAMM_LAMBDA, classes)
     mean = np.mean([project(w, radius) for w in parameters], axis=0).reshape(parameters.shape[1:])
     average = Average(mean, radius, len(parameters))
     for point in options.inverse_epsilons:
-        # A smaller epsilon than asked for is private enough; above 64 nothing changes any more.
+        # Mechanisms accept at most MAX_EPSILON. Using it for a larger epsilon adds more noise than necessary, but so
+        # little that accuracies do not change.
         request = Request(min(1 / point, MAX_EPSILON), 1e-6, "spherical-laplace", None, "certified", False)
         methods = {
             **{n: erm_method(kind, counts, auxiliary, loss, request, fits[n]) for n, kind in _LABELS.items()},
@@ -471,96 +515,106 @@ def _our_releases(
 
 
 def _score(classifiers: dict[str, Array], split: Split, scaler: PublicScaler) -> dict[str, float]:
-    """The accuracy of every classifier on all test rows, in one pass over blocks of them."""
+    """Return the accuracy of every classifier on the test rows, in one pass over blocks of rows."""
     y = split.y_test
     names = list(classifiers)
     stacked = np.stack([classifiers[name] for name in names])
-    right = np.zeros(len(names))
+    correct = np.zeros(len(names))
     for start in range(0, len(y), _TEST_BLOCK):
         X = scaler.transform(split.X_test[start : start + _TEST_BLOCK])
         truth = y[start : start + _TEST_BLOCK]
-        for block, chosen in votes_in_blocks(stacked, X):
-            right[block] += (chosen == truth).sum(axis=1)
-    return dict(zip(names, (right / len(y)).tolist(), strict=True))
+        for block, labels in votes_in_blocks(stacked, X):
+            correct[block] += (labels == truth).sum(axis=1)
+    return dict(zip(names, (correct / len(y)).tolist(), strict=True))
 
 
 def _indiv(parameters: Array, split: Split, scaler: PublicScaler, generator: np.random.Generator) -> tuple[float, int]:
+    """Return the mean accuracy of the parties' own classifiers, and the number of test rows it was measured on."""
     rows = min(len(split.y_test), max(1, _INDIV_VOTES // len(parameters)))
-    chosen = np.sort(generator.permutation(len(split.y_test))[:rows])
-    X, y = scaler.transform(split.X_test[chosen]), split.y_test[chosen]
-    right = sum(int((block == y).sum()) for _, block in votes_in_blocks(parameters, X))
-    return right / (len(parameters) * rows), rows
+    sample = np.sort(generator.permutation(len(split.y_test))[:rows])
+    X, y = scaler.transform(split.X_test[sample]), split.y_test[sample]
+    correct = sum(int((block == y).sum()) for _, block in votes_in_blocks(parameters, X))
+    return correct / (len(parameters) * rows), rows
 
 
 # -- encrypted counts
 
 
 def _encrypted_count(data: Dataset, trial: _Trial, engine: Engine, progress: Progress) -> tuple[Counts, EncryptedTrial]:
-    """The trial's counts, opened from encrypted ballots and compared with the clear ones."""
+    """Count a trial's votes under encryption, and compare the opened counts with those taken in the clear.
+
+    Returns:
+        The opened counts, int64 (N, K), and the record of the encrypted run.
+    """
     options, classes, parties = trial.options, len(data.classes), trial.parties
     seconds: dict[str, float] = {}
-    begun = time.perf_counter()
-    split, scaler, scaled = trial.deal(data)
+    start = time.perf_counter()
+    split, scaler, scaled = trial.split(data)
     auxiliary = AuxiliarySet(scaled)
-    seconds["scale"] = time.perf_counter() - begun
-    begun = time.perf_counter()
+    seconds["scale"] = time.perf_counter() - start
+    start = time.perf_counter()
     with threadpool_limits(limits=1):
         voters = [LinearVoter(w) for w in _train(split, scaler, classes)]
-    seconds["train"] = time.perf_counter() - begun
-    done = 0
+    seconds["train"] = time.perf_counter() - start
+    cast = 0
 
-    def step(count: int) -> None:
-        nonlocal done
-        done += count
-        progress(f"encrypted ballots, M = {parties}, trial {trial.number}", done, parties)
+    def count_ballots(count: int) -> None:
+        nonlocal cast
+        cast += count
+        progress(f"encrypted ballots, M = {parties}, trial {trial.number}", cast, parties)
 
     keys = {name: getattr(options, name) for name in ("key_bits", "holders", "threshold", "test_key")}
     spec = TallySpec(auxiliary, classes)
-    hold = partial(setup_keys, parties, degree=spec.best_degree(options.key_bits, parties), **keys)
-    with ExitStack() as opened:
+    make_keys = partial(setup_keys, parties, degree=spec.best_degree(options.key_bits, parties), **keys)
+    with ExitStack() as resources:
         journal = None
         if options.journal is not None:
             folder = Path(options.journal) / f"votes-{_name(trial)}"
             identity = _identity(options) | {"parties": parties, "auxiliary": auxiliary.digest.hex()}
-            journal = opened.enter_context(Journal(folder, identity))
-        begun = time.perf_counter()
-        ceremony = hold() if journal is None else journal.ceremony(hold)
-        seconds["keygen"] = time.perf_counter() - begun
+            journal = resources.enter_context(Journal(folder, identity))
+        start = time.perf_counter()
+        ceremony = make_keys() if journal is None else journal.ceremony(make_keys)
+        seconds["keygen"] = time.perf_counter() - start
         round_ = spec.terms(ceremony.threshold_key, Participants(ceremony.roster, test_key=options.test_key))
-        conditions = RunConfig(options.randomness, engine or LocalEngine(options.workers), journal, progress=step)
-        summed = simulate_sum(round_, ceremony, PartyFactory(spec, voters), conditions)
-    seconds |= summed.seconds
-    return spec.counts(summed.opened), EncryptedTrial(
+        config = RunConfig(options.randomness, engine or LocalEngine(options.workers), journal, progress=count_ballots)
+        encrypted_sum = simulate_sum(round_, ceremony, PartyFactory(spec, voters), config)
+    seconds |= encrypted_sum.seconds
+    return spec.counts(encrypted_sum.opened), EncryptedTrial(
         trial=trial.number,
-        equals_plaintext=summed.equals_plaintext,
-        seconds={phase: round(taken, 2) for phase, taken in seconds.items()},
-        peak_memory_mb=round(summed.peak_memory_mb, 1),
-        ballot_bytes=summed.ballot_bytes,
-        bits_per_count=round(8 * summed.ballot_bytes / round_.plan.length, 2),
-        continued_from=summed.continued_from,
+        equals_plaintext=encrypted_sum.equals_plaintext,
+        seconds={phase: round(elapsed, 2) for phase, elapsed in seconds.items()},
+        peak_memory_mb=round(encrypted_sum.peak_memory_mb, 1),
+        ballot_bytes=encrypted_sum.ballot_bytes,
+        bits_per_count=round(8 * encrypted_sum.ballot_bytes / round_.plan.length, 2),
+        continued_from=encrypted_sum.continued_from,
     )
 
 
-# -- together
+# -- summary over trials
 
 
 def _panel(
     options: HammOptions, parties: int, trials: Sequence[dict[str, Any]], encrypted: list[EncryptedTrial]
 ) -> HammPanel:
-    def over(names: Sequence[str]) -> Mean:
+    """Summarise the trials of one number of parties."""
+
+    def mean_score(names: Sequence[str]) -> Mean:
+        """Mean and standard deviation of the named scores, over names and trials."""
         values = np.array([trial["scores"][name] for trial in trials for name in names])
         return Mean(float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else 0.0)
 
     def curve(family: str, name: str) -> list[Mean]:
         draws = range(options.draws)
-        return [over([f"{family} {name} {point:g} {draw}" for draw in draws]) for point in options.inverse_epsilons]
+        return [
+            mean_score([f"{family} {name} {point:g} {draw}" for draw in draws]) for point in options.inverse_epsilons
+        ]
 
     families = {"stated": PRINTED, "exponential": PRINTED, "ours": OURS}
     return HammPanel(
         parties=parties,
-        batch=over(["batch"]),
-        indiv=over(["indiv"]),
-        nonprivate={name: over([f"nonprivate {name}"]) for name in PRINTED},
+        batch=mean_score(["batch"]),
+        indiv=mean_score(["indiv"]),
+        nonprivate={name: mean_score([f"nonprivate {name}"]) for name in PRINTED},
         curves={family: {name: curve(family, name) for name in methods} for family, methods in families.items()},
         **{name: trials[0][name] for name in ("rho", "auxiliary", "test", "features", "batch_rows", "indiv_rows")},
         seconds={"train": round(max(trial["seconds"]["train"] for trial in trials), 2)},
@@ -569,58 +623,63 @@ def _panel(
 
 
 def _published(options: HammOptions, experiment: HammExperiment, panels: Sequence[HammPanel]) -> list[Published]:
-    """The paper's own numbers and sentences beside ours, each with a verdict."""
+    """Compare the paper's numbers and statements with the panel of the most parties."""
     panel = max(panels, key=lambda panel: panel.parties)
-    # Why a panel says nothing about the paper's statements; empty where it does.
-    elsewhere = ""
+    # Why this panel cannot test the paper's statements; empty if it can.
+    not_tested = ""
     if options.stand_in:
-        elsewhere = "not tested: the data are synthetic, not the paper's"
+        not_tested = "not tested: the data are synthetic, not the paper's"
     elif panel.parties != experiment.parties[-1]:
-        elsewhere = f"not tested: the paper says it of M = {experiment.parties[-1]}"
+        not_tested = f"not tested: the paper says it of M = {experiment.parties[-1]}"
     rows = []
     for name, paper in experiment.numbers.items():
         ours = {"batch": panel.batch, "indiv": panel.indiv, **panel.nonprivate}[name]
         # The text says "around" and gives two digits.
         close = abs(ours.mean - paper) <= max(0.03, 2 * ours.std)
         why = "" if close else _WHY_NOT.get(name, "scaling and solver are not stated")
-        said = f"{ours.mean:.3f} ± {ours.std:.3f}"
-        rows.append((f"{name}, not private", "none", f"{paper:.2f}", said, close, why))
+        text = f"{ours.mean:.3f} ± {ours.std:.3f}"
+        rows.append((f"{name}, not private", "none", f"{paper:.2f}", text, close, why))
     for family, reason in (
         ("stated", ""),
         ("exponential", "does not follow from an exponential norm either"),
         ("ours", "other bounds and parameters than the paper's"),
     ):
         for claim in experiment.claims:
-            said, holds = _judged(claim, options, panel, family)
+            text, holds = _judge(claim, options, panel, family)
             why = "" if holds else reason or claim.why_not
             why = "undecided: within two standard errors" if holds is None else why
-            rows.append((claim.what, family, "claims so", said, bool(holds), why))
+            rows.append((claim.what, family, "claims so", text, bool(holds), why))
     return [
-        Published(what, family, panel.parties, paper, said, holds and not elsewhere, elsewhere or why)
-        for what, family, paper, said, holds, why in rows
+        Published(what, family, panel.parties, paper, text, holds and not not_tested, not_tested or why)
+        for what, family, paper, text, holds, why in rows
     ]
 
 
-def _judged(claim: Claim, options: HammOptions, panel: HammPanel, family: str) -> tuple[str, bool | None]:
-    """The accuracies compared, and whether the claim holds: None where that is within two standard errors."""
-    points, told = options.inverse_epsilons, dict[str, str]()
+def _judge(claim: Claim, options: HammOptions, panel: HammPanel, family: str) -> tuple[str, bool | None]:
+    """Test a statement of the paper on one family of curves.
+
+    Returns:
+        The accuracies compared, as text; and whether the statement holds, None if a difference is within two standard
+        errors.
+    """
+    points, texts = options.inverse_epsilons, dict[str, str]()
 
     def score(name: str) -> tuple[float, float]:
-        """A mean accuracy and how far it is known, its releases taken as independent."""
+        """Return a mean accuracy and its standard error, with releases taken as independent."""
         method, _, point = name.partition(" ")
-        found, times = {"batch": panel.batch, "indiv": panel.indiv}.get(method), options.trials
-        if found is None:
+        result, releases = {"batch": panel.batch, "indiv": panel.indiv}.get(method), options.trials
+        if result is None:
             nearest = min(range(len(points)), key=lambda place: abs(np.log(points[place] / float(point))))
-            found, times = panel.curves[family][method][nearest], options.trials * options.draws
+            result, releases = panel.curves[family][method][nearest], options.trials * options.draws
             method = f"{method} at {points[nearest]:g}"
-        told[method] = f"{method}: {found.mean:.3f}"
-        return found.mean, found.std / math.sqrt(times)
+        texts[method] = f"{method}: {result.mean:.3f}"
+        return result.mean, result.std / math.sqrt(releases)
 
     gaps = []
     for left, right, slack in claim.comparisons:
-        (one, error), (other, other_error) = score(left), score(right)
-        gaps.append((one - other + slack, 2 * math.hypot(error, other_error)))
-    said = ", ".join(told.values())
+        (left_mean, left_error), (right_mean, right_error) = score(left), score(right)
+        gaps.append((left_mean - right_mean + slack, 2 * math.hypot(left_error, right_error)))
+    text = ", ".join(texts.values())
     if any(gap <= -noise for gap, noise in gaps):
-        return said, False
-    return said, True if all(gap > noise for gap, noise in gaps) else None
+        return text, False
+    return text, True if all(gap > noise for gap, noise in gaps) else None
