@@ -1,19 +1,25 @@
 """The experiments of Rajkumar and Agarwal 2012 (section 6, Figures 1 and 2): error against parties and against skew.
 
-Per row: **psgd** (Algorithm 1, last iterate), **gop** (Algorithm 4 with the same eta, which isolates what rho and a
-finite number of steps cost), **la_printed** (Pathak 2010: the average of local minimisers plus one Laplace variable
-per coordinate of scale 2/(n_(1) epsilon lambda)), **la_repaired** (the factor 1/K put in and the noise spherical: pure
-epsilon exactly for the L2 sensitivity 2/(K n_(1) lambda), sizes public), **psgd_transcript** (ours: fewer steps,
-Skellam shares calibrated so that everything the curator sees is (epsilon, delta)), **gop_sigma_printed** (what an
-implementation of Procedure 3 as printed would show: NOT private) and **nonprivate**.
+A row of the result compares these methods:
 
-The sweeps take their sums in the clear with seeded floating-point noise. A few steps of every run are repeated on the
-encrypted sum, with noise from the operating system, and must open to exactly the sum of what was encrypted.
+* **psgd**: Algorithm 1, last iterate.
+* **gop**: Algorithm 4 with the same eta, which isolates the cost of rho and of a finite number of steps.
+* **la_printed**: Pathak 2010, the average of local minimisers plus one Laplace variable per coordinate, of scale
+  2/(n_(1) epsilon lambda).
+* **la_repaired**: the same with the missing factor 1/K and spherical noise. It has pure epsilon for the L2 sensitivity
+  2/(K n_(1) lambda), with public sizes.
+* **psgd_transcript**: our variant with fewer steps and Skellam shares, calibrated so that everything the curator sees
+  is (epsilon, delta)-private.
+* **gop_sigma_printed**: Algorithm 4 with the sigma of Procedure 3 as printed. NOT private.
+* **nonprivate**: the minimiser without noise.
 
-What the paper does not state and we chose: lambda (two are shown), the step sizes and their number, the scaling of
-the breast cancer data (standardised on the training fold, then rows of norm 1; not covered by any epsilon here, as it
-cannot have been there), that eta, splits and Laplace noise are common to all rows of a data set, and that a party of
-the simplex has at least one record. Its numbers are in figures only, so its claims stand beside ours instead.
+The sweeps compute their sums in the clear with seeded floating-point noise. A few steps of every run are repeated on
+the encrypted sum, with noise from the operating system; each must open to exactly the sum of the encrypted values.
+
+The paper does not state the following, so we chose it: lambda (two values), the step sizes and their number, the
+scaling of the breast cancer data (standardised on the training fold, then rows of norm 1; no epsilon here covers it),
+that eta, splits and Laplace noise are common to all rows of a data set, and that every party has at least one record.
+The paper's numbers are in figures only, so we test its statements instead.
 """
 
 from __future__ import annotations
@@ -49,7 +55,7 @@ SKEWS = ((0.2, 0.2, 0.2, 0.2, 0.2), (0.1, 0.2, 0.2, 0.25, 0.25), (0.01, 0.29, 0.
 """The paper's three skew vectors: each party's share of the records (section 6, experiment 1b)."""
 
 METHODS = ("psgd", "gop", "la_printed", "la_repaired", "psgd_transcript", "gop_sigma_printed", "nonprivate")
-"""What a row compares; the first paragraph above says how."""
+"""Methods that a row compares, as described at the top of this module."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +69,17 @@ class _Problem:
 
 
 def sizes_from(shares: Sequence[float], records: int) -> list[int]:
-    """Whole numbers of records in these shares (which sum to 1), at least 1 each, by largest remainders.
+    """Divide records among parties by the largest remainder method, with at least one record for each.
 
-    Raises InvalidParameter for fewer records than shares.
+    Args:
+        shares: of the parties; they sum to 1.
+        records: total number of records.
+
+    Raises:
+        InvalidParameter: there are fewer records than parties.
     """
     if records < len(shares):
-        raise InvalidParameter(f"{records} records cannot be dealt to {len(shares)} parties")
+        raise InvalidParameter(f"{records} records are too few for {len(shares)} parties, which need at least one each")
     exact = np.asarray(shares, dtype=np.float64) * records
     sizes = np.maximum(1, np.floor(exact)).astype(int)
     order = np.argsort(-(exact - np.floor(exact)), kind="stable")
@@ -81,7 +92,7 @@ def sizes_from(shares: Sequence[float], records: int) -> list[int]:
 
 
 def _simulated(seed: int, datasets: int) -> list[_Problem]:
-    """1000 + 1000 points uniform in the 10-dimensional unit ball, labelled by a random hyperplane."""
+    """Generate 1000 + 1000 points uniform in the 10-dimensional unit ball, labelled by a random hyperplane."""
     problems = []
     for number in range(datasets):
         generator = np.random.default_rng([seed, number, 1])
@@ -94,18 +105,20 @@ def _simulated(seed: int, datasets: int) -> list[_Problem]:
 
 
 def _wdbc(seed: int, folds: int) -> list[_Problem]:
-    """The Wisconsin breast cancer data, each of `folds` parts once the validation set."""
+    """Split the Wisconsin breast cancer data into folds; each is the test set of one problem."""
     if folds < 2:
-        raise InvalidParameter(f"with {folds} fold nothing is left to train on; take at least 2")
+        raise InvalidParameter(
+            f"the number of folds (datasets) is {folds}; it must be at least 2, to leave records for training"
+        )
     data = load("breast-cancer")
     order = np.random.default_rng([seed, 2]).permutation(len(data.y_train))
     labels = signed_labels(data.y_train)
     problems = []
-    for held in np.array_split(order, folds):
-        kept = np.setdiff1d(order, held, assume_unique=True)
-        scaler = PublicScaler(scaling="unit-rows", columns="standardise").fit(data.X_train[kept])
-        X, X_test = scaler.transform(data.X_train[kept]), scaler.transform(data.X_train[held])
-        problems.append(_Problem(X, labels[kept], X_test, labels[held]))
+    for test_rows in np.array_split(order, folds):
+        train_rows = np.setdiff1d(order, test_rows, assume_unique=True)
+        scaler = PublicScaler(scaling="unit-rows", columns="standardise").fit(data.X_train[train_rows])
+        X, X_test = scaler.transform(data.X_train[train_rows]), scaler.transform(data.X_train[test_rows])
+        problems.append(_Problem(X, labels[train_rows], X_test, labels[test_rows]))
     return problems
 
 
@@ -113,11 +126,11 @@ EXPERIMENTS: Mapping[str, Callable[[int, int], list[_Problem]]] = {
     "rajkumar-simulated": _simulated,
     "rajkumar-wdbc": _wdbc,
 }
-"""(seed, how many) to the data sets, by the name that `psephos reproduce` takes."""
+"""Functions that make the data sets from a seed and their number, by the name that `psephos reproduce` takes."""
 
 
 def _panels(seed: int, number: int) -> Iterator[tuple[str, int, Array | tuple[float, ...]]]:
-    """(panel, place on its axis, the parties' shares) of both panels of a figure."""
+    """Yield panel, place on its axis and the parties' shares, for both panels of a figure."""
     for parties in PARTIES:
         yield "parties", parties, np.random.default_rng([seed, number, 3, parties]).dirichlet(np.ones(parties))
     for place, skew in enumerate(SKEWS, start=1):
@@ -126,15 +139,24 @@ def _panels(seed: int, number: int) -> Iterator[tuple[str, int, Array | tuple[fl
 
 @dataclass(frozen=True)
 class SweepOptions:
-    """What `psephos reproduce` was asked for. Raises InvalidParameter, when it is made, for what makes no sweep.
+    """Options of a sweep.
 
     Attributes:
         name: "rajkumar-simulated" (Figure 1) or "rajkumar-wdbc" (Figure 2).
-        datasets: how many random data sets, or folds of the Wisconsin breast cancer data, at least 2 of these.
-        draws: draws of the noise for each.
-        steps: of PSGD. transcript_steps: of the variant whose guarantee covers the transcript.
+        quick: whether to run a shorter sweep, whose numbers are not to be cited.
+        datasets: number of random data sets, or of folds of the Wisconsin breast cancer data (at least 2).
+        draws: noise draws for each of them.
+        lambdas: ridges of the objective.
+        epsilons: of each release.
+        delta: of each release.
+        steps: of PSGD.
+        transcript_steps: of the variant whose guarantee covers the transcript.
+        seed: of splits and noise.
         check_steps: encrypted steps per run, 0 for none.
-        quick: whether this is less than what is cited.
+        key_bits, test_key: length of the Paillier modulus, and whether one under 2048 bits is accepted.
+
+    Raises:
+        InvalidParameter: `name` is unknown, or a number is out of range.
     """
 
     name: str = option("rajkumar-simulated")
@@ -161,18 +183,18 @@ class SweepOptions:
 
     @property
     def shortened(self) -> SweepOptions:
-        """As they are run: `quick` leaves most of it out."""
+        """The options to run: reduced if `quick` is set."""
         if not self.quick:
             return self
         return replace(self, datasets=min(2, self.datasets), draws=1, steps=min(1000, self.steps))
 
     @property
     def runs(self) -> int:
-        """How many runs the sweep has: the total that `progress` counts up to."""
+        """Number of runs of the sweep, the total that `progress` is called with."""
         return self.datasets * len(self.lambdas) * len(self.epsilons) * (len(PARTIES) + len(SKEWS))
 
     def psgd(self, lam: float, epsilon: float) -> PsgdOptions:
-        """One run's."""
+        """Return the options of one run."""
         return PsgdOptions(
             epsilon=epsilon,
             delta=self.delta,
@@ -185,7 +207,12 @@ class SweepOptions:
 
 
 class _Sweep:
-    """What all rows share, and what was compared under encryption."""
+    """Keys that all runs of a sweep share, and the results of their encrypted steps.
+
+    Attributes:
+        checked: number of encrypted steps.
+        equal: whether every one of them opened to the exact sum.
+    """
 
     def __init__(self, options: SweepOptions, transcript: Transcript | None) -> None:
         self.options, self.transcript = options, transcript
@@ -197,11 +224,19 @@ class _Sweep:
     def errors(
         self, problem: _Problem, number: int, sizes: list[int], lam: float, epsilon: float
     ) -> dict[str, list[float]]:
-        """Test errors of every method, one per draw of the noise."""
-        options, asked = self.options, self.options.psgd(lam, epsilon)
-        loss, dimension, parties = asked.phi, int(problem.X.shape[1]), len(sizes)
-        agreement = agree(asked, sizes, dimension)
-        private = agree(replace(asked, variant="gaussian", steps=options.transcript_steps), sizes, dimension)
+        """Return the test errors of every method, one per draw of the noise.
+
+        Args:
+            problem: the data set.
+            number: its index, which seeds splits and noise.
+            sizes: records of each party.
+            lam: ridge of the objective.
+            epsilon: of each release.
+        """
+        options, descent = self.options, self.options.psgd(lam, epsilon)
+        loss, dimension, parties = descent.phi, int(problem.X.shape[1]), len(sizes)
+        agreement = agree(descent, sizes, dimension)
+        private = agree(replace(descent, variant="gaussian", steps=options.transcript_steps), sizes, dimension)
         slack = bounds.compute_slack(epsilon, lam, len(problem.y), loss.smoothness)
         printed = bounds.sigma_as_printed(dimension, slack.epsilon, options.delta) / agreement.sigma
         ridge = agreement.descent.ridge
@@ -211,7 +246,7 @@ class _Sweep:
         local = train_parties(X, (y > 0).astype(np.int64), sizes, classes=2, lam=lam)
         scale = 2 / (min(sizes) * epsilon * lam)
         exact = perturbed_minimiser(X, y, ridge=lam, eta=np.zeros(dimension), loss=loss).w
-        found: dict[str, list[float]] = {method: [] for method in METHODS}
+        errors: dict[str, list[float]] = {method: [] for method in METHODS}
         for draw in range(options.draws):
             generator = np.random.default_rng([options.seed, number, 5, draw])
             eta = generator.normal(scale=agreement.sigma, size=dimension)
@@ -227,21 +262,21 @@ class _Sweep:
                 "nonprivate": exact,
             }
             for method, w in classifiers.items():
-                found[method].append(float(np.mean(np.where(problem.X_test @ w > 0, 1, -1) != problem.y_test)))
+                errors[method].append(float(np.mean(np.where(problem.X_test @ w > 0, 1, -1) != problem.y_test)))
         if options.check_steps:
-            self._check(asked, pooled, sizes, agreement)
-        return found
+            self._check(descent, pooled, sizes, agreement)
+        return errors
 
-    def _check(self, asked: PsgdOptions, pooled: LocalLoss, sizes: list[int], agreement: Agreement) -> None:
-        """The first steps of this run on the encrypted sum, under the noise of the whole of it."""
+    def _check(self, descent: PsgdOptions, pooled: LocalLoss, sizes: list[int], agreement: Agreement) -> None:
+        """Repeat the first steps of a run on the encrypted sum, with the noise that the whole run would have."""
         cuts, parties = np.cumsum(sizes)[:-1], len(sizes)
-        own = [LocalLoss(X, y) for X, y in zip(np.split(pooled.X, cuts), np.split(pooled.y, cuts), strict=True)]
+        losses = [LocalLoss(X, y) for X, y in zip(np.split(pooled.X, cuts), np.split(pooled.y, cuts), strict=True)]
         keys = self.ceremony
-        few = KeySetup(keys.threshold_key, keys.roster[:parties], keys.shares, keys.signing_keys[:parties])
-        short = replace(agreement, series=replace(agreement.series, steps=self.options.check_steps))
-        walk = descend(asked, own, short, few, transcript=self.transcript)
-        self.checked += walk.steps
-        self.equal = self.equal and walk.sums_equal_reference is True
+        run_keys = KeySetup(keys.threshold_key, keys.roster[:parties], keys.shares, keys.signing_keys[:parties])
+        first_steps = replace(agreement, series=replace(agreement.series, steps=self.options.check_steps))
+        state = descend(descent, losses, first_steps, run_keys, transcript=self.transcript)
+        self.checked += state.steps
+        self.equal = self.equal and state.sums_equal_reference is True
 
 
 def reproduce_rajkumar(
@@ -250,15 +285,17 @@ def reproduce_rajkumar(
     transcript: Transcript | None = None,
     progress: Progress = silent,
 ) -> RajkumarOutcome:
-    """Figure 1 or Figure 2 as a table.
+    """Compute Figure 1 or Figure 2 as a table.
 
     Args:
-        transcript: of the encrypted steps.
-        progress: called with the experiment's name, the runs done and `options.runs`.
+        options: of the sweep.
+        transcript: records the messages of the encrypted steps.
+        progress: called with the experiment's name, the number of finished runs and `options.runs`.
 
-    Raises InvalidParameter for numbers out of range.
+    Raises:
+        InvalidParameter: a number is out of range.
     """
-    begun, options = time.perf_counter(), options.shortened
+    start, options = time.perf_counter(), options.shortened
     problems = EXPERIMENTS[options.name](options.seed, options.datasets)
     first = problems[0]
     sweep, done = _Sweep(options, transcript), 0
@@ -283,7 +320,7 @@ def reproduce_rajkumar(
         for epsilon in options.epsilons
     }
     return RajkumarOutcome(
-        seconds={"total": time.perf_counter() - begun},
+        seconds={"total": time.perf_counter() - start},
         experiment=options.name,
         paper="Rajkumar and Agarwal 2012, section 6, Figures 1 and 2; the text at hand holds no numbers",
         quick=options.quick,
@@ -319,7 +356,7 @@ def _mean(errors: list[float]) -> Mean:
 
 
 def _claims(rows: list[RajkumarRow]) -> RajkumarClaims:
-    """The paper's claims, as our numbers answer them."""
+    """Test the paper's statements on our rows."""
 
     def by_place(panel: str, places: Sequence[int]) -> dict[str, dict[str, float]]:
         return {

@@ -1,7 +1,7 @@
-"""What every outcome has in common: its JSON, checked when it comes back, and what a page or a terminal shows of it.
+"""Base class of outcomes, with their JSON, and the parts of the pages that show them.
 
-An `Outcome` holds what a command found. Its fields are its JSON (docs/json.md), its `page` is what is shown: the report
-and the terminal loop over that and know no kind of outcome by itself.
+An `Outcome` is the result of a command. Its fields are its JSON (docs/json.md), which is checked when it is read back.
+Its `page` is what the report and the terminal show, so that neither depends on the kind of outcome.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from psephos.curator.ledger import Release
 from psephos.protocol.errors import ReportError, ReportVersionError
 
 FORMAT = 2
-"""Of every JSON that a command writes. A change that a reader would misunderstand gets another number."""
+"""Format number in the JSON of every outcome. It changes when older readers would misunderstand the JSON."""
 
 Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
-"""A share of something, such as an accuracy or an error."""
+"""A fraction from 0 to 1, such as an accuracy or an error rate."""
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 Seconds: TypeAlias = Annotated[float, Meta(ge=0)]
 Positive: TypeAlias = Annotated[float, Meta(gt=0)]
@@ -51,7 +51,7 @@ METHODS = {
     "gop_sigma_printed": "the paper's sigma as printed: NOT private",
     "pooled + noise": "all data in one place, with the noise of one party",
 }
-"""What is behind the name of a method or of a curve."""
+"""Description of each method or curve by its name."""
 
 
 # -- parts of outcomes
@@ -59,14 +59,15 @@ METHODS = {
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Of one method on the test set; null where there is no such number.
+    """Accuracy of one method on the test set; a number that does not exist is None (null in JSON).
 
     Attributes:
         nonprivate: without noise.
         private: as released; a mean over draws.
         private_std: standard deviation over draws.
-        balanced: the mean recall of all classes: of what is released, otherwise without noise.
-        recall: of each class, the share of its test samples that is recognised; null where there are none.
+        balanced: mean recall over all classes, of the releases if there are any, otherwise without noise.
+        recall: of each class, the fraction of its test samples that are classified correctly; None for a class without
+            test samples.
         balanced_std, recall_std: standard deviations over draws, as `private_std`.
     """
 
@@ -88,7 +89,10 @@ class Mean:
 
 
 def useless_warning(releases: Mapping[str, Release]) -> list[str]:
-    """What is said where releases are not expected to be of use: a function of the releases and of public values."""
+    """Return a warning if some releases are not expected to be useful, otherwise an empty list.
+
+    It is computed from the releases and public values alone.
+    """
     names = [name for name, release in releases.items() if release.signal is not None and release.signal.useless]
     if not names:
         return []
@@ -109,12 +113,12 @@ class Phase:
 
 AlphaNotice: TypeAlias = Literal["known to the curator, not private, not for release"]
 ALPHA_NOTICE: AlphaNotice = "known to the curator, not private, not for release"
-"""Stands wherever alpha is shown or saved."""
+"""Notice that accompanies alpha wherever it is shown or saved."""
 
 
 @dataclass(frozen=True)
 class Alpha:
-    """What is kept of the opened counts: no sample's alpha, only how they are distributed.
+    """Distribution of the opened counts; it does not contain the alpha of any sample.
 
     Attributes:
         auxiliary, ballots: N and M.
@@ -132,7 +136,7 @@ class Alpha:
 
     @classmethod
     def of(cls, counts: NDArray[np.int64]) -> Alpha:
-        """Of the opened counts, integers (N, K), each row adding up to the number of ballots."""
+        """Summarise opened counts, int64 (N, K), whose rows each sum to the number of ballots."""
         ballots = int(counts[0].sum())
         samples, edges = np.histogram(counts.max(axis=1) / ballots, bins=20, range=(0.0, 1.0))
         return cls(
@@ -146,7 +150,11 @@ class Alpha:
 
 @dataclass(frozen=True)
 class Curve:
-    """One method's line: `x`, `mean` and, where it was measured, `std` have the same length."""
+    """The curve of one method; `x`, `mean` and `std` (None if not measured) have the same length.
+
+    Raises:
+        ValueError: the lengths differ or are 0.
+    """
 
     algorithm: str
     x: list[float]
@@ -161,13 +169,20 @@ class Curve:
 # -- parts of pages
 
 Fact: TypeAlias = tuple[Any, ...]
-"""Words, then what is said of them: numbers, which are shown rounded, and text, as it is."""
+"""A label, followed by the parts of its value: numbers, which are shown rounded, and text."""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One picture. `log`: whether x is drawn on a logarithmic scale. `note`: what a reader must know about it.
-    `levels`: what does not depend on x, by method."""
+    """A figure of curves.
+
+    Attributes:
+        title, x_label, y_label: texts of the figure.
+        curves: one for each method.
+        log: whether the x axis is logarithmic.
+        note: explanation for the reader.
+        levels: values that do not depend on x, by method; drawn as horizontal lines.
+    """
 
     title: str
     x_label: str
@@ -180,7 +195,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Table:
-    """Any other table; `about` says in words what it shows."""
+    """A table; `about` describes its contents."""
 
     title: str
     columns: Sequence[str]
@@ -190,7 +205,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A paper's number or sentence beside ours."""
+    """A number or statement of a paper, compared with ours."""
 
     quantity: str
     paper: str
@@ -201,7 +216,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Cell:
-    """One verdict of the security analysis. `expected` is None where nothing was tested; `evidence` is a sentence."""
+    """A verdict of the security analysis; `expected` is None if nothing was tested, `evidence` is a sentence."""
 
     verdict: str
     expected: str | None = None
@@ -210,9 +225,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class Matrix:
-    """Who learned what in one protocol: `rows` of (coalition, its members, a cell for each of `secrets`).
+    """The secrets that each coalition learns in one protocol.
 
-    `notes` are numbered from 1, and a cell's evidence names those that hold for it.
+    Attributes:
+        name: of the protocol.
+        secrets: names of the columns.
+        rows: tuples (coalition, its members, a cell for each secret).
+        tested: whether the verdicts come from tests.
+        notes: numbered from 1; the evidence of a cell refers to them by number.
     """
 
     name: str
@@ -224,29 +244,31 @@ class Matrix:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """What a terminal and a report show.
+    """Contents of the report and of the terminal output.
 
     Attributes:
         title: of the page.
-        notice: why this may not be published; "" where it may. Stands first, on every screen and in every file.
-        answer: what came of it, in a line; stands above everything but the warnings.
-        lead: what a reader has before them, in a paragraph; a run needs no words for that.
-        cost: what everything that is shown would cost together; stands above it.
-        facts: what a reader wants first.
-        warnings: what a reader must not miss: shown before everything else, on every screen.
-        notes: what helps to understand the numbers.
+        notice: reason why the result may not be published; "" if it may be. Shown first, on every screen and in every
+            file.
+        answer: the result in one line, shown directly after the warnings.
+        lead: introductory paragraph; "" for runs.
+        cost: privacy cost of publishing everything on the page, shown above the results.
+        facts: the most important values.
+        warnings: shown before everything else but the notice, on every screen.
+        notes: explanations of the numbers.
         accuracies: by method.
-        releases: what each release costs.
-        panels: pictures of curves.
-        comparison: beside the paper.
-        tables: everything else that is a table.
-        matrices: who learned what, as it was tested.
-        case: the protocol whose security analysis says what this run's roles learn.
-        histogram: how united the votes were.
-        class_names: of the classes that `histogram` numbers.
-        before, after: (role, what it does) without a message of the transcript, before the first and after the last.
-        phases: traffic of each phase, where it was counted without a transcript.
-        repeat: how the same numbers are got again.
+        releases: privacy cost of each release, by name.
+        panels: figures of curves.
+        comparison: with the paper.
+        tables: further tables.
+        matrices: what each coalition learned in tests.
+        case: the protocol whose security analysis applies to this run; None for no run.
+        histogram: distribution of the winning class's share of the votes.
+        class_names: of the classes in the order of `histogram.mean_alpha`.
+        before, after: pairs (role, what it does) for steps without a message, before the first message of the
+            transcript and after the last.
+        phases: traffic of each phase, if it was counted without a transcript.
+        repeat: how to reproduce the numbers.
     """
 
     title: str
@@ -275,22 +297,22 @@ class Page:
 # -- outcomes
 
 KINDS: dict[str, type[Outcome]] = {}
-"""Every type of outcome by the "kind" of its JSON."""
+"""Every type of outcome, by the "kind" in its JSON."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome(ABC):
-    """What a command found. A subclass names its `kind` and its fields, and says what is shown of them.
+    """Result of a command. A subclass defines its `kind`, its fields and its `page`.
 
     Attributes:
-        seconds: of each phase, and "total" where only the whole was measured.
+        seconds: of each phase, or "total" if only the whole was measured.
     """
 
     kind: ClassVar[str] = ""
     derived: ClassVar[tuple[str, ...]] = ()
-    """Properties that follow from the fields and stand in the JSON for whoever reads it without this program."""
+    """Properties that are written to the JSON for other programs; they follow from the fields and are not read back."""
     repeated_parts: ClassVar[tuple[str, ...]] = ()
-    """Entries of `seconds` that are the time of one repetition within a phase, and no phase themselves."""
+    """Entries of `seconds` that are the time of one repetition within a phase."""
 
     seconds: dict[str, Seconds | None]
 
@@ -300,67 +322,74 @@ class Outcome(ABC):
 
     @property
     def notice(self) -> str:
-        """Why this result may not be published; "" where nothing in it was computed on a user's own rows."""
+        """Reason why this result may not be published; "" if nothing in it was computed on a user's own rows."""
         return ""
 
-    # its JSON
-
     def as_json(self) -> dict[str, Any]:
-        """One JSON object: `notice` where there is one, `format`, `kind`, the fields, and what is derived from them."""
-        found = {name: plain(getattr(self, name)) for name in (*(f.name for f in fields(self)), *self.derived)}
+        """Return the JSON object: `notice` if there is one, `format`, `kind`, the fields and `derived` properties."""
+        values = {name: plain(getattr(self, name)) for name in (*(f.name for f in fields(self)), *self.derived)}
         notice = {"notice": self.notice} if self.notice else {}
-        return {**notice, "format": FORMAT, "kind": self.kind, **found}
+        return {**notice, "format": FORMAT, "kind": self.kind, **values}
 
     @classmethod
     def from_json(cls, document: Any) -> Self:
-        """The outcome that `as_json` wrote.
+        """Read an outcome from the JSON object that `as_json` returned.
 
-        Raises ReportVersionError for another format; ReportError for no JSON object of this program, or one with a
-        field that is missing, unknown, of another type or out of range: the message says where.
+        Raises:
+            ReportVersionError: the format is another one.
+            ReportError: the document is no JSON object of an outcome of this class, or a field is missing, unknown, of
+                another type or out of range. The message names the field.
         """
         if not isinstance(document, Mapping):
             raise ReportError(f"a result is one JSON object, not a {type(document).__name__}")
-        found = document.get("format")
-        if found != FORMAT or isinstance(found, bool):
+        version = document.get("format")
+        if version != FORMAT or isinstance(version, bool):
             raise ReportVersionError(
-                f"this is a result in format {found!r}, and this psephos reads format {FORMAT}: use the version that "
+                f"this is a result in format {version!r}, and this psephos reads format {FORMAT}: use the version that "
                 "wrote it, or run the command again"
             )
         kind = document.get("kind")
-        chosen = KINDS.get(kind) if isinstance(kind, str) else None
-        if chosen is None or not issubclass(chosen, cls):
+        outcome_type = KINDS.get(kind) if isinstance(kind, str) else None
+        if outcome_type is None or not issubclass(outcome_type, cls):
             raise ReportError(f"this JSON is no result of psephos: its kind is {kind!r}, not {', '.join(KINDS)}")
-        known = {f.name for f in fields(chosen)}
-        given = {
-            name: value for name, value in document.items() if name not in ("notice", "format", "kind", *chosen.derived)
+        known = {f.name for f in fields(outcome_type)}
+        values = {
+            name: value
+            for name, value in document.items()
+            if name not in ("notice", "format", "kind", *outcome_type.derived)
         }
-        if unknown := [str(name) for name in given if name not in known]:
+        if unknown := [str(name) for name in values if name not in known]:
             raise ReportError(f"a result of kind {kind} has no {', '.join(unknown)}")
         try:
-            return msgspec.convert(given, chosen)
+            return msgspec.convert(values, outcome_type)
         except (msgspec.ValidationError, RecursionError) as error:
             raise ReportError(f"this is no whole result of kind {kind}: {error}") from error
 
     def known(self, phase: str) -> float:
-        """Seconds of a phase that was measured; raises KeyError for another."""
-        if (taken := self.seconds[phase]) is None:
+        """Return the seconds of a phase.
+
+        Raises:
+            KeyError: there is no such phase, or its time was not measured.
+        """
+        if (seconds := self.seconds[phase]) is None:
             raise KeyError(phase)
-        return taken
+        return seconds
 
     @property
     def exact(self) -> bool | None:
-        """Whether everything opened or judged is as it must be: False is exit status 1; None where nothing was."""
+        """Whether all opened values are correct (False makes the exit status 1); None if nothing was checked."""
         return None
 
     @abstractmethod
     def page(self) -> Page:
-        """What is shown of it."""
+        """Return the contents of the report and of the terminal output."""
 
 
 def plain(value: Any) -> Any:
-    """`value` as JSON has it: dataclasses and mappings as objects, tuples and arrays as lists.
+    """Convert a value to JSON types: dataclasses and mappings to objects, tuples and arrays to lists.
 
-    Raises ReportError for what has no place in JSON: not a number, infinity, or an object of an unknown type.
+    Raises:
+        ReportError: the value contains NaN, an infinity or an object of an unsupported type.
     """
     try:
         return _finite(msgspec.to_builtins(value, enc_hook=_number))

@@ -55,7 +55,7 @@ class PaperOutcome(Outcome):
         if self.quick:
             said.append("Run with --quick: fewer trials and points than the paper's. Nothing here is to be cited.")
         if self.exact is False:
-            said.append("What was opened is not what the clear computation says. Do not use this result.")
+            said.append("The opened sums differ from those computed in the clear. Do not use this result.")
         return Page(
             title=f"Psephos: {self.experiment}",
             lead="An experiment of a paper, run again. It shows what privacy costs in accuracy. The messages of the "

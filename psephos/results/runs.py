@@ -1,4 +1,4 @@
-"""Outcomes of protocols: the tally (votes or the private statistic), the average, Pathak's average, private descent."""
+"""Outcomes of runs: the tally (votes or the private statistic), the average, Pathak's average, private descent."""
 
 from __future__ import annotations
 
@@ -35,43 +35,47 @@ PRIVATE_ROWS_NOTICE = (
     "Not for publication: this holds numbers that were computed on private rows (accuracies, and alpha where counts "
     "were opened), which no epsilon covers. Only whoever may see those rows may see it."
 )
-"""Stands first wherever the result of a run on a user's own rows is shown or saved."""
+"""Notice shown first wherever the result of a run on a user's own rows is shown or saved."""
 
 
 def test_key_warning(key_bits: int) -> list[str]:
-    """What is said wherever a result under a short key is shown."""
+    """Return a warning if the key is too short for security, otherwise an empty list."""
     return [f"A {key_bits}-bit key is a test key: it protects nothing."] if 0 < key_bits < SAFE_BITS else []
 
 
-test_key_warning.__test__ = False  # type: ignore[attr-defined] # no test, whatever pytest makes of its name
+test_key_warning.__test__ = False  # type: ignore[attr-defined] # pytest would collect it by its name
 
 
 def colluders_text(colluders: int, threshold: int) -> str:
-    """What noise that the parties add in shares is sized for, and a warning where key holders alone could pass that.
+    """Describe the coalition that noise added by the parties in shares withstands.
 
-    `threshold`: how many holders open a sum; 0 where there is no key.
+    The text contains a warning if key holders who cannot open a sum are more than that coalition.
+
+    Args:
+        colluders: number of parties that may reveal their noise to each other and to the curator.
+        threshold: number of holders that open a sum; 0 if there is no key.
     """
     if colluders == 0:
-        said = "0: epsilon holds only while no party tells another one its noise"
+        text = "0: epsilon holds only while no party tells another one its noise"
     else:
         who = "any party that tells" if colluders == 1 else f"any {colluders} parties that tell each other and"
         whose = "its" if colluders == 1 else "their"
-        said = f"{colluders}: epsilon holds against {who} the curator {whose} noise"
+        text = f"{colluders}: epsilon holds against {who} the curator {whose} noise"
     if colluders >= threshold - 1:
-        return said
+        return text
     return (
-        f"{said}. WARNING: {threshold - 1} key holders, who cannot open a sum, together learn more than epsilon allows"
+        f"{text}. WARNING: {threshold - 1} key holders, who cannot open a sum, together learn more than epsilon allows"
     )
 
 
 @dataclass(frozen=True)
 class Composed:
-    """What all releases of a run cost a party together, had somebody published every one of them.
+    """Privacy cost for a party if all releases of a run were published together.
 
     Attributes:
-        releases: how many there were.
-        epsilon: at `delta`, the accountant's own error included; None where no finite one holds.
-        delta: at which that is stated.
+        releases: number of releases.
+        epsilon: at `delta`, with the accountant's numerical error; None if no finite epsilon holds.
+        delta: for which `epsilon` is stated.
     """
 
     releases: Count
@@ -84,24 +88,24 @@ class Run(Outcome):
     """One run of a protocol on a data set.
 
     Attributes:
-        protocol: the name under which the security analysis knows it.
-        dataset: its name.
-        parties: data owners, M.
-        features: d.
-        test: test samples.
-        epsilon: asked for.
-        delta: of a release, the largest where there are several, numerical error included: 2^-64 for a pure epsilon.
-        key_bits: of the Paillier modulus.
-        accuracy: on the test set, by method. Without noise: measured by the simulation, for no role to know.
-        noise_source: "simulation" means drawn from the seed, which protects nobody.
+        protocol: its name in the security analysis.
+        dataset: name of the data set.
+        parties: number of data owners, M.
+        features: number of features, d.
+        test: number of test samples.
+        epsilon: requested for each release.
+        delta: of a release, the largest if there are several, with numerical error; 2^-64 for a pure epsilon.
+        key_bits: length of the Paillier modulus.
+        accuracy: on the test set, by method. Values without noise are measured by the simulation; no role learns them.
+        noise_source: "simulation" means noise drawn from the seed, which protects nobody.
         seed: of splits and training.
-        options: everything that was asked for.
-        peak_memory_mb: of all processes, where it was measured.
-        cautions: what a reader must not miss about this run.
-        remarks: what helps to understand its numbers.
-        not_private: why no epsilon covers what is released, whatever is stated; "" where it does.
-        colluders: how many parties may tell each other and the curator their noise, and epsilon still holds; null
-            where no party adds noise.
+        options: all options of the run.
+        peak_memory_mb: peak memory of all processes in megabytes; null if it was not measured.
+        cautions: warnings about this run.
+        remarks: explanations of its numbers.
+        not_private: reason why no epsilon covers the release, in spite of the one that is stated; "" if it does.
+        colluders: number of parties that may reveal their noise to each other and to the curator while epsilon still
+            holds; null if no party adds noise.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("parties_are", "sensitivity")
@@ -126,8 +130,7 @@ class Run(Outcome):
 
     @property
     def own_rows(self) -> bool:
-        """Whether the rows are a user's own: of a table that `--data` names, or of arrays. Published data sets are
-        told by their names."""
+        """Whether the rows are a user's own: from a table (`--data`) or from arrays, and not a published data set."""
         from psephos.data.datasets import NAMES
 
         return self.options.get("data") is not None or self.dataset not in NAMES
@@ -138,33 +141,38 @@ class Run(Outcome):
 
     @property
     def parties_are(self) -> Literal["owners", "shards"]:
-        """What a party is: "owners" where a column of the table says whose each row is (`--party`), "shards" of one
-        table or data set, dealt at random by whoever ran it, otherwise."""
+        """What the parties are.
+
+        "owners" if a column of the table names the owner of each row (`--party`); otherwise "shards" of one table or
+        data set, to which the simulation assigned rows at random.
+        """
         return "shards" if self.options.get("party") is None else "owners"
 
     @property
     def sensitivity(self) -> dict[str, float | None]:
-        """Of each release; None where it is a secret."""
+        """Sensitivity of each release; None if it is a secret."""
         return {name: release.sensitivity for name, release in self.releases.items()}
 
     @property
     @abstractmethod
     def releases(self) -> dict[str, Release]:
-        """What each release costs."""
+        """Privacy cost of each release, by name."""
 
     def page(self) -> Page:
-        said = [*([self.not_private] if self.not_private else []), *self.cautions, *test_key_warning(self.key_bits)]
+        warnings = [*([self.not_private] if self.not_private else []), *self.cautions, *test_key_warning(self.key_bits)]
         if self.noise_source == "simulation":
-            said.append("The noise was drawn from the seed. Whoever knows it can take it off: nothing here is private.")
+            warnings.append(
+                "The noise was drawn from the seed. Whoever knows it can take it off: nothing here is private."
+            )
         if self.exact is False:
-            said.append("What was opened is not what the clear computation says. Do not use this result.")
+            warnings.append("The opened sums differ from those computed in the clear. Do not use this result.")
         noise, peak = "" if self.noise_source == "simulation" else ", the noise", self.peak_memory_mb
         return Page(
             title=f"Psephos: {self.protocol} on {self.dataset} at epsilon {self.epsilon:g}",
             notice=self.notice,
             answer=self._answer(),
             facts=[] if peak is None else [("Peak memory, workers included", peak, " MB")],
-            warnings=said,
+            warnings=warnings,
             notes=[*self._shards_note(), *self.remarks],
             accuracies=self.accuracy,
             releases=self.releases,
@@ -174,7 +182,7 @@ class Run(Outcome):
         )
 
     def _shards_note(self) -> list[str]:
-        """What epsilon protects where the parties are simulated."""
+        """Return a note on the unit of privacy if the parties are shards, otherwise an empty list."""
         if self.parties_are == "owners":
             return []
         protected = {release.unit for release in self.releases.values()}
@@ -186,16 +194,16 @@ class Run(Outcome):
         ]
 
     def _answer(self) -> str:
-        """The best private accuracy, and what it lost to the noise."""
-        released = {name: one.private for name, one in self.accuracy.items() if one.private is not None}
+        """Return the best private accuracy and its difference from the accuracy without noise."""
+        released = {name: entry.private for name, entry in self.accuracy.items() if entry.private is not None}
         if not released:
             return ""
         best = max(released, key=lambda name: released[name])
-        found, which = self.accuracy[best], "Best private" if len(released) > 1 else "Private"
+        accuracy, which = self.accuracy[best], "Best private" if len(released) > 1 else "Private"
         if self.not_private:
             which = "With noise, but not private,"
-        spread = " (one draw)" if found.private_std is None else f" ± {found.private_std:.3f}"
-        lost = "" if found.nonprivate is None else f"; privacy cost {found.nonprivate - released[best]:.3f}"
+        spread = " (one draw)" if accuracy.private_std is None else f" ± {accuracy.private_std:.3f}"
+        lost = "" if accuracy.nonprivate is None else f"; privacy cost {accuracy.nonprivate - released[best]:.3f}"
         return f"{which} at epsilon {self.epsilon:g}: {best} {released[best]:.3f}{spread}{lost}"
 
 
@@ -225,28 +233,28 @@ class Summed(Run):
     """A run around an encrypted sum that key holders open.
 
     Attributes:
-        ballots: counted.
-        auxiliary: public samples, N.
-        mechanism: the noise, chosen by the caller or by rule.
-        scaling: how rows came into the unit ball.
-        lam: the ridge of the parties' own classifiers.
-        randomness: of the encryption.
-        holders: of the key.
-        threshold: how many of them open a sum.
-        min_ballots: they open no sum of fewer.
-        keys: who made the key.
-        proofs: what ballots and parts of openings prove.
+        ballots: number of ballots counted.
+        auxiliary: number of public samples, N.
+        mechanism: distribution of the noise, chosen by the caller or by rule.
+        scaling: how rows are scaled into the unit ball.
+        lam: regularisation of the parties' own classifiers.
+        randomness: mode of the encryption's randomness.
+        holders: number of key holders.
+        threshold: number of holders that open a sum.
+        min_ballots: fewest ballots in a sum that holders open.
+        keys: whether a dealer or the holders together generated the key.
+        proofs: what ballots and partial decryptions prove.
         degree: of the key (Damgard and Jurik).
-        slots_per_plaintext: of the packing.
-        ciphertexts_per_ballot: of the packing.
-        bytes_per_ballot: as it travels.
-        tally_equals_plaintext: whether every opened sum is the clear one, entry by entry.
-        privacy: what each release costs.
-        composed: what all of them cost together.
-        draws: releases that each private accuracy is the mean of.
-        class_names: of the K classes.
-        by_epsilon: `accuracy` at each epsilon, where several were asked for; it is that at the first.
-        measured_on: rows that a method was trained or measured on, where they were not all.
+        slots_per_plaintext: vector entries packed into one plaintext.
+        ciphertexts_per_ballot: ciphertexts in one ballot.
+        bytes_per_ballot: size of one ballot as it is sent.
+        tally_equals_plaintext: whether every opened sum equals the sum in the clear, entry by entry.
+        privacy: privacy cost of each release, by name.
+        composed: privacy cost of all releases together.
+        draws: number of releases over which each private accuracy is the mean.
+        class_names: names of the K classes.
+        by_epsilon: `accuracy` at each epsilon if there are several; `accuracy` itself is that of the first.
+        measured_on: number of rows on which a method was trained or measured, by method, if not on all.
         continued_from: ballots, over all sums, that the journal of an interrupted run held when this run began.
     """
 
@@ -321,11 +329,11 @@ class Summed(Run):
         return f"releases {several}{', '.join(self.privacy)} with noise, epsilon {self.epsilon:g}, for everybody"
 
     def _draws_notes(self) -> list[str]:
-        said = [f"Private accuracies are means over {self.draws} releases."] if self.draws > 1 else []
+        notes = [f"Private accuracies are means over {self.draws} releases."] if self.draws > 1 else []
         if self.measured_on:
             rows = ", ".join(f"{name} {count:,}" for name, count in self.measured_on.items())
-            said.append(f"Trained or measured on some rows only, chosen at random: {rows}.")
-        return said
+            notes.append(f"Trained or measured on some rows only, chosen at random: {rows}.")
+        return notes
 
     def _signal_notes(self) -> list[str]:
         return [f"{name}: {release.worth}." for name, release in self.privacy.items() if release.worth]
@@ -343,7 +351,7 @@ class Summed(Run):
         )
 
     def _panels(self) -> list[Panel]:
-        """Accuracy and balanced accuracy against epsilon."""
+        """Return the figures of accuracy and balanced accuracy against epsilon, if there are several epsilons."""
         label, x = "epsilon (log scale; more private to the left)", [float(epsilon) for epsilon in self.by_epsilon]
         note = "the same sums, released anew with fresh noise at each epsilon"
         accuracy: list[Curve] = []
@@ -354,36 +362,37 @@ class Summed(Run):
                 spread = [std for point in points if (std := getattr(point, f"{which}_std")) is not None]
                 mean = [getattr(point, which) or 0.0 for point in points]
                 curves.append(Curve(name, x, mean, spread if len(spread) == len(x) else None))
-        beside = {name: self.accuracy[name] for name in ("batch", "indiv") if name in self.accuracy}
-        drawn = (
-            ("accuracy", accuracy, {name: one.nonprivate for name, one in beside.items()}),
-            ("balanced accuracy", balanced, {name: one.balanced for name, one in beside.items()}),
+        references = {name: self.accuracy[name] for name in ("batch", "indiv") if name in self.accuracy}
+        figures = (
+            ("accuracy", accuracy, {name: one.nonprivate for name, one in references.items()}),
+            ("balanced accuracy", balanced, {name: one.balanced for name, one in references.items()}),
         )
-        cost = f". {self._cost().rstrip('.')}"  # looking at a curve is what costs
+        cost = f". {self._cost().rstrip('.')}"  # publishing the curve publishes all of its releases
         return [
-            Panel("", label, title, curves, note=said, levels={n: y for n, y in levels.items() if y is not None})
-            for (title, curves, levels), said in zip(drawn, (note + cost, note), strict=True)
+            Panel("", label, title, curves, note=text, levels={n: y for n, y in levels.items() if y is not None})
+            for (title, curves, levels), text in zip(figures, (note + cost, note), strict=True)
             if curves
         ]
 
     def _recall(self) -> list[Table]:
-        found = []
+        """Return a table of the recall of each class at each epsilon."""
+        tables = []
         for epsilon, accuracy in (self.by_epsilon or {f"{self.epsilon:g}": self.accuracy}).items():
-            shown = {name: one for name, one in accuracy.items() if len(one.recall) == len(self.class_names) > 0}
+            methods = {name: one for name, one in accuracy.items() if len(one.recall) == len(self.class_names) > 0}
             rows: list[list[Any]] = [
                 ["method", *self.class_names],
                 *(
                     [name, *map(_spread, one.recall, one.recall_std or [None] * len(one.recall))]
-                    for name, one in shown.items()
+                    for name, one in methods.items()
                 ),
             ]
-            if len(shown) < len(self.class_names):  # the way that is narrower
+            if len(methods) < len(self.class_names):  # transpose to the narrower table
                 rows = [list(row) for row in zip(*rows, strict=True)]
-            if shown:
+            if methods:
                 about = "the share of its test samples that is recognised"
                 about += "; of private methods the mean and standard deviation of releases" if self.draws > 1 else ""
-                found.append(Table(f"Recall of each class at epsilon {epsilon}", rows[0], rows[1:], about))
-        return found
+                tables.append(Table(f"Recall of each class at epsilon {epsilon}", rows[0], rows[1:], about))
+        return tables
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -391,9 +400,9 @@ class TallyOutcome(Summed):
     """Votes counted under encryption (`reveal` "alpha"), or their private statistic (`reveal` "statistic").
 
     Attributes:
-        reveal: what the curator is given.
-        classes: K.
-        alpha: how the opened counts are distributed, for a report; the curator learns it, and it is not for release.
+        reveal: what the curator learns: the vote counts or the statistic with noise.
+        classes: number of classes, K.
+        alpha: distribution of the opened counts, for a report. The curator learns the counts; they are not for release.
     """
 
     kind: ClassVar[str] = "tally"
@@ -406,18 +415,18 @@ class TallyOutcome(Summed):
         page = super().page()
         if self.colluders is not None:
             page = replace(page, facts=_with_colluders(page.facts, self.colluders, self.threshold))
-        said = (
+        note = (
             "The parties add the noise before anything is opened, so the curator is given the noisy sum and no exact "
             f"one. {self.threshold} key holders together could open any ballot."
         )
         if self.reveal == "alpha":
-            said = f"alpha is given to the curator by design; it is {ALPHA_NOTICE.partition(', ')[2]}."
+            note = f"alpha is given to the curator by design; it is {ALPHA_NOTICE.partition(', ')[2]}."
             if more := [name for name in ("avg", "own-data", "whitened") if name in self.accuracy]:
-                said += (
+                note += (
                     f" For {' and '.join(more)} the parties add other vectors in encrypted sums of their own; the "
                     "curator learns these sums as it learns alpha, and they are as little for release."
                 )
-        return replace(page, histogram=self.alpha, notes=[*page.notes, said])
+        return replace(page, histogram=self.alpha, notes=[*page.notes, note])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -425,7 +434,7 @@ class AverageOutcome(Summed):
     """The encrypted sum of the parties' parameters alone.
 
     Attributes:
-        radius: of the ball that each party's parameters are projected on.
+        radius: L2 radius of the ball onto which each party's parameters are projected.
     """
 
     kind: ClassVar[str] = "average"
@@ -435,16 +444,16 @@ class AverageOutcome(Summed):
 
 @dataclass(frozen=True, kw_only=True)
 class PathakOutcome(Run):
-    """Pathak 2010, from the agreement to the published shares. Its method is called "pathak".
+    """Outcome of Pathak 2010, from the agreement to the published shares. Its method is named "pathak".
 
     Attributes:
         variant: of the protocol: "printed", "repaired", or another.
-        noise, comparisons, regulariser: as agreed.
-        lam: of the objective.
-        epsilon_proved, epsilon_proved_for: what holds, and for whom.
-        epsilon_party_level: the same release, for a party, its size apart; None where nothing is proved.
-        shares_equal_reference: whether the published shares add up to what the clear computation gives.
-        stages: of the protocol, in order.
+        noise, comparisons, regulariser: parameters that the parties agreed on.
+        lam: regularisation of the objective.
+        epsilon_proved, epsilon_proved_for: the proved epsilon, and what it protects.
+        epsilon_party_level: the same for a party's data apart from their size; null if nothing is proved.
+        shares_equal_reference: whether the published shares add up to the result of the computation in the clear.
+        stages: time and traffic of the stages of the protocol, in order.
     """
 
     kind: ClassVar[str] = "pathak"
@@ -467,11 +476,14 @@ class PathakOutcome(Run):
 
     @property
     def privacy(self) -> dict[str, Release]:
-        """One release, two notions of privacy. Where its sensitivity is the smallest size's, it is a secret."""
+        """One release under two units of privacy.
+
+        Its sensitivity is left out, since it may depend on the size of the smallest party, which is secret.
+        """
         own = "one party's own noise" if self.variant == "printed" else "a share of noise from every party"
         mechanism = f"{self.noise}, {own}"
         grid = "L2, S + g sqrt(d)" if self.noise == "spherical" else "L1, sqrt(d) S + g d"
-        found = {
+        releases = {
             "the published shares": Release(
                 mechanism,
                 self.epsilon_proved,
@@ -482,14 +494,14 @@ class PathakOutcome(Run):
             )
         }
         if self.epsilon_party_level is not None:
-            found["the same release, for a party"] = Release(
+            releases["the same release, for a party"] = Release(
                 mechanism,
                 self.epsilon_party_level,
                 self.delta,
                 "party, its size apart",
                 source="no minimiser is longer than R: S = 2 R, whatever the party's data; the paper claims nothing",
             )
-        return found
+        return releases
 
     releases = privacy
 
@@ -510,16 +522,16 @@ class PathakOutcome(Run):
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What a private descent promises, and for what (`psephos.curator.psgd`). Infinite epsilons are None.
+    """Privacy guarantee of a private descent (`psephos.curator.psgd`). Infinite epsilons are null.
 
     Attributes:
-        unit: "record" or "party": one replaced, sizes public.
-        delta: the one that is stated: asked for, truncation and sampling included.
-        epsilon_final, final_is: what is claimed for the classifier at `delta`, and what that claim is about.
-        epsilon_step: of one noisy sum by itself.
-        epsilon_transcript, epsilon_transcript_pure: of everything the curator saw, at `delta` and without one.
-        delta_samplers: what truncation and sampling cost of it.
-        assumed: who must be honest for it.
+        unit: of privacy, "record" or "party": one of them is replaced, and sizes are public.
+        delta: requested delta, which includes truncation and sampling.
+        epsilon_final, final_is: epsilon claimed for the classifier at `delta`, and the statement that claims it.
+        epsilon_step: of one noisy sum alone.
+        epsilon_transcript, epsilon_transcript_pure: of everything the curator saw, at `delta` and at delta = 0.
+        delta_samplers: part of `delta` for truncation and sampling.
+        assumed: roles that must be honest for the guarantee to hold.
     """
 
     unit: str
@@ -540,23 +552,23 @@ class Guarantee:
 
 @dataclass(frozen=True, kw_only=True)
 class PsgdOutcome(Run):
-    """Rajkumar 2012, private gradient descent on the encrypted sum. Its method is called "psgd".
+    """Outcome of Rajkumar 2012, private gradient descent on the encrypted sum. Its method is named "psgd".
 
     Attributes:
-        variant: of the noise at each step.
-        loss, lam: of the objective.
-        records, party_sizes: N and each party's share of it.
-        steps, steps_agreed, resumed_at: made, agreed on, and found in a journal.
-        guarantee: what is promised; `epsilon_final` and `epsilon_transcript` are its two epsilons.
-        gradient_sensitivity: by how much one unit changes a step's sum, L2.
+        variant: distribution of the noise at each step.
+        loss, lam: loss and regularisation of the objective.
+        records, party_sizes: number of records N, and of those of each party.
+        steps, steps_agreed, resumed_at: steps computed, steps agreed on, and steps that the journal held at the start.
+        guarantee: privacy guarantee; `epsilon_final` and `epsilon_transcript` are its two epsilons.
+        gradient_sensitivity: L2 sensitivity of a step's sum to one unit.
         sigma, slack, gradient_bound: standard deviation of the fixed noise per entry, Delta, and the agreed bound.
-        on_excess, gradients_clipped_here: what a party does above the bound, and how often it did.
-        sums_equal_reference: whether every opened sum is the clear one; None where all steps were in the journal.
-        holders, threshold: who opens a step's sum, and how many it takes.
-        keys: who made the key.
-        proofs: what ballots and parts of openings prove.
-        ciphertexts_per_ballot, bytes_per_ballot, bytes_posted: sizes.
-        w: the classifier, (d,).
+        on_excess, gradients_clipped_here: what a party does with a gradient above the bound, and how often it happened.
+        sums_equal_reference: whether every opened sum equals the one in the clear; null if the journal held all steps.
+        holders, threshold: number of key holders, and how many of them open a step's sum.
+        keys: whether a dealer or the holders together generated the key.
+        proofs: what ballots and partial decryptions prove.
+        ciphertexts_per_ballot, bytes_per_ballot, bytes_posted: ciphertexts and bytes of a ballot, and bytes sent in the whole run.
+        w: weights of the classifier, (d,).
     """
 
     kind: ClassVar[str] = "psgd"
@@ -600,43 +612,43 @@ class PsgdOutcome(Run):
 
     @property
     def epsilon_final(self) -> float | None:
-        """What the paper claims for the classifier; None where nothing is."""
+        """Epsilon that the paper claims for the classifier; None if it claims none."""
         return self.guarantee.epsilon_final
 
     @property
     def epsilon_transcript(self) -> float | None:
-        """Of everything the curator saw; None where no finite one holds."""
+        """Epsilon of everything the curator saw; None if no finite one holds."""
         return self.guarantee.epsilon_transcript
 
     @property
     def privacy(self) -> dict[str, Release]:
-        """The final classifier and everything that led to it: two statements about one run, which do not add up."""
-        promised, found = self.guarantee, {}
+        """Privacy cost of the final classifier and of all noisy sums: two statements about one run, not to be added."""
+        guarantee, releases = self.guarantee, {}
         source = (
             "twice the bound of a party's gradient"
-            if promised.unit == "party"
+            if guarantee.unit == "party"
             else "2 L: one record's gradient, ||x|| <= 1 (Rajkumar 2012, section 4)"
         )
-        common: dict[str, Any] = {"delta": self.delta, "unit": promised.unit, "norm": "l2"}
+        common: dict[str, Any] = {"delta": self.delta, "unit": guarantee.unit, "norm": "l2"}
         common |= {"sensitivity": self.gradient_sensitivity}
-        if promised.epsilon_final is not None:
-            found["final classifier"] = Release(
+        if guarantee.epsilon_final is not None:
+            releases["final classifier"] = Release(
                 mechanism="Gaussian objective perturbation, a share from every party",
-                epsilon=promised.epsilon_final,
-                source=f"{source}; {promised.final_is}",
+                epsilon=guarantee.epsilon_final,
+                source=f"{source}; {guarantee.final_is}",
                 chosen={"sigma": self.sigma},
                 **common,
             )
         joint = self.variant == "gaussian"
-        found["everything the curator saw"] = Release(
+        releases["everything the curator saw"] = Release(
             mechanism="Skellam shares at every step" if joint else "spherical Laplace at every step, from every party",
-            epsilon=promised.epsilon_transcript,
-            said="without a finite bound" if promised.epsilon_transcript is None else "",
+            epsilon=guarantee.epsilon_transcript,
+            said="without a finite bound" if guarantee.epsilon_transcript is None else "",
             source=f"{source} and the grid, {self.steps_agreed:,} steps composed",
-            chosen={"delta of the samplers": promised.delta_samplers},
+            chosen={"delta of the samplers": guarantee.delta_samplers},
             **common,
         )
-        return found
+        return releases
 
     releases = privacy
 
@@ -669,12 +681,12 @@ class PsgdOutcome(Run):
 
 @dataclass(frozen=True, kw_only=True)
 class Interrupted(Outcome):
-    """A run that was stopped: what was asked for, and where it ended. Nothing was released.
+    """Outcome of an interrupted run, which released nothing.
 
     Attributes:
-        protocol: which.
-        options: everything that was asked for.
-        stopped: where, in words.
+        protocol: name of the protocol.
+        options: all options of the run.
+        stopped: the point at which it was stopped, as text.
     """
 
     kind: ClassVar[str] = "interrupted"
@@ -694,14 +706,16 @@ class Interrupted(Outcome):
 
 
 def _spread(mean: float | None, std: float | None) -> str | None:
+    """Format a mean with its standard deviation, if there is one."""
     return None if mean is None else f"{mean:.3f}" + ("" if std is None else f" ± {std:.3f}")
 
 
 def _with_colluders(facts: Sequence[Fact], colluders: int, threshold: int) -> list[Fact]:
-    """The facts, and after epsilon how many parties it holds against."""
+    """Insert the coalition that epsilon holds against after the fact about epsilon."""
     place = next((place + 1 for place, fact in enumerate(facts) if fact[0] == "epsilon"), len(facts))
     return [*facts[:place], ("Colluders", colluders_text(colluders, threshold)), *facts[place:]]
 
 
-def _opened(words: str, equal: bool | None) -> Fact:
-    return (words, "equal, entry by entry" if equal else "THEY DIFFER")
+def _opened(label: str, equal: bool | None) -> Fact:
+    """Return the fact that compares opened sums with those in the clear."""
+    return (label, "equal, entry by entry" if equal else "THEY DIFFER")

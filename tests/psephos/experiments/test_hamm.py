@@ -1,4 +1,4 @@
-"""Hamm's experiments in small: a bundled data set in the place of the published files, few parties, few points."""
+"""Tests of the experiments of Hamm 2016 on a bundled data set, with few parties and few points."""
 
 from __future__ import annotations
 
@@ -19,20 +19,19 @@ from psephos.results.papers import Published
 
 SMALL = HammOptions("hamm-har", trials=2, draws=2, inverse_epsilons=(0.1, 10.0), holders=3, threshold=2)
 
-
 DIGITS = replace(EXPERIMENTS["hamm-har"], dataset="digits", parties=(40,), samples=12, auxiliary=300)
 
 
-def reproduced(options: HammOptions, **more: Any) -> HammOutcome:
+def run_small(options: HammOptions, **more: Any) -> HammOutcome:
     return reproduce_hamm(options, experiment=DIGITS, **more)
 
 
 @pytest.fixture(scope="module")
 def document() -> HammOutcome:
-    return reproduced(SMALL)
+    return run_small(SMALL)
 
 
-def test_the_document_is_complete_and_labelled(document: HammOutcome) -> None:
+def test_outcome_has_every_curve_and_round_trips_through_json(document: HammOutcome) -> None:
     written = json.loads(json.dumps(document.as_json()))
     assert Outcome.from_json(written).as_json() == written
     assert document.counts == "taken in the clear, for speed"
@@ -52,24 +51,24 @@ def test_the_document_is_complete_and_labelled(document: HammOutcome) -> None:
     assert all(row.reproduces or row.why for row in document.published)
 
 
-def test_the_seed_decides_everything_and_workers_nothing(document: HammOutcome) -> None:
-    again = reproduced(replace(SMALL, workers=2))
+def test_results_depend_on_the_seed_and_not_on_the_workers(document: HammOutcome) -> None:
+    again = run_small(replace(SMALL, workers=2))
     assert [p.curves for p in again.sizes] == [p.curves for p in document.sizes]
-    other = reproduced(replace(SMALL, seed=50, trials=1))
+    other = run_small(replace(SMALL, seed=50, trials=1))
     assert other.sizes[0].batch != document.sizes[0].batch
 
 
-def test_noise_norms_follow_the_law_they_are_named_for() -> None:
+def test_noise_norms_have_the_moments_of_their_distribution() -> None:
     generator = np.random.default_rng(0)
     dimension, scale, draws = 50, 0.3, 4000
     for norm, mean, variance in (("stated", dimension * scale, dimension * scale**2), ("exponential", scale, scale**2)):
         norms = np.array([np.linalg.norm(module._noise(norm, dimension, scale, generator)) for _ in range(draws)])
-        # 6 standard errors: a false alarm in 5e8.
+        # 6 standard errors: fails by chance once in 5e8 runs.
         assert abs(norms.mean() - mean) < 6 * np.sqrt(variance / draws)
         assert abs(norms.var() / variance - 1) < 6 * np.sqrt(8 / draws)
 
 
-def test_the_papers_own_bounds_scale_the_papers_own_noise() -> None:
+def test_printed_bounds_have_the_values_of_the_paper() -> None:
     value = {name: module._printed_bound(name, 100, 6).value for name in module.PRINTED}
     assert value["vote"] == pytest.approx(2**0.5 / 1e-4)
     assert value["soft"] == pytest.approx(2**0.5 / (100 * 1e-4))
@@ -77,29 +76,29 @@ def test_the_papers_own_bounds_scale_the_papers_own_noise() -> None:
     assert module._printed_bound("soft", 100, 2).value == pytest.approx(2 / (100 * 1e-4))
 
 
-def test_encrypted_counts_are_the_clear_ones_and_kept(
+def test_encrypted_counts_equal_the_clear_ones_and_are_stored_in_the_journal(
     document: HammOutcome, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = replace(SMALL, encrypted=True, key_bits=256, test_key=True, journal=str(tmp_path / "journal"), trials=1)
     steps: list[tuple[str, int, int]] = []
-    first = reproduced(options, progress=lambda *step: steps.append(step))
+    first = run_small(options, progress=lambda *step: steps.append(step))
     assert ("encrypted ballots, M = 40, trial 0", 40, 40) in steps
     (encrypted,) = first.sizes[0].encrypted
     assert encrypted.equals_plaintext is True
     assert first.counts == "opened from encrypted ballots"
     show(first)
-    said = " ".join(capsys.readouterr().out.split())
-    assert "Counts: opened from encrypted ballots, equal to the clear ones" in said
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Counts: opened from encrypted ballots, equal to the clear ones" in text
     # The same split with clear counts gives the same classifiers.
-    clear = reproduced(replace(SMALL, trials=1))
+    clear = run_small(replace(SMALL, trials=1))
     assert first.sizes[0].curves == clear.sizes[0].curves
-    again = reproduced(options)
+    again = run_small(options)
     assert again.sizes[0].encrypted[0].continued_from == 40
     with pytest.raises(JournalError, match="another run"):
-        reproduced(replace(options, threshold=1))
+        run_small(replace(options, threshold=1))
 
 
-def test_a_statement_is_judged_at_the_papers_own_size_only(document: HammOutcome) -> None:
+def test_statements_are_tested_only_at_the_papers_number_of_parties(document: HammOutcome) -> None:
     claims = [row for row in document.published if row.family == "exponential"]
     assert not any("not tested" in row.why for row in claims)
     elsewhere = module._published(SMALL, DIGITS, [replace(document.sizes[0], parties=41)])
@@ -107,14 +106,14 @@ def test_a_statement_is_judged_at_the_papers_own_size_only(document: HammOutcome
     assert all(row.why.startswith("not tested") and not row.reproduces for row in elsewhere)
 
 
-def test_the_largest_panel_is_judged_in_whatever_order(document: HammOutcome) -> None:
+def test_statements_are_tested_on_the_largest_panel_in_any_order(document: HammOutcome) -> None:
     panel = document.sizes[0]
     for panels in ([panel, replace(panel, parties=20)], [replace(panel, parties=20), panel]):
         assert {row.parties for row in module._published(SMALL, DIGITS, panels)} == {40}
 
 
-def test_what_the_noise_does_not_decide_is_not_called_reproduced(document: HammOutcome) -> None:
-    """The paper's "soft holds better than avg" where both have the same law would be decided by a coin."""
+def test_a_difference_within_two_standard_errors_is_undecided(document: HammOutcome) -> None:
+    """Where soft and avg have the same distribution, "soft holds better than avg" would be decided by chance."""
 
     def row(soft: float, avg: float, spread: float) -> Published:
         curves = {
@@ -122,55 +121,55 @@ def test_what_the_noise_does_not_decide_is_not_called_reproduced(document: HammO
             for name, mean in (("soft", soft), ("avg", avg), ("vote", 0.5))
         }
         panel = replace(document.sizes[0], parties=20_000, curves=dict.fromkeys(document.sizes[0].curves, curves))
-        (sentence,) = (claim for claim in EXPERIMENTS["hamm-kdd99"].claims if "better than avg" in claim.what)
-        kdd = replace(EXPERIMENTS["hamm-kdd99"], claims=(sentence,))
+        (statement,) = (claim for claim in EXPERIMENTS["hamm-kdd99"].claims if "better than avg" in claim.what)
+        kdd = replace(EXPERIMENTS["hamm-kdd99"], claims=(statement,))
         return next(row for row in module._published(SMALL, kdd, [panel]) if row.family == "stated")
 
-    # Four releases: a standard error of half the deviation each.
+    # With 2 trials of 2 draws the standard error is half the standard deviation.
     assert (row(0.60, 0.50, 0.05).reproduces, row(0.60, 0.50, 0.05).why) == (True, "")
     assert (row(0.60, 0.50, 0.20).reproduces, row(0.60, 0.50, 0.20).why[:9]) == (False, "undecided")
     assert (row(0.50, 0.60, 0.20).reproduces, row(0.50, 0.60, 0.20).why[:9]) == (False, "undecided")
     assert (row(0.50, 0.60, 0.05).reproduces, "same noise" in row(0.50, 0.60, 0.05).why) == (False, True)
 
 
-def test_an_interrupted_sweep_goes_on_after_its_last_trial(document: HammOutcome, tmp_path: Path) -> None:
+def test_an_interrupted_sweep_resumes_after_its_last_trial(document: HammOutcome, tmp_path: Path) -> None:
     options = replace(SMALL, journal=str(tmp_path / "journal"))
     steps: list[tuple[str, int, int]] = []
 
-    def stopped_after_one(*step: Any) -> None:
+    def stop_after_one(*step: Any) -> None:
         steps.append(step)
         if step[1] == 1:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        reproduced(options, progress=stopped_after_one)
+        run_small(options, progress=stop_after_one)
     assert steps == [("trials, M = 40", 0, 2), ("trials, M = 40", 1, 2)]
     steps.clear()
-    done = reproduced(options, progress=lambda *step: steps.append(step))
+    resumed = run_small(options, progress=lambda *step: steps.append(step))
     assert steps == [("trials, M = 40", 1, 2), ("trials, M = 40", 2, 2)]
-    assert done.sizes[0].curves == document.sizes[0].curves
-    assert done.published == document.published
+    assert resumed.sizes[0].curves == document.sizes[0].curves
+    assert resumed.published == document.published
     for change in ({"draws": 3}, {"seed": 1}, {"inverse_epsilons": (1.0,)}, {"quick": True}):
         with pytest.raises(JournalError, match="another run"):
-            reproduced(replace(options, **change))
+            run_small(replace(options, **change))
     (file,) = (path for path in (tmp_path / "journal").iterdir() if not path.name.endswith("-journal"))
     file.write_bytes(file.read_bytes()[:5000])
     with pytest.raises(JournalError, match="damaged"):
-        reproduced(options)
+        run_small(options)
 
 
-def test_the_url_data_is_asked_for_or_a_stand_in_named(tmp_path: Path) -> None:
+def test_missing_url_data_is_an_error_and_the_stand_in_is_labelled(tmp_path: Path) -> None:
     with pytest.raises(DataSetMissingError, match=r"Day0\.svm.*url_svmlight"):
         reproduce_hamm(HammOptions("hamm-url", data_dir=str(tmp_path)))
     tiny = replace(EXPERIMENTS["hamm-url"], parties=(30,), auxiliary=200, stand_in=(5, 600))
     options = HammOptions("hamm-url", stand_in=True, trials=1, draws=1, inverse_epsilons=(0.01, 100.0))
-    done = reproduce_hamm(options, experiment=tiny)
-    assert done.data.startswith("SYNTHETIC STAND-IN")
-    # What the paper says of its data is not tested on others, whatever comes out.
-    assert {(row.reproduces, row.why) for row in done.published} == {
+    outcome = reproduce_hamm(options, experiment=tiny)
+    assert outcome.data.startswith("SYNTHETIC STAND-IN")
+    # Statements of the paper about its data are not tested on synthetic data.
+    assert {(row.reproduces, row.why) for row in outcome.published} == {
         (False, "not tested: the data are synthetic, not the paper's")
     }
-    assert all(panel.title.startswith("SYNTHETIC STAND-IN") for panel in done.page().panels)
+    assert all(panel.title.startswith("SYNTHETIC STAND-IN") for panel in outcome.page().panels)
 
 
 @pytest.mark.parametrize(
@@ -183,12 +182,12 @@ def test_the_url_data_is_asked_for_or_a_stand_in_named(tmp_path: Path) -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_bad_options(wrong: dict) -> None:
+def test_invalid_options_are_rejected(wrong: dict) -> None:
     with pytest.raises(InvalidParameter):
-        reproduced(replace(SMALL, **wrong))
+        run_small(replace(SMALL, **wrong))
 
 
-def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+def test_a_damaged_data_file_is_an_error(tmp_path: Path) -> None:
     tiny = replace(EXPERIMENTS["hamm-kdd99"], parties=(30,), auxiliary=200)
     (tmp_path / "kddcup.data_10_percent.gz").write_bytes(b"\x1f\x8b half a file")
     (tmp_path / "corrected.gz").write_bytes(b"")

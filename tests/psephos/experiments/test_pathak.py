@@ -1,4 +1,4 @@
-"""`psephos reproduce pathak-adult`, on a stand-in of Adult's shape but not of its size."""
+"""Tests of `psephos reproduce pathak-adult` on synthetic rows of the form of Adult's."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def small() -> dict[str, Any]:
     return {"data": data, "splits": splits}
 
 
-def test_the_experiment_has_every_series_and_repeats(small: dict[str, Any]) -> None:
-    told: list[Any] = []
-    result = reproduce_pathak_adult(OPTIONS, **small, progress=lambda *step: told.append(step))
+def test_outcome_has_every_series_and_is_repeatable(small: dict[str, Any]) -> None:
+    steps: list[Any] = []
+    result = reproduce_pathak_adult(OPTIONS, **small, progress=lambda *step: steps.append(step))
     written = json.loads(json.dumps(result.as_json()))
     assert Outcome.from_json(written).as_json() == written
     assert len(result.settings) == 3
-    assert len(told) == 12
+    assert len(steps) == 12
     assert result.ones_per_row == [11, 14]
     assert result.epsilon_real_per_epsilon == pytest.approx(20**0.5 / 10)
     for setting in result.settings:
@@ -55,18 +55,18 @@ def test_the_experiment_has_every_series_and_repeats(small: dict[str, Any]) -> N
     assert replace(reproduce_pathak_adult(OPTIONS, **small), seconds={}) == replace(result, seconds={})
 
 
-def test_raw_rows_are_the_same_problem_rescaled(small: dict[str, Any]) -> None:
-    """Minimising on raw rows equals minimising on scaled ones with lambda over the square of the scale."""
+def test_training_on_raw_rows_minimises_objective_2(small: dict[str, Any]) -> None:
+    """Training scales raw rows by c and lambda by 1/c^2; the gradient of the original problem is zero at the result."""
     raw = experiment.SETTINGS[0]
     X, y = small["data"].X_train, small["data"].y_train
-    run = experiment._Run(raw, X, y, X, y, OPTIONS, small["splits"], lambda *told: None)
+    run = experiment._Run(raw, X, y, X, y, OPTIONS, small["splits"], lambda *step: None)
     w = run._train(np.arange(700), (700,))[0]
     signs = 2.0 * y - 1
-    slope = -(X.T @ (signs / (1 + np.exp(signs * (X @ w))))) / 700 + 2 * raw.lam * w
-    assert np.linalg.norm(slope) < 1e-8
+    gradient = -(X.T @ (signs / (1 + np.exp(signs * (X @ w))))) / 700 + 2 * raw.lam * w
+    assert np.linalg.norm(gradient) < 1e-8
 
 
 @pytest.mark.parametrize("wrong", [{"deals": 0}, {"draws": 0}, {"epsilons": ()}, {"epsilons": (-1.0,)}], ids=str)
-def test_bad_options_are_refused(wrong: dict[str, Any]) -> None:
+def test_invalid_options_are_rejected(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter):
         reproduce_pathak_adult(replace(OPTIONS, **wrong))

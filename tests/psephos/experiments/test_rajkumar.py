@@ -1,4 +1,4 @@
-"""The sweeps of Rajkumar 2012 at a size a test can wait for; the full ones are run by the command."""
+"""Tests of the sweeps of Rajkumar 2012 at a small size."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ SMALL = SweepOptions(lambdas=(0.1,), epsilons=(0.2,), steps=1000, draws=1, check
 
 
 @given(st.lists(st.floats(0.001, 1), min_size=1, max_size=20), st.integers(20, 3000))
-def test_sizes_add_up(weights: list[float], records: int) -> None:
+def test_sizes_add_up_and_follow_the_shares(weights: list[float], records: int) -> None:
     shares = np.array(weights) / sum(weights)
     sizes = sizes_from(shares.tolist(), records)
     assert sum(sizes) == records
     assert min(sizes) >= 1
-    # Within one record of the exact share, but for the parties that had to be given their first.
+    # Sizes are within one record of the exact share, apart from records that parties with a share below one record got.
     forced = sum(share * records < 1 for share in shares)
     assert all(abs(size - share * records) <= 1 + forced for size, share in zip(sizes, shares, strict=True))
 
 
-def test_the_papers_skews() -> None:
+def test_sizes_of_the_papers_skews() -> None:
     assert [sizes_from(skew, 1000) for skew in SKEWS] == [
         [200] * 5,
         [100, 200, 200, 250, 250],
@@ -41,12 +41,12 @@ def test_the_papers_skews() -> None:
 
 
 def test_simulated_sweep() -> None:
-    heard: list[tuple[str, int, int]] = []
+    steps: list[tuple[str, int, int]] = []
     transcript, options = Transcript(), replace(SMALL, datasets=2)
-    result = reproduce_rajkumar(options, progress=lambda *told: heard.append(told), transcript=transcript)
+    result = reproduce_rajkumar(options, progress=lambda *step: steps.append(step), transcript=transcript)
     document = json.loads(json.dumps(result.as_json(), allow_nan=False))
     assert Outcome.from_json(document).as_json() == document
-    assert heard == [("rajkumar-simulated", run, 12) for run in range(1, 13)]
+    assert steps == [("rajkumar-simulated", run, 12) for run in range(1, 13)]
     assert [(row.panel, row.place) for row in result.rows] == [
         *(("parties", k) for k in (5, 10, 15)),
         *(("skew", k) for k in (1, 2, 3)),
@@ -57,9 +57,9 @@ def test_simulated_sweep() -> None:
     for row in result.rows:
         assert row.errors.keys() == set(METHODS)
         assert row.errors["nonprivate"].mean < 0.1
-    # The same eta everywhere: GOP knows neither parties nor skew.
+    # eta is common to all rows, so the error of GOP depends neither on the parties nor on the skew.
     assert len({row.errors["gop"].mean for row in result.rows}) == 1
-    # The smallest party decides local aggregation.
+    # The noise of local aggregation grows as the smallest party shrinks.
     skews = {row.place: row.errors["la_printed"].mean for row in result.rows if row.panel == "skew"}
     assert skews[1] < skews[3]
     psgd = result.epsilon_transcript["0.2"]["psgd"]
@@ -69,7 +69,7 @@ def test_simulated_sweep() -> None:
 
 
 def test_psgd_is_near_gop() -> None:
-    """The paper's claim; common eta, so the gap is what rho and the number of steps cost."""
+    """The paper's statement. eta is common, so the difference is the cost of rho and of finitely many steps."""
     result = reproduce_rajkumar(replace(SMALL, steps=10_000, check_steps=0, datasets=1))
     assert result.claims.largest_gap_psgd_gop <= 0.03
     assert result.sums_equal_reference is None
@@ -96,7 +96,7 @@ def test_the_same_seed_gives_the_same_table() -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_bad_input(change: dict[str, Any]) -> None:
-    """One fold, in particular, leaves nothing to train on."""
+def test_invalid_options_are_rejected(change: dict[str, Any]) -> None:
+    """Includes a single fold, which leaves no records for training."""
     with pytest.raises(InvalidParameter):
         reproduce_rajkumar(replace(SMALL, **{"datasets": 1, **change}))

@@ -1,6 +1,6 @@
-"""The theorems of Rajkumar and Agarwal 2012, section 5, as functions, against sampling and runs.
+"""Tests of the theorems of Rajkumar and Agarwal 2012, section 5, by sampling and by runs.
 
-docs/protocols/psgd.md says what each is worth; no part of the product computes with them.
+docs/protocols/psgd.md discusses them; no other code computes with them.
 """
 
 from __future__ import annotations
@@ -106,9 +106,6 @@ def theorem_5_3_explicit(
     return max(statistical, slack, noise), lam
 
 
-# -- and what runs say
-
-
 # -- Theorem 5.1, Proposition 5.2
 
 
@@ -121,7 +118,7 @@ def test_proposition_5_2(d: int, sigma: float, confidence: float) -> None:
 
 @pytest.mark.parametrize("lam", [0.05, 0.5])
 def test_theorem_5_1_holds_in_runs(lam: float) -> None:
-    """At most a share delta' = 0.1 of 200 runs may exceed it; 45 would be seen by chance once in 10^7 times."""
+    """The bound is exceeded with probability at most 0.1; 45 of 200 runs exceed it by chance once in 10^7 tests."""
     generator = np.random.default_rng(7)
     n, d, c, confidence, sigma = 300, 4, 0.25, 0.1, 12.0
     X = generator.normal(size=(n, d))
@@ -139,10 +136,10 @@ def test_theorem_5_1_holds_in_runs(lam: float) -> None:
     assert sharper <= bound
     assert np.sum(np.array(excesses) > bound) < 45
     assert np.sum(np.array(excesses) > sharper) < 45
-    assert max(excesses) > sharper / 20  # the bound is about something
+    assert max(excesses) > sharper / 20  # the bound is not vacuous
 
 
-def test_theorem_5_1_needs_no_ridge() -> None:
+def test_theorem_5_1_is_rejected_for_a_positive_ridge() -> None:
     with pytest.raises(InvalidParameter, match="Delta = 0"):
         theorem_5_1(4, 1.0, 0.1, records=10, lam=0.1, smoothness=0.25, ridge=0.2)
 
@@ -164,10 +161,10 @@ def test_theorem_5_3_holds_in_runs() -> None:
     d, tau, epsilon, delta, confidence = 3, 0.6, 1.0, 0.05, 0.05
     w0 = np.array([1.0, 0.0, 0.0])
     sigma = bounds.sigma_from_density_ratio(d, epsilon / 2, delta)
-    needed, lam = theorem_5_3_explicit(
+    samples, lam = theorem_5_3_explicit(
         1.0, tau, epsilon, confidence, t_hat=t_hat(d, sigma, confidence), smoothness=0.25
     )
-    n, loss = math.ceil(needed), Logistic()
+    n, loss = math.ceil(samples), Logistic()
 
     def draw(count: int) -> tuple[np.ndarray, np.ndarray]:
         X = generator.normal(size=(count, d))
