@@ -567,7 +567,8 @@ class PsgdOutcome(Run):
         holders, threshold: number of key holders, and how many of them open a step's sum.
         keys: whether a dealer or the holders together generated the key.
         proofs: what ballots and partial decryptions prove.
-        ciphertexts_per_ballot, bytes_per_ballot, bytes_posted: ciphertexts and bytes of a ballot, and bytes sent in the whole run.
+        ciphertexts_per_ballot, bytes_per_ballot: size of a ballot.
+        bytes_posted: bytes that all roles sent in the whole run.
         w: weights of the classifier, (d,).
     """
 
