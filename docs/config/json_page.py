@@ -17,7 +17,7 @@ HEAD = f"""# The JSON of every command
 Written by `python docs/config/json_page.py` from the types in `psephos.results`; a test compares them.
 
 With `--json` a command writes one object: `format` ({FORMAT}; refuse any other number), `kind`, and the fields below. A
-*derived* field follows from the others; readers ignore it. `psephos.results.Outcome.from_json` reads every kind, and
+*derived* field follows from the others; readers ignore it. `psephos.results.Result.from_json` reads every kind, and
 names what is missing, unknown, of another type or out of range. A report's own JSON (`report.json`) has `kind`
 "report", the result under `result`, and also `environment`, `command` and `transcript`.
 

@@ -15,7 +15,7 @@ from psephos.progress import Progress, silent
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.transcript import Transcript, View
-from psephos.results import AuditOutcome
+from psephos.results import AuditResult
 
 __all__ = ["Advantage", "CaseAudit", "advantage", "audit_case", "views"]
 
@@ -92,7 +92,7 @@ class CaseAudit:
         unnoticed: names of the mutants that their checks let pass.
     """
 
-    outcome: AuditOutcome
+    outcome: AuditResult
     unnoticed: tuple[str, ...]
 
     @property

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
-from psephos.audit.model import Case, Check, Coalition, Context, Result
+from psephos.audit.model import Case, Check, CheckResult, Coalition, Context
 from psephos.protocol.errors import PsephosError
 
 __all__ = ["HARMLESS", "SUCCEEDS", "Attack", "AttackResult", "attack_case"]
@@ -72,11 +72,11 @@ def attack_case(name: str, secrets: tuple[str, ...], catalogue: Sequence[tuple[C
         catalogue: coalitions, each with the attacks of its members, alone or together.
     """
 
-    def check(attack: Attack, context: Context) -> Result:
+    def check(attack: Attack, context: Context) -> CheckResult:
         result: AttackResult = context.once((name, attack.name), lambda: attack.run(context))
         evidence = "; ".join(dict.fromkeys(result.gains.values()))
         detected = ", ".join(sorted({type(error).__name__ for error in result.errors}))
-        return Result(bool(result.gains), evidence or f"gained nothing{detected and f': {detected}'}")
+        return CheckResult(bool(result.gains), evidence or f"gained nothing{detected and f': {detected}'}")
 
     checks = (
         Check(f"{attack.name}, {coalition.name}", coalition.name, secrets, partial(check, attack))

@@ -19,7 +19,7 @@ from gmpy2 import mpz
 from scipy.stats import chisquare
 
 from psephos.audit.compare import compare_samples
-from psephos.audit.model import Case, Checks, Coalition, Context, Result
+from psephos.audit.model import Case, CheckResult, Checks, Coalition, Context
 from psephos.parties.ceremony import CeremonyHolder
 from psephos.parties.ceremony_states import Searching
 from psephos.protocol.ceremony.exponent import share_bound
@@ -176,13 +176,13 @@ def _simulated_row(coins: Randomness, members: Sequence[int]) -> dict[str, float
 # -- the checks
 
 
-def _simulation(members: Sequence[int], context: Context) -> Result:
+def _simulation(members: Sequence[int], context: Context) -> CheckResult:
     real = [_row(view, members) for view in _views(context)]
     simulated = [_simulated_row(context.coins("simulated", i), members) for i in range(len(real))]
     return compare_samples(context, (real, simulated), "real against simulated")
 
 
-def _residues_tell_nothing(context: Context) -> Result:
+def _residues_tell_nothing(context: Context) -> CheckResult:
     """Of every pair that is used: given y, which n tells, z must be a random unit."""
     worst, seen = 1.0, 0
     for place, prime in enumerate(TERMS.primes[:3]):
@@ -198,10 +198,12 @@ def _residues_tell_nothing(context: Context) -> Result:
         seen += int(counts.sum())
         worst = min([worst, *(float(chisquare(row).pvalue) * 3 * prime for row in tested)])
     p_value = min(1.0, worst)
-    return Result(p_value <= context.rate, f"z given y, {seen} pairs modulo 5, 7 and 11: p = {p_value:.2g}", p_value)
+    return CheckResult(
+        p_value <= context.rate, f"z given y, {seen} pairs modulo 5, 7 and 11: p = {p_value:.2g}", p_value
+    )
 
 
-def _threshold(context: Context) -> Result:
+def _threshold(context: Context) -> CheckResult:
     """t - 1 shares, tried as if the threshold were one less."""
     for view in _views(context):
         key = view.shares[0].threshold_key
@@ -210,13 +212,15 @@ def _threshold(context: Context) -> Result:
             try:
                 parts = {share.holder: share.partially_decrypt(ciphertexts)}
                 if combine(replace(key, threshold=TERMS.threshold - 1), parts) == [42]:
-                    return Result(True, "one share opens a ciphertext")
+                    return CheckResult(True, "one share opens a ciphertext")
             except ThresholdError:
                 continue
-    return Result(False, f"no {TERMS.threshold - 1} of {TERMS.holders} shares opened in {context.views} ceremonies")
+    return CheckResult(
+        False, f"no {TERMS.threshold - 1} of {TERMS.holders} shares opened in {context.views} ceremonies"
+    )
 
 
-def _reads_all(context: Context) -> Result:
+def _reads_all(context: Context) -> CheckResult:
     """t shares give d, and a multiple of phi(n) gives p and q."""
     view = _views(context)[0]
     n, delta = view.shares[0].threshold_key.key.modulus, math.factorial(TERMS.holders)
@@ -226,8 +230,8 @@ def _reads_all(context: Context) -> Result:
     for g in range(2, 100):
         x = gmpy2.powmod(g, odd, n)
         if x not in (1, n - 1) and gmpy2.gcd(x - 1, n) not in (1, n):
-            return Result(True, "two shares give d, and d the factors of n")
-    return Result(False, "d did not give the factors")
+            return CheckResult(True, "two shares give d, and d the factors of n")
+    return CheckResult(False, "d did not give the factors")
 
 
 class _Refuser(Batch):
@@ -244,7 +248,7 @@ class _Refusing(CeremonyHolder):
         return _Refuser(self.terms, self._batch_seeds(state))
 
 
-def _liars_are_named(context: Context) -> Result:
+def _liars_are_named(context: Context) -> CheckResult:
     """Who rejects good candidates could have the key that it likes best; opened candidates show it."""
 
     def progress(what: str, tried: int, expected: int) -> None:
@@ -257,10 +261,10 @@ def _liars_are_named(context: Context) -> Result:
         run_ceremony(TERMS, roles=liar, coins=coins, progress=progress)
     except AgreementError as error:
         named = str(error).startswith("holder 2 ")
-        return Result(not named, f"who rejects good candidates is {'' if named else 'not '}named")
+        return CheckResult(not named, f"who rejects good candidates is {'' if named else 'not '}named")
     except EngineError:
         pass
-    return Result(True, f"good candidates were rejected and not missed, in {BATCHES} batches")
+    return CheckResult(True, f"good candidates were rejected and not missed, in {BATCHES} batches")
 
 
 def _checks() -> Checks:

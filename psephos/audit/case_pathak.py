@@ -30,7 +30,7 @@ from scipy.stats import binomtest
 
 from psephos.audit.compare import compare_samples
 from psephos.audit.ideal import ideal_sum, joint_noise, spherical_noise
-from psephos.audit.model import Case, Check, Checks, Coalition, Context, Members, Result
+from psephos.audit.model import Case, Check, CheckResult, Checks, Coalition, Context, Members
 from psephos.audit.pathak_blocks import (
     blinded_answers,
     exact_comparison,
@@ -315,7 +315,7 @@ def _compare(
     members: Members,
     what: str,
     look: Callable[[str], bool] = lambda name: True,
-) -> Result:
+) -> CheckResult:
     """`look`: which entries of a view count."""
     table = plain_table(left[0].keys.comparison)
     rows = [[_row(run, members, table) for run in side] for side in (left, right)]
@@ -326,7 +326,7 @@ def _compare(
 # -- freshness, and what a search would find
 
 
-def _fresh(kind: PathakKind, members: Members, context: Context) -> Result:
+def _fresh(kind: PathakKind, members: Members, context: Context) -> CheckResult:
     """No ciphertext that the coalition cannot open is related to one it has seen, in each run."""
     looked = 0
     for run in real_runs(context, kind)[:12]:
@@ -346,13 +346,13 @@ def _fresh(kind: PathakKind, members: Members, context: Context) -> Result:
             looked += len(sealed)
             relation = stale(key, sealed, own, search=256)
             if relation:
-                return Result(True, relation)
+                return CheckResult(True, relation)
     if not looked:
         raise InvalidParameter("this coalition opens all it receives: there is nothing to look at for freshness")
     explained = _explained(real_runs(context, kind)[0], members)
     if explained:
-        return Result(True, explained)
-    return Result(False, f"{looked} ciphertexts, each with randomness of its own")
+        return CheckResult(True, explained)
+    return CheckResult(False, f"{looked} ciphertexts, each with randomness of its own")
 
 
 def _sealed_kinds(run: ObservedRun, members: Members) -> list[tuple[PublicKey, tuple[Kind, ...], tuple[Kind, ...]]]:
@@ -364,7 +364,7 @@ def _sealed_kinds(run: ObservedRun, members: Members) -> list[tuple[PublicKey, t
     return [] if members.parties else [(group, (Kind.INDEXED_SHARE,), (Kind.MASKED_SHARE,))]
 
 
-def _traced(kind: PathakKind, members: Members, context: Context) -> Result:
+def _traced(kind: PathakKind, members: Members, context: Context) -> CheckResult:
     """Whether the parties of a coalition find shares they know among the masked ones: that would give pi_2 away.
 
     A masked share a + r and a known a are tied if r is 40 bits shorter than agreed, two of them if the masks are equal;
@@ -384,15 +384,15 @@ def _traced(kind: PathakKind, members: Members, context: Context) -> Result:
             for a in known:
                 pairs += 1
                 if abs(value - a) >> (MASK_BITS - 40) == 0:
-                    return Result(True, "a masked share lies so near a share it knows that the mask hides nothing")
+                    return CheckResult(True, "a masked share lies so near a share it knows that the mask hides nothing")
         differences = {x - y for x in known for y in known if x != y}
         for i, x in enumerate(masked):
             if any(x - y in differences for y in masked[:i]):
-                return Result(True, "two masked shares differ as two shares it knows: one mask was used twice")
-    return Result(False, f"{pairs} pairs of a masked share and a known one, none tied")
+                return CheckResult(True, "two masked shares differ as two shares it knows: one mask was used twice")
+    return CheckResult(False, f"{pairs} pairs of a masked share and a known one, none tied")
 
 
-def _order_of_places(kind: PathakKind, members: Members, context: Context) -> Result:
+def _order_of_places(kind: PathakKind, members: Members, context: Context) -> CheckResult:
     """Whether the winner of a first comparison is the smaller data set that pi_1 alone would put at that place.
 
     The coalition knows pi_1 and, at its own place, who is asked again. With a uniform pi_2 its prediction is right by a
@@ -406,7 +406,7 @@ def _order_of_places(kind: PathakKind, members: Members, context: Context) -> Re
         right += predicted == (party_name(place) in _again(run))
     p_value = float(binomtest(right, len(runs), 0.5).pvalue)
     told = f"pi_1 alone predicts who is compared again in {right} of {len(runs)} runs, p = {p_value:.2g}"
-    return Result(p_value <= context.rate, told, p_value)
+    return CheckResult(p_value <= context.rate, told, p_value)
 
 
 def _exponents(run: ObservedRun, number: int) -> list[list[mpz]]:
@@ -435,7 +435,7 @@ def _explained(run: ObservedRun, members: Members) -> str | None:
     return None
 
 
-def _parity(kind: PathakKind, context: Context) -> Result:
+def _parity(kind: PathakKind, context: Context) -> CheckResult:
     """Whether the Jacobi symbol of a noise factor is the one that its bases and the noise predict."""
     agree = tried = 0
     for run in real_runs(context, kind):
@@ -451,10 +451,10 @@ def _parity(kind: PathakKind, context: Context) -> Result:
     told = (
         f"{agree} of {tried} noise factors have the Jacobi symbol that the noise's parity predicts, p = {p_value:.2g}"
     )
-    return Result(p_value <= context.rate, told, p_value)
+    return CheckResult(p_value <= context.rate, told, p_value)
 
 
-def _noise_law(kind: PathakKind, context: Context) -> Result:
+def _noise_law(kind: PathakKind, context: Context) -> CheckResult:
     """The noise of the smallest party (printed), or the shares of all that are not excluded (repaired), and its law.
 
     On a coarse grid and with one rung, to be quick; all but one share excluded, so that one share is the whole law.
@@ -479,14 +479,14 @@ def _noise_law(kind: PathakKind, context: Context) -> Result:
 # -- cells
 
 
-def _reads_sizes(kind: PathakKind, context: Context) -> Result:
+def _reads_sizes(kind: PathakKind, context: Context) -> CheckResult:
     run = real_runs(context, kind)[0]
     keyed = {
         m.sender: run.keys.group.raw_decrypt(found.encrypted) + run.keys.curator.raw_decrypt(found.sealed)
         for m, found in run.messages(Kind.INDEXED_SHARE)
     }
     found = tuple(keyed[party_name(place)] - (1 << SHARE_BITS) >> TIE_BITS for place in run.order)
-    return Result(found == SIZES, "with both keys and pi_1 it reads every size")
+    return CheckResult(found == SIZES, "with both keys and pi_1 it reads every size")
 
 
 def _bare(run: ObservedRun) -> list[int]:
@@ -494,7 +494,7 @@ def _bare(run: ObservedRun) -> list[int]:
     return ideal_sum(*(c.parameters for c in run.contributions.values()))
 
 
-def _reads_noise(kind: PathakKind, context: Context) -> Result:
+def _reads_noise(kind: PathakKind, context: Context) -> CheckResult:
     run, leader = real_runs(context, kind)[0], party_name(LEADER)
     # P_1 knows s, which it took off what it shared out; Charlie opens eta + s.
     sent = [found.values for m, found in run.messages(Kind.RESHARE) if m.sender == leader]
@@ -504,16 +504,18 @@ def _reads_noise(kind: PathakKind, context: Context) -> Result:
     noise = zip(_masked_noise(run), shared, run.contributions[LEADER].parameters, strict=True)
     lacks = [t - (v + c - w) - b for t, (v, c, w), b in zip(run.total, noise, _bare(run), strict=True)]
     found = all(x % (1 << modulus_bits(run.terms)) == 0 for x in lacks)
-    return Result(found, "the mask taken off what Charlie decrypts is the noise; the bare sum follows")
+    return CheckResult(found, "the mask taken off what Charlie decrypts is the noise; the bare sum follows")
 
 
-def _insider(kind: PathakKind, members: Members, context: Context) -> Result:
+def _insider(kind: PathakKind, members: Members, context: Context) -> CheckResult:
     hits, runs, number = 0, real_runs(context, kind, members=members), members.parties[0]
     for run in runs:
         own = run.contributions[number]
         told = [[0] * FEATURES, own.parameters] if members.lying else own.noise
         hits += any([t - e for t, e in zip(run.total, known, strict=True)] == _bare(run) for known in told)
-    return Result(hits > 0, f"in {hits} of {len(runs)} runs the published total less its own noise is the bare sum")
+    return CheckResult(
+        hits > 0, f"in {hits} of {len(runs)} runs the published total less its own noise is the bare sum"
+    )
 
 
 MEMBERS: dict[str, Members] = {
@@ -553,11 +555,11 @@ def _ask_about(checks: Checks, kind: PathakKind, coalition: Coalition, m: Member
     known = {*coalition.granted, *coalition.known_leaks}
     hidden = tuple(s for s in SECRETS if s not in known)
 
-    def compared(context: Context, look: Callable[[str], bool] = lambda name: True) -> Result:
+    def compared(context: Context, look: Callable[[str], bool] = lambda name: True) -> CheckResult:
         real, simulated = real_runs(context, kind, members=m), _simulated(context, kind, m)
         return _compare(context, real, simulated, m, "real against simulated", look)
 
-    def exchanged(context: Context) -> Result:
+    def exchanged(context: Context) -> CheckResult:
         real, other = (real_runs(context, kind, inputs, m) for inputs in ("honest", "exchanged"))
         return _compare(context, real, other, m, "data sets exchanged")
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from psephos.audit.compare import compare_samples
 from psephos.audit.ideal import ideal_sum, joint_skellam, spherical_noise
-from psephos.audit.model import Case, Check, Checks, Context, Members, Result
+from psephos.audit.model import Case, Check, CheckResult, Checks, Context, Members
 from psephos.audit.settings import AuditSetting, Recorded, SumRun, make_setting
 from psephos.audit.simulators import simulate_sum_view
 from psephos.audit.sums import SumAnalysis, coalitions
@@ -277,7 +277,7 @@ class _Descent(SumAnalysis):
 
     # -- checks of its own
 
-    def noise_law(self, context: Context) -> Result:
+    def noise_law(self, context: Context) -> CheckResult:
         """One party's noise in all steps, sized for as many colluders as may be, against the functionality's."""
         colluders = PARTIES - (2 if self.variant == "gaussian" else 1)  # one's own share counts where eta is drawn
         agreement = agreement_of(context, "noise law", self.variant, colluders)
@@ -300,7 +300,7 @@ class _Descent(SumAnalysis):
             sides[1].append(row(_ideal_noise(self.variant, generator, colluders)))
         return compare_samples(context, sides, f"one party's noise in {STEPS} steps against its law")
 
-    def answered_once(self, context: Context) -> Result:
+    def answered_once(self, context: Context) -> CheckResult:
         """A party answers the next step, once, where it follows; a holder opens one product of one round of a step."""
         agreement = agreement_of(context, "psgd steps", self.variant)
         terms, party = terms_of(context, agreement), party_of(context, agreement, 0, context.coins("psgd steps"))
@@ -317,31 +317,31 @@ class _Descent(SumAnalysis):
         ):
             if not _refuses(party, start, _said(wrong, sender), error):
                 where = f"step {wrong.step} at {wrong.point}, announced by {sender}"
-                return Result(True, f"a party answered what is not the curator's next step: {where}")
+                return CheckResult(True, f"a party answered what is not the curator's next step: {where}")
         first, again = announce(1, origin, "first"), announce(1, origin, "another round")
         answered = party.receive(start, _said(first))
         if party.receive(start, _said(first)).posts != answered.posts:
-            return Result(True, "set back, a party sends another ballot: a release nobody paid for")
+            return CheckResult(True, "set back, a party sends another ballot: a release nobody paid for")
         if (
             not _refuses(party, start, _said(again), AlreadyCastError)
             or party.receive(answered.state, _said(again)).posts
         ):
-            return Result(True, "a party answered one step in two rounds")
+            return CheckResult(True, "a party answered one step in two rounds")
         lie = (5,) * FEATURES
         told = party.receive(answered.state, _published(terms, 1, lie, 3)).state  # by t - 1 holders
         chosen = agreement.descent.step(np.array(origin), np.array(lie) * terms.series.pitch, 0)
         if party.receive(told, _said(announce(2, tuple(chosen.tolist()), "chosen"))).posts:
-            return Result(True, "one holder that lies about a sum chooses the point at which a party answers")
+            return CheckResult(True, "one holder that lies about a sum chooses the point at which a party answers")
         terms, same, ballots = self.announced(context, "one product")
         others = self.announced(context, "one product")[2]  # parties that lost their state: other noise
         _, elsewhere, third = self.announced(context, "one product", "another round")
         opens = partial(_opens, context, terms, OnceLedger())
         if not (opens(same, ballots) and opens(same, ballots)):
-            return Result(True, "a holder refused to open, or to repeat its opening")
+            return CheckResult(True, "a holder refused to open, or to repeat its opening")
         if opens(same, others) or opens(elsewhere, third):
-            return Result(True, "a holder opened a second product in one step")
+            return CheckResult(True, "a holder opened a second product in one step")
         told = "the next step is answered once and one product of it is opened: the same again, or a refusal"
-        return Result(False, told)
+        return CheckResult(False, told)
 
 
 def _refuses(role: Role, state: Any, entries: Sequence[Entry], error: type[PsephosError]) -> bool:
@@ -362,14 +362,14 @@ def _opens(
     return bool(holder.receive(step.state, [Entry(99, "curator", holder.name, request)]).posts)
 
 
-def _reads_sizes(variant: Variant, context: Context) -> Result:
+def _reads_sizes(variant: Variant, context: Context) -> CheckResult:
     """From what is public before the first step: N, and the bound of a gradient, L times the largest size."""
     agreement = agreement_of(context, "sizes", variant)
     largest = round(agreement.series.bound)  # L = 1
     records = agreement.descent.records
     smallest = records - (PARTIES - 1) * largest
     told = f"N = {records} and the gradients' bound of {largest} are public: nobody has fewer than {smallest}"
-    return Result(largest == smallest == RECORDS, told)
+    return CheckResult(largest == smallest == RECORDS, told)
 
 
 def _case(name: str, variant: Variant) -> Case:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from psephos.audit.compare import compare_samples
 from psephos.audit.ideal import ideal_sum, joint_noise, joint_skellam
-from psephos.audit.model import Case, Check, Checks, Context, Members, Result
+from psephos.audit.model import Case, Check, CheckResult, Checks, Context, Members
 from psephos.audit.settings import FixedVoter, SumRun, TrainedVoter, cast, round_of
 from psephos.audit.sums import COALITIONS, SumAnalysis, coalitions, dealt_shares
 from psephos.curator.hamm.statistic import MechanismName, Source, StatisticPlan, plan_statistic
@@ -167,7 +167,7 @@ class _Statistic(SumAnalysis):
 
     # -- checks of its own
 
-    def noise_law(self, context: Context) -> Result:
+    def noise_law(self, context: Context) -> CheckResult:
         """The honest shares that the colluders and one more party leave, against the whole law drawn by numpy."""
         shares, generator = self.shares(context), np.random.default_rng([context.seed, 79])
         assert shares is not None
@@ -184,7 +184,7 @@ class _Statistic(SumAnalysis):
             sides[1].append(row(self.drawn(HONEST, generator)))
         return compare_samples(context, sides, f"{HONEST} honest share against the whole law")
 
-    def shares_differ(self, context: Context) -> Result:
+    def shares_differ(self, context: Context) -> CheckResult:
         """No share is a function of another: nobody knows the noise from its own share."""
         runs = self.real(context)
         held = np.array([[run.vectors[p] for p in range(PARTIES)] for run in runs])
@@ -196,17 +196,17 @@ class _Statistic(SumAnalysis):
         )
         if 4 * alike > len(runs):
             told = f"in {alike} of {len(runs)} runs two parties drew the same share: each knows the other's"
-            return Result(True, told)
+            return CheckResult(True, told)
         if len({run.tobytes() for run in noise}) < len(runs):
-            return Result(True, "two runs drew the same shares")
-        return Result(False, f"two of {PARTIES} shares alike in {alike} of {len(runs)} runs, no two runs alike")
+            return CheckResult(True, "two runs drew the same shares")
+        return CheckResult(False, f"two of {PARTIES} shares alike in {alike} of {len(runs)} runs, no two runs alike")
 
-    def opens_exact_sum(self, context: Context) -> Result:
+    def opens_exact_sum(self, context: Context) -> CheckResult:
         """The curator's own output."""
         wanted = ideal_sum(*self.exact(context))
-        return Result(list(self.real(context)[0].opened.sums) == wanted, "it opens the sum of all vectors")
+        return CheckResult(list(self.real(context)[0].opened.sums) == wanted, "it opens the sum of all vectors")
 
-    def same_inputs(self, context: Context) -> Result:
+    def same_inputs(self, context: Context) -> CheckResult:
         """Two data sets of other sizes that vote alike, or point one way, make the very same ballot from the same
         coins."""
         ballots, votes, auxiliary = [], [], self.auxiliary(context)
@@ -221,8 +221,8 @@ class _Statistic(SumAnalysis):
             raise InvalidParameter("the two classifiers were to vote alike")
         told = f"the ballots of two data sets, one five times the other, with the same {self.vectors} and coins"
         if ballots[0] == ballots[1]:
-            return Result(False, f"{told} are equal byte for byte")
-        return Result(True, f"{told} are different: they tell which it was")
+            return CheckResult(False, f"{told} are equal byte for byte")
+        return CheckResult(True, f"{told} are different: they tell which it was")
 
     def granted(self, members: Members) -> dict[str, str]:
         """What a coalition has in the ideal world as well."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.audit.ideal import ideal_sum, ideal_tally
-from psephos.audit.model import Case, Check, Checks, Context, Members, Result
+from psephos.audit.model import Case, Check, CheckResult, Checks, Context, Members
 from psephos.audit.settings import FixedVoter, SumRun, TrainedVoter, run_tally_round
 from psephos.audit.sums import COALITIONS, SumAnalysis, coalitions, dealt_shares
 from psephos.curator.hamm.methods import Request, statistic_method
@@ -97,23 +97,23 @@ VOTES, PARAMETERS = _Votes("tally"), _Parameters("parameters", degree=2)
 # -- the checks
 
 
-def _outputs(context: Context) -> Result:
+def _outputs(context: Context) -> CheckResult:
     wanted, runs = VOTES.output(context, {}, 0), VOTES.real(context)
     wrong = sum(run.opened.sums != tuple(wanted) for run in runs)
     if wrong:
-        return Result(True, f"{wrong} of {len(runs)} runs opened something else than the counts")
-    return Result(False, f"the curator opened exactly the ideal counts in {len(runs)} runs")
+        return CheckResult(True, f"{wrong} of {len(runs)} runs opened something else than the counts")
+    return CheckResult(False, f"the curator opened exactly the ideal counts in {len(runs)} runs")
 
 
-def _votes_once(context: Context) -> Result:
+def _votes_once(context: Context) -> CheckResult:
     key = VOTES.setting(context).ceremony.signing_keys[0]
     party, auxiliary = Party(0, key, classes=range(CLASSES), voter=FixedVoter(_votes(context)[0])), _auxiliary(context)
     VotingParty(party, VOTES.round(context, "first"), auxiliary).start()
     try:
         VotingParty(party, VOTES.round(context, "second"), auxiliary).start()
     except AlreadyCastError:
-        return Result(False, "a second ballot on one auxiliary set is refused (AlreadyCastError)")
-    return Result(True, "a party voted twice on one auxiliary set: the difference of two counts opens votes")
+        return CheckResult(False, "a second ballot on one auxiliary set is refused (AlreadyCastError)")
+    return CheckResult(True, "a party voted twice on one auxiliary set: the difference of two counts opens votes")
 
 
 def _counts(context: Context) -> NDArray[np.int64]:
@@ -121,18 +121,18 @@ def _counts(context: Context) -> NDArray[np.int64]:
     return LAYOUT.decode(VOTES.real(context)[0].opened.sums, PARTIES)
 
 
-def _reads_alpha(context: Context) -> Result:
+def _reads_alpha(context: Context) -> CheckResult:
     right = _counts(context).tolist() == ideal_tally(_votes(context), CLASSES)
-    return Result(right, "the counts are read from the opening")
+    return CheckResult(right, "the counts are read from the opening")
 
 
-def _reads_last(context: Context) -> Result:
+def _reads_last(context: Context) -> CheckResult:
     own = np.sum([LAYOUT.encode(v).astype(int) for v in _votes(context)[1:]], axis=0)
     left, run = np.array(VOTES.real(context)[0].opened.sums) - own, VOTES.real(context)[0]
-    return Result(left.tolist() == VOTES.held(context, run), "the counts less its own votes are party 0's votes")
+    return CheckResult(left.tolist() == VOTES.held(context, run), "the counts less its own votes are party 0's votes")
 
 
-def _curator_noise(context: Context) -> Result:
+def _curator_noise(context: Context) -> CheckResult:
     """The curator's tape alone makes the released statistic from the counts once more: it can take the noise off."""
     counts, tape = _counts(context), RecordedRandomness(context.coins("release"))
     request = Request(1.0, 0.0, "spherical-laplace", None, "certified", False)
@@ -140,27 +140,27 @@ def _curator_noise(context: Context) -> Result:
     released, other = method.draw(tape), method.draw(context.coins("another release"))
     again = method.draw(ReplayedRandomness(tape.tape()))
     known = np.array_equal(released, again) and not np.array_equal(released, other)
-    return Result(known, "the curator's own coins replay the noise of the release")
+    return CheckResult(known, "the curator's own coins replay the noise of the release")
 
 
-def _noise_after(context: Context) -> Result:
+def _noise_after(context: Context) -> CheckResult:
     """The release's noise is the curator's coins; all messages are made without them."""
     voters, first = VOTES.voters(context, "honest"), VOTES.real(context)[0].transcript.messages
     again = run_tally_round(context, VOTES.setting(context), _auxiliary(context), CLASSES, voters, "tally honest 0")
     alike = [m.data for m in again.transcript.messages] == [m.data for m in first]
     told = f"all {len(first)} messages follow from the parties' inputs and coins" if alike else "the messages differ"
-    return Result(not alike, f"replayed, {told}: the curator's, which make the noise, enter none")
+    return CheckResult(not alike, f"replayed, {told}: the curator's, which make the noise, enter none")
 
 
-def _reads_sum(context: Context) -> Result:
+def _reads_sum(context: Context) -> CheckResult:
     right = list(PARAMETERS.real(context)[0].opened.sums) == PARAMETERS.output(context, {}, 0)
-    return Result(right, "the exact sum of the parameters is opened")
+    return CheckResult(right, "the exact sum of the parameters is opened")
 
 
-def _reads_last_parameters(context: Context) -> Result:
+def _reads_last_parameters(context: Context) -> CheckResult:
     drawn = PARAMETERS.drawn(context)
     left = np.array(PARAMETERS.real(context)[0].opened.sums) - drawn[1:].sum(axis=0)
-    return Result(bool((left == drawn[0]).all()), "the sum less their own parameters is party 0's classifier")
+    return CheckResult(bool((left == drawn[0]).all()), "the sum less their own parameters is party 0's classifier")
 
 
 def _granted(m: Members) -> dict[str, str]:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 from sklearn.ensemble import ExtraTreesClassifier
 
-from psephos.audit.model import Context, Result
+from psephos.audit.model import CheckResult, Context
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import Randomness
 
@@ -119,7 +119,7 @@ def two_sample(left: Array, right: Array, *, rate: float, names: list[str], seed
     return TwoSampleResult(p_value <= rate, rate, p_value, right_ones / (2 * len(held)), names[worst])
 
 
-def compare_samples(context: Context, sides: Sequence[Sequence[Mapping[str, float]]], what: str) -> Result:
+def compare_samples(context: Context, sides: Sequence[Sequence[Mapping[str, float]]], what: str) -> CheckResult:
     """Two samples of views, each a row of named numbers, in words; -1 where a view has no such number."""
     names = list(dict.fromkeys(name for side in sides for row in side for name in row))
     left, right = (np.array([[row.get(name, -1.0) for name in names] for row in side], dtype=float) for side in sides)
@@ -128,7 +128,7 @@ def compare_samples(context: Context, sides: Sequence[Sequence[Mapping[str, floa
     told += f", p = {found.p_value:.2g}, classifier {found.accuracy:.2f}"
     if found.differ:
         told += f" (they differ, most in {found.column})"
-    return Result(found.differ, told, found.p_value)
+    return CheckResult(found.differ, told, found.p_value)
 
 
 def _ks(left: Array, right: Array) -> float:

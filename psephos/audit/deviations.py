@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from psephos.audit.attacks import Attack, AttackResult
-from psephos.audit.model import Result
+from psephos.audit.model import CheckResult
 from psephos.audit.settings import AuditSetting
 from psephos.curator.tally import Tally
 from psephos.parties.holder import KeyHolder
@@ -42,14 +42,14 @@ def try_requests(setting: AuditSetting, honest: Honest) -> dict[str, AttackResul
     return results
 
 
-def deviations(setting: AuditSetting, honest: Honest) -> Result:
+def deviations(setting: AuditSetting, honest: Honest) -> CheckResult:
     """Check that every request but the agreed one is refused."""
     results = try_requests(setting, honest)
     for name, result in results.items():
         if result.gains:
-            return Result(True, f"{name}: not refused")
+            return CheckResult(True, f"{name}: not refused")
     refused = {type(error).__name__ for result in results.values() for error in result.errors}
-    return Result(False, f"{len(results)} deviating requests, all refused ({', '.join(sorted(refused))})")
+    return CheckResult(False, f"{len(results)} deviating requests, all refused ({', '.join(sorted(refused))})")
 
 
 class _Holder:

@@ -53,7 +53,7 @@ class Context:
 
 
 @dataclass(frozen=True)
-class Result:
+class CheckResult:
     """What a check found.
 
     Attributes:
@@ -67,7 +67,7 @@ class Result:
     p_value: float | None = None
 
 
-Run = Callable[[Context], Result]
+Run = Callable[[Context], CheckResult]
 """What answers a check's question."""
 
 
@@ -153,7 +153,7 @@ def expected(coalition: Coalition, secret: str) -> Verdict:
     return LEAK if secret in coalition.known_leaks else HIDDEN
 
 
-def judge(case: Case, results: dict[str, Result]) -> dict[str, dict[str, AuditedCell]]:
+def judge(case: Case, results: dict[str, CheckResult]) -> dict[str, dict[str, AuditedCell]]:
     """coalition -> secret -> cell, from the checks' results.
 
     A cell with no check behind it is not "hidden": it is an error of the case, and raises KeyError.

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
-from psephos.audit.model import Case, Context, Result
+from psephos.audit.model import Case, CheckResult, Context
 from psephos.audit.patterns import substitute
 from psephos.protocol.errors import InvalidParameter
 
@@ -144,7 +144,7 @@ class Mutant:
         return self.edit.change
 
 
-def caught_by(mutant: Mutant, case: Case, context: Context) -> tuple[str | None, Result]:
+def caught_by(mutant: Mutant, case: Case, context: Context) -> tuple[str | None, CheckResult]:
     """Run a mutant's check on the broken protocol; return (its name if it leaks, else None; its result)."""
     own = Context(seed=context.seed + 1, views=mutant.views, rate=context.rate)
     with edited(*mutant.edit):

@@ -10,7 +10,7 @@ import gmpy2
 from gmpy2 import mpz
 
 from psephos.audit.compare import compare_samples, outcomes
-from psephos.audit.model import Context, Result
+from psephos.audit.model import CheckResult, Context
 from psephos.audit.pathak_runs import keys_of
 from psephos.protocol.pathak.comparison import Answer, answer, ask
 from psephos.protocol.pathak.dgk import DgkPrivateKey, generate_dgk_key
@@ -40,7 +40,7 @@ def _tiny_key(context: Context) -> DgkPrivateKey:
     return context.once("tiny comparison key", make)
 
 
-def exact_comparison(context: Context) -> Result:
+def exact_comparison(context: Context) -> CheckResult:
     """The asker's opened view against the simulator's, in fractions: all coins of a comparison of 1 bit, u = 11."""
     key = _tiny_key(context)
     public, table = key.public_key, plain_table(key)
@@ -63,12 +63,14 @@ def exact_comparison(context: Context) -> Result:
                 return tuple(entries), bit
 
             if outcomes(real) != outcomes(simulated):
-                return Result(True, f"the asker's view of comparing {x} with {y} is not the simulator's")
+                return CheckResult(True, f"the asker's view of comparing {x} with {y} is not the simulator's")
             cases += 1
-    return Result(False, f"all coins of {cases} comparisons enumerated: the asker's view is exactly the simulator's")
+    return CheckResult(
+        False, f"all coins of {cases} comparisons enumerated: the asker's view is exactly the simulator's"
+    )
 
 
-def blinded_answers(context: Context) -> Result:
+def blinded_answers(context: Context) -> CheckResult:
     """Whether an answer is a function of question, share and small coins: then the share can be searched.
 
     Batches of two comparisons of one share, as all pairs and a long tournament have them: no blind h^r serves twice.
@@ -80,12 +82,12 @@ def blinded_answers(context: Context) -> Result:
         batch = answer(public, [2, 2], questions * 2, bits=1, randomness=context.coins("blind", i))
         for c in (c for given in batch for c in given.ciphertexts):
             if c in seen:
-                return Result(True, "two answers to one question share a ciphertext: the blinds h^r are not fresh")
+                return CheckResult(True, "two answers to one question share a ciphertext: the blinds h^r are not fresh")
             seen.add(c)
-    return Result(False, f"{len(seen)} blinded ciphertexts of one comparison, all different")
+    return CheckResult(False, f"{len(seen)} blinded ciphertexts of one comparison, all different")
 
 
-def wide_comparison(context: Context) -> Result:
+def wide_comparison(context: Context) -> CheckResult:
     """Batches of two 12-bit comparisons with the same two outcomes, opened by the asker: blinds, order, masked bits.
 
     In each batch the low bits of the second comparison are the other way round, which a coin shared with the first one
@@ -111,7 +113,7 @@ def wide_comparison(context: Context) -> Result:
     return compare_samples(context, sides, "two batches with the same outcomes")
 
 
-def exact_resharing(context: Context) -> Result:
+def exact_resharing(context: Context) -> CheckResult:
     """Every proper subset of shares modulo 2^m is uniform: enumerated for three participants and m = 3."""
     for value in (0, 3, 7):
         for kept in ((0, 1), (0, 2), (1, 2)):
@@ -122,5 +124,5 @@ def exact_resharing(context: Context) -> Result:
 
             chances = outcomes(view)
             if len(chances) != 64 or len(set(chances.values())) != 1:
-                return Result(True, f"two of three shares of {value} are not uniform")
-    return Result(False, "every two of three shares modulo 8 enumerated: exactly uniform for each secret")
+                return CheckResult(True, f"two of three shares of {value} are not uniform")
+    return CheckResult(False, "every two of three shares modulo 8 enumerated: exactly uniform for each secret")

@@ -50,7 +50,7 @@ from psephos.protocol.privacy.mechanisms import (
     skellam_variance,
 )
 from psephos.protocol.randomness import SYSTEM, Randomness
-from psephos.results.security import ComparedRun, PrivacyAuditOutcome
+from psephos.results.security import ComparedRun, PrivacyAuditResult
 from psephos.results.security import Mechanism as AuditedMechanism
 
 CONFIDENCE = 0.9999
@@ -124,7 +124,7 @@ def audit_privacy(
     samples: int = 100_000,
     progress: Progress = silent,
     runs: Iterable[ComparedRun] = (),
-) -> PrivacyAuditOutcome:
+) -> PrivacyAuditResult:
     """Audit every mechanism, `samples` outputs for each of two inputs; `progress` is called before each.
 
     `runs`: of commands on neighbouring tables (`psephos.audit.end_to_end.audit_pipelines`), for the same outcome;
@@ -138,7 +138,7 @@ def audit_privacy(
         progress(experiment.name, done, len(planned))
         mechanisms.append(audit_mechanism(experiment, samples))
     total = round(time.perf_counter() - begun, 1)
-    return PrivacyAuditOutcome(mechanisms=mechanisms, runs=compared, seconds={"total": total})
+    return PrivacyAuditResult(mechanisms=mechanisms, runs=compared, seconds={"total": total})
 
 
 def experiments(epsilon: float = 1.0, noise_factor: float = 1.0) -> Iterator[MechanismExperiment]:

@@ -16,10 +16,10 @@ from psephos.audit.case_psgd_liars import PSGD_LIARS
 from psephos.audit.case_statistic import OWN_DATA, OWN_DATA_EXACT, STATISTIC, STATISTIC_GAUSSIAN, WHITENED
 from psephos.audit.case_tally import TALLY
 from psephos.audit.compare import detectable_accuracy
-from psephos.audit.model import Case, Context, Result, judge
+from psephos.audit.model import Case, CheckResult, Context, judge
 from psephos.progress import Progress, silent
 from psephos.protocol.errors import InvalidParameter
-from psephos.results import AuditedCoalition, AuditedProtocol, AuditOutcome
+from psephos.results import AuditedCoalition, AuditedProtocol, AuditResult
 
 _STATISTICS = (STATISTIC, STATISTIC_GAUSSIAN, OWN_DATA, OWN_DATA_EXACT, WHITENED)
 _ALL = (CEREMONY, TALLY, LIARS, *_STATISTICS, *PATHAK, PATHAK_LIARS, PSGD, PSGD_GAUSSIAN, PSGD_LIARS)
@@ -90,7 +90,7 @@ def run_audit(
     seed: int | None = None,
     views: int | None = None,
     jobs: int | None = None,
-) -> AuditOutcome:
+) -> AuditResult:
     """Who learned what: every check of one protocol or of all.
 
     Args:
@@ -122,7 +122,7 @@ def run_audit(
             progress(one.name, len(found), len(cases))
         protocols = [found[case.name] for case in cases]
     statistical = sum(check.statistical for case in cases for check in case.checks)
-    return AuditOutcome(
+    return AuditResult(
         protocols=protocols,
         as_expected=as_expected(protocols),
         false_alarm_rate=statistical * RATE,
@@ -138,7 +138,7 @@ def _examine(what: str | Case, seed: int, views: int, progress: Progress = silen
     """One protocol's checks, on views that they share; by its name in a worker, since checks are not pickled."""
     case = CASES[what] if isinstance(what, str) else what
     context = Context(seed=seed, views=views, rate=RATE)
-    results: dict[str, Result] = {}
+    results: dict[str, CheckResult] = {}
     for done, check in enumerate(case.checks):
         progress(f"{case.name}: {check.name}", done, len(case.checks))
         results[check.name] = check.run(context)

@@ -15,7 +15,7 @@ from gmpy2 import mpz
 
 from psephos.audit.compare import compare_samples
 from psephos.audit.deviations import deviations
-from psephos.audit.model import Coalition, Context, Members, Result
+from psephos.audit.model import CheckResult, Coalition, Context, Members
 from psephos.audit.settings import KEY_BITS, AuditSetting, SumRun, cast, make_setting, round_of, run_sum
 from psephos.audit.simulators import simulate_sum_view
 from psephos.audit.view_checks import Sealed, jacobi, openable, stale, structure
@@ -126,16 +126,16 @@ class SumAnalysis(ABC):
 
     # -- checks
 
-    def simulation(self, members: Members, context: Context) -> Result:
+    def simulation(self, members: Members, context: Context) -> CheckResult:
         """Real views against simulated ones."""
         real, simulated = self.real(context), self.simulated(context, members)
         return self._compare(context, real, simulated, members, "real against simulated")
 
-    def pair(self, members: Members, left: str, right: str, what: str, context: Context) -> Result:
+    def pair(self, members: Members, left: str, right: str, what: str, context: Context) -> CheckResult:
         """Views of inputs with equal ideal outputs."""
         return self._compare(context, self.real(context, left), self.real(context, right), members, what)
 
-    def fresh(self, members: Members, context: Context) -> Result:
+    def fresh(self, members: Members, context: Context) -> CheckResult:
         """That every ciphertext of honest parties carries randomness of its own, in each run and across runs."""
         seen: dict[mpz, str] = {}
         checked = 0
@@ -151,15 +151,17 @@ class SumAnalysis(ABC):
                     sealed.append(item)
                     residue = c % run.round.key.modulus
                     if residue in seen:
-                        return Result(True, f"the randomness of {item.where} is that of {seen[residue]} in another run")
+                        return CheckResult(
+                            True, f"the randomness of {item.where} is that of {seen[residue]} in another run"
+                        )
                     seen[residue] = item.where
             relation = stale(run.round.key, sealed, own) if number < 5 else None
             if relation:
-                return Result(True, relation)
+                return CheckResult(True, relation)
             checked += len(sealed)
-        return Result(False, f"{checked} ciphertexts: no two with the same or with related randomness")
+        return CheckResult(False, f"{checked} ciphertexts: no two with the same or with related randomness")
 
-    def lowered_threshold(self, members: Members, context: Context) -> Result:
+    def lowered_threshold(self, members: Members, context: Context) -> CheckResult:
         """Whether the coalition's shares open a single honest ballot, for any threshold they might suffice for."""
         run, tried = self.real(context)[0], 0
         key, shares = run.round.threshold_key, [self.setting(context).ceremony.shares[h - 1] for h in members.holders]
@@ -169,14 +171,16 @@ class SumAnalysis(ABC):
                 parts = {share.holder: share.partially_decrypt([c])[0] for share in shares}
                 if openable(key, parts) is not None:
                     opened = f"open the ballot of party {ballot.party}"
-                    return Result(True, f"{len(shares)} of {key.threshold} shares {opened}")
-        return Result(False, f"{len(shares)} shares open none of {tried} ciphertexts, whatever threshold is assumed")
+                    return CheckResult(True, f"{len(shares)} of {key.threshold} shares {opened}")
+        return CheckResult(
+            False, f"{len(shares)} shares open none of {tried} ciphertexts, whatever threshold is assumed"
+        )
 
-    def deviating(self, context: Context) -> Result:
+    def deviating(self, context: Context) -> CheckResult:
         """Everything but the agreed opening is refused."""
         return deviations(self.setting(context), partial(self.ballots, context))
 
-    def reads_ballot(self, members: Members, why: str, context: Context) -> Result:
+    def reads_ballot(self, members: Members, why: str, context: Context) -> CheckResult:
         """Whether t shares, or the dealer's key, open party 0's ballot; `why`: what that says."""
         setting, run = self.setting(context), self.real(context)[0]
         ballot = run.ballots[0]
@@ -188,20 +192,20 @@ class SumAnalysis(ABC):
             plain = [setting.private_key.raw_decrypt(c) for c in ballot.ciphertexts]
         found = [m for m in plain if m is not None]
         right = len(found) == len(plain) and run.round.plan.unpack(found, 1) == self.held(context, run)
-        return Result(right, why)
+        return CheckResult(right, why)
 
     def _compare(
         self, context: Context, left: Sequence[SumRun], right: Sequence[SumRun], members: Members, what: str
-    ) -> Result:
+    ) -> CheckResult:
         """Structure exactly, the rest by a two-sample test; the opened sums exactly, or as `known` has them."""
         runs = (*left, *right)
         if len({structure(_received(run, members)) for run in runs}) != 1:
-            return Result(True, f"{what}: the messages differ in number, order, kind or length")
+            return CheckResult(True, f"{what}: the messages differ in number, order, kind or length")
         if members.curator:
             if self.known(left[0], members) is None and len({run.opened.sums for run in runs}) != 1:
-                return Result(True, f"{what}: the opened sums differ")
+                return CheckResult(True, f"{what}: the opened sums differ")
             if not all(run.opens_to_its_sum for run in runs):
-                return Result(True, f"{what}: the partial decryptions do not open to the ideal output")
+                return CheckResult(True, f"{what}: the partial decryptions do not open to the ideal output")
         sides = [[dict(self._row(context, run, members)) for run in side] for side in (left, right)]
         return compare_samples(context, sides, what)
 
@@ -241,7 +245,7 @@ def _received(run: SumRun, members: Members) -> list[SentMessage]:
     return [m for m in run.transcript.messages if m.receiver in ("board", *members.names)]
 
 
-def dealt_shares(context: Context) -> Result:
+def dealt_shares(context: Context) -> CheckResult:
     """Shares of a real exponent against shares of 0: three of five, all five looked at, one and two at a time.
 
     Of a key of degree 1 and of one of the highest degree, whose exponents are the longest.

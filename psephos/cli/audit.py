@@ -17,7 +17,7 @@ from psephos.cli.generate import SectionedCommand, examples, with_options
 from psephos.cli.shared import AsJson, ProgressDisplay, ReportDir, check_directory, finish
 from psephos.data.own import TableOptions
 from psephos.protocol.errors import InvalidParameter
-from psephos.results import Outcome, PrivacyAuditOutcome
+from psephos.results import PrivacyAuditResult, Result
 
 _NOISE = "Audit of releases"
 _OWN = "psephos audit --privacy --data patients.csv --label outcome --party hospital --public 11"
@@ -72,7 +72,7 @@ def register(app: typer.Typer) -> None:
         table.check_table()
         check_directory(report)
         with ProgressDisplay() as progress:
-            outcome: Outcome
+            outcome: Result
             if table.data is not None:
                 outcome = _own_table(table, progress)
             elif privacy:
@@ -83,7 +83,7 @@ def register(app: typer.Typer) -> None:
         finish(outcome, as_json=as_json, report=report)
 
 
-def _own_table(options: TableOptions, progress: ProgressDisplay) -> PrivacyAuditOutcome:
+def _own_table(options: TableOptions, progress: ProgressDisplay) -> PrivacyAuditResult:
     """The commands on a table of one's own and its neighbours; raises InvalidParameter where nothing says whose row is
     whose."""
     if options.data is None or options.label is None or options.party is None:
@@ -95,4 +95,4 @@ def _own_table(options: TableOptions, progress: ProgressDisplay) -> PrivacyAudit
         table = replace(table, public=options.public)
     chosen = (*pipelines(**asked), *(records(**asked) if len(table.classes) == 2 else ()))
     runs = list(audit_pipelines(table, chosen, progress=progress))
-    return PrivacyAuditOutcome(mechanisms=[], runs=runs, seconds={"total": round(time.perf_counter() - begun, 1)})
+    return PrivacyAuditResult(mechanisms=[], runs=runs, seconds={"total": round(time.perf_counter() - begun, 1)})

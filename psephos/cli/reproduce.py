@@ -12,7 +12,7 @@ import typer
 from psephos.cli.generate import SectionedCommand, examples, with_options
 from psephos.cli.lazy import lazy_app
 from psephos.cli.shared import AsJson, ProgressDisplay, ReportDir, check_directory, finish, note
-from psephos.results import Outcome
+from psephos.results import Result
 
 HELP = {
     "hamm-har": "Hamm 2016, Figure 2: activity recognition, 1,000 parties.",
@@ -32,7 +32,7 @@ EXAMPLES = {
     "rajkumar-wdbc": ("psephos reproduce rajkumar-wdbc --quick",),
 }
 
-Run = Callable[..., Outcome]
+Run = Callable[..., Result]
 
 
 def register(app: typer.Typer) -> None:

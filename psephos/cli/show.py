@@ -8,13 +8,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table as Grid
 
-from psephos.results import METHODS, Outcome
+from psephos.results import METHODS, Result
 from psephos.results.base import Page, Panel
 
 __all__ = ["show"]
 
 
-def show(outcome: Outcome, console: Console | None = None) -> None:
+def show(outcome: Result, console: Console | None = None) -> None:
     """Print it to standard output, or to `console`; the notice and warnings come first."""
     console, page = Console() if console is None else console, outcome.page()
 

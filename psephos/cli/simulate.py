@@ -14,7 +14,7 @@ from psephos.cli.generate import SectionedCommand, examples, with_options
 from psephos.cli.lazy import lazy_app
 from psephos.cli.shared import AsJson, ProgressDisplay, ReportDir, check_directory, command_line, finish, note
 from psephos.protocol.transcript import Transcript
-from psephos.results import Interrupted, Outcome
+from psephos.results import Interrupted, Result
 
 __all__ = ["HELP", "add", "perform", "register"]
 
@@ -91,7 +91,7 @@ def perform(
     transcript = None if report is None else Transcript()
     with ProgressDisplay() as progress:
         try:
-            outcome: Outcome = simulate(options, transcript=transcript, progress=progress)
+            outcome: Result = simulate(options, transcript=transcript, progress=progress)
         except KeyboardInterrupt:
             if report is not None and transcript is not None:
                 from psephos.results.write import write_report

@@ -55,7 +55,7 @@ from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, RandomnessMod
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_key_bits
 from psephos.protocol.privacy.mechanisms import MAX_EPSILON, simulate_spherical_laplace
 from psephos.protocol.randomness import SimulationRandomness
-from psephos.results import HammOutcome, Mean
+from psephos.results import HammResult, Mean
 from psephos.results.papers import EncryptedTrial, HammPanel, Published
 from psephos.simulation.ceremony import setup_keys
 from psephos.simulation.encrypted_sum import PartyFactory, RunConfig, simulate_sum
@@ -240,7 +240,7 @@ def reproduce_hamm(
     *,
     experiment: HammExperiment | None = None,
     progress: Progress = silent,
-) -> HammOutcome:
+) -> HammResult:
     """Run one experiment of Hamm 2016.
 
     Args:
@@ -286,7 +286,7 @@ def reproduce_hamm(
                 trials[number] = replace(trial, counts=counts)
                 encrypted.append(record)
             panels.append(_panel(options, parties, _run_trials(data, trials, journal, progress), encrypted))
-    return HammOutcome(
+    return HammResult(
         experiment=options.name,
         paper=f"Hamm, Cao, Belkin 2016, section {experiment.section}, Figure {experiment.figure}",
         data=data.source if not options.stand_in else f"SYNTHETIC STAND-IN, not the paper's data: {data.source}",

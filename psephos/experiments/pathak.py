@@ -30,7 +30,7 @@ from psephos.parties.training import train_parties
 from psephos.progress import Progress, silent
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.mechanisms import simulate_laplace
-from psephos.results import PathakAdultOutcome
+from psephos.results import PathakAdultResult
 from psephos.results.papers import Excess, PaperSetting, Point, Theorem, Theorems
 
 Array = NDArray[np.float64]
@@ -98,7 +98,7 @@ def reproduce_pathak_adult(
     data: Dataset | None = None,
     splits: Mapping[str, tuple[int, ...]] = SPLITS,
     progress: Progress = silent,
-) -> PathakAdultOutcome:
+) -> PathakAdultResult:
     """Measure the errors of Figure 2 and the quantities bounded by Theorems 4.2 and 4.3, in each setting.
 
     Args:
@@ -124,7 +124,7 @@ def reproduce_pathak_adult(
         scale = math.sqrt(_ADULT_ONES) if setting.unit_ball else 1.0
         settings.append(_Run(setting, X / scale, y, X_test / scale, y_test, options, splits, progress).result())
     example = counterexample(1000)
-    return PathakAdultOutcome(
+    return PathakAdultResult(
         experiment="pathak-adult",
         paper="Pathak, Rane, Raj 2010, section 5, Figure 2; it prints no numbers",
         claims=[

@@ -42,7 +42,7 @@ from psephos.protocol.paillier.packing import PackingPlan, best_degree
 from psephos.protocol.psgd.series import Announcement
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.wire import HEADER_BYTES
-from psephos.results import PlanOutcome
+from psephos.results import PlanResult
 from psephos.simulation.ceremony import KeySetup, setup_keys
 from psephos.simulation.encrypted_sum import (
     BATCH,
@@ -153,7 +153,7 @@ class PlanOptions:
         return self.degree or best
 
 
-def plan(options: PlanOptions) -> PlanOutcome:
+def plan(options: PlanOptions) -> PlanResult:
     """Predict the time, traffic and memory of a run.
 
     The trial runs take 10 to 20 seconds, and one or two minutes for long ballots with proofs.
@@ -184,7 +184,7 @@ def plan(options: PlanOptions) -> PlanOutcome:
         {phase: round(interval[place], 3) for phase, interval in phases.items()} for place in range(3)
     )
     length = options.entries[0]
-    return PlanOutcome(
+    return PlanResult(
         protocol=options.protocol,
         parties=options.parties,
         auxiliary=options.samples or 0,
@@ -223,7 +223,7 @@ class _Estimate:
     Attributes:
         packing: of a party's vector.
         phases: seconds of each phase.
-        bytes: sizes by name, as in `PlanOutcome.bytes`.
+        bytes: sizes by name, as in `PlanResult.bytes`.
         memory_mb: peak memory of all processes, in megabytes.
         cores: mean number of cores that the processes of the trial runs got.
     """

@@ -44,7 +44,7 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
 from psephos.protocol.privacy.mechanisms import simulate_laplace, simulate_spherical_laplace
 from psephos.protocol.transcript import Transcript
-from psephos.results import Mean, RajkumarOutcome
+from psephos.results import Mean, RajkumarResult
 from psephos.results.papers import RajkumarClaims, RajkumarRow
 from psephos.simulation.ceremony import KeySetup, setup_keys
 from psephos.simulation.psgd import PsgdOptions, clear_descent, descend
@@ -284,7 +284,7 @@ def reproduce_rajkumar(
     *,
     transcript: Transcript | None = None,
     progress: Progress = silent,
-) -> RajkumarOutcome:
+) -> RajkumarResult:
     """Compute Figure 1 or Figure 2 as a table.
 
     Args:
@@ -319,7 +319,7 @@ def reproduce_rajkumar(
         epsilon: agree(options.psgd(options.lambdas[0], epsilon), sizes, first.X.shape[1]).guarantee
         for epsilon in options.epsilons
     }
-    return RajkumarOutcome(
+    return RajkumarResult(
         seconds={"total": time.perf_counter() - start},
         experiment=options.name,
         paper="Rajkumar and Agarwal 2012, section 6, Figures 1 and 2; the text at hand holds no numbers",

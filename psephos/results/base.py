@@ -1,6 +1,6 @@
 """Base class of outcomes, with their JSON, and the parts of the pages that show them.
 
-An `Outcome` is the result of a command. Its fields are its JSON (docs/json.md), which is checked when it is read back.
+An `Result` is the result of a command. Its fields are its JSON (docs/json.md), which is checked when it is read back.
 Its `page` is what the report and the terminal show, so that neither depends on the kind of outcome.
 """
 
@@ -296,12 +296,12 @@ class Page:
 
 # -- outcomes
 
-KINDS: dict[str, type[Outcome]] = {}
+KINDS: dict[str, type[Result]] = {}
 """Every type of outcome, by the "kind" in its JSON."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome(ABC):
+class Result(ABC):
     """Result of a command. A subclass defines its `kind`, its fields and its `page`.
 
     Attributes:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from psephos.data.splits import Split
 from psephos.model import Model
-from psephos.results import TallyOutcome
+from psephos.results import TallyResult
 from psephos.results.runs import colluders_text
 
 __all__ = ["model_card"]
@@ -23,7 +23,7 @@ _OPENED = {
 """What the curator is given besides what is public."""
 
 
-def model_card(model: Model, outcome: TallyOutcome, split: Split, right: float | None) -> str:
+def model_card(model: Model, outcome: TallyResult, split: Split, right: float | None) -> str:
     """The card as Markdown. `right`: the share of public rows with a public label that the classifier gets right."""
     release, own, shards = model.release, split.encoding is not None, outcome.parties_are == "shards"
     everybody = "what epsilon allows them to say about any one " + (
@@ -108,7 +108,7 @@ def _unit(model: Model, *, shards: bool) -> str:
     )
 
 
-def _unchecked(outcome: TallyOutcome, own: bool) -> list[str]:
+def _unchecked(outcome: TallyResult, own: bool) -> list[str]:
     followed = {
         "none": "that parties follow the protocol: ballots carried no proofs",
         "knowledge": "that votes are valid: ballots proved only that their senders knew what was in them",

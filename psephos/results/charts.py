@@ -21,7 +21,7 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from psephos.results import ALPHA_NOTICE, Accuracy, Alpha, Outcome
+from psephos.results import ALPHA_NOTICE, Accuracy, Alpha, Result
 from psephos.results.base import Panel
 from psephos.results.document import Document, Message
 from psephos.results.palette import LIGHT
@@ -117,7 +117,7 @@ def draw_figures(document: Document) -> dict[str, Drawn]:
     return draw_panels(result) | _draw(wanted)
 
 
-def draw_panels(result: Outcome) -> dict[str, Drawn]:
+def draw_panels(result: Result) -> dict[str, Drawn]:
     """The panels of a result, "panel-1" and so on."""
     return dict(draw(panel, f"panel-{n}") for n, panel in enumerate(result.page().panels, 1))
 

@@ -15,7 +15,7 @@ import msgspec
 
 import psephos
 from psephos.protocol.errors import ReportError, ReportVersionError
-from psephos.results import FORMAT, Outcome
+from psephos.results import FORMAT, Result
 from psephos.results.base import plain
 
 LIBRARIES = ("phe", "gmpy2", "numpy", "scipy", "scikit-learn", "cryptography", "dp-accounting", "joblib")
@@ -51,7 +51,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         transcript: every message, redacted.
     """
 
-    result: Outcome
+    result: Result
     transcript: list[Message] | None = None
     environment: Environment | None = None
     command: str | None = None
@@ -63,7 +63,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         return {**notice, "format": FORMAT, "kind": "report", **parts, "result": self.result.as_json()}
 
     @classmethod
-    def made(cls, result: Outcome, messages: list[Any] | None, command: str | None) -> Document:
+    def made(cls, result: Result, messages: list[Any] | None, command: str | None) -> Document:
         """Of a result and `Transcript.redacted()`, as it will be read again: raises ReportError as `from_json` does."""
         return cls.from_json(
             json.loads(
@@ -87,7 +87,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         Raises ReportError for anything else, ReportVersionError for another format.
         """
         if not isinstance(document, dict) or document.get("kind") != "report":
-            return cls(result=Outcome.from_json(document))
+            return cls(result=Result.from_json(document))
         if document.get("format") != FORMAT:
             raise ReportVersionError(
                 f"this is a report in format {document.get('format')!r}, and psephos {psephos.__version__} reads "
@@ -97,7 +97,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
             raise ReportError(f"a report has not these parts: {', '.join(sorted(map(str, document)))}")
         try:
             return cls(
-                result=Outcome.from_json(document["result"]),
+                result=Result.from_json(document["result"]),
                 transcript=msgspec.convert(document["transcript"], list[Message] | None),
                 environment=msgspec.convert(document["environment"], Environment | None),
                 command=msgspec.convert(document["command"], str | None),

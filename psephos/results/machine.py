@@ -1,4 +1,4 @@
-"""Outcomes about this machine: what a round will take (`psephos plan`), and how fast it is (`psephos bench`)."""
+"""Results about this machine: what a round will take (`psephos plan`), and how fast it is (`psephos bench`)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from psephos.results.base import Count, Outcome, Page, Seconds, Table
+from psephos.results.base import Count, Page, Result, Seconds, Table
 from psephos.results.runs import test_key_warning
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanOutcome(Outcome):
+class PlanResult(Result):
     """A run, predicted.
 
     Attributes:
@@ -134,7 +134,7 @@ class SecureComparison:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchOutcome(Outcome):
+class BenchResult(Result):
     """Speed and size on this machine, beside the libraries that are installed.
 
     Attributes:

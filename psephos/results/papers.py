@@ -1,4 +1,4 @@
-"""Outcomes of the papers' experiments (`psephos reproduce`): curves, their cost, the papers' words beside ours."""
+"""Results of the papers' experiments (`psephos reproduce`): curves, their cost, the papers' words beside ours."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from psephos.results.base import (
     Count,
     Curve,
     Mean,
-    Outcome,
     Page,
     Panel,
     Positive,
+    Result,
     Seconds,
     Share,
     Table,
@@ -27,7 +27,7 @@ _LEFT = "epsilon (log scale; more private to the left)"
 
 
 @dataclass(frozen=True, kw_only=True)
-class PaperOutcome(Outcome):
+class PaperResult(Result):
     """A paper's experiment, run again.
 
     Attributes:
@@ -141,7 +141,7 @@ class Published:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HammOutcome(PaperOutcome):
+class HammResult(PaperResult):
     """Hamm 2016, section 6: accuracy against 1/epsilon.
 
     Attributes:
@@ -287,7 +287,7 @@ class PaperSetting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PathakAdultOutcome(PaperOutcome):
+class PathakAdultResult(PaperResult):
     """Pathak 2010, section 5: test error on Adult against epsilon.
 
     Attributes:
@@ -393,7 +393,7 @@ class RajkumarClaims:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RajkumarOutcome(PaperOutcome):
+class RajkumarResult(PaperResult):
     """Rajkumar 2012, section 6: test error against the number of parties and the skew of their sizes.
 
     Attributes:

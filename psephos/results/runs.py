@@ -1,4 +1,4 @@
-"""Outcomes of runs: the tally (votes or the private statistic), the average, Pathak's average, private descent."""
+"""Results of runs: the tally (votes or the private statistic), the average, Pathak's average, private descent."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from psephos.results.base import (
     Count,
     Curve,
     Fact,
-    Outcome,
     Page,
     Panel,
     Phase,
     Positive,
+    Result,
     Seconds,
     Share,
     Table,
@@ -84,7 +84,7 @@ class Composed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run(Outcome):
+class RunResult(Result):
     """One run of a protocol on a data set.
 
     Attributes:
@@ -229,7 +229,7 @@ def _threshold_warning(threshold: int, holders: int) -> list[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Summed(Run):
+class SumResult(RunResult):
     """A run around an encrypted sum that key holders open.
 
     Attributes:
@@ -396,7 +396,7 @@ class Summed(Run):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TallyOutcome(Summed):
+class TallyResult(SumResult):
     """Votes counted under encryption (`reveal` "alpha"), or their private statistic (`reveal` "statistic").
 
     Attributes:
@@ -430,7 +430,7 @@ class TallyOutcome(Summed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AverageOutcome(Summed):
+class AverageResult(SumResult):
     """The encrypted sum of the parties' parameters alone.
 
     Attributes:
@@ -443,8 +443,8 @@ class AverageOutcome(Summed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PathakOutcome(Run):
-    """Outcome of Pathak 2010, from the agreement to the published shares. Its method is named "pathak".
+class PathakResult(RunResult):
+    """Result of Pathak 2010, from the agreement to the published shares. Its method is named "pathak".
 
     Attributes:
         variant: of the protocol: "printed", "repaired", or another.
@@ -551,8 +551,8 @@ class Guarantee:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PsgdOutcome(Run):
-    """Outcome of Rajkumar 2012, private gradient descent on the encrypted sum. Its method is named "psgd".
+class PsgdResult(RunResult):
+    """Result of Rajkumar 2012, private gradient descent on the encrypted sum. Its method is named "psgd".
 
     Attributes:
         variant: distribution of the noise at each step.
@@ -681,8 +681,8 @@ class PsgdOutcome(Run):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Interrupted(Outcome):
-    """Outcome of an interrupted run, which released nothing.
+class Interrupted(Result):
+    """Result of an interrupted run, which released nothing.
 
     Attributes:
         protocol: name of the protocol.

@@ -1,4 +1,4 @@
-"""Outcomes of the security analysis: who learned what (`psephos audit`), and how large epsilon is at least."""
+"""Results of the security analysis: who learned what (`psephos audit`), and how large epsilon is at least."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from psephos.results.base import Cell, Count, Fact, Matrix, Outcome, Page, Positive, Share, Table
+from psephos.results.base import Cell, Count, Fact, Matrix, Page, Positive, Result, Share, Table
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class AuditedProtocol:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditOutcome(Outcome):
+class AuditResult(Result):
     """Who learned what.
 
     Attributes:
@@ -150,7 +150,7 @@ class ComparedRun:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivacyAuditOutcome(Outcome):
+class PrivacyAuditResult(Result):
     """Every noise mechanism, sampled on two neighbouring inputs; and every command, run on neighbouring tables.
 
     Attributes:

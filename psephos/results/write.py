@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from psephos.protocol.errors import ReportError
-from psephos.results import Outcome
+from psephos.results import Result
 from psephos.results.document import Document
 
 _EXTRA = ("jinja2", "markupsafe", "matplotlib")
 
 
 def write_report(
-    result: Outcome,
+    result: Result,
     messages: Sequence[Mapping[str, Any]] | None,
     directory: str | os.PathLike[str],
     *,
@@ -69,7 +69,7 @@ def report_from_json(file: str | os.PathLike[str], directory: str | os.PathLike[
     return _write(Document.from_json(loaded), Path(directory))
 
 
-def write_figures(result: Outcome, directory: str | os.PathLike[str], stem: str) -> list[str]:
+def write_figures(result: Result, directory: str | os.PathLike[str], stem: str) -> list[str]:
     """Each panel of a result as `STEM-N.svg` and `.png`; returns the paths. Raises ReportError as `write_report`."""
     charts, _ = _drawing()
     drawn = {f"{stem}-{name.removeprefix('panel-')}": figure for name, figure in charts.draw_panels(result).items()}

@@ -18,7 +18,7 @@ from psephos.curator.hamm.methods import Method, Request, average_method, own_da
 from psephos.curator.hamm.rules import averaging_radius
 from psephos.curator.hamm.statistic import SOURCE_OF, plan_statistic
 from psephos.protocol.encrypted_sum.own_data import OWN
-from psephos.results import AverageOutcome
+from psephos.results import AverageResult
 from psephos.simulation.references import own_data_nonprivate
 from psephos.simulation.sums import MethodsAt, RunContext, SumExperiment, SumOptions, run_experiment
 from psephos.specs.average import AverageSpec, OwnDataSpec
@@ -35,14 +35,14 @@ class AverageOptions(SumOptions):
         return ("avg", *OWN)
 
 
-def simulate_average(options: AverageOptions, **how: Unpack[RunContext]) -> AverageOutcome:
+def simulate_average(options: AverageOptions, **how: Unpack[RunContext]) -> AverageResult:
     """Train, sum the parameters and the directions under encryption, release their averages.
 
     `how`: see `RunContext`. Raises the named errors of `psephos.protocol.errors` for anything that cannot be run.
     """
     _, fields = run_experiment(options, _sums, "logistic", how)
     radius = fields["privacy"]["avg"].chosen["radius"] if "avg" in options.offered else 1.0
-    return AverageOutcome(protocol="average", radius=radius, **fields)
+    return AverageResult(protocol="average", radius=radius, **fields)
 
 
 def _sums(run: SumExperiment) -> MethodsAt:

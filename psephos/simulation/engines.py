@@ -33,7 +33,7 @@ ENGINES = ("local", "dask")
 """What `make_engine` takes."""
 
 Task = TypeVar("Task")
-Result = TypeVar("Result")
+Output = TypeVar("Output")
 
 _RETRIES = 3  # times that workers may die in a row without finishing anything
 
@@ -45,8 +45,8 @@ class Engine(Protocol):
         """Count the batches that are worked on at a time; of a cluster, by asking its scheduler."""
 
     def run(
-        self, function: Callable[[Any, Task], Result], shared: Any, tasks: Sequence[Callable[[], Task]]
-    ) -> Iterator[Result]:
+        self, function: Callable[[Any, Task], Output], shared: Any, tasks: Sequence[Callable[[], Task]]
+    ) -> Iterator[Output]:
         """`function(shared, task())` of every task, each once, in any order.
 
         tasks: made when a worker is about to take them, so that they need not all be in memory.
@@ -73,8 +73,8 @@ class LocalEngine:
         return self.workers
 
     def run(
-        self, function: Callable[[Any, Task], Result], shared: Any, tasks: Sequence[Callable[[], Task]]
-    ) -> Iterator[Result]:
+        self, function: Callable[[Any, Task], Output], shared: Any, tasks: Sequence[Callable[[], Task]]
+    ) -> Iterator[Output]:
         if self.workers == 1:
             for task in tasks:
                 yield function(shared, task())
@@ -106,11 +106,11 @@ class LocalEngine:
                         ) from error
 
     def _parallel(
-        self, function: Callable[[Any, Task], Result], path: str, left: dict[int, Callable[[], Task]]
-    ) -> Iterator[tuple[int, Result]]:
+        self, function: Callable[[Any, Task], Output], path: str, left: dict[int, Callable[[], Task]]
+    ) -> Iterator[tuple[int, Output]]:
         # A list, since `left` shrinks while its tasks are still being handed out.
         todo = (delayed(_with_file)(function, path, place, task()) for place, task in list(left.items()))
-        results: Iterator[tuple[int, Result]] = Parallel(n_jobs=self.workers, return_as="generator_unordered")(todo)
+        results: Iterator[tuple[int, Output]] = Parallel(n_jobs=self.workers, return_as="generator_unordered")(todo)
         return results
 
 
@@ -128,7 +128,7 @@ def _closed_quietly(results: Any) -> Iterator[Any]:
 _loaded: tuple[str, Any] | None = None
 
 
-def _with_file(function: Callable[[Any, Task], Result], path: str, place: int, task: Task) -> tuple[int, Result]:
+def _with_file(function: Callable[[Any, Task], Output], path: str, place: int, task: Task) -> tuple[int, Output]:
     """In a worker: `shared` is mapped from the file at its first batch and kept for the others."""
     global _loaded
     if _loaded is None or _loaded[0] != path:
@@ -161,8 +161,8 @@ class DaskEngine:
             client.close()
 
     def run(
-        self, function: Callable[[Any, Task], Result], shared: Any, tasks: Sequence[Callable[[], Task]]
-    ) -> Iterator[Result]:
+        self, function: Callable[[Any, Task], Output], shared: Any, tasks: Sequence[Callable[[], Task]]
+    ) -> Iterator[Output]:
         client = self._client()
         # After _client, which says what to install.
         from distributed import CancelledError, KilledWorker
@@ -226,7 +226,7 @@ class DaskEngine:
             ) from error
 
 
-def _by_same_version(version: str, function: Callable[[Any, Task], Result], shared: Any, task: Task) -> Result:
+def _by_same_version(version: str, function: Callable[[Any, Task], Output], shared: Any, task: Task) -> Output:
     """In a worker of a cluster, which may have joined when the run was under way."""
     if psephos.__version__ != version:
         raise EngineError(

@@ -16,7 +16,7 @@ from psephos.data.datasets import Dataset
 from psephos.progress import Progress, silent
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.transcript import Transcript
-from psephos.results import Run
+from psephos.results import RunResult
 from psephos.results.evaluation import Evaluation
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Simulation:
         classes: the K labels.
     """
 
-    outcomes: list[Run] = field(repr=False)
+    outcomes: list[RunResult] = field(repr=False)
     transcript: Transcript
     evaluation: Evaluation = field(repr=False)
     classes: tuple[Any, ...]

@@ -24,7 +24,7 @@ from psephos.protocol.encrypted_sum.own_data import OWN
 from psephos.protocol.errors import InvalidParameter, ModelError
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
-from psephos.results import Accuracy, TallyOutcome
+from psephos.results import Accuracy, TallyResult
 from psephos.results.base import useless_warning
 from psephos.results.card import model_card
 from psephos.results.evaluation import Evaluation
@@ -91,7 +91,7 @@ class Job:
         """Read and deal the data, and choose the method by what is public. Raises the errors of what cannot be run."""
         options, self.split = load_split(options)
         self.method = method = options.chosen_method
-        self.outcome: TallyOutcome | None = None
+        self.outcome: TallyResult | None = None
         self.model: Model | None = None
         if options.joint and method not in ("statistic", *OWN):
             raise InvalidParameter(f"{method} needs the counts or parameters: --reveal statistic is for statistics")
@@ -119,7 +119,7 @@ class Job:
         progress: Progress = silent,
         roles: Mapping[str, Callable[[Role], Role]] | None = None,
         evaluation: Evaluation | None = None,
-    ) -> TallyOutcome:
+    ) -> TallyResult:
         """Train, cast, open, release. Raises the named errors of what cannot be run."""
         evaluation = Evaluation() if evaluation is None else evaluation
         outcome = simulate_tally(

@@ -44,8 +44,8 @@ from psephos.protocol.pathak.terms import (
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.roles import Entry, Role
 from psephos.protocol.transcript import Transcript
-from psephos.results import PathakOutcome
-from psephos.results import Phase as PhaseOutcome
+from psephos.results import PathakResult
+from psephos.results import Phase as PhaseResult
 from psephos.results.evaluation import Evaluation
 from psephos.specs.pathak import SMALLEST_SIZE, PathakSpec, make_terms
 
@@ -275,7 +275,7 @@ def simulate_pathak(  # long: the fields of its outcome
     transcript: Transcript | None = None,
     progress: Progress = silent,
     evaluation: Evaluation | None = None,
-) -> PathakOutcome:
+) -> PathakResult:
     """One run on one split of a two-class data set. Features are scaled on the public rows of the split.
 
     `data`, `evaluation`: as in `psephos.simulation.sums.RunContext`; otherwise as `run_protocol`.
@@ -312,7 +312,7 @@ def simulate_pathak(  # long: the fields of its outcome
     _references(evaluation, records, terms)
     evaluation.add_classifier("pathak", run.parameters, options.epsilon)
     proved, delta = proved_epsilon(terms)
-    return PathakOutcome(
+    return PathakResult(
         seconds={"keygen": round(made - begun, 3), "protocol": round(ended - made, 3)},
         protocol=f"pathak-{options.variant}",
         dataset=name,
@@ -337,7 +337,7 @@ def simulate_pathak(  # long: the fields of its outcome
         epsilon_proved_for=options.proved_for,
         epsilon_party_level=party_level_epsilon(terms, min(sizes)),
         shares_equal_reference=run.shares_equal_reference,
-        stages={n: PhaseOutcome(round(p.seconds, 3), p.messages, p.bytes) for n, p in run.stages.items()},
+        stages={n: PhaseResult(round(p.seconds, 3), p.messages, p.bytes) for n, p in run.stages.items()},
     )
 
 

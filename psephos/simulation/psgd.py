@@ -40,7 +40,7 @@ from psephos.protocol.roles import Entry, Role
 from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
-from psephos.results import Guarantee, PsgdOutcome
+from psephos.results import Guarantee, PsgdResult
 from psephos.results.evaluation import Evaluation
 from psephos.simulation.ceremony import Keys, KeySetup, setup_keys
 from psephos.simulation.journal import Journal
@@ -310,7 +310,7 @@ def simulate_psgd(
     transcript: Transcript | None = None,
     progress: Progress = silent,
     evaluation: Evaluation | None = None,
-) -> PsgdOutcome:
+) -> PsgdResult:
     """Run it; `data` and `evaluation` as in `psephos.simulation.sums.RunContext`, other arguments as in `descend`.
 
     Raises InvalidParameter for options at fault, before anything is computed; DataError and DataSetMissingError as
@@ -413,12 +413,12 @@ def _outcome(
     walk: Descended,
     seconds: dict[str, float | None],
     evaluation: Evaluation,
-) -> PsgdOutcome:
+) -> PsgdResult:
     terms = options.terms(agreement, held)
     example = terms.round(Announcement.create(terms, 1, (0.0,) * private_data.dimension))
     asked = ("parties", "epsilon", "key_bits", "seed", "variant", "loss", "lam", "on_excess")
     found = ("steps", "resumed_at", "sums_equal_reference", "bytes_posted")
-    return PsgdOutcome(
+    return PsgdResult(
         **{name: getattr(options, name) for name in (*asked, "holders", "threshold", "keys", "proofs")},
         **{name: getattr(walk, name) for name in found},
         seconds=seconds,

@@ -39,7 +39,7 @@ from psephos.protocol.encrypted_sum.own_data import OWN, OwnDataGrid
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import Randomness
-from psephos.results import Alpha, TallyOutcome
+from psephos.results import Alpha, TallyResult
 from psephos.simulation.average import sum_own_data, sum_parameters
 from psephos.simulation.references import own_data_nonprivate
 from psephos.simulation.sums import METHODS, MethodsAt, RunContext, SumExperiment, SumOptions, run_experiment
@@ -141,13 +141,13 @@ class TallyOptions(SumOptions):
         return self.learners
 
 
-def simulate_tally(options: TallyOptions, **how: Unpack[RunContext]) -> TallyOutcome:
+def simulate_tally(options: TallyOptions, **how: Unpack[RunContext]) -> TallyResult:
     """Train, vote, count under encryption, release by every method, and measure.
 
     `how`: see `RunContext`. Raises the named errors of `psephos.protocol.errors` for anything that cannot be run.
     """
     run, fields = run_experiment(options, _reveal_statistic if options.joint else _reveal_alpha, options.loss, how)
-    return TallyOutcome(
+    return TallyResult(
         protocol="statistic" if options.joint else "tally",
         reveal=options.reveal,
         classes=run.population.classes,

@@ -10,10 +10,10 @@ import json
 
 import pytest
 
-from psephos.audit.model import HIDDEN, LEAK, REVEALED, Case, Check, Coalition, Result, expected, judge
+from psephos.audit.model import HIDDEN, LEAK, REVEALED, Case, Check, CheckResult, Coalition, expected, judge
 from psephos.audit.run import CASES, NOT_EXAMINED, PROTOCOLS, RATE, as_expected, run_audit
 from psephos.protocol.errors import InvalidParameter
-from psephos.results import AuditedCell, AuditedCoalition, AuditedProtocol, AuditOutcome
+from psephos.results import AuditedCell, AuditedCoalition, AuditedProtocol, AuditResult
 
 SEED = 20260
 VIEWS = 40
@@ -58,7 +58,7 @@ def test_verdicts_are_the_expected_ones(name: str, views: int) -> None:
         assert set(coalition.cells) == set(case.secrets)
         assert all(cell.evidence for cell in coalition.cells.values())
     assert outcome.not_examined == NOT_EXAMINED
-    assert AuditOutcome.from_json(json.loads(json.dumps(outcome.as_json()))) == outcome
+    assert AuditResult.from_json(json.loads(json.dumps(outcome.as_json()))) == outcome
 
 
 def test_processes_find_what_one_process_finds() -> None:
@@ -111,10 +111,10 @@ def test_progress_counts_every_check() -> None:
 # -- the judge
 
 
-def _case(granted: dict[str, str], leaks: dict[str, bool]) -> tuple[Case, dict[str, Result]]:
-    checks = tuple(Check(name, "c", ("s",), lambda context: Result(False, "")) for name in leaks)
+def _case(granted: dict[str, str], leaks: dict[str, bool]) -> tuple[Case, dict[str, CheckResult]]:
+    checks = tuple(Check(name, "c", ("s",), lambda context: CheckResult(False, "")) for name in leaks)
     case = Case("p", ("s",), (Coalition("c", (), granted),), checks)
-    return case, {name: Result(leak, f"{name} looked") for name, leak in leaks.items()}
+    return case, {name: CheckResult(leak, f"{name} looked") for name, leak in leaks.items()}
 
 
 @pytest.mark.parametrize(

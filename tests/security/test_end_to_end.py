@@ -23,7 +23,7 @@ from psephos.audit.neighbours import BY_NAME, NEIGHBOURS, NO_CHANGE, PartyTable,
 from psephos.audit.pipelines import Bound, Pipeline, Seen
 from psephos.cli.main import build
 from psephos.protocol.errors import DataError, InvalidParameter
-from psephos.results import ComparedRun, Finding, PrivacyAuditOutcome
+from psephos.results import ComparedRun, Finding, PrivacyAuditResult
 from tests.security.lab.coupled import COUPLED, Coupled
 
 PIPELINES = {pipeline.name: pipeline for pipeline in battery()}
@@ -300,7 +300,7 @@ def test_the_command_audits_a_table_of_ones_own(tmp_path: Path) -> None:
     asked = ["audit", "--privacy", "--data", str(path), "--label", "outcome", "--party", "site", "--public", "open"]
     done = CliRunner().invoke(build(), [*asked, "--json"])
     assert done.exit_code == 0, done.output
-    outcome = PrivacyAuditOutcome.from_json(json.loads(done.stdout))
+    outcome = PrivacyAuditResult.from_json(json.loads(done.stdout))
     assert outcome.mechanisms == []
     assert {one.pipeline for one in outcome.runs} >= {"run --method own-data", "simulate psgd"}
     assert not any(one.findings for one in outcome.runs)
@@ -323,12 +323,12 @@ def test_the_command_refuses_what_it_cannot_audit(asked: list[str], tmp_path: Pa
 
 def test_a_finding_is_a_surprise() -> None:
     runs = [ComparedRun("run", "rows added", [Finding("sum", "it moved")], 1.5), ComparedRun("run", "none", [], None)]
-    outcome = PrivacyAuditOutcome(mechanisms=[], runs=runs, seconds={})
+    outcome = PrivacyAuditResult(mechanisms=[], runs=runs, seconds={})
     assert not outcome.as_expected
-    assert PrivacyAuditOutcome(mechanisms=[], runs=runs[1:], seconds={}).as_expected
+    assert PrivacyAuditResult(mechanisms=[], runs=runs[1:], seconds={}).as_expected
     text = str(outcome.page())
     assert "it moved" in text
-    assert PrivacyAuditOutcome.from_json(json.loads(json.dumps(outcome.as_json()))).runs[0].ratio == 1.5
+    assert PrivacyAuditResult.from_json(json.loads(json.dumps(outcome.as_json()))).runs[0].ratio == 1.5
 
 
 def test_every_test_that_the_page_names_is_there() -> None:

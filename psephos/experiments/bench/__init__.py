@@ -15,7 +15,7 @@ from psephos.progress import Progress, counted, silent
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.kernel import kernel
 from psephos.protocol.paillier.keys import check_key_bits
-from psephos.results import BenchOutcome
+from psephos.results import BenchResult
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ SHAPES = {"HAR": (1352, 6, 1000), "KDD-99": (43_000, 2, 20_000)}
 """Ballots to count: auxiliary samples, classes and parties, by the data set that has them."""
 
 
-def measure(bits: Sequence[int], repetitions: int = 7, progress: Progress = silent) -> BenchOutcome:
+def measure(bits: Sequence[int], repetitions: int = 7, progress: Progress = silent) -> BenchResult:
     """Encryption, counting, the peers and comparisons at each key size: medians on one core, ratios within this run.
 
     Args:
@@ -57,7 +57,7 @@ def measure(bits: Sequence[int], repetitions: int = 7, progress: Progress = sile
         return measured
 
     begun = time.perf_counter()
-    return BenchOutcome(
+    return BenchResult(
         machine=platform.machine(),
         python=platform.python_version(),
         kernel=kernel(),

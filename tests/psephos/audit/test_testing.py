@@ -12,11 +12,11 @@ from scipy.stats import binom
 from psephos.audit import (
     Case,
     Check,
+    CheckResult,
     Coalition,
     Context,
     Election,
     Mutant,
-    Result,
     ScriptedRole,
     Tampering,
     advantage,
@@ -177,10 +177,10 @@ def test_a_game_needs_trials_and_a_confidence(how: dict[str, float], words: str)
 # -- a case of one's own
 
 
-def parity(context: Context) -> Result:
+def parity(context: Context) -> CheckResult:
     """A protocol that tells whether the secret is odd, by `told`."""
     values = [told(int(value)) for value in np.random.default_rng(context.seed).integers(0, 9, 30)]
-    return Result(any(values), f"{sum(values)} of {len(values)} told")
+    return CheckResult(any(values), f"{sum(values)} of {len(values)} told")
 
 
 KNOWN = False

@@ -17,10 +17,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import click.testing
 import pytest
 import typer
 from rich.console import Console
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from psephos.cli import reproduce, simulate
 from psephos.cli.lazy import LazyGroup
@@ -29,7 +30,7 @@ from psephos.cli.shared import ProgressDisplay, finish, start_logging
 from psephos.cli.show import show
 from psephos.progress import counted
 from psephos.protocol.wire import Kind
-from psephos.results import KINDS, Curve, Outcome, TallyOutcome
+from psephos.results import KINDS, Curve, Result, TallyResult
 from psephos.results.base import Page, Panel
 from psephos.simulation.tally import TallyOptions
 
@@ -44,7 +45,7 @@ PLAN = ("plan", "--parties", "5", "--samples", "10", "--workers", "1", "--key-bi
 TINY = ("--parties", "4", "--key-bits", "512", "--test-key", "--holders", "3", "--threshold", "2", "--workers", "1")
 
 
-def invoke(*words: str) -> Result:
+def invoke(*words: str) -> click.testing.Result:
     return CliRunner().invoke(build(), list(words))
 
 
@@ -300,13 +301,13 @@ def test_every_protocol_prints_one_json_object_and_nothing_else(words: list[str]
     assert done.stdout.count("\n") == 1
     found = json.loads(done.stdout)
     assert found[exact] is True
-    assert Outcome.from_json(found).as_json() == found
+    assert Result.from_json(found).as_json() == found
 
 
 @pytest.mark.parametrize("exact", [True, False])
 def test_a_wrong_count_is_shown_and_fails(exact: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    outcome = replace(Outcome.from_json(json.loads(invoke("simulate", "tally", *TINY, "--json").stdout)))
-    assert isinstance(outcome, TallyOutcome)
+    outcome = replace(Result.from_json(json.loads(invoke("simulate", "tally", *TINY, "--json").stdout)))
+    assert isinstance(outcome, TallyResult)
     outcome = replace(outcome, tally_equals_plaintext=exact)
     if exact:
         finish(outcome, as_json=True)
@@ -344,7 +345,7 @@ def test_a_report_that_fails_loses_nothing(tmp_path: Path) -> None:
     (tmp_path / "figures").write_text("in the way")
     done = invoke("simulate", "tally", *TINY, "--json", "--report", str(tmp_path))
     assert "cannot be written" in str(done.exception)
-    assert Outcome.from_json(json.loads(done.stdout)).exact is True
+    assert Result.from_json(json.loads(done.stdout)).exact is True
 
 
 def test_a_test_key_is_shouted_about_wherever_a_result_is_shown() -> None:
@@ -440,7 +441,7 @@ def test_an_outcome_fits_a_terminal() -> None:
     """No cell is cut in 80 columns, and no number has 16 digits."""
     curves = [Curve(f"method {n}", [0.1, 1.0], [0.6914767111, 0.5], [0.0123456789, 0.25]) for n in range(5)]
 
-    class Drawn(Outcome):
+    class Drawn(Result):
         def page(self) -> Page:
             return Page(title="drawn", panels=[Panel("a title", "epsilon (log scale)", "test error", curves)])
 

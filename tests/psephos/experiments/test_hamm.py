@@ -14,7 +14,7 @@ from psephos.cli.show import show
 from psephos.experiments import hamm as module
 from psephos.experiments.hamm import EXPERIMENTS, HammOptions, reproduce_hamm
 from psephos.protocol.errors import DataError, DataSetMissingError, InvalidParameter, JournalError
-from psephos.results import HammOutcome, Mean, Outcome
+from psephos.results import HammResult, Mean, Result
 from psephos.results.papers import Published
 
 SMALL = HammOptions("hamm-har", trials=2, draws=2, inverse_epsilons=(0.1, 10.0), holders=3, threshold=2)
@@ -22,18 +22,18 @@ SMALL = HammOptions("hamm-har", trials=2, draws=2, inverse_epsilons=(0.1, 10.0),
 DIGITS = replace(EXPERIMENTS["hamm-har"], dataset="digits", parties=(40,), samples=12, auxiliary=300)
 
 
-def run_small(options: HammOptions, **more: Any) -> HammOutcome:
+def run_small(options: HammOptions, **more: Any) -> HammResult:
     return reproduce_hamm(options, experiment=DIGITS, **more)
 
 
 @pytest.fixture(scope="module")
-def document() -> HammOutcome:
+def document() -> HammResult:
     return run_small(SMALL)
 
 
-def test_outcome_has_every_curve_and_round_trips_through_json(document: HammOutcome) -> None:
+def test_outcome_has_every_curve_and_round_trips_through_json(document: HammResult) -> None:
     written = json.loads(json.dumps(document.as_json()))
-    assert Outcome.from_json(written).as_json() == written
+    assert Result.from_json(written).as_json() == written
     assert document.counts == "taken in the clear, for speed"
     assert document.noise_source == "simulation"
     assert "NOT epsilon-private" in document.families["exponential"]
@@ -51,7 +51,7 @@ def test_outcome_has_every_curve_and_round_trips_through_json(document: HammOutc
     assert all(row.reproduces or row.why for row in document.published)
 
 
-def test_results_depend_on_the_seed_and_not_on_the_workers(document: HammOutcome) -> None:
+def test_results_depend_on_the_seed_and_not_on_the_workers(document: HammResult) -> None:
     again = run_small(replace(SMALL, workers=2))
     assert [p.curves for p in again.sizes] == [p.curves for p in document.sizes]
     other = run_small(replace(SMALL, seed=50, trials=1))
@@ -77,7 +77,7 @@ def test_printed_bounds_have_the_values_of_the_paper() -> None:
 
 
 def test_encrypted_counts_equal_the_clear_ones_and_are_stored_in_the_journal(
-    document: HammOutcome, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    document: HammResult, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = replace(SMALL, encrypted=True, key_bits=256, test_key=True, journal=str(tmp_path / "journal"), trials=1)
     steps: list[tuple[str, int, int]] = []
@@ -98,7 +98,7 @@ def test_encrypted_counts_equal_the_clear_ones_and_are_stored_in_the_journal(
         run_small(replace(options, threshold=1))
 
 
-def test_statements_are_tested_only_at_the_papers_number_of_parties(document: HammOutcome) -> None:
+def test_statements_are_tested_only_at_the_papers_number_of_parties(document: HammResult) -> None:
     claims = [row for row in document.published if row.family == "exponential"]
     assert not any("not tested" in row.why for row in claims)
     elsewhere = module._published(SMALL, DIGITS, [replace(document.sizes[0], parties=41)])
@@ -106,13 +106,13 @@ def test_statements_are_tested_only_at_the_papers_number_of_parties(document: Ha
     assert all(row.why.startswith("not tested") and not row.reproduces for row in elsewhere)
 
 
-def test_statements_are_tested_on_the_largest_panel_in_any_order(document: HammOutcome) -> None:
+def test_statements_are_tested_on_the_largest_panel_in_any_order(document: HammResult) -> None:
     panel = document.sizes[0]
     for panels in ([panel, replace(panel, parties=20)], [replace(panel, parties=20), panel]):
         assert {row.parties for row in module._published(SMALL, DIGITS, panels)} == {40}
 
 
-def test_a_difference_within_two_standard_errors_is_undecided(document: HammOutcome) -> None:
+def test_a_difference_within_two_standard_errors_is_undecided(document: HammResult) -> None:
     """Where soft and avg have the same distribution, "soft holds better than avg" would be decided by chance."""
 
     def row(soft: float, avg: float, spread: float) -> Published:
@@ -132,7 +132,7 @@ def test_a_difference_within_two_standard_errors_is_undecided(document: HammOutc
     assert (row(0.50, 0.60, 0.05).reproduces, "same noise" in row(0.50, 0.60, 0.05).why) == (False, True)
 
 
-def test_an_interrupted_sweep_resumes_after_its_last_trial(document: HammOutcome, tmp_path: Path) -> None:
+def test_an_interrupted_sweep_resumes_after_its_last_trial(document: HammResult, tmp_path: Path) -> None:
     options = replace(SMALL, journal=str(tmp_path / "journal"))
     steps: list[tuple[str, int, int]] = []
 

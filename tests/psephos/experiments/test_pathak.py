@@ -13,7 +13,7 @@ import psephos.experiments.pathak as experiment
 from psephos.data.datasets import Dataset
 from psephos.experiments.pathak import AdultOptions, reproduce_pathak_adult
 from psephos.protocol.errors import InvalidParameter
-from psephos.results import Outcome
+from psephos.results import Result
 
 OPTIONS = AdultOptions(deals=2, draws=10, epsilons=(0.1, 1.0, 1e6))
 
@@ -39,7 +39,7 @@ def test_outcome_has_every_series_and_is_repeatable(small: dict[str, Any]) -> No
     steps: list[Any] = []
     result = reproduce_pathak_adult(OPTIONS, **small, progress=lambda *step: steps.append(step))
     written = json.loads(json.dumps(result.as_json()))
-    assert Outcome.from_json(written).as_json() == written
+    assert Result.from_json(written).as_json() == written
     assert len(result.settings) == 3
     assert len(steps) == 12
     assert result.ones_per_row == [11, 14]

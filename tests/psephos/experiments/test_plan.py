@@ -22,7 +22,7 @@ from psephos.protocol.encrypted_sum.votes import AuxiliarySet, vote_round
 from psephos.protocol.errors import InvalidParameter, WeakKeyError
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.transcript import BOARD, Transcript
-from psephos.results import Outcome, PlanOutcome
+from psephos.results import PlanResult, Result
 from psephos.simulation.average import AverageOptions, simulate_average
 from psephos.simulation.ceremony import setup_keys
 from psephos.simulation.encrypted_sum import PartyFactory, RunConfig, simulate_sum
@@ -35,11 +35,11 @@ TEST_KEY: dict[str, Any] = {"key_bits": 256, "test_key": True, "holders": 4, "th
 
 
 @pytest.fixture(scope="module")
-def small() -> PlanOutcome:
+def small() -> PlanResult:
     return plan(PlanOptions(parties=12, samples=400, classes=3, features=4, **TEST_KEY))
 
 
-def test_predicted_bytes_equal_those_of_a_run(small: PlanOutcome) -> None:
+def test_predicted_bytes_equal_those_of_a_run(small: PlanResult) -> None:
     X = np.random.default_rng(0).normal(size=(400, 4)) / 10
     assert small.degree > 1
     ceremony = setup_keys(12, key_bits=256, degree=small.degree, holders=4, threshold=3, test_key=True)
@@ -58,8 +58,8 @@ def test_predicted_bytes_equal_those_of_a_run(small: PlanOutcome) -> None:
     assert small.slots_per_plaintext == round_.plan.slots_per_plaintext
 
 
-def test_outcome_has_every_phase_and_round_trips_through_json(small: PlanOutcome) -> None:
-    assert Outcome.from_json(json.loads(json.dumps(small.as_json()))) == small
+def test_outcome_has_every_phase_and_round_trips_through_json(small: PlanResult) -> None:
+    assert Result.from_json(json.loads(json.dumps(small.as_json()))) == small
     phases = ["keygen", "encrypt", "aggregate", "decrypt"]
     assert small.memory_mb > 50
     assert 0 < small.cores < 1.5  # in one process
@@ -71,7 +71,7 @@ def test_outcome_has_every_phase_and_round_trips_through_json(small: PlanOutcome
         assert 0 < longer.seconds_at_least[phase] < longer.known(phase) < longer.seconds_at_most[phase]
 
 
-def test_time_and_traffic_grow_with_the_parties(small: PlanOutcome) -> None:
+def test_time_and_traffic_grow_with_the_parties(small: PlanResult) -> None:
     larger = plan(PlanOptions(parties=1200, samples=400, classes=3, features=4, **TEST_KEY))
     assert larger.known("encrypt") > 20 * small.known("encrypt")
     assert larger.bytes["ballots"] > 99 * small.bytes["ballots"]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from psephos.experiments.rajkumar import METHODS, SKEWS, SweepOptions, reproduce_rajkumar, sizes_from
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.transcript import Transcript
-from psephos.results import Outcome
+from psephos.results import Result
 
 SMALL = SweepOptions(lambdas=(0.1,), epsilons=(0.2,), steps=1000, draws=1, check_steps=1, key_bits=512, test_key=True)
 
@@ -45,7 +45,7 @@ def test_simulated_sweep() -> None:
     transcript, options = Transcript(), replace(SMALL, datasets=2)
     result = reproduce_rajkumar(options, progress=lambda *step: steps.append(step), transcript=transcript)
     document = json.loads(json.dumps(result.as_json(), allow_nan=False))
-    assert Outcome.from_json(document).as_json() == document
+    assert Result.from_json(document).as_json() == document
     assert steps == [("rajkumar-simulated", run, 12) for run in range(1, 13)]
     assert [(row.panel, row.place) for row in result.rows] == [
         *(("parties", k) for k in (5, 10, 15)),

@@ -14,14 +14,14 @@ import pytest
 from typer.testing import CliRunner
 
 from psephos.cli.main import build
-from psephos.results import Accuracy, Interrupted, Outcome, TallyOutcome
+from psephos.results import Accuracy, Interrupted, Result, TallyResult
 from psephos.results.runs import PRIVATE_ROWS_NOTICE
 from psephos.results.write import report_from_json, write_figures, write_report
-from tests.psephos.results.test_outcomes import TALLY
+from tests.psephos.results.test_results import TALLY
 from tests.psephos.simulation.test_job import patients
 
-OWN: TallyOutcome = replace(TALLY, dataset="patients.csv", options={"data": "patients.csv", "party": "hospital"})
-PUBLISHED: TallyOutcome = replace(TALLY, dataset="digits", options={"data": None, "party": None})
+OWN: TallyResult = replace(TALLY, dataset="patients.csv", options={"data": "patients.csv", "party": "hospital"})
+PUBLISHED: TallyResult = replace(TALLY, dataset="digits", options={"data": None, "party": None})
 QUICK = ["--key-bits", "512", "--test-key", "--workers", "1", "--holders", "3", "--threshold", "2", "--epsilon", "10"]
 
 
@@ -93,7 +93,7 @@ def test_whose_rows_they_are_decides(change: dict[str, Any], private: bool) -> N
     outcome = replace(PUBLISHED, **change)
     assert outcome.own_rows is private
     assert bool(outcome.page().notice) is private
-    assert Outcome.from_json(json.loads(json.dumps(outcome.as_json()))) == outcome
+    assert Result.from_json(json.loads(json.dumps(outcome.as_json()))) == outcome
 
 
 def test_what_a_stopped_run_leaves_has_no_accuracy() -> None:

@@ -34,19 +34,19 @@ from psephos.results import (
     AuditedCell,
     AuditedCoalition,
     AuditedProtocol,
-    AuditOutcome,
-    HammOutcome,
+    AuditResult,
+    HammResult,
     Interrupted,
     Mean,
     Mechanism,
-    Outcome,
-    PathakAdultOutcome,
-    PrivacyAuditOutcome,
-    PsgdOutcome,
-    RajkumarOutcome,
-    TallyOutcome,
+    PathakAdultResult,
+    PrivacyAuditResult,
+    PsgdResult,
+    RajkumarResult,
+    Result,
+    TallyResult,
 )
-from psephos.results.base import Page as OutcomePage
+from psephos.results.base import Page as ResultPage
 from psephos.results.charts import draw_figures, style_of
 from psephos.results.document import Document, Message
 from psephos.results.palette import DARK, LIGHT, MARKS, SURFACES, TEXTS
@@ -133,27 +133,27 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def run() -> tuple[TallyOutcome, list[dict[str, Any]]]:
+def run() -> tuple[TallyResult, list[dict[str, Any]]]:
     """A real run, small enough to take a second, and its redacted transcript."""
     transcript = Transcript()
     options = TallyOptions(parties=6, key_bits=512, test_key=True, holders=3, threshold=2, workers=1, draws=2)
     result = simulate_tally(options, transcript=transcript)
-    assert isinstance(result, TallyOutcome)
+    assert isinstance(result, TallyResult)
     return replace(result, alpha=Alpha.of(COUNTS)), transcript.redacted()
 
 
 @pytest.fixture(scope="module")
-def result(run: tuple[TallyOutcome, list[dict[str, Any]]]) -> TallyOutcome:
+def result(run: tuple[TallyResult, list[dict[str, Any]]]) -> TallyResult:
     return run[0]
 
 
 @pytest.fixture
-def messages(run: tuple[TallyOutcome, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+def messages(run: tuple[TallyResult, list[dict[str, Any]]]) -> list[dict[str, Any]]:
     return copy.deepcopy(run[1])
 
 
 @pytest.fixture(scope="module")
-def whole(run: tuple[TallyOutcome, list[dict[str, Any]]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(run: tuple[TallyResult, list[dict[str, Any]]], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of that run's report, with everything a report can have. Tests only read it."""
     directory = tmp_path_factory.mktemp("report")
     write_report(*run, directory, command=["psephos", "run", "--report", "my out"])
@@ -179,7 +179,7 @@ def message(number: int, kind: str = "ballot", phase: str = "cast", size: int = 
 # -- the page says what the JSON says
 
 
-def test_the_table_has_exactly_the_numbers_of_the_result(result: TallyOutcome, page: Page) -> None:
+def test_the_table_has_exactly_the_numbers_of_the_result(result: TallyResult, page: Page) -> None:
     shown = {}
     for row in page.body("results"):
         name = row[0][0].split()[0]
@@ -196,14 +196,14 @@ def test_the_table_has_exactly_the_numbers_of_the_result(result: TallyOutcome, p
 
 @pytest.mark.parametrize(("std", "told"), [(0.0, "0.924± 0.000"), (None, "0.924")])
 def test_equal_draws_have_a_deviation_of_zero_and_one_draw_has_none(
-    result: TallyOutcome, messages: list[dict[str, Any]], tmp_path: Path, std: float | None, told: str
+    result: TallyResult, messages: list[dict[str, Any]], tmp_path: Path, std: float | None, told: str
 ) -> None:
     accuracy = {name: replace(one, private=0.924, private_std=std) for name, one in result.accuracy.items()}
     write_report(replace(result, accuracy=accuracy), messages, tmp_path)
     assert {row[2][0].strip() for row in Page(tmp_path / "report.html").body("results")} == {told}
 
 
-def test_every_entry_of_the_json_is_on_the_page(result: TallyOutcome, page: Page) -> None:
+def test_every_entry_of_the_json_is_on_the_page(result: TallyResult, page: Page) -> None:
 
     def leaves(value: Any, path: str = "") -> dict[str, Any]:
         if isinstance(value, dict):
@@ -219,7 +219,7 @@ def test_every_entry_of_the_json_is_on_the_page(result: TallyOutcome, page: Page
     assert seconds == {phase.replace("_", " "): taken for phase, taken in result.seconds.items()}
 
 
-def test_the_ledger_has_every_release(result: TallyOutcome, page: Page) -> None:
+def test_the_ledger_has_every_release(result: TallyResult, page: Page) -> None:
     assert [row[0][0] for row in page.body("ledger")] == list(result.sensitivity)
     assert [json.loads(row[2][1] or "") for row in page.body("ledger")] == list(result.sensitivity.values())
 
@@ -242,7 +242,7 @@ def test_the_diagram_has_exactly_the_transcripts_messages(messages: list[dict[st
     assert listed == [(m["phase"], m["from"], m["to"], m["kind"], m["bytes"]) for m in messages]
 
 
-def test_few_messages_are_drawn_one_by_one(result: TallyOutcome, tmp_path: Path) -> None:
+def test_few_messages_are_drawn_one_by_one(result: TallyResult, tmp_path: Path) -> None:
     few = [message(number) for number in range(3)]
     page = Page(write_report(result, few, tmp_path))
     assert [(arrow["data-from"], arrow["data-count"]) for arrow in page.arrows] == [
@@ -284,7 +284,7 @@ def test_arrows_add_up_to_the_messages_however_many(messages: list[dict[str, Any
     assert kinds == Counter(m["kind"] for m in messages)
 
 
-def test_thousands_of_messages_make_a_picture_that_fits(result: TallyOutcome, tmp_path: Path) -> None:
+def test_thousands_of_messages_make_a_picture_that_fits(result: TallyResult, tmp_path: Path) -> None:
     steps = []
     for step in range(200):
         steps += [message(number, phase=f"step {step}", size=100 + number) for number in range(15)]
@@ -301,17 +301,17 @@ def test_thousands_of_messages_make_a_picture_that_fits(result: TallyOutcome, tm
 def test_the_figure_of_seconds_has_every_phase_and_no_part_of_one() -> None:
     """What is a part of a phase is said by the outcome's type, not by how its name begins."""
 
-    class TimedOutcome(Outcome):
+    class TimedResult(Result):
         repeated_parts = ("each",)
 
-        def page(self) -> OutcomePage:
-            return OutcomePage(title="timed")
+        def page(self) -> ResultPage:
+            return ResultPage(title="timed")
 
-    timed = TimedOutcome(seconds={"keygen": 1.0, "per_party": 2.0, "each": 0.5})
+    timed = TimedResult(seconds={"keygen": 1.0, "per_party": 2.0, "each": 0.5})
     drawn = draw_figures(Document(result=timed))["seconds"].svg.decode()
     assert "per_party" in drawn
     assert "each" not in drawn
-    assert PsgdOutcome.repeated_parts == ("per_step",)
+    assert PsgdResult.repeated_parts == ("per_step",)
 
 
 def test_every_kind_that_the_protocols_send_is_described(messages: list[dict[str, Any]]) -> None:
@@ -343,7 +343,7 @@ def test_a_runs_matrix_is_what_the_analysis_expects(name: str, tmp_path: Path) -
             assert all(why.replace("`", "") in page.text for why in reasons)
 
 
-def test_what_was_released_is_never_called_not_private(result: TallyOutcome, tmp_path: Path) -> None:
+def test_what_was_released_is_never_called_not_private(result: TallyResult, tmp_path: Path) -> None:
     accuracy = {"soft": Accuracy(private=0.75), "batch": Accuracy(0.875)}
     page = Page(write_report(replace(result, accuracy=accuracy), None, tmp_path))
     released, pooled = page.body("results")
@@ -351,7 +351,7 @@ def test_what_was_released_is_never_called_not_private(result: TallyOutcome, tmp
     assert [value for _, value in pooled[1:]] == ["0.875", None, None]
 
 
-def test_the_answer_stands_first(result: TallyOutcome, tmp_path: Path) -> None:
+def test_the_answer_stands_first(result: TallyResult, tmp_path: Path) -> None:
     accuracy = {
         "batch": Accuracy(1.0),
         "soft": Accuracy(0.875, 0.75, 0.125),
@@ -365,7 +365,7 @@ def test_the_answer_stands_first(result: TallyOutcome, tmp_path: Path) -> None:
     assert replace(result, accuracy={"batch": Accuracy(1.0)}).page().answer == ""
 
 
-def test_key_and_release_are_drawn_though_nobody_sends_them(result: TallyOutcome, page: Page) -> None:
+def test_key_and_release_are_drawn_though_nobody_sends_them(result: TallyResult, page: Page) -> None:
     """As what a role does, no arrow: the arrows are the transcript's."""
     first, *_, last = re.findall(r'<g class="(\w+)" data-role="(\w+)">', page.source)
     assert (first, last) == (("does", "holder"), ("does", "curator"))
@@ -373,7 +373,7 @@ def test_key_and_release_are_drawn_though_nobody_sends_them(result: TallyOutcome
     assert not held.before, "a ceremony's messages are in the transcript"
 
 
-def test_classes_have_names(result: TallyOutcome, page: Page) -> None:
+def test_classes_have_names(result: TallyResult, page: Page) -> None:
     assert [row[0][0] for row in page.body("mean-alpha")] == result.class_names == ["malignant", "benign"]
 
 
@@ -389,14 +389,14 @@ def test_a_report_is_drawn_again_byte_for_byte(whole: Path, tmp_path: Path) -> N
     assert "psephos run --report 'my out'" in Page(again).text
 
 
-def test_what_json_printed_is_enough(result: TallyOutcome, tmp_path: Path) -> None:
+def test_what_json_printed_is_enough(result: TallyResult, tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(json.dumps(result.as_json()))
     page = Page(report_from_json(tmp_path / "run.json", tmp_path))
     for missing in ("Not recorded: this result has no transcript", "Not recorded: machine and versions"):
         assert missing in page.text
 
 
-def test_curves_are_drawn_and_tabulated(result: TallyOutcome, tmp_path: Path) -> None:
+def test_curves_are_drawn_and_tabulated(result: TallyResult, tmp_path: Path) -> None:
     points = {
         "0.1": {"soft": Accuracy(1.0, 0.5, 0.1, balanced=0.25)},
         "1": {"soft": Accuracy(1.0, 0.75, 0.05, balanced=0.5)},
@@ -450,7 +450,7 @@ def check_alone(page: Page) -> None:
 
 
 def test_nothing_in_the_json_becomes_markup(
-    result: TallyOutcome, messages: list[dict[str, Any]], tmp_path: Path
+    result: TallyResult, messages: list[dict[str, Any]], tmp_path: Path
 ) -> None:
     evil = "<script>alert(1)</script>$x$"
     named = {"dataset": evil, "remarks": [evil], "cautions": [evil], "class_names": [evil]}
@@ -566,7 +566,7 @@ def test_experiments_say_what_was_run_what_it_cost_and_what_the_paper_says(repor
 
 def test_a_mechanism_that_does_worse_than_it_claims_is_convicted(tmp_path: Path) -> None:
     found = [Mechanism("laplace", 1, 1.0, 0.0, bound, 9, 0.99) for bound in (0.5, 1.5)]
-    audit = PrivacyAuditOutcome(mechanisms=found, seconds={})
+    audit = PrivacyAuditResult(mechanisms=found, seconds={})
     assert audit.exact is False
     page = Page(write_report(audit, None, tmp_path))
     assert [row[4][0] for row in page.body("records stack")] == ["holds", "VIOLATED"]
@@ -708,14 +708,14 @@ def test_an_interrupted_run_says_where_it_ended(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_reader_must_not_miss_is_said_first(
-    result: TallyOutcome, tmp_path: Path, change: dict[str, Any], words: str
+    result: TallyResult, tmp_path: Path, change: dict[str, Any], words: str
 ) -> None:
     header = Page(write_report(replace(result, **change), None, tmp_path)).source.split("<main>")[0]
     assert words in header
 
 
 @pytest.mark.parametrize("version", [1, 0, "2", True, None])
-def test_another_format_is_refused_by_name(result: TallyOutcome, tmp_path: Path, version: Any) -> None:
+def test_another_format_is_refused_by_name(result: TallyResult, tmp_path: Path, version: Any) -> None:
     write_report(result, None, tmp_path / "a")
     saved = json.loads((tmp_path / "a" / "report.json").read_text())
     (tmp_path / "other.json").write_text(json.dumps(saved | {"format": version}))
@@ -724,7 +724,7 @@ def test_another_format_is_refused_by_name(result: TallyOutcome, tmp_path: Path,
     assert not (tmp_path / "b").exists()
 
 
-def test_what_json_printed_of_another_format_is_refused(result: TallyOutcome, tmp_path: Path) -> None:
+def test_what_json_printed_of_another_format_is_refused(result: TallyResult, tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(json.dumps(result.as_json() | {"format": 7}))
     with pytest.raises(ReportVersionError, match="format 7"):
         report_from_json(tmp_path / "run.json", tmp_path)
@@ -755,7 +755,7 @@ def test_bad_files_are_refused_by_name_and_nothing_is_written(tmp_path: Path, te
     assert not (tmp_path / "out").exists()
 
 
-def test_a_report_of_one_thing_inside_another_is_refused(result: TallyOutcome, tmp_path: Path) -> None:
+def test_a_report_of_one_thing_inside_another_is_refused(result: TallyResult, tmp_path: Path) -> None:
     write_report(result, [message(0)], tmp_path / "a")
     saved = json.loads((tmp_path / "a" / "report.json").read_text())
     for part, value in (
@@ -769,7 +769,7 @@ def test_a_report_of_one_thing_inside_another_is_refused(result: TallyOutcome, t
             report_from_json(tmp_path / "bad.json", tmp_path / "b")
 
 
-def test_every_truncation_of_a_saved_report_is_refused(result: TallyOutcome, tmp_path: Path) -> None:
+def test_every_truncation_of_a_saved_report_is_refused(result: TallyResult, tmp_path: Path) -> None:
     write_report(result, [message(0)], tmp_path / "a")
     whole = (tmp_path / "a" / "report.json").read_bytes().rstrip()
     for length in range(0, len(whole), 97):
@@ -785,7 +785,7 @@ def test_bytes_that_are_no_text_and_files_that_are_not_there(tmp_path: Path) -> 
             report_from_json(tmp_path / name, tmp_path)
 
 
-def test_a_directory_that_cannot_be_written(result: TallyOutcome, tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_written(result: TallyResult, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ReportError, match="choose a directory"):
         write_report(result, None, tmp_path / "file")
@@ -795,7 +795,7 @@ def test_a_directory_that_cannot_be_written(result: TallyOutcome, tmp_path: Path
             write_report(result, None, tmp_path / "locked" / "out")
 
 
-def test_a_transcript_with_secrets_is_refused(result: TallyOutcome, tmp_path: Path) -> None:
+def test_a_transcript_with_secrets_is_refused(result: TallyResult, tmp_path: Path) -> None:
     for bad in ({"data": "secret bytes"}, {"bytes": "12"}, {"bytes": -1}):
         with pytest.raises(ReportError) as caught:
             write_report(result, [message(0) | bad], tmp_path)
@@ -856,7 +856,7 @@ def test_a_spread_is_drawn_as_bars_that_do_not_overlap(reports: dict[str, Path])
 # -- the command
 
 
-def test_drawing_again_speaks_json_like_the_others(result: TallyOutcome, tmp_path: Path) -> None:
+def test_drawing_again_speaks_json_like_the_others(result: TallyResult, tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(json.dumps(result.as_json()))
     arguments = ["report", str(tmp_path / "run.json"), "--output", str(tmp_path / "out")]
     app = build()
@@ -876,7 +876,7 @@ def test_drawing_again_speaks_json_like_the_others(result: TallyOutcome, tmp_pat
 POINT = Mean(0.5, 0.125)
 
 
-def experiments() -> dict[str, Outcome]:
+def experiments() -> dict[str, Result]:
     """Small outcomes of `psephos reproduce`."""
     common: dict[str, Any] = {
         "paper": "Figure 2",
@@ -899,7 +899,7 @@ def experiments() -> dict[str, Outcome]:
         indiv_rows=9,
         seconds={"train": 1.0},
     )
-    hamm = HammOutcome(
+    hamm = HammResult(
         experiment="hamm-har",
         quick=True,
         data="here",
@@ -933,7 +933,7 @@ def experiments() -> dict[str, Outcome]:
         claims={"errors fall with epsilon": True, "even split best": False},
         theorems=theorems,
     )
-    pathak = PathakAdultOutcome(
+    pathak = PathakAdultResult(
         experiment="pathak-adult",
         claims=["errors fall"],
         train=9,
@@ -947,7 +947,7 @@ def experiments() -> dict[str, Outcome]:
         **common,
     )
     means = {"la_printed": {"1": 0.25, "2": 0.5}, "psgd": {"1": 0.5, "2": 0.5}}
-    rajkumar = RajkumarOutcome(
+    rajkumar = RajkumarResult(
         experiment="rajkumar-wdbc",
         records=9,
         dimension=3,
@@ -978,12 +978,12 @@ def experiments() -> dict[str, Outcome]:
     return {"hamm": hamm, "pathak-adult": pathak, "rajkumar": rajkumar}
 
 
-AUDIT = AuditOutcome(
+AUDIT = AuditResult(
     protocols=[], as_expected=True, false_alarm_rate=0.01, power=0.8, views=80, seed=1, seconds={"total": 2.5}
 )
 
 
-def audits() -> dict[str, Outcome]:
+def audits() -> dict[str, Result]:
     """Outcomes of `psephos audit`: of a protocol, as its analysis expects it; of the noise."""
     case = CASES["pathak-printed"]
     coalitions = [
@@ -1006,7 +1006,7 @@ def audits() -> dict[str, Outcome]:
         "audit": replace(
             AUDIT, protocols=[AuditedProtocol(case.name, coalitions)], not_examined={"timing": "not modelled"}
         ),
-        "privacy-audit": PrivacyAuditOutcome(mechanisms=[noise], seconds={"total": 1.0}),
+        "privacy-audit": PrivacyAuditResult(mechanisms=[noise], seconds={"total": 1.0}),
     }
 
 

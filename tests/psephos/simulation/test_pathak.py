@@ -46,7 +46,7 @@ from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import Entry, Post, Role
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
-from psephos.results import PathakOutcome
+from psephos.results import PathakResult
 from psephos.results.evaluation import Evaluation
 from psephos.simulation.pathak import PathakKeys, PathakOptions, PathakRun, make_terms, run_protocol, simulate_pathak
 from tests.psephos.simulation import runs
@@ -533,7 +533,7 @@ def test_the_job_on_breast_cancer(variant: Any, noise: Any) -> None:
         simulate_noise=True,
     )
     result = simulate_pathak(options)
-    assert PathakOutcome.from_json(result.as_json()) == result
+    assert PathakResult.from_json(result.as_json()) == result
     assert result.protocol == f"pathak-{variant}"
     assert result.exact is True
     assert set(result.stages) == set(STAGES if variant != "public-bound" else ("agreement", "stage 3", "publication"))

@@ -32,7 +32,7 @@ from psephos.protocol.roles import BOARD, Entry, Role, Step
 from psephos.protocol.storage.store import Store
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
-from psephos.results import Outcome
+from psephos.results import Result
 from psephos.simulation.ceremony import KeySetup, setup_keys
 from psephos.simulation.psgd import Descended, PsgdOptions, _cautions, clear_descent, descend, psgd_roles, simulate_psgd
 from tests.psephos.simulation import runs
@@ -316,7 +316,7 @@ def test_the_outcome() -> None:
     heard: list[tuple[str, int, int]] = []
     found = simulate_psgd(OPTIONS, progress=lambda *told: heard.append(told))
     document = json.loads(json.dumps(found.as_json(), allow_nan=False))
-    assert Outcome.from_json(document) == found
+    assert Result.from_json(document) == found
     assert heard == [("steps", done, 6) for done in range(7)]
     assert found.sums_equal_reference is True
     assert document["epsilon_final"] == 1.0

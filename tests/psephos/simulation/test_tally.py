@@ -30,7 +30,7 @@ from psephos.protocol.errors import (
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.transcript import BOARD, Transcript
-from psephos.results import Outcome
+from psephos.results import Result
 from psephos.results.evaluation import Evaluation
 from psephos.simulation import sums
 from psephos.simulation.average import AverageOptions, simulate_average
@@ -67,7 +67,7 @@ def test_everything_promised_is_in_the_result(result: dict) -> None:
     assert all(None not in (result["accuracy"][m]["nonprivate"], result["accuracy"][m]["private"]) for m in METHODS)
     assert result["sensitivity"].keys() == result["privacy"].keys() == set(METHODS)
     assert result["seconds"].keys() == {"keygen", "train", "encrypt", "aggregate", "decrypt", "fit"}
-    assert Outcome.from_json(json.loads(json.dumps(result, allow_nan=False))).as_json() == result
+    assert Result.from_json(json.loads(json.dumps(result, allow_nan=False))).as_json() == result
 
 
 def test_the_opened_counts_are_the_clear_ones(result: dict) -> None:

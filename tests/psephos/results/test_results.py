@@ -20,16 +20,16 @@ from psephos.results import (
     Accuracy,
     Composed,
     Guarantee,
-    Outcome,
     Release,
-    Run,
-    TallyOutcome,
+    Result,
+    RunResult,
+    TallyResult,
 )
 from psephos.results.papers import EncryptedTrial
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 SOFT = Release("spherical-laplace", 1.0, 0.0, "party", 0.25, "l2", "Theorem 3", chosen={"lam": 0.5})
-TALLY = TallyOutcome(
+TALLY = TallyResult(
     protocol="tally",
     reveal="alpha",
     dataset="digits",
@@ -71,14 +71,14 @@ def test_an_outcome_comes_back_from_its_json_as_it_was() -> None:
     found = document["accuracy"]["soft"]
     assert (found["nonprivate"], found["private"], found["private_std"]) == (0.75, 0.5, 0.125)
     assert document["sensitivity"] == {"soft": 0.25}
-    again = Outcome.from_json(document)
+    again = Result.from_json(document)
     assert again == TALLY
     assert again.as_json() == document
 
 
 def test_scripts_find_what_they_always_found() -> None:
     """The names that the changelog promises not to change."""
-    runs = {kind: outcome for kind, outcome in KINDS.items() if issubclass(outcome, Run)}
+    runs = {kind: outcome for kind, outcome in KINDS.items() if issubclass(outcome, RunResult)}
     names = {
         kind: {field.name for field in dataclasses.fields(outcome)} | set(outcome.derived)
         for kind, outcome in runs.items()
@@ -111,31 +111,31 @@ def test_scripts_find_what_they_always_found() -> None:
 )
 def test_a_field_out_of_range_is_refused_with_its_place(change: dict[str, Any], words: str) -> None:
     with pytest.raises(ReportError, match=words):
-        Outcome.from_json(TALLY.as_json() | change)
+        Result.from_json(TALLY.as_json() | change)
 
 
-@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(TallyOutcome)])
+@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(TallyResult)])
 def test_a_field_that_is_missing_is_refused_unless_it_has_a_default(name: str) -> None:
     document = TALLY.as_json()
     del document[name]
-    (field,) = (field for field in dataclasses.fields(TallyOutcome) if field.name == name)
+    (field,) = (field for field in dataclasses.fields(TallyResult) if field.name == name)
     if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
         with pytest.raises(ReportError, match=name):
-            Outcome.from_json(document)
+            Result.from_json(document)
     else:
-        Outcome.from_json(document)
+        Result.from_json(document)
 
 
 @pytest.mark.parametrize("version", [1, 3, "2", True, None])
 def test_another_format_is_refused_by_name(version: Any) -> None:
     with pytest.raises(ReportVersionError, match="reads format 2"):
-        Outcome.from_json(TALLY.as_json() | {"format": version})
+        Result.from_json(TALLY.as_json() | {"format": version})
 
 
 @pytest.mark.parametrize("document", [[], 3, None, {}, {"format": FORMAT}])
 def test_what_is_no_outcome_is_refused(document: Any) -> None:
     with pytest.raises(ReportError):
-        Outcome.from_json(document)
+        Result.from_json(document)
 
 
 def test_an_outcome_of_another_kind_is_refused() -> None:
