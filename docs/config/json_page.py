@@ -11,6 +11,7 @@ import typing
 from typing import Any
 
 from psephos.results import FORMAT, KINDS
+from psephos.results.base import IN_MEMORY
 
 HEAD = f"""# The JSON of every command
 
@@ -77,7 +78,7 @@ def own_fields(one: type[Any], bases: list[type[Any]]) -> list[str]:
         if typing.get_type_hints(base, include_extras=True)[field.name] == hints[field.name]
         and described(base).get(field.name) == words.get(field.name)
     }
-    return [field.name for field in dataclasses.fields(one) if field.name not in same]
+    return [field.name for field in dataclasses.fields(one) if field.name not in same and field.metadata != IN_MEMORY]
 
 
 def listed(one: type[Any], bases: list[type[Any]]) -> list[str]:

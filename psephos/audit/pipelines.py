@@ -29,7 +29,7 @@ from psephos.progress import silent
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import PsephosError
 from psephos.protocol.transcript import Transcript
-from psephos.results.evaluation import Evaluation
+from psephos.results.runs import SumResult
 from psephos.simulation.job import Job, JobOptions
 from psephos.simulation.sums import SumOptions, populate
 from psephos.specs.average import OwnDataSpec
@@ -170,10 +170,10 @@ def read_by(table: PartyTable, directory: Path) -> dict[str, Any]:
 def main_job(table: PartyTable, directory: Path, **asked: Any) -> Seen:
     """`psephos run`, and the files that it writes. `asked`: options of `JobOptions`."""
     options = JobOptions(**{**SETTINGS, "workers": 1, **read_by(table, directory), **asked})
-    job, evaluation, transcript = Job(options), Evaluation(), Transcript(secrets=True)
-    outcome = job.run(evaluation=evaluation, transcript=transcript)
-    job.write(directory, onnx=_has_onnx())
-    seen = _of_sums(job.options, job.split, evaluation, transcript, outcome.privacy)
+    job, transcript = Job(options), Transcript(secrets=True)
+    result = job.run(transcript=transcript)
+    job.write(result, directory, onnx=_has_onnx())
+    seen = _of_sums(job.options, job.split, transcript, result)
     seen.files = _written(directory)
     for name in PUBLIC_FILES:
         if (path := directory / name).exists():
@@ -191,31 +191,28 @@ def by_schema(table: PartyTable, directory: Path, **asked: Any) -> Seen:
 def simulated_sums(simulate: Any, kind: type[SumOptions], table: PartyTable, directory: Path, **asked: Any) -> Seen:
     """`psephos simulate tally` or `average`: `simulate` with options of the class `kind`."""
     options, split = load_split(kind(**{**SETTINGS, "workers": 1, "draws": 1, **read_by(table, directory), **asked}))
-    evaluation, transcript = Evaluation(), Transcript(secrets=True)
-    outcome = simulate(options, data=split, evaluation=evaluation, transcript=transcript)
-    return _of_sums(options, split, evaluation, transcript, outcome.privacy)
+    transcript = Transcript(secrets=True)
+    return _of_sums(options, split, transcript, simulate(options, data=split, transcript=transcript))
 
 
-def _of_sums(
-    options: SumOptions, split: Split, evaluation: Evaluation, transcript: Transcript, privacy: Mapping[str, Any]
-) -> Seen:
+def _of_sums(options: SumOptions, split: Split, transcript: Transcript, result: SumResult) -> Seen:
     names = OwnTable(options).owners
     population = populate(options, split, silent)
     seen = Seen(roster=names, messages=messages_of(transcript))
     for number, (name, (X, y)) in enumerate(zip(names, population.rows(), strict=True)):
         seen.local[name] = {"rows": digest_of(X, y), "parameters": digest_of(population.parameters[number])}
     unknown = options.parties - getattr(options, "dropouts", 0) - (options.threshold - 1)
-    for phase, round_, contribution, vectors in evaluation.contributions:
+    for phase, round_, contribution, vectors in result.evaluation.contributions:
         contributed(
             seen, phase, round_, contribution.spec, {names[n]: vector for n, vector in vectors.items()}, unknown
         )
     joint = {phase.split()[-1] for phase in seen.shares}
-    for one in evaluation.scores:
-        release = privacy.get(one.method)
+    for one in result.evaluation.scores:
+        release = result.privacy.get(one.method)
         if one.epsilon is None or one.w is None or release is None or one.method in joint:
             continue
         if one.method in ("vote", "soft", "avg"):  # to these the noise is added as they are
-            seen.released[one.method] = one.w, float(release.sensitivity)
+            seen.released[one.method] = one.w, float(release.sensitivity or 0.0)
     return seen
 
 

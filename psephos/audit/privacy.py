@@ -50,6 +50,7 @@ from psephos.protocol.privacy.mechanisms import (
     skellam_variance,
 )
 from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.results.base import timed
 from psephos.results.security import ComparedRun, PrivacyAuditResult
 from psephos.results.security import Mechanism as AuditedMechanism
 
@@ -138,7 +139,7 @@ def audit_privacy(
         progress(experiment.name, done, len(planned))
         mechanisms.append(audit_mechanism(experiment, samples))
     total = round(time.perf_counter() - begun, 1)
-    return PrivacyAuditResult(mechanisms=mechanisms, runs=compared, seconds={"total": total})
+    return PrivacyAuditResult(mechanisms=mechanisms, runs=compared, phases=timed({"total": total}))
 
 
 def experiments(epsilon: float = 1.0, noise_factor: float = 1.0) -> Iterator[MechanismExperiment]:

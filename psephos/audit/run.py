@@ -20,6 +20,7 @@ from psephos.audit.model import Case, CheckResult, Context, judge
 from psephos.progress import Progress, silent
 from psephos.protocol.errors import InvalidParameter
 from psephos.results import AuditedCoalition, AuditedProtocol, AuditResult
+from psephos.results.base import timed
 
 _STATISTICS = (STATISTIC, STATISTIC_GAUSSIAN, OWN_DATA, OWN_DATA_EXACT, WHITENED)
 _ALL = (CEREMONY, TALLY, LIARS, *_STATISTICS, *PATHAK, PATHAK_LIARS, PSGD, PSGD_GAUSSIAN, PSGD_LIARS)
@@ -130,7 +131,7 @@ def run_audit(
         views=views,
         seed=seed,
         not_examined=NOT_EXAMINED,
-        seconds={"total": round(time.perf_counter() - begun, 1)},
+        phases=timed({"total": round(time.perf_counter() - begun, 1)}),
     )
 
 

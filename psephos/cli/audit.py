@@ -18,6 +18,7 @@ from psephos.cli.shared import AsJson, ProgressDisplay, ReportDir, check_directo
 from psephos.data.own import TableOptions
 from psephos.protocol.errors import InvalidParameter
 from psephos.results import PrivacyAuditResult, Result
+from psephos.results.base import timed
 
 _NOISE = "Audit of releases"
 _OWN = "psephos audit --privacy --data patients.csv --label outcome --party hospital --public 11"
@@ -95,4 +96,4 @@ def _own_table(options: TableOptions, progress: ProgressDisplay) -> PrivacyAudit
         table = replace(table, public=options.public)
     chosen = (*pipelines(**asked), *(records(**asked) if len(table.classes) == 2 else ()))
     runs = list(audit_pipelines(table, chosen, progress=progress))
-    return PrivacyAuditResult(mechanisms=[], runs=runs, seconds={"total": round(time.perf_counter() - begun, 1)})
+    return PrivacyAuditResult(mechanisms=[], runs=runs, phases=timed({"total": round(time.perf_counter() - begun, 1)}))

@@ -12,6 +12,7 @@ from psephos.cli.shared import AsJson, ReportDir, check_directory, emit, note
 from psephos.cli.simulate import perform
 from psephos.model import MODEL_FILE
 from psephos.protocol.errors import InvalidParameter
+from psephos.results import TallyResult
 from psephos.simulation.job import WIDEST, Job, JobOptions
 
 __all__ = ["register"]
@@ -89,20 +90,20 @@ def register(app: typer.Typer) -> None:
         job = Job(chosen)
         if output is not None and job.split.dataset.features > WIDEST:
             raise InvalidParameter(f"a model file has at most {WIDEST:,} features: leave --output out")
-        for line in job.said:
+        for line in job.data_summary:
             note(line)
 
-        def keep() -> None:
-            said = [job.answer]
-            if output is None:
-                said.append("It was not kept: --output DIR writes it.")
-            else:
-                said.append(f"Written: {', '.join(map(str, job.write(output, onnx=onnx)))}")
-                said.append(f"Next: read {output / 'card.md'}, then psephos predict {output} FILE.csv")
+        def save(result: TallyResult) -> None:
+            lines = ["The classifier was not saved: --output DIR saves it."]
+            if output is not None:
+                lines = [
+                    f"Written: {', '.join(map(str, job.write(result, output, onnx=onnx)))}",
+                    f"Next: read {output / 'card.md'}, then psephos predict {output} FILE.csv",
+                ]
             if as_json:
-                for line in said:
+                for line in lines:
                     note(line)
             else:
-                emit("\n" + "\n".join(said) + "\n")
+                emit("\n" + "\n".join(lines) + "\n")
 
-        perform(job.options, lambda _, **how: job.run(**how), "run", report=report, as_json=as_json, keep=keep)
+        perform(job.options, lambda _, **context: job.run(**context), "run", report=report, as_json=as_json, save=save)

@@ -220,29 +220,29 @@ def emit(text: str) -> None:
 
 
 def finish(
-    outcome: Any,
+    result: Any,
     *,
     as_json: bool,
     report: Path | None = None,
     transcript: Any = None,
-    keep: Callable[[], None] = lambda: None,
+    save: Callable[[Any], None] = lambda result: None,
 ) -> None:
-    """Print an outcome, save what it produced, and write its report, in this order: a report that fails loses nothing.
+    """Print a result, save what it produced, and write its report, in this order: a report that fails loses nothing.
 
     Args:
-        outcome: of the command.
+        result: of the command.
         as_json: print one JSON object instead of text.
         report: the directory for the report; None writes none.
         transcript: the messages of the run, for the report.
-        keep: saves what the run produced; not called for an outcome that is not exact.
+        save: called with the result, to save what the run produced, unless it is not exact.
 
     Exits with status 1 if an opened sum, or what an audit judged, is not what it must be.
     """
     if as_json:
-        emit(json.dumps(outcome.as_json()) + "\n")
-        if outcome.notice:
-            note(f"psephos: {outcome.notice}")
-        for text in outcome.page().warnings:
+        emit(json.dumps(result.as_json()) + "\n")
+        if result.notice:
+            note(f"psephos: {result.notice}")
+        for text in result.page().warnings:
             note(f"psephos: WARNING: {text}")
     else:
         from rich.console import Console
@@ -250,15 +250,15 @@ def finish(
         from psephos.cli.show import show
 
         page = io.StringIO()
-        show(outcome, Console(file=page, force_terminal=sys.stdout.isatty(), width=Console().width))
+        show(result, Console(file=page, force_terminal=sys.stdout.isatty(), width=Console().width))
         emit(page.getvalue())
-    _log.info("outcome", extra={"about": {"kind": outcome.kind, "exact": outcome.exact}})
-    if outcome.exact is not False:
-        keep()
+    _log.info("result", extra={"about": {"kind": result.kind, "exact": result.exact}})
+    if result.exact is not False:
+        save(result)
     if report is not None:
         from psephos.results.write import write_report
 
         messages = None if transcript is None else transcript.redacted()
-        note(f"report written to {write_report(outcome, messages, report, command=command_line())}")
-    if outcome.exact is False:
+        note(f"report written to {write_report(result, messages, report, command=command_line())}")
+    if result.exact is False:
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""An outcome on a terminal: what it says of itself, in tables and lines."""
+"""Print a result on a terminal: its page as tables and lines."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from psephos.results.base import Page, Panel
 __all__ = ["show"]
 
 
-def show(outcome: Result, console: Console | None = None) -> None:
-    """Print it to standard output, or to `console`; the notice and warnings come first."""
-    console, page = Console() if console is None else console, outcome.page()
+def show(result: Result, console: Console | None = None) -> None:
+    """Print a result to standard output, or to `console`; the notice and warnings come first."""
+    console, page = Console() if console is None else console, result.page()
 
     def say(text: str, style: str | None = None) -> None:
         console.print(text, highlight=False, markup=False, style=style)
@@ -33,23 +33,23 @@ def show(outcome: Result, console: Console | None = None) -> None:
     for matrix in page.matrices:
         rows = [[name, *map(_cell, cells)] for name, _, cells in matrix.rows]
         grids.append(_lay(matrix.name, ["coalition", *matrix.secrets], rows))
-    grids += [*(_lay(table.title, table.columns, table.rows) for table in page.tables), _phases(page)]
+    grids += [*(_lay(table.title, table.columns, table.rows) for table in page.tables), _phases(result)]
     for grid in grids:
         if grid.row_count:
             console.print(grid)
     for text in dict.fromkeys(f"{table.title.split(' at ')[0]}: {table.about}" for table in page.tables if table.about):
         say(text)
-    for words, *said in page.facts:
-        say(f"{words}: {''.join(piece if isinstance(piece, str) else _text(piece) for piece in said)}")
+    for words, *pieces in page.facts:
+        say(f"{words}: {''.join(piece if isinstance(piece, str) else _text(piece) for piece in pieces)}")
     for text in page.notes:
         say(text)
-    if outcome.seconds:
-        taken = ", ".join(f"{name} {value:.1f}" for name, value in outcome.seconds.items() if value is not None)
-        say(f"seconds: {taken}")
+    if result.phases:
+        times = ", ".join(f"{name} {value:.1f}" for name, value in result.seconds.items() if value is not None)
+        say(f"seconds: {times}")
 
 
 def _text(value: Any) -> str:
-    """A value as people read it."""
+    """Return a value as people read it: numbers are rounded."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -92,7 +92,7 @@ def _accuracies(page: Page) -> Grid:
 
 
 def _panel(panel: Panel) -> Grid:
-    """Methods are rows and points columns where a terminal is wide enough for that, else the other way round."""
+    """Return a panel as a table: with a row for each method if there are few points, otherwise a column for each."""
     points = sorted({x for curve in panel.curves for x in curve.x})
     cells = [
         [f"{curve.mean[curve.x.index(x)]:.3f}" + ("" if curve.std is None else f"±{curve.std[curve.x.index(x)]:.3f}")
@@ -113,6 +113,11 @@ def _comparison(page: Page) -> Grid:
     return _lay("Beside the paper", ["what", "paper", "here", "verdict", "why"], rows)
 
 
-def _phases(page: Page) -> Grid:
-    rows = [[name, phase.seconds, phase.bytes, phase.messages] for name, phase in page.phases.items()]
-    return _lay("Stages", ["stage", "seconds", "bytes", "messages"], rows)
+def _phases(result: Result) -> Grid:
+    """Return the phases whose traffic was counted."""
+    rows = [
+        [name, phase.seconds, phase.bytes, phase.messages]
+        for name, phase in result.phases.items()
+        if phase.messages is not None
+    ]
+    return _lay("Phases", ["phase", "seconds", "bytes", "messages"], rows)

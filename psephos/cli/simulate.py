@@ -50,7 +50,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _parts(protocol: str) -> tuple[Any, Any]:
-    """The options of a protocol and what runs it."""
+    """Return the options class of a protocol, and the function that simulates it."""
     module = importlib.import_module(f"psephos.simulation.{protocol}")
     return getattr(module, f"{protocol.capitalize()}Options"), getattr(module, f"simulate_{protocol}")
 
@@ -65,7 +65,7 @@ def add(
     epilog: str,
     only: tuple[str, ...] | None = None,
 ) -> None:
-    """A command that simulates a protocol, with an option for each field (or for those of `only`)."""
+    """Add a command that simulates a protocol, with an option for each field (or for those of `only`)."""
 
     @app.command(name, cls=SectionedCommand, help=help, epilog=epilog)
     @with_options(options, only)
@@ -80,25 +80,25 @@ def perform(
     *,
     report: Path | None,
     as_json: bool,
-    keep: Callable[[], None] = lambda: None,
+    save: Callable[[Any], None] = lambda result: None,
 ) -> None:
-    """Check, simulate, and `finish`; of a run that is stopped, write the report of what there is.
+    """Check the options, simulate, and `finish`; write a report of the transcript so far if the run is interrupted.
 
-    Messages are noted for a report only: some 0.4 kB each, which of a million are much.
+    Messages are recorded only if there is a report, since they take about 0.4 kB of memory each.
     """
     options.check()
     check_directory(report, secret=options.data is not None)  # a report on private rows
     transcript = None if report is None else Transcript()
     with ProgressDisplay() as progress:
         try:
-            outcome: Result = simulate(options, transcript=transcript, progress=progress)
+            result: Result = simulate(options, transcript=transcript, progress=progress)
         except KeyboardInterrupt:
             if report is not None and transcript is not None:
                 from psephos.results.write import write_report
 
                 where = f"in the phase {progress.last!r}" if progress.last else "before anything was sent"
-                stopped = Interrupted(protocol=name, options=asdict(options), stopped=where)
-                page = write_report(stopped, transcript.redacted(), report, command=command_line())
+                interrupted = Interrupted(protocol=name, options=asdict(options), stopped=where)
+                page = write_report(interrupted, transcript.redacted(), report, command=command_line())
                 note(f"report of what there is written to {page}")
             raise
-    finish(outcome, as_json=as_json, report=report, transcript=transcript, keep=keep)
+    finish(result, as_json=as_json, report=report, transcript=transcript, save=save)

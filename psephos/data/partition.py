@@ -97,7 +97,7 @@ class DataOptions(TableOptions):
     def plain(self) -> dict[str, Any]:
         """Return the options as JSON values, by name."""
         return {
-            name: [one if isinstance(one, str | float) else str(one) for one in value]
+            name: [one if isinstance(one, str | int | float) else str(one) for one in value]
             if isinstance(value, tuple)
             else value
             for name, value in vars(self).items()

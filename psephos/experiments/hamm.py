@@ -56,6 +56,7 @@ from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_key_bits
 from psephos.protocol.privacy.mechanisms import MAX_EPSILON, simulate_spherical_laplace
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.results import HammResult, Mean
+from psephos.results.base import timed
 from psephos.results.papers import EncryptedTrial, HammPanel, Published
 from psephos.simulation.ceremony import setup_keys
 from psephos.simulation.encrypted_sum import PartyFactory, RunConfig, simulate_sum
@@ -303,7 +304,7 @@ def reproduce_hamm(
         sizes=panels,
         published=_published(options, experiment, panels),
         seed=options.seed,
-        seconds={"total": round(time.perf_counter() - start, 1)},
+        phases=timed({"total": round(time.perf_counter() - start, 1)}),
         options=asdict(options),
     )
 

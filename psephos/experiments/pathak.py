@@ -31,6 +31,7 @@ from psephos.progress import Progress, silent
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.mechanisms import simulate_laplace
 from psephos.results import PathakAdultResult
+from psephos.results.base import timed
 from psephos.results.papers import Excess, PaperSetting, Point, Theorem, Theorems
 
 Array = NDArray[np.float64]
@@ -144,7 +145,7 @@ def reproduce_pathak_adult(
         settings=settings,
         counterexample={"copies": 1000, "distance": example.distance, "bound": example.bound},
         seed=options.seed,
-        seconds={"total": round(time.perf_counter() - start, 1)},
+        phases=timed({"total": round(time.perf_counter() - start, 1)}),
         options=asdict(options),
     )
 

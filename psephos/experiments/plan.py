@@ -43,6 +43,7 @@ from psephos.protocol.psgd.series import Announcement
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.wire import HEADER_BYTES
 from psephos.results import PlanResult
+from psephos.results.base import timed
 from psephos.simulation.ceremony import KeySetup, setup_keys
 from psephos.simulation.encrypted_sum import (
     BATCH,
@@ -200,7 +201,7 @@ def plan(options: PlanOptions) -> PlanResult:
         threshold=options.threshold,
         slots_per_plaintext=estimate.packing.slots_per_plaintext,
         ciphertexts_per_ballot=estimate.packing.ciphertexts,
-        seconds={**seconds},
+        phases=timed(seconds),
         seconds_at_least=shortest,
         seconds_at_most=longest,
         cores=round(estimate.cores, 2),

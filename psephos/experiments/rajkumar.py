@@ -45,6 +45,7 @@ from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
 from psephos.protocol.privacy.mechanisms import simulate_laplace, simulate_spherical_laplace
 from psephos.protocol.transcript import Transcript
 from psephos.results import Mean, RajkumarResult
+from psephos.results.base import timed
 from psephos.results.papers import RajkumarClaims, RajkumarRow
 from psephos.simulation.ceremony import KeySetup, setup_keys
 from psephos.simulation.psgd import PsgdOptions, clear_descent, descend
@@ -320,7 +321,7 @@ def reproduce_rajkumar(
         for epsilon in options.epsilons
     }
     return RajkumarResult(
-        seconds={"total": time.perf_counter() - start},
+        phases=timed({"total": time.perf_counter() - start}),
         experiment=options.name,
         paper="Rajkumar and Agarwal 2012, section 6, Figures 1 and 2; the text at hand holds no numbers",
         quick=options.quick,

@@ -1,7 +1,7 @@
-"""Base class of outcomes, with their JSON, and the parts of the pages that show them.
+"""Base class of results, with their JSON, and the parts of the pages that show them.
 
 An `Result` is the result of a command. Its fields are its JSON (docs/json.md), which is checked when it is read back.
-Its `page` is what the report and the terminal show, so that neither depends on the kind of outcome.
+Its `page` is what the report and the terminal show, so that neither depends on the kind of result.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from psephos.curator.ledger import Release
 from psephos.protocol.errors import ReportError, ReportVersionError
 
-FORMAT = 2
-"""Format number in the JSON of every outcome. It changes when older readers would misunderstand the JSON."""
+FORMAT = 3
+"""Format number in the JSON of every result. It changes when older readers would misunderstand the JSON."""
 
 Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
 """A fraction from 0 to 1, such as an accuracy or an error rate."""
@@ -54,7 +54,7 @@ METHODS = {
 """Description of each method or curve by its name."""
 
 
-# -- parts of outcomes
+# -- parts of results
 
 
 @dataclass(frozen=True)
@@ -104,11 +104,21 @@ def useless_warning(releases: Mapping[str, Release]) -> list[str]:
 
 @dataclass(frozen=True)
 class Phase:
-    """Time and traffic of one part of a protocol."""
+    """Time and traffic of one phase of a run.
+
+    Attributes:
+        seconds: wall-clock time; null if it was not measured.
+        messages, bytes: traffic of all roles in the phase; null if it was not counted.
+    """
 
     seconds: Seconds | None
-    messages: Count
-    bytes: Count
+    messages: Count | None = None
+    bytes: Count | None = None
+
+
+def timed(seconds: Mapping[str, float | None]) -> dict[str, Phase]:
+    """Return phases of which only the time was measured."""
+    return {name: Phase(elapsed) for name, elapsed in seconds.items()}
 
 
 AlphaNotice: TypeAlias = Literal["known to the curator, not private, not for release"]
@@ -267,7 +277,6 @@ class Page:
         class_names: of the classes in the order of `histogram.mean_alpha`.
         before, after: pairs (role, what it does) for steps without a message, before the first message of the
             transcript and after the last.
-        phases: traffic of each phase, if it was counted without a transcript.
         repeat: how to reproduce the numbers.
     """
 
@@ -290,54 +299,66 @@ class Page:
     class_names: Sequence[str] = ()
     before: Sequence[tuple[str, str]] = ()
     after: Sequence[tuple[str, str]] = ()
-    phases: Mapping[str, Phase] = field(default_factory=dict)
     repeat: str = ""
 
 
-# -- outcomes
+# -- results
 
 KINDS: dict[str, type[Result]] = {}
-"""Every type of outcome, by the "kind" in its JSON."""
+"""Every type of result, by the "kind" in its JSON."""
+
+IN_MEMORY = {"json": False}
+"""Metadata of a field that is not written to the JSON; it has its default in a result that was read back."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Result(ABC):
     """Result of a command. A subclass defines its `kind`, its fields and its `page`.
 
+    The terminal, the report and the JSON are views of it and know no kind of result by itself.
+
     Attributes:
-        seconds: of each phase, or "total" if only the whole was measured.
+        phases: time and traffic of each phase, in order; "total" if only the whole was measured.
     """
 
     kind: ClassVar[str] = ""
-    derived: ClassVar[tuple[str, ...]] = ()
+    derived: ClassVar[tuple[str, ...]] = ("seconds",)
     """Properties that are written to the JSON for other programs; they follow from the fields and are not read back."""
-    repeated_parts: ClassVar[tuple[str, ...]] = ()
-    """Entries of `seconds` that are the time of one repetition within a phase."""
 
-    seconds: dict[str, Seconds | None]
+    phases: dict[str, Phase]
 
     def __init_subclass__(cls) -> None:
         if "kind" in vars(cls):
             KINDS[cls.kind] = cls
 
     @property
+    def seconds(self) -> dict[str, float | None]:
+        """Wall-clock time of each phase; None if it was not measured."""
+        return {name: phase.seconds for name, phase in self.phases.items()}
+
+    @property
     def notice(self) -> str:
         """Reason why this result may not be published; "" if nothing in it was computed on a user's own rows."""
         return ""
 
+    @classmethod
+    def json_fields(cls) -> tuple[str, ...]:
+        """Return the names of the fields that are written to the JSON."""
+        return tuple(f.name for f in fields(cls) if f.metadata != IN_MEMORY)
+
     def as_json(self) -> dict[str, Any]:
         """Return the JSON object: `notice` if there is one, `format`, `kind`, the fields and `derived` properties."""
-        values = {name: plain(getattr(self, name)) for name in (*(f.name for f in fields(self)), *self.derived)}
+        values = {name: plain(getattr(self, name)) for name in (*self.json_fields(), *self.derived)}
         notice = {"notice": self.notice} if self.notice else {}
         return {**notice, "format": FORMAT, "kind": self.kind, **values}
 
     @classmethod
     def from_json(cls, document: Any) -> Self:
-        """Read an outcome from the JSON object that `as_json` returned.
+        """Read a result from the JSON object that `as_json` returned.
 
         Raises:
             ReportVersionError: the format is another one.
-            ReportError: the document is no JSON object of an outcome of this class, or a field is missing, unknown, of
+            ReportError: the document is no JSON object of a result of this class, or a field is missing, unknown, of
                 another type or out of range. The message names the field.
         """
         if not isinstance(document, Mapping):
@@ -349,19 +370,18 @@ class Result(ABC):
                 "wrote it, or run the command again"
             )
         kind = document.get("kind")
-        outcome_type = KINDS.get(kind) if isinstance(kind, str) else None
-        if outcome_type is None or not issubclass(outcome_type, cls):
+        result_type = KINDS.get(kind) if isinstance(kind, str) else None
+        if result_type is None or not issubclass(result_type, cls):
             raise ReportError(f"this JSON is no result of psephos: its kind is {kind!r}, not {', '.join(KINDS)}")
-        known = {f.name for f in fields(outcome_type)}
         values = {
             name: value
             for name, value in document.items()
-            if name not in ("notice", "format", "kind", *outcome_type.derived)
+            if name not in ("notice", "format", "kind", *result_type.derived)
         }
-        if unknown := [str(name) for name in values if name not in known]:
+        if unknown := [str(name) for name in values if name not in result_type.json_fields()]:
             raise ReportError(f"a result of kind {kind} has no {', '.join(unknown)}")
         try:
-            return msgspec.convert(values, outcome_type)
+            return msgspec.convert(values, result_type)
         except (msgspec.ValidationError, RecursionError) as error:
             raise ReportError(f"this is no whole result of kind {kind}: {error}") from error
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from psephos.data.splits import Split
 from psephos.model import Model
 from psephos.results import TallyResult
-from psephos.results.runs import colluders_text
+from psephos.results.runs import colluders_text, cost_text
 
 __all__ = ["model_card"]
 
@@ -23,25 +23,31 @@ _OPENED = {
 """What the curator is given besides what is public."""
 
 
-def model_card(model: Model, outcome: TallyResult, split: Split, right: float | None) -> str:
-    """The card as Markdown. `right`: the share of public rows with a public label that the classifier gets right."""
-    release, own, shards = model.release, split.encoding is not None, outcome.parties_are == "shards"
+def model_card(model: Model, result: TallyResult, split: Split, right: float | None) -> str:
+    """Return the card of a model as Markdown.
+
+    Args:
+        model: the released classifier.
+        result: of the run that released it.
+        split: of the run's data.
+        right: share of the labelled public rows that the classifier gets right; None if there are none.
+    """
+    release, own, shards = model.release, split.encoding is not None, result.parties_are == "shards"
     everybody = "what epsilon allows them to say about any one " + (
         "shard" if shards else "party; who took part, and each ballot's size"
     )
     if split.not_private:
         everybody = "what they say about any party's rows, without a bound"
     learners = f"{model.parties} {'shards of one table' if shards else 'parties'}"
-    opened = "statistic" if outcome.reveal == "statistic" else "sum" if model.method == "avg" else "counts"
-    source = "the operating system" if outcome.noise_source == "system" else "a SEED, by which it can be taken off"
-    delta = "" if release.delta is None else f", delta {release.delta:.3g}"
+    opened = "statistic" if result.reveal == "statistic" else "sum" if model.method == "avg" else "counts"
+    source = "the operating system" if result.noise_source == "system" else "a SEED, by which it can be taken off"
     joint = []
-    if outcome.colluders is not None:
-        joint = [("colluders", colluders_text(outcome.colluders, outcome.threshold))]
+    if result.colluders is not None:
+        joint = [("colluders", colluders_text(result.colluders, result.threshold))]
     chosen = ", ".join(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
                        for name, value in release.chosen.items())  # fmt: skip
     parts = [
-        f"# A {'classifier' if split.not_private else 'private classifier'} from {outcome.dataset}",
+        f"# A {'classifier' if split.not_private else 'private classifier'} from {result.dataset}",
         *(f"**{text}**" for text in model.warnings),
         f"A linear classifier of {len(model.encoding.features)} features with the classes {', '.join(model.classes)}, "
         f"learned from {learners} by Psephos. `psephos predict model.json FILE.csv` and "
@@ -49,7 +55,7 @@ def model_card(model: Model, outcome: TallyResult, split: Split, right: float | 
         "## Privacy",
         _table(
             ("method", model.method),
-            ("epsilon", f"{release.epsilon:g}{delta}" if release.epsilon else release.said),
+            ("epsilon", cost_text(release).removeprefix("epsilon ")),
             ("unit", "none: nobody is protected" if split.not_private else _unit(model, shards=shards)),
             ("noise", f"{release.mechanism}, from {source}"),
             *joint,
@@ -63,21 +69,21 @@ def model_card(model: Model, outcome: TallyResult, split: Split, right: float | 
         _table(
             ("everybody", "this classifier and card, and " + everybody),
             ("curator", _OPENED[opened]),
-            ("key holders", f"up to {outcome.threshold - 1} of {outcome.holders} together cannot open a ballot; "
-             f"{outcome.threshold} could open every one, and epsilon does not bind them"),
+            ("key holders", f"up to {result.threshold - 1} of {result.holders} together cannot open a ballot; "
+             f"{result.threshold} could open every one, and epsilon does not bind them"),
             *([("dealer of the key", "could open every ballot, until it forgot the key")]
-              if outcome.keys == "dealer" else []),
+              if result.options["keys"] == "dealer" else []),
             ("whoever ran this", "everything, since one machine played every role: all rows, all votes or vectors, "
              "all keys" + ("; result.json and reports have accuracies on private rows, and are not for publication"
-             if outcome.own_rows else "")),
+             if result.own_rows else "")),
         ),
         "## How a row becomes numbers",
         _encoded_by(split),
         "Where there is a `model.onnx`, it takes these numbers and not the columns.",
-        _table(*model.encoding.summary) if own else f"The features of {outcome.dataset} as they are published.",
+        _table(*model.encoding.summary) if own else f"The features of {result.dataset} as they are published.",
         *(["\n".join(f"* {text}." for text in split.cautions)] if split.cautions else []),
         "## What was not checked",
-        "\n".join(f"* {text}." for text in _unchecked(outcome, own)),
+        "\n".join(f"* {text}." for text in _unchecked(result, own)),
     ]  # fmt: skip
     if right is not None:
         parts += ["## What it is worth", f"It is right on {right:.1%} of the public rows, whose labels are public too."]
@@ -108,14 +114,14 @@ def _unit(model: Model, *, shards: bool) -> str:
     )
 
 
-def _unchecked(outcome: TallyResult, own: bool) -> list[str]:
+def _unchecked(result: TallyResult, own: bool) -> list[str]:
     followed = {
         "none": "that parties follow the protocol: ballots carried no proofs",
         "knowledge": "that votes are valid: ballots proved only that their senders knew what was in them",
         "valid": "that votes are honest: ballots proved only that they were valid",
     }
     return [
-        followed[outcome.proofs],
+        followed[result.options["proofs"]],
         "the parties' data: wrong labels, or labels chosen to mislead, went in as they were",
         *(["that the names of the classes may be known: whoever ran this said so"] if own else []),
         *(["that what settled the encoding and the auxiliary samples may be known"] if own else []),

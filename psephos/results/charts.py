@@ -101,12 +101,7 @@ def draw_figures(document: Document) -> dict[str, Drawn]:
         wanted["accuracy"] = ("Accuracy of each algorithm", partial(_accuracy, page.accuracies))
     if page.histogram is not None:
         wanted["alpha"] = ("How united the votes were", partial(_alpha, page.histogram))
-    # The time of one step is part of a phase: beside the phases it would look like one more.
-    seconds = {
-        phase: elapsed
-        for phase, elapsed in result.seconds.items()
-        if elapsed is not None and phase not in result.repeated_parts
-    }
+    seconds = {name: phase.seconds for name, phase in result.phases.items() if phase.seconds is not None}
     if len(seconds) > 1:
         texts = [f"{elapsed:.3g} s" for elapsed in seconds.values()]
         wanted["seconds"] = ("Seconds per phase", partial(_bars, seconds, texts, "seconds", "blue"))

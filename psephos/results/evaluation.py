@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from psephos.curator.hamm.labels import one_hot
 from psephos.data.splits import Split
 from psephos.parties.training import votes
-from psephos.results import Accuracy
+from psephos.results.base import Accuracy
 
 __all__ = ["Evaluation", "Score"]
 
@@ -47,7 +47,7 @@ class Score:
 
 @dataclass
 class Evaluation:
-    """Values that a simulation computes besides its outcome; the caller may pass an instance in to read them.
+    """Values that a simulation computes besides those in the JSON of its result.
 
     All of them are secret: they are computed on private rows and no epsilon covers them.
 

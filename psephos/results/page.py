@@ -1,6 +1,6 @@
 """The page: one HTML file with its style and its pictures inside, and no script, so that nothing it shows can change.
 
-It loops over what an outcome shows of itself and knows no kind of outcome. Every number stands in a
+It shows the page of a result and knows no kind of result. Every number stands in a
 `<data value="...">` element: people read it rounded, programs and tests exactly.
 """
 
@@ -107,9 +107,13 @@ def _framed(page: Page, lanes: Sequence[str], blocks: Sequence[Block]) -> list[B
 
 def _phases(document: Document) -> dict[str, tuple[float | None, int, int]]:
     """Seconds, messages and bytes of each phase: the transcript's, or what the result says where there is none."""
-    known = document.result.page().phases
+    known = document.result.phases
     if not document.transcript:
-        return {name: (phase.seconds, phase.messages, phase.bytes) for name, phase in known.items()}
+        return {
+            name: (phase.seconds, phase.messages, phase.bytes)
+            for name, phase in known.items()
+            if phase.messages is not None and phase.bytes is not None
+        }
     sizes = bytes_by_phase(document.transcript)
     return {name: (known[name].seconds if name in known else None, *pair) for name, pair in sizes.items()}
 

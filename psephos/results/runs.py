@@ -8,11 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal
 
+import msgspec
+import numpy as np
 from msgspec import Meta
+from numpy.typing import NDArray
 
 from psephos.curator.ledger import Release
+from psephos.protocol.transcript import Transcript
 from psephos.results.base import (
     ALPHA_NOTICE,
+    IN_MEMORY,
     Accuracy,
     Alpha,
     Count,
@@ -28,6 +33,7 @@ from psephos.results.base import (
     Table,
     useless_warning,
 )
+from psephos.results.evaluation import Evaluation
 
 SAFE_BITS = 2048
 
@@ -68,6 +74,13 @@ def colluders_text(colluders: int, threshold: int) -> str:
     )
 
 
+def cost_text(release: Release) -> str:
+    """Return the privacy parameters of a release: "epsilon 1, delta 1e-06"."""
+    if release.epsilon is None:
+        return release.said
+    return f"epsilon {release.epsilon:g}" + (f", delta {release.delta:.3g}" if release.delta else "")
+
+
 @dataclass(frozen=True)
 class Composed:
     """Privacy cost for a party if all releases of a run were published together.
@@ -85,48 +98,102 @@ class Composed:
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult(Result):
-    """One run of a protocol on a data set.
+    """Result of one run of a protocol on a data set.
 
     Attributes:
         protocol: its name in the security analysis.
+        options: all options of the run, as JSON values.
         dataset: name of the data set.
-        parties: number of data owners, M.
         features: number of features, d.
         test: number of test samples.
-        epsilon: requested for each release.
+        class_names: names of the K classes.
         delta: of a release, the largest if there are several, with numerical error; 2^-64 for a pure epsilon.
-        key_bits: length of the Paillier modulus.
         accuracy: on the test set, by method. Values without noise are measured by the simulation; no role learns them.
-        noise_source: "simulation" means noise drawn from the seed, which protects nobody.
-        seed: of splits and training.
-        options: all options of the run.
         peak_memory_mb: peak memory of all processes in megabytes; null if it was not measured.
         cautions: warnings about this run.
         remarks: explanations of its numbers.
         not_private: reason why no epsilon covers the release, in spite of the one that is stated; "" if it does.
         colluders: number of parties that may reveal their noise to each other and to the curator while epsilon still
             holds; null if no party adds noise.
+        evaluation: every classifier and every opened sum of the run; empty if the result was read from JSON. Secrets.
+        transcript: every message of the run, if a transcript was requested.
     """
 
-    derived: ClassVar[tuple[str, ...]] = ("parties_are", "sensitivity")
+    derived: ClassVar[tuple[str, ...]] = (
+        *Result.derived,
+        "parties",
+        "epsilon",
+        "key_bits",
+        "noise_source",
+        "classes",
+        "parties_are",
+        "sensitivity",
+    )
+    read_options: ClassVar[dict[str, Any]] = {
+        "parties": Count,
+        "seed": int,
+        "epsilon": Positive | list[Positive],
+        "simulate_noise": bool,
+        "key_bits": Count,
+        "data": str | None,
+        "party": str | None,
+    }
+    """The options that the result reads, and their types; a run has more."""
 
     protocol: str
+    options: dict[str, Any]
     dataset: str
-    parties: Count
     features: Count
     test: Count
-    epsilon: Positive
+    class_names: Annotated[list[str], Meta(min_length=2)]
     delta: Share
-    key_bits: Count
     accuracy: dict[str, Accuracy]
-    noise_source: Literal["system", "simulation"]
-    seed: int
-    options: dict[str, Any] = field(default_factory=dict)
     peak_memory_mb: float | None = None
     cautions: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     not_private: str = ""
     colluders: Count | None = None
+    evaluation: Evaluation = field(default_factory=Evaluation, repr=False, compare=False, metadata=IN_MEMORY)
+    transcript: Transcript | None = field(default=None, repr=False, compare=False, metadata=IN_MEMORY)
+
+    def __post_init__(self) -> None:
+        """Raise msgspec.ValidationError if an option that the result reads is missing or of another type."""
+        msgspec.convert(self.options, msgspec.defstruct("Options", list(self.read_options.items())))
+
+    @property
+    def parties(self) -> int:
+        """Number of data owners, M."""
+        return int(self.options["parties"])
+
+    @property
+    def classes(self) -> int:
+        """Number of classes, K."""
+        return len(self.class_names)
+
+    @property
+    def epsilon(self) -> float:
+        """Epsilon requested for each release; the first if there are several."""
+        epsilon = self.options["epsilon"]
+        return float(epsilon[0] if isinstance(epsilon, list) else epsilon)
+
+    @property
+    def key_bits(self) -> int:
+        """Length of the Paillier modulus; 0 if there is no key."""
+        return int(self.options["key_bits"])
+
+    @property
+    def noise_source(self) -> Literal["system", "simulation"]:
+        """Source of the noise: the operating system, or "simulation": the seed, which protects nobody."""
+        return "simulation" if self.options["simulate_noise"] else "system"
+
+    @property
+    def weights(self) -> dict[str, NDArray[np.float64]]:
+        """Weights of the first release of each method, (d,) or (K, d), on scaled features (`evaluation.scaler`)."""
+        return {
+            score.method: score.w
+            for score in reversed(self.evaluation.scores)
+            if score.epsilon is not None and score.w is not None
+        }
 
     @property
     def own_rows(self) -> bool:
@@ -169,6 +236,7 @@ class RunResult(Result):
         noise, peak = "" if self.noise_source == "simulation" else ", the noise", self.peak_memory_mb
         return Page(
             title=f"Psephos: {self.protocol} on {self.dataset} at epsilon {self.epsilon:g}",
+            class_names=self.class_names,
             notice=self.notice,
             answer=self._answer(),
             facts=[] if peak is None else [("Peak memory, workers included", peak, " MB")],
@@ -177,8 +245,8 @@ class RunResult(Result):
             accuracies=self.accuracy,
             releases=self.releases,
             case=self.protocol,
-            repeat=f"Seed {self.seed} drives splits and training, never keys or encryption, so everything but the "
-            f"keys, the ciphertexts{noise} and the times comes out the same.",
+            repeat=f"Seed {self.options['seed']} drives splits and training, never keys or encryption, so everything "
+            f"but the keys, the ciphertexts{noise} and the times comes out the same.",
         )
 
     def _shards_note(self) -> list[str]:
@@ -229,8 +297,38 @@ def _threshold_warning(threshold: int, holders: int) -> list[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SumResult(RunResult):
-    """A run around an encrypted sum that key holders open.
+class OpenedResult(RunResult):
+    """Result of a protocol in which key holders open encrypted sums."""
+
+    derived: ClassVar[tuple[str, ...]] = (*RunResult.derived, "threshold")
+    read_options: ClassVar[dict[str, Any]] = {
+        **RunResult.read_options,
+        "holders": Count,
+        "threshold": Count,
+        "keys": Literal["dealer", "ceremony"],
+        "proofs": Literal["none", "knowledge", "valid"],
+        "randomness": str,
+    }
+
+    @property
+    def holders(self) -> int:
+        """Number of key holders."""
+        return int(self.options["holders"])
+
+    @property
+    def threshold(self) -> int:
+        """Number of holders that open a sum."""
+        return int(self.options["threshold"])
+
+    def _opening_facts(self) -> list[Fact]:
+        """Return who opens a sum, and what is assumed of them."""
+        assumed = _MODELS[self.options["proofs"]], _KEYS[self.options["keys"]]
+        return [("Opened by", self.threshold, " of ", self.holders, " key holders"), ("Assumed", *assumed)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SumResult(OpenedResult):
+    """Result of a run around one or several encrypted sums that key holders open.
 
     Attributes:
         ballots: number of ballots counted.
@@ -238,12 +336,7 @@ class SumResult(RunResult):
         mechanism: distribution of the noise, chosen by the caller or by rule.
         scaling: how rows are scaled into the unit ball.
         lam: regularisation of the parties' own classifiers.
-        randomness: mode of the encryption's randomness.
-        holders: number of key holders.
-        threshold: number of holders that open a sum.
         min_ballots: fewest ballots in a sum that holders open.
-        keys: whether a dealer or the holders together generated the key.
-        proofs: what ballots and partial decryptions prove.
         degree: of the key (Damgard and Jurik).
         slots_per_plaintext: vector entries packed into one plaintext.
         ciphertexts_per_ballot: ciphertexts in one ballot.
@@ -252,7 +345,6 @@ class SumResult(RunResult):
         privacy: privacy cost of each release, by name.
         composed: privacy cost of all releases together.
         draws: number of releases over which each private accuracy is the mean.
-        class_names: names of the K classes.
         by_epsilon: `accuracy` at each epsilon if there are several; `accuracy` itself is that of the first.
         measured_on: number of rows on which a method was trained or measured, by method, if not on all.
         continued_from: ballots, over all sums, that the journal of an interrupted run held when this run began.
@@ -263,21 +355,15 @@ class SumResult(RunResult):
     mechanism: str
     scaling: str
     lam: Positive
-    randomness: str
-    holders: Count
-    threshold: Count
     min_ballots: Count
     slots_per_plaintext: Count
     ciphertexts_per_ballot: Count
     bytes_per_ballot: Count
     tally_equals_plaintext: bool
     privacy: dict[str, Release]
-    keys: Literal["dealer", "ceremony"] = "dealer"
-    proofs: Literal["none", "knowledge", "valid"] = "none"
     degree: Count = 1
     composed: Composed | None = None
     draws: Count = 1
-    class_names: list[str] = field(default_factory=list)
     by_epsilon: dict[str, dict[str, Accuracy]] = field(default_factory=dict)
     measured_on: dict[str, Count] = field(default_factory=dict)
     continued_from: Count = 0
@@ -302,10 +388,15 @@ class SumResult(RunResult):
                 if self.not_private
                 else ("epsilon", self.epsilon, f" at delta = {self.delta:.3g}", " per release and party")
             ),
-            ("Paillier key", self.key_bits, " bits", degree, f"; randomness of ciphertexts: {self.randomness}"),
+            (
+                "Paillier key",
+                self.key_bits,
+                " bits",
+                degree,
+                f"; randomness of ciphertexts: {self.options['randomness']}",
+            ),
             ("One ballot", self.bytes_per_ballot, " bytes; ciphertexts in it: ", self.ciphertexts_per_ballot),
-            ("Opened by", self.threshold, " of ", self.holders, " key holders"),
-            ("Assumed", _MODELS[self.proofs], _KEYS[self.keys]),
+            *self._opening_facts(),
         ]
         return replace(
             page,
@@ -319,10 +410,22 @@ class SumResult(RunResult):
             cost=self._cost(),
             panels=self._panels(),
             tables=self._recall(),
-            class_names=self.class_names,
-            before=_BEFORE[self.keys],
+            before=_BEFORE[self.options["keys"]],
             after=[("curator", self._released())] if self.privacy else [],
         )
+
+    def _answer(self) -> str:
+        if len(self.privacy) != 1 or self.draws != 1:
+            return super()._answer()
+        ((name, release),) = self.privacy.items()
+        units = "parties" if self.parties_are == "owners" else "shards dealt at random"
+        private = f", private for each of {self.parties} {units} at {cost_text(release)}"
+        released, usual = self.accuracy[name].private, self.accuracy.get("majority", Accuracy()).nonprivate
+        worth = ""
+        if released is not None and usual is not None:
+            worth = f": right on {released:.1%} of {self.test} held-out rows, of which {usual:.1%} are of one class"
+            worth += "; more parties or a larger epsilon would help" if released <= usual else ""
+        return f"One {name} classifier{'' if self.not_private else private}{worth}."
 
     def _released(self) -> str:
         several = "one of " if len(self.privacy) > 1 else ""
@@ -400,16 +503,18 @@ class TallyResult(SumResult):
     """Votes counted under encryption (`reveal` "alpha"), or their private statistic (`reveal` "statistic").
 
     Attributes:
-        reveal: what the curator learns: the vote counts or the statistic with noise.
-        classes: number of classes, K.
         alpha: distribution of the opened counts, for a report. The curator learns the counts; they are not for release.
     """
 
     kind: ClassVar[str] = "tally"
+    read_options: ClassVar[dict[str, Any]] = {**SumResult.read_options, "reveal": Literal["alpha", "statistic"]}
 
-    reveal: Literal["alpha", "statistic"]
-    classes: Annotated[int, Meta(ge=2)]
     alpha: Alpha | None = None
+
+    @property
+    def reveal(self) -> Literal["alpha", "statistic"]:
+        """What the curator learns: the vote counts, or the statistic with noise."""
+        return "statistic" if self.options["reveal"] == "statistic" else "alpha"
 
     def page(self) -> Page:
         page = super().page()
@@ -431,15 +536,9 @@ class TallyResult(SumResult):
 
 @dataclass(frozen=True, kw_only=True)
 class AverageResult(SumResult):
-    """The encrypted sum of the parties' parameters alone.
-
-    Attributes:
-        radius: L2 radius of the ball onto which each party's parameters are projected.
-    """
+    """The encrypted sum of the parties' parameters, or of directions of their own rows, without votes."""
 
     kind: ClassVar[str] = "average"
-
-    radius: Positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -447,28 +546,23 @@ class PathakResult(RunResult):
     """Result of Pathak 2010, from the agreement to the published shares. Its method is named "pathak".
 
     Attributes:
-        variant: of the protocol: "printed", "repaired", or another.
-        noise, comparisons, regulariser: parameters that the parties agreed on.
-        lam: regularisation of the objective.
         epsilon_proved, epsilon_proved_for: the proved epsilon, and what it protects.
         epsilon_party_level: the same for a party's data apart from their size; null if nothing is proved.
         shares_equal_reference: whether the published shares add up to the result of the computation in the clear.
-        stages: time and traffic of the stages of the protocol, in order.
     """
 
     kind: ClassVar[str] = "pathak"
-    derived: ClassVar[tuple[str, ...]] = ("parties_are", "sensitivity", "privacy")
+    derived: ClassVar[tuple[str, ...]] = (*RunResult.derived, "privacy")
+    read_options: ClassVar[dict[str, Any]] = {**RunResult.read_options, "variant": str, "noise": str}
 
-    variant: str
-    noise: str
-    comparisons: str
-    regulariser: str
-    lam: Positive
     epsilon_proved: Positive
     epsilon_proved_for: str
     epsilon_party_level: Positive | None
     shares_equal_reference: bool
-    stages: dict[str, Phase]
+
+    @property
+    def key_bits(self) -> int:
+        return super().key_bits if self.options["variant"] in ("printed", "repaired") else 0
 
     @property
     def exact(self) -> bool | None:
@@ -480,9 +574,10 @@ class PathakResult(RunResult):
 
         Its sensitivity is left out, since it may depend on the size of the smallest party, which is secret.
         """
-        own = "one party's own noise" if self.variant == "printed" else "a share of noise from every party"
-        mechanism = f"{self.noise}, {own}"
-        grid = "L2, S + g sqrt(d)" if self.noise == "spherical" else "L1, sqrt(d) S + g d"
+        variant, noise = self.options["variant"], self.options["noise"]
+        own = "one party's own noise" if variant == "printed" else "a share of noise from every party"
+        mechanism = f"{noise}, {own}"
+        grid = "L2, S + g sqrt(d)" if noise == "spherical" else "L1, sqrt(d) S + g d"
         releases = {
             "the published shares": Release(
                 mechanism,
@@ -517,7 +612,7 @@ class PathakResult(RunResult):
             "The rows of the ledger are promises about one release: what replacing one record, and what replacing all "
             "of one party's, can change. They are not added up."
         )
-        return replace(page, phases=self.stages, facts=[*facts, *page.facts], notes=[*page.notes, ledger])
+        return replace(page, facts=[*facts, *page.facts], notes=[*page.notes, ledger])
 
 
 @dataclass(frozen=True)
@@ -551,61 +646,48 @@ class Guarantee:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PsgdResult(RunResult):
+class PsgdResult(OpenedResult):
     """Result of Rajkumar 2012, private gradient descent on the encrypted sum. Its method is named "psgd".
 
     Attributes:
-        variant: distribution of the noise at each step.
-        loss, lam: loss and regularisation of the objective.
         records, party_sizes: number of records N, and of those of each party.
-        steps, steps_agreed, resumed_at: steps computed, steps agreed on, and steps that the journal held at the start.
+        steps, resumed_at: number of steps computed, and of those that the journal held at the start.
+        seconds_per_step: median time of a step; null if the journal held all steps.
         guarantee: privacy guarantee; `epsilon_final` and `epsilon_transcript` are its two epsilons.
         gradient_sensitivity: L2 sensitivity of a step's sum to one unit.
         sigma, slack, gradient_bound: standard deviation of the fixed noise per entry, Delta, and the agreed bound.
-        on_excess, gradients_clipped_here: what a party does with a gradient above the bound, and how often it happened.
+        gradients_clipped_here: number of gradients above the bound that were scaled down in this run.
         sums_equal_reference: whether every opened sum equals the one in the clear; null if the journal held all steps.
-        holders, threshold: number of key holders, and how many of them open a step's sum.
-        keys: whether a dealer or the holders together generated the key.
-        proofs: what ballots and partial decryptions prove.
         ciphertexts_per_ballot, bytes_per_ballot: size of a ballot.
         bytes_posted: bytes that all roles sent in the whole run.
         w: weights of the classifier, (d,).
     """
 
     kind: ClassVar[str] = "psgd"
-    repeated_parts: ClassVar[tuple[str, ...]] = ("per_step",)
     derived: ClassVar[tuple[str, ...]] = (
-        "parties_are",
-        "sensitivity",
+        *OpenedResult.derived,
         "privacy",
         "epsilon_final",
         "epsilon_transcript",
     )
+    read_options: ClassVar[dict[str, Any]] = {**OpenedResult.read_options, "variant": str, "steps": Count}
 
-    variant: str
-    loss: str
-    lam: Positive
     records: Count
     party_sizes: list[Count]
     steps: Count
-    steps_agreed: Count
     resumed_at: Count
+    seconds_per_step: Seconds | None
     guarantee: Guarantee
     gradient_sensitivity: Positive
     sigma: Annotated[float, Meta(ge=0)]
     slack: Annotated[float, Meta(ge=0)]
     gradient_bound: Positive
-    on_excess: str
     gradients_clipped_here: Count
     sums_equal_reference: bool | None
-    holders: Count
-    threshold: Count
     ciphertexts_per_ballot: Count
     bytes_per_ballot: Count
     bytes_posted: Count
     w: list[float]
-    keys: Literal["dealer", "ceremony"] = "dealer"
-    proofs: Literal["none", "knowledge"] = "none"
 
     @property
     def exact(self) -> bool | None:
@@ -640,12 +722,12 @@ class PsgdResult(RunResult):
                 chosen={"sigma": self.sigma},
                 **common,
             )
-        joint = self.variant == "gaussian"
+        joint = self.options["variant"] == "gaussian"
         releases["everything the curator saw"] = Release(
             mechanism="Skellam shares at every step" if joint else "spherical Laplace at every step, from every party",
             epsilon=guarantee.epsilon_transcript,
             said="without a finite bound" if guarantee.epsilon_transcript is None else "",
-            source=f"{source} and the grid, {self.steps_agreed:,} steps composed",
+            source=f"{source} and the grid, {self.options['steps']:,} steps composed",
             chosen={"delta of the samplers": guarantee.delta_samplers},
             **common,
         )
@@ -654,7 +736,7 @@ class PsgdResult(RunResult):
     releases = privacy
 
     def page(self) -> Page:
-        page, per_step = super().page(), self.seconds.get("per_step")
+        page, per_step = super().page(), self.seconds_per_step
         opened = _opened("Opened sums against the clear ones", self.exact)
         facts: list[Fact] = [
             opened if self.exact is not None else ("Opened sums", "none here: every step was in the journal"),
@@ -663,8 +745,7 @@ class PsgdResult(RunResult):
             *([("A step", per_step, " s")] if per_step is not None else []),
             ("epsilon", self.epsilon, f" at delta = {self.delta:.3g}"),
             ("Paillier key", self.key_bits, " bits"),
-            ("Opened by", self.threshold, " of ", self.holders, " key holders"),
-            ("Assumed", _MODELS[self.proofs], _KEYS[self.keys]),
+            *self._opening_facts(),
         ]
         promises = (
             "The classifier alone, and every noisy sum that led to it, are two promises about one run. Whoever saw the "
@@ -675,7 +756,7 @@ class PsgdResult(RunResult):
             facts=_with_colluders([*facts, *page.facts], self.colluders or 0, self.threshold),
             warnings=[*page.warnings, *_threshold_warning(self.threshold, self.holders)],
             notes=[*page.notes, promises],
-            before=_BEFORE[self.keys],
+            before=_BEFORE[self.options["keys"]],
             after=[("curator", "releases the last iterate, which everybody can work out from the published sums")],
         )
 
@@ -695,7 +776,7 @@ class Interrupted(Result):
     protocol: str
     options: dict[str, Any]
     stopped: str
-    seconds: dict[str, Seconds | None] = field(default_factory=dict)
+    phases: dict[str, Phase] = field(default_factory=dict)
 
     def page(self) -> Page:
         return Page(

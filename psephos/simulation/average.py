@@ -41,8 +41,7 @@ def simulate_average(options: AverageOptions, **how: Unpack[RunContext]) -> Aver
     `how`: see `RunContext`. Raises the named errors of `psephos.protocol.errors` for anything that cannot be run.
     """
     _, fields = run_experiment(options, _sums, "logistic", how)
-    radius = fields["privacy"]["avg"].chosen["radius"] if "avg" in options.offered else 1.0
-    return AverageResult(protocol="average", radius=radius, **fields)
+    return AverageResult(protocol="average", **fields)
 
 
 def _sums(run: SumExperiment) -> MethodsAt:

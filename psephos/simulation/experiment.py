@@ -36,13 +36,13 @@ class Simulation:
     """What an experiment gave. It holds every party's secrets, since it played everybody.
 
     Attributes:
-        outcomes: what the commands print, one for each run: `as_json()`, `exact`, `warnings`, `cost`, ...
+        results: of each run, as the commands print them: `accuracy`, `privacy`, `weights`, `as_json()`, ...
         transcript: every message; with `Transcript(secrets=True)` every role's view, too.
         evaluation: every classifier that was measured, and what the curator opened.
         classes: the K labels.
     """
 
-    outcomes: list[RunResult] = field(repr=False)
+    results: list[RunResult] = field(repr=False)
     transcript: Transcript
     evaluation: Evaluation = field(repr=False)
     classes: tuple[Any, ...]
@@ -172,18 +172,20 @@ def simulate(  # wide: an experiment's terms, each with its default
         base = replace(base, holders=base.parties, threshold=base.parties // 2 + 1)
     if (protocol == "psgd" or getattr(base, "joint", False)) and "dropouts" not in options:
         base = replace(base, dropouts=len(base.away))
-    transcript, evaluation = Transcript() if transcript is None else transcript, Evaluation()
-    how = {"data": data, "transcript": transcript, "progress": progress, "roles": roles, "evaluation": evaluation}
+    transcript = Transcript() if transcript is None else transcript
+    context: dict[str, Any] = {"data": data, "transcript": transcript, "progress": progress, "roles": roles}
     if protocol in REPEATED:
+        context["evaluation"] = Evaluation()  # one for all runs: references are trained once
         if base.simulate_noise and draws not in (None, 1):
             raise InvalidParameter("noise from the seed is the same in every run: simulate one draw")
         runs = [replace(base, epsilon=epsilon) for epsilon in epsilons for _ in range(1 if draws is None else draws)]
     else:
         runs = [replace(base, epsilon=tuple(epsilons), draws=draws)]
-    outcomes = [run(one, **how) for one in runs]
+    results: list[RunResult] = [run(one, **context) for one in runs]
+    evaluation = results[-1].evaluation
     assert evaluation.split is not None
     classes = evaluation.split.dataset.classes if y is None else tuple(np.unique(np.asarray(y)).tolist())
-    return Simulation(outcomes, transcript, evaluation, classes)
+    return Simulation(results, transcript, evaluation, classes)
 
 
 def _dataset(X: ArrayLike, y: ArrayLike | None) -> Dataset:

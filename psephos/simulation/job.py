@@ -24,10 +24,8 @@ from psephos.protocol.encrypted_sum.own_data import OWN
 from psephos.protocol.errors import InvalidParameter, ModelError
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
-from psephos.results import Accuracy, TallyResult
-from psephos.results.base import useless_warning
+from psephos.results import TallyResult
 from psephos.results.card import model_card
-from psephos.results.evaluation import Evaluation
 from psephos.simulation.sums import METHODS
 from psephos.simulation.tally import TallyOptions, simulate_tally
 
@@ -84,22 +82,22 @@ class Job:
         options: with the method, and what it reveals, chosen.
         split: which party holds which rows.
         method: what is released.
-        model, outcome: once it has run; no model of more features than `WIDEST`.
     """
 
     def __init__(self, options: JobOptions) -> None:
-        """Read and deal the data, and choose the method by what is public. Raises the errors of what cannot be run."""
+        """Read the data, assign rows to parties, and choose the method by what is public.
+
+        Raises the named errors of options and data that cannot be run.
+        """
         options, self.split = load_split(options)
         self.method = method = options.chosen_method
-        self.outcome: TallyResult | None = None
-        self.model: Model | None = None
         if options.joint and method not in ("statistic", *OWN):
             raise InvalidParameter(f"{method} needs the counts or parameters: --reveal statistic is for statistics")
         self.options = replace(options, methods=(method,), reveal="statistic" if options.joint else "alpha")
 
     @property
-    def said(self) -> list[str]:
-        """What a user should read before anything is computed: how their table was understood."""
+    def data_summary(self) -> list[str]:
+        """Lines for a user to read before anything is computed: how their table was understood."""
         split = self.split
         if split.encoding is None:
             return []
@@ -118,71 +116,61 @@ class Job:
         transcript: Transcript | None = None,
         progress: Progress = silent,
         roles: Mapping[str, Callable[[Role], Role]] | None = None,
-        evaluation: Evaluation | None = None,
     ) -> TallyResult:
-        """Train, cast, open, release. Raises the named errors of what cannot be run."""
-        evaluation = Evaluation() if evaluation is None else evaluation
-        outcome = simulate_tally(
-            self.options, data=self.split, transcript=transcript, progress=progress, roles=roles, evaluation=evaluation
-        )
-        w = next(one.w for one in evaluation.scores if one.method == self.method and one.epsilon is not None)
-        assert w is not None
-        if self.split.dataset.features <= WIDEST:
-            coefficients, intercepts = evaluation.scaler.fold(np.atleast_2d(w))
-            self.model = Model(
-                psephos_model=1,
-                classes=self.split.dataset.classes,
-                encoding=self._encoding(),
-                coefficients=tuple(map(tuple, coefficients.tolist())),
-                intercepts=tuple(intercepts.tolist()),
-                method=self.method,
-                parties=outcome.parties,
-                release=outcome.privacy[self.method],
-                warnings=tuple(replace(outcome, cautions=[]).page().warnings),
-            )
-        self.outcome = replace(outcome, cautions=[*self.split.cautions, *self.split.remarks])
-        return self.outcome
+        """Train, cast, open, release; `TallyResult.weights` has the released classifier.
 
-    def write(self, directory: Path, *, onnx: bool = False) -> list[Path]:
-        """Write what the run came to into a directory that there is, and return the paths: the model, as ONNX too where
-        that is asked for, its card, and the result.
-
-        Raises ModelError where that cannot be; InvalidParameter for ONNX without the package.
+        Raises the named errors of what cannot be run.
         """
-        assert self.model is not None
-        assert self.outcome is not None
-        result = json.dumps(self.outcome.as_json(), indent=1) + "\n"
-        card = model_card(self.model, self.outcome, self.split, self._right_in_public())
+        result = simulate_tally(self.options, data=self.split, transcript=transcript, progress=progress, roles=roles)
+        return replace(result, cautions=[*self.split.cautions, *self.split.remarks])
+
+    def model(self, result: TallyResult) -> Model:
+        """Return the released classifier of a result of `run`, as its file has it.
+
+        Raises InvalidParameter for more features than `WIDEST`.
+        """
+        if self.split.dataset.features > WIDEST:
+            raise InvalidParameter(f"a model file has at most {WIDEST:,} features, and these data have more")
+        coefficients, intercepts = result.evaluation.scaler.fold(np.atleast_2d(result.weights[self.method]))
+        return Model(
+            psephos_model=1,
+            classes=self.split.dataset.classes,
+            encoding=self._encoding(),
+            coefficients=tuple(map(tuple, coefficients.tolist())),
+            intercepts=tuple(intercepts.tolist()),
+            method=self.method,
+            parties=result.parties,
+            release=result.privacy[self.method],
+            warnings=tuple(replace(result, cautions=[]).page().warnings),
+        )
+
+    def write(self, result: TallyResult, directory: Path, *, onnx: bool = False) -> list[Path]:
+        """Write a result of `run` into a directory that exists.
+
+        Args:
+            result: the result.
+            directory: for the model, its card and the result's JSON.
+            onnx: write the model as ONNX, too.
+
+        Returns:
+            The paths of the files.
+
+        Raises:
+            ModelError: a file cannot be written.
+            InvalidParameter: there are too many features for a model, or the package onnx is missing.
+        """
+        model = self.model(result)
+        document = json.dumps(result.as_json(), indent=1) + "\n"
+        card = model_card(model, result, self.split, self._right_in_public(model))
         try:
-            write_atomically(directory / MODEL_FILE, written_model(self.model))
+            write_atomically(directory / MODEL_FILE, written_model(model))
             write_atomically(directory / "card.md", card.encode())
-            write_atomically(directory / "result.json", result.encode(), mode=0o600)  # tells about private rows
+            write_atomically(directory / "result.json", document.encode(), mode=0o600)  # tells about private rows
             if onnx:
-                write_onnx(self.model, directory / "model.onnx")
+                write_onnx(model, directory / "model.onnx")
         except OSError as error:
             raise ModelError(f"{directory}: {error.strerror}; what is not written is lost, and was paid for") from None
         return [directory / name for name in (MODEL_FILE, "card.md", "result.json", *(["model.onnx"] * onnx))]
-
-    @property
-    def answer(self) -> str:
-        """What came of it, in a sentence."""
-        assert self.outcome is not None
-        found, release = self.outcome.accuracy, self.outcome.privacy[self.method]
-        cost = f"epsilon {release.epsilon or 0:g}" + (f", delta {release.delta:.3g}" if release.delta else "")
-        right, usual = found[self.method].private, found.get("majority", Accuracy()).nonprivate
-        worth = ""
-        if right is not None and usual is not None:
-            worth = (
-                f": right on {right:.1%} of {self.outcome.test} held-out rows, of which {usual:.1%} are of one class"
-            )
-            worth += "; more parties or a larger epsilon would help" if right <= usual else ""
-        signal = f"\nSignal: {release.worth}." if release.worth else ""
-        signal += "".join(f"\nWARNING: {text}" for text in useless_warning({self.method: release}))
-        if self.outcome.not_private:
-            return f"{self.outcome.not_private} One {self.method} classifier{worth}.{signal}"
-        units = "parties" if self.options.party is not None else "shards dealt at random"
-        private = f"private for each of {self.outcome.parties} {units} at {cost}"
-        return f"One {self.method} classifier, {private}{worth}.{signal}"
 
     def _encoding(self) -> Encoding:
         """How a table with these features is read; a published data set's are numbers."""
@@ -193,11 +181,11 @@ class Job:
         fills = np.median(self.split.X_auxiliary, axis=0).tolist()
         return Encoding(tuple(Column(name, "number", fill=fill) for name, fill in zip(names, fills, strict=True)))
 
-    def _right_in_public(self) -> float | None:
-        """The share of public rows that somebody named, with a label, which the classifier gets right."""
+    def _right_in_public(self, model: Model) -> float | None:
+        """Return the share of the user's labelled public rows that a model classifies correctly; None without any."""
         rows = self.split.auxiliary[self.split.dataset.y_train[self.split.auxiliary] >= 0]
-        if self.options.public is None or not len(rows) or self.model is None:
+        if self.options.public is None or not len(rows):
             return None
         data = self.split.dataset
         names = np.array(data.classes)[data.y_train[rows]]
-        return float(ReleasedClassifier(self.model).score(data.X_train[rows], names))
+        return float(ReleasedClassifier(model).score(data.X_train[rows], names))

@@ -44,8 +44,7 @@ from psephos.protocol.pathak.terms import (
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.roles import Entry, Role
 from psephos.protocol.transcript import Transcript
-from psephos.results import PathakResult
-from psephos.results import Phase as PhaseResult
+from psephos.results import PathakResult, Phase
 from psephos.results.evaluation import Evaluation
 from psephos.specs.pathak import SMALLEST_SIZE, PathakSpec, make_terms
 
@@ -267,7 +266,7 @@ class PathakOptions(DataOptions):
         return f"one record, against everybody else and up to {self.excluded} of the parties, whatever they do"
 
 
-def simulate_pathak(  # long: the fields of its outcome
+def simulate_pathak(  # long: the fields of its result
     options: PathakOptions,
     *,
     data: Dataset | Split | None = None,
@@ -294,7 +293,7 @@ def simulate_pathak(  # long: the fields of its outcome
     terms = options.terms(test.shape[1], (classes[0], classes[1]), min(sizes))
     begun = time.perf_counter()
     keys = PathakKeys.generate(options.key_bits, test_key=options.test_key) if terms.finds_smallest else None
-    made = time.perf_counter()
+    keygen_seconds = round(time.perf_counter() - begun, 3)
     run = run_protocol(
         records,
         terms,
@@ -305,7 +304,6 @@ def simulate_pathak(  # long: the fields of its outcome
         transcript=transcript,
         progress=progress,
     )
-    ended = time.perf_counter()
     evaluation = Evaluation() if evaluation is None else evaluation
     evaluation.start(split, scaler, test)
     evaluation.sums.setdefault("published", []).append(run.total)
@@ -313,31 +311,24 @@ def simulate_pathak(  # long: the fields of its outcome
     evaluation.add_classifier("pathak", run.parameters, options.epsilon)
     proved, delta = proved_epsilon(terms)
     return PathakResult(
-        seconds={"keygen": round(made - begun, 3), "protocol": round(ended - made, 3)},
+        phases={"keygen": Phase(keygen_seconds)}
+        | {n: Phase(round(p.seconds, 3), p.messages, p.bytes) for n, p in run.stages.items()},
         protocol=f"pathak-{options.variant}",
+        options=options.plain(),
         dataset=name,
-        parties=options.parties,
         features=terms.features,
         test=len(test),
-        epsilon=options.epsilon,
+        class_names=list(classes),
         delta=max(delta, stated_delta()),
-        key_bits=options.key_bits if terms.finds_smallest else 0,
         accuracy=evaluation.accuracy(options.epsilon),
-        noise_source="simulation" if options.simulate_noise else "system",
-        seed=options.seed,
-        options=options.plain(),
         cautions=[*split.cautions, *(CAUTIONS[v] for v in (options.variant,) if v in CAUTIONS)],
         not_private=split.not_private,
-        variant=options.variant,
-        noise=options.noise,
-        comparisons=options.comparisons,
-        regulariser=options.regulariser,
-        lam=options.lam,
         epsilon_proved=proved,
         epsilon_proved_for=options.proved_for,
         epsilon_party_level=party_level_epsilon(terms, min(sizes)),
         shares_equal_reference=run.shares_equal_reference,
-        stages={n: PhaseResult(round(p.seconds, 3), p.messages, p.bytes) for n, p in run.stages.items()},
+        evaluation=evaluation,
+        transcript=transcript,
     )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -41,6 +41,7 @@ from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
 from psephos.results import Guarantee, PsgdResult
+from psephos.results.base import timed
 from psephos.results.evaluation import Evaluation
 from psephos.simulation.ceremony import Keys, KeySetup, setup_keys
 from psephos.simulation.journal import Journal
@@ -360,11 +361,11 @@ def simulate_psgd(
             progress=progress,
         )
         walked = time.perf_counter() - begun - prepared
-    per_step = float(np.median(walk.seconds)) if walk.seconds else None
-    seconds = {"prepare": prepared, "steps": walked, "per_step": per_step}
+    seconds = {"prepare": prepared, "steps": walked}
     evaluation.sums.setdefault("steps", []).append(walk.opened)
     _measure(options, private_data, walk, evaluation)
-    return _outcome(options, private_data, agreement, held, walk, seconds, evaluation)
+    result = _result(options, private_data, agreement, held, walk, evaluation)
+    return replace(result, phases=timed(seconds), transcript=transcript)
 
 
 @dataclass(frozen=True)
@@ -405,36 +406,37 @@ def _measure(options: PsgdOptions, private_data: PrivateData, walk: Descended, e
     evaluation.add_classifier("psgd", walk.w, options.epsilon)
 
 
-def _outcome(
+def _result(
     options: PsgdOptions,
     private_data: PrivateData,
     agreement: Agreement,
     held: KeySetup,
     walk: Descended,
-    seconds: dict[str, float | None],
     evaluation: Evaluation,
 ) -> PsgdResult:
     terms = options.terms(agreement, held)
     example = terms.round(Announcement.create(terms, 1, (0.0,) * private_data.dimension))
-    asked = ("parties", "epsilon", "key_bits", "seed", "variant", "loss", "lam", "on_excess")
-    found = ("steps", "resumed_at", "sums_equal_reference", "bytes_posted")
+    assert evaluation.split is not None
     return PsgdResult(
-        **{name: getattr(options, name) for name in (*asked, "holders", "threshold", "keys", "proofs")},
-        **{name: getattr(walk, name) for name in found},
-        seconds=seconds,
+        phases={},
         protocol="psgd",
+        options=options.plain(),
         dataset=private_data.dataset,
         features=private_data.dimension,
         test=len(evaluation.test),
+        class_names=list(evaluation.split.dataset.classes),
         accuracy=evaluation.accuracy(options.epsilon),
-        noise_source="simulation" if options.simulate_noise else "system",
-        options=options.plain(),
+        steps=walk.steps,
+        resumed_at=walk.resumed_at,
+        seconds_per_step=float(np.median(walk.seconds)) if walk.seconds else None,
+        sums_equal_reference=walk.sums_equal_reference,
+        bytes_posted=walk.bytes_posted,
+        evaluation=evaluation,
         cautions=[*private_data.cautions, *_cautions(options, agreement)],
         not_private=private_data.not_private,
         remarks=_remarks(options, agreement),
         records=sum(private_data.sizes),
         party_sizes=private_data.sizes,
-        steps_agreed=options.steps,
         delta=agreement.guarantee.delta,
         colluders=options.coalition,
         guarantee=Guarantee(**asdict(agreement.guarantee)),

@@ -1,4 +1,4 @@
-"""What simulations of an encrypted sum on a data set have in common: options, the simulated parties, and the outcome.
+"""What simulations of an encrypted sum on a data set have in common: options, the simulated parties, and the result.
 
 Everything that was asked for is released and measured side by side. The split, the public scaling and the reference
 classifiers (batch, indiv) are those of Hamm 2016, section 6.
@@ -47,6 +47,7 @@ from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
 from psephos.results import Composed, Release
+from psephos.results.base import timed
 from psephos.results.evaluation import Evaluation
 from psephos.simulation.ceremony import Keys, KeySetup, setup_keys
 from psephos.simulation.encrypted_sum import EncryptedSum, PartyFactory, RunConfig, simulate_sum
@@ -415,14 +416,13 @@ class RunContext(TypedDict, total=False):
 
     data: a data set or a finished split, in place of the data that the options name. transcript: records every message.
     progress: called as the run proceeds. roles: replaces roles by name (`psephos.protocol.driver.replace_roles`), in
-    every sum. evaluation: receives the classifiers and opened sums, which the outcome does not contain.
+    every sum.
     """
 
     data: Dataset | Split | None
     transcript: Transcript | None
     progress: Progress
     roles: Mapping[str, Callable[[Role], Role]] | None
-    evaluation: Evaluation | None
 
 
 class SumExperiment:
@@ -432,7 +432,7 @@ class SumExperiment:
         """Train the parties. Raises the named errors of options and data that cannot be run."""
         self.options = options
         self.progress: Progress = context.get("progress", silent)
-        self.evaluation = context.get("evaluation") or Evaluation()
+        self.evaluation = Evaluation()
         self.seconds: dict[str, float] = {}
         self._done: list[EncryptedSum] = []
         self._transcript = context.get("transcript")
@@ -565,19 +565,16 @@ class SumExperiment:
         events = [method.event for at_epsilon in methods for method in at_epsilon.values() for _ in drawn]
         return {"privacy": entries, "composed": Composed(len(events), *shown_together(events))}
 
-    def outcome(self, methods: Sequence[Mapping[str, Method]]) -> dict[str, Any]:
-        """Return the fields that all outcomes of encrypted sums have, of the methods at each epsilon."""
+    def result_fields(self, methods: Sequence[Mapping[str, Method]]) -> dict[str, Any]:
+        """Return the fields that all results of encrypted sums have, of the methods at each epsilon."""
         options, first, population = self.options, self._done[0], self.population
         costs = self._costs(methods)
         everywhere = {f"{epsilon:g}": self.evaluation.accuracy(epsilon) for epsilon in options.epsilon}
         return {
             "dataset": population.split.dataset.name,
-            "parties": options.parties,
             "features": population.auxiliary.shape[1],
             "test": len(population.test),
-            "epsilon": options.epsilon[0],
             "delta": max(entry.delta or 0.0 for entry in costs["privacy"].values()),
-            "key_bits": first.round.key.bits,
             "degree": first.round.key.degree,
             "accuracy": next(iter(everywhere.values())),
             "by_epsilon": everywhere if len(everywhere) > 1 else {},
@@ -585,28 +582,23 @@ class SumExperiment:
             "cautions": list(population.split.cautions),
             "colluders": options.coalition,
             "not_private": population.split.not_private,
-            "noise_source": "simulation" if options.simulate_noise else "system",
-            "seed": options.seed,
             "options": options.plain(),
             "peak_memory_mb": round(max(done.peak_memory_mb for done in self._done), 1),
-            "seconds": {phase: round(taken, 3) for phase, taken in self.seconds.items()},
+            "phases": timed({phase: round(seconds, 3) for phase, seconds in self.seconds.items()}),
             "ballots": first.opened.ballots,
             "auxiliary": len(population.auxiliary),
             "mechanism": options.noise,
             "scaling": options.rows(population.split.dataset.name),
             "lam": options.local_lam,
-            "randomness": options.randomness,
-            "holders": options.holders,
-            "threshold": options.threshold,
             "min_ballots": first.round.minimum_ballots,
-            "keys": options.keys,
-            "proofs": options.proofs,
             "slots_per_plaintext": first.round.plan.slots_per_plaintext,
             "ciphertexts_per_ballot": first.round.plan.ciphertexts,
             "bytes_per_ballot": first.ballot_bytes,
             "tally_equals_plaintext": all(done.equals_plaintext for done in self._done),
             **costs,
             "draws": options.drawn,
+            "evaluation": self.evaluation,
+            "transcript": self._transcript,
             "continued_from": sum(done.continued_from for done in self._done),
         }
 
@@ -623,7 +615,7 @@ def run_experiment(
         context: the optional arguments of the simulation.
 
     Returns:
-        The experiment, and the fields of its outcome.
+        The experiment, and the fields of its result.
     """
     if unknown := sorted(context.keys() - RunContext.__annotations__.keys()):
         raise TypeError(f"a simulation takes no argument {', '.join(unknown)}")
@@ -634,7 +626,7 @@ def run_experiment(
         with run.timed("fit"):
             measured_on = run.population.note_references(run.evaluation, loss) if len(run.population.test) else {}
         methods = run.release(sums(run))
-    return run, {"measured_on": measured_on, **run.outcome(methods)}
+    return run, {"measured_on": measured_on, **run.result_fields(methods)}
 
 
 _NOT_IDENTITY = ("workers", "engine", "scheduler", "journal", "draws", "data_dir")

@@ -149,8 +149,6 @@ def simulate_tally(options: TallyOptions, **how: Unpack[RunContext]) -> TallyRes
     run, fields = run_experiment(options, _reveal_statistic if options.joint else _reveal_alpha, options.loss, how)
     return TallyResult(
         protocol="statistic" if options.joint else "tally",
-        reveal=options.reveal,
-        classes=run.population.classes,
         alpha=None if run.evaluation.counts is None else Alpha.of(run.evaluation.counts),
         **fields,
     )

@@ -323,9 +323,9 @@ def test_the_command_refuses_what_it_cannot_audit(asked: list[str], tmp_path: Pa
 
 def test_a_finding_is_a_surprise() -> None:
     runs = [ComparedRun("run", "rows added", [Finding("sum", "it moved")], 1.5), ComparedRun("run", "none", [], None)]
-    outcome = PrivacyAuditResult(mechanisms=[], runs=runs, seconds={})
+    outcome = PrivacyAuditResult(mechanisms=[], runs=runs, phases={})
     assert not outcome.as_expected
-    assert PrivacyAuditResult(mechanisms=[], runs=runs[1:], seconds={}).as_expected
+    assert PrivacyAuditResult(mechanisms=[], runs=runs[1:], phases={}).as_expected
     text = str(outcome.page())
     assert "it moved" in text
     assert PrivacyAuditResult.from_json(json.loads(json.dumps(outcome.as_json()))).runs[0].ratio == 1.5

@@ -16,6 +16,7 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.kernel import kernel
 from psephos.protocol.paillier.keys import check_key_bits
 from psephos.results import BenchResult
+from psephos.results.base import timed
 
 T = TypeVar("T")
 
@@ -66,7 +67,7 @@ def measure(bits: Sequence[int], repetitions: int = 7, progress: Progress = sile
         addition=[told(addition(name, size, *shape, repetitions)) for size in bits for name, shape in SHAPES.items()],
         peers=[told(peers(size, repetitions)) for size in bits],
         comparisons=[told(comparison(size, repetitions)) for size in bits],
-        seconds={"total": round(time.perf_counter() - begun, 1)},
+        phases=timed({"total": round(time.perf_counter() - begun, 1)}),
     )
 
 

@@ -18,7 +18,6 @@ from psephos.curator.losses import loss_named
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SimulationRandomness
-from psephos.results.evaluation import Evaluation
 from psephos.simulation.tally import TallyOptions, simulate_tally
 from tests.psephos.simulation import runs
 
@@ -171,10 +170,9 @@ def test_what_is_not_private_does_not_depend_on_epsilon(asked: dict[str, Any]) -
     """Neither the number of coordinates nor a filter or a lambda that epsilon's plan chose."""
     found = []
     for epsilon in (0.1, 10.0):
-        evaluation = Evaluation()
         options = TallyOptions(**runs.SUMS | {"parties": 20, "draws": 1, "epsilon": (epsilon,)} | asked)
-        simulate_tally(options, evaluation=evaluation)
-        found.append({one.method: one.w for one in evaluation.scores if one.epsilon is None})
+        scores = simulate_tally(options).evaluation.scores
+        found.append({one.method: one.w for one in scores if one.epsilon is None})
     assert found[0].keys() == found[1].keys() >= {"own-data", "whitened", "statistic"}
     for method, w in found[0].items():
         np.testing.assert_array_equal(w, found[1][method], err_msg=method)

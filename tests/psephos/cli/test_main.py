@@ -31,7 +31,7 @@ from psephos.cli.show import show
 from psephos.progress import counted
 from psephos.protocol.wire import Kind
 from psephos.results import KINDS, Curve, Result, TallyResult
-from psephos.results.base import Page, Panel
+from psephos.results.base import Page, Panel, timed
 from psephos.simulation.tally import TallyOptions
 
 SIMULATIONS = [f"simulate {name}" for name in simulate.HELP]
@@ -401,7 +401,7 @@ def test_the_log_is_json_lines_without_a_secret(words: tuple[str, ...]) -> None:
     """Of everything that a run logs each field is one that says nothing: names, kinds, sizes, times."""
     done = invoke("--log-level", "debug", "simulate", *words, "--json")
     lines = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
-    assert {line["message"] for line in lines} == {"phase", "posted", "outcome"}
+    assert {line["message"] for line in lines} == {"phase", "posted", "result"}
     kinds = {kind.title for kind in Kind}
     harmless: dict[str, Callable[[Any], bool]] = {
         "time": lambda value: datetime.fromisoformat(value).tzinfo is not None,
@@ -446,7 +446,7 @@ def test_an_outcome_fits_a_terminal() -> None:
             return Page(title="drawn", panels=[Panel("a title", "epsilon (log scale)", "test error", curves)])
 
     heard = io.StringIO()
-    show(Drawn(seconds={"total": 1.5}), Console(file=heard, width=80))
+    show(Drawn(phases=timed({"total": 1.5})), Console(file=heard, width=80))
     said = heard.getvalue()
     assert "…" not in said
     assert "69147" not in said

@@ -52,7 +52,7 @@ def test_outcome_has_every_series_and_is_repeatable(small: dict[str, Any]) -> No
         assert pooled.error == pytest.approx(setting.pooled_error, abs=0.01)
         assert pooled.std < 0.01
         assert len(setting.theorems) == 4
-    assert replace(reproduce_pathak_adult(OPTIONS, **small), seconds={}) == replace(result, seconds={})
+    assert replace(reproduce_pathak_adult(OPTIONS, **small), phases={}) == replace(result, phases={})
 
 
 def test_training_on_raw_rows_minimises_objective_2(small: dict[str, Any]) -> None:

@@ -17,11 +17,13 @@ from psephos.cli.main import build
 from psephos.results import Accuracy, Interrupted, Result, TallyResult
 from psephos.results.runs import PRIVATE_ROWS_NOTICE
 from psephos.results.write import report_from_json, write_figures, write_report
-from tests.psephos.results.test_results import TALLY
+from tests.psephos.results.test_results import OPTIONS, TALLY
 from tests.psephos.simulation.test_job import patients
 
-OWN: TallyResult = replace(TALLY, dataset="patients.csv", options={"data": "patients.csv", "party": "hospital"})
-PUBLISHED: TallyResult = replace(TALLY, dataset="digits", options={"data": None, "party": None})
+OWN: TallyResult = replace(
+    TALLY, dataset="patients.csv", options=TALLY.options | {"data": "patients.csv", "party": "hospital"}
+)
+PUBLISHED: TallyResult = TALLY
 QUICK = ["--key-bits", "512", "--test-key", "--workers", "1", "--holders", "3", "--threshold", "2", "--epsilon", "10"]
 
 
@@ -83,10 +85,10 @@ def test_a_report_on_a_published_data_set_needs_no_secrecy(tmp_path: Path) -> No
     ("change", "private"),
     [
         ({}, False),
-        ({"options": {"data": "t.csv"}}, True),
-        ({"options": {"data": "t.csv"}, "dataset": "digits"}, True),
-        ({"options": {}, "dataset": "my arrays"}, True),
-        ({"options": {}, "dataset": "breast-cancer"}, False),
+        ({"options": OPTIONS | {"data": "t.csv"}}, True),
+        ({"options": OPTIONS | {"data": "t.csv"}, "dataset": "digits"}, True),
+        ({"dataset": "my arrays"}, True),
+        ({"dataset": "breast-cancer"}, False),
     ],
 )
 def test_whose_rows_they_are_decides(change: dict[str, Any], private: bool) -> None:

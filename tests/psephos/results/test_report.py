@@ -41,12 +41,12 @@ from psephos.results import (
     Mechanism,
     PathakAdultResult,
     PrivacyAuditResult,
-    PsgdResult,
     RajkumarResult,
     Result,
     TallyResult,
 )
 from psephos.results.base import Page as ResultPage
+from psephos.results.base import timed
 from psephos.results.charts import draw_figures, style_of
 from psephos.results.document import Document, Message
 from psephos.results.palette import DARK, LIGHT, MARKS, SURFACES, TEXTS
@@ -252,7 +252,7 @@ def test_few_messages_are_drawn_one_by_one(result: TallyResult, tmp_path: Path) 
     ]
 
 
-UNICODE = json.dumps({"format": 2, "kind": "interrupted", "protocol": "\ud800", "options": {}, "stopped": "x"})
+UNICODE = json.dumps({"format": 3, "kind": "interrupted", "protocol": "\ud800", "options": {}, "stopped": "x"})
 
 ROLES = st.sampled_from(["board", "curator", *(f"party {n}" for n in range(9)), *(f"holder {n}" for n in range(4))])
 MESSAGES = st.lists(
@@ -298,20 +298,15 @@ def test_thousands_of_messages_make_a_picture_that_fits(result: TallyResult, tmp
     assert len(json.loads((tmp_path / "report.json").read_text())["transcript"]) == len(steps)
 
 
-def test_the_figure_of_seconds_has_every_phase_and_no_part_of_one() -> None:
-    """What is a part of a phase is said by the outcome's type, not by how its name begins."""
-
+def test_the_figure_of_seconds_has_every_phase_that_was_timed() -> None:
     class TimedResult(Result):
-        repeated_parts = ("each",)
-
         def page(self) -> ResultPage:
             return ResultPage(title="timed")
 
-    timed = TimedResult(seconds={"keygen": 1.0, "per_party": 2.0, "each": 0.5})
-    drawn = draw_figures(Document(result=timed))["seconds"].svg.decode()
-    assert "per_party" in drawn
-    assert "each" not in drawn
-    assert PsgdResult.repeated_parts == ("per_step",)
+    result = TimedResult(phases=timed({"keygen": 1.0, "per_party": 2.0, "untimed": None}))
+    svg = draw_figures(Document(result=result))["seconds"].svg.decode()
+    assert "per_party" in svg
+    assert "untimed" not in svg
 
 
 def test_every_kind_that_the_protocols_send_is_described(messages: list[dict[str, Any]]) -> None:
@@ -369,7 +364,7 @@ def test_key_and_release_are_drawn_though_nobody_sends_them(result: TallyResult,
     """As what a role does, no arrow: the arrows are the transcript's."""
     first, *_, last = re.findall(r'<g class="(\w+)" data-role="(\w+)">', page.source)
     assert (first, last) == (("does", "holder"), ("does", "curator"))
-    held = replace(result, keys="ceremony").page()
+    held = replace(result, options=result.options | {"keys": "ceremony"}).page()
     assert not held.before, "a ceremony's messages are in the transcript"
 
 
@@ -453,7 +448,7 @@ def test_nothing_in_the_json_becomes_markup(
     result: TallyResult, messages: list[dict[str, Any]], tmp_path: Path
 ) -> None:
     evil = "<script>alert(1)</script>$x$"
-    named = {"dataset": evil, "remarks": [evil], "cautions": [evil], "class_names": [evil]}
+    named = {"dataset": evil, "remarks": [evil], "cautions": [evil], "class_names": [evil, "b"]}
     changed = replace(result, accuracy=result.accuracy | {evil: Accuracy(0.5)}, **named)
     messages[0] |= {"kind": evil, "from": evil, "phase": evil}
     page = Page(write_report(changed, messages, tmp_path, command=[evil]))
@@ -566,7 +561,7 @@ def test_experiments_say_what_was_run_what_it_cost_and_what_the_paper_says(repor
 
 def test_a_mechanism_that_does_worse_than_it_claims_is_convicted(tmp_path: Path) -> None:
     found = [Mechanism("laplace", 1, 1.0, 0.0, bound, 9, 0.99) for bound in (0.5, 1.5)]
-    audit = PrivacyAuditResult(mechanisms=found, seconds={})
+    audit = PrivacyAuditResult(mechanisms=found, phases={})
     assert audit.exact is False
     page = Page(write_report(audit, None, tmp_path))
     assert [row[4][0] for row in page.body("records stack")] == ["holds", "VIOLATED"]
@@ -702,24 +697,26 @@ def test_an_interrupted_run_says_where_it_ended(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"noise_source": "simulation"}, "nothing here is private"),
+        ({"options": {"simulate_noise": True}}, "nothing here is private"),
         ({"tally_equals_plaintext": False}, "Do not use this result"),
-        ({"key_bits": 512}, "protects nothing"),
+        ({"options": {"key_bits": 512}}, "protects nothing"),
     ],
 )
 def test_what_a_reader_must_not_miss_is_said_first(
     result: TallyResult, tmp_path: Path, change: dict[str, Any], words: str
 ) -> None:
+    if "options" in change:
+        change = {"options": result.options | change["options"]}
     header = Page(write_report(replace(result, **change), None, tmp_path)).source.split("<main>")[0]
     assert words in header
 
 
-@pytest.mark.parametrize("version", [1, 0, "2", True, None])
+@pytest.mark.parametrize("version", [2, 0, "3", True, None])
 def test_another_format_is_refused_by_name(result: TallyResult, tmp_path: Path, version: Any) -> None:
     write_report(result, None, tmp_path / "a")
     saved = json.loads((tmp_path / "a" / "report.json").read_text())
     (tmp_path / "other.json").write_text(json.dumps(saved | {"format": version}))
-    with pytest.raises(ReportVersionError, match="reads format 2"):
+    with pytest.raises(ReportVersionError, match="reads format 3"):
         report_from_json(tmp_path / "other.json", tmp_path / "b")
     assert not (tmp_path / "b").exists()
 
@@ -742,9 +739,9 @@ def test_what_json_printed_of_another_format_is_refused(result: TallyResult, tmp
         ("[]", "one JSON object"),
         ("3", "one JSON object"),
         ('{"name": "something else"}', "format None"),
-        ('{"format": 2, "name": "a router"}', "no result of psephos"),
-        ('{"format": 2, "kind": "tally"}', "missing required field"),
-        ('{"format": 2, "kind": "report", "result": {}}', "has not these parts"),
+        ('{"format": 3, "name": "a router"}', "no result of psephos"),
+        ('{"format": 3, "kind": "tally"}', "missing required field"),
+        ('{"format": 3, "kind": "report", "result": {}}', "has not these parts"),
         (UNICODE, "no Unicode"),
     ],
 )
@@ -883,7 +880,7 @@ def experiments() -> dict[str, Result]:
         "test": 9,
         "seed": 0,
         "draws_per_point": 4,
-        "seconds": {"total": 1.5},
+        "phases": timed({"total": 1.5}),
     }
     panel = HammPanel(
         parties=9,
@@ -979,7 +976,7 @@ def experiments() -> dict[str, Result]:
 
 
 AUDIT = AuditResult(
-    protocols=[], as_expected=True, false_alarm_rate=0.01, power=0.8, views=80, seed=1, seconds={"total": 2.5}
+    protocols=[], as_expected=True, false_alarm_rate=0.01, power=0.8, views=80, seed=1, phases=timed({"total": 2.5})
 )
 
 
@@ -1006,7 +1003,7 @@ def audits() -> dict[str, Result]:
         "audit": replace(
             AUDIT, protocols=[AuditedProtocol(case.name, coalitions)], not_examined={"timing": "not modelled"}
         ),
-        "privacy-audit": PrivacyAuditResult(mechanisms=[noise], seconds={"total": 1.0}),
+        "privacy-audit": PrivacyAuditResult(mechanisms=[noise], phases=timed({"total": 1.0})),
     }
 
 

@@ -28,7 +28,7 @@ from psephos.simulation.psgd import PsgdOptions, simulate_psgd
 from psephos.simulation.tally import TallyOptions, simulate_tally
 
 _FILE = Path(__file__).with_name("outcomes.json")
-_OF_CHANCE = ("peak_memory_mb", "stage 1", "signal")  # a permutation decides messages and bytes; see _TURNED for signal
+_OF_CHANCE = ("peak_memory_mb", "stage 1", "signal", "seconds_per_step")  # a permutation decides messages and bytes; see _TURNED for signal
 _TURNED = ("statistic", "own-data", "whitened")  # noise in coordinates whose signs another LAPACK may choose otherwise
 
 SMALL: dict[str, Any] = {"key_bits": 512, "test_key": True, "simulate_noise": True}
@@ -93,11 +93,9 @@ def _size(opened: Any) -> list[Any]:
 
 def play(simulate: Callable[..., Any], options: Any, **how: Any) -> Played:
     """Run it, and listen."""
-    evaluation, transcript, told = Evaluation(), Transcript(), list[tuple[str, int, int]]()
-    outcome = simulate(
-        options, evaluation=evaluation, transcript=transcript, progress=lambda *far: told.append(far), **how
-    )
-    return Played(outcome, evaluation, transcript, told)
+    transcript, told = Transcript(), list[tuple[str, int, int]]()
+    outcome = simulate(options, transcript=transcript, progress=lambda *far: told.append(far), **how)
+    return Played(outcome, outcome.evaluation, transcript, told)
 
 
 def tally(**more: Any) -> dict[str, Any]:

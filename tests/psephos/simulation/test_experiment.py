@@ -53,7 +53,7 @@ def test_the_table_has_a_row_for_each_release(result: psephos.Simulation) -> Non
     assert bare["draw"].isna().all()
     assert list(table.columns[-2:]) == ["recall of benign", "recall of malignant"]
     np.testing.assert_allclose(table[table.columns[-2:]].mean(axis=1), table["balanced_accuracy"])
-    (outcome,) = result.outcomes
+    (outcome,) = result.results
     mean = private.query("method == 'soft' and epsilon == 10")["accuracy"].mean()
     assert outcome.by_epsilon["10"]["soft"].private == pytest.approx(mean)
     assert outcome.exact
@@ -113,7 +113,7 @@ def test_every_protocol_by_the_same_call(protocol: Any, options: dict[str, Any],
     assert set(private["method"]) == methods
     assert set(private.groupby(["method", "epsilon"]).size()) == {2}
     assert {"majority", "balanced_accuracy"} <= {*result.table["method"], *result.table.columns}
-    assert all(outcome.exact for outcome in result.outcomes)
+    assert all(outcome.exact for outcome in result.results)
     assert result.sums
     assert {(method, 5.0) for method in methods} <= result.models.keys()
     assert result.models[methods.pop(), 5.0][0].predict(X[:3]).shape == (3,)
@@ -130,7 +130,7 @@ def test_bundled_data_and_files_are_named_as_for_the_command(tmp_path: Any) -> N
         draws=1,
         **FEW,
     )
-    assert read.outcomes[0].not_private
+    assert read.results[0].not_private
     assert read.classes == ("benign", "malignant")
     digits = psephos.simulate(dataset="digits", parties=8, sizes="shards", methods=["own-data"], draws=1, **FEW)
     assert len(digits.classes) == 10

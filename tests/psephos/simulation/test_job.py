@@ -26,7 +26,6 @@ from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
 from psephos.results import Accuracy
 from psephos.results.card import model_card
-from psephos.results.evaluation import Evaluation
 from psephos.simulation import job as job_module
 from psephos.simulation.job import Job, JobOptions
 
@@ -60,8 +59,7 @@ def test_a_csv_file_becomes_a_model_and_a_card_by_one_command(tmp_path: Path) ->
     command = [sys.executable, "-m", "psephos", "run", "--data", str(path), *asked, "--key-bits", "2048"]
     done = subprocess.run([*command, "--output", str(out)], capture_output=True, text=True, check=True)
     begun = "One whitened classifier, private for each of 8 parties at epsilon 60, delta 5.42e-20: right on "
-    assert any(line.startswith(begun) for line in done.stdout.splitlines())
-    assert "Signal: " in done.stdout
+    assert begun in " ".join(done.stdout.split())
     written, then = done.stdout.rstrip().splitlines()[-2:]
     assert written == f"Written: {out}/model.json, {out}/card.md, {out}/result.json"
     assert f"psephos predict {out} FILE.csv" in then
@@ -113,20 +111,25 @@ def test_each_method_opens_what_it_needs_and_is_released_once(method: str, tmp_p
 
 def test_the_model_decides_on_rows_as_they_come_what_was_measured_on_scaled_ones(tmp_path: Path) -> None:
     job = Job(options(patients(tmp_path / "t.csv"), method="statistic"))
-    outcome = job.run()
-    job.write(tmp_path)
-    said = psephos.load_model(tmp_path).predict(job.split.X_test)
-    right = np.mean(said == np.array(["ill", "well"])[job.split.y_test])
-    assert right == pytest.approx(outcome.accuracy["statistic"].private)
-    assert f"right on {right:.1%} of {len(said)} held-out rows" in job.answer
+    result = job.run()
+    job.write(result, tmp_path)
+    predicted = psephos.load_model(tmp_path).predict(job.split.X_test)
+    right = np.mean(predicted == np.array(["ill", "well"])[job.split.y_test])
+    assert right == pytest.approx(result.accuracy["statistic"].private)
+    assert f"right on {right:.1%} of {len(predicted)} held-out rows" in result.page().answer
+    # The weights that the run returns are those of the model, before the public scaling is undone.
+    coefficients, intercepts = result.evaluation.scaler.fold(np.atleast_2d(result.weights["statistic"]))
+    model = job.model(result)
+    np.testing.assert_array_equal(model.coefficients, coefficients)
+    np.testing.assert_array_equal(model.intercepts, intercepts)
 
 
 def test_a_published_data_set_too(tmp_path: Path) -> None:
     job = Job(JobOptions(**SHORT, dataset="digits", parties=6, learners=("tree", "knn"), epsilon=(20.0,)))
-    assert job.said == []
+    assert job.data_summary == []
     outcome = job.run()
     assert job.method == "statistic"
-    job.write(tmp_path)
+    job.write(outcome, tmp_path)
     model = psephos.load_model(tmp_path)
     assert model.coef_.shape == (10, 64)
     assert model.feature_names_in_[1] == "pixel_0_1"
@@ -164,17 +167,17 @@ def test_nothing_held_out_is_nothing_measured(tmp_path: Path) -> None:
     outcome = job.run()
     assert outcome.test == 0
     assert outcome.accuracy["whitened"].private is None
-    assert job.answer.splitlines()[0].endswith("at epsilon 10, delta 5.42e-20.")
+    assert outcome.page().answer.endswith("at epsilon 10, delta 5.42e-20.")
     assert job.split.sizes.tolist() == [40] * 8
     json.dumps(outcome.as_json(), allow_nan=False)
 
 
-def test_all_that_a_run_says_and_writes(tmp_path: Path) -> None:
+def test_all_that_a_run_says_and_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was read, what came of it, and where; the model, its card and the result say the same."""
     transcript, told, path = Transcript(), list[str](), patients(tmp_path / "t.csv", sick_at_first=0.9)
     path.write_text(path.read_text() + "0;9;;;attic;well\n")  # a ward that no public row has
     job = Job(options(path, method="avg", simulate_noise=True, seed=4))
-    first, *columns = job.said
+    first, *columns = job.data_summary
     held, remarks = len(job.split.test), [*job.split.cautions, *job.split.remarks]
     assert first.startswith(
         f"t.csv: 8 parties, 40 public rows, {321 - held} private rows and {held} held out to measure"
@@ -192,16 +195,14 @@ def test_all_that_a_run_says_and_writes(tmp_path: Path) -> None:
         transcript=transcript, progress=lambda what, done, total: told.append(what), roles={"curator": keep}
     )
     assert (seen, bool(transcript.messages), "train" in told) == (["curator"], True, True)
-    assert job.outcome is outcome
     assert outcome.cautions == remarks
-    model = job.model
-    assert model is not None
+    model = job.model(outcome)
     assert (model.classes, model.method, model.parties) == (("ill", "well"), "avg", 8)
     assert model.release == outcome.privacy["avg"]
     assert model.warnings == tuple(replace(outcome, cautions=[]).page().warnings)
     assert not set(model.warnings) & set(remarks), "what only who holds the private rows may know"
     (out := tmp_path / "out").mkdir()
-    paths = job.write(out)
+    paths = job.write(outcome, out)
     assert paths == [out / name for name in ("model.json", "card.md", "result.json")]
     assert (out / "result.json").read_text() == json.dumps(outcome.as_json(), indent=1) + "\n"
     assert psephos.load_model(out).model == model
@@ -212,24 +213,23 @@ def test_all_that_a_run_says_and_writes(tmp_path: Path) -> None:
     assert (out / "card.md").read_text() == model_card(model, outcome, job.split, float(right))
     assert f"right on {right:.1%} of the public rows" in (out / "card.md").read_text()
     always = msgspec.structs.replace(model, coefficients=((0.0,) * len(model.coefficients[0]),), intercepts=(-1.0,))
-    job.model = always  # says "ill" of everybody
-    job.write(tmp_path)
+    monkeypatch.setattr(Job, "model", lambda self, result: always)  # it says "ill" of everybody
+    job.write(outcome, tmp_path)
     assert f"right on {(labels == 'ill').mean():.1%} of the public rows" in (tmp_path / "card.md").read_text()
     with pytest.raises(ModelError, match=f"{tmp_path / 'nowhere'}: No such file or directory"):
-        job.write(tmp_path / "nowhere")
+        job.write(outcome, tmp_path / "nowhere")
 
 
 def test_what_is_right_in_public_is_said_where_somebody_named_public_rows(tmp_path: Path) -> None:
     job = Job(options(patients(tmp_path / "t.csv"), public=None, sample_public=True, method="avg"))
-    job.run()
-    job.write(tmp_path)
+    job.write(job.run(), tmp_path)
     assert "of the public rows, whose labels" not in (tmp_path / "card.md").read_text()
 
 
 def test_private_rows_as_public_ones_are_said_first_everywhere(tmp_path: Path) -> None:
     job = Job(options(patients(tmp_path / "t.csv"), public=None, sample_public=True))
     outcome = job.run()
-    job.write(tmp_path)
+    job.write(outcome, tmp_path)
     reason = job.split.not_private
     assert reason.startswith("NOT PRIVATE")
     title, first, *_ = (tmp_path / "card.md").read_text().split("\n\n")
@@ -242,8 +242,8 @@ def test_private_rows_as_public_ones_are_said_first_everywhere(tmp_path: Path) -
     result = json.loads((tmp_path / "result.json").read_text())
     assert result["not_private"] == reason
     assert result["privacy"]["whitened"]["epsilon"] is None
-    assert (result["composed"], outcome.page().warnings[0], job.said[0]) == (None, reason, reason)
-    assert job.answer.startswith(reason)
+    assert (result["composed"], outcome.page().warnings[0], job.data_summary[0]) == (None, reason, reason)
+    assert "private for" not in outcome.page().answer
     assert psephos.load_model(tmp_path).model.warnings[0] == reason
 
 
@@ -251,8 +251,7 @@ def test_a_run_from_a_schema_names_no_row_as_public(tmp_path: Path) -> None:
     docs = Path(__file__).parents[3] / "docs" / "examples"
     own: dict[str, Any] = {"data": str(docs / "patients.csv"), "label": "outcome", "party": "hospital"}
     job = Job(JobOptions(**SHORT, **own, schema=str(docs / "patients.toml"), epsilon=(20.0,)))
-    job.run()
-    job.write(tmp_path)
+    job.write(job.run(), tmp_path)
     model, card = psephos.load_model(tmp_path), (tmp_path / "card.md").read_text()
     assert job.split.not_private == ""
     assert (model.model.parties, model.model.classes) == (12, ("ill", "well"))
@@ -263,9 +262,8 @@ def test_a_run_from_a_schema_names_no_row_as_public(tmp_path: Path) -> None:
 
 def test_the_answer_says_what_it_cost_and_what_it_is_worth(tmp_path: Path) -> None:
     job = Job(options(patients(tmp_path / "t.csv"), method="avg"))
-    job.run()
-    assert job.outcome is not None
-    release, test = replace(job.outcome.privacy["avg"], signal=None), job.outcome.test
+    result = job.run()
+    release, test = replace(result.privacy["avg"], signal=None), result.test
     begun, more = (
         "One avg classifier, private for each of 8 parties at epsilon",
         "; more parties or a larger epsilon would help",
@@ -277,17 +275,17 @@ def test_the_answer_says_what_it_cost_and_what_it_is_worth(tmp_path: Path) -> No
         (None, 0.5, 2.0, 0.0, "2", None),
         (0.5, None, 2.0, 0.0, "2", None),
     ):
-        job.outcome = replace(
-            job.outcome,
+        result = replace(
+            result,
             accuracy={"avg": Accuracy(private=right), "majority": Accuracy(nonprivate=usual)},
             privacy={"avg": replace(release, epsilon=epsilon, delta=delta)},
         )
         worth = ""
         if right is not None and usual is not None:
             worth = f": right on {right:.1%} of {test} held-out rows, of which {usual:.1%} are of one class{helped}"
-        assert job.answer == f"{begun} {cost}{worth}."
-    job.outcome = replace(job.outcome, accuracy={"avg": Accuracy(private=0.5)})
-    assert job.answer == f"{begun} 2."
+        assert result.page().answer == f"{begun} {cost}{worth}."
+    result = replace(result, accuracy={"avg": Accuracy(private=0.5)})
+    assert result.page().answer == f"{begun} 2."
 
 
 def test_a_model_of_too_many_features_is_not_written(tmp_path: Path) -> None:
@@ -297,8 +295,12 @@ def test_a_model_of_too_many_features_is_not_written(tmp_path: Path) -> None:
         with replaced([job_module], "WIDEST", job_module.WIDEST, widest):
             job = Job(options(path, method="avg"))
             assert job.split.dataset.features == features
-            job.run()
-        assert (job.model is not None) is there
+            result = job.run()
+            if there:
+                assert len(job.model(result).coefficients[0]) == features
+            else:
+                with pytest.raises(InvalidParameter, match=f"at most {features - 1} features"):
+                    job.write(result, tmp_path)
 
 
 def test_the_features_of_a_published_data_set_are_numbers(tmp_path: Path) -> None:
@@ -306,9 +308,7 @@ def test_the_features_of_a_published_data_set_are_numbers(tmp_path: Path) -> Non
     own = JobOptions(**SHORT, parties=6, method="avg", epsilon=(20.0,))
     for dataset, names in (("synthetic", ("x1", "x2")), ("breast-cancer", ("mean radius", "mean texture"))):
         job = Job(replace(own, dataset=dataset))
-        job.run()
-        assert job.model is not None
-        columns = job.model.encoding.columns
+        columns = job.model(job.run()).encoding.columns
         assert tuple(column.name for column in columns[:2]) == names
         assert {column.kind for column in columns} == {"number"}
         fills = [column.fill for column in columns]
@@ -331,7 +331,6 @@ def test_one_release_at_one_epsilon(tmp_path: Path) -> None:
         job = Job(JobOptions(dataset="synthetic", parties=parties, learners=(learner,)))
         assert (job.method, job.options.methods) == (method, (method,))
         assert job.options.reveal == ("alpha" if method == "statistic" else "statistic")
-        assert (job.model, job.outcome) == (None, None)
 
 
 # -- the card
@@ -343,31 +342,19 @@ def without_signal(card: str) -> str:
 
 
 def test_the_card_and_the_model_do_not_depend_on_private_accuracies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    """Two outcomes that differ in nothing but what was measured on private rows: the same public files."""
-    asked, before = options(patients(tmp_path / "t.csv"), epsilon=(0.1,)), tuple[Any, Evaluation]()
-    simulate = job_module.simulate_tally
-
-    def first(*given: Any, evaluation: Evaluation, **how: Any) -> Any:
-        nonlocal before
-        before = simulate(*given, evaluation=evaluation, **how), evaluation
-        return before[0]
-
-    def other(*_: Any, evaluation: Evaluation, **__: Any) -> Any:
-        outcome, known = before
-        evaluation.scaler, evaluation.scores = known.scaler, [replace(one, accuracy=0.0) for one in known.scores]
-        worst = {name: Accuracy(nonprivate=0.0, private=0.0, recall=[0.0]) for name in outcome.accuracy}
-        return replace(outcome, accuracy=worst | {"majority": Accuracy(nonprivate=1.0)})
-
+    """Two results that differ only in what was measured on private rows have the same public files."""
+    job = Job(options(patients(tmp_path / "t.csv"), epsilon=(0.1,)))
+    result = job.run()
+    worst = {name: Accuracy(nonprivate=0.0, private=0.0, recall=[0.0]) for name in result.accuracy}
+    evaluation = replace(result.evaluation, scores=[replace(score, accuracy=0.0) for score in result.evaluation.scores])
+    other = replace(result, accuracy=worst | {"majority": Accuracy(nonprivate=1.0)}, evaluation=evaluation)
     written = []
-    for number, simulated in enumerate((first, other)):
-        monkeypatch.setattr(job_module, "simulate_tally", simulated)
+    for number, one in enumerate((result, other)):
         directory = tmp_path / str(number)
         directory.mkdir()
-        job = Job(asked)
-        job.run()
-        job.write(directory)
+        job.write(one, directory)
         written.append([(directory / name).read_bytes() for name in ("model.json", "card.md", "result.json")])
     assert written[0][:2] == written[1][:2]
     assert written[0][2] != written[1][2]
@@ -380,17 +367,14 @@ def test_a_release_of_noise_is_announced_everywhere(tmp_path: Path) -> None:
     release = outcome.privacy[job.method]
     assert release.signal is not None
     assert 0 <= release.signal.share <= 1
-    assert job.model is not None
     for useless in (True, False):
         shown = replace(release, signal=replace(release.signal, useless=useless))
-        job.outcome = replace(outcome, privacy={job.method: shown})
-        page = job.outcome.page()
+        result = replace(outcome, privacy={job.method: shown})
+        page = result.page()
         assert any("most frequent class" in text for text in page.warnings) is useless
-        assert ("WARNING" in job.answer) is useless
-        assert shown.worth in job.answer
         assert f"{job.method}: {shown.worth}." in page.notes
-        assert job.outcome.as_json()["privacy"][job.method]["signal"]["useless"] is useless
-    card = model_card(job.model, outcome, job.split, None)
+        assert result.as_json()["privacy"][job.method]["signal"]["useless"] is useless
+    card = model_card(job.model(outcome), outcome, job.split, None)
     assert f"| {release.worth} |" in card
     assert ("most frequent class. More" in card) is release.signal.useless
 
@@ -406,8 +390,7 @@ def test_the_card_says_nothing_about_private_rows(tmp_path: Path) -> None:
         job = Job(options(path, public=str(public), classes=("ill", "well")))
         outcome = job.run()
         assert f"{seed} private cells of the column 'ward'" in " ".join(outcome.page().warnings)
-        assert job.model is not None
-        job.write(tmp_path)
+        job.write(outcome, tmp_path)
         cards.append(without_signal((tmp_path / "card.md").read_text()))
         (tmp_path / "model.json").unlink()
     assert cards[0] == cards[1]
@@ -415,7 +398,8 @@ def test_the_card_says_nothing_about_private_rows(tmp_path: Path) -> None:
         assert said in cards[0]
     for said in ("2/M", "dealer of the key", "no proofs", "a gap is read as"):
         assert said in cards[0]
-    card = model_card(job.model, replace(outcome, noise_source="simulation"), job.split, 0.5)
+    simulated = replace(outcome, options=outcome.options | {"simulate_noise": True})
+    card = model_card(job.model(outcome), simulated, job.split, 0.5)
     assert "from a SEED" in card
     assert "right on 50.0% of the public rows" in card
 
@@ -462,7 +446,7 @@ def test_what_cannot_be_run_is_said(words: tuple[str, ...], said: str) -> None:
 
 def test_without_a_directory_nothing_is_kept_and_that_is_said() -> None:
     done = invoke("run", "--dataset", "synthetic", "--parties", "5", *KEYS)
-    assert done.stdout.rstrip().endswith("It was not kept: --output DIR writes it.")
+    assert done.stdout.rstrip().endswith("--output DIR saves it.")
     assert done.stdout.startswith("WARNING: A 512-bit key is a test key")
 
 

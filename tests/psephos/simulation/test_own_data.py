@@ -12,7 +12,6 @@ from psephos.parties.statistic import OwnDataParty
 from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
 from psephos.protocol.errors import AlreadyCastError, InvalidParameter
 from psephos.protocol.roles import Role
-from psephos.results.evaluation import Evaluation
 from psephos.simulation.average import AverageOptions, simulate_average
 from psephos.simulation.tally import TallyOptions, simulate_tally
 
@@ -41,8 +40,8 @@ def test_parties_sum_their_own_data_with_shares_of_the_noise(method: str, mechan
 
 
 def test_every_release_of_a_joint_sum_is_a_sum_of_its_own() -> None:
-    evaluation = Evaluation()
-    outcome = simulate_tally(replace(JOINT, draws=2, epsilon=(5.0, 1.0)), evaluation=evaluation)
+    outcome = simulate_tally(replace(JOINT, draws=2, epsilon=(5.0, 1.0)))
+    evaluation = outcome.evaluation
     assert outcome.accuracy.keys() == {"majority", "batch", "indiv", "ensemble", "statistic", "own-data", "whitened"}
     for phase in ("sum noisy statistic", "sum noisy own-data", "sum noisy whitened"):
         assert len({opened.sums for opened in evaluation.sums[phase]}) == 4
@@ -52,10 +51,8 @@ def test_every_release_of_a_joint_sum_is_a_sum_of_its_own() -> None:
 
 
 def test_simulated_shares_repeat_and_differ_from_draw_to_draw() -> None:
-    evaluation, again = Evaluation(), Evaluation()
-    for one in (evaluation, again):
-        simulate_tally(replace(JOINT, methods=("own-data",), draws=2, simulate_noise=True), evaluation=one)
-    (first, second), repeated = evaluation.sums["sum noisy own-data"], again.sums["sum noisy own-data"]
+    options = replace(JOINT, methods=("own-data",), draws=2, simulate_noise=True)
+    (first, second), repeated = (simulate_tally(options).evaluation.sums["sum noisy own-data"] for _ in range(2))
     assert [one.sums for one in repeated] == [first.sums, second.sums]
     assert first.sums != second.sums
 

@@ -511,7 +511,7 @@ def test_a_result_says_which_proofs_there_were_and_who_may_collude(proofs: Any, 
     for colluders, warned in ((None, False), (0, True), (2, False)):
         outcome = simulate_psgd(replace(OPTIONS, steps=2, proofs=proofs, colluders=colluders))
         told, facts = outcome.as_json(), {fact[0]: fact[1:] for fact in outcome.page().facts}
-        assert told["proofs"] == proofs
+        assert told["options"]["proofs"] == proofs
         assert words in facts["Assumed"][0]
         said = 1 if colluders is None else colluders
         assert told["colluders"] == said

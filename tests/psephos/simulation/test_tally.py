@@ -31,7 +31,6 @@ from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.transcript import BOARD, Transcript
 from psephos.results import Result
-from psephos.results.evaluation import Evaluation
 from psephos.simulation import sums
 from psephos.simulation.average import AverageOptions, simulate_average
 from psephos.simulation.ceremony import setup_keys
@@ -57,8 +56,8 @@ def result() -> dict:
 
 def test_everything_promised_is_in_the_result(result: dict) -> None:
     promised = {
-        "dataset", "classes", "features", "parties", "auxiliary", "test", "epsilon", "lam", "key_bits", "holders",
-        "threshold", "randomness", "slots_per_plaintext", "ciphertexts_per_ballot", "bytes_per_ballot",
+        "dataset", "classes", "features", "parties", "auxiliary", "test", "epsilon", "lam", "key_bits",
+        "threshold", "slots_per_plaintext", "ciphertexts_per_ballot", "bytes_per_ballot",
         "tally_equals_plaintext", "accuracy", "class_names", "by_epsilon", "sensitivity", "seconds",
         "peak_memory_mb", "noise_source",
     }  # fmt: skip
@@ -292,7 +291,7 @@ def test_proofs_and_a_key_nobody_held_change_no_count(keys: str, proofs: str) ->
     options = replace(SMALL, parties=5, holders=3, threshold=2, auxiliary=20, keys=keys, proofs=proofs)
     plain, outcome = simulate_tally(replace(options, keys="dealer", proofs="none")), simulate_tally(options)
     assert outcome.tally_equals_plaintext
-    assert (outcome.keys, outcome.proofs) == (keys, proofs)
+    assert (outcome.options["keys"], outcome.options["proofs"]) == (keys, proofs)
     assert outcome.accuracy["soft"].nonprivate == plain.accuracy["soft"].nonprivate
     assert outcome.bytes_per_ballot > plain.bytes_per_ballot
 
@@ -442,8 +441,9 @@ def test_an_engine_that_is_not_there_is_named() -> None:
 
 def test_absent_parties_cast_no_ballots_and_protect_less(result: dict) -> None:
     options = replace(SMALL, parties=40, absent=0.25, holders=3)
-    transcript, evaluation = Transcript(), Evaluation()
-    outcome = simulate_tally(options, transcript=transcript, evaluation=evaluation)
+    transcript = Transcript()
+    outcome = simulate_tally(options, transcript=transcript)
+    assert outcome.transcript is transcript
     assert (outcome.parties, outcome.ballots, len(options.away)) == (40, 30, 10)
     assert outcome.tally_equals_plaintext
     voted = {message.sender for message in transcript.messages if message.kind == "ballot"}
@@ -468,15 +468,14 @@ def test_where_parties_add_the_noise_as_many_as_agreed_may_stay_away() -> None:
 
 
 def test_only_what_was_asked_for_is_summed_and_released() -> None:
-    evaluation = Evaluation()
-    outcome = simulate_tally(replace(SMALL, methods=("own-data",)), evaluation=evaluation)
-    assert (outcome.privacy.keys(), evaluation.sums.keys()) == ({"own-data"}, {"sum own-data"})
+    outcome = simulate_tally(replace(SMALL, methods=("own-data",)))
+    assert (outcome.privacy.keys(), outcome.evaluation.sums.keys()) == ({"own-data"}, {"sum own-data"})
     assert outcome.alpha is None
 
 
 def test_baselines_and_recall_are_those_of_scikit_learn() -> None:
-    evaluation = Evaluation()
-    outcome = simulate_tally(replace(SMALL, dataset="digits", draws=2, sizes="dirichlet"), evaluation=evaluation)
+    outcome = simulate_tally(replace(SMALL, dataset="digits", draws=2, sizes="dirichlet"))
+    evaluation = outcome.evaluation
     assert evaluation.split is not None
     y = evaluation.split.y_test
     for one in evaluation.scores:

@@ -217,10 +217,10 @@ SIZES_ARE_PUBLIC = ("psgd",)
 
 def simulations(name: str, directory: Path) -> None:
     """Messages, log, JSON, report and figures of one run."""
-    transcript, evaluation, public = Transcript(secrets=True), Evaluation(), SIZES if name in SIZES_ARE_PUBLIC else ()
+    transcript, public = Transcript(secrets=True), SIZES if name in SIZES_ARE_PUBLIC else ()
     with logged() as lines:
-        outcome = RUNS[name](transcript=transcript, evaluation=evaluation)
-    bank = canaries(evaluation.scaler)
+        outcome = RUNS[name](transcript=transcript)
+    bank = canaries(outcome.evaluation.scaler)
     assert len(transcript.messages) > 10
     for number, message in enumerate(transcript.messages):
         assert message.data is not None
@@ -244,8 +244,7 @@ def simulations(name: str, directory: Path) -> None:
 
 def journals(name: str, directory: Path) -> None:
     """What a run keeps to go on from is its owner's only, and has no row in it."""
-    evaluation = Evaluation()
-    RUNS[name](evaluation=evaluation, journal=str(directory / "journal"))
+    evaluation = RUNS[name](journal=str(directory / "journal")).evaluation
     bank, looked = canaries(evaluation.scaler), 0
     for path in (directory / "journal").rglob("*"):
         assert path.stat().st_mode & 0o77 == 0, f"others can read {path.name}"
@@ -282,9 +281,8 @@ def gradient_errors() -> None:
 def fault_messages(name: str, every: int) -> int:
     """Each `every`-th message of a run is lost, cut, changed in a byte or sent twice; returns how many errors were
     looked at."""
-    evaluation, transcript = Evaluation(), Transcript()
-    RUNS[name](transcript=transcript, evaluation=evaluation)
-    bank, looked = canaries(evaluation.scaler), 0
+    transcript = Transcript()
+    bank, looked = canaries(RUNS[name](transcript=transcript).evaluation.scaler), 0
     senders = sorted({message.sender for message in transcript.messages})
     faults: dict[str, Callable[[Post], list[Post]]] = {
         "lost": lambda post: [],
@@ -347,9 +345,7 @@ def bad_data() -> int:
 
 @cache
 def _scaler() -> Any:
-    evaluation = Evaluation()
-    _pathak("public-bound", evaluation=evaluation)
-    return evaluation.scaler
+    return _pathak("public-bound").evaluation.scaler
 
 
 # -- tables: the main job, and a study

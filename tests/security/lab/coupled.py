@@ -175,15 +175,12 @@ def _classes_of_all(original: Callable[..., Any]) -> Callable[..., Any]:
 def _rescaled(original: Callable[..., Any]) -> Callable[..., Any]:
     """The released intercept is multiplied by the number of private rows, after the noise."""
 
-    def run(self: Job, **how: Any) -> Any:
-        outcome = original(self, **how)
-        assert self.model is not None
-        (intercept,) = self.model.intercepts
-        scaled = (intercept * sum(map(len, self.split.parties)),)
-        self.model = msgspec.structs.replace(self.model, intercepts=scaled)
-        return outcome
+    def model(self: Job, result: Any) -> Any:
+        model = original(self, result)
+        (intercept,) = model.intercepts
+        return msgspec.structs.replace(model, intercepts=(intercept * sum(map(len, self.split.parties)),))
 
-    return run
+    return model
 
 
 # -- 4: noise that counts on the shares of colluding parties
@@ -235,7 +232,7 @@ COUPLED: tuple[Coupled, ...] = (
         "rows added",
         "public files",
         (Job,),
-        "run",
+        "model",
         _rescaled,
     ),
     _of_own_data("classes of all rows", 3, "a label that is no class", "public files", "_class_names", _classes_of_all),

@@ -157,12 +157,10 @@ def _sensitivity(method: str, law: str, X: Array) -> float:
 
 def run(mechanism: MechanismName, draws: int, methods: Sequence[str] = (), neighbour: bool = False, **more: Any) -> Any:
     """`psephos simulate tally`: (outcome, what is published besides)."""
-    evaluation, asked = (
-        Evaluation(),
-        {"mechanism": mechanism, "methods": tuple(methods), "draws": draws, "epsilon": (1.0,)},
-    )
+    asked = {"mechanism": mechanism, "methods": tuple(methods), "draws": draws, "epsilon": (1.0,)}
     options = TallyOptions(**OPTIONS | {"lam": LAM, "delta": DELTA, "workers": 1} | asked | more)
-    return simulate_tally(options, data=data(neighbour), evaluation=evaluation), evaluation
+    result = simulate_tally(options, data=data(neighbour))
+    return result, result.evaluation
 
 
 def contrasts(releases: Array, plan: StatisticPlan) -> Array:
@@ -346,8 +344,9 @@ def walked(variant: str, epsilon: float = 1.0, loss: str = "logistic", **more: A
     """`psephos simulate psgd`; the gradients at the announced points are worked out here."""
     asked = {"steps": STEPS, "delta": 1e-4, "lam": 0.5, "variant": variant, "epsilon": epsilon, "fraction_bits": 20}
     options = PsgdOptions(**OPTIONS | {"key_bits": 384} | asked | more)
-    transcript, evaluation, dealt = Transcript(secrets=True), Evaluation(), data()
-    outcome = simulate_psgd(options, data=dealt, transcript=transcript, evaluation=evaluation)
+    transcript, dealt = Transcript(secrets=True), data()
+    outcome = simulate_psgd(options, data=dealt, transcript=transcript)
+    evaluation = outcome.evaluation
     announced = [m.data for m in transcript.messages if m.kind == "announcement" and m.data]
     points = np.array([np.frombuffer(one[-8 * outcome.features :], dtype=">f8") for one in announced], dtype=float)
     away = set(options.away)
@@ -416,10 +415,10 @@ def law_of_pathak(variant: str, law: str = "laplace", runs: int = 4, epsilon: fl
     """What is published less the mean of the parties' own minimisers, which a simulation knows."""
     found, releases = [], []
     for _ in range(runs):
-        evaluation = Evaluation()
         asked: dict[str, Any] = {"lam": 0.1, "epsilon": epsilon, "variant": variant, "noise": law, "key_bits": 384}
         given = {name: OPTIONS[name] for name in ("parties", "test_key", "seed")}
-        outcome = simulate_pathak(PathakOptions(**given | asked), data=data(), evaluation=evaluation)
+        outcome = simulate_pathak(PathakOptions(**given | asked), data=data())
+        evaluation = outcome.evaluation
         bare, published = (one.w for one in evaluation.scores if one.method == "pathak")
         assert bare is not None
         assert published is not None
