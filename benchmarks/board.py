@@ -45,7 +45,7 @@ from psephos.protocol.proofs import knowledge
 from psephos.protocol.roles import BOARD
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import Store
-from psephos.simulation.ceremony import KeySetup, setup_keys
+from psephos.simulation.key_setup import KeySetup, setup_keys
 
 __all__ = ["load"]
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.transcript import Transcript
-from psephos.simulation.ceremony import run_ceremony
+from psephos.simulation.key_setup import run_ceremony
 
 __all__ = ["ceremony_seconds"]
 

@@ -24,7 +24,7 @@ from psephos.protocol.paillier.public_power import public_power
 from psephos.protocol.proofs import knowledge, validity
 from psephos.protocol.proofs.challenge import CHALLENGE_BITS
 from psephos.protocol.randomness import SimulationRandomness
-from psephos.simulation.ceremony import setup_keys
+from psephos.simulation.key_setup import setup_keys
 
 __all__ = ["proof_costs"]
 

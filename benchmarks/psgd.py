@@ -18,7 +18,7 @@ import numpy as np
 from psephos.curator.psgd.agreement import VARIANTS, Variant, agree
 from psephos.parties.gradients import LocalLoss
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
-from psephos.simulation.ceremony import setup_keys
+from psephos.simulation.key_setup import setup_keys
 from psephos.simulation.psgd import PsgdOptions, descend
 
 __all__ = ["step_seconds"]

@@ -26,8 +26,8 @@ from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
 from psephos.protocol.paillier.packing import best_degree
 from psephos.simulation import encrypted_sum
-from psephos.simulation.ceremony import KeySetup, setup_keys
 from psephos.simulation.encrypted_sum import PartyFactory
+from psephos.simulation.key_setup import KeySetup, setup_keys
 from psephos.simulation.linear import LinearVoter
 from psephos.specs.tally import TallySpec
 
@@ -145,7 +145,7 @@ def wire() -> list[dict[str, Any]]:
 _MEMORY = """
 import numpy as np
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
-from psephos.simulation.ceremony import setup_keys
+from psephos.simulation.key_setup import setup_keys
 from psephos.simulation.encrypted_sum import PartyFactory, RunConfig, simulate_sum
 from psephos.simulation.linear import LinearVoter
 from psephos.specs.base import Participants

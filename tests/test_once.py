@@ -40,7 +40,7 @@ from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.storage.values import storable
 from psephos.protocol.study.stages import PublishStage
 from psephos.protocol.wire import HEADER_BYTES, Kind, frame
-from psephos.simulation.ceremony import setup_keys
+from psephos.simulation.key_setup import setup_keys
 from psephos.study.identity import Identity
 from tests.protocol.psgd.test_series import DESCENT, SERIES
 

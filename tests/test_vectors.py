@@ -35,8 +35,8 @@ from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import Post
 from psephos.protocol.transcript import SentMessage, Transcript
 from psephos.protocol.wire import Kind, frame
-from psephos.simulation.ceremony import run_ceremony
 from psephos.simulation.encrypted_sum import PartyFactory
+from psephos.simulation.key_setup import run_ceremony
 from psephos.specs.tally import TallySpec
 
 _FILE = Path(__file__).with_name("vectors.json")

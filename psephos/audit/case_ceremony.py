@@ -34,7 +34,7 @@ from psephos.protocol.paillier.threshold import KeyShare, combine
 from psephos.protocol.randomness import Randomness
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind
-from psephos.simulation.ceremony import run_ceremony
+from psephos.simulation.key_setup import run_ceremony
 
 TERMS = CeremonyTerms(128, 3, 2, b"the audit".ljust(32, b"."), test_key=True, degree=3)
 SECRETS = ("p and q", "d", "shares")

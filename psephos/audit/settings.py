@@ -26,8 +26,8 @@ from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
 from psephos.protocol.randomness import SYSTEM, Randomness, RecordedRandomness, ReplayedRandomness
 from psephos.protocol.transcript import Transcript
-from psephos.simulation.ceremony import KeySetup, setup_keys
 from psephos.simulation.encrypted_sum import PartyFactory, RunConfig, simulate_sum
+from psephos.simulation.key_setup import KeySetup, setup_keys
 from psephos.specs.base import Participants, SumSpec
 from psephos.specs.tally import TallySpec
 
@@ -51,7 +51,7 @@ def make_setting(
     key_bits: int = KEY_BITS,
     degree: int = 1,
 ) -> AuditSetting:
-    """The ceremony of `psephos.simulation.ceremony`, and the private key, which its coins come to once more."""
+    """The ceremony of `psephos.simulation.key_setup`, and the private key, which its coins come to once more."""
     tape = RecordedRandomness(coins)
     ceremony = setup_keys(
         parties,

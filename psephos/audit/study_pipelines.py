@@ -18,7 +18,7 @@ from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.storage.store import OnceLedger
-from psephos.simulation.ceremony import setup_keys
+from psephos.simulation.key_setup import setup_keys
 from psephos.specs.base import SumSpec
 from psephos.specs.registry import participants_of, spec_of
 from psephos.specs.statistic import StatisticSpec

@@ -58,10 +58,10 @@ from psephos.protocol.randomness import SimulationRandomness
 from psephos.results import HammResult, Mean
 from psephos.results.base import timed
 from psephos.results.papers import EncryptedTrial, HammPanel, Published
-from psephos.simulation.ceremony import setup_keys
 from psephos.simulation.encrypted_sum import PartyFactory, RunConfig, simulate_sum
 from psephos.simulation.engines import Engine, LocalEngine, make_engine
 from psephos.simulation.journal import Journal
+from psephos.simulation.key_setup import setup_keys
 from psephos.simulation.linear import LinearVoter, count_votes
 from psephos.specs.base import Participants
 from psephos.specs.tally import TallySpec

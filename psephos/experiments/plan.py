@@ -44,7 +44,6 @@ from psephos.protocol.signing import SigningKey
 from psephos.protocol.wire import HEADER_BYTES
 from psephos.results import PlanResult
 from psephos.results.base import timed
-from psephos.simulation.ceremony import KeySetup, setup_keys
 from psephos.simulation.encrypted_sum import (
     BATCH,
     EncryptedSum,
@@ -54,6 +53,7 @@ from psephos.simulation.encrypted_sum import (
     simulate_sum,
 )
 from psephos.simulation.engines import LocalEngine
+from psephos.simulation.key_setup import KeySetup, setup_keys
 from psephos.simulation.linear import LinearVoters
 from psephos.simulation.psgd import PsgdOptions, descend
 from psephos.specs.average import AverageSpec, VectorSpec

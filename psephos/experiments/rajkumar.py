@@ -47,7 +47,7 @@ from psephos.protocol.transcript import Transcript
 from psephos.results import Mean, RajkumarResult
 from psephos.results.base import timed
 from psephos.results.papers import RajkumarClaims, RajkumarRow
-from psephos.simulation.ceremony import KeySetup, setup_keys
+from psephos.simulation.key_setup import KeySetup, setup_keys
 from psephos.simulation.psgd import PsgdOptions, clear_descent, descend
 
 Array = NDArray[np.float64]

@@ -37,9 +37,9 @@ from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger
 from psephos.protocol.transcript import SentMessage, Transcript
 from psephos.protocol.wire import Kind
-from psephos.simulation.ceremony import KeySetup
 from psephos.simulation.engines import Engine, LocalEngine
 from psephos.simulation.journal import Journal, SumState
+from psephos.simulation.key_setup import KeySetup
 from psephos.specs.base import SumSpec
 
 __all__ = ["BATCH", "EncryptedSum", "PartyFactory", "RunConfig", "peak_memory_mb", "simulate_sum"]

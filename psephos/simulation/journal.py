@@ -34,7 +34,7 @@ from psephos.protocol.paillier.threshold import KeyShare
 from psephos.protocol.storage.store import Store
 from psephos.protocol.storage.values import decode, encode
 from psephos.protocol.transcript import SentMessage
-from psephos.simulation.ceremony import KeySetup, SigningKeys
+from psephos.simulation.key_setup import KeySetup, SigningKeys
 
 __all__ = ["Journal", "SumJournal", "SumState"]
 

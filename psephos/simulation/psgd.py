@@ -43,8 +43,8 @@ from psephos.protocol.wire import Kind
 from psephos.results import Guarantee, PsgdResult
 from psephos.results.base import timed
 from psephos.results.evaluation import Evaluation
-from psephos.simulation.ceremony import Keys, KeySetup, setup_keys
 from psephos.simulation.journal import Journal
+from psephos.simulation.key_setup import Keys, KeySetup, setup_keys
 from psephos.specs.base import Participants
 from psephos.specs.psgd import PsgdSpec
 

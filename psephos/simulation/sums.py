@@ -49,10 +49,10 @@ from psephos.protocol.transcript import Transcript
 from psephos.results import Composed, Release
 from psephos.results.base import timed
 from psephos.results.evaluation import Evaluation
-from psephos.simulation.ceremony import Keys, KeySetup, setup_keys
 from psephos.simulation.encrypted_sum import EncryptedSum, PartyFactory, RunConfig, simulate_sum
 from psephos.simulation.engines import make_engine
 from psephos.simulation.journal import Journal
+from psephos.simulation.key_setup import Keys, KeySetup, setup_keys
 from psephos.simulation.linear import LinearVoters, count_votes
 from psephos.specs.base import Participants, SumSpec
 

@@ -31,7 +31,7 @@ from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.private_key import generate_private_key
 from psephos.protocol.privacy.accounting import Budget, pure_event
 from psephos.protocol.storage.store import OnceLedger, Store
-from psephos.simulation.ceremony import setup_keys
+from psephos.simulation.key_setup import setup_keys
 
 CLASSES = ("bird", "cat", "dog")
 PARTIES = 5

@@ -40,7 +40,7 @@ from psephos.protocol.psgd.state import DescentState, PublishedSum
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Role, Step
 from psephos.protocol.storage.store import OnceLedger, Store
-from psephos.simulation.ceremony import KeySetup, setup_keys
+from psephos.simulation.key_setup import KeySetup, setup_keys
 from tests.protocol.psgd.test_series import DESCENT, SERIES
 
 ORIGIN = (0.0, 0.0)

@@ -42,7 +42,7 @@ from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
 from psephos.protocol.storage.store import Store
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind, kind_of
-from psephos.simulation.ceremony import KeySetup, setup_keys
+from psephos.simulation.key_setup import KeySetup, setup_keys
 from psephos.simulation.psgd import PsgdOptions, clear_descent, descend, psgd_roles
 
 Array = NDArray[np.float64]

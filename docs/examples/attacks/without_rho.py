@@ -18,7 +18,7 @@ from psephos.parties.gradients import LocalLoss
 from psephos.parties.psgd import GradientParty
 from psephos.protocol.psgd.series import Announcement, SeriesTerms
 from psephos.protocol.randomness import SimulationRandomness
-from psephos.simulation.ceremony import setup_keys
+from psephos.simulation.key_setup import setup_keys
 
 PARTIES, RECORDS = 3, 20
 POINTS = (np.array([0.0, 0.0]), np.array([0.8, -0.3]))

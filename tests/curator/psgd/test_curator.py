@@ -29,7 +29,7 @@ from psephos.protocol.psgd.state import PublishedSum
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Post
 from psephos.protocol.wire import Kind
-from psephos.simulation.ceremony import setup_keys
+from psephos.simulation.key_setup import setup_keys
 from psephos.simulation.psgd import clear_descent
 
 OPTIONS = DescentOptions(epsilon=0.5, delta=0.05, lam=0.1, steps=50)

@@ -14,7 +14,7 @@ from psephos.protocol.psgd.descent import Descent, StepSizes
 from psephos.protocol.psgd.series import Announcement, Series, SeriesTerms
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.wire import HEADER_BYTES, Kind, frame
-from psephos.simulation.ceremony import setup_keys
+from psephos.simulation.key_setup import setup_keys
 
 SERIES = Series(
     parties=3,

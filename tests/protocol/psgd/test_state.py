@@ -21,7 +21,7 @@ from psephos.protocol.psgd.state import DescentState, PublishedSum
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry
 from psephos.protocol.wire import HEADER_BYTES, Kind, frame
-from psephos.simulation.ceremony import setup_keys
+from psephos.simulation.key_setup import setup_keys
 
 
 @pytest.fixture(scope="module")

@@ -24,8 +24,8 @@ from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.transcript import BOARD, Transcript
 from psephos.results import PlanResult, Result
 from psephos.simulation.average import AverageOptions, simulate_average
-from psephos.simulation.ceremony import setup_keys
 from psephos.simulation.encrypted_sum import PartyFactory, RunConfig, simulate_sum
+from psephos.simulation.key_setup import setup_keys
 from psephos.simulation.linear import LinearVoter
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
 from psephos.specs.tally import TallySpec

@@ -28,7 +28,12 @@ from psephos.simulation.psgd import PsgdOptions, simulate_psgd
 from psephos.simulation.tally import TallyOptions, simulate_tally
 
 _FILE = Path(__file__).with_name("outcomes.json")
-_OF_CHANCE = ("peak_memory_mb", "stage 1", "signal", "seconds_per_step")  # a permutation decides messages and bytes; see _TURNED for signal
+_OF_CHANCE = (
+    "peak_memory_mb",
+    "stage 1",
+    "signal",
+    "seconds_per_step",
+)  # a permutation decides messages and bytes; see _TURNED for signal
 _TURNED = ("statistic", "own-data", "whitened")  # noise in coordinates whose signs another LAPACK may choose otherwise
 
 SMALL: dict[str, Any] = {"key_bits": 512, "test_key": True, "simulate_noise": True}

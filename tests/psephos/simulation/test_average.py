@@ -15,7 +15,7 @@ from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.simulation.average import AverageOptions, simulate_average
-from psephos.simulation.ceremony import setup_keys
+from psephos.simulation.key_setup import setup_keys
 from psephos.specs.average import VectorSpec
 from psephos.specs.base import Entries, Participants
 from tests.psephos.simulation import runs

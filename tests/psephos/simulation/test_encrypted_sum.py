@@ -31,7 +31,6 @@ from psephos.protocol.errors import EngineError, JournalError, SchedulerMissingE
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.transcript import Transcript
 from psephos.simulation import encrypted_sum
-from psephos.simulation.ceremony import KeySetup, setup_keys
 from psephos.simulation.encrypted_sum import (
     BATCH,
     EncryptedSum,
@@ -41,6 +40,7 @@ from psephos.simulation.encrypted_sum import (
 )
 from psephos.simulation.engines import DaskEngine, LocalEngine, make_engine
 from psephos.simulation.journal import Journal
+from psephos.simulation.key_setup import KeySetup, setup_keys
 from psephos.specs.average import VectorSpec
 from psephos.specs.base import Entries
 from psephos.specs.tally import TallySpec
@@ -244,7 +244,7 @@ SCRIPT = """
 import os, sys, time
 import numpy as np
 from psephos.protocol.encrypted_sum.votes import vote_round
-from psephos.simulation.ceremony import setup_keys
+from psephos.simulation.key_setup import setup_keys
 from psephos.simulation.encrypted_sum import RunConfig, PartyFactory, simulate_sum
 from psephos.simulation.engines import LocalEngine
 from psephos.simulation.journal import Journal

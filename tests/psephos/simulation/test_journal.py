@@ -21,8 +21,8 @@ from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.storage.store import Store
 from psephos.protocol.storage.values import encode
 from psephos.protocol.transcript import BOARD, SentMessage
-from psephos.simulation.ceremony import KeySetup, setup_keys
 from psephos.simulation.journal import Journal, SumState
+from psephos.simulation.key_setup import KeySetup, setup_keys
 
 PARTIES, HOLDERS = 6, 2
 IDENTITY = {"dataset": "digits", "seed": 3, "lam": 1e-4, "learners": ("tree", "knn")}

@@ -33,7 +33,7 @@ from psephos.protocol.storage.store import Store
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
 from psephos.results import Result
-from psephos.simulation.ceremony import KeySetup, setup_keys
+from psephos.simulation.key_setup import KeySetup, setup_keys
 from psephos.simulation.psgd import Descended, PsgdOptions, _cautions, clear_descent, descend, psgd_roles, simulate_psgd
 from tests.psephos.simulation import runs
 

@@ -33,7 +33,7 @@ from psephos.protocol.transcript import BOARD, Transcript
 from psephos.results import Result
 from psephos.simulation import sums
 from psephos.simulation.average import AverageOptions, simulate_average
-from psephos.simulation.ceremony import setup_keys
+from psephos.simulation.key_setup import setup_keys
 from psephos.simulation.tally import TallyOptions, simulate_tally
 from psephos.specs.base import Participants
 from psephos.specs.statistic import StatisticSpec

@@ -69,7 +69,7 @@ from psephos.protocol.study.stages import decode_key, encode_key
 from psephos.protocol.study.study import Study
 from psephos.protocol.transcript import SentMessage
 from psephos.protocol.wire import HEADER_BYTES, Kind, Reader, frame, kind_of
-from psephos.simulation.ceremony import run_ceremony
+from psephos.simulation.key_setup import run_ceremony
 
 __all__ = ["DECODERS", "Decoder", "decoders", "fuzz", "mutate"]
 

@@ -72,8 +72,8 @@ from psephos.protocol.signing import SigningKey
 from psephos.protocol.study.study import safe_confirmations
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
-from psephos.simulation.ceremony import KeySetup, register, run_ceremony
 from psephos.simulation.encrypted_sum import EncryptedSum, PartyFactory, RunConfig, simulate_sum
+from psephos.simulation.key_setup import KeySetup, register, run_ceremony
 from psephos.specs.base import Participants
 from psephos.specs.pathak import make_terms
 from psephos.specs.tally import TallySpec

@@ -16,7 +16,7 @@ from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
-from psephos.simulation.ceremony import Keys, SigningKeys, register, run_ceremony, setup_keys
+from psephos.simulation.key_setup import Keys, SigningKeys, register, run_ceremony, setup_keys
 
 
 @pytest.mark.parametrize(("keys", "by_dealer"), [("dealer", True), ("ceremony", False)])
