@@ -10,6 +10,8 @@ A parameter tuned on private accuracy would be a release of its own, so these ru
 * **Method** (`choose_method`). For linear learners, the whitened average where parties are few, because each then has
   enough rows for a classifier of its own, and otherwise the own-data statistic, because rows carry more information
   than votes. The statistic of votes for every other kind of classifier, which only votes can represent.
+* **Advice** (`suggest_method`). Another method suits better where the chosen one's noise is expected to exceed 0.3 of
+  what is released, or where linear classifiers could be summed without opening counts of votes.
 * **Averaging** (`averaging_radius`). Only the direction of a linear classifier matters for its predictions, and once
   the parameters of every party are projected on the ball, the ratio of noise to average no longer depends on its radius
   C. C = R(lambda)/10 is small enough for that, with the parties' lambda at Hamm's 1e-4.
@@ -89,3 +91,33 @@ def choose_method(learners: Sequence[str], parties: int) -> Literal["own-data", 
     if not set(learners) <= {"logistic", "whitened"}:
         return "statistic"
     return "whitened" if parties < FEW_PARTIES else "own-data"
+
+
+def suggest_method(
+    method: str, learners: Sequence[str], parties: int, noise_share: float
+) -> tuple[Literal["own-data", "whitened", "statistic"], str] | None:
+    """Suggest a method that suits a run better than the chosen one.
+
+    Args:
+        method: the chosen method, "statistic", "soft", "vote", "avg" or another.
+        learners: names of the learners that the parties agreed on.
+        parties: M.
+        noise_share: expected norm of the release's noise, as a multiple of the largest norm of what is released.
+
+    Returns:
+        The method and the reason, as the end of a sentence; None if the chosen method is as good.
+
+    Raises:
+        InvalidParameter: there are no learners.
+    """
+    average: Literal["own-data", "whitened"] = "whitened" if parties < FEW_PARTIES else "own-data"
+    linear = choose_method(learners, parties) != "statistic"
+    if method == "avg":
+        return average, "the noise is added to directions of norm 1, whatever the ridge, and no exact sum is opened"
+    if method in ("soft", "vote") and noise_share > NOISE_SHARE:
+        return "statistic", "it releases a linear statistic of the same votes, which needs less noise"
+    if method == "statistic" and linear:
+        return average, "all parties train linear classifiers, which are summed without opening any count of votes"
+    if method == "statistic" and noise_share > NOISE_SHARE:
+        return "whitened", "with so few parties at this epsilon an average of linear classifiers needs less noise"
+    return None

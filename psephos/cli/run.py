@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import fill
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from psephos.cli.generate import SectionedCommand, examples, with_options
-from psephos.cli.shared import AsJson, ReportDir, check_directory, emit, note
+from psephos.cli.shared import AsJson, ReportDir, Verbose, check_directory, emit, note
+from psephos.cli.show import alpha_lines
 from psephos.cli.simulate import perform
 from psephos.model import MODEL_FILE
 from psephos.protocol.errors import InvalidParameter
@@ -78,6 +81,7 @@ def register(app: typer.Typer) -> None:
         ] = False,
         report: ReportDir = None,
         as_json: AsJson = False,
+        verbose: Verbose = False,
     ) -> None:
         if onnx and output is None:
             raise InvalidParameter("--onnx is written into the directory of --output: name one")
@@ -94,16 +98,25 @@ def register(app: typer.Typer) -> None:
             note(line)
 
         def save(result: TallyResult) -> None:
-            lines = ["The classifier was not saved: --output DIR saves it."]
-            if output is not None:
-                lines = [
-                    f"Written: {', '.join(map(str, job.write(result, output, onnx=onnx)))}",
-                    f"Next: read {output / 'card.md'}, then psephos predict {output} FILE.csv",
-                ]
+            advice = job.advice(result)
+            lines = [fill(f"Hint: {advice}", Console().width)] if advice else []
+            if output is None:
+                lines.append("The classifier was not saved: --output DIR saves it.")
+            else:
+                lines.append(f"Written: {', '.join(map(str, job.write(result, output, onnx=onnx)))}")
+                lines.append(f"Next: read {output / 'card.md'}, then psephos predict {output} FILE.csv")
             if as_json:
                 for line in lines:
                     note(line)
             else:
-                emit("\n" + "\n".join(lines) + "\n")
+                emit("\n".join(["", *alpha_lines(result.evaluation.counts, result.class_names), *lines, ""]))
 
-        perform(job.options, lambda _, **context: job.run(**context), "run", report=report, as_json=as_json, save=save)
+        perform(
+            job.options,
+            lambda _, **context: job.run(**context),
+            "run",
+            report=report,
+            as_json=as_json,
+            verbose=verbose,
+            save=save,
+        )

@@ -26,6 +26,7 @@ __all__ = [
     "OutputError",
     "ProgressDisplay",
     "ReportDir",
+    "Verbose",
     "check_directory",
     "command_line",
     "emit",
@@ -39,6 +40,10 @@ AsJson = Annotated[
     typer.Option(
         "--json", help="Print one JSON object on standard output, and nothing else there.", rich_help_panel="Output"
     ),
+]
+Verbose = Annotated[
+    bool,
+    typer.Option("--verbose", "-v", help="Print all details, not only the answer.", rich_help_panel="Output"),
 ]
 ReportDir = Annotated[
     Path | None,
@@ -223,6 +228,7 @@ def finish(
     result: Any,
     *,
     as_json: bool,
+    verbose: bool = False,
     report: Path | None = None,
     transcript: Any = None,
     save: Callable[[Any], None] = lambda result: None,
@@ -232,6 +238,7 @@ def finish(
     Args:
         result: of the command.
         as_json: print one JSON object instead of text.
+        verbose: print all details.
         report: the directory for the report; None writes none.
         transcript: the messages of the run, for the report.
         save: called with the result, to save what the run produced, unless it is not exact.
@@ -250,7 +257,7 @@ def finish(
         from psephos.cli.show import show
 
         page = io.StringIO()
-        show(result, Console(file=page, force_terminal=sys.stdout.isatty(), width=Console().width))
+        show(result, Console(file=page, force_terminal=sys.stdout.isatty(), width=Console().width), verbose=verbose)
         emit(page.getvalue())
     _log.info("result", extra={"about": {"kind": result.kind, "exact": result.exact}})
     if result.exact is not False:

@@ -1,21 +1,35 @@
-"""Print a result on a terminal: its page as tables and lines."""
+"""Print a result on a terminal: the answer first, then one table; everything else only on request."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as Grid
+from rich.text import Text
 
 from psephos.results import METHODS, Result
 from psephos.results.base import Page, Panel
 
-__all__ = ["show"]
+__all__ = ["alpha_lines", "show", "show_table"]
+
+GAP = 2
+"""Spaces between two columns of a table."""
 
 
-def show(result: Result, console: Console | None = None) -> None:
-    """Print a result to standard output, or to `console`; the notice and warnings come first."""
+def show(result: Result, console: Console | None = None, *, verbose: bool = False) -> None:
+    """Print a result; the notice and warnings come first.
+
+    Args:
+        result: of a command.
+        console: where to print; standard output by default.
+        verbose: print everything that the result's page has. Otherwise a run's details (recall by class, sizes, notes,
+            times) are left out; `--report` and `--json` have them, too.
+    """
     console, page = Console() if console is None else console, result.page()
 
     def say(text: str, style: str | None = None) -> None:
@@ -27,18 +41,20 @@ def show(result: Result, console: Console | None = None) -> None:
         say(f"WARNING: {text}", "bold red")
     if page.answer:
         say(page.answer, "bold")
-    if page.cost:
+    if page.cost and (verbose or not page.answer or page.several_releases):
         say(page.cost)
-    grids = [_accuracies(page), *map(_panel, page.panels), _comparison(page)]
+    _show_accuracies(page, console, verbose=verbose)
+    for panel in page.panels if verbose or not page.accuracies else page.panels[:1]:
+        _show_panel(panel, console)
+    _show_comparison(page, console)
     for matrix in page.matrices:
         rows = [[name, *map(_cell, cells)] for name, _, cells in matrix.rows]
-        grids.append(_lay(matrix.name, ["coalition", *matrix.secrets], rows))
-    grids += [*(_lay(table.title, table.columns, table.rows) for table in page.tables), _phases(result)]
-    for grid in grids:
-        if grid.row_count:
-            console.print(grid)
-    for text in dict.fromkeys(f"{table.title.split(' at ')[0]}: {table.about}" for table in page.tables if table.about):
-        say(text)
+        show_table(console, matrix.name, ["coalition", *matrix.secrets], rows)
+    for table in (*page.tables, *(page.details if verbose else ())):
+        show_table(console, table.title, table.columns, table.rows, table.about)
+    if page.accuracies and not verbose:
+        return
+    _show_phases(result, console)
     for words, *pieces in page.facts:
         say(f"{words}: {''.join(piece if isinstance(piece, str) else _text(piece) for piece in pieces)}")
     for text in page.notes:
@@ -46,6 +62,89 @@ def show(result: Result, console: Console | None = None) -> None:
     if result.phases:
         times = ", ".join(f"{name} {value:.1f}" for name, value in result.seconds.items() if value is not None)
         say(f"seconds: {times}")
+
+
+def show_table(
+    console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], caption: str = ""
+) -> None:
+    """Print a table that fits the console: no word is broken.
+
+    Text columns are wrapped between words where the table is too wide. Where even that is not enough, each row becomes
+    a paragraph with a line for each column.
+
+    Args:
+        console: where to print.
+        title: printed above; "" for none.
+        columns: the headings; the first column is left-aligned, as are columns of text.
+        rows: values, as many as columns; nothing is printed without rows.
+        caption: printed below; "" for none.
+    """
+    if not rows:
+        return
+    cells = [[_text(value) for value in row] for row in rows]
+    if title:
+        console.print(Text(title, style="bold"))
+    widths = _column_widths([list(columns), *cells], console.width)
+    if widths is None:
+        _print_records(console, columns, cells)
+    else:
+        grid = Grid(box=SIMPLE_HEAD, show_edge=False, padding=(0, GAP - 1, 0, 0), pad_edge=False)
+        for place, (heading, width) in enumerate(zip(columns, widths, strict=True)):
+            numbers = place > 0 and all(_numeric(row[place]) for row in cells)
+            grid.add_column(Text(heading), justify="right" if numbers else "left", width=width)
+        for row in cells:
+            grid.add_row(*map(Text, row))
+        console.print(grid)
+    if caption:
+        console.print(caption, highlight=False, markup=False)
+
+
+def alpha_lines(counts: NDArray[np.int64] | None, class_names: Sequence[str], samples: int = 3) -> list[str]:
+    """Return lines that show alpha as the curator sees it: the counts of the first samples.
+
+    Args:
+        counts: votes by auxiliary sample and class, int64 (N, K); None if no count was opened: there are no lines then.
+        class_names: names of the K classes.
+        samples: number of auxiliary samples to show.
+    """
+    if counts is None:
+        return []
+    lines = [f"alpha as the curator sees it, {samples} of {len(counts)} public samples (not for release):"]
+    for number, row in enumerate(counts[:samples].tolist()):
+        votes = ", ".join(f"{name} {count}" for name, count in zip(class_names, row, strict=True) if count)
+        lines.append(f"  sample {number}: {votes}")
+    return lines
+
+
+def _column_widths(rows: Sequence[Sequence[str]], width: int) -> list[int] | None:
+    """Return the width of each column so that the table fits; None if words would have to be broken."""
+    columns = list(zip(*rows, strict=True))
+    natural = [max(len(line) for cell in column for line in (cell.splitlines() or [""])) for column in columns]
+    least = [max(len(word) for cell in column for word in (cell.split() or [""])) for column in columns]
+    space = width - GAP * (len(columns) - 1)
+    if sum(natural) <= space:
+        return natural
+    if sum(least) > space:
+        return None
+    widths = least
+    while (left := space - sum(widths)) > 0:
+        short = [place for place, size in enumerate(widths) if size < natural[place]]
+        for place in short[:left]:
+            widths[place] += 1
+    return widths
+
+
+def _print_records(console: Console, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    for first, *rest in rows:
+        console.print(Text(first, style="bold"))
+        for heading, value in zip(columns[1:], rest, strict=True):
+            if value:
+                console.print(Text(f"  {heading}: {value}"))
+
+
+def _numeric(text: str) -> bool:
+    """Whether a cell holds a number, such as "0.90 ± 0.01", or nothing."""
+    return not text or text[0].isdigit() or text[0] in "-+<"
 
 
 def _text(value: Any) -> str:
@@ -59,40 +158,34 @@ def _text(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _lay(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], caption: str | None = None) -> Grid:
-    grid = Grid(title=title or None, caption=caption)
-    for place, heading in enumerate(columns):
-        grid.add_column(heading, justify="right" if place else "left", overflow="fold")
-    for row in rows:
-        grid.add_row(*map(_text, row))
-    return grid
-
-
 def _cell(cell: Any) -> str:
     return str(cell.verdict) + ("" if cell.expected in (None, cell.verdict) else " (UNEXPECTED)")
 
 
-def _accuracies(page: Page) -> Grid:
-    released = page.releases
+def _share(value: float | None, deviation: float | None = None) -> str:
+    return "" if value is None else f"{value:.3f}" + ("" if deviation is None else f" ± {deviation:.3f}")
+
+
+def _show_accuracies(page: Page, console: Console, *, verbose: bool) -> None:
+    """Print the accuracy of each method; with `verbose` the mean recall of classes and the sensitivity, too."""
     rows = []
-    balanced = any(found.balanced is not None for found in page.accuracies.values())
-    for name, found in page.accuracies.items():
-        words = f"{name} ({METHODS[name]})" if name in METHODS else name
-        private = "" if found.private is None else f"{found.private:.3f}"
-        spread = "" if found.private_std is None else f" ± {found.private_std:.3f}"
-        size = released[name].sensitivity if name in released else None
-        bare = "" if found.nonprivate is None else f"{found.nonprivate:.3f}"
-        even = []
-        if balanced:
-            wide = "" if found.balanced_std is None else f" ± {found.balanced_std:.3f}"
-            even = ["" if found.balanced is None else f"{found.balanced:.3f}{wide}"]
-        rows.append([words, bare, private + spread, *even, "" if size is None else f"{size:.3g}"])
-    columns = ["accuracy", "not private", "private", *(["balanced"] if balanced else []), "sensitivity"]
-    return _lay(page.title, columns, rows)
+    for name, accuracy in page.accuracies.items():
+        sensitivity = page.releases[name].sensitivity if name in page.releases else None
+        row = [
+            name,
+            METHODS.get(name, ""),
+            _share(accuracy.nonprivate),
+            _share(accuracy.private, accuracy.private_std),
+            _share(accuracy.balanced, accuracy.balanced_std),
+            "" if sensitivity is None else f"{sensitivity:.3g}",
+        ]
+        rows.append(row if verbose else row[:4])
+    columns = ["accuracy", "", "not private", "private", "balanced", "sensitivity"]
+    show_table(console, page.title, columns if verbose else columns[:4], rows)
 
 
-def _panel(panel: Panel) -> Grid:
-    """Return a panel as a table: with a row for each method if there are few points, otherwise a column for each."""
+def _show_panel(panel: Panel, console: Console) -> None:
+    """Print a panel as a table: with a row for each method if there are few points, otherwise a column for each."""
     points = sorted({x for curve in panel.curves for x in curve.x})
     cells = [
         [f"{curve.mean[curve.x.index(x)]:.3f}" + ("" if curve.std is None else f"±{curve.std[curve.x.index(x)]:.3f}")
@@ -101,23 +194,25 @@ def _panel(panel: Panel) -> Grid:
     ]  # fmt: skip
     title = f"{panel.title}: {panel.y_label}" if panel.title else panel.y_label
     rows = [[curve.algorithm.replace("_", " "), *line] for curve, line in zip(panel.curves, cells, strict=True)]
+    heading = panel.x_label.partition(" (")[0]
     if len(points) <= 4:
-        return _lay(title, [panel.x_label.partition(" (")[0], *(f"{x:g}" for x in points)], rows, panel.note or None)
-    columns = [panel.x_label.partition(" (")[0], *(row[0] for row in rows)]
+        show_table(console, title, [heading, *(f"{x:g}" for x in points)], rows, panel.note)
+        return
+    columns = [heading, *(row[0] for row in rows)]
     turned = [[f"{x:g}", *(line[n].partition("±")[0] for line in cells)] for n, x in enumerate(points)]
-    return _lay(title, columns, turned, panel.note or None)
+    show_table(console, title, columns, turned, panel.note)
 
 
-def _comparison(page: Page) -> Grid:
+def _show_comparison(page: Page, console: Console) -> None:
     rows = [[row.quantity, row.paper, row.ours, row.verdict, row.why] for row in page.comparison]
-    return _lay("Beside the paper", ["what", "paper", "here", "verdict", "why"], rows)
+    show_table(console, "Beside the paper", ["what", "paper", "here", "verdict", "why"], rows)
 
 
-def _phases(result: Result) -> Grid:
-    """Return the phases whose traffic was counted."""
+def _show_phases(result: Result, console: Console) -> None:
+    """Print the phases whose traffic was counted."""
     rows = [
         [name, phase.seconds, phase.bytes, phase.messages]
         for name, phase in result.phases.items()
         if phase.messages is not None
     ]
-    return _lay("Phases", ["phase", "seconds", "bytes", "messages"], rows)
+    show_table(console, "Phases", ["phase", "seconds", "bytes", "messages"], rows)

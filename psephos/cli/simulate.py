@@ -12,7 +12,7 @@ import typer
 
 from psephos.cli.generate import SectionedCommand, examples, with_options
 from psephos.cli.lazy import lazy_app
-from psephos.cli.shared import AsJson, ProgressDisplay, ReportDir, check_directory, command_line, finish, note
+from psephos.cli.shared import AsJson, ProgressDisplay, ReportDir, Verbose, check_directory, command_line, finish, note
 from psephos.protocol.transcript import Transcript
 from psephos.results import Interrupted, Result
 
@@ -69,8 +69,8 @@ def add(
 
     @app.command(name, cls=SectionedCommand, help=help, epilog=epilog)
     @with_options(options, only)
-    def _(chosen: Any, *, report: ReportDir = None, as_json: AsJson = False) -> None:
-        perform(chosen, simulate, name, report=report, as_json=as_json)
+    def _(chosen: Any, *, report: ReportDir = None, as_json: AsJson = False, verbose: Verbose = False) -> None:
+        perform(chosen, simulate, name, report=report, as_json=as_json, verbose=verbose)
 
 
 def perform(
@@ -80,6 +80,7 @@ def perform(
     *,
     report: Path | None,
     as_json: bool,
+    verbose: bool = False,
     save: Callable[[Any], None] = lambda result: None,
 ) -> None:
     """Check the options, simulate, and `finish`; write a report of the transcript so far if the run is interrupted.
@@ -101,4 +102,4 @@ def perform(
                 page = write_report(interrupted, transcript.redacted(), report, command=command_line())
                 note(f"report of what there is written to {page}")
             raise
-    finish(result, as_json=as_json, report=report, transcript=transcript, save=save)
+    finish(result, as_json=as_json, verbose=verbose, report=report, transcript=transcript, save=save)

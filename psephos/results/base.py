@@ -30,19 +30,19 @@ Seconds: TypeAlias = Annotated[float, Meta(ge=0)]
 Positive: TypeAlias = Annotated[float, Meta(gt=0)]
 
 METHODS = {
-    "batch": "all data in one place; what nobody may do",
-    "indiv": "each party alone, on average",
-    "ensemble": "the parties' majority vote on each test sample",
-    "vote": "Hamm's Algorithm 1: majority labels",
-    "soft": "Hamm's Algorithm 2: soft labels",
-    "avg": "the average of the parties' parameters",
-    "statistic": "the linear statistic of the votes",
-    "own-data": "the statistic of the parties' own rows",
-    "whitened": "the average of the parties' classifiers in public coordinates",
+    "batch": "pooled: all data in one place",
+    "indiv": "one party alone, on average",
+    "ensemble": "majority vote of all parties",
+    "vote": "Hamm's weighted ERM, majority labels",
+    "soft": "Hamm's weighted ERM, soft labels",
+    "avg": "average of the parties' parameters",
+    "statistic": "linear statistic of the votes",
+    "own-data": "statistic of the parties' own rows",
+    "whitened": "average of the parties' parameters in public coordinates",
     "pate": "PATE: a student of the noisy answers",
     "pathak": "Pathak 2010: the average of the parties' parameters",
     "psgd": "Rajkumar's private gradient descent",
-    "majority": "always the most frequent class",
+    "majority": "most frequent class",
     "nonprivate": "the same problem without noise",
     "gop": "Gaussian objective perturbation: one place holds all data",
     "la_printed": "local aggregation (Pathak 2010), with the noise as printed",
@@ -270,7 +270,9 @@ class Page:
         releases: privacy cost of each release, by name.
         panels: figures of curves.
         comparison: with the paper.
+        several_releases: whether the page shows more than one release, so that their joint cost must be shown.
         tables: further tables.
+        details: tables that a terminal shows on request only.
         matrices: what each coalition learned in tests.
         case: the protocol whose security analysis applies to this run; None for no run.
         histogram: distribution of the winning class's share of the votes.
@@ -292,7 +294,9 @@ class Page:
     releases: Mapping[str, Release] = field(default_factory=dict)
     panels: Sequence[Panel] = ()
     comparison: Sequence[Comparison] = ()
+    several_releases: bool = False
     tables: Sequence[Table] = ()
+    details: Sequence[Table] = ()
     matrices: Sequence[Matrix] = ()
     case: str | None = None
     histogram: Alpha | None = None

@@ -409,7 +409,8 @@ class SumResult(OpenedResult):
             notes=[*self._draws_notes(), *self._signal_notes(), *page.notes],
             cost=self._cost(),
             panels=self._panels(),
-            tables=self._recall(),
+            several_releases=self.composed is not None and self.composed.releases > 1,
+            details=self._recall(),
             before=_BEFORE[self.options["keys"]],
             after=[("curator", self._released())] if self.privacy else [],
         )
@@ -507,7 +508,7 @@ class TallyResult(SumResult):
     """
 
     kind: ClassVar[str] = "tally"
-    read_options: ClassVar[dict[str, Any]] = {**SumResult.read_options, "reveal": Literal["alpha", "statistic"]}
+    read_options: ClassVar[dict[str, Any]] = {**SumResult.read_options, "reveal": Literal["alpha", "statistic"] | None}
 
     alpha: Alpha | None = None
 

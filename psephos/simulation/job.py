@@ -1,24 +1,29 @@
 """The main job: data in, one private classifier out, with its card and its result.
 
 A simulation of the tally (`psephos.simulation.tally`) that draws one release by one method, and opens what that method
-needs: the counts for votes, the private statistic for own data, the sum of parameters for their average.
+needs: by default the counts of the parties' votes on public samples (Hamm 2016), on which the released classifier is
+fitted; a sum with noise for own data, the sum of parameters for their average.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from psephos.curator.hamm.rules import choose_method
+from psephos.curator.hamm.rules import choose_method, suggest_method
+from psephos.curator.hamm.sensitivity import radius
+from psephos.curator.hamm.statistic import plan_statistic
 from psephos.data.partition import load_split, one_of
 from psephos.data.tables import Column, Encoding
 from psephos.model import MODEL_FILE, Model, ReleasedClassifier, write_atomically, write_onnx, written_model
 from psephos.options import option
+from psephos.parties.learners import LEARNERS
 from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.own_data import OWN
 from psephos.protocol.errors import InvalidParameter, ModelError
@@ -27,7 +32,7 @@ from psephos.protocol.transcript import Transcript
 from psephos.results import TallyResult
 from psephos.results.card import model_card
 from psephos.simulation.sums import METHODS
-from psephos.simulation.tally import TallyOptions, simulate_tally
+from psephos.simulation.tally import VOTED, TallyOptions, simulate_tally
 
 __all__ = ["WIDEST", "Job", "JobOptions"]
 
@@ -35,25 +40,48 @@ WIDEST = 100_000
 """Features that a model file may have: each has its name in it, and what stands for a gap."""
 
 
+MIXED_LEARNERS = ("logistic", "tree", "knn", "naive-bayes")
+"""Local classifiers of the vote count unless others are named: parties may train classifiers of any kind."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class JobOptions(TallyOptions):
     """What `psephos run` is asked for."""
 
-    method: Literal["auto", "own-data", "whitened", "statistic", "soft", "vote", "pate", "avg"] = option(
-        "auto",
-        "What is released: the statistic of the parties' own rows, the average of their classifiers in whitened "
-        "coordinates, the statistic of their votes, Hamm's soft labels or majority vote, PATE, or the average of "
-        "parameters; auto takes own-data where all learn logistic regression (whitened under 100 parties), else the "
-        "statistic, and with --mechanism gaussian the quieter of two noises.",
+    parties: int = option(50, "Number of data owners, M.")
+    method: Literal["statistic", "soft", "vote", "pate", "own-data", "whitened", "avg", "auto"] = option(
+        "statistic",
+        "What is released. From the counts of votes: statistic (a linear statistic of them), soft or vote (Hamm's "
+        "weighted ERM on soft or majority labels), pate. Without votes: own-data (a statistic of the parties' own "
+        "rows), whitened or avg (averages of the parties' parameters). auto: whitened or own-data where all parties "
+        "train linear classifiers, otherwise statistic.",
         group="Privacy",
+    )
+    learners: tuple[str, ...] = option(
+        (),
+        f"Local classifiers, assigned to the parties in turn, of {', '.join(LEARNERS)}.",
+        shown=f"for votes {','.join(MIXED_LEARNERS)}",
     )
     draws: int | None = option(1)
 
     def check(self) -> None:
-        """As `TallyOptions.check`."""
+        """As `TallyOptions.check`; raises InvalidParameter, too, for an option that the method would ignore."""
         one_of("method", self.method, "auto", *METHODS)
         if len(self.epsilon) != 1 or self.draws != 1:
             raise InvalidParameter("one release is drawn, at one epsilon; psephos simulate tally compares several")
+        method = self.chosen_method
+        if method in OWN and self.reveal == "alpha":
+            raise InvalidParameter(
+                f"{method} opens a sum with noise and counts no votes: leave --reveal out, or choose a method of "
+                f"votes ({', '.join(VOTED)})"
+            )
+        if self.reveal == "statistic" and method not in ("statistic", *OWN):
+            raise InvalidParameter(f"{method} needs the counts or parameters: --reveal statistic is for statistics")
+        if method not in VOTED and not set(self.learners) <= {"logistic", "whitened"}:
+            raise InvalidParameter(
+                f"--learners has no effect on {method}, for which no party votes: leave it out, or choose a method of "
+                f"votes ({', '.join(VOTED)})"
+            )
         super().check()
 
     @property
@@ -62,8 +90,12 @@ class JobOptions(TallyOptions):
 
     @property
     def chosen_method(self) -> str:
-        """What is released; `auto` chooses by what is public."""
-        return choose_method(self.learners, self.parties) if self.method == "auto" else self.method
+        """The released method; `auto` chooses by public values."""
+        return choose_method(self.learners or ("logistic",), self.parties) if self.method == "auto" else self.method
+
+    @property
+    def local_learners(self) -> tuple[Any, ...]:
+        return self.learners or (MIXED_LEARNERS if self.chosen_method in VOTED else ("logistic",))
 
     @property
     def joint(self) -> bool:
@@ -90,10 +122,13 @@ class Job:
         Raises the named errors of options and data that cannot be run.
         """
         options, self.split = load_split(options)
-        self.method = method = options.chosen_method
-        if options.joint and method not in ("statistic", *OWN):
-            raise InvalidParameter(f"{method} needs the counts or parameters: --reveal statistic is for statistics")
-        self.options = replace(options, methods=(method,), reveal="statistic" if options.joint else "alpha")
+        self.method = options.chosen_method
+        self.options = replace(
+            options,
+            methods=(self.method,),
+            learners=options.local_learners,
+            reveal="statistic" if options.joint else None if self.method == "avg" else "alpha",
+        )
 
     @property
     def data_summary(self) -> list[str]:
@@ -123,6 +158,31 @@ class Job:
         """
         result = simulate_tally(self.options, data=self.split, transcript=transcript, progress=progress, roles=roles)
         return replace(result, cautions=[*self.split.cautions, *self.split.remarks])
+
+    def advice(self, result: TallyResult) -> str:
+        """Return one line that names a method which suits the run better, from public values alone; "" without one."""
+        release, scaler = result.privacy[self.method], result.evaluation.scaler
+        public, classes = scaler.transform(self.split.X_auxiliary), len(self.split.dataset.classes)
+        noise_share = 0.0
+        if self.method == "statistic":
+            plan = plan_statistic(
+                public,
+                classes,
+                result.parties,
+                epsilon=result.epsilon,
+                delta=self.options.delta,
+                mechanism=self.options.noise,
+                joint=self.options.joint,
+            )
+            noise_share = math.sqrt(plan.noise)
+        elif self.method in ("soft", "vote"):
+            dimension = public.shape[1] * (1 if classes == 2 else classes)
+            largest = radius(float(release.chosen["lam"]), classes)
+            noise_share = dimension * (release.sensitivity or 0.0) / (result.epsilon * largest)
+        suggestion = suggest_method(self.method, self.options.local_learners, result.parties, noise_share)
+        return (
+            "" if suggestion is None else f"--method {suggestion[0]} would suit these parties better: {suggestion[1]}."
+        )
 
     def model(self, result: TallyResult) -> Model:
         """Return the released classifier of a result of `run`, as its file has it.

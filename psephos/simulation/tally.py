@@ -56,10 +56,12 @@ VOTED = ("vote", "soft", "statistic", "pate")
 class TallyOptions(SumOptions):
     """What `psephos simulate tally` is asked for."""
 
-    reveal: Literal["alpha", "statistic"] = option(
-        "alpha",
-        "What the curator is given: alpha (the counts), or statistic (private before it sees it).",
+    reveal: Literal["alpha", "statistic"] | None = option(
+        None,
+        "What the curator learns: alpha (the exact counts of votes; it adds the noise), or statistic (a sum to which "
+        "the parties have added the noise).",
         group="Privacy",
+        shown="alpha",
     )
     colluders: int | None = option(
         None,
@@ -76,18 +78,19 @@ class TallyOptions(SumOptions):
 
     def check(self) -> None:
         """As `SumOptions.check`."""
-        one_of("reveal", self.reveal, "alpha", "statistic")
+        one_of("reveal", self.reveal, None, "alpha", "statistic")
         one_of("loss", self.loss, "logistic", "huber")
         super().check()
-        unknown = [name for name in self.learners if isinstance(name, str) and name not in LEARNERS]
-        if unknown or not self.learners:
+        learners = self.local_learners
+        unknown = [name for name in learners if isinstance(name, str) and name not in LEARNERS]
+        if unknown or not learners:
             raise InvalidParameter(
                 f"learners are one or more of {', '.join(LEARNERS)}, not {', '.join(unknown) or 'none'}"
             )
-        for learner in self.learners:
+        for learner in learners:
             if not isinstance(learner, str):
                 make_learner(learner, classes=2)  # refuses what is no classifier
-        if self.protect_auxiliary and "whitened" in self.learners:
+        if self.protect_auxiliary and "whitened" in learners:
             raise InvalidParameter("whitened learners take coordinates from auxiliary samples, which are to be private")
         if self.joint:
             self._check_joint()
