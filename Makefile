@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 
 demo: $(VENV)/.installed
 	rm -rf build/demo
-	$(BIN)/psephos run --output build/demo
+	$(BIN)/psephos demo --output build/demo
 
 study: $(VENV)/.installed-watch
 	$(BIN)/psephos study try

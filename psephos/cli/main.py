@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # everything else is imported within `main`, which handles Ct
 __all__ = ["COMMANDS", "build", "main"]
 
 COMMANDS = {
+    "demo": "The vote count on a bundled data set, told step by step.",
     "run": "The main job: from data to one private classifier and its card.",
     "predict": "Predict with a model file that `run` wrote: CSV in, CSV out.",
     "study": "Prepare a study on many machines: identities, and the file that all members sign.",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -116,8 +116,12 @@ class Job:
         method: what is released.
     """
 
-    def __init__(self, options: JobOptions) -> None:
+    def __init__(self, options: JobOptions, *, beside: Sequence[str] = ()) -> None:
         """Read the data, assign rows to parties, and choose the method by what is public.
+
+        Args:
+            options: of the run.
+            beside: other methods to release from the same votes, for comparison. Each costs epsilon once more.
 
         Raises the named errors of options and data that cannot be run.
         """
@@ -125,7 +129,7 @@ class Job:
         self.method = options.chosen_method
         self.options = replace(
             options,
-            methods=(self.method,),
+            methods=(self.method, *beside),
             learners=options.local_learners,
             reveal="statistic" if options.joint else None if self.method == "avg" else "alpha",
         )

@@ -1,0 +1,120 @@
+"""`psephos demo`: the vote count on a bundled data set, told step by step."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from psephos.cli.generate import SectionedCommand, examples
+from psephos.cli.shared import ProgressDisplay, check_directory, emit
+from psephos.model import MODEL_FILE
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.transcript import Transcript
+from psephos.protocol.wire import Kind
+from psephos.results import TallyResult
+from psephos.simulation.job import Job, JobOptions
+
+__all__ = ["register"]
+
+EPSILON = 5.0
+LEARNER_NAMES = {
+    "logistic": "logistic",
+    "tree": "tree",
+    "knn": "nearest-neighbour",
+    "naive-bayes": "naive Bayes",
+}
+ROWS = {
+    "batch": "pooled: all rows in one place",
+    "indiv": "one party alone, on average",
+    "soft": "Hamm's weighted ERM on alpha (soft labels)",
+    "statistic": "linear statistic of the votes (released)",
+    "majority": "most frequent class",
+}
+"""The rows of the table of accuracies, in this order."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+
+    @app.command(
+        "demo",
+        cls=SectionedCommand,
+        help="The vote count on a bundled data set, told step by step, with keys of full size.",
+        epilog=examples("psephos demo", "psephos demo --output out"),
+    )
+    def _(
+        output: Annotated[
+            Path | None,
+            typer.Option(help="Write the classifier, its card and the result into it.", rich_help_panel="Output"),
+        ] = None,
+    ) -> None:
+        check_directory(output, "a classifier", [])
+        if output is not None and (output / MODEL_FILE).exists():
+            raise InvalidParameter(f"{output} holds a released classifier: name another directory")
+        job, transcript = Job(JobOptions(epsilon=(EPSILON,)), beside=("soft",)), Transcript()
+        with ProgressDisplay() as progress:
+            result = job.run(transcript=transcript, progress=progress)
+        if not result.exact:
+            raise typer.Exit(1)
+        paths = [] if output is None else job.write(result, output)
+        emit("\n".join([*_story(job, result, transcript), *_next_steps(paths), ""]))
+
+
+def _story(job: Job, result: TallyResult, transcript: Transcript) -> list[str]:
+    """Return the lines that tell what every role did and learned."""
+    learners = job.options.local_learners
+    trained = Counter(learners[number % len(learners)] for number in range(result.parties))
+    kinds = [f"{count} {LEARNER_NAMES[name]}" for name, count in trained.items()]
+    parts = [message for message in transcript.messages if message.kind == Kind.PARTIAL_DECRYPTION.title]
+    opened_by = sorted({message.sender.removeprefix("holder ") for message in parts})
+    counts = result.evaluation.counts
+    assert counts is not None
+    lines = [
+        f"Psephos: {result.parties} parties share {result.dataset}; epsilon {EPSILON:g} per party.",
+        "",
+        f"1. Each party trained a classifier of its own on about {job.split.sizes.mean():.0f} private rows:",
+        f"   {_listed(kinds)} classifiers.",
+        f"2. Each voted on {result.auxiliary} public samples: {result.ballots} encrypted ballots of "
+        f"{result.bytes_per_ballot:,} bytes,",
+        f"   under a {result.key_bits:,}-bit Paillier key whose shares {result.holders} holders have.",
+        f"3. The curator multiplied the ballots, and holders {_listed(opened_by)} opened",
+        "   the product: alpha, the share of votes for each class. No ballot was opened.",
+        f"      {'sample':<8}" + "".join(f"{name:>12}" for name in result.class_names),
+    ]
+    for number, row in enumerate(counts[:3]):
+        lines.append(f"      {number:<8}" + "".join(f"{count / result.ballots:>12.2f}" for count in row))
+    lines += [
+        "   alpha is exact: it is not private, and not for release.",
+        f"4. It fitted classifiers on alpha and added noise. Right on {result.test} held-out rows:",
+        f"      {'':<42}{'not private':>13}{'private':>9}",
+    ]
+    for name, label in ROWS.items():
+        accuracy = result.accuracy[name]
+        private = "" if accuracy.private is None else f"{accuracy.private:.1%}"
+        lines.append(f"      {label:<42}{accuracy.nonprivate or 0:>13.1%}{private:>9}".rstrip())
+    return [
+        *lines,
+        "",
+        "The curator learned alpha and who voted, but no ballot, classifier or row.",
+        f"A key holder learned no vote: fewer than {result.threshold} holders together open nothing.",
+        f"The public learns the released classifier, private at epsilon {EPSILON:g} per party.",
+    ]
+
+
+def _listed(names: list[str]) -> str:
+    """Return "1, 2 and 3"."""
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _next_steps(paths: list[Path]) -> list[str]:
+    """Return where the files are, and what to type next."""
+    files = [f"Written into {paths[0].parent}: {', '.join(path.name for path in paths)}."] if paths else []
+    return [
+        "",
+        *files,
+        "One machine played every role here; psephos study gives each role its own.",
+        "Next: psephos run --help, and docs/own-data.md for a table of your own.",
+    ]
