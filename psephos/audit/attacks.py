@@ -13,7 +13,8 @@ from functools import partial
 from typing import Literal
 
 from psephos.audit.model import Case, Check, CheckResult, Coalition, Context
-from psephos.protocol.errors import PsephosError
+from psephos.protocol.errors import InvalidParameter, PsephosError
+from psephos.specs.secrets import Secret, names_of
 
 __all__ = ["HARMLESS", "SUCCEEDS", "Attack", "AttackResult", "attack_case"]
 
@@ -29,7 +30,7 @@ class AttackResult:
     """What came of an attack.
 
     Attributes:
-        gains: secret -> evidence that the coalition has it; empty for a protocol that holds.
+        gains: name of a secret -> evidence that the coalition has it; empty for a protocol that holds.
         errors: what honest roles refused, and what ended the run.
     """
 
@@ -44,15 +45,16 @@ class Attack:
     Attributes:
         name: what the adversarial roles do, as a verb phrase.
         roles: the roles that deviate; "the board" where it shows roles different things.
-        run: makes the attack on the real roles, from the context; of requests on their own (`deviations`), from the
-            setting, a round and its ballots.
+        run: makes the attack on the real roles.
         expected: the class of error that detects it, `HARMLESS` or `SUCCEEDS`.
+        secrets: what it would gain if it succeeded, of the secrets of the protocol's specification.
     """
 
     name: str
     roles: tuple[str, ...]
-    run: Callable[..., AttackResult] = field(repr=False)
+    run: Callable[[Context], AttackResult] = field(repr=False)
     expected: Expected
+    secrets: tuple[Secret, ...]
 
     def met_by(self, result: AttackResult) -> bool:
         """Whether a result is the expected one."""
@@ -63,24 +65,34 @@ class Attack:
         return not result.gains and any(isinstance(error, self.expected) for error in result.errors)
 
 
-def attack_case(name: str, secrets: tuple[str, ...], catalogue: Sequence[tuple[Coalition, Sequence[Attack]]]) -> Case:
+def attack_case(name: str, catalogue: Sequence[tuple[Coalition, Sequence[Attack]]]) -> Case:
     """Make the case of a catalogue: one check of each attack for each coalition that can make it.
+
+    Its secrets are those of the attacks.
 
     Args:
         name: of the case.
-        secrets: what attacks may gain.
         catalogue: coalitions, each with the attacks of its members, alone or together.
     """
 
     def check(attack: Attack, context: Context) -> CheckResult:
         result: AttackResult = context.once((name, attack.name), lambda: attack.run(context))
+        undeclared = result.gains.keys() - names_of(attack.secrets)
+        if undeclared:
+            raise InvalidParameter(f"the attack {attack.name!r} gained {', '.join(sorted(undeclared))}: declare it")
         evidence = "; ".join(dict.fromkeys(result.gains.values()))
         detected = ", ".join(sorted({type(error).__name__ for error in result.errors}))
         return CheckResult(bool(result.gains), evidence or f"gained nothing{detected and f': {detected}'}")
 
     checks = (
-        Check(f"{attack.name}, {coalition.name}", coalition.name, secrets, partial(check, attack))
+        Check(
+            f"{attack.name}, {coalition.name}",
+            coalition.name,
+            names_of(attack.secrets),
+            partial(check, attack),
+        )
         for coalition, attacks in catalogue
         for attack in attacks
     )
+    secrets = names_of([s for _, attacks in catalogue for attack in attacks for s in attack.secrets])
     return Case(name, secrets, tuple(coalition for coalition, _ in catalogue), tuple(checks))

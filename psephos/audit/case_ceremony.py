@@ -35,9 +35,10 @@ from psephos.protocol.randomness import Randomness
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind
 from psephos.simulation.key_setup import run_ceremony
+from psephos.specs.secrets import KEY_SECRETS, names_of
 
 TERMS = CeremonyTerms(128, 3, 2, b"the audit".ljust(32, b"."), test_key=True, degree=3)
-SECRETS = ("p and q", "d", "shares")
+SECRETS = names_of(KEY_SECRETS)
 PLACES = (0, 1, 2, -1)
 """Of the primes whose residues are looked at."""
 

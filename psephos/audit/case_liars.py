@@ -48,14 +48,15 @@ from psephos.protocol.signing import SigningKey
 from psephos.protocol.study.study import safe_confirmations
 from psephos.protocol.wire import Kind
 from psephos.simulation.encrypted_sum import PartyFactory
-from psephos.specs.tally import TallySpec
+from psephos.specs.secrets import CULPRIT, OTHER_SUM, names_of
+from psephos.specs.tally import HONEST_VOTE, TallySpec
 
 PARTIES, SAMPLES, CLASSES, KEY_BITS = 5, 20, 3, 512
 LIAR = 4
 """The party that lies where one is enough."""
 
-VOTE, SUM, NAME = "an honest party's vote", "a sum of other ballots", "who lied"
-SECRETS = (VOTE, SUM, NAME)
+GAINS = (HONEST_VOTE, OTHER_SUM, CULPRIT)
+VOTE, SUM, NAME = SECRETS = names_of(GAINS)
 
 # -- rounds
 
@@ -360,34 +361,35 @@ def _requests(context: Context) -> AttackResult:
 
 _PARTY, _HOLDER, _CURATOR, _BOARD = (f"party {LIAR}",), ("holder 1",), ("curator",), ("the board", "holder 3")
 
+_attack = partial(Attack, secrets=GAINS)
+
 OF_PARTIES = (
-    Attack("copies a ballot", _PARTY, _copies, ProofError),
-    Attack("makes a ballot of others", _PARTY, _isolates, ProofError),
-    Attack("casts -1 votes", _PARTY, partial(_stuffs, votes=-1), ProofError),
-    Attack("casts 2 votes", _PARTY, partial(_stuffs, votes=2), ProofError),
-    Attack("casts 1000 votes", _PARTY, partial(_stuffs, votes=1000), ProofError),
-    Attack("votes twice", _PARTY, _twice, DuplicateBallotError),
-    Attack("votes late", _PARTY, _late, LateBallotError),
+    _attack("copies a ballot", _PARTY, _copies, ProofError),
+    _attack("makes a ballot of others", _PARTY, _isolates, ProofError),
+    _attack("casts -1 votes", _PARTY, partial(_stuffs, votes=-1), ProofError),
+    _attack("casts 2 votes", _PARTY, partial(_stuffs, votes=2), ProofError),
+    _attack("casts 1000 votes", _PARTY, partial(_stuffs, votes=1000), ProofError),
+    _attack("votes twice", _PARTY, _twice, DuplicateBallotError),
+    _attack("votes late", _PARTY, _late, LateBallotError),
 )
 OF_HOLDERS = (
-    Attack("answers at random", _HOLDER, partial(_shapes, how="random"), WrongPartialDecryptionError),
-    Attack("shapes its answer", _HOLDER, partial(_shapes, how="shaped"), WrongPartialDecryptionError),
-    Attack("confirms another product", _HOLDER, partial(_confirms, how="another product"), UnconfirmedError),
-    Attack("confirms in another's name", _HOLDER, partial(_confirms, how="another holder"), ThresholdError),
+    _attack("answers at random", _HOLDER, partial(_shapes, how="random"), WrongPartialDecryptionError),
+    _attack("shapes its answer", _HOLDER, partial(_shapes, how="shaped"), WrongPartialDecryptionError),
+    _attack("confirms another product", _HOLDER, partial(_confirms, how="another product"), UnconfirmedError),
+    _attack("confirms in another's name", _HOLDER, partial(_confirms, how="another holder"), ThresholdError),
 )
 OF_CURATOR = (
-    Attack("opens a round of its own", _CURATOR, _own_round, WrongRoundError),
-    Attack("opens early or less", _CURATOR, _early, UnconfirmedError),
-    Attack("asks for what isolates", _CURATOR, _requests, UnseenBallotError),
+    _attack("opens a round of its own", _CURATOR, _own_round, WrongRoundError),
+    _attack("opens early or less", _CURATOR, _early, UnconfirmedError),
+    _attack("asks for what isolates", _CURATOR, _requests, UnseenBallotError),
 )
-OF_BOARD = (Attack("shows two boards", _BOARD, _two_boards, UnconfirmedError),)
+OF_BOARD = (_attack("shows two boards", _BOARD, _two_boards, UnconfirmedError),)
 
 ATTACKS = (*OF_PARTIES, *OF_HOLDERS, *OF_CURATOR, *OF_BOARD)
 """All attacks on the tally."""
 
 LIARS = attack_case(
     "tally-liars",
-    SECRETS,
     (
         (Coalition("lying parties", ("parties 1 to 4",)), OF_PARTIES),
         (Coalition("t - 1 lying holders", ("holder 3",)), OF_HOLDERS),

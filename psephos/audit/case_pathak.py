@@ -90,8 +90,10 @@ from psephos.protocol.permutation import inverse, permute
 from psephos.protocol.roles import Entry, Post, Role
 from psephos.protocol.transcript import SentMessage
 from psephos.protocol.wire import Kind, kind_of
+from psephos.specs.pathak import PathakSpec
+from psephos.specs.secrets import names_of
 
-SECRETS = ("data", "classifier", "noise", "sizes", "who is smallest")
+SECRETS = names_of(PathakSpec.secrets, by_attack=False)
 
 Row = dict[str, float]
 

@@ -37,12 +37,12 @@ from psephos.protocol.pathak.noise import noise_addends, noise_bound
 from psephos.protocol.pathak.terms import CURATOR, party_name
 from psephos.protocol.roles import Entry, Post, Role
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
+from psephos.specs.pathak import BARE_SUM
 
 LIAR = 1
 """Number of the party that deviates: neither the leader nor the one with the smallest data set."""
 
-BARE = "the sum without noise"
-SECRETS = (BARE,)
+BARE = BARE_SUM.name
 SHIFT = (1000, -1000)
 """What a liar adds to the sum because it likes to, in units of the grid."""
 
@@ -158,7 +158,7 @@ _PARTY, _CURATOR = (party_name(LIAR),), (CURATOR,)
 def _attack(kind: PathakKind, name: str, roles: tuple[str, ...], lies: Callable[[Context], _Lies]) -> Attack:
     """Return an attack on one variant: with noise for a public size the noise stays, in the paper's it goes."""
     expected = HARMLESS if kind == "public-bound" else SUCCEEDS
-    return Attack(name, roles, partial(_bare_sum, kind, name, lies), expected)
+    return Attack(name, roles, partial(_bare_sum, kind, name, lies), expected, (BARE_SUM,))
 
 
 OF_PARTY = (
@@ -167,7 +167,7 @@ OF_PARTY = (
 )
 OF_CURATOR = (
     _attack("public-bound", "publishes a wrong share", _CURATOR, _WRONG_SHARE),
-    Attack("proposes less noise", _CURATOR, _proposes, AgreementError),
+    Attack("proposes less noise", _CURATOR, _proposes, AgreementError, (BARE_SUM,)),
 )
 OF_BOTH = (_attack("public-bound", "adds nothing and something", _CURATOR + _PARTY, _both),)
 NO_RUNG = (_attack("repaired", "votes for no rung", _PARTY, _party(_no_rung)),)
@@ -192,7 +192,6 @@ _KNOWN = {BARE: "whose noise is used is for one role to say: a finding, and why 
 
 PATHAK_LIARS = attack_case(
     "pathak-liars",
-    SECRETS,
     (
         (Coalition("public-bound: a lying party", _PARTY), OF_PARTY),
         (Coalition("public-bound: lying curator", _CURATOR), OF_CURATOR),

@@ -45,9 +45,11 @@ from psephos.protocol.transcript import SentMessage, Transcript
 from psephos.simulation.encrypted_sum import PartyFactory
 from psephos.simulation.psgd import PsgdOptions, descend
 from psephos.specs.base import SumSpec
+from psephos.specs.psgd import PsgdSpec
+from psephos.specs.secrets import names_of
 
 PARTIES, STEPS, FEATURES, RECORDS = 3, 3, 2, 12
-SECRETS = ("data", "gradients", "noise", "sizes")
+SECRETS = names_of(PsgdSpec.secrets, by_attack=False)
 OPTIONS = PsgdOptions(epsilon=2.0, delta=1e-3, lam=0.5, steps=STEPS, fraction_bits=12, test_key=True)
 
 MEMBERS = {

@@ -49,13 +49,15 @@ from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
 from psephos.protocol.study.study import safe_confirmations
 from psephos.protocol.transcript import SentMessage, Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind
+from psephos.specs.psgd import HONEST_GRADIENT
+from psephos.specs.secrets import CULPRIT, OTHER_SUM, names_of
 
 LIAR = PARTIES - 1
 """The party that lies."""
 HONEST = range(LIAR)
 
-GRADIENT, SUM, NAME = "an honest party's gradient", "a sum of other ballots", "who lied"
-SECRETS = (GRADIENT, SUM, NAME)
+GAINS = (HONEST_GRADIENT, OTHER_SUM, CULPRIT)
+GRADIENT, SUM, NAME = SECRETS = names_of(GAINS)
 ORIGIN = (0.0,) * FEATURES
 LIE = (5,) * FEATURES
 """What a holder says that a step's ballots add up to."""
@@ -367,28 +369,30 @@ def _two_boards(context: Context) -> AttackResult:
 
 _PARTY, _HOLDER, _CURATOR = (f"party {LIAR}",), ("holder 1",), ("curator",)
 
+_attack = partial(Attack, secrets=GAINS)
+
 OF_PARTIES = (
-    Attack("copies a ballot", _PARTY, partial(_forges, how="copy"), ProofError),
-    Attack("makes a ballot of others", _PARTY, partial(_forges, how="inverse"), ProofError),
-    Attack("answers twice", _PARTY, _twice, DuplicateBallotError),
-    Attack("announces steps", _PARTY, _announces, UnexpectedMessageError),
+    _attack("copies a ballot", _PARTY, partial(_forges, how="copy"), ProofError),
+    _attack("makes a ballot of others", _PARTY, partial(_forges, how="inverse"), ProofError),
+    _attack("answers twice", _PARTY, _twice, DuplicateBallotError),
+    _attack("announces steps", _PARTY, _announces, UnexpectedMessageError),
 )
 OF_HOLDERS = (
-    Attack("answers at random", _HOLDER, partial(_shapes, how="random"), WrongPartialDecryptionError),
-    Attack("shapes its answer", _HOLDER, partial(_shapes, how="shaped"), WrongPartialDecryptionError),
-    Attack("publishes another sum", _HOLDER, partial(_publishes, how="another sum"), HARMLESS),
-    Attack("publishes in another's name", _HOLDER, partial(_publishes, how="in another's name"), ThresholdError),
+    _attack("answers at random", _HOLDER, partial(_shapes, how="random"), WrongPartialDecryptionError),
+    _attack("shapes its answer", _HOLDER, partial(_shapes, how="shaped"), WrongPartialDecryptionError),
+    _attack("publishes another sum", _HOLDER, partial(_publishes, how="another sum"), HARMLESS),
+    _attack("publishes in another's name", _HOLDER, partial(_publishes, how="in another's name"), ThresholdError),
 )
 OF_CURATOR = (
-    Attack("chooses its point", _CURATOR, partial(_asks, how="a chosen point"), WrongPointError),
-    Attack("asks for the last step", _CURATOR, partial(_asks, how="the last step"), UnexpectedMessageError),
-    Attack("asks twice", _CURATOR, partial(_asks, how="twice"), UnexpectedMessageError),
-    Attack("asks under other terms", _CURATOR, partial(_asks, how="other terms"), WrongRoundError),
-    Attack("leaves a ballot out", _CURATOR, _leaves_out, UnseenBallotError),
+    _attack("chooses its point", _CURATOR, partial(_asks, how="a chosen point"), WrongPointError),
+    _attack("asks for the last step", _CURATOR, partial(_asks, how="the last step"), UnexpectedMessageError),
+    _attack("asks twice", _CURATOR, partial(_asks, how="twice"), UnexpectedMessageError),
+    _attack("asks under other terms", _CURATOR, partial(_asks, how="other terms"), WrongRoundError),
+    _attack("leaves a ballot out", _CURATOR, _leaves_out, UnseenBallotError),
 )
 OF_ALL = (
-    Attack("goes on from a lie", ("curator", "holder 1"), _follows_a_lie, WrongPointError),
-    Attack("shows two boards", ("the board", "holder 3"), _two_boards, UnconfirmedError),
+    _attack("goes on from a lie", ("curator", "holder 1"), _follows_a_lie, WrongPointError),
+    _attack("shows two boards", ("the board", "holder 3"), _two_boards, UnconfirmedError),
 )
 
 ATTACKS = (*OF_PARTIES, *OF_HOLDERS, *OF_CURATOR, *OF_ALL)
@@ -396,7 +400,6 @@ ATTACKS = (*OF_PARTIES, *OF_HOLDERS, *OF_CURATOR, *OF_ALL)
 
 PSGD_LIARS = attack_case(
     "psgd-liars",
-    SECRETS,
     (
         (Coalition("a lying party", _PARTY), OF_PARTIES),
         (Coalition("t - 1 lying holders", _HOLDER), OF_HOLDERS),

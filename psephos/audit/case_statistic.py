@@ -38,6 +38,7 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.mechanisms import DiscreteLaplace, Skellam
 from psephos.simulation.encrypted_sum import PartyFactory
 from psephos.specs.average import OwnDataSpec
+from psephos.specs.secrets import names_of
 from psephos.specs.statistic import StatisticSpec
 
 PARTIES, SAMPLES, COLLUDERS = 5, 12, 3
@@ -262,12 +263,13 @@ def _case(name: str, one: _Statistic) -> Case:
     if one.noise is not None:
         checks.append(Check("noise law", party, (one.sealed[-1], one.vectors), one.noise_law, statistical=True))
         checks.append(Check("shares differ", party, ("noise",), one.shares_differ))
-    columns = ("data", "classifier", "votes", "direction", "noise", "sizes", "alpha", "exact sum")
-    secrets = tuple(secret for secret in columns if secret in {*one.behind, *one.sealed})
+    declared = OwnDataSpec.secrets if one.noise is None else StatisticSpec.secrets
+    secrets = tuple(secret for secret in names_of(declared) if secret in {*one.behind, *one.sealed})
     return Case(name, secrets, coalitions(COALITIONS, one.granted), tuple(checks))
 
 
-STATISTIC = _case("statistic", _Statistic("statistic"))
+VOTE_STATISTIC = _Statistic("statistic")
+STATISTIC = _case("statistic", VOTE_STATISTIC)
 STATISTIC_GAUSSIAN = _case("statistic-gaussian", _Statistic("statistic skellam", noise="skellam"))
 OWN_DATA = _case("own-data", _Statistic("own data", own="own-data", noise="skellam"))
 OWN_DATA_EXACT = _case("own-data-exact", _Statistic("own data exact", own="own-data", noise=None))

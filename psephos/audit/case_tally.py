@@ -25,11 +25,12 @@ from psephos.protocol.randomness import RecordedRandomness, ReplayedRandomness
 from psephos.simulation.encrypted_sum import PartyFactory
 from psephos.specs.average import VectorSpec
 from psephos.specs.base import Entries
+from psephos.specs.secrets import names_of
 from psephos.specs.tally import TallySpec
 
 PARTIES, SAMPLES, CLASSES = 5, 25, 3
 LAYOUT = VoteLayout(SAMPLES, CLASSES)
-SECRETS = ("data", "classifier", "votes", "noise", "sizes", "alpha", "sum of parameters")
+SECRETS = names_of((*TallySpec.secrets, *VectorSpec.secrets), by_attack=False)
 ENTRIES, LARGEST = 24, 5000
 """Parameters of a party, and the largest in fixed point, here."""
 MEMBERS = COALITIONS | {"curator and all parties but one": Members(curator=True, parties=(1, 2, 3, 4), holders=(3,))}

@@ -1,13 +1,13 @@
-"""Requests of a curator that deviates from the tally, tried on the real roles."""
+"""Requests of a curator that deviates from an encrypted sum, tried on the real roles."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from psephos.audit.attacks import Attack, AttackResult
-from psephos.audit.model import CheckResult
+from psephos.audit.model import CheckResult, Context
 from psephos.audit.settings import AuditSetting
 from psephos.curator.tally import Tally
 from psephos.parties.holder import KeyHolder
@@ -28,18 +28,60 @@ from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.roles import BOARD, Entry
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger
+from psephos.specs.secrets import OTHER_SUM
 
 Honest = Callable[[str], tuple[Round, list[Ballot]]]
 """(label) -> a fresh round and every party's ballot in it."""
 
 
+@dataclass(frozen=True)
+class DeviatingRequest:
+    """A request, or a message that prepares one, which would isolate the vectors of some parties.
+
+    Attributes:
+        name: what the curator does, as a verb phrase.
+        send: (setting, a round, the ballots of all its parties) -> whether a role answered; raises the error with which
+            the role refused.
+        expected: the class of that error.
+    """
+
+    name: str
+    send: Callable[[AuditSetting, Round, list[Ballot]], bool]
+    expected: type[PsephosError]
+
+    def run(self, setting: AuditSetting, honest: Honest) -> AttackResult:
+        """Try the request on a role of its own, in a round of its own."""
+        round_, ballots = honest(f"deviation {self.name}")
+        try:
+            answered = self.send(setting, round_, ballots)
+        except PsephosError as error:
+            return AttackResult(errors=(error,))
+        return AttackResult({OTHER_SUM.name: "not refused"} if answered else {})
+
+
+def request_attacks(
+    setting: Callable[[Context], AuditSetting],
+    ballots: Callable[[Context, str], tuple[Round, list[Ballot]]],
+) -> tuple[Attack, ...]:
+    """Return every request of `REQUESTS` as an attack on one kind of encrypted sum.
+
+    Args:
+        setting: (context) -> the keys of all roles.
+        ballots: (context, label) -> a fresh round and every party's ballot in it.
+    """
+
+    def run(request: DeviatingRequest, context: Context) -> AttackResult:
+        return request.run(setting(context), partial(ballots, context))
+
+    return tuple(
+        Attack(request.name, ("curator",), partial(run, request), request.expected, (OTHER_SUM,))
+        for request in REQUESTS
+    )
+
+
 def try_requests(setting: AuditSetting, honest: Honest) -> dict[str, AttackResult]:
-    """Try every request of `REQUESTS` on a holder of its own; returns what came of each, by its name."""
-    results = {}
-    for attack in REQUESTS:
-        round_, ballots = honest(f"deviation {attack.name}")
-        results[attack.name] = attack.run(setting, round_, ballots)
-    return results
+    """Try every request of `REQUESTS`; return what came of each, by its name."""
+    return {request.name: request.run(setting, honest) for request in REQUESTS}
 
 
 def deviations(setting: AuditSetting, honest: Honest) -> CheckResult:
@@ -158,35 +200,18 @@ def _replayed(setting: AuditSetting, round_: Round, ballots: list[Ballot]) -> bo
     return True
 
 
-def _attempt(
-    attempt: Callable[[AuditSetting, Round, list[Ballot]], bool],
-    setting: AuditSetting,
-    round_: Round,
-    ballots: list[Ballot],
-) -> AttackResult:
-    try:
-        answered = attempt(setting, round_, ballots)
-    except PsephosError as error:
-        return AttackResult(errors=(error,))
-    return AttackResult({"votes": "not refused"} if answered else {})
-
-
-REQUESTS: tuple[Attack, ...] = tuple(
-    Attack(name, ("curator",), partial(_attempt, attempt), expected)
-    for name, attempt, expected in (
-        ("open one ballot", _single, UnseenBallotError),
-        ("open all but one ballot", _left_out, UnseenBallotError),
-        ("open another product than the ballots'", _other_product, UnseenBallotError),
-        ("open a product with a ballot the holder has not seen", _unseen, UnseenBallotError),
-        ("open fewer ballots than the minimum", _too_few, TooFewBallotsError),
-        ("close a tally of fewer ballots than the minimum", _too_few_counted, TooFewBallotsError),
-        ("open another product of a round that is opened", _again, AlreadyOpenedError),
-        ("open for another round", _other_round, WrongRoundError),
-        ("count a ballot signed by nobody on the roster", _signed_by_another, ForgedSignatureError),
-        ("count a ballot changed after signing", _changed_payload, ForgedSignatureError),
-        ("count a party twice", _same_party_twice, DuplicateBallotError),
-        ("count a ballot of another round", _replayed, ForgedSignatureError),
-    )
+REQUESTS = (
+    DeviatingRequest("open one ballot", _single, UnseenBallotError),
+    DeviatingRequest("open all but one ballot", _left_out, UnseenBallotError),
+    DeviatingRequest("open another product than the ballots'", _other_product, UnseenBallotError),
+    DeviatingRequest("open a product with a ballot the holder has not seen", _unseen, UnseenBallotError),
+    DeviatingRequest("open fewer ballots than the minimum", _too_few, TooFewBallotsError),
+    DeviatingRequest("close a tally of fewer ballots than the minimum", _too_few_counted, TooFewBallotsError),
+    DeviatingRequest("open another product of a round that is opened", _again, AlreadyOpenedError),
+    DeviatingRequest("open for another round", _other_round, WrongRoundError),
+    DeviatingRequest("count a ballot signed by nobody on the roster", _signed_by_another, ForgedSignatureError),
+    DeviatingRequest("count a ballot changed after signing", _changed_payload, ForgedSignatureError),
+    DeviatingRequest("count a party twice", _same_party_twice, DuplicateBallotError),
+    DeviatingRequest("count a ballot of another round", _replayed, ForgedSignatureError),
 )
-"""Requests of a curator that deviates, each of which would isolate votes; `run` takes a setting, a round and the
-ballots of all its parties."""
+"""Every deviating request that is tried."""

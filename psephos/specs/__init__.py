@@ -6,5 +6,6 @@
 * `average`: averages of parameters (Hamm 2016, appendix B.4) and of directions; the curator adds the noise.
 * `psgd`: private stochastic gradient descent (Rajkumar and Agarwal 2012).
 * `pathak`: averages of parameters in additive shares (Pathak et al. 2010).
+* `secrets`: what must not leak from a protocol, as each specification declares it.
 * `study`: the specification of a signed study.
 """

@@ -29,12 +29,15 @@ from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger
 from psephos.specs.base import Array, Entries, Rows, SumSpec, data_owner
+from psephos.specs.secrets import CLASSIFIER, DATA, DIRECTION, EXACT_SUM, NOISE, OTHER_SUM, SIZES, Secret
 from psephos.specs.statistic import planned
 from psephos.specs.study import StudyTerms, request_of
 
 __all__ = ["AverageSpec", "OwnDataSpec", "VectorSpec"]
 
 FIXED_POINT = FixedPoint(FRACTION_BITS)
+
+PARAMETER_SUM = Secret("sum of parameters", "all parties", "The sum of the parties' parameters without noise.")
 
 
 class _ExactSum(SumSpec):
@@ -43,6 +46,7 @@ class _ExactSum(SumSpec):
     methods: ClassVar[tuple[str, ...]] = ("avg", *OWN)
     parameters: ClassVar[Mapping[str, Any]] = {"coordinates": "", "radius": 0.0, "lam": 0.0}
     joint: ClassVar[bool] = False
+    secrets: ClassVar[tuple[Secret, ...]] = (DATA, CLASSIFIER, NOISE, SIZES, PARAMETER_SUM, OTHER_SUM)
     kind: ClassVar[RoundKind] = "parameters"
 
 
@@ -176,6 +180,8 @@ class OwnDataSpec(_ExactSum):
     Attributes:
         plan: what is summed, and the noise that the curator adds.
     """
+
+    secrets: ClassVar[tuple[Secret, ...]] = (DATA, CLASSIFIER, DIRECTION, NOISE, SIZES, EXACT_SUM, OTHER_SUM)
 
     plan: StatisticPlan
 

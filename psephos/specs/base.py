@@ -30,6 +30,7 @@ from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import Role
 from psephos.protocol.signing import SigningKey, VerificationKey
 from psephos.protocol.storage.store import OnceLedger
+from psephos.specs.secrets import Secret
 
 if TYPE_CHECKING:
     from psephos.specs.study import StudyTerms
@@ -89,6 +90,9 @@ class Spec(ABC):
 
     unit: ClassVar[str] = "party"
     """The unit of privacy: "party" or "record"."""
+
+    secrets: ClassVar[tuple[Secret, ...]]
+    """What must not leak; an audit tests each of them (`psephos.audit`)."""
 
     @classmethod
     @abstractmethod

@@ -29,9 +29,18 @@ from psephos.protocol.roles import Role
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger
 from psephos.specs.base import Array, Participants, Spec
+from psephos.specs.secrets import CLASSIFIER, DATA, NOISE, SIZES, Secret
 from psephos.specs.study import StudyTerms
 
-__all__ = ["SMALLEST_SIZE", "PathakSpec", "make_terms"]
+__all__ = ["BARE_SUM", "SMALLEST_SIZE", "PathakSpec", "make_terms"]
+
+SMALLEST_PARTY = Secret("who is smallest", "all parties", "Which party holds the fewest rows.")
+BARE_SUM = Secret(
+    "the sum without noise",
+    "all parties",
+    "The sum of the honest parties' parameters without the noise of honest parties.",
+    by_attack=True,
+)
 
 SMALLEST_SIZE = 16
 """The first rung of the ladder, unless something else is agreed on."""
@@ -88,6 +97,7 @@ class PathakSpec(Spec):
         "tolerance": 1e-9,
     }
     unit: ClassVar[str] = "record"
+    secrets: ClassVar[tuple[Secret, ...]] = (DATA, CLASSIFIER, NOISE, SIZES, SMALLEST_PARTY, BARE_SUM)
 
     agreed: PathakTerms
     test_key: bool = False

@@ -21,9 +21,18 @@ from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger
 from psephos.specs.base import Array, Participants, Rows, Spec
+from psephos.specs.secrets import CULPRIT, DATA, NOISE, OTHER_SUM, SIZES, Secret
 from psephos.specs.study import COLLUDERS, StudyTerms
 
-__all__ = ["PsgdSpec"]
+__all__ = ["HONEST_GRADIENT", "PsgdSpec"]
+
+GRADIENTS = Secret("gradients", "each party", "The gradient of the party's loss at each point of the descent.")
+HONEST_GRADIENT = Secret(
+    "an honest party's gradient",
+    "each party",
+    "An answer of a party that follows the protocol to anything but its next step.",
+    by_attack=True,
+)
 
 OPTIONAL: dict[str, Any] = {
     option.name: 0.0 if option.default is None else option.default
@@ -47,6 +56,15 @@ class PsgdSpec(Spec):
     methods: ClassVar[tuple[str, ...]] = ("psgd",)
     parameters: ClassVar[Mapping[str, Any]] = {"sizes": str} | OPTIONAL
     unit: ClassVar[str] = "record"
+    secrets: ClassVar[tuple[Secret, ...]] = (
+        DATA,
+        GRADIENTS,
+        NOISE,
+        SIZES,
+        HONEST_GRADIENT,
+        OTHER_SUM,
+        CULPRIT,
+    )
 
     options: DescentOptions
     agreement: Agreement

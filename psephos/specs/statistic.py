@@ -32,6 +32,18 @@ from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger
 from psephos.specs.base import Array, Entries, SumSpec, data_owner
+from psephos.specs.secrets import (
+    CLASSIFIER,
+    DATA,
+    DIRECTION,
+    EXACT_SUM,
+    NOISE,
+    OTHER_SUM,
+    SIZES,
+    VOTE_COUNTS,
+    VOTES,
+    Secret,
+)
 from psephos.specs.study import COLLUDERS, StudyTerms
 
 __all__ = ["StatisticSpec"]
@@ -51,6 +63,17 @@ class StatisticSpec(SumSpec):
 
     methods: ClassVar[tuple[str, ...]] = tuple(SOURCE_OF)
     parameters: ClassVar[Mapping[str, Any]] = {"coordinates": str, "colluders": COLLUDERS, "dropouts": 0}
+    secrets: ClassVar[tuple[Secret, ...]] = (
+        DATA,
+        CLASSIFIER,
+        VOTES,
+        DIRECTION,
+        NOISE,
+        SIZES,
+        VOTE_COUNTS,
+        EXACT_SUM,
+        OTHER_SUM,
+    )
     kind: ClassVar[RoundKind] = "statistic"
 
     plan: StatisticPlan

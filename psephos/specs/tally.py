@@ -24,12 +24,20 @@ from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger
 from psephos.specs.base import Array, Entries, SumSpec, data_owner
+from psephos.specs.secrets import CLASSIFIER, CULPRIT, DATA, NOISE, OTHER_SUM, SIZES, VOTE_COUNTS, VOTES, Secret
 from psephos.specs.study import StudyTerms, request_of
 
-__all__ = ["LABELS", "TallySpec"]
+__all__ = ["HONEST_VOTE", "LABELS", "TallySpec"]
 
 LABELS: dict[str, Labels] = {"vote": "majority", "soft": "soft"}
 """The labels of the methods that fit a weighted ERM: Hamm's Algorithms 1 and 2."""
+
+HONEST_VOTE = Secret(
+    "an honest party's vote",
+    "each party",
+    "A vote of a party that follows the protocol, on any auxiliary sample.",
+    by_attack=True,
+)
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,17 @@ class TallySpec(SumSpec):
     methods: ClassVar[tuple[str, ...]] = ("statistic", "soft", "vote")
     parameters: ClassVar[Mapping[str, Any]] = {"lam": 0.0}
     joint: ClassVar[bool] = False
+    secrets: ClassVar[tuple[Secret, ...]] = (
+        DATA,
+        CLASSIFIER,
+        VOTES,
+        NOISE,
+        SIZES,
+        VOTE_COUNTS,
+        HONEST_VOTE,
+        OTHER_SUM,
+        CULPRIT,
+    )
     kind: ClassVar[RoundKind] = "votes"
 
     auxiliary: AuxiliarySet

@@ -2,47 +2,81 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Sequence
 
 import pytest
 
-from psephos.audit import case_liars, case_pathak_liars, case_psgd_liars
 from psephos.audit.attacks import HARMLESS, SUCCEEDS, Attack, AttackResult, attack_case
 from psephos.audit.case_tally import VOTES
-from psephos.audit.deviations import REQUESTS, try_requests
+from psephos.audit.catalogue import ATTACKS
+from psephos.audit.deviations import REQUESTS, DeviatingRequest, request_attacks
 from psephos.audit.model import Coalition, Context
-from psephos.protocol.errors import ProofError, PsephosError, ThresholdError
+from psephos.audit.run import CASES
+from psephos.protocol.errors import InvalidParameter, ProofError, PsephosError, ThresholdError
+from psephos.specs.average import OwnDataSpec
+from psephos.specs.registry import SPECS
+from psephos.specs.secrets import KEY_SECRETS, Secret, names_of
 
-CATALOGUES = {
-    "tally": case_liars.ATTACKS,
-    "psgd": case_psgd_liars.ATTACKS,
-    "pathak": case_pathak_liars.ATTACKS,
-}
+VOTE = Secret("votes", "each party", "A vote.", by_attack=True)
 
 
 @pytest.mark.parametrize(
     ("protocol", "attack"),
     [
         pytest.param(name, attack, id=f"{name}: {attack.name}")
-        for name, attacks in CATALOGUES.items()
+        for name, attacks in ATTACKS.items()
         for attack in attacks
     ],
 )
 def test_an_attack_is_detected_as_expected(protocol: str, attack: Attack) -> None:
     result = attack.run(Context(seed=20260, views=2))
     assert attack.met_by(result), result
+    assert result.gains.keys() <= set(names_of(attack.secrets))
 
 
 def test_every_deviating_request_is_refused_as_expected() -> None:
     context = Context(seed=20260, views=2)
-    results = try_requests(VOTES.setting(context), partial(VOTES.ballots, context))
-    assert [attack.name for attack in REQUESTS if not attack.met_by(results[attack.name])] == []
+    attacks = request_attacks(VOTES.setting, VOTES.ballots)
+    assert [attack.name for attack in attacks if not attack.met_by(attack.run(context))] == []
 
 
-@pytest.mark.parametrize("attacks", [*CATALOGUES.values(), REQUESTS], ids=[*CATALOGUES, "requests"])
-def test_attacks_have_names_of_their_own_and_no_general_error(attacks: tuple[Attack, ...]) -> None:
+@pytest.mark.parametrize("name", SPECS)
+def test_every_specification_declares_secrets_and_has_attacks_on_them(name: str) -> None:
+    secrets, attacks = SPECS[name].secrets, ATTACKS[name]
+    names = [secret.name for secret in secrets]
+    assert names_of(secrets, by_attack=False)
+    assert len(set(names)) == len(names)
+    assert all(secret.owner and secret.description.endswith(".") for secret in secrets)
+    assert attacks
+    for attack in attacks:
+        assert attack.secrets
+        assert all(secret.by_attack for secret in attack.secrets)
+        assert set(attack.secrets) <= set(secrets), attack.name
+
+
+def test_every_specification_has_a_catalogue() -> None:
+    assert set(ATTACKS) == set(SPECS)
+
+
+def test_every_secret_of_a_case_is_declared_and_every_declared_one_is_tested() -> None:
+    declared = {secret.name for spec in {OwnDataSpec, *SPECS.values()} for secret in spec.secrets}
+    declared |= set(names_of(KEY_SECRETS))
+    assert {secret for case in CASES.values() for secret in case.secrets} == declared
+
+
+def test_a_gain_that_an_attack_does_not_declare_is_an_error() -> None:
+    attack = Attack("lies", ("party 1",), lambda context: AttackResult({"the key": "read"}), SUCCEEDS, (VOTE,))
+    case = attack_case("made up", [(Coalition("one", ("party 1",)), [attack])])
+    with pytest.raises(InvalidParameter, match="the key"):
+        case.checks[0].run(Context(seed=1))
+
+
+@pytest.mark.parametrize("attacks", [*ATTACKS.values(), REQUESTS], ids=[*ATTACKS, "requests"])
+def test_attacks_have_distinct_names_and_expect_a_specific_error(
+    attacks: Sequence[Attack | DeviatingRequest],
+) -> None:
     assert len({attack.name for attack in attacks}) == len(attacks)
-    assert all(attack.roles for attack in attacks)
+    assert all(attack.roles for attack in attacks if isinstance(attack, Attack))
     assert PsephosError not in {attack.expected for attack in attacks}
 
 
@@ -54,10 +88,10 @@ def test_an_attack_is_met_by_its_own_result_alone() -> None:
         (HARMLESS, [False, True, True]),
         (SUCCEEDS, [True, False, False]),
     ):
-        attack = Attack("lies", ("party 1",), lambda context: refused, expected)
+        attack = Attack("lies", ("party 1",), lambda context: refused, expected, (VOTE,))
         assert [attack.met_by(result) for result in (gained, refused, AttackResult())] == met
     both = AttackResult({"votes": "read"}, refused.errors)
-    assert not Attack("lies", ("party 1",), lambda context: both, ProofError).met_by(both)
+    assert not Attack("lies", ("party 1",), lambda context: both, ProofError, (VOTE,)).met_by(both)
 
 
 def test_the_case_of_a_catalogue_checks_each_attack_of_each_coalition() -> None:
@@ -67,9 +101,9 @@ def test_the_case_of_a_catalogue_checks_each_attack_of_each_coalition() -> None:
         runs.append(context)
         return AttackResult({"votes": "a vote is read"})
 
-    attack = Attack("lies", ("party 1",), lie, SUCCEEDS)
+    attack = Attack("lies", ("party 1",), lie, SUCCEEDS, (VOTE,))
     coalitions = (Coalition("one", ("party 1",)), Coalition("two", ("party 1", "party 2")))
-    case = attack_case("made up", ("votes",), [(coalition, [attack]) for coalition in coalitions])
+    case = attack_case("made up", [(coalition, [attack]) for coalition in coalitions])
     assert case.coalitions == coalitions
     assert [check.name for check in case.checks] == ["lies, one", "lies, two"]
     context = Context(seed=1)
