@@ -1,4 +1,5 @@
-"""Certified upper bounds of the sensitivity of each release, one function per row of the table in docs/theory.md.
+"""Certified upper bounds of the sensitivity of each release, one function per row of the table in docs/design.md,
+section 4.
 
 The linear statistics have their bound in `psephos.curator.hamm.statistic.grid_sensitivity`, on the integers that are
 released.
