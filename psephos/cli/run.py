@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -98,25 +99,25 @@ def register(app: typer.Typer) -> None:
             note(line)
 
         def save(result: TallyResult) -> None:
-            advice = job.advice(result)
-            lines = [fill(f"Hint: {advice}", Console().width)] if advice else []
-            if output is None:
-                lines.append("The classifier was not saved: --output DIR saves it.")
-            else:
-                lines.append(f"Written: {', '.join(map(str, job.write(result, output, onnx=onnx)))}")
-                lines.append(f"Next: read {output / 'card.md'}, then psephos predict {output} FILE.csv")
+            paths = [] if output is None else job.write(result, output, onnx=onnx)
+            lines = _next_steps(job.advice(result), paths)
             if as_json:
                 for line in lines:
                     note(line)
             else:
                 emit("\n".join(["", *alpha_lines(result.evaluation.counts, result.class_names), *lines, ""]))
 
-        perform(
-            job.options,
-            lambda _, **context: job.run(**context),
-            "run",
-            report=report,
-            as_json=as_json,
-            verbose=verbose,
-            save=save,
-        )
+        def simulate(_options: JobOptions, **context: Any) -> TallyResult:
+            return job.run(**context)
+
+        perform(job.options, simulate, "run", report=report, as_json=as_json, verbose=verbose, save=save)
+
+
+def _next_steps(advice: str, paths: Sequence[Path]) -> list[str]:
+    """Return the lines below a result: the advice, where the files are, and what to type next."""
+    lines = [fill(f"Hint: {advice}", Console().width)] if advice else []
+    if not paths:
+        return [*lines, "The classifier was not saved: --output DIR saves it."]
+    directory = paths[0].parent
+    written = f"Written: {', '.join(map(str, paths))}"
+    return [*lines, written, f"Next: read {directory / 'card.md'}, then psephos predict {directory} FILE.csv"]

@@ -13,7 +13,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from psephos.results import METHODS, Result
-from psephos.results.base import Page, Panel
+from psephos.results.base import Fact, Page, Panel
 
 __all__ = ["alpha_lines", "show", "show_table"]
 
@@ -43,6 +43,8 @@ def show(result: Result, console: Console | None = None, *, verbose: bool = Fals
         say(page.answer, "bold")
     if page.cost and (verbose or not page.answer or page.several_releases):
         say(page.cost)
+    for fact in page.conditions:
+        say(_fact(fact))
     _show_accuracies(page, console, verbose=verbose)
     for panel in page.panels if verbose or not page.accuracies else page.panels[:1]:
         _show_panel(panel, console)
@@ -55,8 +57,8 @@ def show(result: Result, console: Console | None = None, *, verbose: bool = Fals
     if page.accuracies and not verbose:
         return
     _show_phases(result, console)
-    for words, *pieces in page.facts:
-        say(f"{words}: {''.join(piece if isinstance(piece, str) else _text(piece) for piece in pieces)}")
+    for fact in page.facts:
+        say(_fact(fact))
     for text in page.notes:
         say(text)
     if result.phases:
@@ -156,6 +158,11 @@ def _text(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _fact(fact: Fact) -> str:
+    words, *pieces = fact
+    return f"{words}: {''.join(piece if isinstance(piece, str) else _text(piece) for piece in pieces)}"
 
 
 def _cell(cell: Any) -> str:

@@ -263,6 +263,7 @@ class Page:
         answer: the result in one line, shown directly after the warnings.
         lead: introductory paragraph; "" for runs.
         cost: privacy cost of publishing everything on the page, shown above the results.
+        conditions: what the privacy statement depends on, such as the colluders that noise withstands.
         facts: the most important values.
         warnings: shown before everything else but the notice, on every screen.
         notes: explanations of the numbers.
@@ -287,6 +288,7 @@ class Page:
     answer: str = ""
     lead: str = ""
     cost: str = ""
+    conditions: Sequence[Fact] = ()
     facts: Sequence[Fact] = ()
     warnings: Sequence[str] = ()
     notes: Sequence[str] = ()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -272,7 +271,8 @@ class RunResult(Result):
             which = "With noise, but not private,"
         spread = " (one draw)" if accuracy.private_std is None else f" ± {accuracy.private_std:.3f}"
         lost = "" if accuracy.nonprivate is None else f"; privacy cost {accuracy.nonprivate - released[best]:.3f}"
-        return f"{which} at epsilon {self.epsilon:g}: {best} {released[best]:.3f}{spread}{lost}"
+        unit = "" if self.not_private else " per party" if self.parties_are == "owners" else " per shard"
+        return f"{which} at epsilon {self.epsilon:g}{unit}: {best} {released[best]:.3f}{spread}{lost}"
 
 
 _MODELS = {
@@ -319,6 +319,11 @@ class OpenedResult(RunResult):
     def threshold(self) -> int:
         """Number of holders that open a sum."""
         return int(self.options["threshold"])
+
+    def page(self) -> Page:
+        if self.colluders is None:
+            return super().page()
+        return replace(super().page(), conditions=[("Colluders", colluders_text(self.colluders, self.threshold))])
 
     def _opening_facts(self) -> list[Fact]:
         """Return who opens a sum, and what is assumed of them."""
@@ -519,8 +524,6 @@ class TallyResult(SumResult):
 
     def page(self) -> Page:
         page = super().page()
-        if self.colluders is not None:
-            page = replace(page, facts=_with_colluders(page.facts, self.colluders, self.threshold))
         note = (
             "The parties add the noise before anything is opened, so the curator is given the noisy sum and no exact "
             f"one. {self.threshold} key holders together could open any ballot."
@@ -754,7 +757,7 @@ class PsgdResult(OpenedResult):
         )
         return replace(
             page,
-            facts=_with_colluders([*facts, *page.facts], self.colluders or 0, self.threshold),
+            facts=[*facts, *page.facts],
             warnings=[*page.warnings, *_threshold_warning(self.threshold, self.holders)],
             notes=[*page.notes, promises],
             before=_BEFORE[self.options["keys"]],
@@ -791,12 +794,6 @@ class Interrupted(Result):
 def _spread(mean: float | None, std: float | None) -> str | None:
     """Format a mean with its standard deviation, if there is one."""
     return None if mean is None else f"{mean:.3f}" + ("" if std is None else f" ± {std:.3f}")
-
-
-def _with_colluders(facts: Sequence[Fact], colluders: int, threshold: int) -> list[Fact]:
-    """Insert the coalition that epsilon holds against after the fact about epsilon."""
-    place = next((place + 1 for place, fact in enumerate(facts) if fact[0] == "epsilon"), len(facts))
-    return [*facts[:place], ("Colluders", colluders_text(colluders, threshold)), *facts[place:]]
 
 
 def _opened(label: str, equal: bool | None) -> Fact:

@@ -43,7 +43,19 @@ def deltas(told: Any) -> Iterator[float]:
 @pytest.mark.parametrize("method", ["own-data", "vote", "avg", "pate"])
 @pytest.mark.parametrize("mechanism", [None, "gaussian"])
 def test_every_place_of_a_run(method: str, mechanism: str | None, tmp_path: Path) -> None:
-    words = ["run", "--dataset", "synthetic", "--parties", "6", "--method", method, *KEYS, "--output", str(tmp_path)]
+    words = [
+        "run",
+        "--dataset",
+        "synthetic",
+        "--parties",
+        "6",
+        "--method",
+        method,
+        *KEYS,
+        "--output",
+        str(tmp_path),
+        "--verbose",
+    ]
     if mechanism is not None:
         words += ["--mechanism", mechanism, "--delta", "1e-5"]
     done = CliRunner().invoke(build(), words)
@@ -108,7 +120,19 @@ def test_a_run_says_how_many_may_collude(colluders: int | None, said: int, warne
 
 
 def test_noise_that_the_curator_adds_has_no_colluders(tmp_path: Path) -> None:
-    words = ["run", "--dataset", "synthetic", "--parties", "6", "--method", "vote", *KEYS, "--output", str(tmp_path)]
+    words = [
+        "run",
+        "--dataset",
+        "synthetic",
+        "--parties",
+        "6",
+        "--method",
+        "vote",
+        *KEYS,
+        "--output",
+        str(tmp_path),
+        "--verbose",
+    ]
     assert CliRunner().invoke(build(), words).exit_code == 0
     assert json.loads((tmp_path / "result.json").read_text())["colluders"] is None
     assert "olluders" not in (tmp_path / "card.md").read_text()

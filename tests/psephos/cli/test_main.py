@@ -319,7 +319,7 @@ def test_a_wrong_count_is_shown_and_fails(exact: bool, capsys: pytest.CaptureFix
 
 
 def test_a_finished_walk_is_shown_again(tmp_path: Path) -> None:
-    walk = ("simulate", "psgd", "--parties", "3", "--steps", "1", "--key-bits", "1024", "--test-key")
+    walk = ("simulate", "psgd", "--parties", "3", "--steps", "1", "--key-bits", "1024", "--test-key", "--verbose")
     first, again = (invoke(*walk, "--journal", str(tmp_path / "journal")) for _ in range(2))
     assert "Opened sums against the clear ones: equal" in " ".join(first.stdout.split())
     assert again.exit_code == 0, again.stderr

@@ -353,10 +353,10 @@ def test_the_answer_stands_first(result: TallyResult, tmp_path: Path) -> None:
         "statistic": Accuracy(0.875, 0.8125, 0.0625),
     }
     page = Page(write_report(replace(result, accuracy=accuracy), None, tmp_path))
-    answer = "Best private at epsilon 1: statistic 0.812 ± 0.062; privacy cost 0.062"
+    answer = "Best private at epsilon 1 per shard: statistic 0.812 ± 0.062; privacy cost 0.062"
     assert page.text.index(answer) < page.text.index("Opened sums against the clear ones")
     one = replace(result, accuracy={"soft": Accuracy(0.875, 0.75)}).page().answer
-    assert one == "Private at epsilon 1: soft 0.750 (one draw); privacy cost 0.125"
+    assert one == "Private at epsilon 1 per shard: soft 0.750 (one draw); privacy cost 0.125"
     assert replace(result, accuracy={"batch": Accuracy(1.0)}).page().answer == ""
 
 

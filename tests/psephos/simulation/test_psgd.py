@@ -510,11 +510,13 @@ def test_the_clear_walk_has_the_noise_of_the_parties(variant: Any) -> None:
 def test_a_result_says_which_proofs_there_were_and_who_may_collude(proofs: Any, words: str) -> None:
     for colluders, warned in ((None, False), (0, True), (2, False)):
         outcome = simulate_psgd(replace(OPTIONS, steps=2, proofs=proofs, colluders=colluders))
-        told, facts = outcome.as_json(), {fact[0]: fact[1:] for fact in outcome.page().facts}
+        page = outcome.page()
+        told, facts = outcome.as_json(), {fact[0]: fact[1:] for fact in page.facts}
+        conditions = {fact[0]: fact[1:] for fact in page.conditions}
         assert told["options"]["proofs"] == proofs
         assert words in facts["Assumed"][0]
         said = 1 if colluders is None else colluders
         assert told["colluders"] == said
-        assert facts["Colluders"][0].startswith(f"{said}: epsilon holds")
-        assert ("WARNING" in facts["Colluders"][0]) is warned
+        assert conditions["Colluders"][0].startswith(f"{said}: epsilon holds")
+        assert ("WARNING" in conditions["Colluders"][0]) is warned
         assert {release.delta for release in outcome.releases.values()} == {outcome.delta, outcome.guarantee.delta}

@@ -489,7 +489,7 @@ def test_baselines_and_recall_are_those_of_scikit_learn() -> None:
     assert [draw.draw for draw in evaluation.scores if draw.method == "soft"] == [None, 0, 1]
     private = [draw.accuracy for draw in evaluation.scores if draw.method == "soft" and draw.epsilon == 5.0]
     assert outcome.accuracy["soft"].private == pytest.approx(np.mean(private))
-    (table,) = outcome.page().tables
+    (table,) = outcome.page().details
     assert [row[0] for row in table.rows] == list(outcome.accuracy)
     assert table.columns[1:] == outcome.class_names
 
@@ -498,7 +498,7 @@ def test_what_everything_would_cost_stands_above_it(capsys: pytest.CaptureFixtur
     outcome = simulate_tally(replace(SMALL, draws=20, epsilon=(0.5, 5.0), methods=("soft", "statistic")))
     assert outcome.composed is not None
     assert outcome.composed.releases == 80
-    show(outcome)
+    show(outcome, verbose=True)
     said = " ".join(capsys.readouterr().out.split())
     assert said.index("Whoever published all 80 classifiers") < said.index("soft")
     assert "Recall of each class at epsilon 0.5" in said
