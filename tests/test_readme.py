@@ -1,4 +1,4 @@
-"""The README's library example runs as printed, at the key size it is printed with."""
+"""The README's library example and its commands work as printed; tests/psephos/cli/test_demo.py compares its demo."""
 
 from __future__ import annotations
 
@@ -10,13 +10,22 @@ import pytest
 README = Path(__file__).parents[1] / "README.md"
 
 
-def test_the_library_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.S)
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README.read_text(encoding="utf-8"), re.S)
+
+
+def test_the_library_example_releases_a_useful_classifier(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its accuracy is 0.93 with a standard deviation of 0.021 over releases; the bound is 8 of them below."""
+    (example,) = blocks("python")
     exec(compile(example, "README.md", "exec"), {"__name__": "readme"})  # noqa: S102
-    assert capsys.readouterr().out.startswith("released: (1, 30) sensitivity")
+    alpha, accuracy = capsys.readouterr().out.splitlines()
+    assert alpha.startswith("alpha of the first public sample: [")
+    found = re.fullmatch(r"released (\d\.\d\d), most frequent class (\d\.\d\d)", accuracy)
+    assert found is not None
+    assert float(found[1]) > float(found[2]) + 0.1
 
 
-def test_the_two_commands_exist() -> None:
+def test_the_commands_of_make_exist() -> None:
     makefile = (README.parent / "Makefile").read_text(encoding="utf-8")
-    for target in re.findall(r"^make (\w+)", README.read_text(encoding="utf-8"), re.M):
-        assert re.search(rf"^{target}:", makefile, re.M)
+    for target in re.findall(r"`?make ([\w-]+)", README.read_text(encoding="utf-8")):
+        assert re.search(rf"^{target}:", makefile, re.M), target
