@@ -65,14 +65,14 @@ def _cpu(parties: int, samples: int, classes: int, bits: int, repetitions: int) 
     shape = (parties, FEATURES) if classes == 2 else (parties, classes, FEATURES)
     voters = [LinearVoter(w) for w in generator.normal(size=shape)]
     whole = PartyFactory(TallySpec(auxiliary, classes), voters)
-    shared = encrypted_sum._Shared(round_, whole.with_data(()), "half", 1 << 20, 5, watched=False)
-    batch, warm = (encrypted_sum._batch(whole, ceremony, range(m), range(m)) for m in (parties, 1))
+    shared = encrypted_sum._BatchContext(round_, whole.with_data(()), "half", 1 << 20, 5, record_messages=False)
+    batch, warm = (encrypted_sum._make_batch(whole, ceremony, range(m), range(m)) for m in (parties, 1))
     with threadpool_limits(limits=1):
-        encrypted_sum._work(shared, warm)
+        encrypted_sum._process_batch(shared, warm)
         taken = []
         for _ in range(repetitions):
             started = time.process_time()
-            encrypted_sum._work(shared, batch)
+            encrypted_sum._process_batch(shared, batch)
             taken.append(time.process_time() - started)
     return min(taken)
 

@@ -383,7 +383,7 @@ def _run_trials(
     for result in LocalEngine(max(1, min(workers, len(tasks)))).run(_run_trial, data, tasks):
         number = int(result["trial"])
         if journal is not None:
-            journal.keep_result(_name(remaining[number]), result)
+            journal.store_result(_name(remaining[number]), result)
         results[number] = result
         progress(label, len(results), len(trials))
     return [results[trial.number] for trial in trials]
@@ -574,7 +574,7 @@ def _encrypted_count(data: Dataset, trial: _Trial, engine: Engine, progress: Pro
             identity = _identity(options) | {"parties": parties, "auxiliary": auxiliary.digest.hex()}
             journal = resources.enter_context(Journal(folder, identity))
         start = time.perf_counter()
-        ceremony = make_keys() if journal is None else journal.ceremony(make_keys)
+        ceremony = make_keys() if journal is None else journal.key_setup(make_keys)
         seconds["keygen"] = time.perf_counter() - start
         round_ = spec.terms(ceremony.threshold_key, Participants(ceremony.roster, test_key=options.test_key))
         config = RunConfig(options.randomness, engine or LocalEngine(options.workers), journal, progress=count_ballots)

@@ -1,6 +1,6 @@
-"""The encrypted sum of the parties' parameters, and their private average (`psephos simulate average`).
+"""Simulate the private average of the parties' classifiers by an encrypted sum (`psephos simulate average`).
 
-Hamm 2016, appendix B.4, compares with it; the ball that every party's parameters are projected on is ours
+It is the baseline of Hamm 2016, appendix B.4. The ball onto which each party's parameters are projected is our addition
 (docs/theory.md).
 """
 
@@ -28,41 +28,51 @@ __all__ = ["AverageOptions", "simulate_average", "sum_own_data", "sum_parameters
 
 @dataclass(frozen=True, kw_only=True)
 class AverageOptions(SumOptions):
-    """What `psephos simulate average` is asked for: averages of classifiers, or of directions of own rows."""
+    """Options of `psephos simulate average`: averages of classifiers, or of a statistic of the parties' own rows."""
 
     @property
     def available(self) -> tuple[str, ...]:
         return ("avg", *OWN)
 
 
-def simulate_average(options: AverageOptions, **how: Unpack[RunContext]) -> AverageResult:
-    """Train, sum the parameters and the directions under encryption, release their averages.
+def simulate_average(options: AverageOptions, **context: Unpack[RunContext]) -> AverageResult:
+    """Train the parties' classifiers, sum their parameters and own-data vectors under encryption, release the averages.
 
-    `how`: see `RunContext`. Raises the named errors of `psephos.protocol.errors` for anything that cannot be run.
+    Args:
+        options: the data, the parties, the methods and the keys.
+        context: see `RunContext`.
+
+    Raises:
+        InvalidParameter: the options cannot be used.
+        PsephosError: another error of `psephos.protocol.errors` ended the run.
     """
-    _, fields = run_experiment(options, _sums, "logistic", how)
+    _, fields = run_experiment(options, _sums, "logistic", context)
     return AverageResult(protocol="average", **fields)
 
 
 def _sums(run: SumExperiment) -> MethodsAt:
+    """Take the sum of the parameters, and return the function that makes the methods for an epsilon."""
     average = sum_parameters(run) if "avg" in run.options.offered else None
 
     def at(epsilon: float) -> dict[str, Method]:
         request = run.options.request(epsilon)
-        found = (
-            {}
-            if average is None
-            else {"avg": average_method(average, run.options.local_lam, request, run.population.auxiliary)}
-        )
-        return found | {name: sum_own_data(run, name, request) for name in OWN if name in run.options.offered}
+        methods: dict[str, Method] = {}
+        if average is not None:
+            methods["avg"] = average_method(average, run.options.local_lam, request, run.population.auxiliary)
+        return methods | {name: sum_own_data(run, name, request) for name in OWN if name in run.options.offered}
 
     return at
 
 
 def sum_own_data(run: SumExperiment, method: str, request: Request) -> Method:
-    """Take the encrypted sum of what the parties' own rows say, to which the curator adds the noise.
+    """Take the encrypted sum of a statistic of the parties' own rows; the curator adds the noise.
 
-    What is summed depends on epsilon, by its number of coordinates: each epsilon has a sum of its own.
+    The number of coordinates depends on epsilon, so each epsilon needs its own sum.
+
+    Args:
+        run: the experiment.
+        method: "own-data" or "whitened".
+        request: epsilon and the release options.
     """
     options, population = run.options, run.population
     spec = OwnDataSpec(
@@ -79,22 +89,22 @@ def sum_own_data(run: SumExperiment, method: str, request: Request) -> Method:
     plan = spec.plan
     label = f"{method}, {plan.rank} coordinates"
     opened = run.sum(spec, population.rows(), f"sum {method}", label=label).opened
-    # Who took part is public, and the mean is over them.
-    counted = replace(plan, parties=opened.ballots, unit=plan.unit * plan.parties / opened.ballots)
+    # The number of parties that took part is public, and the mean is over them.
+    plan_of_present = replace(plan, parties=opened.ballots, unit=plan.unit * plan.parties / opened.ballots)
 
     def nonprivate() -> NDArray[np.float64]:
         rows = population.rows()
         present = [rows[number] for number in population.present]
         return own_data_nonprivate(present, population.auxiliary, population.classes, SOURCE_OF[method])
 
-    return own_data_method(list(opened.sums), counted, nonprivate)
+    return own_data_method(list(opened.sums), plan_of_present, nonprivate)
 
 
 def sum_parameters(run: SumExperiment) -> Average:
-    """Take the encrypted sum of the parties' parameters, each projected on a public ball before it is encoded.
+    """Take the encrypted sum of the parties' parameters, each projected onto a public ball before encoding.
 
-    Its radius is R(lambda), which changes no exact minimiser, where the caller fixes lambda as the papers do, and a
-    tenth of that by the public rule.
+    If the options set lambda, as the papers do, the radius is R(lambda), which changes no exact minimiser. Otherwise
+    the public rule sets it to a tenth of that.
     """
     options, population = run.options, run.population
     lam, classes = options.local_lam, population.classes

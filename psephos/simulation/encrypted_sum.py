@@ -1,10 +1,12 @@
-"""One encrypted sum from first message to last, every role in this machine or cluster.
+"""Simulate one encrypted sum from the first message to the last, with every role on this machine or on a cluster.
 
-Parties work in batches that an engine's workers take one after the other: each batch is a run of the driver with the
-parties and with observers, one for the curator and one for each holder, whose products the curator and the holders then
-start from. So memory does not grow with the number of parties. Where somebody lies, or whole views are recorded, all
-roles are in one run. The simulation also adds the vectors in the clear, which is how it knows that the count is exact.
-With a journal every finished batch is committed to disk, and a run that was interrupted continues from there.
+The parties are simulated in batches, which the workers of an engine process one after the other. Each batch is one run
+of the driver with its parties and with observers, one for the curator and one for each holder; the curator and the
+holders later start from the merged products of these observers. Memory therefore does not grow with the number of
+parties. When a role is replaced, or a transcript records secrets, all roles take part in one run instead.
+
+The simulation also adds the vectors in the clear and compares the sums. With a journal, every finished batch is
+committed to disk, and an interrupted run continues from there.
 """
 
 from __future__ import annotations
@@ -45,23 +47,24 @@ from psephos.specs.base import SumSpec
 __all__ = ["BATCH", "EncryptedSum", "PartyFactory", "RunConfig", "peak_memory_mb", "simulate_sum"]
 
 BATCH = 32
-"""Parties per batch: large enough that one gcd is nothing, small enough that 20,000 parties show progress."""
+"""Parties per batch: large enough that the cost of one gcd is negligible, and few enough for frequent progress."""
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """How a sum is simulated, whatever is summed.
+    """How a sum is simulated, independently of what is summed.
 
     Attributes:
         mode: how ciphertexts are randomised.
-        engine: where batches are simulated.
-        journal: where each finished batch is committed; a sum that is in it already goes on.
-        transcript: watches, if there is one; where it keeps secrets, it also has every role's coins.
-        progress: called with the number of parties done since the last call.
-        roles: who is replaced by whom (`psephos.protocol.driver.replace_roles`).
-        present: the parties that take part, in order; all of them by default.
-        label: what the journal calls the sum, by default as its round's kind.
-        expected: ciphertexts that a worker will make, which its tables are made for; by default those of this sum.
+        engine: runs the batches.
+        journal: stores each finished batch; a sum that it holds already is continued.
+        transcript: records the messages; if it keeps secrets, it also supplies and records every role's randomness.
+        progress: called with the number of parties finished since the last call.
+        roles: name of a role -> function that returns its replacement (`psephos.protocol.driver.replace_roles`).
+        present: numbers of the parties that take part, in order; all parties by default.
+        label: name of the sum in the journal; the kind of the round by default.
+        expected: number of ciphertexts that one worker will make, for which its precomputed tables are sized; by
+            default the worker's part of this sum.
     """
 
     mode: RandomnessMode = "half"
@@ -80,10 +83,10 @@ class PartyFactory:
     """Makes the roles of the simulated parties.
 
     Attributes:
-        spec: the protocol; public, and sent to a worker once.
-        data: each party's own, as `Spec.prepare` returns it, or an array (parties, length) of their vectors; sent to a
-            worker with its batch. Secrets.
-        first: number of the party whose data are the first.
+        spec: the protocol. It is public, and sent to each worker once.
+        data: one entry per party, as `Spec.prepare` returns it, or an int64 array (parties, length) of their vectors.
+            Secret; a worker receives the entries of its batch only.
+        first: number of the party that `data[0]` belongs to.
     """
 
     spec: SumSpec
@@ -91,35 +94,44 @@ class PartyFactory:
     first: int = 0
 
     def with_data(self, data: Sequence[Any] | NDArray[np.int64], first: int = 0) -> PartyFactory:
-        """Return the factory of other parties, whose data have the same shape."""
+        """Return a factory with the same spec for the data of other parties."""
         return replace(self, data=data, first=first)
 
     def data_of(self, numbers: range) -> Sequence[Any] | NDArray[np.int64]:
-        """Return the data of consecutive parties, in the same shape."""
+        """Return the data of the parties `numbers`, which are consecutive."""
         return self.data[numbers.start - self.first : numbers.stop - self.first]
 
     def role(self, number: int, key: SigningKey, round_: Round, encryptor: Encryptor, coins: Randomness) -> Role:
-        """Return the role of party `number`; `coins`: of whatever it draws besides its encryption's."""
+        """Return the role of a party.
+
+        Args:
+            number: of the party, its place in the roster.
+            key: its signing key.
+            round_: the terms of the sum.
+            encryptor: encrypts its vector, with its own source of randomness.
+            coins: source of all its other randomness.
+        """
         data = self.data[number - self.first]
         return self.spec.party(number, key, data, round_, encryptor=encryptor, randomness=coins)
 
 
 @dataclass(frozen=True)
 class EncryptedSum:
-    """What came out, and what it took.
+    """Result and cost of a simulated sum.
 
     Attributes:
-        round: the round, a continued journal's own.
+        round: the terms of the sum; for a continued sum, those of the journal.
         opened: what the curator learned.
-        equals_plaintext: whether the opened sum is the clear one, entry by entry.
-        seconds: wall-clock seconds of encrypt (voting, encryption, signing), aggregate (decoding, checks and
-            multiplications by the curator and every holder) and decrypt. The first two happen side by side in the
-            workers; their common wall-clock time is divided in proportion to the workers' own clocks. With a journal
-            those of the interrupted runs are in it, as far as they were committed.
-        peak_memory_mb: of this process and its workers together, shared pages counted in each.
-        processor_seconds: of casting and counting, of this process and its workers together, in this run.
-        continued_from: ballots that a journal held already.
-        vectors: what each party put in, where all roles were in one run. A secret.
+        equals_plaintext: whether every entry of the opened sum equals the sum computed in the clear.
+        seconds: wall-clock seconds by phase: "encrypt" (prediction, encryption, signing), "aggregate" (decoding, checks
+            and multiplications by the curator and every holder) and "decrypt". The first two overlap in the workers;
+            their common wall-clock time is divided in proportion to the times measured by the workers. For a
+            continued sum they include the committed time of the interrupted runs.
+        peak_memory_mb: peak memory of this process plus that of its workers, in MB; shared pages count in each process.
+        processor_seconds: processor time of the phases "encrypt" and "aggregate", of this process and its workers, in
+            this run.
+        continued_from: number of ballots that the journal held at the start.
+        vectors: party number -> its vector, if all roles were in one run; empty otherwise. Secret.
     """
 
     round: Round
@@ -133,71 +145,73 @@ class EncryptedSum:
 
     @property
     def ballot_bytes(self) -> int:
-        """Bytes of one ballot."""
+        """Size of one ballot in bytes."""
         return Ballot.encoded_length(self.round)
 
 
-def simulate_sum(
-    round_: Round, ceremony: KeySetup, contribution: PartyFactory, conditions: RunConfig | None = None
-) -> EncryptedSum:
-    """Cast, count and open.
+def simulate_sum(round_: Round, keys: KeySetup, factory: PartyFactory, config: RunConfig | None = None) -> EncryptedSum:
+    """Simulate an encrypted sum: the parties encrypt, the curator and the holders multiply, t holders decrypt.
 
     Args:
-        round_: agreed on by everybody. With a journal that was begun before, the journal's round takes its place: the
-            same but for the nonce.
-        ceremony: whose keys the parties and holders use; with a journal, `Journal.ceremony`.
-        contribution: the parties' vectors.
-        conditions: see there.
+        round_: the terms of the sum. If the journal holds the sum already, its stored round is used, which differs in
+            the nonce only.
+        keys: the keys of the parties and holders; with a journal, those of `Journal.key_setup`.
+        factory: makes the parties.
+        config: how the sum is simulated; the defaults of `RunConfig` if omitted.
 
     Raises:
-        JournalError: the journal cannot be used or written.
-        EngineError: the engine cannot be used, or its workers died again and again.
+        JournalError: the journal belongs to another round, is damaged, or cannot be written.
+        EngineError: the engine cannot be used, or its workers died repeatedly.
         TooFewBallotsError, ThresholdError, WrongPartialDecryptionError: the sum cannot be opened.
     """
-    how = RunConfig() if conditions is None else conditions
-    whole = bool(how.roles) or (how.transcript is not None and how.transcript.keeps_secrets)
-    return (_together if whole else _in_batches)(round_, ceremony, contribution, how)
+    if config is None:
+        config = RunConfig()
+    one_run = bool(config.roles) or (config.transcript is not None and config.transcript.keeps_secrets)
+    return (_simulate_in_one_run if one_run else _simulate_in_batches)(round_, keys, factory, config)
 
 
-def _together(round_: Round, ceremony: KeySetup, contribution: PartyFactory, how: RunConfig) -> EncryptedSum:
-    """All roles in one run of the driver."""
-    numbers = range(len(round_.roster)) if how.present is None else how.present
+def _simulate_in_one_run(round_: Round, keys: KeySetup, factory: PartyFactory, config: RunConfig) -> EncryptedSum:
+    """Simulate the sum with all roles in one run of the driver."""
+    numbers = range(len(round_.roster)) if config.present is None else config.present
     expected = len(numbers) * round_.plan.ciphertexts
-    transcript = how.transcript or Transcript()
+    transcript = config.transcript or Transcript()
     parties = []
     for number in numbers:
         coins = transcript.coins(f"party {number}")
-        encryptor = Encryptor(round_.key, how.mode, randomness=coins, expected=expected)
-        parties.append(contribution.role(number, ceremony.signing_keys[number], round_, encryptor, coins))
-    spec = contribution.spec
-    holders = [spec.holder(s, round_, randomness=transcript.coins(f"holder {s.holder}")) for s in ceremony.shares]
+        encryptor = Encryptor(round_.key, config.mode, randomness=coins, expected=expected)
+        parties.append(factory.role(number, keys.signing_keys[number], round_, encryptor, coins))
+    spec = factory.spec
+    holders = [
+        spec.holder(share, round_, randomness=transcript.coins(f"holder {share.holder}")) for share in keys.shares
+    ]
     clock = _AggregationClock()
     driver = Driver(
-        replace_roles([*parties, spec.curator(round_), *holders], how.roles),
+        replace_roles([*parties, spec.curator(round_), *holders], config.roles),
         transcript=transcript,
         watch=clock.on_message,
     )
     clock.seconds = driver.clock
-    started, processor = time.perf_counter(), time.process_time()
+    started, processor_started = time.perf_counter(), time.process_time()
     results = driver.run()
-    elapsed, processor = time.perf_counter() - started, time.process_time() - processor
+    elapsed, processor = time.perf_counter() - started, time.process_time() - processor_started
+
     opened: OpenedSum = results["curator"]
     vectors = {number: results[f"party {number}"] for number in numbers if f"party {number}" in results}
-    known = [vectors[number] for number in opened.parties if number in vectors]
-    exact = len(known) == opened.ballots and opened.sums == tuple(_clear_sum(round_, known).tolist())
+    counted = [vectors[number] for number in opened.parties if number in vectors]
+    equal = len(counted) == opened.ballots and opened.sums == tuple(_plaintext_sum(round_, counted).tolist())
     encrypt = sum(driver.clock[party.name] for party in parties)
     decrypt = max(0.0, elapsed - encrypt - clock.aggregate)
     seconds = {"encrypt": encrypt, "aggregate": clock.aggregate, "decrypt": decrypt}
-    how.progress(len(parties))
-    return EncryptedSum(round_, opened, exact, seconds, peak_memory_mb(), processor, vectors=vectors)
+    config.progress(len(parties))
+    return EncryptedSum(round_, opened, equal, seconds, peak_memory_mb(), processor, vectors=vectors)
 
 
 class _AggregationClock:
-    """Measures, in a run of all roles, how long the curator and the holders worked before a holder was asked to open.
+    """Measures the working time of the curator and the holders until the first request for a partial decryption.
 
     Attributes:
-        seconds: what each role has worked so far, `Driver.clock`.
-        aggregate: seconds of the curator and all holders together until the first request to open.
+        seconds: working time of each role so far (`Driver.clock`).
+        aggregate: seconds of the curator and all holders together until the first request; 0 before it.
     """
 
     def __init__(self) -> None:
@@ -205,29 +219,47 @@ class _AggregationClock:
         self.aggregate = 0.0
 
     def on_message(self, phase: str, entry: Entry) -> None:
-        """Take the time of the first request; as `Driver` calls it for each message."""
+        """Record the time at the first request. `Driver` calls this for each message."""
         if self.aggregate == 0.0 and entry.is_a(Kind.TALLY_REQUEST):
             observers = (name for name in self.seconds if name == "curator" or name.startswith("holder "))
             self.aggregate = sum(self.seconds[name] for name in observers)
 
 
-# -- in batches
+# -- simulation in batches
 
 
 @dataclass(frozen=True)
-class _Shared:
-    """What every batch needs; `contribution` without what is the parties' own; whether anybody wants the messages."""
+class _BatchContext:
+    """What the workers need for every batch.
+
+    Attributes:
+        round: the terms of the sum.
+        factory: makes the parties; without the parties' data, which come with each batch.
+        mode: how ciphertexts are randomised.
+        expected: number of ciphertexts that one worker will make.
+        holders: number of key holders.
+        record_messages: whether the digests of the messages are returned.
+    """
 
     round: Round
-    contribution: PartyFactory
+    factory: PartyFactory
     mode: RandomnessMode
     expected: int
     holders: int
-    watched: bool
+    record_messages: bool
 
 
 @dataclass(frozen=True)
 class _Batch:
+    """The parties of one batch.
+
+    Attributes:
+        first: number of the first party of the batch, present or not.
+        numbers: the parties that take part.
+        data: data of all parties of the batch, from `first` on. Secret.
+        seeds: seeds of the signing keys of the parties that take part. Secret.
+    """
+
     first: int
     numbers: Sequence[int]
     data: Sequence[Any] | NDArray[np.int64] = field(repr=False)
@@ -235,14 +267,25 @@ class _Batch:
 
 
 @dataclass(frozen=True)
-class _Work:
-    """What came of a batch; of a product its columns, and who is in it, counted from the batch's first: a product has
-    its round, and that the whole roster."""
+class _BatchResult:
+    """What a worker returns for a batch. It contains no round, whose roster would be sent back with every batch.
+
+    Attributes:
+        first: number of the first party of the batch.
+        parties: number of parties that took part.
+        products: for each observer, the members of its product, as a bit map from `first` on, and the columns.
+        plaintext_sum: sum of the parties' vectors in the clear, shape (plan.length,).
+        messages: the messages, if they are recorded.
+        encrypt, aggregate: wall-clock seconds of the parties and of the observers.
+        processor: processor seconds of the batch.
+        process: host name and process number of the worker.
+        memory_mb: peak memory of the worker so far, in MB.
+    """
 
     first: int
     parties: int
     products: list[tuple[int, tuple[mpz, ...]]]
-    clear: NDArray[Any]
+    plaintext_sum: NDArray[Any]
     messages: list[SentMessage]
     encrypt: float
     aggregate: float
@@ -251,131 +294,152 @@ class _Work:
     memory_mb: float
 
 
-def _in_batches(round_: Round, ceremony: KeySetup, contribution: PartyFactory, how: RunConfig) -> EncryptedSum:
-    stored = None if how.journal is None else how.journal.sum_of(round_, how.label)
-    names = ["curator", *(f"holder {share.holder}" for share in ceremony.shares)]
+def _simulate_in_batches(round_: Round, keys: KeySetup, factory: PartyFactory, config: RunConfig) -> EncryptedSum:
+    """Simulate the parties batch by batch, then the opening of the merged products."""
+    stored = None if config.journal is None else config.journal.sum_of(round_, config.label)
+    names = ["curator", *(f"holder {share.holder}" for share in keys.shares)]
     messages: list[SentMessage] = []
     if stored is None:
-        state = SumState([BallotProduct(round_)] * len(names), _clear_sum(round_, []), {})
+        state = SumState([BallotProduct(round_)] * len(names), _plaintext_sum(round_, []), {})
     else:
-        round_, state = stored.round, stored.load(len(ceremony.shares))
-        if how.transcript is not None:
+        round_, state = stored.round, stored.load(len(keys.shares))
+        if config.transcript is not None:
             messages = stored.messages()
     continued_from = len(state.parties)
-    how.progress(continued_from)
-    memory: dict[tuple[str, int], float] = {}
-    before = dict(state.seconds)
-    encrypt = aggregate = elsewhere = 0.0
-    started, processor = time.perf_counter(), time.process_time()
-    for work in _batches(round_, ceremony, contribution, how, state.parties):
-        merging = time.perf_counter()
-        found = [BallotProduct(round_, members << work.first, columns) for members, columns in work.products]
-        state.products = _merged(state.products, found)
-        state.clear = state.clear + work.clear
-        if how.transcript is not None:
-            messages += work.messages
-        encrypt += work.encrypt
-        elsewhere += work.processor if work.process != _this_process() else 0.0
-        memory |= {work.process: max(memory.get(work.process, 0.0), work.memory_mb), _this_process(): peak_memory_mb()}
+    config.progress(continued_from)
+
+    memory: dict[tuple[str, int], float] = {}  # peak of each process, in MB
+    earlier = dict(state.seconds)
+    encrypt = aggregate = processor_of_workers = 0.0
+    started, processor_started = time.perf_counter(), time.process_time()
+    for result in _process_batches(round_, keys, factory, config, state.parties):
+        merge_started = time.perf_counter()
+        products = [BallotProduct(round_, members << result.first, columns) for members, columns in result.products]
+        state.products = _merge_products(state.products, products)
+        state.plaintext_sum = state.plaintext_sum + result.plaintext_sum
+        if config.transcript is not None:
+            messages += result.messages
+        here = _this_process()
+        processor_of_workers += result.processor if result.process != here else 0.0
+        memory |= {result.process: max(memory.get(result.process, 0.0), result.memory_mb), here: peak_memory_mb()}
         state.memory_mb = max(state.memory_mb, sum(memory.values()))
-        aggregate += work.aggregate + time.perf_counter() - merging
-        share = (time.perf_counter() - started) / (encrypt + aggregate)
+        encrypt += result.encrypt
+        aggregate += result.aggregate + time.perf_counter() - merge_started
+        wall_clock_ratio = (time.perf_counter() - started) / (encrypt + aggregate)
         state.seconds = {
-            "encrypt": before.get("encrypt", 0.0) + encrypt * share,
-            "aggregate": before.get("aggregate", 0.0) + aggregate * share,
+            "encrypt": earlier.get("encrypt", 0.0) + encrypt * wall_clock_ratio,
+            "aggregate": earlier.get("aggregate", 0.0) + aggregate * wall_clock_ratio,
         }
         if stored is not None:
-            stored.commit(state, work.messages)
-        how.progress(work.parties)
-    if how.transcript is not None:  # batches come in any order; a transcript is in the order of the roster
-        how.transcript.extend(sorted(messages, key=lambda message: int(message.sender.removeprefix("party "))))
-    voted, processor = time.perf_counter(), time.process_time() - processor + elsewhere
-    store, spec = None if how.journal is None else how.journal.store, contribution.spec
+            stored.commit(state, result.messages)
+        config.progress(result.parties)
+    if config.transcript is not None:  # batches finish in any order; a transcript has the order of the roster
+        config.transcript.extend(sorted(messages, key=lambda message: int(message.sender.removeprefix("party "))))
+
+    decrypt_started = time.perf_counter()
+    processor = time.process_time() - processor_started + processor_of_workers
+    store, spec = None if config.journal is None else config.journal.store, factory.spec
     holders = [
-        spec.holder(key_share, round_, ledger=OnceLedger(store, name), seen=product)
-        for key_share, name, product in zip(ceremony.shares, names[1:], state.products[1:], strict=True)
+        spec.holder(share, round_, ledger=OnceLedger(store, name), seen=product)
+        for share, name, product in zip(keys.shares, names[1:], state.products[1:], strict=True)
     ]
     roles = [spec.curator(round_, seen=state.products[0]), *holders]
-    opened: OpenedSum = Driver(roles, transcript=how.transcript).run()["curator"]
-    seconds = {**state.seconds, "decrypt": time.perf_counter() - voted}
-    exact = opened.sums == tuple(state.clear.tolist())
+    opened: OpenedSum = Driver(roles, transcript=config.transcript).run()["curator"]
+    seconds = {**state.seconds, "decrypt": time.perf_counter() - decrypt_started}
+    equal = opened.sums == tuple(state.plaintext_sum.tolist())
     peak = max(state.memory_mb, peak_memory_mb())
-    return EncryptedSum(round_, opened, exact, seconds, peak, processor, continued_from)
+    return EncryptedSum(round_, opened, equal, seconds, peak, processor, continued_from)
 
 
-def _merged(so_far: Sequence[BallotProduct], found: Sequence[BallotProduct]) -> list[BallotProduct]:
-    """Everybody's product with what they found in a batch; those who counted the same share one, and the work."""
+def _merge_products(products: Sequence[BallotProduct], additions: Sequence[BallotProduct]) -> list[BallotProduct]:
+    """Multiply each observer's product by its product of a batch.
+
+    Observers with the same product and the same addition share one merged object, so that it is computed once.
+    """
     merged: list[BallotProduct] = []
-    for place, (mine, product) in enumerate(zip(so_far, found, strict=True)):
-        same = (k for k in range(place) if so_far[k] is mine and found[k] == product)
-        earlier = next(same, None)
-        merged.append(mine.merge(product) if earlier is None else merged[earlier])
+    for place, (product, addition) in enumerate(zip(products, additions, strict=True)):
+        equal = (k for k in range(place) if products[k] is product and additions[k] == addition)
+        first = next(equal, None)
+        merged.append(product.merge(addition) if first is None else merged[first])
     return merged
 
 
-def _batches(
-    round_: Round, ceremony: KeySetup, contribution: PartyFactory, how: RunConfig, done: frozenset[int]
-) -> Iterator[_Work]:
-    """The batches that are still to be cast, worked on. The cut does not depend on what is done."""
-    todo = []
-    present = set(range(len(round_.roster)) if how.present is None else how.present)
-    for at in range(0, len(round_.roster), BATCH):
-        batch = range(at, min(at + BATCH, len(round_.roster)))
+def _process_batches(
+    round_: Round, keys: KeySetup, factory: PartyFactory, config: RunConfig, counted: frozenset[int]
+) -> Iterator[_BatchResult]:
+    """Run the engine on all batches whose parties are not counted yet, and yield their results in any order.
+
+    The division into batches depends on the roster only, so that a continued sum has the same batches.
+
+    Raises:
+        JournalError: a batch is counted in part.
+    """
+    remaining = []
+    present = set(range(len(round_.roster)) if config.present is None else config.present)
+    for first in range(0, len(round_.roster), BATCH):
+        batch = range(first, min(first + BATCH, len(round_.roster)))
         numbers = [number for number in batch if number in present]
-        counted = done.intersection(numbers)
-        if numbers and not counted:
-            todo.append((batch, numbers))
-        elif len(counted) < len(numbers):
+        counted_here = counted.intersection(numbers)
+        if numbers and not counted_here:
+            remaining.append((batch, numbers))
+        elif len(counted_here) < len(numbers):
             raise JournalError(
                 f"the journal has counted some, but not all, of the parties {batch.start} to {batch.stop - 1}: it "
                 "was written by a version with other batches; start again in another directory"
             )
-    if not todo:
+    if not remaining:
         return
-    expected = how.expected
+    expected = config.expected
     if expected is None:
-        expected = -(-sum(len(numbers) for _, numbers in todo) * round_.plan.ciphertexts // how.engine.count_workers())
-    watched = how.journal is not None or how.transcript is not None
-    shared = _Shared(round_, contribution.with_data(()), how.mode, expected, len(ceremony.shares), watched)
-    yield from how.engine.run(_work, shared, [partial(_batch, contribution, ceremony, *work) for work in todo])
+        parties = sum(len(numbers) for _, numbers in remaining)
+        expected = -(-parties * round_.plan.ciphertexts // config.engine.count_workers())
+    record_messages = config.journal is not None or config.transcript is not None
+    context = _BatchContext(round_, factory.with_data(()), config.mode, expected, len(keys.shares), record_messages)
+    tasks = [partial(_make_batch, factory, keys, batch, numbers) for batch, numbers in remaining]
+    yield from config.engine.run(_process_batch, context, tasks)
 
 
-def _batch(contribution: PartyFactory, ceremony: KeySetup, batch: range, numbers: Sequence[int]) -> _Batch:
-    seeds = [ceremony.signing_keys.seed(number) for number in numbers]
-    return _Batch(batch.start, numbers, contribution.data_of(batch), seeds)
+def _make_batch(factory: PartyFactory, keys: KeySetup, batch: range, numbers: Sequence[int]) -> _Batch:
+    """Collect the data and seeds of a batch; `numbers` are those of its parties that take part."""
+    seeds = [keys.signing_keys.seed(number) for number in numbers]
+    return _Batch(batch.start, numbers, factory.data_of(batch), seeds)
 
 
-def _work(shared: _Shared, batch: _Batch) -> _Work:
-    """One batch of parties in a worker: they post their ballots; the curator and every holder take them in."""
-    started, processor = time.perf_counter(), time.process_time()
-    round_, transcript = shared.round, Transcript()
-    encryptor = Encryptor(round_.key, shared.mode, expected=shared.expected)
-    contribution = shared.contribution.with_data(batch.data, batch.first)
+def _process_batch(context: _BatchContext, batch: _Batch) -> _BatchResult:
+    """Simulate one batch in a worker: the parties post their ballots, the curator and every holder multiply them."""
+    started, processor_started = time.perf_counter(), time.process_time()
+    round_, transcript = context.round, Transcript()
+    encryptor = Encryptor(round_.key, context.mode, expected=context.expected)
+    factory = context.factory.with_data(batch.data, batch.first)
     parties = [
-        contribution.role(number, SigningKey(seed), round_, encryptor, SYSTEM)
+        factory.role(number, SigningKey(seed), round_, encryptor, SYSTEM)
         for number, seed in zip(batch.numbers, batch.seeds, strict=True)
     ]
-    observers = [Observer(name, round_) for name in ("curator", *(f"holder {j + 1}" for j in range(shared.holders)))]
+    observers = [Observer(name, round_) for name in ("curator", *(f"holder {j + 1}" for j in range(context.holders)))]
     driver = Driver([*parties, *observers], transcript=transcript)
     results = driver.run()
     aggregate = sum(driver.clock[observer.name] for observer in observers)
     products: list[BallotProduct] = [results[observer.name] for observer in observers]
-    return _Work(
+    return _BatchResult(
         batch.first,
         len(parties),
         [(product.members >> batch.first, product.columns) for product in products],
-        _clear_sum(round_, [results[party.name] for party in parties]),
-        transcript.messages if shared.watched else [],
+        _plaintext_sum(round_, [results[party.name] for party in parties]),
+        transcript.messages if context.record_messages else [],
         time.perf_counter() - started - aggregate,
         aggregate,
-        time.process_time() - processor,
+        time.process_time() - processor_started,
         _this_process(),
         peak_memory_mb(),
     )
 
 
-def _clear_sum(round_: Round, vectors: Iterable[Sequence[int]]) -> NDArray[Any]:
-    """The sum of the parties' vectors without any encryption, shape (plan.length,), exactly."""
+def _plaintext_sum(round_: Round, vectors: Iterable[Sequence[int]]) -> NDArray[Any]:
+    """Add the parties' vectors without encryption.
+
+    Returns:
+        Exact sums, shape (plan.length,): int64 if no sum can reach 2^62, Python integers otherwise.
+    """
     plan = round_.plan
     small = max(-plan.minimum, plan.maximum) * plan.addends < 2**62
     total = np.zeros(plan.length, dtype=np.int64 if small else object)
@@ -385,14 +449,15 @@ def _clear_sum(round_: Round, vectors: Iterable[Sequence[int]]) -> NDArray[Any]:
 
 
 def _this_process() -> tuple[str, int]:
+    """Return the host name and the process number."""
     return platform.node(), os.getpid()
 
 
 def peak_memory_mb() -> float:
-    """The most memory this process has held so far, in MB.
+    """Return the peak memory of this process so far, in MB.
 
-    Linux hands a process's `ru_maxrss` on to what it starts, so that a worker would report its parent's peak; the
-    kernel's VmHWM is the process's own. Elsewhere `ru_maxrss` is what there is.
+    On Linux a child process inherits `ru_maxrss` from its parent, so a worker would report the parent's peak; the
+    kernel's VmHWM is the process's own. Other systems have only `ru_maxrss`.
     """
     try:
         status = Path("/proc/self/status").read_text(encoding="ascii")

@@ -1,11 +1,11 @@
-"""Where the batches of a simulation are worked on: this process, processes of this machine, or a Dask cluster.
+"""Engines run the batches of a simulation: in this process, in processes of this machine, or on a Dask cluster.
 
-An engine is given one function, what every batch needs (`shared`) and the batches themselves. `shared` reaches each
-worker once, however many batches it works on: processes of this machine map one file, a cluster is sent it by Dask's
-scatter. Both go through joblib. Results come back in any order, each exactly once.
+An engine calls one function for every batch, with an argument `shared` that all batches need and the batch itself.
+Each worker receives `shared` once: processes of this machine map it from one file, a cluster receives it by Dask's
+scatter. Both use joblib. Results are returned in any order, each exactly once.
 
-What is sent holds the secrets of simulated parties. The file lies in a private temporary folder; a cluster should be
-one's own, its scheduler addressed by tls://.
+Batches contain the secrets of simulated parties. The file is in a private temporary directory; a cluster should be
+your own, with a scheduler at a tls:// address.
 """
 
 from __future__ import annotations
@@ -30,37 +30,48 @@ from psephos.protocol.errors import EngineError, InvalidParameter, SchedulerMiss
 __all__ = ["ENGINES", "DaskEngine", "Engine", "LocalEngine", "make_engine"]
 
 ENGINES = ("local", "dask")
-"""What `make_engine` takes."""
+"""Names of the engines (`make_engine`)."""
 
 Task = TypeVar("Task")
 Output = TypeVar("Output")
 
-_RETRIES = 3  # times that workers may die in a row without finishing anything
+_RETRIES = 3  # times in a row that workers may die before a batch is finished
 
 
 class Engine(Protocol):
-    """Runs batches."""
+    """Runs the batches of a simulation."""
 
     def count_workers(self) -> int:
-        """Count the batches that are worked on at a time; of a cluster, by asking its scheduler."""
+        """Return the number of batches that run at the same time. For a cluster, this asks its scheduler."""
 
     def run(
         self, function: Callable[[Any, Task], Output], shared: Any, tasks: Sequence[Callable[[], Task]]
     ) -> Iterator[Output]:
-        """`function(shared, task())` of every task, each once, in any order.
+        """Yield `function(shared, task())` for every task, in any order.
 
-        tasks: made when a worker is about to take them, so that they need not all be in memory.
-        Raises EngineError or a subclass; what `function` raises is passed on.
+        Args:
+            function: what workers run. Its exceptions are raised here.
+            shared: argument that all tasks need.
+            tasks: functions that return the second argument. Each is called when a worker is ready for it, so that not
+                all arguments are in memory at the same time.
+
+        Raises:
+            EngineError: the engine cannot be used; WorkersLostError if its workers died repeatedly.
         """
 
 
 @dataclass(frozen=True)
 class LocalEngine:
-    """This machine: `workers` processes (joblib's loky), or this process itself when that is 1.
+    """Runs batches in processes of this machine (joblib's loky), or in this process if there is one worker.
 
-    Workers that die (out of memory, killed) are replaced, and the batches that died with them are worked on again;
-    WorkersLostError when that happens three times without a batch being finished. InvalidParameter for less than one
-    worker.
+    Workers that die (killed, or out of memory) are replaced, and their batches run again.
+
+    Attributes:
+        workers: number of processes.
+
+    Raises:
+        InvalidParameter: there is less than one worker.
+        WorkersLostError: from `run`, if workers died three times in a row before a batch was finished.
     """
 
     workers: int = 1
@@ -85,16 +96,16 @@ class LocalEngine:
                 joblib.dump(shared, path)
             except OSError as error:
                 raise EngineError(
-                    f"what the workers need cannot be written to {tempfile.gettempdir()} ({error.strerror}); make room "
-                    "there, or name another folder by TMPDIR"
+                    f"the input of the workers cannot be written to {tempfile.gettempdir()} ({error.strerror}); free "
+                    "space there, or set TMPDIR to another directory"
                 ) from error
-            left = dict(enumerate(tasks))
+            remaining = dict(enumerate(tasks))
             deaths = 0
-            while left:
+            while remaining:
                 try:
-                    with _closed_quietly(self._parallel(function, path, left)) as results:
+                    with _closed_quietly(self._parallel(function, path, remaining)) as results:
                         for place, result in results:
-                            del left[place]
+                            del remaining[place]
                             deaths = 0
                             yield result
                 except BrokenProcessPool as error:
@@ -106,17 +117,17 @@ class LocalEngine:
                         ) from error
 
     def _parallel(
-        self, function: Callable[[Any, Task], Output], path: str, left: dict[int, Callable[[], Task]]
+        self, function: Callable[[Any, Task], Output], path: str, remaining: dict[int, Callable[[], Task]]
     ) -> Iterator[tuple[int, Output]]:
-        # A list, since `left` shrinks while its tasks are still being handed out.
-        todo = (delayed(_with_file)(function, path, place, task()) for place, task in list(left.items()))
-        results: Iterator[tuple[int, Output]] = Parallel(n_jobs=self.workers, return_as="generator_unordered")(todo)
+        # A copy, since finished tasks are removed from `remaining` while others are still handed out.
+        calls = (delayed(_with_file)(function, path, place, task()) for place, task in list(remaining.items()))
+        results: Iterator[tuple[int, Output]] = Parallel(n_jobs=self.workers, return_as="generator_unordered")(calls)
         return results
 
 
 @contextmanager
 def _closed_quietly(results: Any) -> Iterator[Any]:
-    """joblib's generator, which warns of results that nobody took, or of tasks cancelled, when a run is interrupted."""
+    """Close joblib's generator without its warning about unused results when a run is interrupted."""
     try:
         yield results
     finally:
@@ -129,7 +140,7 @@ _loaded: tuple[str, Any] | None = None
 
 
 def _with_file(function: Callable[[Any, Task], Output], path: str, place: int, task: Task) -> tuple[int, Output]:
-    """In a worker: `shared` is mapped from the file at its first batch and kept for the others."""
+    """Call `function` in a worker; `shared` is mapped from the file at the first call and reused by the others."""
     global _loaded
     if _loaded is None or _loaded[0] != path:
         _loaded = path, joblib.load(path, mmap_mode="r")
@@ -138,21 +149,28 @@ def _with_file(function: Callable[[Any, Task], Output], path: str, place: int, t
 
 @dataclass(frozen=True)
 class DaskEngine:
-    """A Dask cluster, through joblib's own backend. Needs the extra `dask`.
+    """Runs batches on a Dask cluster, through joblib's backend. Needs the extra `dask`.
 
-    address: of its scheduler, host:port, tcp:// or tls://. timeout: seconds to wait for it and for its first worker.
-    Raises SchedulerMissingError when nothing answers there, or the cluster has no worker; EngineError for workers that
-    have another version of this program, or none, whenever they join. Dask itself works again on the batches of
-    workers that died; WorkersLostError when one batch has cost it several workers.
+    Dask repeats the batches of workers that died.
+
+    Attributes:
+        address: of the scheduler: host:port, tcp:// or tls://.
+        timeout: seconds to wait for the scheduler and for its first worker.
+
+    Raises:
+        SchedulerMissingError: from both methods, if no scheduler answers; from `run`, if the cluster has no workers.
+        EngineError: from `run`, if a worker has another version of Psephos or none, even if it joins later.
+        WorkersLostError: from `run`, if several workers died of the same batch.
     """
 
     address: str
     timeout: float = 10.0
 
     def count_workers(self) -> int:
-        """Connect to the scheduler and count the threads of the cluster.
+        """Connect to the scheduler and return the number of threads of the cluster.
 
-        Raises SchedulerMissingError when nothing answers there.
+        Raises:
+            SchedulerMissingError: no scheduler answers at the address.
         """
         client = self._client()
         try:
@@ -164,12 +182,12 @@ class DaskEngine:
         self, function: Callable[[Any, Task], Output], shared: Any, tasks: Sequence[Callable[[], Task]]
     ) -> Iterator[Output]:
         client = self._client()
-        # After _client, which says what to install.
+        # After _client, whose error message says what to install.
         from distributed import CancelledError, KilledWorker
         from joblib._dask import DaskDistributedBackend
 
         class Backend(DaskDistributedBackend):  # type: ignore[misc]
-            """joblib would do the work in this process where the cluster has one thread so far."""
+            """Uses the cluster even if it has one thread; joblib would run the batches in this process."""
 
             def effective_n_jobs(self, n_jobs: int) -> int:
                 return max(2, int(super().effective_n_jobs(n_jobs)))
@@ -182,22 +200,22 @@ class DaskEngine:
                     f"the Dask scheduler at {self.address} has no workers; start some (dask worker {self.address})"
                 ) from error
             self._check_versions(client)
-            todo = (delayed(_by_same_version)(psephos.__version__, function, shared, task()) for task in tasks)
+            calls = (delayed(_with_version)(psephos.__version__, function, shared, task()) for task in tasks)
             with (
                 parallel_config(backend=Backend(client=client, scatter=[shared]), n_jobs=-1),
-                _closed_quietly(Parallel(return_as="generator_unordered")(todo)) as results,
+                _closed_quietly(Parallel(return_as="generator_unordered")(calls)) as results,
             ):
                 yield from results
         except (KilledWorker, CancelledError) as error:
             raise WorkersLostError(
-                f"the cluster at {self.address} lost a batch: its scheduler is gone, or several workers died of it; "
-                "look at their logs. A run with a journal can be continued"
+                f"the cluster at {self.address} lost a batch: its scheduler stopped, or several workers died of it; "
+                "see their logs. A run with a journal can be continued"
             ) from error
         finally:
             client.close()
 
     def _check_versions(self, client: Any) -> None:
-        """Workers of another version may train or vote differently."""
+        """Refuse workers with another version of Psephos, which may train or vote differently."""
         versions = client.get_versions(packages=["psephos"])
         ours = versions["client"]["packages"]["psephos"]
         theirs = {str(worker["packages"].get("psephos")) for worker in versions["workers"].values()}
@@ -213,25 +231,25 @@ class DaskEngine:
         except ImportError as error:
             raise EngineError("the engine 'dask' needs Dask: install psephos[dask]") from error
         try:
-            make: Any = Client
-            return make(self.address, timeout=self.timeout, set_as_default=False)
+            connect: Any = Client
+            return connect(self.address, timeout=self.timeout, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
             raise SchedulerMissingError(
                 f"no Dask scheduler answers at {self.address!r}: start one (dask scheduler), or check --scheduler"
             ) from error
-        except TypeError as error:  # what distributed makes of certificates that are not there
+        except TypeError as error:  # raised by distributed if no certificates are configured
             raise EngineError(
                 f"the connection to {self.address} cannot be secured: Dask's configuration names no certificates for "
                 "it (distributed.comm.tls)"
             ) from error
 
 
-def _by_same_version(version: str, function: Callable[[Any, Task], Output], shared: Any, task: Task) -> Output:
-    """In a worker of a cluster, which may have joined when the run was under way."""
+def _with_version(version: str, function: Callable[[Any, Task], Output], shared: Any, task: Task) -> Output:
+    """Call `function` in a worker of a cluster after checking its version, since it may have joined late."""
     if psephos.__version__ != version:
         raise EngineError(
-            f"a worker with psephos {psephos.__version__} has joined a run of psephos {version}, and would cast and "
-            "count in its own way: install the same version everywhere; a run with a journal can be continued"
+            f"a worker with psephos {psephos.__version__} has joined a run of psephos {version}, and its results could "
+            "differ: install the same version everywhere; a run with a journal can be continued"
         )
     return function(shared, task)
 
@@ -239,17 +257,22 @@ def _by_same_version(version: str, function: Callable[[Any, Task], Output], shar
 def make_engine(
     name: Literal["local", "dask"] | str = "local", *, workers: int | None = None, scheduler: str | None = None
 ) -> Engine:
-    """The engine of that name.
+    """Return the engine of that name.
 
-    workers: processes of `local`; the number of cores unless given. scheduler: address, for `dask`.
-    Raises InvalidParameter for an unknown name, a missing or a superfluous address.
+    Args:
+        name: "local" or "dask".
+        workers: number of processes of "local"; the number of cores by default.
+        scheduler: address of the scheduler, for "dask" only.
+
+    Raises:
+        InvalidParameter: unknown name, or an address that is missing or not used by the engine.
     """
     if name == "local":
         if scheduler is not None:
-            raise InvalidParameter("a scheduler belongs to the engine 'dask', and the engine is 'local'")
+            raise InvalidParameter("the engine 'local' uses no scheduler: omit --scheduler, or set --engine dask")
         return LocalEngine(workers if workers is not None else os.cpu_count() or 1)
     if name == "dask":
         if scheduler is None:
             raise InvalidParameter("the engine 'dask' needs the address of a scheduler: --scheduler HOST:PORT")
         return DaskEngine(scheduler)
-    raise InvalidParameter(f"an engine is one of {', '.join(ENGINES)}, not {name!r}")
+    raise InvalidParameter(f"there is no engine {name!r}: --engine is one of {', '.join(ENGINES)}")

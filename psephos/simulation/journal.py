@@ -1,16 +1,16 @@
-"""What a long run keeps on disk, so that it can be interrupted and continued.
+"""The journal of a simulation: what a long run stores on disk, so that it can be interrupted and continued.
 
-A journal is a folder with one `Store` (psephos.protocol.storage.store), so that there is a whole state at every moment:
+A journal is a directory with one `Store` (psephos.protocol.storage.store), whose transactions keep it consistent:
 
-* **A sum**, after every batch of parties: the curator's and each holder's product so far with who is counted in it, the
-  clear sum, and the digests of the batch's messages. Parties that are in it are not asked again; a batch that was being
-  worked on when the run ended leaves no trace and is worked on again.
-* **A run of a driver** (`Driver(store=journal.store)`): the roles' states and their messages.
-* **A sweep of many trials** (`psephos reproduce`): what each came to.
+* **A sum**, after every batch of parties: the products of the curator and of each holder with the parties in them, the
+  sum in the clear, and the digests of the batch's messages. The parties of a committed batch are not simulated again; a
+  batch that was interrupted is simulated from its start.
+* **A run of a driver** (`Driver(store=journal.store)`): the states of the roles and their messages.
+* **A sweep of many trials** (`psephos reproduce`): the result of each.
 
-A continued run needs the same version of this program, and the same round, keys and shares. **A journal therefore holds
-the secrets of everybody in the simulation**: the holders' shares and the parties' signing keys, for its owner's eyes.
-Real roles never write such a thing. Delete it (`Journal.forget`) when the run is done.
+A continued run needs the same version of Psephos, and the same round, keys and shares. **A journal therefore contains
+the secrets of all simulated roles**: the holders' key shares and the parties' signing keys. It is readable by its owner
+only; real roles never write one. Delete it with `Journal.delete` when the run is finished.
 """
 
 from __future__ import annotations
@@ -39,44 +39,51 @@ from psephos.simulation.key_setup import KeySetup, SigningKeys
 __all__ = ["Journal", "SumJournal", "SumState"]
 
 _FILE, _FORMAT = "journal.sqlite", 3
-"""Where it is, and in which form: another one is refused by name."""
+"""File name and format version. A journal of another format is refused."""
 
 
 @dataclass
 class SumState:
-    """How far a sum is.
+    """Progress of a sum.
 
-    products: the curator's, then each holder's. clear: integers (plan.length,), the sum of the same
-    vectors in the clear.
-    seconds: wall-clock seconds by phase so far. memory_mb: the largest peak so far.
+    Attributes:
+        products: the product of the curator, then that of each holder.
+        plaintext_sum: the sum of the same vectors in the clear, shape (plan.length,), int64 or Python integers.
+        seconds: phase -> wall-clock seconds so far.
+        memory_mb: peak memory so far, in MB.
     """
 
     products: list[BallotProduct]
-    clear: NDArray[Any] = field(repr=False)
+    plaintext_sum: NDArray[Any] = field(repr=False)
     seconds: dict[str, float]
     memory_mb: float = 0.0
 
     @property
     def parties(self) -> frozenset[int]:
-        """Who is counted."""
+        """Numbers of the parties that are counted."""
         return frozenset(self.products[0].parties)
 
 
 class Journal:
-    """A folder that one run writes to at a time; `store` is what it keeps. A context manager."""
+    """A directory that one run at a time writes to. A context manager that closes it.
+
+    Attributes:
+        path: the directory.
+        store: the store in it.
+    """
 
     def __init__(self, path: str | os.PathLike[str], identity: Mapping[str, Any]) -> None:
-        """Begin a journal, or continue one.
+        """Create a journal, or open one to continue its run.
 
         Args:
-            path: a directory, new or empty or a journal.
-            identity: what the run was asked for (JSON values): whatever changes its result. Not the engine or the
-                number of workers. The version of this program is always part of it, since another one may deal, train
-                or vote differently.
+            path: a directory: new, empty, or with a journal.
+            identity: the options of the run that affect its result, as JSON values; not the engine or the number of
+                workers. The version of Psephos is always added, since another version may partition data, train or
+                vote differently.
 
         Raises:
-            JournalError: no journal and not empty, of another run or an older format, damaged, readable by others, in
-                use, or the disk is full.
+            JournalError: the directory holds something else, or a journal of another run or format; the journal is
+                damaged, readable by others, or in use; or the disk is full.
         """
         self.path = Path(path)
         if (self.path / "run.json").exists():
@@ -93,34 +100,42 @@ class Journal:
             timeout=0,
         )
 
-    def ceremony(self, hold: Callable[[], KeySetup]) -> KeySetup:
-        """The run's keys: those of the journal, or those that `hold` makes, which are stored first."""
+    def key_setup(self, make: Callable[[], KeySetup]) -> KeySetup:
+        """Return the keys of the run: the stored ones, or those that `make` returns, which are then stored."""
         with self.store.transaction():
             stored = self.store.get("run", b"ceremony")
             if stored is None:
-                made = hold()
-                self.store.put("run", b"ceremony", _encode_ceremony(made))
-                return made
+                keys = make()
+                self.store.put("run", b"ceremony", _encode_keys(keys))
+                return keys
         return _decode_keys(stored)
 
     def sum_of(self, round_: Round, label: str = "") -> SumJournal:
-        """The part of the journal for the sum of that name, its round's kind by default; begun if it is not there."""
+        """Return the journal of one sum, which is created if there is none.
+
+        Args:
+            round_: the terms of the sum.
+            label: name of the sum; the kind of its round by default.
+
+        Raises:
+            JournalError: the stored sum of this name has other terms.
+        """
         return SumJournal(self.store, round_, label)
 
     def result(self, name: str) -> Any:
-        """What `keep_result` stored under this name; None when there is nothing."""
+        """Return the value that `store_result` stored under this name, or None."""
         return json.loads(self.store.get("results", name.encode()) or b"null")
 
-    def keep_result(self, name: str, result: Any) -> None:
-        """Keep a JSON value, what a finished part of the run came to."""
+    def store_result(self, name: str, result: Any) -> None:
+        """Store the result of a finished part of the run, a JSON value."""
         self.store.put("results", name.encode(), json.dumps(result).encode())
 
     def close(self) -> None:
-        """Let go of it; what it keeps stays."""
+        """Close the journal; its content stays on disk."""
         self.store.close()
 
-    def forget(self) -> None:
-        """Delete the journal with all the secrets in it."""
+    def delete(self) -> None:
+        """Close the journal and delete its directory with all secrets in it."""
         self.close()
         shutil.rmtree(self.path)
 
@@ -135,10 +150,18 @@ class Journal:
 
 
 class SumJournal:
-    """One sum of a run. `round` is the journal's own: the given one with the nonce it was begun with."""
+    """The part of a journal that belongs to one sum.
+
+    Attributes:
+        round: the terms of the sum, with the nonce of its first run.
+    """
 
     def __init__(self, store: Store, round_: Round, label: str = "") -> None:
-        """Raises JournalError when the journal was begun with another round."""
+        """Open the sum, or store its round if it is new.
+
+        Raises:
+            JournalError: the stored sum has other terms, apart from the nonce.
+        """
         self._store, self._space = store, f"sum of {label or round_.kind}"
         stored = store.get(self._space, b"round")
         if stored is None:
@@ -153,47 +176,61 @@ class SumJournal:
             )
 
     def load(self, holders: int) -> SumState:
-        """How far the sum is; a fresh state when nothing is committed. Raises JournalError when it is damaged."""
+        """Return the last committed state, or the initial state if nothing was committed.
+
+        Args:
+            holders: number of key holders.
+
+        Raises:
+            JournalError: the journal is damaged.
+        """
         stored = self._store.get(self._space, b"state")
         if stored is None:
             products = [BallotProduct(self.round)] * (1 + holders)
             return SumState(products, np.zeros(self.round.plan.length, dtype=np.int64), {})
-        blobs, whose, values, seconds, memory_mb = decode(stored)
-        distinct = [BallotProduct.decode(blob, self.round) for blob in blobs]
-        products = [distinct[place] for place in whose]
-        clear = np.frombuffer(values, "<i8") if isinstance(values, bytes) else np.array(values, dtype=object)
-        return SumState(products, clear, dict(seconds), memory_mb)
+        encoded_products, indices, values, seconds, memory_mb = decode(stored)
+        distinct = [BallotProduct.decode(product, self.round) for product in encoded_products]
+        products = [distinct[index] for index in indices]
+        total = np.frombuffer(values, "<i8") if isinstance(values, bytes) else np.array(values, dtype=object)
+        return SumState(products, total, dict(seconds), memory_mb)
 
     def messages(self) -> list[SentMessage]:
-        """All so far."""
+        """Return the messages of all committed batches."""
         batches = (decode(batch) for _, batch in self._store.items(f"messages of {self._space}"))
         return [SentMessage(*fields) for batch in batches for fields in batch]
 
     def commit(self, state: SumState, messages: Sequence[SentMessage]) -> None:
-        """Make `state` the one to continue from, `messages` being those since the last commit.
+        """Store a state, from which the sum can be continued, in one transaction.
 
-        Raises JournalError, the state before staying in force, when it cannot be written.
+        Args:
+            state: progress of the sum.
+            messages: the messages since the last commit.
+
+        Raises:
+            JournalError: it cannot be written; the previous state stays valid.
         """
-        distinct = list({id(product): product for product in state.products}.values())  # one, if all counted the same
-        stored = tuple(product.encode() for product in distinct)
-        whose = tuple(next(k for k, one in enumerate(distinct) if one is mine) for mine in state.products)
-        small = state.clear.dtype == np.int64
-        values = state.clear.astype("<i8").tobytes() if small else tuple(int(value) for value in state.clear.tolist())
-        noted = tuple((m.phase, m.sender, m.receiver, m.kind, m.size, m.digest) for m in messages)
+        # Observers that counted the same ballots share one product, which is stored once.
+        distinct = list({id(product): product for product in state.products}.values())
+        encoded_products = tuple(product.encode() for product in distinct)
+        indices = tuple(next(k for k, one in enumerate(distinct) if one is product) for product in state.products)
+        total = state.plaintext_sum
+        values = total.astype("<i8").tobytes() if total.dtype == np.int64 else tuple(map(int, total.tolist()))
+        encoded_messages = tuple((m.phase, m.sender, m.receiver, m.kind, m.size, m.digest) for m in messages)
         batches = f"messages of {self._space}"
         with self._store.transaction():
             number = int.from_bytes(self._store.last(batches) or b"", "big") + 1
-            self._store.put(batches, number.to_bytes(8, "big"), encode(noted))
+            self._store.put(batches, number.to_bytes(8, "big"), encode(encoded_messages))
             seconds = tuple(state.seconds.items())
-            self._store.put(self._space, b"state", encode((stored, whose, values, seconds, float(state.memory_mb))))
+            content = (encoded_products, indices, values, seconds, float(state.memory_mb))
+            self._store.put(self._space, b"state", encode(content))
 
     def __repr__(self) -> str:
         return f"<SumJournal of {self.round.kind} in {self._store}>"
 
 
-def _encode_ceremony(ceremony: KeySetup) -> bytes:
-    shares = tuple((share.holder, share.share()) for share in ceremony.shares)
-    return encode((ceremony.threshold_key, ceremony.roster, shares, ceremony.signing_keys.seeds))
+def _encode_keys(keys: KeySetup) -> bytes:
+    shares = tuple((share.holder, share.share()) for share in keys.shares)
+    return encode((keys.threshold_key, keys.roster, shares, keys.signing_keys.seeds))
 
 
 def _decode_keys(stored: bytes) -> KeySetup:

@@ -1,7 +1,7 @@
-"""Before any round: the holders' key and the registration of the parties' signing keys, in one process.
+"""The keys of a simulation: the holders' shared Paillier key and the parties' signing keys, made in one process.
 
-A simulation plays every role, so it may have its key from a dealer, who lives only inside `setup_keys`. Or the
-holders make it among themselves, as they do where they are machines of their own: minutes in place of seconds.
+Since a simulation runs every role, a dealer inside `setup_keys` may make and share the key. Alternatively the holders
+generate it together, as they do in a study, which takes minutes instead of seconds.
 """
 
 from __future__ import annotations
@@ -27,15 +27,19 @@ from psephos.protocol.wire import Kind
 __all__ = ["KeySetup", "Keys", "SigningKeys", "register", "run_ceremony", "setup_keys"]
 
 Keys = Literal["dealer", "ceremony"]
-"""Where the key comes from."""
+"""Who makes the Paillier key: a dealer, or the holders in the key ceremony."""
 
 _SEED_BYTES = 32
-"""Of a signing key (RFC 8032, section 5.1.5)."""
+"""Size of the seed of a signing key (RFC 8032, section 5.1.5)."""
 
 
 @dataclass(frozen=True)
 class SigningKeys(Sequence[SigningKey]):
-    """The parties' signing keys, made from their seeds of 32 bytes when they are asked for."""
+    """The parties' signing keys, each made from its seed when it is read. They cannot be pickled.
+
+    Attributes:
+        seeds: the seeds of all parties, 32 bytes each, concatenated. Secret.
+    """
 
     seeds: bytes = field(repr=False)
 
@@ -43,7 +47,7 @@ class SigningKeys(Sequence[SigningKey]):
         return len(self.seeds) // _SEED_BYTES
 
     def seed(self, number: int) -> bytes:
-        """Of one party."""
+        """Return the seed of one party."""
         return self.seeds[number * _SEED_BYTES : (number + 1) * _SEED_BYTES]
 
     @overload
@@ -61,7 +65,14 @@ class SigningKeys(Sequence[SigningKey]):
 
 @dataclass(frozen=True)
 class KeySetup:
-    """What a simulation holds of everybody: the public key, the holders' shares and the parties' signing keys."""
+    """All keys of a simulation.
+
+    Attributes:
+        threshold_key: the public key with the holders' verification values.
+        roster: the parties' verification keys.
+        shares: the holders' key shares, in order. Secret.
+        signing_keys: the parties' signing keys. Secret.
+    """
 
     threshold_key: ThresholdKey
     roster: Roster = field(repr=False)
@@ -82,20 +93,24 @@ def setup_keys(  # wide: who takes part, what is made, and who watches
     progress: Progress = silent,
     randomness: Randomness = SYSTEM,
 ) -> KeySetup:
-    """Make a key, shared among the first `holders` parties, and register everybody's signing key.
+    """Make a Paillier key, shared among the first `holders` parties, and the signing keys of all parties.
 
     Args:
-        parties: M, at least 2.
-        key_bits: length of the modulus.
-        degree: s, 1 to 4; `psephos.protocol.paillier.packing.best_degree` says which suits a vector.
-        holders, threshold: n and t, 1 <= t <= n <= M; with keys = "ceremony" as in `CeremonyTerms`.
-        keys: "dealer" makes the key, shares it and forgets it; "ceremony" plays the holders who make it themselves.
-        test_key: allows a key that protects nothing.
-        transcript: notes every message of a ceremony; a dealer sends none.
+        parties: number of parties M, at least 2.
+        key_bits: length of the modulus in bits.
+        degree: the exponent s of the Damgard-Jurik plaintext space n^s, 1 to 4;
+            `psephos.protocol.paillier.packing.best_degree` returns the one that suits a vector.
+        holders: number of key holders n, n <= M.
+        threshold: number of holders that can decrypt t, 1 <= t <= n; with keys = "ceremony" as in `CeremonyTerms`.
+        keys: "dealer": one process makes and shares the key; "ceremony": simulate the holders' key generation.
+        test_key: allow a key too short to protect anything.
+        transcript: records the messages of a ceremony; a dealer sends none.
         progress: called during a ceremony.
-        randomness: of everybody.
+        randomness: source of all randomness.
 
-    Raises InvalidParameter for anything outside these ranges, WeakKeyError for a short key.
+    Raises:
+        InvalidParameter: an argument is outside its range.
+        WeakKeyError: the key is too short and `test_key` is not set.
     """
     if parties < 2:
         raise InvalidParameter(f"a round has at least 2 parties, not {parties}: the sum of one is its own vector")
@@ -117,7 +132,11 @@ def setup_keys(  # wide: who takes part, what is made, and who watches
 
 
 def register(parties: int, randomness: Randomness = SYSTEM) -> tuple[Roster, SigningKeys]:
-    """Fresh signing keys, and their roster."""
+    """Generate the signing keys of `parties` parties.
+
+    Returns:
+        The roster of verification keys, and the signing keys.
+    """
     seeds, keys = bytearray(), bytearray()
     for _ in range(parties):
         key = SigningKey.generate(randomness)
@@ -134,16 +153,21 @@ def run_ceremony(
     transcript: Transcript | None = None,
     progress: Progress = silent,
 ) -> list[KeyShare]:
-    """All holders of one ceremony, from their first message to their shares.
+    """Simulate the key ceremony of all holders.
 
     Args:
-        terms: what they agreed on.
-        roles: "holder 1", ... -> who plays it instead of the honest holder that it is given.
-        coins: of each holder, by its name.
-        transcript: notes every message.
-        progress: called after every batch of candidates with how many were tried, of how many that are expected.
+        terms: the terms of the ceremony.
+        roles: name of a holder ("holder 1", ...) -> function that returns the replacement of its honest role.
+        coins: returns the source of randomness of the holder of that name.
+        transcript: records every message.
+        progress: called after every batch of candidate moduli with the number tried and the number expected.
 
-    Raises CheatingError, which names a holder that lied; PartyVanishedError, which names one that is gone.
+    Returns:
+        The key shares, in the order of the holders.
+
+    Raises:
+        CheatingError: a holder deviated from the protocol; the error names it.
+        PartyVanishedError: a holder stopped sending; the error names it.
     """
     holders = [CeremonyHolder(terms, j, randomness=coins(name)) for j, name in enumerate(terms.names, 1)]
     tried = 0

@@ -1,4 +1,4 @@
-"""Linear classifiers as simulated parties vote with them, and what such votes add up to."""
+"""Linear classifiers with which simulated parties vote, and the counts of their votes in the clear."""
 
 from __future__ import annotations
 
@@ -16,17 +16,25 @@ __all__ = ["LinearVoter", "LinearVoters", "count_votes"]
 
 @dataclass(frozen=True)
 class LinearVoter:
-    """A linear classifier w as a party votes with it: shape (d,) for two classes, (K, d) for more."""
+    """A linear classifier that predicts class indices.
+
+    Attributes:
+        w: its weights, shape (d,) for two classes, (K, d) for more. Secret.
+    """
 
     w: NDArray[np.float64] = field(repr=False)
 
     def predict_votes(self, X: NDArray[np.float64]) -> NDArray[np.integer]:
-        """Class indices, shape (N,)."""
+        """Return the class index of each sample, shape (N,), for samples of shape (N, d)."""
         return np.asarray(votes(self.w[None], X)[0])
 
 
 class LinearVoters(Sequence[LinearVoter]):
-    """The parties whose parameters are the rows of `w`, (M, d) or (M, K, d): objects for a million are a gigabyte."""
+    """The classifiers of all parties, made when they are read, since a million objects take a gigabyte.
+
+    Args:
+        w: the parties' weights, shape (M, d) or (M, K, d).
+    """
 
     def __init__(self, w: NDArray[np.float64]) -> None:
         self._w = w
@@ -39,7 +47,16 @@ class LinearVoters(Sequence[LinearVoter]):
 
 
 def count_votes(blocks: Iterable[NDArray[np.integer]], samples: int, classes: int) -> NDArray[np.int64]:
-    """Votes per sample and class, int64 (N, K), of `blocks` of class indices (parties in the block, N)."""
+    """Count the votes for each sample and class.
+
+    Args:
+        blocks: class indices of some parties each, shape (parties in the block, N).
+        samples: number of samples N.
+        classes: number of classes K.
+
+    Returns:
+        Counts, int64, shape (N, K).
+    """
     counts = np.zeros((samples, classes), dtype=np.int64)
     for block in blocks:
         for label in range(classes):

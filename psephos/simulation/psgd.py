@@ -344,7 +344,7 @@ def simulate_psgd(
             held = ceremony()
         else:
             journal = opened.enter_context(Journal(options.journal, options.identity() | {"sizes": private_data.sizes}))
-            held, store = journal.ceremony(ceremony), journal.store
+            held, store = journal.key_setup(ceremony), journal.store
             nonce = OnceLedger(store, "series").do_once(b"nonce", b"", lambda: SYSTEM.draw(16))
             agreement = agree(options, private_data.sizes, private_data.dimension, nonce)
         # The widest slots of the series fit the key, or PackingError.

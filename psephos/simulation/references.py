@@ -1,4 +1,4 @@
-"""What a simulation compares a release with: classifiers without noise, of rows that only a simulation has together."""
+"""Classifiers without noise, with which a simulation compares a release. Only a simulation has all parties' rows."""
 
 from __future__ import annotations
 
@@ -19,14 +19,20 @@ Array = NDArray[np.float64]
 def own_data_nonprivate(
     rows: Iterable[tuple[Array, NDArray[np.int64]]], auxiliary: Array, classes: int, source: Source
 ) -> Array:
-    """What own-data or whitened says without noise, (d,) or (K, d): in all public coordinates, whatever epsilon is.
+    """Fit the method `own-data` or `whitened` without noise, in all public coordinates.
 
-    `rows`: every present party's samples (n, d) and labels (n,), which only a simulation has in one place. `auxiliary`:
-    float64 (N, d). `source`: as in `plan_statistic`, whose errors it raises.
+    Args:
+        rows: samples (n, d) and labels (n,) of every party that takes part.
+        auxiliary: auxiliary samples, float64 (N, d).
+        classes: number of classes K.
+        source: as in `plan_statistic`, whose errors are raised.
+
+    Returns:
+        The weights, shape (d,) for two classes, (K, d) for more.
     """
-    held = list(rows)
-    plan = plan_statistic(auxiliary, classes, len(held), epsilon=None, source=source)
+    party_rows = list(rows)
+    plan = plan_statistic(auxiliary, classes, len(party_rows), epsilon=None, source=source)
     assert isinstance(plan.grid, OwnDataGrid)
-    vectors = (own_vector(plan.grid, *own) for own in held)
+    vectors = (own_vector(plan.grid, X, y) for X, y in party_rows)
     total = [sum(column) for column in zip(*vectors, strict=True)]
     return fit_statistic(release_sum(total, plan))

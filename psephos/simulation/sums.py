@@ -449,7 +449,7 @@ class SumExperiment:
             done = counted(self.progress, "make the key", 1)
             with self.timed("keygen"):
                 make = partial(self._make_keys, spec)
-                self._keys = make() if self._journal is None else self._journal.ceremony(make)
+                self._keys = make() if self._journal is None else self._journal.key_setup(make)
             done(1)
         return self._keys
 
@@ -524,7 +524,7 @@ class SumExperiment:
         stored = None if self._journal is None else self._journal.result("auxiliary salt")
         salt = SYSTEM.draw(32) if stored is None else bytes.fromhex(stored)
         if self._journal is not None:
-            self._journal.keep_result("auxiliary salt", salt.hex())
+            self._journal.store_result("auxiliary salt", salt.hex())
         return salt
 
     def release(self, at: MethodsAt) -> list[dict[str, Method]]:

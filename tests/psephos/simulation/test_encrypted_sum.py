@@ -259,7 +259,7 @@ class Slow:
 
 X = np.ones((5, 2)) / 2
 with Journal(sys.argv[1], {"parties": 150}) as journal:
-    ceremony = journal.ceremony(lambda: setup_keys(150, key_bits=256, holders=3, threshold=2, test_key=True))
+    ceremony = journal.key_setup(lambda: setup_keys(150, key_bits=256, holders=3, threshold=2, test_key=True))
     round_ = vote_round(ceremony.threshold_key, ceremony.roster, X, 3, test_key=True)
     conditions = RunConfig(
         journal=journal, engine=LocalEngine(int(sys.argv[2])), progress=lambda n: n and print(n, flush=True)
@@ -327,17 +327,19 @@ def test_observers_who_counted_differently_stay_apart(ceremony: KeySetup) -> Non
         return BallotProduct(round_, members, (mpz(column),) * round_.plan.ciphertexts)
 
     begun = [BallotProduct(round_)] * 4
-    first = encrypted_sum._merged(begun, [product(1, 2), product(1, 2), product(0, 1), product(1, 2)])
+    first = encrypted_sum._merge_products(begun, [product(1, 2), product(1, 2), product(0, 1), product(1, 2)])
     assert [(p.members, p.columns[0]) for p in first] == [(1, 2), (1, 2), (0, 1), (1, 2)]
-    second = encrypted_sum._merged(first, [product(2, 3), product(2, 5), product(2, 3), product(2, 3)])
+    second = encrypted_sum._merge_products(first, [product(2, 3), product(2, 5), product(2, 3), product(2, 3)])
     assert [(p.members, p.columns[0]) for p in second] == [(3, 6), (3, 10), (2, 3), (3, 6)]
 
 
 def test_what_a_worker_sends_back_does_not_grow_with_the_roster(ceremony: KeySetup) -> None:
     round_, whole = fresh_round(ceremony), contribution()
-    shared = encrypted_sum._Shared(round_, whole.with_data(()), "half", 100, 2, watched=False)
+    shared = encrypted_sum._BatchContext(round_, whole.with_data(()), "half", 100, 2, record_messages=False)
     numbers = range(BATCH, 2 * BATCH)
-    sent = pickle.dumps(encrypted_sum._work(shared, encrypted_sum._batch(whole, ceremony, numbers, numbers)))
+    sent = pickle.dumps(
+        encrypted_sum._process_batch(shared, encrypted_sum._make_batch(whole, ceremony, numbers, numbers))
+    )
     assert not [key for key in ceremony.roster if key.raw in sent]
 
 
@@ -374,21 +376,23 @@ def test_a_worker_is_given_what_its_batch_needs_and_no_more(ceremony: KeySetup) 
         assert batch.seeds == [ceremony.signing_keys.seed(number) for number in batch.numbers]
         assert list(batch.data) == whole.data[batch.first : batch.first + BATCH]
     shared = engine.shared
-    assert (shared.round, shared.mode, shared.holders, shared.contribution.data) == (round_, "short", 3, ())
+    assert (shared.round, shared.mode, shared.holders, shared.factory.data) == (round_, "short", 3, ())
     assert shared.expected == -(-len(present) * round_.plan.ciphertexts // 3)
     run(round_, ceremony, whole, engine=engine, expected=77)
     assert engine.shared.expected == 77
 
 
-@pytest.mark.parametrize("wrong", [{"clear": 1}, {"parties": 0}])
+@pytest.mark.parametrize("wrong", [{"plaintext_sum": 1}, {"parties": 0}])
 def test_what_workers_say_is_added_up(ceremony: KeySetup, wrong: dict[str, int]) -> None:
     """The clear sum of the workers is what the opened one is compared with; who did how much is told as they did it."""
     round_, seen = fresh_round(ceremony), list[int]()
-    told = {"clear": np.ones(round_.plan.length, dtype=np.int64)} if "clear" in wrong else {"parties": 7}
+    told = (
+        {"plaintext_sum": np.ones(round_.plan.length, dtype=np.int64)} if "plaintext_sum" in wrong else {"parties": 7}
+    )
     done = run(round_, ceremony, contribution(), engine=Recording(**told), progress=seen.append)
     assert list(done.opened.sums) == COUNTS
-    assert done.equals_plaintext is ("clear" not in wrong)
-    assert seen == ([0, BATCH, BATCH, BATCH, 5] if "clear" in wrong else [0, 7, 7, 7, 7])
+    assert done.equals_plaintext is ("plaintext_sum" not in wrong)
+    assert seen == ([0, BATCH, BATCH, BATCH, 5] if "plaintext_sum" in wrong else [0, 7, 7, 7, 7])
 
 
 def test_memory_and_seconds_are_those_of_all_workers(ceremony: KeySetup, tmp_path: Path) -> None:
@@ -421,9 +425,9 @@ def test_a_journal_of_other_batches_is_refused(ceremony: KeySetup, tmp_path: Pat
         round_ = fresh_round(ceremony)
         stored = journal.sum_of(round_)
         state = stored.load(3)
-        product = encrypted_sum._work(
-            encrypted_sum._Shared(round_, contribution().with_data(()), "half", 100, 3, watched=False),
-            encrypted_sum._batch(contribution(), ceremony, range(10), range(10)),
+        product = encrypted_sum._process_batch(
+            encrypted_sum._BatchContext(round_, contribution().with_data(()), "half", 100, 3, record_messages=False),
+            encrypted_sum._make_batch(contribution(), ceremony, range(10), range(10)),
         ).products[0]
         state.products = [BallotProduct(round_, *product)] * 4
         stored.commit(state, [])
@@ -438,9 +442,9 @@ def test_clear_sums_are_exact_on_both_sides_of_a_word() -> None:
         for low, high in ((0, largest), (-largest, 0)):
             plan = PackingPlan.for_key(key, length=2, addends=4, minimum=low, maximum=high)
             round_ = SimpleNamespace(plan=plan)
-            total = encrypted_sum._clear_sum(round_, [[low, high]] * 4)  # type: ignore[arg-type]
+            total = encrypted_sum._plaintext_sum(round_, [[low, high]] * 4)  # type: ignore[arg-type]
             assert (total.tolist(), total.dtype) == ([4 * low, 4 * high], kind)
-            assert encrypted_sum._clear_sum(round_, []).tolist() == [0, 0]  # type: ignore[arg-type]
+            assert encrypted_sum._plaintext_sum(round_, []).tolist() == [0, 0]  # type: ignore[arg-type]
 
 
 def test_the_most_memory_of_this_process() -> None:

@@ -60,7 +60,7 @@ def written(tmp_path: Path, ceremony: KeySetup) -> Path:
     """A journal with parties 0 to 2 committed."""
     path = tmp_path / "journal"
     with Journal(path, IDENTITY) as journal:
-        journal.ceremony(lambda: ceremony)
+        journal.key_setup(lambda: ceremony)
         stored = journal.sum_of(round_of(ceremony))
         stored.load(HOLDERS)
         stored.commit(state_of(ceremony, stored.round, [0, 1]), messages([0, 1]))
@@ -70,7 +70,7 @@ def written(tmp_path: Path, ceremony: KeySetup) -> Path:
 
 def test_it_gives_back_what_was_committed(written: Path, ceremony: KeySetup) -> None:
     with Journal(written, IDENTITY) as journal:
-        same = journal.ceremony(lambda: pytest.fail("the ceremony was held again"))
+        same = journal.key_setup(lambda: pytest.fail("the ceremony was held again"))
         assert same.threshold_key == ceremony.threshold_key
         assert same.roster == ceremony.roster
         assert [share.share() for share in same.shares] == [share.share() for share in ceremony.shares]
@@ -80,7 +80,7 @@ def test_it_gives_back_what_was_committed(written: Path, ceremony: KeySetup) -> 
         state = stored.load(HOLDERS)
         assert state.parties == {0, 1, 2}
         assert [product.parties for product in state.products] == [(0, 1, 2)] * 3
-        assert state.clear.tolist() == [3, -3, 0, 2**70]
+        assert state.plaintext_sum.tolist() == [3, -3, 0, 2**70]
         assert (state.seconds, state.memory_mb) == ({"encrypt": 1.5}, 12.0)
         assert stored.messages() == messages([0, 1, 2])
         state = state_of(ceremony, stored.round, [0, 1, 2, 4])
@@ -177,7 +177,7 @@ def test_another_version_of_the_program_is_refused(tmp_path: Path) -> None:
 def test_results_are_kept(written: Path) -> None:
     with Journal(written, IDENTITY) as journal:
         assert journal.result("a") is None
-        journal.keep_result("a", {"value": 0.1, "none": None})
+        journal.store_result("a", {"value": 0.1, "none": None})
         assert journal.result("a") == {"value": 0.1, "none": None}
 
 
@@ -189,13 +189,13 @@ def test_an_interrupted_ceremony_is_held_again(tmp_path: Path, ceremony: KeySetu
 
     with Journal(path, IDENTITY) as journal:
         with pytest.raises(KeyboardInterrupt):
-            journal.ceremony(interrupted)
-        assert journal.ceremony(lambda: ceremony) is ceremony
-        assert journal.ceremony(lambda: pytest.fail("again")).threshold_key == ceremony.threshold_key
+            journal.key_setup(interrupted)
+        assert journal.key_setup(lambda: ceremony) is ceremony
+        assert journal.key_setup(lambda: pytest.fail("again")).threshold_key == ceremony.threshold_key
 
 
 def test_forgetting_removes_the_secrets(written: Path) -> None:
-    Journal(written, IDENTITY).forget()
+    Journal(written, IDENTITY).delete()
     assert not written.exists()
 
 
@@ -213,7 +213,7 @@ def test_nothing_committed_is_nobody_counted(tmp_path: Path, ceremony: KeySetup)
         stored = journal.sum_of(round_of(ceremony))
         state = stored.load(HOLDERS)
         assert [product.parties for product in state.products] == [()] * (1 + HOLDERS)
-        assert (state.clear.tolist(), state.clear.dtype) == ([0] * 4, np.int64)
+        assert (state.plaintext_sum.tolist(), state.plaintext_sum.dtype) == ([0] * 4, np.int64)
         assert (state.parties, state.seconds, state.memory_mb) == (frozenset(), {}, 0.0)
         assert stored.messages() == []
 
@@ -223,12 +223,12 @@ def test_small_sums_and_messages_of_many_batches(tmp_path: Path, ceremony: KeySe
     with Journal(tmp_path / "journal", IDENTITY) as journal:
         stored = journal.sum_of(round_of(ceremony))
         state = stored.load(HOLDERS)
-        state.clear = np.array([2**62, -(2**62), 0, -1], dtype=np.int64)
+        state.plaintext_sum = np.array([2**62, -(2**62), 0, -1], dtype=np.int64)
         journal.store.put("messages of sum of parameters", (254).to_bytes(8, "big"), encode(()))  # as if after many
         for batch in range(3):
             stored.commit(state, messages([batch]))
         found = stored.load(HOLDERS)
-        assert (found.clear.tolist(), found.clear.dtype) == ([2**62, -(2**62), 0, -1], np.int64)
+        assert (found.plaintext_sum.tolist(), found.plaintext_sum.dtype) == ([2**62, -(2**62), 0, -1], np.int64)
         assert stored.messages() == messages([0, 1, 2])
 
 
