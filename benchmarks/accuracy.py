@@ -68,6 +68,7 @@ from psephos.protocol.privacy.mechanisms import NoiseMechanism, RoundedGaussian,
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.simulation.job import JobOptions
 from psephos.simulation.linear import count_votes
+from psephos.sweep import Sampler, sweep
 
 RESULTS = Path(__file__).parent / "results" / "accuracy"
 """A file for each task, so that several may be measured at once."""
@@ -106,6 +107,12 @@ JOINT = tuple(f"joint {name}" for name in SUMMED)
 
 METHODS = (*JOINT, "avg", "soft", "pate", "confident", "rounds")
 """What the rule's choice is held against."""
+
+RIVALS: dict[str, tuple[Callable[..., Any], tuple[float, ...]]] = {
+    "rounds": (rounds, ROUNDS),
+    "confident": (confident, (0.5, 1.0, 2.0)),
+}
+"""Rivals that a user would tune, with the values tried; the best value in hindsight counts."""
 
 SHOWN = (*JOINT, "avg", "soft", "pate", *SUMMED, "confident", "rounds")
 COLUMNS = (*SHOWN, *VOTERS)
@@ -276,34 +283,48 @@ def own_data_at(
     return own_data_method(_own_sum(problem, plan, lam), plan)
 
 
-def one_split(task: str, seed: int, draws: int, folder: Path, wanted: set[str]) -> dict[str, list[float]]:
-    """{'law epsilon method': accuracies of `draws` releases}; hindsight takes the best mean."""
-    problem = prepare(task, seed, folder, trained=not wanted <= {*JOINT[: len(OWN)], *OWN, *VOTERS})
-    classes = problem["classes"]
-    loss = loss_named("logistic", classes)
-    fit = erm_fit("soft", problem["counts"], problem["auxiliary"], loss) if "soft" in wanted else None
+def measure_split(task: str, seed: int, draws: int, folder: Path, columns: set[str]) -> dict[str, list[float]]:
+    """Measure one split of a task.
+
+    Args:
+        task: a key of `TASKS`.
+        seed: of the split.
+        draws: number of releases of each method at each epsilon.
+        folder: where the data files are.
+        columns: the columns to measure, of `COLUMNS`.
+
+    Returns:
+        The accuracies of the releases by "law epsilon column". For a rival with a parameter, those of the value with
+        the best mean.
+    """
+    problem = prepare(task, seed, folder, trained=not columns <= {*JOINT[: len(OWN)], *OWN, *VOTERS})
+    loss = loss_named("logistic", problem["classes"])
+    fit = erm_fit("soft", problem["counts"], problem["auxiliary"], loss) if "soft" in columns else None
     generator = np.random.default_rng(seed)
-    results: dict[str, list[float]] = {}
-    laws: dict[str, MechanismName] = {"pure": "spherical-laplace", "gaussian": "gaussian"}
-    for law, mechanism in laws.items():
-        for epsilon in TASKS[task][law]:
+    mechanisms: dict[str, MechanismName] = {"pure": "spherical-laplace", "gaussian": "gaussian"}
+    accuracies: dict[str, list[float]] = {}
+    for law, mechanism in mechanisms.items():
+
+        def samplers_at(epsilon: float, law: str = law, mechanism: MechanismName = mechanism) -> dict[str, Sampler]:
             laplace = law == "pure" or epsilon in PURE_IS_QUIETER.get(task, ())
             assert laplace == (_noise(problem, law, epsilon, joint=True) == "discrete-laplace")
             request = Request(epsilon, 1e-6, mechanism, None, "certified", False)
             ours = _ours(problem, law, request, seed, fit)
-            cell = f"{law} {epsilon:g}"
-            for name in wanted & ours.keys():
-                method = ours[name]()
-                results[f"{cell} {name}"] = [accuracy(problem, method.draw(SYSTEM)) for _ in range(draws)]
-            for name, rival, choices in (("rounds", rounds, ROUNDS), ("confident", confident, (0.5, 1.0, 2.0))):
-                if name not in wanted:
-                    continue
-                tried = [
-                    [accuracy(problem, rival(law, epsilon, choice, problem, generator)) for _ in range(draws)]  # type: ignore[arg-type]
-                    for choice in choices
-                ]
-                results[f"{cell} {name}"] = max(tried, key=np.mean)
-    return results
+            methods = {name: make() for name, make in ours.items() if name in columns}
+            samplers: dict[str, Sampler] = {name: partial(method.draw, SYSTEM) for name, method in methods.items()}
+            for name, (rival, values) in RIVALS.items():
+                for value in values if name in columns else ():
+                    samplers[f"{name} {value:g}"] = partial(rival, law, epsilon, value, problem, generator)
+            return samplers
+
+        for draw in sweep(samplers_at, TASKS[task][law], draws):
+            key = f"{law} {draw.epsilon:g} {draw.method}"
+            accuracies.setdefault(key, []).append(accuracy(problem, draw.weights))
+        for epsilon in TASKS[task][law]:
+            for name in RIVALS.keys() & columns:
+                keys = [f"{law} {epsilon:g} {name} {value:g}" for value in RIVALS[name][1]]
+                accuracies[f"{law} {epsilon:g} {name}"] = max((accuracies.pop(key) for key in keys), key=np.mean)
+    return accuracies
 
 
 def _ours(
@@ -410,7 +431,7 @@ def main() -> None:
             splits = measured(task)[seed : seed + 1]
             known = {c.split(" ", 2)[2] for one in splits for c, drawn in one.items() if len(drawn) >= options.draws}
             if missing := set(options.methods) - known:
-                found = one_split(task, seed, options.draws, folder, missing)
+                found = measure_split(task, seed, options.draws, folder, missing)
                 done = measured(task)  # again: another process may have measured other columns meanwhile
                 done += [{} for _ in range(seed + 1 - len(done))]
                 done[seed] |= found

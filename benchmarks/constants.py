@@ -13,16 +13,17 @@ benchmarks/results/constants.md is what was printed.
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import psephos.curator.hamm.statistic as rules
 from benchmarks.accuracy import DEVELOPMENT, TASKS, accuracy, own_data_at, prepare, whitened_votes
-from psephos.curator.hamm.methods import Method
 from psephos.data.datasets import data_folder
 from psephos.parties.training import WHITENED_RIDGE
 from psephos.protocol.randomness import SYSTEM
+from psephos.sweep import Sampler, sweep
 
 RIDGE, VOTERS = "WHITENED_RIDGE", "coordinates of voters"
 TRIED = {"_SIGNAL": (0.25, 0.5, 1.0, 2.0), "_TELLING": (-9.0, 0.9, 0.95, 1.0, 9.0), "_LESSONS": (1, 2, 5, 10)}
@@ -33,11 +34,23 @@ TRIED |= {RIDGE: (0.001, 0.01, 0.1), VOTERS: (12, 20, 50)}
 USUAL = {RIDGE: WHITENED_RIDGE, VOTERS: 12} | {name: getattr(rules, name) for name in TRIED if name[0] == "_"}
 
 
-def method(problem: dict[str, Any], cell: tuple[str, float], name: str, value: float) -> Method:
-    """With one constant at a value."""
-    if name == RIDGE:
-        return own_data_at(problem, *cell, "whitened", value)
-    return whitened_votes(problem, *cell, int(value)) if name == VOTERS else own_data_at(problem, *cell)
+def samplers_at(problem: dict[str, Any], law: str, constant: str, value: float, epsilon: float) -> dict[str, Sampler]:
+    """Return the sampler of the method that a constant belongs to.
+
+    Args:
+        problem: a prepared split of `benchmarks.accuracy`.
+        law: "pure" or "gaussian".
+        constant: a key of `TRIED`.
+        value: of the constant; those of `psephos.curator.hamm.statistic` are set by the caller.
+        epsilon: of each release.
+    """
+    if constant == RIDGE:
+        method = own_data_at(problem, law, epsilon, "whitened", value)
+    elif constant == VOTERS:
+        method = whitened_votes(problem, law, epsilon, int(value))
+    else:
+        method = own_data_at(problem, law, epsilon)
+    return {constant: partial(method.draw, SYSTEM)}
 
 
 def main() -> None:
@@ -48,16 +61,16 @@ def main() -> None:
     found: dict[tuple[str, float], list[float]] = {(name, v): [] for name in TRIED for v in TRIED[name]}
     for task in DEVELOPMENT:
         problems = [prepare(task, seed, folder, trained=False) for seed in (0, 1)]
-        cells = [(law, epsilon) for law in ("pure", "gaussian") for epsilon in TASKS[task][law]]
         for (name, value), means in found.items():
             if name[0] == "_":
                 setattr(rules, name, value)
-            drawn = []
-            for problem in problems:
-                for cell in cells:
-                    tried = method(problem, cell, name, value)
-                    drawn += [accuracy(problem, tried.draw(SYSTEM)) for _ in range(5)]
-            means.append(float(np.mean(drawn)))
+            accuracies = [
+                accuracy(problem, draw.weights)
+                for problem in problems
+                for law in ("pure", "gaussian")
+                for draw in sweep(partial(samplers_at, problem, law, name, value), TASKS[task][law], 5)
+            ]
+            means.append(float(np.mean(accuracies)))
             if name[0] == "_":
                 setattr(rules, name, USUAL[name])
     print(f"| constant | value | {' | '.join(DEVELOPMENT)} | mean |")

@@ -156,13 +156,14 @@ def test_no_module_lies_beside_a_folder_of_its_name(package: str) -> None:
 LAYERS: dict[str, set[str]] = {
     "options": set(),
     "progress": set(),
+    "sweep": {"progress"},
     "specs": set(),
     "data": {"options"},
     "model": {"data", "results"},
     "results": {"data", "model"},
-    "simulation": {"specs", "data", "results", "model", "options", "progress"},
+    "simulation": {"specs", "data", "results", "model", "options", "progress", "sweep"},
     "study": {"specs", "data", "results", "model", "options", "progress"},
-    "experiments": {"simulation", "specs", "data", "results", "model", "options", "progress"},
+    "experiments": {"simulation", "specs", "data", "results", "model", "options", "progress", "sweep"},
     "audit": {"simulation", "study", "specs", "data", "results", "model", "options", "progress"},
 }
 """What each part of `psephos` may import of the others (docs/design.md, section 1). Only the command imports all."""

@@ -65,6 +65,7 @@ from psephos.simulation.key_setup import setup_keys
 from psephos.simulation.linear import LinearVoter, count_votes
 from psephos.specs.base import Participants
 from psephos.specs.tally import TallySpec
+from psephos.sweep import Sampler, sweep
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -463,19 +464,43 @@ def _printed_bound(name: str, parties: int, classes: int) -> bounds.Sensitivity:
     return bounds.hamm_b4_binary(lam, parties) if classes == 2 else bounds.hamm_b4(lam, parties)
 
 
+def _releases(options: HammOptions, samplers_at: Callable[[float], dict[str, Sampler]]) -> Iterator[tuple[str, Array]]:
+    """Draw all releases of a trial.
+
+    Args:
+        options: of the experiment.
+        samplers_at: returns the sampler of each "family method" at a point of the axis 1/epsilon.
+
+    Yields:
+        The name "family method point draw" and the weights of each release.
+    """
+    points = {1 / point: point for point in options.inverse_epsilons}
+    for draw in sweep(lambda epsilon: samplers_at(points[epsilon]), points, options.draws):
+        yield f"{draw.method} {points[draw.epsilon]:g} {draw.number}", draw.weights
+
+
 def _printed_releases(
     options: HammOptions, parties: int, printed: dict[str, Array], classes: int, generator: np.random.Generator
 ) -> Iterator[tuple[str, Array]]:
     """Yield name and weights of each release with the paper's bounds, for both distributions of the noise's norm."""
-    norms: tuple[Norm, Norm] = ("stated", "exponential")
+    # One sweep for each method: the methods share the generator, and recorded results drew the noise in this order.
     for name in PRINTED:
-        w = printed[name]
-        for point in options.inverse_epsilons:
-            scale = _printed_bound(name, parties, classes).value * point
-            for norm in norms:
-                for draw in range(options.draws):
-                    noise = _noise(norm, w.size, scale, generator).reshape(w.shape)
-                    yield f"{norm} {name} {point:g} {draw}", w + noise
+        bound = _printed_bound(name, parties, classes).value
+        yield from _releases(options, partial(_printed_samplers, name, printed[name], bound, generator))
+
+
+def _printed_samplers(
+    name: str, w: Array, bound: float, generator: np.random.Generator, point: float
+) -> dict[str, Sampler]:
+    """Return the samplers of one method at 1/epsilon = `point`, for both distributions of the noise's norm."""
+    norms: tuple[Norm, Norm] = ("stated", "exponential")
+    return {f"{norm} {name}": partial(_perturb, norm, w, bound * point, generator) for norm in norms}
+
+
+def _perturb(norm: Norm, w: Array, scale: float, generator: np.random.Generator) -> Array:
+    """Return weights with noise, in the shape of `w`."""
+    noisy: Array = w + _noise(norm, w.size, scale, generator).reshape(w.shape)
+    return noisy
 
 
 def _noise(norm: Norm, dimension: int, scale: float, generator: np.random.Generator) -> Array:
@@ -494,12 +519,12 @@ def _our_releases(
     loss: Loss,
     fits: dict[str, Callable[[float], Minimiser]],
 ) -> Iterator[tuple[str, Array]]:
-    """Yield name and weights of each release by this library's methods, bounds and rules for lambda."""
-    options, classes = trial.options, counts.shape[1]
-    radius = averaging_radius(HAMM_LAMBDA, classes)
+    """Return name and weights of each release by this library's methods, bounds and rules for lambda."""
+    radius = averaging_radius(HAMM_LAMBDA, counts.shape[1])
     mean = np.mean([project(w, radius) for w in parameters], axis=0).reshape(parameters.shape[1:])
     average = Average(mean, radius, len(parameters))
-    for point in options.inverse_epsilons:
+
+    def samplers_at(point: float) -> dict[str, Sampler]:
         # Mechanisms accept at most MAX_EPSILON. Using it for a larger epsilon adds more noise than necessary, but so
         # little that accuracies do not change.
         request = Request(min(1 / point, MAX_EPSILON), 1e-6, "spherical-laplace", None, "certified", False)
@@ -509,10 +534,12 @@ def _our_releases(
             "avg": average_method(average, HAMM_LAMBDA, request),
             "pate": pate_method(counts, auxiliary, request, trial.seed),
         }
-        for name in OURS:
-            source = SimulationRandomness(trial.seed, "hamm", name, str(point))
-            for draw in range(options.draws):
-                yield f"ours {name} {point:g} {draw}", methods[name].draw(source)
+        return {
+            f"ours {name}": partial(methods[name].draw, SimulationRandomness(trial.seed, "hamm", name, str(point)))
+            for name in OURS
+        }
+
+    return _releases(trial.options, samplers_at)
 
 
 def _score(classifiers: dict[str, Array], split: Split, scaler: PublicScaler) -> dict[str, float]:

@@ -55,6 +55,7 @@ from psephos.simulation.journal import Journal
 from psephos.simulation.key_setup import Keys, KeySetup, setup_keys
 from psephos.simulation.linear import LinearVoters, count_votes
 from psephos.specs.base import Participants, SumSpec
+from psephos.sweep import Sampler, sweep
 
 __all__ = [
     "KDD99_SPLIT",
@@ -527,24 +528,31 @@ class SumExperiment:
             self._journal.store_result("auxiliary salt", salt.hex())
         return salt
 
-    def release(self, at: MethodsAt) -> list[dict[str, Method]]:
-        """Evaluate every method without noise, and draw its releases at each epsilon; return the methods at each."""
+    def release(self, methods_at: MethodsAt) -> list[dict[str, Method]]:
+        """Evaluate every method without noise, and its releases at each epsilon.
+
+        Args:
+            methods_at: returns the methods at an epsilon, by name.
+
+        Returns:
+            The methods at each epsilon, in the order of the options; their cost states the delta that was asked for.
+        """
         options, noise = self.options, self.options.noise_coins
         at_each: list[dict[str, Method]] = []
+
+        def samplers_at(epsilon: float) -> dict[str, Sampler]:
+            methods = {
+                name: replace(method, event=stated(method.event, options.delta))
+                for name, method in methods_at(epsilon).items()
+            }
+            at_each.append(methods)
+            return {name: partial(method.draw, noise) for name, method in methods.items()}
+
         with self.timed("fit"):
-            for epsilon in options.epsilon:
-                methods = {
-                    name: replace(method, event=stated(method.event, options.delta))
-                    for name, method in at(epsilon).items()
-                }
-                done = counted(self.progress, "release", options.drawn * len(methods))
-                for name, method in methods.items():
-                    if not at_each:
-                        self.evaluation.add_classifier(name, method.nonprivate())
-                    for _ in range(options.drawn):
-                        self.evaluation.add_classifier(name, method.draw(noise), epsilon)
-                        done(1)
-                at_each.append(methods)
+            for draw in sweep(samplers_at, options.epsilon, options.drawn, self.progress):
+                if len(at_each) == 1 and draw.number == 0:
+                    self.evaluation.add_classifier(draw.method, at_each[0][draw.method].nonprivate())
+                self.evaluation.add_classifier(draw.method, draw.weights, draw.epsilon)
         return at_each
 
     def _ledger_entry(self, method: Method) -> Release:

@@ -1,0 +1,64 @@
+"""The sweep: every method at every epsilon, released several times.
+
+Simulations, the experiments of the papers and the benchmarks measure releases with this one loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psephos.progress import Progress, counted, silent
+
+__all__ = ["Draw", "Sampler", "sweep"]
+
+Array = NDArray[np.float64]
+Sampler = Callable[[], Array]
+"""Draws one release, weights (d,) or (K, d); every call is a release of its own."""
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One release of a sweep.
+
+    Attributes:
+        method: name of the method.
+        epsilon: privacy parameter of the release.
+        number: index among the releases of the same method and epsilon, from 0.
+        weights: the released classifier, float64 (d,) or (K, d).
+    """
+
+    method: str
+    epsilon: float
+    number: int
+    weights: Array = field(repr=False)
+
+
+def sweep(
+    samplers_at: Callable[[float], Mapping[str, Sampler]],
+    epsilons: Iterable[float],
+    draws: int,
+    progress: Progress = silent,
+) -> Iterator[Draw]:
+    """Draw releases by epsilon, then by method, then by number.
+
+    Args:
+        samplers_at: returns the sampler of each method at an epsilon; called once for each epsilon, before its first
+            release. The order of the methods is kept, so samplers that share a random generator use it in that order.
+        epsilons: privacy parameters.
+        draws: number of releases of each method at each epsilon.
+        progress: called with "release", the finished and the total number of releases at the current epsilon.
+
+    Yields:
+        Each release, as soon as it is drawn.
+    """
+    for epsilon in epsilons:
+        samplers = samplers_at(epsilon)
+        report = counted(progress, "release", draws * len(samplers))
+        for method, sampler in samplers.items():
+            for number in range(draws):
+                yield Draw(method, epsilon, number, sampler())
+                report(1)
