@@ -1,8 +1,8 @@
 """Adversarial roles: what takes the place of honest roles in a run (`roles=` of every simulation, `driver.replaced`).
 
-* `Tampering` is made from an honest role and changes what that sends or is shown. One that overrides nothing behaves as
+* `Tampering` wraps an honest role and changes what it sends or receives. A subclass that overrides nothing behaves as
   the honest role, and can be used to observe it.
-* `ScriptedRole` has no honest role behind it: it sends given messages when the run starts.
+* `ScriptedRole` wraps no role: it sends given messages when the run starts.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from psephos.protocol.wire import Kind
 __all__ = ["Change", "Replacements", "ScriptedRole", "Tampering", "is_of_kind", "tampering"]
 
 Change = Callable[[Post, Sequence[Entry]], Iterable[Post]]
-"""(a message that would leave, what the role has received) -> the messages that leave in its place."""
+"""(a message that the honest role sends, what it has received) -> the messages that are sent in its place."""
 
 Replacements = Mapping[str, Callable[[Role], Role]]
-"""Name of a role -> what makes its replacement from the honest one."""
+"""Name of a role -> function that makes its replacement from the honest role."""
 
 
 @storable
 @dataclass(frozen=True)
 class TamperingState:
-    """State of a `Tampering`: the honest role's, all entries received, and whether `idle` has been asked."""
+    """State of a `Tampering`: that of the honest role, all entries received, and whether `idle` has been called."""
 
     inner: Any
     seen: tuple[Entry, ...] = ()
-    spoke: bool = False
+    idle_called: bool = False
 
 
 class Tampering(DelegatingRole):
-    """An adversarial role that does what an honest role does, but for what a subclass overrides.
+    """An adversarial role that does what an honest role does, except for what a subclass overrides.
 
     Attributes:
         honest: the honest role, with its keys and data.
-        also_reads: kinds of messages on the board that it reads and the honest role does not.
+        also_reads: kinds of messages that it reads on the board in addition to those that the honest role reads.
 
-    A replacement that is a function needs no subclass: `Tampering(honest, change)`. As every role it keeps nothing in
-    its attributes between messages; what it has received is the argument `seen`.
+    Where a function changes the messages no subclass is needed: `Tampering(honest, change)`. Like every role it keeps
+    no state in its attributes; what it has received so far is the argument `seen`.
 
         class Mute(Tampering):
             def send(self, post, seen):
@@ -57,30 +57,30 @@ class Tampering(DelegatingRole):
     def __init__(self, honest: Role, change: Change | None = None) -> None:
         """
         Args:
-            honest: the role to replace; it keeps its name.
-            change: what `send` does, where that is not overridden.
+            honest: the role to replace, whose name the replacement has.
+            change: what `send` does unless a subclass overrides it.
         """
         super().__init__(honest)
         self.honest, self.reads = honest, honest.reads | self.also_reads
         self._change = change
 
     def send(self, post: Post, seen: Sequence[Entry]) -> Iterable[Post]:
-        """Return what leaves in place of a message of the honest role: nothing, another one, several."""
+        """Return the messages, if any, that are sent in place of a message of the honest role."""
         return [post] if self._change is None else self._change(post, seen)
 
-    def hear(self, entry: Entry) -> Iterable[Entry]:
-        """Return what the honest role is shown in place of a message that came."""
+    def deliver(self, entry: Entry) -> Iterable[Entry]:
+        """Return the messages, if any, that the honest role receives in place of one that arrived."""
         return [entry]
 
     def idle(self, seen: Sequence[Entry]) -> Iterable[Post]:
-        """Return messages of its own, sent once, when neither the honest role nor anybody else has anything to send.
+        """Return messages to send once, when neither the honest role nor any other role has anything to send.
 
-        They are not passed to `send`.
+        They do not go through `send`.
         """
         return []
 
     def observe(self, step: Step) -> None:
-        """Look at a step of the honest role, before its messages are changed."""
+        """Called with each step of the honest role before its messages are changed."""
 
     def unwrap(self, state: TamperingState) -> Any:
         return state.inner
@@ -93,15 +93,15 @@ class Tampering(DelegatingRole):
 
     def receive(self, state: TamperingState, entries: Sequence[Entry]) -> Step:
         state = replace(state, seen=(*state.seen, *entries))
-        shown = [heard for entry in entries if self._for_honest(entry) for heard in self.hear(entry)]
-        return super().receive(state, shown) if shown else Step(state)
+        changed = [other for entry in entries if self._for_honest(entry) for other in self.deliver(entry)]
+        return super().receive(state, changed) if changed else Step(state)
 
     def on_idle(self, state: TamperingState) -> Step | None:
         step = super().on_idle(state)
         if step is not None:
             return step
-        posts = () if state.spoke else tuple(self.idle(state.seen))
-        return Step(replace(state, spoke=True), posts) if posts else None
+        posts = () if state.idle_called else tuple(self.idle(state.seen))
+        return Step(replace(state, idle_called=True), posts) if posts else None
 
     def _for_honest(self, entry: Entry) -> bool:
         return entry.receiver != BOARD or not any(entry.is_a(kind) for kind in self.also_reads - self.honest.reads)
@@ -114,8 +114,8 @@ class ScriptedRole(Role):
         """
         Args:
             name: of the role.
-            messages: what it sends, in this order.
-            to: who receives them.
+            messages: the encoded messages that it sends, in this order.
+            to: name of the receiver.
         """
         self.name, self._posts = name, tuple(Post(to, data, "sent") for data in messages)
 
@@ -127,7 +127,7 @@ class ScriptedRole(Role):
 
 
 def tampering(change: Change, *names: str) -> Replacements:
-    """Return replacements of the named roles that all apply one change to what they send."""
+    """Return replacements of the named roles that all apply the same change to what they send."""
     return dict.fromkeys(names, partial(Tampering, change=change))
 
 

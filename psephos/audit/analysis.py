@@ -1,4 +1,4 @@
-"""What a coalition saw, how well it guesses from that, and whether a protocol of one's own passes the analysis."""
+"""A coalition's views, the advantage of a distinguisher, and the analysis of a protocol that is not in `PROTOCOLS`."""
 
 from __future__ import annotations
 
@@ -23,22 +23,28 @@ T = TypeVar("T")
 
 
 def views(transcript: Transcript, *coalition: str) -> dict[str, View]:
-    """What each member saw: its inputs, its coin tosses, every message that it received.
+    """Return the view of each member of a coalition: its inputs, its coins and every message that it received.
 
-    `transcript`: of a run, with `secrets=True`. Raises InvalidParameter for a transcript without, and for the name of a
-    role that took no part.
+    Args:
+        transcript: of a run, with `secrets=True`.
+        coalition: names of roles.
+
+    Raises:
+        InvalidParameter: the transcript has no secrets, or a role took no part in the run.
     """
     return {role: transcript.view(role) for role in coalition}
 
 
 @dataclass(frozen=True)
 class Advantage:
-    """How much better than guessing: 2 Pr[right] - 1, with a confidence interval that holds at any number of trials.
+    """The distinguishing advantage 2 Pr[right guess] - 1, with a confidence interval.
 
     Attributes:
-        value: as observed. low, high: of the interval, at level `confidence` (Clopper and Pearson 1934: exact, so if
-            anything too wide).
-        right, trials: guesses.
+        value: the observed advantage, in [-1, 1].
+        low, high: the ends of the interval.
+        confidence: its level. The interval is exact (Clopper and Pearson 1934): it covers at least so often.
+        right: how many guesses were right.
+        trials: how many guesses were made.
     """
 
     value: float
@@ -50,23 +56,24 @@ class Advantage:
 
 
 def advantage(
-    play: Callable[[int, Randomness], T],
+    observe: Callable[[int, Randomness], T],
     guess: Callable[[T], int],
     *,
     trials: int = 200,
     confidence: float = 0.99,
     seed: int | None = None,
 ) -> Advantage:
-    """The distinguishing advantage of an adversary: in each trial a coin chooses one of two worlds.
+    """Estimate the distinguishing advantage of an adversary; in each trial a coin chooses one of two settings.
 
     Args:
-        play: (setting 0 or 1, coins of the trial) -> what the adversary sees.
-        guess: that -> the setting.
-        trials: independent ones.
-        confidence: that the true advantage of this guesser lies in the interval.
-        seed: of all coins; None takes the operating system's.
+        observe: (setting 0 or 1, coins of the trial) -> what the adversary sees.
+        guess: what the adversary sees -> its guess of the setting.
+        trials: number of independent trials.
+        confidence: level of the interval for the true advantage of this adversary.
+        seed: of all coins; None uses the operating system's randomness.
 
-    Raises InvalidParameter for less than a trial, a confidence outside (0, 1), or a guess that is neither 0 nor 1.
+    Raises:
+        InvalidParameter: fewer than one trial, a confidence outside (0, 1), or a guess other than 0 and 1.
     """
     if trials < 1 or not 0 < confidence < 1:
         raise InvalidParameter(f"give at least one trial and a confidence in (0, 1), not {trials} and {confidence}")
@@ -74,10 +81,10 @@ def advantage(
     for number in range(trials):
         coins = SYSTEM if seed is None else SimulationRandomness(seed, "advantage", number)
         setting = coins.below(2)
-        guessed = guess(play(setting, coins))
-        if guessed not in (0, 1):
-            raise InvalidParameter(f"a guess is 0 or 1, not {guessed!r}")
-        right += guessed == setting
+        answer = guess(observe(setting, coins))
+        if answer not in (0, 1):
+            raise InvalidParameter(f"`guess` must return 0 or 1, not {answer!r}")
+        right += answer == setting
     interval = binomtest(right, trials).proportion_ci(confidence, method="exact")
     value, low, high = (2 * float(share) - 1 for share in (right / trials, interval.low, interval.high))
     return Advantage(value, low, high, confidence, right, trials)
@@ -85,20 +92,20 @@ def advantage(
 
 @dataclass(frozen=True)
 class CaseAudit:
-    """What the analysis found.
+    """The analysis of one case and of its mutants.
 
     Attributes:
-        outcome: of the protocol: verdicts, evidence, power; as `psephos audit` prints it.
-        unnoticed: names of the mutants that their checks let pass.
+        result: verdicts, evidence and power of the tests, as `psephos audit` prints them.
+        undetected: names of the mutants that their checks did not detect.
     """
 
-    outcome: AuditResult
-    unnoticed: tuple[str, ...]
+    result: AuditResult
+    undetected: tuple[str, ...]
 
     @property
     def passed(self) -> bool:
-        """Whether every verdict is the expected one, and every mutant was caught."""
-        return self.outcome.as_expected and not self.unnoticed
+        """Whether every verdict is the expected one, and every mutant was detected."""
+        return self.result.as_expected and not self.undetected
 
 
 def audit_case(
@@ -109,11 +116,19 @@ def audit_case(
     seed: int | None = None,
     progress: Progress = silent,
 ) -> CaseAudit:
-    """Every check of a case of one's own, and its mutants, each of which its check must notice.
+    """Run every check of a case, and break the protocol with each mutant, which its check must detect.
 
-    `views`: per side of a two-sample test; a mutant has its own number. `seed`: makes it repeatable. Raises KeyError
-    for a cell that no check looks at, InvalidParameter for a mutant whose line has changed.
+    Args:
+        case: the coalitions, secrets and checks of a protocol.
+        mutants: broken variants of the protocol.
+        views: views per side of a two-sample test; each mutant has a number of its own.
+        seed: makes the run repeatable; None draws fresh coins.
+        progress: called before each check.
+
+    Raises:
+        KeyError: no check looks at some secret of some coalition.
+        InvalidParameter: the code that a mutant changes is gone, or occurs more than once.
     """
-    outcome = run_audit(case, progress=progress, views=views, seed=seed)
+    result = run_audit(case, progress=progress, views=views, seed=seed)
     context = Context(seed=seed, views=views, rate=RATE)
-    return CaseAudit(outcome, tuple(m.name for m in mutants if caught_by(m, case, context)[0] is None))
+    return CaseAudit(result, tuple(m.name for m in mutants if caught_by(m, case, context)[0] is None))

@@ -76,7 +76,7 @@ def attack_case(name: str, catalogue: Sequence[tuple[Coalition, Sequence[Attack]
     """
 
     def check(attack: Attack, context: Context) -> CheckResult:
-        result: AttackResult = context.once((name, attack.name), lambda: attack.run(context))
+        result: AttackResult = context.cached((name, attack.name), lambda: attack.run(context))
         undeclared = result.gains.keys() - names_of(attack.secrets)
         if undeclared:
             raise InvalidParameter(f"the attack {attack.name!r} gained {', '.join(sorted(undeclared))}: declare it")

@@ -1,9 +1,9 @@
-"""The ceremony without a dealer: three holders, two of which open, a test key (docs/protocols/ceremony.md).
+"""The analysis of the ceremony without a dealer: three holders, two of whom open (docs/protocols/ceremony.md).
 
-A view of a ceremony is long, and nearly all of it is rejected candidates, which are opened. What must tell nothing is
-the winner's: its residues, its modulus, its form, its exponent. The simulator (docs/security/proofs.md) has n from the
-ideal functionality, and takes every share that an honest holder says from the uniform numbers of its range; it is
-written out here without the protocol's code, so that a protocol that is broken is not compared with itself.
+Most messages of a ceremony are about rejected candidates, which are opened. The messages about the accepted modulus
+must reveal nothing: its residues, its shares, its form and its exponent. The simulator (docs/security/proofs.md) has n
+from the ideal functionality, and draws every share that an honest holder sends uniformly from its range. It uses none
+of the protocol's code, so that a broken protocol is not compared with itself.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from psephos.specs.secrets import KEY_SECRETS, names_of
 TERMS = CeremonyTerms(128, 3, 2, b"the audit".ljust(32, b"."), test_key=True, degree=3)
 SECRETS = names_of(KEY_SECRETS)
 PLACES = (0, 1, 2, -1)
-"""Of the primes whose residues are looked at."""
+"""Places, in the list of primes, of those whose residues are compared."""
 
 BATCHES = 60
-"""In which a holder that rejects everything must have been named: ten times the number until the first good one."""
+"""Within so many batches a holder that rejects everything must be named: ten times the mean until a good candidate."""
 
 COALITIONS: dict[str, tuple[int, ...]] = {
     "outsider (the board)": (),
@@ -54,64 +54,71 @@ COALITIONS: dict[str, tuple[int, ...]] = {
 
 @dataclass(frozen=True)
 class CeremonyView:
-    """One ceremony: everybody's messages of the winner's batch and after, by kind, and the shares it ended with."""
+    """One ceremony.
 
-    said: Mapping[str, Sequence[bytes]]
-    given: Mapping[tuple[int, int], bytes]
+    Attributes:
+        messages: kind -> each holder's last message of that kind, without its header: those about the accepted modulus.
+        exponent_shares: (sender, receiver) -> the share of the exponent that the sender sealed for the receiver.
+        shares: the holders' shares of the key.
+    """
+
+    messages: Mapping[str, Sequence[bytes]]
+    exponent_shares: Mapping[tuple[int, int], bytes]
     shares: Sequence[KeyShare]
 
 
 def _views(context: Context) -> list[CeremonyView]:
-    return context.once("ceremonies", lambda: [_play(context, i) for i in range(context.views)])
+    return context.cached("ceremonies", lambda: [_run(context, i) for i in range(context.views)])
 
 
-def _play(context: Context, number: int) -> CeremonyView:
+def _run(context: Context, number: int) -> CeremonyView:
     transcript = Transcript(secrets=True)
     terms = replace(TERMS, context=context.coins("terms", number).draw(32))
     shares = run_ceremony(terms, coins=partial(context.coins, "ceremony", number), transcript=transcript)
-    said: dict[str, list[bytes]] = {}
+    messages: dict[str, list[bytes]] = {}
     for message in transcript.messages:
         assert message.data is not None
         sender = int(message.sender.removeprefix("holder "))
-        said.setdefault(message.kind, [b""] * terms.holders)[sender - 1] = message.data[HEADER_BYTES + 5 :]
-    given = {}
+        messages.setdefault(message.kind, [b""] * terms.holders)[sender - 1] = message.data[HEADER_BYTES + 5 :]
+    exponent_shares = {}
     for i in range(1, terms.holders + 1):
-        # The same coins again: the keys that this holder had for the others.
+        # From the same coins follow the keys with which this holder opens what others seal for it.
         holder = CeremonyHolder(terms, i, randomness=context.coins("ceremony", number, f"holder {i}"))
         material = replace(
-            holder.start().state.state.material, seed_commitments=tuple(said[Kind.SEED_COMMITMENTS.title])
+            holder.start().state.state.material, seed_commitments=tuple(messages[Kind.SEED_COMMITMENTS.title])
         )
         for j, secret in zip((j for j in range(1, terms.holders + 1) if j != i), material.secrets, strict=True):
-            sealed = said[Kind.EXPONENT_SHARES.title][j - 1]
-            given[j, i] = holder._unsealed(material, Kind.EXPONENT_SHARES, j, i, secret, sealed)
-    return CeremonyView(said, given, shares)
+            sealed = messages[Kind.EXPONENT_SHARES.title][j - 1]
+            exponent_shares[j, i] = holder._unsealed(material, Kind.EXPONENT_SHARES, j, i, secret, sealed)
+    return CeremonyView(messages, exponent_shares, shares)
 
 
 def _residues(view: CeremonyView, kind: Kind) -> list[np.ndarray[tuple[int, ...], np.dtype[np.int64]]]:
-    """Every holder's."""
-    return [unpack_residues(TERMS, body[-packed_bytes(TERMS) :], "") for body in view.said[kind.title]]
+    """Return every holder's residues in its message of a kind."""
+    return [unpack_residues(TERMS, body[-packed_bytes(TERMS) :], "") for body in view.messages[kind.title]]
 
 
 def _integers(data: bytes, bound: mpz) -> list[int]:
+    """Decode consecutive integers below `bound`, little-endian."""
     size = byte_length(bound)
     return [int.from_bytes(data[at : at + size], "little") for at in range(0, len(data), size)]
 
 
 def _row(view: CeremonyView, members: Sequence[int]) -> dict[str, float]:
-    """What the coalition has of the honest holders, as places in their ranges."""
+    """Return the features of a coalition's view: the honest holders' shares, relative to the size of their ranges."""
     honest = [j for j in range(1, TERMS.holders + 1) if j not in members]
     n = view.shares[0].threshold_key.key.modulus
     products, differences = _residues(view, Kind.RESIDUE_PRODUCTS), _residues(view, Kind.RESIDUE_DIFFERENCES)
     opened = [sum(shares) % flat_primes(TERMS) for shares in (products, differences)]
     chosen = choose(TERMS, opened[0], opened[1])
-    rests = [_integers(body, mpz(1) << TERMS.rest_bits) for body in view.said[Kind.MODULUS_SHARES.title]]
+    rests = [_integers(body, mpz(1) << TERMS.rest_bits) for body in view.messages[Kind.MODULUS_SHARES.title]]
     low = n % (1 << TERMS.rest_bits)
     winner = next(k for k in range(len(chosen)) if sum(rest[k] for rest in rests) % (1 << TERMS.rest_bits) == low)
-    again = view.said[Kind.TEST_VALUES.title]
+    test_values = view.messages[Kind.TEST_VALUES.title]
     tests = CONFIRMATIONS * byte_length(n)
     modulus = form_modulus(TERMS, n)
-    forms = [_integers(body[tests : tests + FORM_MASKS * byte_length(modulus)], modulus) for body in again]
-    exponents = view.said[Kind.EXPONENT_COMMITMENTS.title]
+    forms = [_integers(body[tests : tests + FORM_MASKS * byte_length(modulus)], modulus) for body in test_values]
+    exponents = view.messages[Kind.EXPONENT_COMMITMENTS.title]
     order = n**TERMS.degree
     thetas = [int.from_bytes(body[: byte_length(order)], "little") for body in exponents]
     row = {"n": float(n / (mpz(1) << TERMS.bits)), "theta": float(mpz(sum(thetas) % order) / order)}
@@ -127,7 +134,7 @@ def _row(view: CeremonyView, members: Sequence[int]) -> dict[str, float]:
         row[f"holder {j}: theta share"] = float(mpz(thetas[j - 1]) / order)
         for i in members:
             row[f"holder {j}: share for {i}"] = float(
-                mpz(int.from_bytes(view.given[j, i], "little")) / share_bound(TERMS)
+                mpz(int.from_bytes(view.exponent_shares[j, i], "little")) / share_bound(TERMS)
             )
     return row
 
@@ -136,7 +143,7 @@ def _row(view: CeremonyView, members: Sequence[int]) -> dict[str, float]:
 
 
 def _ideal_modulus(coins: Randomness) -> mpz:
-    """A modulus of the functionality: p and q are F and a piece for each set, and make a key of the form."""
+    """Draw the modulus of the functionality: p and q are the offset plus a summand for each set of holders."""
 
     def prime() -> mpz:
         small, wide = odd_primorial(TERMS.form_bound), int(TERMS.step << TERMS.top_bits) // 12
@@ -152,7 +159,7 @@ def _ideal_modulus(coins: Randomness) -> mpz:
 
 
 def _simulated_row(coins: Randomness, members: Sequence[int]) -> dict[str, float]:
-    """The same numbers, from n alone."""
+    """Return the same features of a simulated view, made from n alone."""
 
     def place() -> float:
         return float(mpz(coins.bits(128)) / (mpz(1) << 128))
@@ -178,14 +185,15 @@ def _simulated_row(coins: Randomness, members: Sequence[int]) -> dict[str, float
 
 
 def _simulation(members: Sequence[int], context: Context) -> CheckResult:
+    """Compare real views with simulated ones."""
     real = [_row(view, members) for view in _views(context)]
     simulated = [_simulated_row(context.coins("simulated", i), members) for i in range(len(real))]
     return compare_samples(context, (real, simulated), "real against simulated")
 
 
-def _residues_tell_nothing(context: Context) -> CheckResult:
-    """Of every pair that is used: given y, which n tells, z must be a random unit."""
-    worst, seen = 1.0, 0
+def _residues_are_uniform(context: Context) -> CheckResult:
+    """Check that of every pair of residues z is a uniform unit given y, which follows from n."""
+    worst, pairs = 1.0, 0
     for place, prime in enumerate(TERMS.primes[:3]):
         counts = np.zeros((prime, prime))
         for view in _views(context):
@@ -195,17 +203,17 @@ def _residues_tell_nothing(context: Context) -> CheckResult:
             )
             at = choose(TERMS, y, z)[:, place]
             np.add.at(counts, (y[at], z[at]), 1)
-        tested = [row[1:] for row in counts if row.sum() > 5 * prime]
-        seen += int(counts.sum())
-        worst = min([worst, *(float(chisquare(row).pvalue) * 3 * prime for row in tested)])
+        observed = [row[1:] for row in counts if row.sum() > 5 * prime]
+        pairs += int(counts.sum())
+        worst = min([worst, *(float(chisquare(row).pvalue) * 3 * prime for row in observed)])
     p_value = min(1.0, worst)
     return CheckResult(
-        p_value <= context.rate, f"z given y, {seen} pairs modulo 5, 7 and 11: p = {p_value:.2g}", p_value
+        p_value <= context.rate, f"z given y, {pairs} pairs modulo 5, 7 and 11: p = {p_value:.2g}", p_value
     )
 
 
 def _threshold(context: Context) -> CheckResult:
-    """t - 1 shares, tried as if the threshold were one less."""
+    """Check that t - 1 shares open nothing if the threshold is taken to be t - 1."""
     for view in _views(context):
         key = view.shares[0].threshold_key
         ciphertexts = Encryptor(key.key, expected=1).encrypt([mpz(42)])
@@ -222,7 +230,7 @@ def _threshold(context: Context) -> CheckResult:
 
 
 def _reads_all(context: Context) -> CheckResult:
-    """t shares give d, and a multiple of phi(n) gives p and q."""
+    """Compute d from t shares, and p and q from d, which is a multiple of phi(n)."""
     view = _views(context)[0]
     n, delta = view.shares[0].threshold_key.key.modulus, math.factorial(TERMS.holders)
     numerators = lagrange_numerators(COALITIONS["t holders"], TERMS.holders)
@@ -235,34 +243,34 @@ def _reads_all(context: Context) -> CheckResult:
     return CheckResult(False, "d did not give the factors")
 
 
-class _Refuser(Batch):
-    """Says something else of every test, so that no modulus passes, however good it is."""
+class _RejectingBatch(Batch):
+    """A batch with wrong test values, so that no modulus passes, even a good one."""
 
     def test_values(self, *arguments: object) -> list[mpz]:
         return [value + 1 for value in super().test_values(*arguments)]  # type: ignore[arg-type]
 
 
-class _Refusing(CeremonyHolder):
-    """The holder that computes so."""
+class _RejectingHolder(CeremonyHolder):
+    """A holder that rejects every candidate."""
 
     def _batch(self, state: Searching) -> Batch:
-        return _Refuser(self.terms, self._batch_seeds(state))
+        return _RejectingBatch(self.terms, self._batch_seeds(state))
 
 
-def _liars_are_named(context: Context) -> CheckResult:
-    """Who rejects good candidates could have the key that it likes best; opened candidates show it."""
+def _rejecting_holder_is_named(context: Context) -> CheckResult:
+    """Check that a holder that rejects good candidates is named: it could otherwise choose the key that it prefers."""
 
     def progress(what: str, tried: int, expected: int) -> None:
         if tried > BATCHES * TERMS.batch:
             raise EngineError("enough batches")
 
     coins = partial(context.coins, "refusing")
-    liar = {"holder 2": lambda honest: _Refusing(TERMS, 2, randomness=coins("a liar"))}
+    liar = {"holder 2": lambda honest: _RejectingHolder(TERMS, 2, randomness=coins("a liar"))}
     try:
         run_ceremony(TERMS, roles=liar, coins=coins, progress=progress)
     except AgreementError as error:
         named = str(error).startswith("holder 2 ")
-        return CheckResult(not named, f"who rejects good candidates is {'' if named else 'not '}named")
+        return CheckResult(not named, f"a holder that rejects good candidates is {'' if named else 'not '}named")
     except EngineError:
         pass
     return CheckResult(True, f"good candidates were rejected and not missed, in {BATCHES} batches")
@@ -275,9 +283,9 @@ def _checks() -> Checks:
             checks.add("opening", name, SECRETS, _reads_all)
         else:
             checks.add("simulation", name, SECRETS, partial(_simulation, members), statistical=True)
-    checks.add("residues", holders, SECRETS, _residues_tell_nothing, statistical=True)
+    checks.add("residues", holders, SECRETS, _residues_are_uniform, statistical=True)
     checks.add("threshold", holders, SECRETS, _threshold)
-    checks.add("rejected candidates opened", holders, SECRETS, _liars_are_named)
+    checks.add("rejected candidates opened", holders, SECRETS, _rejecting_holder_is_named)
     return checks
 
 

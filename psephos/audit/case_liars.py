@@ -21,7 +21,7 @@ from psephos.audit.adversary import Replacements, ScriptedRole, is_of_kind, tamp
 from psephos.audit.attacks import Attack, AttackResult, attack_case
 from psephos.audit.deviations import try_requests
 from psephos.audit.model import Coalition, Context
-from psephos.audit.settings import AuditSetting, FixedVoter, cast, make_setting, round_of
+from psephos.audit.settings import AuditSetting, FixedVoter, cast_ballot, make_setting, round_of
 from psephos.curator.tally import OpenedSum, Tally
 from psephos.parties.holder import KeyHolder
 from psephos.protocol.driver import Driver, MemoryMessageBoard, replace_roles
@@ -62,7 +62,7 @@ VOTE, SUM, NAME = SECRETS = names_of(GAINS)
 
 
 def _setting(context: Context) -> AuditSetting:
-    return context.once("liars world", lambda: make_setting(context.coins("liars"), PARTIES, key_bits=KEY_BITS))
+    return context.cached("liars world", lambda: make_setting(context.coins("liars"), PARTIES, key_bits=KEY_BITS))
 
 
 def _auxiliary() -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -84,7 +84,7 @@ def _ballots(context: Context, round_: Round) -> list[Ballot]:
     voters = [FixedVoter((np.arange(SAMPLES) + party) % CLASSES) for party in range(PARTIES)]
     given, setting = PartyFactory(_spec(), voters), _setting(context)
     coins = partial(context.coins, "liars ballot", round_.digest.hex())
-    return [cast(setting, round_, given, party, coins(party))[0] for party in range(PARTIES)]
+    return [cast_ballot(setting, round_, given, party, coins(party))[0] for party in range(PARTIES)]
 
 
 def _sums(parties: Sequence[int]) -> tuple[int, ...]:

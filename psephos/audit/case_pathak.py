@@ -60,7 +60,7 @@ from psephos.audit.pathak_runs import (
     records_of,
     terms_of,
 )
-from psephos.audit.view_checks import Sealed, jacobi, stale
+from psephos.audit.view_checks import Sealed, jacobi, related_randomness
 from psephos.curator.pathak.curator import AwaitingAnswers
 from psephos.parties.pathak import PartyResharing
 from psephos.parties.pathak_noise import noise_share, own_noise
@@ -166,7 +166,7 @@ def _simulated(context: Context, kind: PathakKind, members: Members) -> list[Obs
 
     # Without a party's inputs the simulation is the same: the curator's and the consumer's views are of the same runs.
     both = bool(members.curator and members.parties)
-    return context.once(("pathak simulated", kind, members.parties, members.lying, both), make)
+    return context.cached(("pathak simulated", kind, members.parties, members.lying, both), make)
 
 
 def _ideal_noise(terms: PathakTerms, honest: int, generator: np.random.Generator) -> list[int]:
@@ -346,7 +346,7 @@ def _fresh(kind: PathakKind, members: Members, context: Context) -> CheckResult:
                         continue  # a selection reaches every party as the same message
                     (own if sent else sealed).append(item)
             looked += len(sealed)
-            relation = stale(key, sealed, own, search=256)
+            relation = related_randomness(key, sealed, own, search=256)
             if relation:
                 return CheckResult(True, relation)
     if not looked:

@@ -1,11 +1,11 @@
-"""Private SGD (Rajkumar 2012): three parties, three steps, three holders of which two open.
+"""The analysis of private SGD (Rajkumar and Agarwal 2012): three parties, three steps, three holders of whom two open.
 
-Two cases: `psgd` with the paper's noise (eta once, spherical Laplace rho at every step) and `psgd-gaussian`, where
-Skellam shares at every step cover the whole transcript and there is no eta.
+There are two cases: `psgd` with the paper's noise (eta once, spherical Laplace rho at every step), and `psgd-gaussian`,
+where Skellam shares at every step cover the whole transcript and there is no eta.
 
-The functionality walks: at each step it hands the curator the sum of the parties' gradients at the public point plus
-the honest parties' noise plus the coalition's own vectors. How much noise that must be is worked out here from epsilon
-and delta (`_agreed_noise`), not read from the series. The sizes of the data sets are public.
+The functionality runs the descent: at each step it gives the curator the sum of the parties' gradients at the public
+point, the honest parties' noise and the coalition's own vectors. How much noise that must be is computed here from
+epsilon and delta (`_required_noise`), independently of the series. The sizes of the data sets are public.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from psephos.audit.compare import compare_samples
 from psephos.audit.ideal import ideal_sum, joint_skellam, spherical_noise
 from psephos.audit.model import Case, Check, CheckResult, Checks, Context, Members
-from psephos.audit.settings import AuditSetting, Recorded, SumRun, make_setting
+from psephos.audit.settings import AuditSetting, RecordedTranscript, SumRun, make_setting
 from psephos.audit.simulators import simulate_sum_view
 from psephos.audit.sums import SumAnalysis, coalitions
 from psephos.curator.psgd import bounds as bounds
@@ -61,13 +61,13 @@ MEMBERS = {
 
 
 def psgd_setting(context: Context) -> AuditSetting:
-    """Everybody's keys."""
-    return context.once("psgd world", lambda: make_setting(context.coins("psgd world"), PARTIES, key_bits=320))
+    """Return the keys of all roles."""
+    return context.cached("psgd setting", lambda: make_setting(context.coins("psgd world"), PARTIES, key_bits=320))
 
 
 def agreement_of(context: Context, label: str, variant: Variant = "paper", colluders: int = 0) -> Agreement:
-    """What is agreed on before a series; its nonce depends on the label."""
-    agreement = context.once(
+    """Return what is agreed on before a series; its nonce depends on the label."""
+    agreement = context.cached(
         ("psgd agreement", variant, colluders),
         lambda: agree(replace(OPTIONS, variant=variant, colluders=colluders), [RECORDS] * PARTIES, FEATURES),
     )
@@ -75,12 +75,12 @@ def agreement_of(context: Context, label: str, variant: Variant = "paper", collu
 
 
 def terms_of(context: Context, agreement: Agreement) -> SeriesTerms:
-    """The same with the world's keys."""
+    """Return the terms of a series under the keys of `psgd_setting`."""
     return OPTIONS.terms(agreement, psgd_setting(context).ceremony)
 
 
 def private_data(context: Context, inputs: str = "honest") -> list[LocalLoss]:
-    """Every party's records; `swapped`: parties 0 and 1 exchange theirs."""
+    """Return every party's records; with `inputs` "swapped" parties 0 and 1 exchange theirs."""
     generator = np.random.default_rng([context.seed, 8])
     private = []
     for _ in range(PARTIES):
@@ -91,7 +91,7 @@ def private_data(context: Context, inputs: str = "honest") -> list[LocalLoss]:
 
 
 def party_of(context: Context, agreement: Agreement, number: int, coins: Randomness) -> GradientParty:
-    """One honest party by itself."""
+    """Return one honest party; `coins`: of its encryption and noise."""
     key = psgd_setting(context).ceremony.signing_keys[number]
     terms = terms_of(context, agreement)
     encryptor = Encryptor(terms.threshold_key.key, randomness=coins, expected=8)
@@ -99,26 +99,28 @@ def party_of(context: Context, agreement: Agreement, number: int, coins: Randomn
     return GradientParty(number, key, local, terms, encryptor=encryptor, noise=lambda step: coins)
 
 
-def _said(announcement: Announcement, sender: str = "curator") -> list[Entry]:
+def _announced(announcement: Announcement, sender: str = "curator") -> list[Entry]:
+    """Return the entry of an announcement on the board."""
     return [Entry(announcement.step, sender, BOARD, announcement.encode())]
 
 
 def _published(terms: SeriesTerms, step: int, sums: Sequence[int], *holders: int) -> list[Entry]:
-    said = {holder: PublishedSum(step, holder, tuple(sums)).encode(terms) for holder in holders}
-    return [Entry(100 * step + holder, f"holder {holder}", BOARD, data) for holder, data in said.items()]
+    """Return the entries in which these holders publish the sums of a step."""
+    messages = {holder: PublishedSum(step, holder, tuple(sums)).encode(terms) for holder in holders}
+    return [Entry(100 * step + holder, f"holder {holder}", BOARD, data) for holder, data in messages.items()]
 
 
 def _by_step(context: Context, agreement: Agreement, transcript: Transcript, opened: Sequence[OpenedSum]) -> SumRun:
-    """The last step of a run, with those before it: each with its own messages, and what every party's ballot holds."""
+    """Return the last step of a run, and in `before` the earlier ones, each with its own messages and vectors."""
     terms, private_key = terms_of(context, agreement), psgd_setting(context).private_key
-    begins = [place for place, m in enumerate(transcript.messages) if m.kind == "announcement"]
+    starts = [place for place, m in enumerate(transcript.messages) if m.kind == "announcement"]
     steps: list[SumRun] = []
-    for found, begin, end in zip(opened, begins, [*begins[1:], None], strict=True):
-        messages = transcript.messages[begin:end]
+    for sums, start, end in zip(opened, starts, [*starts[1:], None], strict=True):
+        messages = transcript.messages[start:end]
         assert messages[0].data is not None
         round_ = terms.round(Announcement.decode(messages[0].data, terms))
         own = Transcript(secrets=True)
-        # The simulator asks one holder after the other, the curator both at once: who is asked first tells nothing.
+        # The simulator asks one holder after the other, the curator both at once; their order carries no information.
         own.extend(sorted((replace(m, phase="") for m in messages), key=_order))
         vectors = {}
         for message in messages:
@@ -126,22 +128,25 @@ def _by_step(context: Context, agreement: Agreement, transcript: Transcript, ope
                 ballot = Ballot.decode(message.data, round_)
                 plain = [private_key.raw_decrypt(c) for c in ballot.ciphertexts]
                 vectors[ballot.party] = round_.plan.unpack(plain, 1)
-        steps.append(SumRun(round_, own, found, vectors, tuple(steps)))
+        steps.append(SumRun(round_, own, sums, vectors, tuple(steps)))
     return steps[-1]
 
 
 def _order(message: SentMessage) -> int:
+    """Return the place of a kind of message within a step."""
     order = ("announcement", "ballot", "close", "tally request", "partial decryption", "published sum")
     return order.index(message.kind)
 
 
 @lru_cache(maxsize=4)
-def _agreed_noise(variant: Variant, colluders: int) -> tuple[float, float]:
-    """What one party must add, from what was asked for, in lattice units: eta's deviation, rho's scale or variance.
+def _required_noise(variant: Variant, colluders: int) -> tuple[float, float]:
+    """Return the noise that one party must add, in units of the lattice, computed from epsilon and delta.
 
-    `paper`: eta of all but the colluders has the deviation of Theorem 4.2 as corrected (finding 8), rho the scale
-    2/epsilon by itself. `gaussian`: the Skellam shares of all but the colluders and oneself cover T sums whose L2
-    sensitivity is 2. Snapping and rounding add 2^-11 of it at most.
+    Returns:
+        The standard deviation of a party's eta and the scale of its rho (`paper`), or 0 and the variance of its Skellam
+        share (`gaussian`). In `paper` the eta of all but the colluders has the deviation of Theorem 4.2 as corrected
+        (finding 8), and one rho has the scale 2/epsilon. In `gaussian` the shares of all but the colluders and the
+        party itself cover T sums of L2 sensitivity 2. Snapping and rounding add at most 2^-11 of it.
     """
     pitch = 2.0**-OPTIONS.fraction_bits
     sensitivity = 2.0  # one record of norm 1 replaced, |phi'| <= 1
@@ -156,8 +161,8 @@ def _agreed_noise(variant: Variant, colluders: int) -> tuple[float, float]:
 
 
 def _ideal_noise(variant: Variant, generator: np.random.Generator, colluders: int = 0) -> NDArray[np.int64]:
-    """One party's noise in all steps, drawn by numpy: int (T, d), in lattice units."""
-    fixed, fresh = _agreed_noise(variant, colluders)
+    """Return one party's noise in all steps, drawn by numpy: int64 (T, d), in units of the lattice."""
+    fixed, fresh = _required_noise(variant, colluders)
     if variant == "gaussian":
         return np.array([joint_skellam(fresh, FEATURES, 1, 1, generator) for _ in range(STEPS)])
     eta = np.rint(generator.normal(scale=fixed, size=FEATURES)).astype(np.int64)
@@ -167,7 +172,7 @@ def _ideal_noise(variant: Variant, generator: np.random.Generator, colluders: in
 
 
 def _point(run: SumRun) -> tuple[float, ...]:
-    """Of the announcement that a step began with."""
+    """Return the point of the announcement that started a step."""
     data = run.transcript.messages[0].data
     assert data is not None
     return tuple(np.frombuffer(data[-8 * FEATURES :], dtype=">f8").tolist())
@@ -175,7 +180,7 @@ def _point(run: SumRun) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class _Descent(SumAnalysis):
-    """A run is its last step, whose messages stand for those of all steps; what was opened is that of all."""
+    """The analysis of a descent. A run is represented by its last step, with the earlier ones in `SumRun.before`."""
 
     variant: Variant = "paper"
 
@@ -191,17 +196,20 @@ class _Descent(SumAnalysis):
     def contribution(self, context: Context, inputs: str) -> PartyFactory:
         raise NotImplementedError("a party of a series is a role of its own")
 
-    output = contribution  # type: ignore[assignment] # the functionality walks: `simulated`
+    output = contribution  # type: ignore[assignment] # of a whole descent: `simulated`
 
     def real(self, context: Context, inputs: str = "honest") -> list[SumRun]:
         def one(i: int) -> SumRun:
             label = f"psgd {self.variant} {inputs} {i}"
-            agreement, transcript = agreement_of(context, label, self.variant), Recorded(partial(context.coins, label))
+            agreement, transcript = (
+                agreement_of(context, label, self.variant),
+                RecordedTranscript(partial(context.coins, label)),
+            )
             private, ceremony = private_data(context, inputs), psgd_setting(context).ceremony
-            walk = descend(OPTIONS, private, agreement, ceremony, transcript=transcript)
-            return _by_step(context, agreement, transcript, walk.opened)
+            descent = descend(OPTIONS, private, agreement, ceremony, transcript=transcript)
+            return _by_step(context, agreement, transcript, descent.opened)
 
-        return context.once(("psgd", self.variant, inputs), lambda: [one(i) for i in range(context.views)])
+        return context.cached(("psgd", self.variant, inputs), lambda: [one(i) for i in range(context.views)])
 
     def simulated(self, context: Context, members: Members) -> list[SumRun]:
         private = private_data(context)
@@ -214,27 +222,26 @@ class _Descent(SumAnalysis):
             terms, generator = terms_of(context, agreement), np.random.default_rng([context.seed, i, 80])
             own = {p: party_of(context, agreement, p, coins(p)) for p in members.parties}
             states = {p: party.start().state for p, party in own.items()}
-            drawn = [_ideal_noise(self.variant, generator) for _ in honest]
+            noise = [_ideal_noise(self.variant, generator) for _ in honest]
             point, opened = np.zeros(FEATURES), []
             for step in range(1, STEPS + 1):
                 announcement = Announcement.create(terms, step, tuple(point.tolist()), coins("curator", step))
                 transcript.record("step", "curator", BOARD, "announcement", announcement.encode())
                 round_, ballots = terms.round(announcement), {}
                 for p, party in own.items():
-                    answered = party.receive(states[p], _said(announcement))
-                    states[p], ballots[p] = answered.state, Ballot.decode(answered.posts[0].data, round_)
+                    answer = party.receive(states[p], _announced(announcement))
+                    states[p], ballots[p] = answer.state, Ballot.decode(answer.posts[0].data, round_)
                 gradients = [snap(private[p].gradient(point), terms.series.pitch) for p in honest]
                 vectors = [own[p].result(states[p]).vector for p in own]
-                # The point is public and depends on the sums before: the functionality's, whoever watches.
-                sums = ideal_sum(*gradients, *vectors, *(steps[step - 1].tolist() for steps in drawn))
-                tossed = partial(coins, step)
+                # The next point is public and follows from the sums: the functionality gives them to everybody.
+                sums = ideal_sum(*gradients, *vectors, *(steps[step - 1].tolist() for steps in noise))
                 run = simulate_sum_view(
                     self.setting(context),
                     round_,
                     members,
                     own=ballots,
                     sums=sums,
-                    coins=tossed,
+                    coins=partial(coins, step),
                     transcript=transcript,
                     public=True,
                 )
@@ -245,10 +252,10 @@ class _Descent(SumAnalysis):
                 point = agreement.descent.step(point, np.array(sums) * terms.series.pitch, step - 1)
             return _by_step(context, agreement, transcript, opened)
 
-        return context.once(("psgd simulated", self.variant, members), lambda: [one(i) for i in range(context.views)])
+        return context.cached(("psgd simulated", self.variant, members), lambda: [one(i) for i in range(context.views)])
 
-    def known(self, run: SumRun, members: Members) -> Iterator[tuple[str, float]]:
-        """The points, and the sums between them."""
+    def opened_values(self, run: SumRun, members: Members) -> Iterator[tuple[str, float]]:
+        """Yield the points and the sums between them."""
         steps = (*run.before, run)
         for step, one in enumerate(steps):
             yield from ((f"point {step}, {place}", value) for place, value in enumerate(_point(one)))
@@ -262,14 +269,14 @@ class _Descent(SumAnalysis):
     def announced(
         self, context: Context, label: str, nonce: str = "nonce"
     ) -> tuple[SeriesTerms, Announcement, list[Ballot]]:
-        """A first step and every party's ballot in it."""
+        """Return the announcement of a first step and every party's ballot in it."""
         agreement = agreement_of(context, label, self.variant)
         terms = terms_of(context, agreement)
         announcement = Announcement.create(terms, 1, (0.0,) * FEATURES, context.coins(label, nonce))
         ballots = []
         for number in range(PARTIES):
-            party = party_of(context, agreement, number, SYSTEM)  # asked twice, its noise differs
-            (post,) = party.receive(party.start().state, _said(announcement)).posts
+            party = party_of(context, agreement, number, SYSTEM)  # in two calls its noise differs
+            (post,) = party.receive(party.start().state, _announced(announcement)).posts
             ballots.append(Ballot.decode(post.data, terms.round(announcement)))
         return terms, announcement, ballots
 
@@ -280,30 +287,36 @@ class _Descent(SumAnalysis):
     # -- checks of its own
 
     def noise_law(self, context: Context) -> CheckResult:
-        """One party's noise in all steps, sized for as many colluders as may be, against the functionality's."""
-        colluders = PARTIES - (2 if self.variant == "gaussian" else 1)  # one's own share counts where eta is drawn
+        """Compare one party's noise in all steps, sized for as many colluders as possible, with the required law."""
+        colluders = PARTIES - (
+            2 if self.variant == "gaussian" else 1
+        )  # a party's own eta counts, its own Skellam share does not
         agreement = agreement_of(context, "noise law", self.variant, colluders)
         terms, generator = terms_of(context, agreement), np.random.default_rng([context.seed, 81])
-        asked = [Announcement.create(terms, step, (0.0,) * FEATURES) for step in range(1, STEPS + 1)]
-        clean = snap(private_data(context)[0].gradient(asked[0].point), terms.series.pitch)
+        announcements = [Announcement.create(terms, step, (0.0,) * FEATURES) for step in range(1, STEPS + 1)]
+        clean = snap(private_data(context)[0].gradient(announcements[0].point), terms.series.pitch)
 
         def row(noise: NDArray[np.int64]) -> dict[str, float]:
-            named = {f"noise {step + 1}, {place}": float(e) for (step, place), e in np.ndenumerate(noise)}
-            apart = np.diff(noise, axis=0)
-            named |= {f"|{name}|": abs(e) for name, e in named.items()}
-            named |= {f"step {s + 2} less the one before, {place}": float(e) for (s, place), e in np.ndenumerate(apart)}
-            return named | {"sum of |noise|": np.abs(noise).sum(), "sum of |differences|": np.abs(apart).sum()}
+            features = {f"noise {step + 1}, {place}": float(e) for (step, place), e in np.ndenumerate(noise)}
+            changes = np.diff(noise, axis=0)
+            features |= {f"|{name}|": abs(e) for name, e in features.items()}
+            features |= {
+                f"step {step + 2} less the one before, {place}": float(e)
+                for (step, place), e in np.ndenumerate(changes)
+            }
+            return features | {"sum of |noise|": np.abs(noise).sum(), "sum of |differences|": np.abs(changes).sum()}
 
         sides: tuple[list[dict[str, float]], ...] = ([], [])
         for i in range(12 * context.views):
             party = party_of(context, agreement, 0, context.coins("noise law", i))
             state = party._start().state
-            sides[0].append(row(np.array([np.subtract(party.vector(state, one)[0], clean) for one in asked])))
+            vectors = [party.vector(state, announcement)[0] for announcement in announcements]
+            sides[0].append(row(np.array([np.subtract(vector, clean) for vector in vectors])))
             sides[1].append(row(_ideal_noise(self.variant, generator, colluders)))
         return compare_samples(context, sides, f"one party's noise in {STEPS} steps against its law")
 
     def answered_once(self, context: Context) -> CheckResult:
-        """A party answers the next step, once, where it follows; a holder opens one product of one round of a step."""
+        """Check that a party answers only its next step, once, and that a holder opens one product of each step."""
         agreement = agreement_of(context, "psgd steps", self.variant)
         terms, party = terms_of(context, agreement), party_of(context, agreement, 0, context.coins("psgd steps"))
         start = party.start().state
@@ -317,22 +330,22 @@ class _Descent(SumAnalysis):
             (announce(1, origin, "party"), "party 2", UnexpectedMessageError),
             (announce(1, (9.0,) * FEATURES, "chosen"), "curator", WrongPointError),
         ):
-            if not _refuses(party, start, _said(wrong, sender), error):
+            if not _refuses(party, start, _announced(wrong, sender), error):
                 where = f"step {wrong.step} at {wrong.point}, announced by {sender}"
                 return CheckResult(True, f"a party answered what is not the curator's next step: {where}")
-        first, again = announce(1, origin, "first"), announce(1, origin, "another round")
-        answered = party.receive(start, _said(first))
-        if party.receive(start, _said(first)).posts != answered.posts:
-            return CheckResult(True, "set back, a party sends another ballot: a release nobody paid for")
+        first, second = announce(1, origin, "first"), announce(1, origin, "another round")
+        answer = party.receive(start, _announced(first))
+        if party.receive(start, _announced(first)).posts != answer.posts:
+            return CheckResult(True, "from an earlier state a party sends another ballot, which no budget covers")
         if (
-            not _refuses(party, start, _said(again), AlreadyCastError)
-            or party.receive(answered.state, _said(again)).posts
+            not _refuses(party, start, _announced(second), AlreadyCastError)
+            or party.receive(answer.state, _announced(second)).posts
         ):
             return CheckResult(True, "a party answered one step in two rounds")
         lie = (5,) * FEATURES
-        told = party.receive(answered.state, _published(terms, 1, lie, 3)).state  # by t - 1 holders
+        misled = party.receive(answer.state, _published(terms, 1, lie, 3)).state  # by t - 1 holders
         chosen = agreement.descent.step(np.array(origin), np.array(lie) * terms.series.pitch, 0)
-        if party.receive(told, _said(announce(2, tuple(chosen.tolist()), "chosen"))).posts:
+        if party.receive(misled, _announced(announce(2, tuple(chosen.tolist()), "chosen"))).posts:
             return CheckResult(True, "one holder that lies about a sum chooses the point at which a party answers")
         terms, same, ballots = self.announced(context, "one product")
         others = self.announced(context, "one product")[2]  # parties that lost their state: other noise
@@ -342,12 +355,13 @@ class _Descent(SumAnalysis):
             return CheckResult(True, "a holder refused to open, or to repeat its opening")
         if opens(same, others) or opens(elsewhere, third):
             return CheckResult(True, "a holder opened a second product in one step")
-        told = "the next step is answered once and one product of it is opened: the same again, or a refusal"
-        return CheckResult(False, told)
+        return CheckResult(
+            False, "a step is answered once and one product of it is opened: repeats are equal or refused"
+        )
 
 
 def _refuses(role: Role, state: Any, entries: Sequence[Entry], error: type[PsephosError]) -> bool:
-    """Whether the role sends nothing, and says why."""
+    """Return whether the role sends nothing and refuses a message with this error."""
     step = role.receive(state, entries)
     return not step.posts and any(isinstance(refusal.error, error) for refusal in step.refused)
 
@@ -355,40 +369,41 @@ def _refuses(role: Role, state: Any, entries: Sequence[Entry], error: type[Pseph
 def _opens(
     context: Context, terms: SeriesTerms, once: OnceLedger, announcement: Announcement, ballots: Sequence[Ballot]
 ) -> bool:
-    """Whether a holder with this ledger opens the product of these ballots."""
+    """Return whether a holder with this ledger opens the product of these ballots."""
     holder = SeriesHolder(psgd_setting(context).ceremony.shares[0], terms, once=once)
     board = [Entry(2 + b.party, f"party {b.party}", BOARD, b.encode()) for b in ballots]
-    step = holder.receive(holder.start().state, [*_said(announcement), *board])
+    step = holder.receive(holder.start().state, [*_announced(announcement), *board])
     product, _ = BallotProduct(terms.round(announcement)).add_all(b.encode() for b in ballots)
     request = TallyRequest(product.round.digest, product.members, product.digest).encode(product.round)
     return bool(holder.receive(step.state, [Entry(99, "curator", holder.name, request)]).posts)
 
 
 def _reads_sizes(variant: Variant, context: Context) -> CheckResult:
-    """From what is public before the first step: N, and the bound of a gradient, L times the largest size."""
+    """Compute the sizes from public values: N, and the bound of a gradient, L times the largest size."""
     agreement = agreement_of(context, "sizes", variant)
     largest = round(agreement.series.bound)  # L = 1
     records = agreement.descent.records
     smallest = records - (PARTIES - 1) * largest
-    told = f"N = {records} and the gradients' bound of {largest} are public: nobody has fewer than {smallest}"
-    return CheckResult(largest == smallest == RECORDS, told)
+    evidence = f"N = {records} and the gradients' bound of {largest} are public: nobody has fewer than {smallest}"
+    return CheckResult(largest == smallest == RECORDS, evidence)
 
 
 def _case(name: str, variant: Variant) -> Case:
-    one, checks = _Descent("psgd", PARTIES, 320, variant), Checks()
+    """Return the case of one variant of the noise."""
+    analysis, checks = _Descent("psgd", PARTIES, 320, variant), Checks()
     add = checks.add
     for coalition, m in MEMBERS.items():
-        swapped = partial(one.pair, m, "honest", "swapped", "data swapped")
-        add("simulation", coalition, ("data", "gradients", "noise"), partial(one.simulation, m), statistical=True)
+        swapped = partial(analysis.same_output, m, "honest", "swapped", "data swapped")
+        add("simulation", coalition, ("data", "gradients", "noise"), partial(analysis.simulation, m), statistical=True)
         add("data swapped", coalition, ("data", "gradients"), swapped, statistical=True)
-        add("freshness", coalition, ("gradients",), partial(one.fresh, m))
+        add("freshness", coalition, ("gradients",), partial(analysis.freshness, m))
         add("sizes read", coalition, ("sizes",), partial(_reads_sizes, variant))
         if m.holders:
-            add("threshold", coalition, ("gradients",), partial(one.lowered_threshold, m))
+            add("threshold", coalition, ("gradients",), partial(analysis.lowered_threshold, m))
     both = "curator and a party, t - 1 holders"
-    checks.append(Check("noise law", both, ("gradients", "noise"), one.noise_law, statistical=True))
-    checks.append(Check("steps answered once", both, ("gradients",), one.answered_once))
-    add("deviating requests", both, ("gradients",), one.deviating)
+    checks.append(Check("noise law", both, ("gradients", "noise"), analysis.noise_law, statistical=True))
+    checks.append(Check("steps answered once", both, ("gradients",), analysis.answered_once))
+    add("deviating requests", both, ("gradients",), analysis.deviating_requests)
     sizes = {"sizes": "public: the noise is sized by them"}
     return Case(name, SECRETS, coalitions(MEMBERS, lambda m: sizes), tuple(checks))
 

@@ -1,14 +1,14 @@
-"""The statistic reveals (docs/design.md, section 4): five parties, up to three of them colluding.
+"""The analysis of sums of a statistic (docs/design.md, section 4): five parties, up to three of them colluding.
 
-Of votes, of own data, and of classifiers in whitened coordinates.
+The statistic is of votes, of own rows, or of classifiers in whitened coordinates.
 
-With joint noise, both kinds: Polya shares, which sum to discrete Laplace noise (pure epsilon), and Skellam shares
-(delta), sized for three colluders. The functionality adds the honest parties' part of the noise to the sum; the
-coalition's own vectors, shares included, are its inputs. So the curator has neither the exact sum nor the noise, and
-what a colluder takes off the sum leaves the whole law.
+With joint noise the parties add shares, sized for three colluders: Polya shares, which sum to discrete Laplace noise
+(pure epsilon), or Skellam shares (delta). The functionality adds the honest parties' part of the noise to the sum; the
+coalition's own vectors, shares included, are its inputs. The curator therefore has neither the exact sum nor the noise,
+and when colluders subtract their own vectors, noise of the whole law remains.
 
-With the curator's noise (own rows only; of votes that is `psephos.audit.case_tally`) the functionality gives the
-curator the exact sum: the parties' vectors are what is hidden.
+With the curator's noise (own rows only; for votes see `psephos.audit.case_tally`) the functionality gives the exact sum
+to the curator, and the parties' vectors are hidden.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from psephos.audit.compare import compare_samples
 from psephos.audit.ideal import ideal_sum, joint_noise, joint_skellam
 from psephos.audit.model import Case, Check, CheckResult, Checks, Context, Members
-from psephos.audit.settings import FixedVoter, SumRun, TrainedVoter, cast, round_of
+from psephos.audit.settings import FixedVoter, SumRun, TrainedVoter, cast_ballot, round_of
 from psephos.audit.sums import COALITIONS, SumAnalysis, coalitions, dealt_shares
 from psephos.curator.hamm.statistic import MechanismName, Source, StatisticPlan, plan_statistic
 from psephos.parties.noise import Shares, shares_of
@@ -43,38 +43,44 @@ from psephos.specs.statistic import StatisticSpec
 
 PARTIES, SAMPLES, COLLUDERS = 5, 12, 3
 HONEST = PARTIES - COLLUDERS - 1
-"""Whose shares must make up the whole law: neither the colluders' nor one's own. One: the largest coalition here."""
+"""The number of parties, one, whose shares must make up the whole law: neither the colluders nor the party itself."""
 SCALE, VARIANCE = Fraction(60), Fraction(7200)
-
+"""Of the discrete Laplace and of the Skellam noise, in units of the grid."""
 
 Rows = list[tuple[NDArray[np.float64], NDArray[np.int64]]]
+"""Each party's samples, float64 (n, 2), and class numbers, int64 (n,)."""
 
 
 @dataclass(frozen=True)
 class _Statistic(SumAnalysis):
-    """Of votes, or of `own` rows. `noise`: which law; None where the curator adds it."""
+    """The sum of a statistic.
+
+    Attributes:
+        own: what the statistic is of where it is of own rows; None for votes.
+        noise: the law of the noise that the parties add; None where the curator adds it.
+    """
 
     own: Own | None = None
     noise: Literal["laplace", "skellam"] | None = "laplace"
 
     @property
     def vectors(self) -> str:
-        """What a party's message is made from, as a secret of the matrix."""
+        """The name of the secret that a party's vector is."""
         return "direction" if self.own else "votes"
 
     @property
-    def sealed(self) -> tuple[str, ...]:
-        """What the simulation hides: the vectors, the exact sum of all of them, and the noise."""
+    def simulated_secrets(self) -> tuple[str, ...]:
+        """The secrets that the simulation shows to be hidden: the vectors, their exact sum and the noise."""
         total = "exact sum" if self.own else "alpha"
         return (self.vectors, total) if self.noise is None else (self.vectors, "noise", total)
 
     @property
-    def behind(self) -> tuple[str, ...]:
-        """What the vectors were made from, of which a message tells nothing more."""
+    def inputs_of_vectors(self) -> tuple[str, ...]:
+        """The secrets from which the vectors are computed, and on which no message depends otherwise."""
         return ("data", "sizes") if self.own == "own-data" else ("data", "classifier", "sizes")
 
     def grid(self, context: Context) -> StatisticGrid | OwnDataGrid:
-        """What inputs are turned into a statistic with."""
+        """Return the grid, which maps votes or rows to integers."""
         if self.own:
             return OwnDataGrid(np.array([[0.8, -0.6], [0.6, 0.8]]), 2, self.own)
 
@@ -82,28 +88,28 @@ class _Statistic(SumAnalysis):
             points = np.random.default_rng([context.seed, 5]).integers(-20, 21, size=(SAMPLES, 2))
             return StatisticGrid(points, np.array([[0, 1]]))
 
-        return context.once("grid", make)
+        return context.cached("grid", make)
 
     def plan(self, context: Context) -> StatisticPlan:
-        """What was agreed on, but for a small grid and the noise of it, which every view can be held against."""
+        """Return the plan of the statistic, with a small grid and noise of a known scale."""
         mechanism: MechanismName = "gaussian" if self.noise == "skellam" else "discrete-laplace"
         law = Skellam(2, VARIANCE) if self.noise == "skellam" else DiscreteLaplace(2, SCALE)
         source: Source = self.own or "votes"
 
         def make() -> StatisticPlan:
-            planned = plan_statistic(
+            plan = plan_statistic(
                 self.auxiliary(context), 2, PARTIES, epsilon=1.0, mechanism=mechanism, source=source, rank=2, joint=True
             )
-            return replace(planned, grid=self.grid(context), mechanism=law)
+            return replace(plan, grid=self.grid(context), mechanism=law)
 
-        return context.once((self.label, "plan"), make)
+        return context.cached((self.label, "plan"), make)
 
     def shares(self, context: Context) -> Shares | None:
-        """Of the noise."""
+        """Return the shares of the noise, None where the curator adds it."""
         return None if self.noise is None else shares_of(self.plan(context), colluders=COLLUDERS)
 
-    def drawn(self, shares: int, generator: np.random.Generator) -> list[int]:
-        """So many shares of the agreed law, of which `HONEST` make up the whole, drawn by numpy."""
+    def sum_of_shares(self, shares: int, generator: np.random.Generator) -> list[int]:
+        """Return the sum of so many shares of the noise, of which `HONEST` make up the whole law, drawn by numpy."""
         if self.noise is None:
             return [0, 0]
         if self.noise == "skellam":
@@ -111,16 +117,16 @@ class _Statistic(SumAnalysis):
         return joint_noise(SCALE, 2, shares, HONEST, generator)
 
     def votes(self, context: Context) -> NDArray[np.int64]:
-        """(M, N)."""
+        """Return every party's votes, int64 (M, N)."""
         return np.random.default_rng([context.seed, 6]).integers(0, 2, size=(PARTIES, SAMPLES))
 
     def rows(self, context: Context) -> Rows:
-        """Of each party: as many rows as its number and two more, about a direction of its own."""
+        """Return each party's rows: two more than its number, around a mean of its own."""
         draw, sizes = np.random.default_rng([context.seed, 12]), range(2, 2 + PARTIES)
         return [(draw.normal(size=(n, 2)) + draw.normal(size=2), draw.integers(0, 2, n)) for n in sizes]
 
     def auxiliary(self, context: Context) -> NDArray[np.float64]:
-        """What parties vote on, (N, 2)."""
+        """Return the auxiliary samples, float64 (N, 2)."""
         return np.random.default_rng([context.seed, 11]).normal(size=(SAMPLES, 2))
 
     def spec(self, context: Context) -> OwnDataSpec | StatisticSpec:
@@ -134,7 +140,7 @@ class _Statistic(SumAnalysis):
         return round_of(self.setting(context), self.spec(context), coins, minimum_ballots=minimum)
 
     def contribution(self, context: Context, inputs: str) -> PartyFactory:
-        """`inputs`: "swapped" gives party 0 the votes of party 1, and the reverse."""
+        """As `SumAnalysis.contribution`; with `inputs` "swapped" parties 0 and 1 exchange their votes."""
         if self.own:
             return self.source(context, self.rows(context))
         order = [1, 0, 2, 3, 4] if inputs == "swapped" else range(PARTIES)
@@ -145,7 +151,7 @@ class _Statistic(SumAnalysis):
         return PartyFactory(self.spec(context), own)
 
     def exact(self, context: Context) -> list[list[int]]:
-        """The parties' vectors without noise."""
+        """Return the parties' vectors without noise."""
         grid = self.grid(context)
         if isinstance(grid, OwnDataGrid):
             return [own_vector(grid, *rows) for rows in self.rows(context)]
@@ -153,119 +159,134 @@ class _Statistic(SumAnalysis):
 
     def output(self, context: Context, own: Mapping[int, Sequence[int]], number: int) -> list[int]:
         honest = [vector for p, vector in enumerate(self.exact(context)) if p not in own]
-        noise = self.drawn(len(honest), np.random.default_rng([context.seed, number, 78]))
+        noise = self.sum_of_shares(len(honest), np.random.default_rng([context.seed, number, 78]))
         return ideal_sum(*honest, *own.values(), noise)
 
-    def known(self, run: SumRun, members: Members) -> Iterator[tuple[str, float]] | None:
+    def opened_values(self, run: SumRun, members: Members) -> Iterator[tuple[str, float]] | None:
         if not members.curator or self.noise is None:
             return None
-        left = np.array(run.opened.sums) - sum(np.array(run.vectors[p]) for p in members.parties)
+        rest = np.array(run.opened.sums) - sum(np.array(run.vectors[p]) for p in members.parties)
         return (
             (f"sum {place}{what}", float(value))
-            for what, sums in (("", run.opened.sums), (" less the coalition's vectors", left))
+            for what, sums in (("", run.opened.sums), (" less the coalition's vectors", rest))
             for place, value in enumerate(sums)
         )
 
     # -- checks of its own
 
     def noise_law(self, context: Context) -> CheckResult:
-        """The honest shares that the colluders and one more party leave, against the whole law drawn by numpy."""
+        """Compare the shares of all parties but the colluders and one more with the whole law, drawn by numpy."""
         shares, generator = self.shares(context), np.random.default_rng([context.seed, 79])
         assert shares is not None
 
         def row(noise: Sequence[int]) -> dict[str, float]:
-            named = {f"entry {place}": float(e) for place, e in enumerate(noise)}
-            named |= {f"|{name}|": abs(e) for name, e in named.items()}
-            return named | {"|entry 0| + |entry 1|": float(np.abs(noise).sum())}
+            entries = {f"entry {place}": float(e) for place, e in enumerate(noise)}
+            entries |= {f"|{name}|": abs(e) for name, e in entries.items()}
+            return entries | {"|entry 0| + |entry 1|": float(np.abs(noise).sum())}
 
         sides: tuple[list[dict[str, float]], ...] = ([], [])
         for i in range(12 * context.views):
-            drawn = (shares.share(context.coins("share", str(self.noise), i, j)) for j in range(HONEST))
-            sides[0].append(row(ideal_sum(*drawn)))
-            sides[1].append(row(self.drawn(HONEST, generator)))
+            honest = (shares.share(context.coins("share", str(self.noise), i, j)) for j in range(HONEST))
+            sides[0].append(row(ideal_sum(*honest)))
+            sides[1].append(row(self.sum_of_shares(HONEST, generator)))
         return compare_samples(context, sides, f"{HONEST} honest share against the whole law")
 
     def shares_differ(self, context: Context) -> CheckResult:
-        """No share is a function of another: nobody knows the noise from its own share."""
+        """Check that no share follows from another one, so that no party knows the noise of the others."""
         runs = self.real(context)
-        held = np.array([[run.vectors[p] for p in range(PARTIES)] for run in runs])
-        noise = held - np.array(self.exact(context))
-        # Two shares of small numbers are alike by chance in a few runs of a hundred, never in every fourth.
+        vectors = np.array([[run.vectors[p] for p in range(PARTIES)] for run in runs])
+        noise = vectors - np.array(self.exact(context))
+        # Two independent shares are equal in a few runs of a hundred, since they are of small numbers.
         alike = sum(
             any(np.array_equal(run[a], run[b]) and run[a].any() for a in range(PARTIES) for b in range(a))
             for run in noise
         )
         if 4 * alike > len(runs):
-            told = f"in {alike} of {len(runs)} runs two parties drew the same share: each knows the other's"
-            return CheckResult(True, told)
+            evidence = f"in {alike} of {len(runs)} runs two parties drew the same share: each knows the other's"
+            return CheckResult(True, evidence)
         if len({run.tobytes() for run in noise}) < len(runs):
             return CheckResult(True, "two runs drew the same shares")
         return CheckResult(False, f"two of {PARTIES} shares alike in {alike} of {len(runs)} runs, no two runs alike")
 
     def opens_exact_sum(self, context: Context) -> CheckResult:
-        """The curator's own output."""
-        wanted = ideal_sum(*self.exact(context))
-        return CheckResult(list(self.real(context)[0].opened.sums) == wanted, "it opens the sum of all vectors")
+        """Check that the curator opens the exact sum."""
+        exact = ideal_sum(*self.exact(context))
+        return CheckResult(list(self.real(context)[0].opened.sums) == exact, "it opens the sum of all vectors")
 
     def same_inputs(self, context: Context) -> CheckResult:
-        """Two data sets of other sizes that vote alike, or point one way, make the very same ballot from the same
-        coins."""
+        """Check that data sets of different sizes with equal votes, or the same direction, give equal ballots.
+
+        The coins are the same for both.
+        """
         ballots, votes, auxiliary = [], [], self.auxiliary(context)
-        X, y = self.rows(context)[-1]  # two rows of two classes have one direction at any ridge
+        X, y = self.rows(context)[-1]  # two rows of two classes have the same direction for any ridge parameter
         for copies in (1, 5):
             voter = TrainedVoter(context.seed, copies, 2)
             votes.append(voter.predict_votes(auxiliary).tolist())
             own = (np.repeat(X, copies, axis=0), np.repeat(y, copies)) if self.own else voter
             round_, coins = self.round(context, "same inputs"), context.coins("same inputs")
-            ballots.append(cast(self.setting(context), round_, self.source(context, [own]), 0, coins)[0].encode())
+            ballots.append(
+                cast_ballot(self.setting(context), round_, self.source(context, [own]), 0, coins)[0].encode()
+            )
         if votes[0] != votes[1]:
-            raise InvalidParameter("the two classifiers were to vote alike")
-        told = f"the ballots of two data sets, one five times the other, with the same {self.vectors} and coins"
+            raise InvalidParameter("the two classifiers must have the same votes")
+        compared = f"the ballots of two data sets, one five times the other, with the same {self.vectors} and coins"
         if ballots[0] == ballots[1]:
-            return CheckResult(False, f"{told} are equal byte for byte")
-        return CheckResult(True, f"{told} are different: they tell which it was")
+            return CheckResult(False, f"{compared} are equal byte for byte")
+        return CheckResult(True, f"{compared} are different: they tell which it was")
 
     def granted(self, members: Members) -> dict[str, str]:
-        """What a coalition has in the ideal world as well."""
+        """Return the secrets that the ideal functionality gives to a coalition, and why."""
         opens = "outside the threat model: it can open every ballot"
         if members.opens:
             few = "" if self.noise is None else ", and one share of noise hides little"
-            return dict.fromkeys(self.sealed, opens + few)
-        given = members.curator and self.noise is None
-        return {"exact sum": "what this curator is given; it adds the noise"} if given else {}
+            return dict.fromkeys(self.simulated_secrets, opens + few)
+        exact = members.curator and self.noise is None
+        return {"exact sum": "what this curator is given; it adds the noise"} if exact else {}
 
 
-def _case(name: str, one: _Statistic) -> Case:
-    checks, hides = Checks(), (one.vectors,)
+def _case(name: str, analysis: _Statistic) -> Case:
+    """Return the case of one statistic."""
+    checks, hides = Checks(), (analysis.vectors,)
     for coalition, m in COALITIONS.items():
-        # The simulation hides the vectors; that a ballot depends on nothing else hides what they were made from.
-        checks.add(f"same {one.vectors}", coalition, one.behind, one.same_inputs)
+        # The simulation shows that the vectors are hidden; a ballot depends on nothing else of what they are made from.
+        checks.add(f"same {analysis.vectors}", coalition, analysis.inputs_of_vectors, analysis.same_inputs)
         if m.opens:
-            under = "without noise" if one.noise is None else "under one share of the noise only"
+            under = "without noise" if analysis.noise is None else "under one share of the noise only"
             why = f"it opens the ballot of party 0, {under}"
-            checks.add("opening", coalition, one.sealed, partial(one.reads_ballot, m, why))
+            checks.add("opening", coalition, analysis.simulated_secrets, partial(analysis.reads_ballot, m, why))
             continue
-        hidden = one.sealed
-        if m.curator and one.noise is None:
+        hidden = analysis.simulated_secrets
+        if m.curator and analysis.noise is None:
             hidden = hides
-            checks.add("exact sum", coalition, ("exact sum",), one.opens_exact_sum)
-        checks.add("simulation", coalition, hidden, partial(one.simulation, m), statistical=True)
-        if not one.own:  # of own data the simulation alone: it takes no more from the inputs than this
-            swapped = partial(one.pair, m, "honest", "swapped", "votes swapped")
+            checks.add("exact sum", coalition, ("exact sum",), analysis.opens_exact_sum)
+        checks.add("simulation", coalition, hidden, partial(analysis.simulation, m), statistical=True)
+        if not analysis.own:  # own rows have no two inputs with the same ideal output here
+            swapped = partial(analysis.same_output, m, "honest", "swapped", "votes swapped")
             checks.add("votes swapped", coalition, hides, swapped, statistical=True)
-        checks.add("freshness", coalition, hides, partial(one.fresh, m))
+        checks.add("freshness", coalition, hides, partial(analysis.freshness, m))
         if m.holders:
-            checks.add("threshold", coalition, hides, partial(one.lowered_threshold, m))
+            checks.add("threshold", coalition, hides, partial(analysis.lowered_threshold, m))
     both, party = "curator and t - 1 holders", "curator and a party"
-    checks.add("deviating requests", both, hides, one.deviating)
-    if not one.own:  # the same shares in every case
+    checks.add("deviating requests", both, hides, analysis.deviating_requests)
+    if not analysis.own:  # the same shares in every case
         checks.add("dealt shares", both, hides, dealt_shares, statistical=True)
-    if one.noise is not None:
-        checks.append(Check("noise law", party, (one.sealed[-1], one.vectors), one.noise_law, statistical=True))
-        checks.append(Check("shares differ", party, ("noise",), one.shares_differ))
-    declared = OwnDataSpec.secrets if one.noise is None else StatisticSpec.secrets
-    secrets = tuple(secret for secret in names_of(declared) if secret in {*one.behind, *one.sealed})
-    return Case(name, secrets, coalitions(COALITIONS, one.granted), tuple(checks))
+    if analysis.noise is not None:
+        checks.append(
+            Check(
+                "noise law",
+                party,
+                (analysis.simulated_secrets[-1], analysis.vectors),
+                analysis.noise_law,
+                statistical=True,
+            )
+        )
+        checks.append(Check("shares differ", party, ("noise",), analysis.shares_differ))
+    declared = OwnDataSpec.secrets if analysis.noise is None else StatisticSpec.secrets
+    secrets = tuple(
+        secret for secret in names_of(declared) if secret in {*analysis.inputs_of_vectors, *analysis.simulated_secrets}
+    )
+    return Case(name, secrets, coalitions(COALITIONS, analysis.granted), tuple(checks))
 
 
 VOTE_STATISTIC = _Statistic("statistic")
@@ -274,4 +295,4 @@ STATISTIC_GAUSSIAN = _case("statistic-gaussian", _Statistic("statistic skellam",
 OWN_DATA = _case("own-data", _Statistic("own data", own="own-data", noise="skellam"))
 OWN_DATA_EXACT = _case("own-data-exact", _Statistic("own data exact", own="own-data", noise=None))
 WHITENED = _case("whitened", _Statistic("whitened", own="whitened", noise=None))
-"""The average as in Pathak 2010, whose curator has the exact sum; with joint noise only the vectors differ."""
+"""The average as in Pathak 2010, whose curator has the exact sum."""

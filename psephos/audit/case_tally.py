@@ -1,8 +1,9 @@
-"""The encrypted tally with alpha (docs/design.md, sections 2 and 4): five parties, three holders, two of which open.
+"""The analysis of the encrypted tally that reveals alpha (docs/design.md, sections 2 and 4).
 
-`psephos simulate tally` takes two sums in this protocol: of the votes, and, for the method avg, of the parties'
-parameters. The curator gets both exactly, and adds the noise of every release itself. Here the votes are summed under a
-key of degree 1, the parameters under one of degree 2, two ciphertexts of three times the key's length each.
+Five parties vote, and two of three holders open the counts. `psephos simulate tally` runs two sums: of the votes, and,
+for the method avg, of the parties' parameters. The curator receives both exactly, and adds the noise of every release.
+Here the votes are summed under a key of degree 1, and the parameters under one of degree 2, in two ciphertexts of three
+times the key's length each.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ PARTIES, SAMPLES, CLASSES = 5, 25, 3
 LAYOUT = VoteLayout(SAMPLES, CLASSES)
 SECRETS = names_of((*TallySpec.secrets, *VectorSpec.secrets), by_attack=False)
 ENTRIES, LARGEST = 24, 5000
-"""Parameters of a party, and the largest in fixed point, here."""
+"""The number of a party's parameters, and the bound of each in fixed point."""
 MEMBERS = COALITIONS | {"curator and all parties but one": Members(curator=True, parties=(1, 2, 3, 4), holders=(3,))}
 
 
@@ -45,12 +46,17 @@ def _votes(context: Context) -> NDArray[np.int64]:
 
 
 class _Votes(SumAnalysis):
+    """The sum of the parties' votes."""
+
     def spec(self, context: Context) -> TallySpec:
         return TallySpec(AuxiliarySet(_auxiliary(context)), CLASSES)
 
     def voters(self, context: Context, inputs: str) -> Sequence[Voter]:
-        """`honest`; `swapped`: parties 0 and 1 exchange their votes; `twin`: party 0 holds other data and another
-        classifier than with `trained`, which votes the same."""
+        """Return the parties' classifiers.
+
+        `inputs`: "honest"; "swapped", where parties 0 and 1 exchange their votes; "trained" and "twin", where party 0
+        has other data and another classifier in one than in the other, with the same votes.
+        """
         votes = _votes(context)
         if inputs == "swapped":
             votes = votes[[1, 0, 2, 3, 4]]
@@ -66,29 +72,29 @@ class _Votes(SumAnalysis):
         counts = np.array(ideal_tally(_votes(context), CLASSES))
         return [int(c) for c in counts[:, 1:].reshape(-1)]
 
-    def held(self, context: Context, run: SumRun) -> list[int]:
+    def first_vector(self, context: Context, run: SumRun) -> list[int]:
         entries: list[int] = LAYOUT.encode(_votes(context)[0]).tolist()
         return entries
 
 
 class _Parameters(SumAnalysis):
-    """Parameters in fixed point."""
+    """The sum of the parties' parameters, in fixed point."""
 
     def spec(self, context: Context) -> VectorSpec:
         return VectorSpec(Entries(ENTRIES, -LARGEST, LARGEST), bytes(32))
 
-    def drawn(self, context: Context) -> NDArray[np.int64]:
-        """Every party's."""
+    def parameters(self, context: Context) -> NDArray[np.int64]:
+        """Return every party's parameters, int64 (M, ENTRIES)."""
         return np.random.default_rng([context.seed, 3]).integers(-LARGEST, LARGEST + 1, size=(PARTIES, ENTRIES))
 
     def contribution(self, context: Context, inputs: str) -> PartyFactory:
-        return PartyFactory(self.spec(context), self.drawn(context))
+        return PartyFactory(self.spec(context), self.parameters(context))
 
     def output(self, context: Context, own: Mapping[int, Sequence[int]], number: int) -> list[int]:
-        return ideal_sum(*self.drawn(context).tolist())
+        return ideal_sum(*self.parameters(context).tolist())
 
-    def held(self, context: Context, run: SumRun) -> list[int]:
-        entries: list[int] = self.drawn(context)[0].tolist()
+    def first_vector(self, context: Context, run: SumRun) -> list[int]:
+        entries: list[int] = self.parameters(context)[0].tolist()
         return entries
 
 
@@ -98,15 +104,17 @@ VOTES, PARAMETERS = _Votes("tally"), _Parameters("parameters", degree=2)
 # -- the checks
 
 
-def _outputs(context: Context) -> CheckResult:
-    wanted, runs = VOTES.output(context, {}, 0), VOTES.real(context)
-    wrong = sum(run.opened.sums != tuple(wanted) for run in runs)
+def _opens_ideal_output(context: Context) -> CheckResult:
+    """Check that the curator opens the output of the ideal functionality, and nothing else."""
+    ideal, runs = VOTES.output(context, {}, 0), VOTES.real(context)
+    wrong = sum(run.opened.sums != tuple(ideal) for run in runs)
     if wrong:
         return CheckResult(True, f"{wrong} of {len(runs)} runs opened something else than the counts")
     return CheckResult(False, f"the curator opened exactly the ideal counts in {len(runs)} runs")
 
 
-def _votes_once(context: Context) -> CheckResult:
+def _second_ballot(context: Context) -> CheckResult:
+    """Check that a party refuses to vote twice on one auxiliary set."""
     key = VOTES.setting(context).ceremony.signing_keys[0]
     party, auxiliary = Party(0, key, classes=range(CLASSES), voter=FixedVoter(_votes(context)[0])), _auxiliary(context)
     VotingParty(party, VOTES.round(context, "first"), auxiliary).start()
@@ -118,23 +126,27 @@ def _votes_once(context: Context) -> CheckResult:
 
 
 def _counts(context: Context) -> NDArray[np.int64]:
-    """As the curator opened them."""
+    """Return the counts that the curator opened, int64 (N, K)."""
     return LAYOUT.decode(VOTES.real(context)[0].opened.sums, PARTIES)
 
 
 def _reads_alpha(context: Context) -> CheckResult:
+    """Read the counts from the opened sums."""
     right = _counts(context).tolist() == ideal_tally(_votes(context), CLASSES)
     return CheckResult(right, "the counts are read from the opening")
 
 
-def _reads_last(context: Context) -> CheckResult:
+def _reads_last_votes(context: Context) -> CheckResult:
+    """Compute the votes of party 0 from the counts and the votes of all other parties."""
     own = np.sum([LAYOUT.encode(v).astype(int) for v in _votes(context)[1:]], axis=0)
-    left, run = np.array(VOTES.real(context)[0].opened.sums) - own, VOTES.real(context)[0]
-    return CheckResult(left.tolist() == VOTES.held(context, run), "the counts less its own votes are party 0's votes")
+    rest, run = np.array(VOTES.real(context)[0].opened.sums) - own, VOTES.real(context)[0]
+    return CheckResult(
+        rest.tolist() == VOTES.first_vector(context, run), "the counts less its own votes are party 0's votes"
+    )
 
 
-def _curator_noise(context: Context) -> CheckResult:
-    """The curator's tape alone makes the released statistic from the counts once more: it can take the noise off."""
+def _replays_noise(context: Context) -> CheckResult:
+    """Reproduce the release from the counts and the curator's coins: the curator can subtract the noise."""
     counts, tape = _counts(context), RecordedRandomness(context.coins("release"))
     request = Request(1.0, 0.0, "spherical-laplace", None, "certified", False)
     method = statistic_method(counts, _auxiliary(context), request)
@@ -144,27 +156,30 @@ def _curator_noise(context: Context) -> CheckResult:
     return CheckResult(known, "the curator's own coins replay the noise of the release")
 
 
-def _noise_after(context: Context) -> CheckResult:
-    """The release's noise is the curator's coins; all messages are made without them."""
+def _messages_without_noise(context: Context) -> CheckResult:
+    """Check that no message depends on the curator's coins, of which the noise of the release is made."""
     voters, first = VOTES.voters(context, "honest"), VOTES.real(context)[0].transcript.messages
     again = run_tally_round(context, VOTES.setting(context), _auxiliary(context), CLASSES, voters, "tally honest 0")
     alike = [m.data for m in again.transcript.messages] == [m.data for m in first]
-    told = f"all {len(first)} messages follow from the parties' inputs and coins" if alike else "the messages differ"
-    return CheckResult(not alike, f"replayed, {told}: the curator's, which make the noise, enter none")
+    outcome = f"all {len(first)} messages follow from the parties' inputs and coins" if alike else "the messages differ"
+    return CheckResult(not alike, f"replayed, {outcome}: the curator's, which make the noise, enter none")
 
 
-def _reads_sum(context: Context) -> CheckResult:
+def _reads_parameter_sum(context: Context) -> CheckResult:
+    """Read the sum of parameters from the opened sums."""
     right = list(PARAMETERS.real(context)[0].opened.sums) == PARAMETERS.output(context, {}, 0)
     return CheckResult(right, "the exact sum of the parameters is opened")
 
 
 def _reads_last_parameters(context: Context) -> CheckResult:
-    drawn = PARAMETERS.drawn(context)
-    left = np.array(PARAMETERS.real(context)[0].opened.sums) - drawn[1:].sum(axis=0)
-    return CheckResult(bool((left == drawn[0]).all()), "the sum less their own parameters is party 0's classifier")
+    """Compute the parameters of party 0 from their sum and the parameters of all other parties."""
+    parameters = PARAMETERS.parameters(context)
+    rest = np.array(PARAMETERS.real(context)[0].opened.sums) - parameters[1:].sum(axis=0)
+    return CheckResult(bool((rest == parameters[0]).all()), "the sum less their own parameters is party 0's classifier")
 
 
 def _granted(m: Members) -> dict[str, str]:
+    """Return the secrets that the ideal functionality gives to a coalition, and why."""
     counts = "the counts and the sum of parameters are the curator's output"
     last = "the sums less one's own votes and parameters are the last party's"
     noise = "the curator adds the noise in this protocol; `statistic` is the one where nobody can"
@@ -191,32 +206,32 @@ def _checks() -> tuple[Check, ...]:
         else:
             add("simulation", name, hidden, partial(VOTES.simulation, m), statistical=True)
             # Data enter the sum of parameters through the classifier alone.
-            shown = about or ("data",)
-            add("parameters simulated", name, shown, partial(PARAMETERS.simulation, m), statistical=True)
-            add("fresh parameters", name, shown, partial(PARAMETERS.fresh, m))
+            tested = about or ("data",)
+            add("parameters simulated", name, tested, partial(PARAMETERS.simulation, m), statistical=True)
+            add("fresh parameters", name, tested, partial(PARAMETERS.freshness, m))
         if "votes" in hidden:
-            swapped = partial(VOTES.pair, m, "honest", "swapped", "votes swapped")
-            add("freshness", name, ("votes",), partial(VOTES.fresh, m))
+            swapped = partial(VOTES.same_output, m, "honest", "swapped", "votes swapped")
+            add("freshness", name, ("votes",), partial(VOTES.freshness, m))
             add("votes swapped", name, ("votes",), swapped, statistical=True)
             if m.holders:
                 add("threshold", name, ("votes",), partial(VOTES.lowered_threshold, m))
         elif not m.opens:
-            add("last party", name, ("votes",), _reads_last)
+            add("last party", name, ("votes",), _reads_last_votes)
             add("last party's parameters", name, ("classifier",), _reads_last_parameters)
         same = "other data, same votes"
         votes_only = tuple(s for s in ("data", "classifier", "sizes") if s not in granted)
-        add(same, name, votes_only, partial(VOTES.pair, m, "trained", "twin", same), statistical=True)
+        add(same, name, votes_only, partial(VOTES.same_output, m, "trained", "twin", same), statistical=True)
         if m.curator:
-            add("sum read", name, ("sum of parameters",), _reads_sum)
+            add("sum read", name, ("sum of parameters",), _reads_parameter_sum)
             add("alpha read", name, ("alpha",), _reads_alpha)
-            add("noise replayed", name, ("noise",), _curator_noise)
+            add("noise replayed", name, ("noise",), _replays_noise)
         else:
-            add("messages replayed", name, ("noise",), _noise_after)
+            add("messages replayed", name, ("noise",), _messages_without_noise)
     both_ = "curator and t - 1 holders"
-    add("deviating requests", both_, ("votes",), VOTES.deviating)
-    add("second ballot", both_, ("votes",), _votes_once)
+    add("deviating requests", both_, ("votes",), VOTES.deviating_requests)
+    add("second ballot", both_, ("votes",), _second_ballot)
     add("dealt shares", both_, ("votes",), dealt_shares, statistical=True)
-    add("output", "curator", ("votes",), _outputs)
+    add("output", "curator", ("votes",), _opens_ideal_output)
     return tuple(checks)
 
 

@@ -1,14 +1,14 @@
-"""Whether two samples of opened views could come from one distribution.
+"""Whether two samples of views have the same distribution.
 
-Three instruments. What is discrete and small is compared *exactly*: `outcomes` walks through every result of a
-function's coin tosses and gives its distribution in fractions. Everything else is sampled and put to `two_sample`,
-which is two tests in one: Kolmogorov and Smirnov's on each feature, and a classifier that tries to tell the two
-samples apart (Lopez-Paz and Oquab 2017). Both give valid p-values at any sample size:
+Small discrete distributions are compared *exactly*: `exact_distribution` enumerates all coin tosses of a function.
+Everything else is sampled and compared by `two_sample`, which combines two tests: Kolmogorov and Smirnov's on each
+feature, and a classifier that is trained to distinguish the samples (Lopez-Paz and Oquab 2017). Both have valid
+p-values at any sample size:
 
 * the Kolmogorov-Smirnov p-value is exact for continuous features and conservative under ties; Bonferroni over features;
-* the classifier is trained on one half and judged on the other. If the samples have one law, each held-out row is right
-  or wrong by a coin toss of its own, and the number of right ones is a sum of independent Bernoulli variables with mean
-  at most half of the rows; the binomial tail bounds its tail (Hoeffding 1956, theorem 4).
+* the classifier is trained on one half and evaluated on the other. If the samples have the same law, the number of
+  held-out rows that it classifies correctly is a sum of independent Bernoulli variables whose mean is at most half of
+  the rows; the binomial tail bounds its tail (Hoeffding 1956, theorem 4).
 """
 
 from __future__ import annotations
@@ -34,10 +34,9 @@ _LARGEST_TREE = 200_000
 
 
 class EnumeratedRandomness(Randomness):
-    """Answers every `below` and `bits` from a script, so that a driver can walk through all of them.
+    """Randomness that answers every `below` and `bits` from a script, so that all answers can be enumerated.
 
-    Raw bytes are zeros: they only feed group elements, which the functions enumerated here blind away, and which other
-    checks look at.
+    Raw bytes are zeros: the functions that are enumerated use them for group elements only, which other checks test.
     """
 
     def __init__(self, script: list[int]) -> None:
@@ -58,17 +57,20 @@ class EnumeratedRandomness(Randomness):
         return self.below(1 << count)
 
 
-def outcomes(run: Callable[[Randomness], Hashable]) -> dict[Hashable, Fraction]:
-    """The exact distribution of `run` over all its coin tosses. OverflowError where these are too many to try."""
+def exact_distribution(run: Callable[[Randomness], Hashable]) -> dict[Hashable, Fraction]:
+    """Return the exact distribution of the value of `run` over all its coin tosses: value -> probability.
+
+    Raises OverflowError where there are more than 200,000 combinations.
+    """
     distribution: dict[Hashable, Fraction] = {}
     script: list[int] = []
     for _ in range(_LARGEST_TREE):
         coins = EnumeratedRandomness(script)
-        outcome = run(coins)
+        value = run(coins)
         chance = Fraction(1)
         for bound in coins.bounds:
             chance /= bound
-        distribution[outcome] = distribution.get(outcome, Fraction(0)) + chance
+        distribution[value] = distribution.get(value, Fraction(0)) + chance
         script = script[: len(coins.bounds)]
         while script and script[-1] == coins.bounds[len(script) - 1] - 1:
             script.pop()
@@ -80,13 +82,13 @@ def outcomes(run: Callable[[Randomness], Hashable]) -> dict[Hashable, Fraction]:
 
 @dataclass(frozen=True)
 class TwoSampleResult:
-    """What a two-sample test found.
+    """The result of a two-sample test.
 
     Attributes:
-        differ: whether one law is rejected at the stated rate.
+        differ: whether the hypothesis that both samples have the same law is rejected.
         rate: the false-alarm rate of the whole test.
-        p_value: Bonferroni-corrected over its parts; at most `rate` when `differ`.
-        accuracy: of the classifier on held-out rows.
+        p_value: Bonferroni-corrected over the parts of the test; at most `rate` when `differ`.
+        accuracy: the share of held-out rows that the classifier gets right.
         column: the feature with the smallest Kolmogorov-Smirnov p-value.
     """
 
@@ -98,12 +100,19 @@ class TwoSampleResult:
 
 
 def two_sample(left: Array, right: Array, *, rate: float, names: list[str], seed: int) -> TwoSampleResult:
-    """Compare two samples, float64 (views, features) each: rows are independent views.
+    """Compare two samples of views.
 
-    Raises InvalidParameter when their shapes differ.
+    Args:
+        left, right: float64 (views, features); rows are independent views.
+        rate: the false-alarm rate.
+        names: of the features.
+        seed: of the split into halves and of the classifier.
+
+    Raises:
+        InvalidParameter: the shapes differ.
     """
     if left.shape != right.shape:
-        raise InvalidParameter(f"two samples of one shape are compared, not of {left.shape} and {right.shape}")
+        raise InvalidParameter(f"two samples must have the same shape, not {left.shape} and {right.shape}")
     rows, columns = left.shape
     ks = [_ks(left[:, c], right[:, c]) for c in range(columns)]
     worst = int(np.argmin(ks))
@@ -113,26 +122,32 @@ def two_sample(left: Array, right: Array, *, rate: float, names: list[str], seed
     forest = ExtraTreesClassifier(60, min_samples_leaf=3, random_state=seed % 2**32, n_jobs=1)
     forest.fit(np.vstack([left[train], right[train]]), np.repeat([0, 1], len(train)))
     guesses = forest.predict(np.vstack([left[held], right[held]]))
-    right_ones = int((guesses == np.repeat([0, 1], len(held))).sum())
-    p_forest = min(1.0, 2 * float(binom.sf(right_ones - 1, 2 * len(held), 0.5)))
+    correct = int((guesses == np.repeat([0, 1], len(held))).sum())
+    p_forest = min(1.0, 2 * float(binom.sf(correct - 1, 2 * len(held), 0.5)))
     p_value = min(p_ks, p_forest)
-    return TwoSampleResult(p_value <= rate, rate, p_value, right_ones / (2 * len(held)), names[worst])
+    return TwoSampleResult(p_value <= rate, rate, p_value, correct / (2 * len(held)), names[worst])
 
 
 def compare_samples(context: Context, sides: Sequence[Sequence[Mapping[str, float]]], what: str) -> CheckResult:
-    """Two samples of views, each a row of named numbers, in words; -1 where a view has no such number."""
+    """Compare two samples of views by `two_sample`, and say the result in words.
+
+    Args:
+        context: with the false-alarm rate and the seed.
+        sides: the two samples; a view maps names of features to numbers, and -1 stands for a feature it lacks.
+        what: what is compared, for the evidence.
+    """
     names = list(dict.fromkeys(name for side in sides for row in side for name in row))
     left, right = (np.array([[row.get(name, -1.0) for name in names] for row in side], dtype=float) for side in sides)
-    found = two_sample(left, right, rate=context.rate, names=names, seed=context.seed)
-    told = f"{what}: {len(left)} + {len(right)} views, {len(names)} features"
-    told += f", p = {found.p_value:.2g}, classifier {found.accuracy:.2f}"
-    if found.differ:
-        told += f" (they differ, most in {found.column})"
-    return CheckResult(found.differ, told, found.p_value)
+    test = two_sample(left, right, rate=context.rate, names=names, seed=context.seed)
+    evidence = f"{what}: {len(left)} + {len(right)} views, {len(names)} features"
+    evidence += f", p = {test.p_value:.2g}, classifier {test.accuracy:.2f}"
+    if test.differ:
+        evidence += f" (they differ, most in {test.column})"
+    return CheckResult(test.differ, evidence, test.p_value)
 
 
 def _ks(left: Array, right: Array) -> float:
-    """The exact p-value for two samples of one size (conservative under ties)."""
+    """Return the exact Kolmogorov-Smirnov p-value of two samples of the same size (conservative under ties)."""
     points = np.concatenate([left, right])
     below = [np.searchsorted(np.sort(side), points, side="right") for side in (left, right)]
     return _ks_tail(len(left), int(np.abs(below[0] - below[1]).max()))
@@ -140,7 +155,7 @@ def _ks(left: Array, right: Array) -> float:
 
 @lru_cache(maxsize=4096)
 def _ks_tail(rows: int, gap: int) -> float:
-    """P(n D >= gap) by reflection: 2 sum_j (-1)^(j - 1) C(2n, n - j gap) / C(2n, n)."""
+    """Return P(n D >= gap) by reflection: 2 sum_j (-1)^(j - 1) C(2n, n - j gap) / C(2n, n)."""
     if gap == 0:
         return 1.0
     terms = ((-1) ** (j - 1) * math.comb(2 * rows, rows - j * gap) for j in range(1, rows // gap + 1))
@@ -148,7 +163,10 @@ def _ks_tail(rows: int, gap: int) -> float:
 
 
 def detectable_accuracy(rows: int, *, rate: float, power: float = 0.99) -> float:
-    """The smallest true accuracy of a classifier that the test above notices with that probability."""
+    """Return the smallest true accuracy of a classifier that `two_sample` detects with probability `power`.
+
+    `rows`: views per side. `rate`: the false-alarm rate.
+    """
     held = 2 * (rows - rows // 2)
     needed = int(binom.isf(rate / 2, held, 0.5)) + 1
     low, high = 0.5, 1.0

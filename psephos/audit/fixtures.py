@@ -1,4 +1,7 @@
-"""For pytest: `pytest_plugins = ["psephos.audit.fixtures"]` in your top `conftest.py`. Its keys protect nothing."""
+"""Fixtures for pytest: put `pytest_plugins = ["psephos.audit.fixtures"]` in your top `conftest.py`.
+
+Their keys are short and protect nothing.
+"""
 
 from __future__ import annotations
 
@@ -21,35 +24,35 @@ MakeElection = Callable[..., Election]
 
 @pytest.fixture(scope="session")
 def private_key() -> PrivateKey:
-    """A 512-bit test key, the same in every run."""
+    """Return a 512-bit test key, the same in every run."""
     return short_key()
 
 
 @pytest.fixture
 def coins(request: pytest.FixtureRequest) -> SimulationRandomness:
-    """Coins that depend on the test's name only."""
+    """Return coins that depend on the name of the test only."""
     return SimulationRandomness(0, request.node.nodeid)
 
 
 @pytest.fixture(scope="session")
 def make_election(private_key: PrivateKey) -> MakeElection:
-    """`psephos.audit.hold_election` under that key."""
+    """Return `psephos.audit.hold_election` with the key of `private_key`."""
     return partial(hold_election, key=private_key)
 
 
 @pytest.fixture(scope="session")
 def election(make_election: MakeElection) -> Election:
-    """Five parties, three holders, any two of which open; 400 entries, so three ciphertexts a ballot."""
+    """Return a round of five parties and three holders, two of whom can open; 400 entries make three ciphertexts."""
     return make_election(5, 3, 2, length=400)
 
 
 @pytest.fixture(scope="session")
 def study() -> Trial:
-    """Five parties of whom three hold the key, any two of them open, and a curator, with everybody's keys."""
+    """Return a study of five parties, three of whom hold the key and two of whom can open, with the keys of all."""
     return trial(coins=SimulationRandomness(0, "study"))
 
 
 @pytest.fixture
 def analysis() -> Context:
-    """What a check of the security analysis runs in: seeded, 60 views a side."""
+    """Return the context for a check of the security analysis: seeded, 60 views per side."""
     return Context(seed=20260, views=60, rate=RATE)

@@ -1,10 +1,12 @@
 """Coalitions, secrets, checks and verdicts: the matrix that an audit fills in.
 
-A `Check` asks one question about one coalition: *does this leak?* It answers with evidence. A check that hides
-something compares the coalition's real view with a simulated one, or two views of inputs with equal ideal output, or
-looks at ciphertexts for freshness; it leaks when it finds a difference. A check that reveals something computes the
-secret from the view; it leaks when it succeeds. Which leaks are meant is the ideal functionality's word, not the
-check's.
+A `Check` tests whether some secrets leak to one coalition, and gives its evidence. There are two sorts:
+
+* a check that secrets are hidden compares the coalition's real view with a simulated one, or two views of inputs with
+  the same ideal output, or tests that ciphertexts have fresh randomness; a difference is a leak;
+* a check that a secret is revealed computes it from the view; success is a leak.
+
+Whether a leak is expected does not depend on the check but on the ideal functionality (`Coalition.granted`).
 """
 
 from __future__ import annotations
@@ -18,34 +20,39 @@ from psephos.results import AuditedCell
 
 Verdict = Literal["hidden", "revealed by design", "LEAK"]
 HIDDEN: Verdict = "hidden"
-"""No check that could have told the secret did."""
+"""None of the checks of the secret found a leak."""
 REVEALED: Verdict = "revealed by design"
-"""What the coalition is given by the protocol, or holds the keys for; said so, and not a leak."""
+"""The ideal functionality gives the secret to the coalition, or its members hold the keys to it: not a leak."""
 LEAK: Verdict = "LEAK"
-"""The coalition learned what its ideal functionality does not give it."""
+"""The coalition learned a secret that its ideal functionality does not give to it."""
 
 T = TypeVar("T")
 
 
 class Context:
-    """One run of the analysis: how many views are sampled, and where coins come from.
+    """What all checks of one run of the analysis share: the number of views, the coins, and views already sampled.
 
-    With a seed everything is repeatable, which is what keeps a test stable; without one each run tests anew, and the
-    stated false-alarm rates are over fresh coins.
+    With a seed the run is repeatable, so that a test is stable. Without one each run draws fresh coins, over which the
+    stated false-alarm rates hold.
     """
 
     def __init__(self, *, seed: int | None = None, views: int = 100, rate: float = 1e-4) -> None:
-        """`views`: sampled per side of a two-sample test. `rate`: the false-alarm rate of each test."""
+        """
+        Args:
+            seed: of all coins; drawn by default.
+            views: views per side of a two-sample test.
+            rate: the false-alarm rate of each test.
+        """
         self.views, self.rate = views, rate
         self.seed = int.from_bytes(SYSTEM.draw(6), "big") if seed is None else seed
         self._cache: dict[Hashable, Any] = {}
 
     def coins(self, *labels: int | str) -> Randomness:
-        """A role's coins in one run."""
+        """Return the coins that belong to these labels, such as a role in one run."""
         return SimulationRandomness(self.seed, *labels)
 
-    def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """`make()`, computed once per context: many checks look at the same views."""
+    def cached(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return `make()`, computed once per context and key: many checks look at the same views."""
         if key not in self._cache:
             self._cache[key] = make()
         result: T = self._cache[key]
@@ -54,11 +61,11 @@ class Context:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What a check found.
+    """The result of a check.
 
     Attributes:
-        leaks: whether the secrets it is about come through to the coalition.
-        evidence: what was looked at and found, one sentence, with numbers.
+        leaks: whether the coalition learns the secrets of the check.
+        evidence: what was tested and with which result, one sentence with numbers.
         p_value: of a statistical check.
     """
 
@@ -68,12 +75,19 @@ class CheckResult:
 
 
 Run = Callable[[Context], CheckResult]
-"""What answers a check's question."""
+"""Runs a check."""
 
 
 @dataclass(frozen=True)
 class Members:
-    """Who pools their views. `opens`: can decrypt single ballots (dealer, t holders). `lying`: parties that deviate."""
+    """The members of a coalition.
+
+    Attributes:
+        curator: whether the curator is one.
+        parties, holders: their numbers.
+        opens: whether they can decrypt single ballots, as the dealer and t holders can.
+        lying: whether its parties deviate from the protocol.
+    """
 
     curator: bool = False
     parties: tuple[int, ...] = ()
@@ -83,21 +97,21 @@ class Members:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """As in transcripts; who opens ballots without shares of the key is the dealer."""
+        """The names of the members in transcripts; one that opens ballots without shares of the key is the dealer."""
         numbered = [f"party {p}" for p in self.parties] + [f"holder {h}" for h in self.holders]
         return (*["curator"] * self.curator, *numbered, *["dealer"] * (self.opens and not self.holders))
 
 
 @dataclass(frozen=True)
 class Check:
-    """One question about one coalition.
+    """A test of whether some secrets leak to one coalition.
 
     Attributes:
-        name: unique in its protocol.
-        coalition: whose view.
-        secrets: what comes through if it leaks.
-        run: answers it.
-        statistical: then its false-alarm rate is the context's.
+        name: unique in its case.
+        coalition: name of the coalition whose view is tested.
+        secrets: names of the secrets that leak if the check says so.
+        run: runs the check.
+        statistical: whether it can raise a false alarm, with the rate of the context.
     """
 
     name: str
@@ -108,22 +122,22 @@ class Check:
 
 
 class Checks(list[Check]):
-    """A case's checks as they are written down."""
+    """A list of checks that is built by `add`."""
 
     def add(self, what: str, coalition: str, secrets: tuple[str, ...], run: Run, *, statistical: bool = False) -> None:
-        """One check, named by what it does and whose view it looks at."""
+        """Append the check named "WHAT, COALITION"; the other arguments are those of `Check`."""
         self.append(Check(f"{what}, {coalition}", coalition, secrets, run, statistical))
 
 
 @dataclass(frozen=True)
 class Coalition:
-    """Who pools their views.
+    """Roles that pool their views.
 
     Attributes:
-        name: as in the matrix.
-        members: roles.
-        granted: secret -> why the coalition has it in the ideal world as well.
-        known_leaks: secret -> what comes through though the paper says it should not.
+        name: its row in the matrix.
+        members: names of the roles.
+        granted: name of a secret -> why the ideal functionality gives it to the coalition as well.
+        known_leaks: name of a secret -> why it leaks although the paper says that it does not.
     """
 
     name: str
@@ -134,7 +148,14 @@ class Coalition:
 
 @dataclass(frozen=True)
 class Case:
-    """One protocol's analysis."""
+    """The analysis of one protocol.
+
+    Attributes:
+        name: as `psephos audit` takes it.
+        secrets: names of the secrets, the columns of the matrix.
+        coalitions: the rows of the matrix.
+        checks: at least one for each cell.
+    """
 
     name: str
     secrets: tuple[str, ...]
@@ -142,37 +163,38 @@ class Case:
     checks: tuple[Check, ...]
 
     def check(self, name: str) -> Check:
-        """A check by name; raises KeyError."""
+        """Return a check by its name. Raises KeyError for an unknown one."""
         return {check.name: check for check in self.checks}[name]
 
 
-def expected(coalition: Coalition, secret: str) -> Verdict:
-    """What a cell should say."""
+def expected_verdict(coalition: Coalition, secret: str) -> Verdict:
+    """Return the verdict that a cell should have."""
     if secret in coalition.granted:
         return REVEALED
     return LEAK if secret in coalition.known_leaks else HIDDEN
 
 
 def judge(case: Case, results: dict[str, CheckResult]) -> dict[str, dict[str, AuditedCell]]:
-    """coalition -> secret -> cell, from the checks' results.
+    """Return the matrix, coalition -> secret -> cell, that follows from the results of all checks.
 
-    A cell with no check behind it is not "hidden": it is an error of the case, and raises KeyError.
+    Raises:
+        KeyError: no check looks at some secret of some coalition. Such a cell is an error of the case, and not hidden.
     """
     matrix: dict[str, dict[str, AuditedCell]] = {}
     for coalition in case.coalitions:
         row: dict[str, AuditedCell] = {}
         for secret in case.secrets:
-            about = [c for c in case.checks if c.coalition == coalition.name and secret in c.secrets]
-            if not about:
+            checks = [c for c in case.checks if c.coalition == coalition.name and secret in c.secrets]
+            if not checks:
                 raise KeyError(f"no check of {case.name} looks at {secret} for {coalition.name}")
-            found = [c for c in about if results[c.name].leaks]
-            wanted = expected(coalition, secret)
+            leaking = [c for c in checks if results[c.name].leaks]
             verdict: Verdict = HIDDEN
-            if found:
+            if leaking:
                 verdict = REVEALED if secret in coalition.granted else LEAK
-            shown = found or about
-            evidence = "; ".join(f"{c.name}: {results[c.name].evidence}" for c in shown)
+            evidence = "; ".join(f"{c.name}: {results[c.name].evidence}" for c in leaking or checks)
             reason = coalition.granted.get(secret) or coalition.known_leaks.get(secret)
-            row[secret] = AuditedCell(verdict, wanted, f"{evidence} ({reason})" if reason else evidence)
+            row[secret] = AuditedCell(
+                verdict, expected_verdict(coalition, secret), f"{evidence} ({reason})" if reason else evidence
+            )
         matrix[coalition.name] = row
     return matrix

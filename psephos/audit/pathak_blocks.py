@@ -9,7 +9,7 @@ from typing import Any
 import gmpy2
 from gmpy2 import mpz
 
-from psephos.audit.compare import compare_samples, outcomes
+from psephos.audit.compare import compare_samples, exact_distribution
 from psephos.audit.model import CheckResult, Context
 from psephos.audit.pathak_runs import keys_of
 from psephos.protocol.pathak.comparison import Answer, answer, ask
@@ -37,7 +37,7 @@ def plain_answer(key: DgkPrivateKey, given: Answer, table: Mapping[mpz, int]) ->
 def _tiny_key(context: Context) -> DgkPrivateKey:
     coins = context.coins("tiny")
     make = partial(generate_dgk_key, 128, comparison_bits=2, test_key=True, randomness=coins)
-    return context.once("tiny comparison key", make)
+    return context.cached("tiny comparison key", make)
 
 
 def exact_comparison(context: Context) -> CheckResult:
@@ -62,7 +62,7 @@ def exact_comparison(context: Context) -> CheckResult:
                     entries[coins.below(2)] = 0
                 return tuple(entries), bit
 
-            if outcomes(real) != outcomes(simulated):
+            if exact_distribution(real) != exact_distribution(simulated):
                 return CheckResult(True, f"the asker's view of comparing {x} with {y} is not the simulator's")
             cases += 1
     return CheckResult(
@@ -122,7 +122,7 @@ def exact_resharing(context: Context) -> CheckResult:
                 shares = split_vector([value], 3, 3, coins)
                 return tuple(shares[k][0] for k in kept)
 
-            chances = outcomes(view)
+            chances = exact_distribution(view)
             if len(chances) != 64 or len(set(chances.values())) != 1:
                 return CheckResult(True, f"two of three shares of {value} are not uniform")
     return CheckResult(False, "every two of three shares modulo 8 enumerated: exactly uniform for each secret")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from psephos.audit.adversary import Tampering
 from psephos.audit.model import Context, Members
-from psephos.audit.settings import Recorded
+from psephos.audit.settings import RecordedTranscript
 from psephos.parties.pathak import Contribution
 from psephos.protocol.errors import MessageError
 from psephos.protocol.paillier.private_key import generate_private_key
@@ -227,7 +227,7 @@ def keys_of(context: Context) -> PathakKeys:
             generate_private_key(384, test_key=True, randomness=xi),
         )
 
-    return context.once("pathak keys", make)
+    return context.cached("pathak keys", make)
 
 
 def made_up_records(generator: np.random.Generator, size: int, turn: float) -> Records:
@@ -248,7 +248,7 @@ def records_of(context: Context, inputs: str) -> list[Records]:
             records[1], records[2] = records[2], records[1]
         return records
 
-    return context.once(("pathak data", inputs), make)
+    return context.cached(("pathak data", inputs), make)
 
 
 def terms_of(context: Context, kind: PathakKind, label: str) -> PathakTerms:
@@ -278,7 +278,7 @@ def play(
     replacements: Mapping[str, MakeObserved],
 ) -> ObservedRun:
     """One run of the real protocol on these data sets, with coins named by `label`."""
-    transcript, setting = Recorded(partial(context.coins, label)), ObservedRoles()
+    transcript, setting = RecordedTranscript(partial(context.coins, label)), ObservedRoles()
     terms, keys = terms_of(context, kind, label), keys_of(context)
     names = [*participants(terms), CONSUMERS]
     roles = {name: _observed(replacements.get(name, ObservedRole), setting) for name in names}
@@ -298,7 +298,7 @@ def real_runs(
     """As many runs of the real protocol as the context has views; `members` act as they do in that coalition."""
     replacements = liars(members)
     label = f"pathak {kind} {inputs} {sorted(replacements)}"
-    return context.once(
+    return context.cached(
         label,
         lambda: [
             play(context, kind, records_of(context, inputs), f"{label} {i}", replacements) for i in range(context.views)

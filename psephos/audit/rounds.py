@@ -1,4 +1,4 @@
-"""A round with the secrets of all its roles, for tests."""
+"""A round of an encrypted sum with the secrets of all its roles, for tests."""
 
 from __future__ import annotations
 
@@ -26,11 +26,14 @@ from psephos.protocol.signing import SigningKey
 __all__ = ["CONTEXT", "Election", "hold_election", "short_key"]
 
 CONTEXT = b"auxiliary set of the tests".ljust(32, b".")
-"""The default public input of a round."""
+"""The default public input of a round, 32 bytes."""
 
 
 def short_key(seed: int = 1, bits: int = 512, degree: int = 1) -> PrivateKey:
-    """Return a test key, the same for the same seed, so that a failure can be repeated. It protects nothing."""
+    """Return a test key, the same for the same seed, so that a failure can be repeated. It protects nothing.
+
+    `bits`: of the modulus. `degree`: s of Damgard and Jurik's n^(s+1).
+    """
     randomness = SimulationRandomness(seed, "private_key")
     return generate_private_key(bits, degree=degree, test_key=True, randomness=randomness)
 
@@ -40,9 +43,10 @@ class Election:
     """One round with the secrets of all its roles.
 
     Attributes:
-        private_key: before it was shared.
-        shares: of the holders. signing_keys: of the parties.
-        round: what is public.
+        private_key: the key that the shares are of.
+        shares: the holders' shares of it.
+        signing_keys: one for each party.
+        round: the public terms.
     """
 
     private_key: PrivateKey = field(repr=False)
@@ -52,7 +56,7 @@ class Election:
 
     @property
     def key(self) -> PublicKey:
-        """The round's."""
+        """The public key of the round."""
         return self.round.key
 
     def vector(
@@ -70,14 +74,21 @@ class Election:
         round_: Round | None = None,
         randomness: Randomness = SYSTEM,
     ) -> Ballot:
-        """A signed ballot; by default one whose entries tell the party: entry i is 1 when bit i % 8 of party + 1 is."""
+        """Return a signed ballot of a party.
+
+        Args:
+            party: its number on the roster.
+            values: the vector; by default `values(party)`.
+            round_: another round than this one.
+            randomness: of the encryption.
+        """
         chosen = self.values(party) if values is None else values
         return Ballot.sign(
             round_ or self.round, party, self.vector(chosen, randomness=randomness), self.signing_keys[party]
         )
 
     def values(self, party: int) -> list[int]:
-        """Return the default values of a party's ballot."""
+        """Return the default vector of a party, which identifies it: entry i is bit i % 8 of party + 1."""
         return [(party + 1) >> (i % 8) & 1 for i in range(self.round.plan.length)]
 
     def sums(self, parties: Sequence[int]) -> list[int]:
@@ -97,7 +108,13 @@ class Election:
     def count(
         self, ballots: Sequence[Ballot | bytes], holders: Sequence[Role] | None = None, *, strict: bool = True
     ) -> OpenedSum:
-        """Return what the curator opens when these ballots are posted and these holders take part."""
+        """Return what the curator opens when these ballots are posted.
+
+        Args:
+            ballots: as values or encoded; each has a sender of its own.
+            holders: roles in place of the honest holders.
+            strict: whether the first message that a role refuses ends the run with its error.
+        """
         encoded = [ballot.encode() if isinstance(ballot, Ballot) else ballot for ballot in ballots]
         senders = [ScriptedRole(f"sender {place}", data) for place, data in enumerate(encoded)]
         driver = Driver([*senders, Tally(self.round), *(self.holders() if holders is None else holders)], strict=strict)
@@ -116,10 +133,16 @@ def hold_election(
     randomness: Randomness = SYSTEM,
     **terms: Any,
 ) -> Election:
-    """A round over vectors of `length` entries in `span`, under a key (`short_key()`) that is shared among `holders`.
+    """Return a round with the secrets of all its roles.
 
-    `terms`: of `Round.create`, such as minimum_ballots, context, proofs. Raises what that, `deal` and
-    `PackingPlan.for_key` do.
+    Args:
+        parties, holders: how many there are. threshold: how many holders open a sum.
+        key: the private key; `short_key()` by default.
+        length: of the vectors. span: their smallest and largest entry.
+        randomness: of the shares, the signing keys and the nonce.
+        terms: arguments of `Round.create`, such as minimum_ballots, context and proofs.
+
+    Raises what `Round.create`, `deal` and `PackingPlan.for_key` raise.
     """
     key = short_key() if key is None else key
     threshold_key, shares = deal(key, holders=holders, threshold=threshold, randomness=randomness)

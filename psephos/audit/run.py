@@ -1,4 +1,4 @@
-"""Everything in one call: `psephos audit`."""
+"""The analysis of every protocol: `psephos audit`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from psephos.results.base import timed
 _STATISTICS = (STATISTIC, STATISTIC_GAUSSIAN, OWN_DATA, OWN_DATA_EXACT, WHITENED)
 _ALL = (CEREMONY, TALLY, LIARS, *_STATISTICS, *PATHAK, PATHAK_LIARS, PSGD, PSGD_GAUSSIAN, PSGD_LIARS)
 CASES: dict[str, Case] = {case.name: case for case in _ALL}
-"""Every audited protocol by its name."""
+"""The case of each audited protocol, by its name."""
 PROTOCOLS = tuple(CASES)
 """Their names, as `psephos audit` takes them."""
 
@@ -80,7 +80,7 @@ NOT_EXAMINED: dict[str, str] = {
         "views hold messages and coins, not when they came (docs/security/index.md)"
     ),
 }
-"""What no check of the analysis looks at, and why: a verdict of "hidden" is never more than the checks behind it."""
+"""What no check examines, and why; the verdict "hidden" says no more than the checks of the cell."""
 
 
 def run_audit(
@@ -92,36 +92,37 @@ def run_audit(
     views: int | None = None,
     jobs: int | None = None,
 ) -> AuditResult:
-    """Who learned what: every check of one protocol or of all.
+    """Run every check of one protocol or of several, and return who learned what.
 
     Args:
-        protocol: one of `PROTOCOLS`, several, or a case of one's own; all of `PROTOCOLS` by default.
-        thorough: more views per test, so smaller leaks are noticed; `power` in the outcome says how small.
-        progress: called before each check of one protocol, and after each of several.
+        protocol: one of `PROTOCOLS`, several, or a `Case`; all of `PROTOCOLS` by default.
+        thorough: samples more views per test, so that smaller leaks are detected; `power` in the result says how small.
+        progress: called before each check of one protocol, or after each of several protocols.
         seed: makes the run repeatable; fresh coins by default.
-        views: per side of a two-sample test; by default 80, thorough 400.
+        views: per side of a two-sample test; by default 80, with `thorough` 400.
         jobs: worker processes, where there are several protocols; one per core by default.
 
-    Raises InvalidParameter for an unknown protocol.
+    Raises:
+        InvalidParameter: the protocol is unknown.
     """
-    named = (protocol,) if isinstance(protocol, str | Case) else protocol or PROTOCOLS
-    for name in named:
+    chosen = (protocol,) if isinstance(protocol, str | Case) else protocol or PROTOCOLS
+    for name in chosen:
         if isinstance(name, str) and name not in CASES:
-            raise InvalidParameter(f"the protocol is one of {', '.join(PROTOCOLS)}, not {name!r}")
-    cases = [CASES[name] if isinstance(name, str) else name for name in named]
-    begun = time.perf_counter()
+            raise InvalidParameter(f"the protocol must be one of {', '.join(PROTOCOLS)}, not {name!r}")
+    cases = [CASES[name] if isinstance(name, str) else name for name in chosen]
+    start = time.perf_counter()
     if views is None:
         views = THOROUGH_VIEWS if thorough else VIEWS
     seed = Context(seed=seed).seed
     if isinstance(protocol, str | Case):
         protocols = [_examine(cases[0], seed, views, progress)]
     else:
-        found: dict[str, AuditedProtocol] = {}
+        audited: dict[str, AuditedProtocol] = {}
         work = Parallel(n_jobs=jobs or cpu_count(), batch_size=1, return_as="generator_unordered")
         for one in work(delayed(_examine)(case.name, seed, views) for case in reversed(cases)):  # the longest first
-            found[one.name] = one
-            progress(one.name, len(found), len(cases))
-        protocols = [found[case.name] for case in cases]
+            audited[one.name] = one
+            progress(one.name, len(audited), len(cases))
+        protocols = [audited[case.name] for case in cases]
     statistical = sum(check.statistical for case in cases for check in case.checks)
     return AuditResult(
         protocols=protocols,
@@ -131,13 +132,13 @@ def run_audit(
         views=views,
         seed=seed,
         not_examined=NOT_EXAMINED,
-        phases=timed({"total": round(time.perf_counter() - begun, 1)}),
+        phases=timed({"total": round(time.perf_counter() - start, 1)}),
     )
 
 
-def _examine(what: str | Case, seed: int, views: int, progress: Progress = silent) -> AuditedProtocol:
-    """One protocol's checks, on views that they share; by its name in a worker, since checks are not pickled."""
-    case = CASES[what] if isinstance(what, str) else what
+def _examine(protocol: str | Case, seed: int, views: int, progress: Progress = silent) -> AuditedProtocol:
+    """Run the checks of one protocol on shared views; a worker gets its name, since checks cannot be pickled."""
+    case = CASES[protocol] if isinstance(protocol, str) else protocol
     context = Context(seed=seed, views=views, rate=RATE)
     results: dict[str, CheckResult] = {}
     for done, check in enumerate(case.checks):
@@ -154,7 +155,7 @@ def _examine(what: str | Case, seed: int, views: int, progress: Progress = silen
 
 
 def as_expected(protocols: Iterable[AuditedProtocol]) -> bool:
-    """Whether every verdict is the expected one: the exit status."""
+    """Return whether every verdict is the expected one, which decides the exit status."""
     return all(
         cell.verdict == cell.expected
         for protocol in protocols

@@ -1,8 +1,8 @@
-"""The real protocols at test size, with every role's inputs, coins and messages recorded.
+"""Runs of the real protocols at test size, with every role's inputs, coins and messages recorded.
 
-Runs are those of `psephos.simulation`, whose transcript records them; only their coins come from the context, so that a
-view can be had again, and their keys have 128 to 512 bits, which protect nothing: the statistical checks look at
-thousands of messages, and nothing they look for depends on the size of a key.
+`psephos.simulation` runs them and its transcript records them. Two things differ: the coins come from the context, so
+that a view can be reproduced, and keys have 128 to 512 bits, which protect nothing. The statistical checks look at
+thousands of messages, and nothing they test depends on the size of the key.
 """
 
 from __future__ import annotations
@@ -36,7 +36,12 @@ KEY_BITS = 128
 
 @dataclass(frozen=True)
 class AuditSetting:
-    """A ceremony with what only the dealer and the analyst know."""
+    """The keys of all roles.
+
+    Attributes:
+        private_key: the whole private key, which only the dealer and the analyst know.
+        ceremony: the public key, the holders' shares and the parties' signing keys.
+    """
 
     private_key: PrivateKey = field(repr=False)
     ceremony: KeySetup
@@ -51,7 +56,13 @@ def make_setting(
     key_bits: int = KEY_BITS,
     degree: int = 1,
 ) -> AuditSetting:
-    """The ceremony of `psephos.simulation.key_setup`, and the private key, which its coins come to once more."""
+    """Return the keys that `psephos.simulation.key_setup` makes, with the private key, which its coins give once more.
+
+    Args:
+        coins: of all keys.
+        parties, holders: how many there are. threshold: how many holders open a sum.
+        key_bits: of the modulus. degree: s of n^(s+1).
+    """
     tape = RecordedRandomness(coins)
     ceremony = setup_keys(
         parties,
@@ -68,22 +79,28 @@ def make_setting(
 
 @dataclass(frozen=True)
 class FixedVoter:
-    """A classifier that votes as it was told."""
+    """A classifier with given votes, int64 (N,), whatever the samples are."""
 
     choices: NDArray[np.int64]
 
     def predict_votes(self, X: NDArray[np.float64]) -> NDArray[np.integer]:
-        """The choices, shape (N,)."""
+        """Return the given votes, shape (N,)."""
         return self.choices
 
 
 class TrainedVoter:
-    """The nearest class mean of data of its own: repeating every sample changes the data and no vote.
+    """A nearest-class-mean classifier; repeating every training sample changes its data, its size and no vote.
 
-    `samples` and `means` are what the cells "data" and "classifier" are about; their number is its size.
+    Attributes:
+        samples: its training data, float64 (40 * copies, 2): the secrets "data" and, by their number, "sizes".
+        means: of the classes, float64 (K, 2): the secret "classifier".
     """
 
     def __init__(self, seed: int, copies: int, classes: int) -> None:
+        """
+        Args:
+            seed: of the training data. copies: how often each sample occurs. classes: K.
+        """
         generator = np.random.default_rng([seed, 2])
         X = generator.normal(size=(40, 2))
         y = np.digitize(X[:, 0], np.linspace(-0.5, 0.5, classes - 1))
@@ -91,17 +108,21 @@ class TrainedVoter:
         self.means = np.stack([self.samples[labels == k].mean(axis=0) for k in range(classes)])
 
     def predict_votes(self, X: NDArray[np.float64]) -> NDArray[np.integer]:
-        """The class of the nearest mean for each row of X, shape (N,)."""
+        """Return the class of the nearest mean for each row of X, shape (N,)."""
         distance: NDArray[np.integer] = np.linalg.norm(X[:, None] - self.means, axis=2).round(9).argmin(axis=1)
         return distance
 
 
 @dataclass(frozen=True)
 class SumRun:
-    """One run of an encrypted sum, real or simulated, and what came out.
+    """One run of an encrypted sum, real or simulated.
 
-    `vectors`: what parties encrypted, as far as it is known; those of a coalition are its own to know.
-    `before`: the sums before this one, where a protocol takes several.
+    Attributes:
+        round: its terms.
+        transcript: its messages.
+        opened: the sum that the curator opened.
+        vectors: party number -> the vector it encrypted, as far as known; a coalition knows those of its members.
+        before: the sums before this one, where the protocol takes several.
     """
 
     round: Round
@@ -112,48 +133,57 @@ class SumRun:
 
     @cached_property
     def ballots(self) -> list[Ballot]:
-        """Every party's, in order."""
+        """The ballots on the board, in order."""
         return [Ballot.decode(m.data, self.round) for m in self.transcript.messages if m.kind == "ballot" and m.data]
 
     @cached_property
     def parts(self) -> list[PartialDecryption]:
-        """What holders told the curator."""
-        found = (m.data for m in self.transcript.messages if m.kind == "partial decryption")
-        return [PartialDecryption.decode(data, self.round) for data in found if data is not None]
+        """The partial decryptions, in order."""
+        sent = (m.data for m in self.transcript.messages if m.kind == "partial decryption")
+        return [PartialDecryption.decode(data, self.round) for data in sent if data is not None]
 
     @cached_property
     def opens_to_its_sum(self) -> bool:
-        """Whether the ballots and partial decryptions open to what the curator says it opened."""
+        """Whether the ballots and partial decryptions open to `opened`."""
         product, _ = BallotProduct(self.round).add_all(ballot.encode() for ballot in self.ballots)
         parts = self.parts[-self.round.threshold_key.threshold :]
         return open_product(product, parts).sums == tuple(self.opened.sums)
 
 
-class Recorded(Transcript):
-    """Keeps every role's secrets; their coins are the analysis's, so that a view can be had again."""
+class RecordedTranscript(Transcript):
+    """A transcript with every role's secrets, whose coins come from the context, so that a view can be reproduced."""
 
     def __init__(self, source: Callable[[str], Randomness]) -> None:
         super().__init__(secrets=True)
         self._source = source
 
     def coins(self, role: str, source: Randomness = SYSTEM) -> Randomness:
-        """The role's coins, recorded."""
+        """Return the coins of a role, which are recorded."""
         return super().coins(role, self._source(role))
 
 
 def run_sum(
     context: Context, setting: AuditSetting, round_: Round, contribution: PartyFactory, label: str, **conditions: Any
 ) -> SumRun:
-    """Cast, count, open, with coins named by `label`; `conditions` as those of `psephos.simulation`."""
-    transcript = Recorded(partial(context.coins, label))
-    done = simulate_sum(round_, setting.ceremony, contribution, RunConfig(transcript=transcript, **conditions))
-    return SumRun(round_, transcript, done.opened, done.vectors)
+    """Run an encrypted sum: ballots are cast, multiplied and opened.
+
+    Args:
+        context: with the coins.
+        setting: the keys.
+        round_: the terms.
+        contribution: makes the parties.
+        label: names the coins of the run.
+        conditions: fields of `RunConfig`.
+    """
+    transcript = RecordedTranscript(partial(context.coins, label))
+    run = simulate_sum(round_, setting.ceremony, contribution, RunConfig(transcript=transcript, **conditions))
+    return SumRun(round_, transcript, run.opened, run.vectors)
 
 
-def cast(
+def cast_ballot(
     setting: AuditSetting, round_: Round, contribution: PartyFactory, number: int, coins: Randomness
 ) -> tuple[Ballot, tuple[int, ...]]:
-    """The ballot of one party by itself, and what it holds."""
+    """Return the ballot of one party, outside of any run, and the vector that it encrypts."""
     encryptor = Encryptor(round_.key, randomness=coins, expected=8)
     role = contribution.role(number, setting.ceremony.signing_keys[number], round_, encryptor, coins)
     step = role.start()
@@ -184,7 +214,14 @@ def run_tally_round(
     voters: Sequence[Voter],
     label: str,
 ) -> SumRun:
-    """Run a round of the encrypted tally on `auxiliary`, float64 (N, d), from beginning to end."""
+    """Run one round of the encrypted tally.
+
+    Args:
+        context: with the coins. setting: the keys.
+        auxiliary: the samples, float64 (N, d). classes: K.
+        voters: the parties' classifiers.
+        label: names the coins of the run.
+    """
     spec = TallySpec(AuxiliarySet(auxiliary), classes)
     round_ = round_of(setting, spec, context.coins(label, "round"))
     return run_sum(context, setting, round_, PartyFactory(spec, voters), label)

@@ -1,15 +1,16 @@
-"""Simulators: a coalition's view from its own inputs and its ideal outputs.
+"""The simulator of encrypted sums: it makes a coalition's view from the coalition's inputs and ideal outputs alone.
 
-**Encrypted sums.** The simulator casts ballots of zeros for the honest parties and has the coalition's own ballots from
-its inputs. What remains is to make the honest holders' partial decryptions open the product of *those* ballots to the
-sum that the functionality gave. With t - 1 shares f(i), i in S (the coalition's; where it has fewer, shares of 0 that
-the simulator deals to itself) and c the product, Lagrange interpolation at 0 and S gives, in integers,
+The simulator casts ballots of zeros for the honest parties, and makes the coalition's own ballots from its inputs. It
+then computes partial decryptions for the honest holders such that the product of *those* ballots opens to the sum that
+the functionality gave. With t - 1 shares f(i), i in S (the coalition's, completed by shares of 0 that the simulator
+deals) and c the product, Lagrange interpolation at 0 and S gives, in integers,
 
     Delta f(j) = sum_i (Delta l_i(j)) f(i) + (Delta l_0(j)) f(0),       c^(2 f(0)) = c^(2 Delta s) = 1 + 2 Delta m n,
 
 so the partial decryption of holder j that opens c to m is  prod_i c^(2 f(i) Delta l_i(j)) (1 + 2 Delta m n)^(Delta
-l_0(j)). No secret of an honest role enters. What distinguishes this from the real view is ballots of zeros under
-fresh randomness (DCR, and factoring for `half`), and shares of 0 in place of shares of s (2^-128, statistically).
+l_0(j)). No secret of an honest role is used. The simulated view differs from the real one in that ballots encrypt
+zeros (indistinguishable under DCR, and factoring for `half`) and that shares are of 0 instead of s (statistical
+distance 2^-128).
 """
 
 from __future__ import annotations
@@ -37,14 +38,21 @@ from psephos.protocol.transcript import BOARD, Transcript
 
 
 def packed_sum(plan: PackingPlan, sums: Sequence[int], addends: int) -> list[mpz]:
-    """The plaintexts that `sums` of so many vectors have."""
+    """Return the plaintexts of a sum of `addends` vectors whose entries are `sums`."""
     slots = [entry - addends * plan.minimum for entry in sums]
     # One vector of entries as large as a whole sum has the same radix, hence the same places.
     return PackingPlan(plan.length, 1, 0, plan.radix - 1, plan.key_bits, plan.degree).pack(slots)
 
 
 def simulate_partial(key: ThresholdKey, shares: Mapping[int, int], holder: int, ciphertext: mpz, plaintext: mpz) -> mpz:
-    """What holder j's partial decryption of `ciphertext` must be, given t - 1 shares, if it opens to `plaintext`."""
+    """Return the partial decryption with which a ciphertext opens to a given plaintext.
+
+    Args:
+        key: the holders' key.
+        shares: t - 1 numbers of other holders with their shares.
+        holder: whose partial decryption it is, j.
+        ciphertext: the product. plaintext: what it is to open to.
+    """
     modulus, delta = key.key.ciphertext_modulus, key.delta
     points = [0, *shares]
 
@@ -73,14 +81,17 @@ def simulate_sum_view(
     transcript: Transcript | None = None,
     public: bool = False,
 ) -> SumRun:
-    """The messages of one encrypted sum for a coalition.
+    """Simulate the messages of one encrypted sum for a coalition.
 
     Args:
-        setting: only the public key, the roster's signing keys (the simulator plays the honest parties) and the shares
-            of the coalition's holders are used.
-        own: the ballots of the coalition's parties, from their inputs.
-        sums: what the functionality gave; anything for a coalition that sees no partial decryption.
-        coins: the simulator's own.
+        setting: of which the simulator uses the public key, the signing keys (it plays the honest parties) and the
+            shares of the coalition's holders.
+        round_: the terms.
+        members: of the coalition.
+        own: party number -> its ballot, for the parties of the coalition.
+        sums: the output of the functionality; ignored for a coalition that sees no partial decryption.
+        coins: (label) -> the simulator's coins.
+        transcript: what the messages are appended to; a new one by default.
         public: whether partial decryptions go to the board.
     """
     transcript = Transcript(secrets=True) if transcript is None else transcript
@@ -93,27 +104,27 @@ def simulate_sum_view(
             zero = EncryptedVector.encrypt(encryptor, plan, [max(0, plan.minimum)] * plan.length)
             ballots[party] = Ballot.sign(round_, party, zero, setting.ceremony.signing_keys[party])
         transcript.record(f"{round_.kind}: cast", name, BOARD, "ballot", ballots[party].encode())
-    seen, _ = BallotProduct(round_).add_all(ballots[party].encode() for party in sorted(ballots))
-    known = {h: setting.ceremony.shares[h - 1].share() for h in members.holders}
+    product, _ = BallotProduct(round_).add_all(ballots[party].encode() for party in sorted(ballots))
+    shares = {h: setting.ceremony.shares[h - 1].share() for h in members.holders}
     sizes = {"holders": threshold_key.holders, "threshold": threshold_key.threshold}
     for holder, fake in enumerate(
         deal_integer(0, int(key.ciphertext_modulus), **sizes, randomness=coins("simulated shares")), 1
     ):
-        if len(known) < threshold_key.threshold - 1:
-            known.setdefault(holder, fake)
-    phase, asked = f"{round_.kind}: open", range(1, threshold_key.threshold + 1)
-    request = TallyRequest(round_.digest, seen.members, seen.digest)
+        if len(shares) < threshold_key.threshold - 1:
+            shares.setdefault(holder, fake)
+    phase, opening = f"{round_.kind}: open", range(1, threshold_key.threshold + 1)
+    request = TallyRequest(round_.digest, product.members, product.digest)
     transcript.record(phase, "curator", BOARD, "close", Close(round_.digest).encode())
-    for holder in asked:
+    for holder in opening:
         transcript.record(phase, "curator", f"holder {holder}", "tally request", request.encode(round_))
-    opened = list(zip(seen.columns, packed_sum(plan, sums, len(round_.roster)), strict=True))
-    for holder in asked:
-        if holder in known:
-            exponent = 2 * threshold_key.delta * known[holder]
-            values = tuple(gmpy2.powmod(c, exponent, key.ciphertext_modulus) for c, _ in opened)
+    columns = list(zip(product.columns, packed_sum(plan, sums, len(round_.roster)), strict=True))
+    for holder in opening:
+        if holder in shares:
+            exponent = 2 * threshold_key.delta * shares[holder]
+            values = tuple(gmpy2.powmod(c, exponent, key.ciphertext_modulus) for c, _ in columns)
         else:
-            values = tuple(simulate_partial(threshold_key, known, holder, c, m) for c, m in opened)
-        part = PartialDecryption(round_.digest, holder, seen.digest, values)
+            values = tuple(simulate_partial(threshold_key, shares, holder, c, m) for c, m in columns)
+        part = PartialDecryption(round_.digest, holder, product.digest, values)
         receiver = BOARD if public else "curator"
         transcript.record(phase, f"holder {holder}", receiver, "partial decryption", part.encode(round_))
-    return SumRun(round_, transcript, OpenedSum(tuple(sums), seen.parties))
+    return SumRun(round_, transcript, OpenedSum(tuple(sums), product.parties))

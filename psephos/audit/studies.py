@@ -1,4 +1,4 @@
-"""A small study, as a test plays it: who takes part, with everybody's keys."""
+"""A small study with the signing keys of all its members, for tests."""
 
 from __future__ import annotations
 
@@ -16,20 +16,31 @@ __all__ = ["Trial", "trial"]
 
 @dataclass(frozen=True)
 class Trial:
-    """A study, and the signing key of everybody in it, by role."""
+    """A study with the signing keys of all its members.
+
+    Attributes:
+        study: the signed terms.
+        keys: name of a role -> its signing key.
+    """
 
     study: Study
     keys: dict[str, SigningKey] = field(repr=False)
 
     def board_client(self, name: str, coins: Randomness = SYSTEM) -> BoardClient:
-        """Return the client of the role `name` at the board: it signs its entries, and checks those of others."""
+        """Return the board client of the role `name`, which signs its entries and verifies those of others."""
         return BoardClient(self.study.members, name, self.keys[name], SealingKey.generate(coins))
 
 
 def trial(
     *, parties: int = 5, holders: int = 3, threshold: int = 2, coins: Randomness = SYSTEM, **fields: Any
 ) -> Trial:
-    """A study of a tally under a key that protects nothing; `fields` are those of `Study` that differ."""
+    """Return a study of a tally with fresh signing keys.
+
+    Args:
+        parties: how many; the first `holders` of them hold the key. threshold: how many holders open a sum.
+        coins: of the signing keys.
+        fields: values of fields of `Study` in place of the defaults here.
+    """
     curator, *keys = (SigningKey.generate(coins) for _ in range(parties + 1))
     settings: dict[str, Any] = {
         "title": "A trial",
@@ -54,5 +65,5 @@ def trial(
         ),
     }
     study = Study(**settings | fields)
-    named = {"curator": curator} | {f"party {n}": key for n, key in enumerate(keys)}
-    return Trial(study, named | {f"holder {n + 1}": keys[n] for n in range(holders)})
+    by_role = {"curator": curator} | {f"party {n}": key for n, key in enumerate(keys)}
+    return Trial(study, by_role | {f"holder {n + 1}": keys[n] for n in range(holders)})

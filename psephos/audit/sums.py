@@ -1,7 +1,7 @@
-"""What the analyses of all encrypted sums share: their runs, a coalition's view of them, and the checks they all pass.
+"""What the analyses of all encrypted sums share: runs, views of coalitions, and common checks.
 
-A protocol says what its parties put in and what the functionality hands out (`SumAnalysis`); its real runs are those of
-`psephos.simulation`, its simulated ones those of `simulators`.
+The analysis of one kind of sum is a subclass of `SumAnalysis`, which says what the parties submit and what the ideal
+functionality outputs. Real runs are those of `psephos.simulation`, simulated ones those of `simulators`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from gmpy2 import mpz
 from psephos.audit.compare import compare_samples
 from psephos.audit.deviations import deviations
 from psephos.audit.model import CheckResult, Coalition, Context, Members
-from psephos.audit.settings import KEY_BITS, AuditSetting, SumRun, cast, make_setting, round_of, run_sum
+from psephos.audit.settings import KEY_BITS, AuditSetting, SumRun, cast_ballot, make_setting, round_of, run_sum
 from psephos.audit.simulators import simulate_sum_view
-from psephos.audit.view_checks import Sealed, jacobi, openable, stale, structure
+from psephos.audit.view_checks import Sealed, combine_below_threshold, jacobi, related_randomness, traffic_of
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.paillier.keys import LARGEST_DEGREE
@@ -40,21 +40,28 @@ COALITIONS = {
     "t holders": Members(parties=(1, 2), holders=(2, 3), opens=True),
     "dealer": Members(opens=True),
 }
-"""Of five parties and three holders, of which two open."""
+"""The coalitions, by name: of five parties and three holders, two of whom open a sum."""
 
 
 def coalitions(members: Mapping[str, Members], granted: Callable[[Members], dict[str, str]]) -> tuple[Coalition, ...]:
-    """The rows of a matrix, with what each has in the ideal world as well."""
+    """Return the coalitions of a matrix.
+
+    Args:
+        members: by name of the coalition.
+        granted: (members) -> name of a secret -> why the ideal functionality gives it to them.
+    """
     return tuple(Coalition(name, m.names, granted(m)) for name, m in members.items())
 
 
 @dataclass(frozen=True)
 class SumAnalysis(ABC):
-    """One kind of encrypted sum at test size.
+    """The analysis of one kind of encrypted sum at test size: three holders have the key, two of whom open a sum.
 
     Attributes:
         label: names its coins.
-        parties, key_bits, degree: its size; three holders hold the key, two of which open.
+        parties: how many there are.
+        key_bits: of the modulus.
+        degree: s of n^(s+1).
     """
 
     label: str
@@ -72,71 +79,85 @@ class SumAnalysis(ABC):
 
     @abstractmethod
     def contribution(self, context: Context, inputs: str) -> PartyFactory:
-        """What the parties put in, under one of the names of its inputs."""
+        """Return what makes the parties; `inputs` names one of the inputs of the analysis, such as "honest"."""
 
     @abstractmethod
     def output(self, context: Context, own: Mapping[int, Sequence[int]], number: int) -> list[int]:
-        """What the functionality gives the curator in simulated run `number`; `own`: the coalition's own vectors."""
+        """Return what the functionality gives to the curator.
 
-    def held(self, context: Context, run: SumRun) -> list[int]:
-        """What party 0's ballot holds."""
+        Args:
+            context: of the analysis.
+            own: party number -> its vector, for the parties of the coalition.
+            number: of the simulated run.
+        """
+
+    def first_vector(self, context: Context, run: SumRun) -> list[int]:
+        """Return the vector that the ballot of party 0 encrypts."""
         return list(run.vectors[0])
 
-    def known(self, run: SumRun, members: Members) -> Iterator[tuple[str, float]] | None:
-        """What else a coalition knows of a run, in numbers; None where the opened sums are equal in all runs."""
+    def opened_values(self, run: SumRun, members: Members) -> Iterator[tuple[str, float]] | None:
+        """Yield (name, number) of what a coalition computes from the opened sums.
+
+        None where the opened sums are equal in all runs, real and simulated.
+        """
         return None
 
     # -- runs
 
     def setting(self, context: Context) -> AuditSetting:
-        """Its keys."""
+        """Return the keys, the same for all runs of a context."""
         sizes = {"key_bits": self.key_bits, "degree": self.degree}
         make = partial(make_setting, context.coins(self.label, "world"), self.parties, **sizes)
-        return context.once((self.label, "world"), make)
+        return context.cached((self.label, "setting"), make)
 
     def real(self, context: Context, inputs: str = "honest") -> list[SumRun]:
-        """Runs of the real protocol, as many as the context has views."""
+        """Return runs of the real protocol, as many as the context has views."""
 
         def one(i: int) -> SumRun:
             label = f"{self.label} {inputs} {i}"
             contribution = self.contribution(context, inputs)
             return run_sum(context, self.setting(context), self.round(context, label), contribution, label)
 
-        return context.once((self.label, inputs), lambda: [one(i) for i in range(context.views)])
+        return context.cached((self.label, inputs), lambda: [one(i) for i in range(context.views)])
 
     def simulated(self, context: Context, members: Members) -> list[SumRun]:
-        """As many simulated ones."""
+        """Return as many simulated runs."""
         setting, contribution = self.setting(context), self.contribution(context, "honest")
 
         def one(i: int) -> SumRun:
             label = f"{self.label} simulated {members} {i}"
             round_, coins = self.round(context, label), partial(context.coins, label)
-            cast_ = {p: cast(setting, round_, contribution, p, coins(f"party {p}")) for p in members.parties}
-            own, vectors = {p: b for p, (b, _) in cast_.items()}, {p: v for p, (_, v) in cast_.items()}
+            pairs = {p: cast_ballot(setting, round_, contribution, p, coins(f"party {p}")) for p in members.parties}
+            own, vectors = {p: b for p, (b, _) in pairs.items()}, {p: v for p, (_, v) in pairs.items()}
             sums = self.output(context, vectors, i) if members.curator else [0] * round_.plan.length
             run = simulate_sum_view(setting, round_, members, own=own, sums=sums, coins=coins)
             return replace(run, vectors=vectors)
 
-        return context.once((self.label, "simulated", members), lambda: [one(i) for i in range(context.views)])
+        return context.cached((self.label, "simulated", members), lambda: [one(i) for i in range(context.views)])
 
     def ballots(self, context: Context, label: str) -> tuple[Round, list[Ballot]]:
-        """A fresh round and every party's ballot in it."""
-        setting, round_, given = self.setting(context), self.round(context, label), self.contribution(context, "honest")
-        return round_, [cast(setting, round_, given, p, context.coins(label, p))[0] for p in range(self.parties)]
+        """Return a fresh round and every party's ballot in it."""
+        setting, round_ = self.setting(context), self.round(context, label)
+        factory = self.contribution(context, "honest")
+        ballots = [
+            cast_ballot(setting, round_, factory, party, context.coins(label, party))[0]
+            for party in range(self.parties)
+        ]
+        return round_, ballots
 
     # -- checks
 
     def simulation(self, members: Members, context: Context) -> CheckResult:
-        """Real views against simulated ones."""
+        """Compare real views with simulated ones."""
         real, simulated = self.real(context), self.simulated(context, members)
         return self._compare(context, real, simulated, members, "real against simulated")
 
-    def pair(self, members: Members, left: str, right: str, what: str, context: Context) -> CheckResult:
-        """Views of inputs with equal ideal outputs."""
+    def same_output(self, members: Members, left: str, right: str, what: str, context: Context) -> CheckResult:
+        """Compare real views of two inputs that have the same ideal output."""
         return self._compare(context, self.real(context, left), self.real(context, right), members, what)
 
-    def fresh(self, members: Members, context: Context) -> CheckResult:
-        """That every ciphertext of honest parties carries randomness of its own, in each run and across runs."""
+    def freshness(self, members: Members, context: Context) -> CheckResult:
+        """Check that every ciphertext of honest parties has randomness of its own, in each run and across runs."""
         seen: dict[mpz, str] = {}
         checked = 0
         for number, run in enumerate(one for last in self.real(context) for one in (*last.before, last)):
@@ -155,54 +176,59 @@ class SumAnalysis(ABC):
                             True, f"the randomness of {item.where} is that of {seen[residue]} in another run"
                         )
                     seen[residue] = item.where
-            relation = stale(run.round.key, sealed, own) if number < 5 else None
+            relation = related_randomness(run.round.key, sealed, own) if number < 5 else None
             if relation:
                 return CheckResult(True, relation)
             checked += len(sealed)
         return CheckResult(False, f"{checked} ciphertexts: no two with the same or with related randomness")
 
     def lowered_threshold(self, members: Members, context: Context) -> CheckResult:
-        """Whether the coalition's shares open a single honest ballot, for any threshold they might suffice for."""
-        run, tried = self.real(context)[0], 0
+        """Check whether the coalition's shares open any honest ballot, as if the threshold were their number."""
+        run, attempts = self.real(context)[0], 0
         key, shares = run.round.threshold_key, [self.setting(context).ceremony.shares[h - 1] for h in members.holders]
         for ballot in run.ballots:
             for c in () if ballot.party in members.parties else ballot.ciphertexts:
-                tried += 1
+                attempts += 1
                 parts = {share.holder: share.partially_decrypt([c])[0] for share in shares}
-                if openable(key, parts) is not None:
+                if combine_below_threshold(key, parts) is not None:
                     opened = f"open the ballot of party {ballot.party}"
                     return CheckResult(True, f"{len(shares)} of {key.threshold} shares {opened}")
         return CheckResult(
-            False, f"{len(shares)} shares open none of {tried} ciphertexts, whatever threshold is assumed"
+            False, f"{len(shares)} shares open none of {attempts} ciphertexts, whatever threshold is assumed"
         )
 
-    def deviating(self, context: Context) -> CheckResult:
-        """Everything but the agreed opening is refused."""
+    def deviating_requests(self, context: Context) -> CheckResult:
+        """Check that every request other than the agreed one is refused."""
         return deviations(self.setting(context), partial(self.ballots, context))
 
     def reads_ballot(self, members: Members, why: str, context: Context) -> CheckResult:
-        """Whether t shares, or the dealer's key, open party 0's ballot; `why`: what that says."""
+        """Check that t shares, or the dealer's key, open the ballot of party 0; `why`: the evidence."""
         setting, run = self.setting(context), self.real(context)[0]
         ballot = run.ballots[0]
         if members.holders:
             shares = [setting.ceremony.shares[h - 1] for h in members.holders]
             parts = [{s.holder: s.partially_decrypt([c])[0] for s in shares} for c in ballot.ciphertexts]
-            plain = [openable(run.round.threshold_key, part) for part in parts]
+            key = run.round.threshold_key
+            plaintexts: list[int | mpz | None] = [combine_below_threshold(key, part) for part in parts]
         else:
-            plain = [setting.private_key.raw_decrypt(c) for c in ballot.ciphertexts]
-        found = [m for m in plain if m is not None]
-        right = len(found) == len(plain) and run.round.plan.unpack(found, 1) == self.held(context, run)
-        return CheckResult(right, why)
+            plaintexts = [setting.private_key.raw_decrypt(c) for c in ballot.ciphertexts]
+        opened = [plaintext for plaintext in plaintexts if plaintext is not None]
+        complete = len(opened) == len(plaintexts)
+        read = complete and run.round.plan.unpack(opened, 1) == self.first_vector(context, run)
+        return CheckResult(read, why)
 
     def _compare(
         self, context: Context, left: Sequence[SumRun], right: Sequence[SumRun], members: Members, what: str
     ) -> CheckResult:
-        """Structure exactly, the rest by a two-sample test; the opened sums exactly, or as `known` has them."""
+        """Compare two samples of views: the traffic exactly, everything else by a two-sample test.
+
+        Opened sums are compared exactly where `opened_values` is None.
+        """
         runs = (*left, *right)
-        if len({structure(_received(run, members)) for run in runs}) != 1:
+        if len({traffic_of(_received(run, members)) for run in runs}) != 1:
             return CheckResult(True, f"{what}: the messages differ in number, order, kind or length")
         if members.curator:
-            if self.known(left[0], members) is None and len({run.opened.sums for run in runs}) != 1:
+            if self.opened_values(left[0], members) is None and len({run.opened.sums for run in runs}) != 1:
                 return CheckResult(True, f"{what}: the opened sums differ")
             if not all(run.opens_to_its_sum for run in runs):
                 return CheckResult(True, f"{what}: the partial decryptions do not open to the ideal output")
@@ -210,11 +236,12 @@ class SumAnalysis(ABC):
         return compare_samples(context, sides, what)
 
     def _row(self, context: Context, run: SumRun, members: Members) -> Iterator[tuple[str, float]]:
-        """The opened view of one run as numbers, with their names.
+        """Yield the features of the view of one run, (name, number).
 
-        Of each honest ballot's ciphertexts: their place in (0, n^(s+1)), the residue's place in (0, n) and its Jacobi
-        symbol, or, where the coalition opens ballots, the plaintext; quotients of neighbours; of each honest partial
-        decryption its place and Jacobi symbol; the signature's first byte.
+        For each ciphertext of an honest ballot: its size relative to n^(s+1), the size of its residue relative to n,
+        the Jacobi symbol, the plaintext where the coalition opens ballots, and the quotient by the ciphertext before.
+        For each honest partial decryption: its relative size and Jacobi symbol. For each ballot: the first byte of its
+        signature.
         """
         key, last = run.round.key, None
         for ballot in run.ballots:
@@ -237,18 +264,18 @@ class SumAnalysis(ABC):
             for place, c in enumerate(() if part.holder in members.holders else part.values):
                 yield f"holder {part.holder}, value {place}", float(c / key.ciphertext_modulus)
                 yield f"holder {part.holder}, value {place}: Jacobi symbol", jacobi(key, c)
-        yield from self.known(run, members) or ()
+        yield from self.opened_values(run, members) or ()
 
 
 def _received(run: SumRun, members: Members) -> list[SentMessage]:
-    """The messages that the coalition receives."""
+    """Return the messages that the coalition receives."""
     return [m for m in run.transcript.messages if m.receiver in ("board", *members.names)]
 
 
 def dealt_shares(context: Context) -> CheckResult:
-    """Shares of a real exponent against shares of 0: three of five, all five looked at, one and two at a time.
+    """Compare shares of a private exponent with shares of 0, with threshold 3 of 5, one and two shares at a time.
 
-    Of a key of degree 1 and of one of the highest degree, whose exponents are the longest.
+    For a key of degree 1 and one of the highest degree, whose exponents are the longest.
     """
 
     def keys() -> list[AuditSetting]:
@@ -257,7 +284,7 @@ def dealt_shares(context: Context) -> CheckResult:
             make_setting(context.coins("share key", i, s), key_bits=64, degree=s) for i in range(4) for s in degrees
         ]
 
-    settings = context.once("share keys", keys)
+    settings = context.cached("share keys", keys)
     sides: tuple[list[dict[str, float]], ...] = ([], [])
     for i in range(context.views):
         rows: tuple[dict[str, float], ...] = ({}, {})

@@ -1,14 +1,14 @@
-"""Opening a view, and what is checked of that which cannot be opened.
+"""Checks of the messages in a view, above all that ciphertexts have fresh randomness.
 
-That a Paillier ciphertext tells nothing without the key is an assumption (DCR; for `half` randomness also factoring),
-and no test can show it. What a test can show is that the assumption *applies*: that each ciphertext in a view carries
-randomness of its own. `stale` looks for every relation that a coalition could look for by itself, modulo n, where the
-plaintext drops out of (1 + m n) r^n and only the randomness is left:
+That a Paillier ciphertext hides its plaintext is an assumption (DCR; for `half` randomness also factoring), which no
+test can show. A test can show that the assumption *applies*: that each ciphertext in a view has randomness of its own.
+`related_randomness` searches for every relation that a coalition can search for itself, modulo n, where the plaintext
+drops out of (1 + m n) r^n and only the randomness remains:
 
-* none at all (residue 1), so that the plaintext is (c - 1)/n;
+* no randomness at all (residue 1), so that the plaintext is (c - 1)/n;
 * a power of the fixed base small enough to search for;
-* equal residues: the same randomness twice, so that the quotient shows the difference of two plaintexts;
-* the inverse of, the product of two, the quotient of two, or a small power of residues seen: not re-randomised.
+* equal residues: the same randomness twice, so that the quotient gives the difference of two plaintexts;
+* the inverse, a small power, or the product or quotient of two of the residues seen before: not re-randomised.
 
 A chance relation among k residues of a b-bit modulus has probability below k^3 2^-b: under 2^-100 here.
 """
@@ -28,21 +28,32 @@ from psephos.protocol.paillier.threshold import ThresholdKey, combine
 from psephos.protocol.transcript import SentMessage
 
 SEARCH = 1 << 10
-"""How far exponents are searched: small powers of a ciphertext, small powers of the fixed base."""
+"""How many powers of the fixed base are searched."""
 
 
 @dataclass(frozen=True)
 class Sealed:
-    """A ciphertext that the coalition cannot open. `where` says what it is."""
+    """A ciphertext in a view.
+
+    Attributes:
+        where: what it is, for the evidence.
+        value: the ciphertext.
+    """
 
     where: str
     value: mpz
 
 
-def stale(key: PublicKey, sealed: Sequence[Sealed], own: Sequence[Sealed] = (), *, search: int = SEARCH) -> str | None:
-    """The first relation that shows a lack of fresh randomness, in words; None when there is none.
+def related_randomness(
+    key: PublicKey, sealed: Sequence[Sealed], own: Sequence[Sealed] = (), *, search: int = SEARCH
+) -> str | None:
+    """Return the first relation that shows a lack of fresh randomness, in words; None when there is none.
 
-    `own`: ciphertexts the coalition made or can open; relations to them count, relations among them do not.
+    Args:
+        key: the public key.
+        sealed: ciphertexts that the coalition cannot open.
+        own: ciphertexts that it made or can open; relations to them count, relations among them do not.
+        search: how many powers of the fixed base are searched.
     """
     n = key.modulus
     known: dict[mpz, str] = {}
@@ -77,17 +88,20 @@ def stale(key: PublicKey, sealed: Sequence[Sealed], own: Sequence[Sealed] = (), 
 
 
 def jacobi(key: PublicKey, value: mpz) -> int:
-    """The Jacobi symbol modulo n: public, and kept by every operation but multiplication by a random unit."""
+    """Return the Jacobi symbol modulo n; it is public, and only multiplication by a random unit changes it."""
     return int(gmpy2.jacobi(value % key.modulus, key.modulus))
 
 
-def structure(messages: Iterable[SentMessage]) -> tuple[tuple[str, str, str, str, int], ...]:
-    """What traffic alone shows: phase, sender, receiver, kind and size of each message, in order."""
+def traffic_of(messages: Iterable[SentMessage]) -> tuple[tuple[str, str, str, str, int], ...]:
+    """Return what is public about messages: phase, sender, receiver, kind and bytes of each, in order."""
     return tuple((m.phase, m.sender, m.receiver, m.kind, m.size) for m in messages)
 
 
-def openable(threshold_key: ThresholdKey, parts: Mapping[int, mpz]) -> int | None:
-    """What these partial decryptions of one ciphertext open to, tried as if the threshold were their number."""
+def combine_below_threshold(threshold_key: ThresholdKey, parts: Mapping[int, mpz]) -> int | None:
+    """Return what partial decryptions of one ciphertext open to if the threshold is taken to be their number.
+
+    None where they do not combine to a plaintext. `parts`: number of a holder -> its partial decryption.
+    """
     lowered = replace(threshold_key, threshold=len(parts))
     try:
         return combine(lowered, {holder: (value,) for holder, value in parts.items()})[0]

@@ -6,7 +6,7 @@ its protocol, from the same ideal functionalities, and says that it is that.
 
 from __future__ import annotations
 
-from psephos.audit.model import HIDDEN, LEAK, REVEALED, expected
+from psephos.audit.model import HIDDEN, LEAK, REVEALED, expected_verdict
 from psephos.audit.run import CASES
 from psephos.results.base import Cell, Matrix
 
@@ -27,9 +27,10 @@ def expected_matrix(name: str | None) -> list[Matrix]:
     rows = []
     for coalition in case.coalitions:
         reasons = [coalition.granted.get(secret) or coalition.known_leaks.get(secret) for secret in case.secrets]
-        told = ["" if why is None else f"note {notes.setdefault(why, len(notes) + 1)}" for why in reasons]
+        numbers = ["" if why is None else f"note {notes.setdefault(why, len(notes) + 1)}" for why in reasons]
         cells = [
-            Cell(expected(coalition, secret), evidence=note) for secret, note in zip(case.secrets, told, strict=True)
+            Cell(expected_verdict(coalition, secret), evidence=number)
+            for secret, number in zip(case.secrets, numbers, strict=True)
         ]
         rows.append((coalition.name, "", cells))
     return [Matrix(case.name, case.secrets, rows, tested=False, notes=list(notes))]

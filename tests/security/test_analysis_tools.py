@@ -12,11 +12,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 
-from psephos.audit.compare import _ks, detectable_accuracy, outcomes, two_sample
+from psephos.audit.compare import _ks, detectable_accuracy, exact_distribution, two_sample
 from psephos.audit.model import Context
-from psephos.audit.settings import FixedVoter, cast, make_setting, run_tally_round
+from psephos.audit.settings import FixedVoter, cast_ballot, make_setting, run_tally_round
 from psephos.audit.simulators import packed_sum, simulate_partial
-from psephos.audit.view_checks import Sealed, jacobi, stale
+from psephos.audit.view_checks import Sealed, jacobi, related_randomness
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.paillier.encryption import Encryptor, fixed_base
 from psephos.protocol.paillier.private_key import PrivateKey
@@ -30,20 +30,20 @@ from psephos.specs.tally import TallySpec
 
 
 def test_outcomes_of_a_permutation_are_uniform() -> None:
-    chances = outcomes(lambda coins: random_permutation(4, coins))
+    chances = exact_distribution(lambda coins: random_permutation(4, coins))
     assert len(chances) == 24
     assert set(chances.values()) == {Fraction(1, 24)}
 
 
 def test_outcomes_of_dependent_tosses() -> None:
     """The second die has as many faces as the first one shows."""
-    chances = outcomes(lambda coins: coins.below(1 + coins.below(3)))
+    chances = exact_distribution(lambda coins: coins.below(1 + coins.below(3)))
     assert chances == {0: Fraction(11, 18), 1: Fraction(5, 18), 2: Fraction(1, 9)}
 
 
 def test_too_many_tosses_are_refused() -> None:
     with pytest.raises(OverflowError, match="smaller"):
-        outcomes(lambda coins: coins.bits(64))
+        exact_distribution(lambda coins: coins.bits(64))
 
 
 # -- two samples
@@ -135,10 +135,10 @@ def test_stale_ciphertexts_are_seen(ciphertexts: tuple[PrivateKey, list[mpz]], r
     key = private_key.public_key
     made = RELATIONS[relation](fresh, key.modulus, fixed_base(key)) % key.ciphertext_modulus
     sealed = [Sealed(f"c{i}", c) for i, c in enumerate(fresh)]
-    assert stale(key, sealed) is None
-    assert stale(key, [*sealed, Sealed("made", made)]) is not None
+    assert related_randomness(key, sealed) is None
+    assert related_randomness(key, [*sealed, Sealed("made", made)]) is not None
     # Relations to the coalition's own ciphertexts count as well.
-    assert stale(key, [Sealed("made", made)], own=sealed) is not None
+    assert related_randomness(key, [Sealed("made", made)], own=sealed) is not None
 
 
 def test_jacobi_symbols_survive_half_randomisation_and_not_full(private_key: PrivateKey) -> None:
@@ -186,5 +186,5 @@ def test_a_role_is_replayed_from_its_view() -> None:
     factory = PartyFactory(TallySpec(AuxiliarySet.of(auxiliary), 3), voters)
     for number in range(5):
         coins: Randomness = ReplayedRandomness(run.transcript.view(f"party {number}").tape)
-        ballot, _ = cast(setting, run.round, factory, number, coins)
+        ballot, _ = cast_ballot(setting, run.round, factory, number, coins)
         assert ballot.encode() == run.transcript.messages[number].data

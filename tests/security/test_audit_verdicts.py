@@ -10,7 +10,7 @@ import json
 
 import pytest
 
-from psephos.audit.model import HIDDEN, LEAK, REVEALED, Case, Check, CheckResult, Coalition, expected, judge
+from psephos.audit.model import HIDDEN, LEAK, REVEALED, Case, Check, CheckResult, Coalition, expected_verdict, judge
 from psephos.audit.run import CASES, NOT_EXAMINED, PROTOCOLS, RATE, as_expected, run_audit
 from psephos.protocol.errors import InvalidParameter
 from psephos.results import AuditedCell, AuditedCoalition, AuditedProtocol, AuditResult
@@ -82,7 +82,7 @@ def test_only_the_papers_protocols_are_expected_to_leak() -> None:
         for case in CASES.values()
         for coalition in case.coalitions
         for secret in case.secrets
-        if expected(coalition, secret) == LEAK
+        if expected_verdict(coalition, secret) == LEAK
     }
     smallest = "party 2 (the smallest)"
     liars = {

@@ -69,7 +69,7 @@ class Twice(Tampering):
 class Deaf(Tampering):
     """Never shows the honest role a ballot of party 4."""
 
-    def hear(self, entry: Entry) -> Iterable[Entry]:
+    def deliver(self, entry: Entry) -> Iterable[Entry]:
         return [] if entry.sender == "party 4" else [entry]
 
 
@@ -200,16 +200,16 @@ EQUAL = Mutant("changes nothing", "mine", HERE, "told", "$remainder == 1", "$rem
 def test_a_case_of_ones_own_is_audited_and_its_mutants_noticed() -> None:
     found = audit_case(CASE, [LEAKS], seed=1)
     assert found.passed
-    assert found.outcome.protocols[0].name == "mine"
-    assert found.outcome.protocols[0].coalitions[0].cells["parity"].evidence == "told: 0 of 30 told"
+    assert found.result.protocols[0].name == "mine"
+    assert found.result.protocols[0].coalitions[0].cells["parity"].evidence == "told: 0 of 30 told"
     assert told(1) is False, "the edit ended with its block"
 
 
 def test_an_unnoticed_mutant_and_a_leak_fail_an_audit() -> None:
-    unnoticed = audit_case(CASE, [EQUAL, LEAKS], seed=1)
-    assert unnoticed.unnoticed == ("changes nothing",)
-    assert unnoticed.outcome.as_expected
-    assert not unnoticed.passed
+    undetected = audit_case(CASE, [EQUAL, LEAKS], seed=1)
+    assert undetected.undetected == ("changes nothing",)
+    assert undetected.result.as_expected
+    assert not undetected.passed
     with edited(LEAKS.owner, "told", LEAKS.old, LEAKS.new):
         assert not audit_case(CASE, seed=1).passed
     with pytest.raises(InvalidParameter):

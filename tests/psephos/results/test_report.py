@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from psephos.audit.model import expected
+from psephos.audit.model import expected_verdict
 from psephos.audit.run import CASES
 from psephos.cli.main import build
 from psephos.protocol.errors import ReportError, ReportVersionError
@@ -333,7 +333,7 @@ def test_a_runs_matrix_is_what_the_analysis_expects(name: str, tmp_path: Path) -
     for coalition, row in zip(case.coalitions, page.body(table), strict=True):
         assert row[0][0].strip() == coalition.name
         for secret, (text, _) in zip(case.secrets, row[1:], strict=True):
-            assert expected(coalition, secret) in text
+            assert expected_verdict(coalition, secret) in text
             reasons = (*coalition.granted.values(), *coalition.known_leaks.values())
             assert all(why.replace("`", "") in page.text for why in reasons)
 
@@ -989,8 +989,8 @@ def audits() -> dict[str, Result]:
             list(coalition.members),
             {
                 secret: AuditedCell(
-                    expected(coalition, secret),
-                    expected(coalition, secret),
+                    expected_verdict(coalition, secret),
+                    expected_verdict(coalition, secret),
                     f"simulation, {coalition.name}: 80 + 80 views; {secret} swapped: alike",
                 )
                 for secret in case.secrets

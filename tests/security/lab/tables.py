@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from psephos.audit.model import HIDDEN, LEAK, REVEALED, Case, expected
+from psephos.audit.model import HIDDEN, LEAK, REVEALED, Case, expected_verdict
 from psephos.audit.run import CASES, NOT_EXAMINED, PROTOCOLS
 from tests.security.lab.mutants import EQUIVALENT, MUTANTS
 
@@ -24,7 +24,7 @@ def _matrix(case: Case) -> str:
     """What each coalition learns; coalitions that learn the same share a row, and all other secrets are hidden."""
     coalitions: dict[tuple[str, ...], list[str]] = {}
     for coalition in case.coalitions:
-        verdicts = tuple(_MARKS[expected(coalition, secret)] for secret in case.secrets)
+        verdicts = tuple(_MARKS[expected_verdict(coalition, secret)] for secret in case.secrets)
         coalitions.setdefault(verdicts, []).append(coalition.name)
     rows = [_row("coalition", _MARKS[REVEALED], _MARKS[LEAK]), "| --- | --- | --- |"]
     for verdicts, names in coalitions.items():
