@@ -190,6 +190,18 @@ class NatsBoard:
             transport._bare_io_writer.transport.abort()  # type: ignore[attr-defined]
             await asyncio.sleep(0)  # the event loop closes the socket in its next iteration
 
+    async def _end(self) -> None:
+        """Disconnect and cancel every other task of the event loop, so that none is pending when the loop stops.
+
+        A reader that stopped early leaves a window that is being fetched; an interrupted request needs several
+        iterations of the loop until it is cancelled.
+        """
+        await self._disconnect()
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
     def _sign(self, nonce: str) -> bytes:
         """Return the answer to a server's challenge; refuse to sign anything that could have another meaning."""
         assert self._key is not None
@@ -339,9 +351,9 @@ class NatsBoard:
         return whole if valid and hashlib.sha256(whole).digest() == digest else data
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection; requests in progress are cancelled."""
         if not self._loop.is_closed():
-            asyncio.run_coroutine_threadsafe(self._disconnect(), self._loop).result()
+            asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()

@@ -808,6 +808,32 @@ def test_published_messages(stream: Stream, board: Offline) -> None:
     ]
 
 
+class SilentStream(Stream):
+    """A stream that never answers requests for messages; `requested` is set when it has received three."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.requested = threading.Event()
+
+    async def get_msg(self, stream: str, number: int, *, direct: bool) -> RawStreamMsg:
+        self.asked.append(number)
+        if len(self.asked) == 3:
+            self.requested.set()
+        await asyncio.Event().wait()
+        raise AssertionError("the event is never set")
+
+
+def test_closing_a_board_cancels_the_requests_in_progress() -> None:
+    """No task is pending when the event loop stops; asyncio would report it during a later test."""
+    stream = SilentStream()
+    opened = Offline("nats://host", stream, "party 3", KEY)
+    request = opened._submit(opened._fetch(range(1, 4)))
+    assert stream.requested.wait(60)
+    opened.close()
+    assert request.cancelled()
+    assert asyncio.all_tasks(opened._loop) == set()
+
+
 def test_messages_are_fetched_in_windows(stream: Stream, board: Offline) -> None:
     for number in range(1, 71):
         stream.messages[number] = RawStreamMsg(subject="psephos.0.x.entry", seq=number, data=b"%d" % number)
