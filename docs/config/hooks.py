@@ -27,11 +27,20 @@ ORDER: list[tuple[str, list[str]]] = [
     ("", ["index.md", "start.md"]),
     (
         "Tasks",
-        ["own-data.md", "study.md", "study-operations.md", "audit.md", "reproduce.md", "reproduce-", "extend.md"],
+        [
+            "which-method.md",
+            "own-data.md",
+            "study.md",
+            "study-operations.md",
+            "audit.md",
+            "reproduce.md",
+            "reproduce-",
+            "extend.md",
+        ],
     ),
     ("How it works", ["how-it-works.md", "protocols/", "theory.md"]),
     ("Security", ["security/"]),
-    ("Results", ["accuracy.md", "performance.md"]),
+    ("Results", ["accuracy.md", "performance.md", "compared.md"]),
     ("Examples", ["examples/"]),
     ("Look up", ["library.md", "report.md", "json.md", "design.md", "glossary.md"]),
 ]
@@ -164,7 +173,9 @@ def _reference() -> dict[str, str]:
             module = ".".join(where.parts if package == "psephos" else ("psephos", *where.parts))
             first = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
             listed.append(f"* [`{module}`]({where.relative_to(package)}.md): {first.splitlines()[0]}")
-            pages[f"reference/{where}.md"] = f"---\ntitle: {'.'.join(where.parts[1:])}\n---\n\n::: {module}\n"
+            title = ".".join(where.parts[1:])
+            # A search finds guides before the reference.
+            pages[f"reference/{where}.md"] = f"---\ntitle: {title}\nsearch:\n  boost: 0.2\n---\n\n::: {module}\n"
         pages[f"reference/{package}/index.md"] = "\n".join(listed) + "\n"
     return dict(sorted(pages.items(), key=lambda page: (not page[0].endswith("index.md"), page[0])))
 

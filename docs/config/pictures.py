@@ -22,7 +22,7 @@ from psephos.results.base import Curve, Panel
 
 DOCS = Path(__file__).resolve().parents[1]
 ROOT, ASSETS = DOCS.parent, DOCS / "assets"
-WIDTH, LINES, LAST = 100, 26, 6
+WIDTH, LINES, LAST = 100, 30, 6
 
 
 def printed(command: list[str]) -> str:
@@ -65,8 +65,8 @@ def curves(rows: list[tuple[str, float, float]], title: str) -> str:
 
 
 def demo() -> str:
-    """The main job, as `make demo` runs it."""
-    return terminal(printed(["psephos", "run", "--output", "build/demo"]), "psephos run --output build/demo")
+    """The demo, as `make demo` runs it."""
+    return terminal(printed(["psephos", "demo", "--output", "build/demo"]), "psephos demo --output build/demo")
 
 
 def epsilon_curve() -> str:

@@ -107,10 +107,8 @@ def register(app: typer.Typer) -> None:
             else:
                 emit("\n".join(["", *alpha_lines(result.evaluation.counts, result.class_names), *lines, ""]))
 
-        def simulate(_options: JobOptions, **context: Any) -> TallyResult:
-            return job.run(**context)
-
-        perform(job.options, simulate, "run", report=report, as_json=as_json, verbose=verbose, save=save)
+        shown: Any = {"report": report, "as_json": as_json, "verbose": verbose, "save": save}
+        perform(job.options, lambda _, **context: job.run(**context), "run", **shown)
 
 
 def _next_steps(advice: str, paths: Sequence[Path]) -> list[str]:

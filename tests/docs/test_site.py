@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -232,6 +233,15 @@ def test_every_module_has_a_page_in_the_reference(site: Path, pages: dict[Path, 
 
 
 @pytest.mark.site
+def test_a_search_ranks_guides_above_the_reference(site: Path) -> None:
+    entries = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))["docs"]
+    boosts = {entry["location"].partition("#")[0]: entry.get("boost", 1) for entry in entries}
+    assert boosts["which-method.html"] > 1
+    for location, boost in boosts.items():
+        if location.startswith("reference/") and not location.endswith("index.html"):
+            assert boost < 1, location
+
+
 def test_every_example_has_a_page_and_a_picture(site: Path, pages: dict[Path, Links]) -> None:
     gallery = pages[site / "examples" / "index.html"]
     examples = ROOT / "docs" / "examples"
