@@ -1,9 +1,9 @@
-"""Attacks on the tally: five parties, three holders of whom two open, proofs and confirmations demanded.
+"""Attacks on the tally: five parties, three holders of whom two open, with proofs and confirmations.
 
-A coalition here does not follow the protocol. It must not gain the vote of an honest party or a sum that is not that of
-valid ballots, and whoever sends a wrong message must be named. Each attack is tried on the real roles, under a key of
-512 bits. A coalition can make the attacks of its members and those that need all of them. An attack that is not listed
-is not tried; docs/security/proofs.md and docs/protocols/board.md have the theorems.
+A coalition here deviates from the protocol. It must not gain the vote of an honest party or a sum other than that of
+the valid ballots, and the sender of a wrong message must be named. Each attack is tried on the real roles, under a key
+of 512 bits. A coalition makes the attacks of each of its members and those that need several of them. Only the attacks
+listed here are tried; docs/security/proofs.md and docs/protocols/board.md have the theorems.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from psephos.specs.tally import HONEST_VOTE, TallySpec
 
 PARTIES, SAMPLES, CLASSES, KEY_BITS = 5, 20, 3, 512
 LIAR = 4
-"""The party that lies where one is enough."""
+"""Number of the party that deviates."""
 
 GAINS = (HONEST_VOTE, OTHER_SUM, CULPRIT)
 VOTE, SUM, NAME = SECRETS = names_of(GAINS)
@@ -62,7 +62,7 @@ VOTE, SUM, NAME = SECRETS = names_of(GAINS)
 
 
 def _setting(context: Context) -> AuditSetting:
-    return context.cached("liars world", lambda: make_setting(context.coins("liars"), PARTIES, key_bits=KEY_BITS))
+    return context.cached("liars setting", lambda: make_setting(context.coins("liars"), PARTIES, key_bits=KEY_BITS))
 
 
 def _auxiliary() -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -74,21 +74,21 @@ def _spec() -> TallySpec:
 
 
 def _round(context: Context, label: str, proofs: Proofs = "knowledge") -> Round:
-    """As a study has them: proofs, and as many confirmations as are safe."""
+    """Return a round as a study has it: with proofs, and as many confirmations as are safe."""
     coins, confirmations = context.coins("liars round", label), safe_confirmations(3, 2)
     return round_of(_setting(context), _spec(), coins, proofs=proofs, confirmations=confirmations)
 
 
 def _ballots(context: Context, round_: Round) -> list[Ballot]:
-    """Every party's honest ballot."""
+    """Return every party's honest ballot."""
     voters = [FixedVoter((np.arange(SAMPLES) + party) % CLASSES) for party in range(PARTIES)]
-    given, setting = PartyFactory(_spec(), voters), _setting(context)
+    factory, setting = PartyFactory(_spec(), voters), _setting(context)
     coins = partial(context.coins, "liars ballot", round_.digest.hex())
-    return [cast_ballot(setting, round_, given, party, coins(party))[0] for party in range(PARTIES)]
+    return [cast_ballot(setting, round_, factory, party, coins(party))[0] for party in range(PARTIES)]
 
 
 def _sums(parties: Sequence[int]) -> tuple[int, ...]:
-    """The counts of these parties' votes, in the clear."""
+    """Return the counts of these parties' votes, computed in the clear."""
     votes = np.stack([(np.arange(SAMPLES) + party) % CLASSES for party in parties])
     return tuple(np.stack([(votes == k).sum(axis=0) for k in range(1, CLASSES)], axis=1).reshape(-1).tolist())
 
@@ -99,7 +99,7 @@ def _run(
     """Post ballots and run the curator and the holders.
 
     Returns:
-        What is opened, None when nothing is, and the errors: what was refused, and what ended the run.
+        The opened sum, or None, and all errors: of refused messages, and of the end of the run.
     """
     holders = [KeyHolder(share, round_) for share in _setting(context).ceremony.shares]
     roles = [*(ScriptedRole(name, *posts) for name, posts in ballots.items()), Tally(round_), *holders]
@@ -107,22 +107,26 @@ def _run(
 
 
 def _drive(driver: Driver) -> tuple[OpenedSum | None, tuple[PsephosError, ...]]:
+    """Run a driver; the result is as of `_run`."""
     opened: OpenedSum | None = None
-    ended: list[PsephosError] = []
+    final: list[PsephosError] = []
     try:
         opened = driver.run().get("curator")
     except PsephosError as error:
-        ended = [error]
-    return opened, (*(refusal.error for _name, refusal in driver.refused), *ended)
+        final = [error]
+    return opened, (*(refusal.error for _name, refusal in driver.refused), *final)
 
 
 def _judge(
     opened: OpenedSum | None, errors: tuple[PsephosError, ...], valid: Sequence[int], culprit: str, what: str
 ) -> AttackResult:
-    """Compare a run in which `culprit` lied with the sum of the ballots of `valid`, the valid ones.
+    """Return what a coalition gained in a run.
 
     Args:
-        what: the lie, for the evidence.
+        opened, errors: as `_run` returns them.
+        valid: numbers of the parties whose ballots are valid.
+        culprit: what an error must contain: the name of the role that deviated.
+        what: the deviation, for the evidence.
     """
     gains: dict[str, str] = {}
     if opened is not None and (opened.parties != tuple(valid) or opened.sums != _sums(valid)):
@@ -134,11 +138,12 @@ def _judge(
 
 
 def _encoded(ballots: Sequence[Ballot]) -> dict[str, list[bytes]]:
+    """Return the messages of each party: its ballot."""
     return {f"party {ballot.party}": [ballot.encode()] for ballot in ballots}
 
 
 def _signed(context: Context, round_: Round, ciphertexts: Sequence[mpz], proof: bytes) -> bytes:
-    """Return a ballot signed by the liar."""
+    """Return a ballot that the deviating party signs."""
     vector = EncryptedVector(round_.key, round_.plan, tuple(ciphertexts))
     return Ballot.sign(round_, LIAR, vector, _setting(context).ceremony.signing_keys[LIAR], proof).encode()
 
@@ -146,8 +151,8 @@ def _signed(context: Context, round_: Round, ciphertexts: Sequence[mpz], proof: 
 # -- parties
 
 
-def _copies(context: Context) -> AttackResult:
-    """Party 0's ballot once more, re-randomised, with its proof: its vote would count twice."""
+def _copy_ballot(context: Context) -> AttackResult:
+    """Post the ballot of party 0 once more, re-randomised, with its proof, so that its vote would count twice."""
     round_ = _round(context, "copies")
     honest = _ballots(context, round_)
     zeros = Encryptor(round_.key, "full").encrypt([mpz(0)] * round_.plan.ciphertexts)
@@ -158,8 +163,8 @@ def _copies(context: Context) -> AttackResult:
     return _judge(opened, errors, range(LIAR), f"party {LIAR}", "a copied ballot")
 
 
-def _isolates(context: Context) -> AttackResult:
-    """The inverse of parties 1 to 3 times an own vote: the opened sum would be party 0's ballot and that."""
+def _combine_ballots(context: Context) -> AttackResult:
+    """Post an own vote times the inverses of the ballots of parties 1 to 3: the sum would show the votes of party 0."""
     round_ = _round(context, "isolates")
     honest = _ballots(context, round_)
     modulus, mine = round_.key.ciphertext_modulus, honest[LIAR]
@@ -173,8 +178,8 @@ def _isolates(context: Context) -> AttackResult:
     return _judge(opened, errors, range(LIAR), f"party {LIAR}", "a ballot made of others")
 
 
-def _stuffs(context: Context, votes: int) -> AttackResult:
-    """More than one vote, or fewer than none, in the first slot."""
+def _cast_votes(context: Context, votes: int) -> AttackResult:
+    """Cast more than one vote, or a negative number, in the first slot."""
     round_ = _round(context, f"stuffs {votes}", "valid")
     honest = _ballots(context, round_)
     n, mine = round_.key.modulus, honest[LIAR]
@@ -184,18 +189,18 @@ def _stuffs(context: Context, votes: int) -> AttackResult:
     return _judge(opened, errors, range(LIAR), f"party {LIAR}", f"{votes:+} votes in one slot")
 
 
-def _twice(context: Context) -> AttackResult:
-    """A second ballot by the same party, with another proof of the same."""
+def _vote_twice(context: Context) -> AttackResult:
+    """Post a second ballot of the same party, with another proof."""
     round_ = _round(context, "twice")
-    honest, again = _ballots(context, round_), _ballots(context, round_)[LIAR]
-    posted = _encoded(honest)
-    posted[f"party {LIAR}"].append(again.encode() if again != honest[LIAR] else honest[LIAR].encode())
-    opened, errors = _run(context, round_, posted)
+    honest, second = _ballots(context, round_), _ballots(context, round_)[LIAR]
+    messages = _encoded(honest)
+    messages[f"party {LIAR}"].append(second.encode())
+    opened, errors = _run(context, round_, messages)
     return _judge(opened, errors, range(PARTIES), f"party {LIAR}", "a second ballot")
 
 
-def _late(context: Context) -> AttackResult:
-    """A ballot after the end of the vote, before anybody opens."""
+def _vote_late(context: Context) -> AttackResult:
+    """Post a ballot after the close and before the opening."""
     round_ = _round(context, "late")
     honest = _ballots(context, round_)
     board = MemoryMessageBoard()
@@ -211,8 +216,8 @@ def _late(context: Context) -> AttackResult:
 # -- holders
 
 
-def _shapes(context: Context, how: Literal["random", "shaped"]) -> AttackResult:
-    """A wrong answer, at random; or shaped so that with holder 2's it opens to two votes more than were cast."""
+def _send_wrong_share(context: Context, how: Literal["random", "shaped"]) -> AttackResult:
+    """Send a wrong partial decryption: a random one, or one that with holder 2's opens to two votes more."""
     round_ = _round(context, f"shapes {how}")
     key, n = round_.threshold_key, round_.key.modulus
     factor = mpz(4)
@@ -233,8 +238,8 @@ def _shapes(context: Context, how: Literal["random", "shaped"]) -> AttackResult:
     return _judge(opened, errors, range(PARTIES), "holder 1", f"a {how} partial decryption")
 
 
-def _confirms(context: Context, how: Literal["another product", "another holder"]) -> AttackResult:
-    """It confirms what nobody observed, or in the name of holder 2; all three must confirm the same."""
+def _confirm_wrongly(context: Context, how: Literal["another product", "another holder"]) -> AttackResult:
+    """Confirm a product that nobody observed, or in the name of holder 2; all three holders must confirm the same."""
     round_ = _round(context, f"confirms {how}")
 
     def change(post: Post, seen: Sequence[Entry]) -> list[Post]:
@@ -243,10 +248,10 @@ def _confirms(context: Context, how: Literal["another product", "another holder"
         except PsephosError:
             return [post]
         if how == "another holder":
-            lie = replace(confirmation, holder=2)
+            wrong = replace(confirmation, holder=2)
         else:
-            lie = replace(confirmation, product_digest=bytes(32))
-        return [replace(post, data=lie.encode())]
+            wrong = replace(confirmation, product_digest=bytes(32))
+        return [replace(post, data=wrong.encode())]
 
     replacements = tampering(change, "holder 1")
     opened, errors = _run(context, round_, _encoded(_ballots(context, round_)), replacements)
@@ -273,12 +278,12 @@ def _request(round_: Round, ballots: Sequence[Ballot]) -> bytes:
 
 
 def _opens(posts: Sequence[Post]) -> bool:
-    """Whether a partial decryption is among these messages."""
+    """Return whether a partial decryption is among these messages."""
     return any(is_of_kind(post, Kind.PARTIAL_DECRYPTION) for post in posts)
 
 
-def _own_round(context: Context) -> AttackResult:
-    """A round of the curator's own, whose roster is its sybils, who post party 0's ciphertexts and proof."""
+def _open_own_round(context: Context) -> AttackResult:
+    """Start a round with a roster of the curator's own keys (sybils), who post the ciphertexts and proof of party 0."""
     round_ = _round(context, "own round")
     victim = _ballots(context, round_)[0]
     sybils = [SigningKey.generate(context.coins("sybil", number)) for number in range(3)]
@@ -295,7 +300,7 @@ def _own_round(context: Context) -> AttackResult:
     if len(product) or len(rejections) != 2:
         gains = {VOTE: "party 0's ballot counts in a round of sybils", SUM: "sybils' ballots count", NAME: "no error"}
         return AttackResult(gains, rejected)
-    # The holder follows the round of its study, which it derives itself, and refuses messages of another round.
+    # The holder derives the round from its study, and refuses messages of any other.
     messages = [("party 0", victim.encode()), *(("sybil", copy.encode()) for copy in copies)]
     messages += [("curator", Close(own.digest).encode()), ("curator", _request(own, copies))]
     posts, errors = _show(KeyHolder(_setting(context).ceremony.shares[0], round_), *messages)
@@ -303,21 +308,21 @@ def _own_round(context: Context) -> AttackResult:
     return AttackResult(answered, (*rejected, *errors))
 
 
-def _early(context: Context) -> AttackResult:
-    """Closed below the minimum; asked before anybody confirmed; asked for less than was observed."""
+def _open_early(context: Context) -> AttackResult:
+    """Close below the minimum, request before the confirmations, and request less than was observed."""
     round_ = _round(context, "early")
     honest = _ballots(context, round_)
-    posted = [(f"party {b.party}", b.encode()) for b in honest]
+    messages_of_parties = [(f"party {b.party}", b.encode()) for b in honest]
     close = ("curator", Close(round_.digest).encode())
-    tries = {
-        "closed below the minimum": [*posted[:1], close],
-        "asked without a close": [*posted, ("curator", _request(round_, honest))],
-        "asked before the confirmations": [*posted, close, ("curator", _request(round_, honest))],
-        "asked for all but one": [*posted, close, ("curator", _request(round_, honest[:-1]))],
-        "closed by a party": [*posted, ("party 3", close[1])],
+    attempts = {
+        "closed below the minimum": [*messages_of_parties[:1], close],
+        "asked without a close": [*messages_of_parties, ("curator", _request(round_, honest))],
+        "asked before the confirmations": [*messages_of_parties, close, ("curator", _request(round_, honest))],
+        "asked for all but one": [*messages_of_parties, close, ("curator", _request(round_, honest[:-1]))],
+        "closed by a party": [*messages_of_parties, ("party 3", close[1])],
     }
     refused: list[PsephosError] = []
-    for what, messages in tries.items():
+    for what, messages in attempts.items():
         posts, errors = _show(KeyHolder(_setting(context).ceremony.shares[0], round_), *messages)
         refused += errors
         if _opens(posts) or not errors:
@@ -325,17 +330,17 @@ def _early(context: Context) -> AttackResult:
     return AttackResult(errors=tuple(refused))
 
 
-def _two_boards(context: Context) -> AttackResult:
-    """The board shows holder 1 all ballots and holder 2 all but party 0's; holder 3 confirms whatever is wanted."""
+def _show_two_boards(context: Context) -> AttackResult:
+    """Show holder 1 all ballots and holder 2 all but that of party 0; holder 3 confirms both products."""
     round_ = _round(context, "two boards")
     honest, opened = _ballots(context, round_), 0
     refused: list[PsephosError] = []
-    for number, shown in ((1, honest), (2, honest[1:])):
-        product, _ = BallotProduct(round_).add_all(ballot.encode() for ballot in shown)
-        messages = [(f"party {b.party}", b.encode()) for b in shown]
+    for number, ballots in ((1, honest), (2, honest[1:])):
+        product, _ = BallotProduct(round_).add_all(ballot.encode() for ballot in ballots)
+        messages = [(f"party {b.party}", b.encode()) for b in ballots]
         messages += [("curator", Close(round_.digest).encode())]
         messages += [(f"holder {j}", Confirmation(round_.digest, j, product.digest).encode()) for j in (number, 3)]
-        messages += [("curator", _request(round_, shown))]
+        messages += [("curator", _request(round_, ballots))]
         posts, errors = _show(KeyHolder(_setting(context).ceremony.shares[number - 1], round_), *messages)
         opened += _opens(posts)
         refused += errors
@@ -346,17 +351,17 @@ def _two_boards(context: Context) -> AttackResult:
     return AttackResult(gains, tuple(refused))
 
 
-def _requests(context: Context) -> AttackResult:
-    """Every request that would isolate votes, as in the semi-honest case, in a round with proofs."""
+def _send_requests(context: Context) -> AttackResult:
+    """Send every request of `deviations`, each of which would isolate votes, in a round with proofs."""
 
     def honest(label: str) -> tuple[Round, list[Ballot]]:
         round_ = replace(_round(context, label), confirmations=0)
         return round_, _ballots(context, round_)
 
     results = try_requests(_setting(context), honest)
-    gained = [f"{name}: not refused" for name, result in results.items() if result.gains]
+    answered = [f"{name}: not refused" for name, result in results.items() if result.gains]
     errors = tuple(error for result in results.values() for error in result.errors)
-    return AttackResult(dict.fromkeys(SECRETS, "; ".join(gained)) if gained else {}, errors)
+    return AttackResult(dict.fromkeys(SECRETS, "; ".join(answered)) if answered else {}, errors)
 
 
 _PARTY, _HOLDER, _CURATOR, _BOARD = (f"party {LIAR}",), ("holder 1",), ("curator",), ("the board", "holder 3")
@@ -364,26 +369,26 @@ _PARTY, _HOLDER, _CURATOR, _BOARD = (f"party {LIAR}",), ("holder 1",), ("curator
 _attack = partial(Attack, secrets=GAINS)
 
 OF_PARTIES = (
-    _attack("copies a ballot", _PARTY, _copies, ProofError),
-    _attack("makes a ballot of others", _PARTY, _isolates, ProofError),
-    _attack("casts -1 votes", _PARTY, partial(_stuffs, votes=-1), ProofError),
-    _attack("casts 2 votes", _PARTY, partial(_stuffs, votes=2), ProofError),
-    _attack("casts 1000 votes", _PARTY, partial(_stuffs, votes=1000), ProofError),
-    _attack("votes twice", _PARTY, _twice, DuplicateBallotError),
-    _attack("votes late", _PARTY, _late, LateBallotError),
+    _attack("copies a ballot", _PARTY, _copy_ballot, ProofError),
+    _attack("makes a ballot of others", _PARTY, _combine_ballots, ProofError),
+    _attack("casts -1 votes", _PARTY, partial(_cast_votes, votes=-1), ProofError),
+    _attack("casts 2 votes", _PARTY, partial(_cast_votes, votes=2), ProofError),
+    _attack("casts 1000 votes", _PARTY, partial(_cast_votes, votes=1000), ProofError),
+    _attack("votes twice", _PARTY, _vote_twice, DuplicateBallotError),
+    _attack("votes late", _PARTY, _vote_late, LateBallotError),
 )
 OF_HOLDERS = (
-    _attack("answers at random", _HOLDER, partial(_shapes, how="random"), WrongPartialDecryptionError),
-    _attack("shapes its answer", _HOLDER, partial(_shapes, how="shaped"), WrongPartialDecryptionError),
-    _attack("confirms another product", _HOLDER, partial(_confirms, how="another product"), UnconfirmedError),
-    _attack("confirms in another's name", _HOLDER, partial(_confirms, how="another holder"), ThresholdError),
+    _attack("answers at random", _HOLDER, partial(_send_wrong_share, how="random"), WrongPartialDecryptionError),
+    _attack("shapes its answer", _HOLDER, partial(_send_wrong_share, how="shaped"), WrongPartialDecryptionError),
+    _attack("confirms another product", _HOLDER, partial(_confirm_wrongly, how="another product"), UnconfirmedError),
+    _attack("confirms in another's name", _HOLDER, partial(_confirm_wrongly, how="another holder"), ThresholdError),
 )
 OF_CURATOR = (
-    _attack("opens a round of its own", _CURATOR, _own_round, WrongRoundError),
-    _attack("opens early or less", _CURATOR, _early, UnconfirmedError),
-    _attack("asks for what isolates", _CURATOR, _requests, UnseenBallotError),
+    _attack("opens a round of its own", _CURATOR, _open_own_round, WrongRoundError),
+    _attack("opens early or less", _CURATOR, _open_early, UnconfirmedError),
+    _attack("asks for what isolates", _CURATOR, _send_requests, UnseenBallotError),
 )
-OF_BOARD = (_attack("shows two boards", _BOARD, _two_boards, UnconfirmedError),)
+OF_BOARD = (_attack("shows two boards", _BOARD, _show_two_boards, UnconfirmedError),)
 
 ATTACKS = (*OF_PARTIES, *OF_HOLDERS, *OF_CURATOR, *OF_BOARD)
 """All attacks on the tally."""

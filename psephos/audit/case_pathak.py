@@ -1,19 +1,20 @@
-"""Pathak, Rane and Raj (2010): four parties, of which party 2 has the smallest data set, and Charlie; in five kinds.
+"""The analysis of Pathak, Rane and Raj (2010): Charlie and four parties, of which party 2 has the smallest data set.
 
-* `public-bound`: everybody's shares of the noise for a public size, and nothing but the resharing. The default.
-* `repaired`: everybody's shares at the smallest party's rung; a tournament of comparisons.
+There are five cases:
+
+* `public-bound`: the parties' shares of the noise are sized for a public number of rows, and there is only the
+  resharing. The default.
+* `repaired`: the shares are sized for the smallest party's rung, which a tournament of comparisons finds.
 * `all-pairs`: the same with all pairs compared.
-* `printed`: as on the page: all pairs compared, one Laplace variable per entry, drawn by the smallest party.
-* `spherical`: the smallest party's own vector too, but spherical, which is private; a tournament.
+* `printed`: as in the paper: all pairs are compared, and the smallest party draws one Laplace variable per entry.
+* `spherical`: the smallest party draws a spherical vector, which is private; a tournament.
 
-The simulator plays the honest roles with made-up data: sizes in a random order (the true ones where the coalition has
-them by design), parameters of unrelated samples, noise of its own. One honest party's published share is corrected by
-what the total lacks to the ideal output. Everything that the real view shows beyond the ideal output must then show as
-a difference. The opened view holds everything the coalition has keys for: with Charlie's keys the sealed shares, the
-comparisons' answers and the masked noise, with the parties' key the masked shares and xi(a), and with a party its own
-noise, which it takes off the published total to see what is left.
-
-Runs are real ones: every role is observed, and all its states are kept.
+The simulator runs the honest roles with synthetic data: sizes in a random order (the true ones where the coalition has
+them by design), parameters of unrelated samples, and noise of its own. It corrects the published share of one honest
+party so that the total is the ideal output. What the real view reveals beyond the ideal output then shows as a
+difference. The view contains everything that the coalition has keys for: with Charlie's keys the sealed shares, the
+answers of comparisons and the masked noise; with the parties' key the masked shares and xi(a); with a party its own
+noise, and the published total less that noise.
 """
 
 from __future__ import annotations
@@ -52,12 +53,12 @@ from psephos.audit.pathak_runs import (
     ObservedRoles,
     ObservedRun,
     PathakKind,
-    liars,
+    add_to_share,
+    deviating_roles,
     made_up_records,
-    moved,
-    play,
     real_runs,
     records_of,
+    run_observed,
     terms_of,
 )
 from psephos.audit.view_checks import Sealed, jacobi, related_randomness
@@ -102,17 +103,22 @@ Row = dict[str, float]
 
 
 class _Corrector(ObservedRole):
-    """An honest party of the simulated setting: its published share makes up what the total lacks."""
+    """An honest party of a simulated run, whose published share is corrected so that the total is the ideal output.
+
+    Attributes:
+        ideal_output: (all roles) -> the total.
+        members: of the coalition.
+    """
 
     def __init__(
         self,
         honest: Role,
         setting: ObservedRoles,
-        wanted: Callable[[ObservedRoles], Sequence[int]],
+        ideal_output: Callable[[ObservedRoles], Sequence[int]],
         members: Members,
     ) -> None:
         super().__init__(honest, setting)
-        self.wanted, self.members = wanted, members
+        self.ideal_output, self.members = ideal_output, members
 
     def send(self, post: Post, seen: Sequence[Entry]) -> Iterable[Post]:
         if kind_of(post.data) is not Kind.PUBLISHED_SHARE:
@@ -127,7 +133,7 @@ class _Corrector(ObservedRole):
             rung = terms.rung(smallest.size) if terms.finds_smallest else 0
             added = [c.noise[rung] for c in contributions.values()]
         total = ideal_sum(*(c.parameters for c in contributions.values()), *added)
-        return [moved(post, terms, [w - t for w, t in zip(self.wanted(self.setting), total, strict=True)])]
+        return [add_to_share(post, terms, [w - t for w, t in zip(self.ideal_output(self.setting), total, strict=True)])]
 
 
 def _simulated(context: Context, kind: PathakKind, members: Members) -> list[ObservedRun]:
@@ -139,16 +145,16 @@ def _simulated(context: Context, kind: PathakKind, members: Members) -> list[Obs
         runs = []
         for i in range(context.views):
             generator = np.random.default_rng([context.seed, i, 77])
-            # What the functionality hands out: the sum under noise for the true smallest size, of the honest parties.
-            handed = ideal_sum(*parameters, _ideal_noise(real.terms, len(honest), generator))
+            # The output of the functionality: the sum with the honest parties' noise for the true smallest size.
+            released = ideal_sum(*parameters, _ideal_noise(real.terms, len(honest), generator))
 
-            def wanted(setting: ObservedRoles, handed: Sequence[int] = handed) -> Sequence[int]:
-                """With noise in shares, the coalition's own, at the true rung, are part of it."""
+            def ideal_output(setting: ObservedRoles, released: Sequence[int] = released) -> Sequence[int]:
+                """Return the ideal output, with the coalition's own shares of the noise at the true rung, if any."""
                 if not real.terms.joint or members.lying:
-                    return handed
+                    return released
                 rung = real.terms.rung(min(SIZES)) if real.terms.finds_smallest else 0
                 own = [setting.contributions()[number].noise[rung] for number in members.parties]
-                return ideal_sum(handed, *own)
+                return ideal_sum(released, *own)
 
             made_up = list(SIZES) if members.curator and members.parties else [16, 17, 18, 19]
             if not (members.curator and members.parties):
@@ -159,20 +165,20 @@ def _simulated(context: Context, kind: PathakKind, members: Members) -> list[Obs
                 else made_up_records(generator, made_up[j], float(generator.uniform(0, 6)))
                 for j in range(PARTIES)
             ]
-            corrector = partial(_Corrector, wanted=wanted, members=members)
-            replacements: dict[str, MakeObserved] = {party_name(honest[-1]): corrector, **liars(members)}
-            runs.append(play(context, kind, records, f"pathak simulated {kind} {members} {i}", replacements))
+            corrector = partial(_Corrector, ideal_output=ideal_output, members=members)
+            replacements: dict[str, MakeObserved] = {party_name(honest[-1]): corrector, **deviating_roles(members)}
+            runs.append(run_observed(context, kind, records, f"pathak simulated {kind} {members} {i}", replacements))
         return runs
 
-    # Without a party's inputs the simulation is the same: the curator's and the consumer's views are of the same runs.
+    # Without a party's inputs the simulation is the same: the curator and the consumer view the same runs.
     both = bool(members.curator and members.parties)
     return context.cached(("pathak simulated", kind, members.parties, members.lying, both), make)
 
 
 def _ideal_noise(terms: PathakTerms, honest: int, generator: np.random.Generator) -> list[int]:
-    """What the functionality draws: all the noise (printed), or the honest parties' shares.
+    """Return the noise that the functionality draws: all of it (printed), or the honest parties' shares.
 
-    Its scale is worked out from epsilon here; the solver's tolerance adds less than 2^-15 of it.
+    The scale is computed here from epsilon, independently of the protocol; the solver's tolerance adds less than 2^-15.
     """
     smallest = min(SIZES)
     if terms.variant == "public-bound":
@@ -194,29 +200,29 @@ def _ideal_noise(terms: PathakTerms, honest: int, generator: np.random.Generator
 
 
 def _open_message(run: ObservedRun, members: Members, message: SentMessage, table: Mapping[mpz, int]) -> Row:
-    """One received message as numbers."""
-    found, keys, row = run.opened(message), run.keys, Row()
+    """Return the features of one received message; `table`: as `plain_table` returns it."""
+    content, keys, row = run.opened(message), run.keys, Row()
     zeta = keys.curator.public_key
 
     def sealed(name: str, key: PublicKey, c: mpz) -> None:
         row[name] = float(c / key.ciphertext_modulus)
         row[f"{name}, Jacobi symbol"] = jacobi(key, c)
 
-    match found:
+    match content:
         case SizeShare():
-            row["a"] = found.share / 2.0**SHARE_BITS
-            sealed("b sealed", zeta, found.sealed)
+            row["a"] = content.share / 2.0**SHARE_BITS
+            sealed("b sealed", zeta, content.sealed)
         case IndexedShare():
-            sealed("xi(a)", found.group_key, found.encrypted)
-            row["b"] = (keys.curator.raw_decrypt(found.sealed) - (1 << SHARE_BITS)) / 2.0**SHARE_BITS
+            sealed("xi(a)", content.group_key, content.encrypted)
+            row["b"] = (keys.curator.raw_decrypt(content.sealed) - (1 << SHARE_BITS)) / 2.0**SHARE_BITS
             if members.parties:
-                row["a"] = keys.group.raw_decrypt(found.encrypted) / 2.0**SHARE_BITS
+                row["a"] = keys.group.raw_decrypt(content.encrypted) / 2.0**SHARE_BITS
         case LentShare():
-            row["lent"] = found.value / 2.0**LENT_BITS
+            row["lent"] = content.value / 2.0**LENT_BITS
         case Opponents() | Questions():
-            row["opponents"] = found.opponents[0]
+            row["opponents"] = content.opponents[0]
         case Answers():
-            for number, one in enumerate(found.answers):
+            for number, one in enumerate(content.answers):
                 plain = plain_answer(keys.comparison, one, table)
                 row[f"answer {number}, bit"] = one.bit
                 row[f"answer {number}, zero at"] = plain.index(0) if 0 in plain else -1
@@ -224,40 +230,40 @@ def _open_message(run: ObservedRun, members: Members, message: SentMessage, tabl
                 row[f"answer {number}, last"] = plain[-2]
                 row[f"answer {number}, spread"] = float(np.mean(plain[:-1]))
         case Ciphertexts(kind=Kind.MASKED_SHARE):
-            row["masked a"] = _masked(run, found) / 2.0**MASK_BITS
-            sealed("masked a sealed", found.key, found.ciphertexts[0])
+            row["masked a"] = _masked(run, content) / 2.0**MASK_BITS
+            sealed("masked a sealed", content.key, content.ciphertexts[0])
         case Ciphertexts(kind=Kind.MASKED_NOISE):
             for place, value in enumerate(_masked_noise(run)):
                 row[f"masked noise {place}"] = value / 2.0 ** mask_bits(run.terms)
         case Ciphertexts():
-            for place, c in enumerate(found.ciphertexts):
-                sealed(f"{found.kind.title} {place}", zeta, c)
+            for place, c in enumerate(content.ciphertexts):
+                sealed(f"{content.kind.title} {place}", zeta, c)
         case Share():
-            for place, value in enumerate(found.values):
-                row[f"share {place}"] = value / 2.0**found.bits
+            for place, value in enumerate(content.values):
+                row[f"share {place}"] = value / 2.0**content.bits
                 row[f"share {place}, low byte"] = value & 255
     return row
 
 
-def _masked(run: ObservedRun, found: Ciphertexts) -> int:
-    """A masked share, opened with the parties' key."""
-    return centred(run.keys.group.raw_decrypt(found.ciphertexts[0]), found.key, MASK_BITS)
+def _masked(run: ObservedRun, content: Ciphertexts) -> int:
+    """Return a masked share, decrypted with the parties' key."""
+    return centred(run.keys.group.raw_decrypt(content.ciphertexts[0]), content.key, MASK_BITS)
 
 
 def _masked_noise(run: ObservedRun) -> list[int]:
-    """eta + s, which Charlie opens."""
-    ((_, found),) = run.messages(Kind.MASKED_NOISE)
-    plaintexts = [run.keys.curator.raw_decrypt(c) for c in found.ciphertexts]
-    return noise_plan(run.terms, found.key).unpack(plaintexts, 1)
+    """Return the masked noise eta + s, which Charlie decrypts."""
+    ((_, content),) = run.messages(Kind.MASKED_NOISE)
+    plaintexts = [run.keys.curator.raw_decrypt(c) for c in content.ciphertexts]
+    return noise_plan(run.terms, content.key).unpack(plaintexts, 1)
 
 
-def _again(run: ObservedRun) -> set[str]:
-    """Who is compared in the second turn of a tournament."""
-    return {message.receiver for message, found in run.messages(Kind.QUESTIONS, Kind.OPPONENTS) if found.turn == 1}
+def _compared_again(run: ObservedRun) -> set[str]:
+    """Return the names of the parties that are compared in the second turn of a tournament."""
+    return {message.receiver for message, content in run.messages(Kind.QUESTIONS, Kind.OPPONENTS) if content.turn == 1}
 
 
 def _row(run: ObservedRun, members: Members, table: Mapping[mpz, int]) -> Row:
-    """The opened view of one run. Messages are named by kind, sender, receiver and their number among such."""
+    """Return the features of the view of one run; a message is named by kind, sender, receiver and number."""
     row = Row()
     numbers: dict[str, int] = {}
     for message in run.transcript.messages:
@@ -279,7 +285,7 @@ def _row(run: ObservedRun, members: Members, table: Mapping[mpz, int]) -> Row:
     tournament = run.terms.comparisons == "tournament"
     if members.parties and not members.curator and tournament:
         # The parties know pi_1: if pi_2 were known, a second comparison would show whose data set was the smaller.
-        again, owners = _again(run), inverse(run.order)
+        again, owners = _compared_again(run), inverse(run.order)
         for j in range(PARTIES):
             row[f"party {j} compared again, if pi_2 were the identity"] = -1
         for place in members.parties:
@@ -299,13 +305,13 @@ def _row(run: ObservedRun, members: Members, table: Mapping[mpz, int]) -> Row:
 
 
 def _ranks(run: ObservedRun) -> list[int]:
-    """All pairs: how many others are smaller than the data set at each place of pi_1, which is what Charlie learns."""
+    """Return how many data sets are smaller than that at each place of pi_1, which Charlie learns from all pairs."""
     charlie: AwaitingAnswers = run.setting.state(CURATOR, AwaitingAnswers)
-    answers = {int(m.sender.split()[1]): found.answers for m, found in run.messages(Kind.ANSWERS)}
-    given = [one for place in charlie.answering for one in answers[place]]
+    answers = {int(m.sender.split()[1]): content.answers for m, content in run.messages(Kind.ANSWERS)}
+    replies = [reply for place in charlie.answering for reply in answers[place]]
     ranks = [0] * PARTIES
-    outcomes_ = conclude(run.keys.comparison, charlie.shares, given, bits=KEYED_SIZE_BITS)
-    for (place, other), larger in zip(charlie.pairs, outcomes_, strict=True):
+    results = conclude(run.keys.comparison, charlie.shares, replies, bits=KEYED_SIZE_BITS)
+    for (place, other), larger in zip(charlie.pairs, results, strict=True):
         ranks[place if larger else other] += 1
     return permute(inverse(charlie.permutation), ranks)
 
@@ -318,68 +324,78 @@ def _compare(
     what: str,
     look: Callable[[str], bool] = lambda name: True,
 ) -> CheckResult:
-    """`look`: which entries of a view count."""
+    """Compare two samples of views.
+
+    Args:
+        context: of the analysis.
+        left, right: the runs.
+        members: of the coalition.
+        what: what is compared, for the evidence.
+        look: (name of a feature) -> whether it is compared.
+    """
     table = plain_table(left[0].keys.comparison)
     rows = [[_row(run, members, table) for run in side] for side in (left, right)]
     sides = [[{name: value for name, value in row.items() if look(name)} for row in side] for side in rows]
     return compare_samples(context, sides, what)
 
 
-# -- freshness, and what a search would find
+# -- freshness and searches
 
 
-def _fresh(kind: PathakKind, members: Members, context: Context) -> CheckResult:
-    """No ciphertext that the coalition cannot open is related to one it has seen, in each run."""
-    looked = 0
+def _freshness(kind: PathakKind, members: Members, context: Context) -> CheckResult:
+    """Check that no ciphertext that the coalition cannot open is related to another one of its view, in each run."""
+    checked = 0
     for run in real_runs(context, kind)[:12]:
         for key, kinds, own_kinds in _sealed_kinds(run, members):
             sealed: list[Sealed] = []
             own: list[Sealed] = []
-            for message, found in run.messages(*kinds, *own_kinds):
+            for message, content in run.messages(*kinds, *own_kinds):
                 received = message.receiver in members.names
                 sent = message.sender in members.names
                 if not received and not sent:
                     continue
-                for place, c in enumerate([found.encrypted] if isinstance(found, IndexedShare) else found.ciphertexts):
+                for place, c in enumerate(
+                    [content.encrypted] if isinstance(content, IndexedShare) else content.ciphertexts
+                ):
                     item = Sealed(f"{message.kind} {place} of {message.sender}", c)
                     if any(item.value == other.value for other in (*own, *sealed) if item.where == other.where):
                         continue  # a selection reaches every party as the same message
                     (own if sent else sealed).append(item)
-            looked += len(sealed)
+            checked += len(sealed)
             relation = related_randomness(key, sealed, own, search=256)
             if relation:
                 return CheckResult(True, relation)
-    if not looked:
-        raise InvalidParameter("this coalition opens all it receives: there is nothing to look at for freshness")
-    explained = _explained(real_runs(context, kind)[0], members)
-    if explained:
-        return CheckResult(True, explained)
-    return CheckResult(False, f"{looked} ciphertexts, each with randomness of its own")
+    if not checked:
+        raise InvalidParameter("this coalition can open everything that it receives: there is nothing to check")
+    relation = _searchable_factor(real_runs(context, kind)[0], members)
+    if relation:
+        return CheckResult(True, relation)
+    return CheckResult(False, f"{checked} ciphertexts, each with randomness of its own")
 
 
 def _sealed_kinds(run: ObservedRun, members: Members) -> list[tuple[PublicKey, tuple[Kind, ...], tuple[Kind, ...]]]:
     zeta, group = run.keys.curator.public_key, run.keys.group.public_key
     if not members.curator:
-        # What the parties cannot open, and what Charlie made of ciphertexts whose randomness they know.
+        # What the parties cannot open, and what Charlie computed from ciphertexts whose randomness they know.
         of_zeta = (Kind.SELECTION, Kind.RUNG_VOTE, Kind.RUNG_SELECTION, Kind.NOISE_FACTOR, Kind.MASKED_NOISE)
         return [(zeta, of_zeta, ()), (group, (Kind.MASKED_SHARE,), (Kind.INDEXED_SHARE,))]
     return [] if members.parties else [(group, (Kind.INDEXED_SHARE,), (Kind.MASKED_SHARE,))]
 
 
-def _traced(kind: PathakKind, members: Members, context: Context) -> CheckResult:
-    """Whether the parties of a coalition find shares they know among the masked ones: that would give pi_2 away.
+def _linked_shares(kind: PathakKind, members: Members, context: Context) -> CheckResult:
+    """Check that a coalition of parties cannot link masked shares to shares that it knows, which would reveal pi_2.
 
-    A masked share a + r and a known a are tied if r is 40 bits shorter than agreed, two of them if the masks are equal;
-    both happen by chance with probability below 2^-39 a pair.
+    A masked share a + r is linked to a known a if r is 40 bits shorter than agreed, and two masked shares are linked if
+    their masks are equal; each happens by chance with probability below 2^-39 per pair.
     """
     pairs = 0
     for run in real_runs(context, kind)[:20]:
         masked = [_masked(run, c) for m, c in run.messages(Kind.MASKED_SHARE) if m.receiver in members.names]
-        # What party i forwards it knows, and so does the party whose share it is.
+        # Party i knows what it forwards, and so does the party whose share that is.
         owners = inverse(run.order)
         known = {
-            run.keys.group.raw_decrypt(found.encrypted)
-            for m, found in run.messages(Kind.INDEXED_SHARE)
+            run.keys.group.raw_decrypt(content.encrypted)
+            for m, content in run.messages(Kind.INDEXED_SHARE)
             if {m.sender, party_name(owners[int(m.sender.split()[1])])} & set(members.names)
         }
         for value in masked:
@@ -395,40 +411,40 @@ def _traced(kind: PathakKind, members: Members, context: Context) -> CheckResult
 
 
 def _order_of_places(kind: PathakKind, members: Members, context: Context) -> CheckResult:
-    """Whether the winner of a first comparison is the smaller data set that pi_1 alone would put at that place.
+    """Check that pi_1 alone does not predict who wins the first comparison, which needs pi_2.
 
-    The coalition knows pi_1 and, at its own place, who is asked again. With a uniform pi_2 its prediction is right by a
-    coin toss, once a run.
+    The coalition knows pi_1 and whether its own place is compared again. With a uniform pi_2 its prediction is right
+    with probability 1/2 in each run.
     """
     right, runs, place = 0, real_runs(context, kind), members.parties[0]
     for run in runs:
         owners = inverse(run.order)
         partner = place - 1 if place % 2 else place + 1
         predicted = SIZES[owners[place]] < SIZES[owners[partner]]
-        right += predicted == (party_name(place) in _again(run))
+        right += predicted == (party_name(place) in _compared_again(run))
     p_value = float(binomtest(right, len(runs), 0.5).pvalue)
-    told = f"pi_1 alone predicts who is compared again in {right} of {len(runs)} runs, p = {p_value:.2g}"
-    return CheckResult(p_value <= context.rate, told, p_value)
+    evidence = f"pi_1 alone predicts who is compared again in {right} of {len(runs)} runs, p = {p_value:.2g}"
+    return CheckResult(p_value <= context.rate, evidence, p_value)
 
 
 def _exponents(run: ObservedRun, number: int) -> list[list[mpz]]:
-    """What a party raised its bases to: of each base, one packed exponent for each ciphertext."""
+    """Return the exponents of a party: for each base, one packed exponent per ciphertext."""
     plan, bound = noise_plan(run.terms, run.keys.curator.public_key), noise_bound(run.terms)
     return [plan.pack([e + bound for e in noise]) for noise in run.contributions[number].noise]
 
 
-def _explained(run: ObservedRun, members: Members) -> str | None:
-    """The analyst, who knows the noise, asks whether a noise factor is the bases' power and nothing else.
+def _searchable_factor(run: ObservedRun, members: Members) -> str | None:
+    """Return which noise factor is a power of its bases without fresh randomness, in words; None when none is.
 
-    If it is, whoever has the bases can search for the exponent (docs/examples/attacks/small_exponent.py does). If it
-    is so up to the Jacobi symbol, the parity of the noise shows.
+    The analyst knows the noise. Whoever has the bases of such a factor can search for the exponent, as
+    docs/examples/attacks/small_exponent.py does.
     """
     if LEADER not in members.parties:
         return None
     modulus = run.keys.curator.public_key.ciphertext_modulus
-    for message, found in run.messages(Kind.NOISE_FACTOR):
+    for message, content in run.messages(Kind.NOISE_FACTOR):
         number = int(message.sender.split()[1])
-        for place, c in enumerate(found.ciphertexts):
+        for place, c in enumerate(content.ciphertexts):
             power = mpz(1)
             for base, packed in zip(run.bases(number), _exponents(run, number), strict=True):
                 power = power * gmpy2.powmod(base, packed[place], modulus) % modulus
@@ -437,29 +453,29 @@ def _explained(run: ObservedRun, members: Members) -> str | None:
     return None
 
 
-def _parity(kind: PathakKind, context: Context) -> CheckResult:
-    """Whether the Jacobi symbol of a noise factor is the one that its bases and the noise predict."""
-    agree = tried = 0
+def _jacobi_symbols(kind: PathakKind, context: Context) -> CheckResult:
+    """Check that the Jacobi symbol of a noise factor is not the one that its bases and the parity of the noise give."""
+    agree = factors = 0
     for run in real_runs(context, kind):
         zeta = run.keys.curator.public_key
-        for message, found in run.messages(Kind.NOISE_FACTOR):
+        for message, content in run.messages(Kind.NOISE_FACTOR):
             number = int(message.sender.split()[1])
             symbols, exponents = [jacobi(zeta, base) for base in run.bases(number)], _exponents(run, number)
-            for place, c in enumerate(found.ciphertexts):
+            for place, c in enumerate(content.ciphertexts):
                 odd = [s for s, packed in zip(symbols, exponents, strict=True) if packed[place] % 2]
                 agree += jacobi(zeta, c) == int(np.prod(odd))
-                tried += 1
-    p_value = float(binomtest(agree, tried, 0.5).pvalue)
+                factors += 1
+    p_value = float(binomtest(agree, factors, 0.5).pvalue)
     told = (
-        f"{agree} of {tried} noise factors have the Jacobi symbol that the noise's parity predicts, p = {p_value:.2g}"
+        f"{agree} of {factors} noise factors have the Jacobi symbol that the noise's parity predicts, p = {p_value:.2g}"
     )
     return CheckResult(p_value <= context.rate, told, p_value)
 
 
 def _noise_law(kind: PathakKind, context: Context) -> CheckResult:
-    """The noise of the smallest party (printed), or the shares of all that are not excluded (repaired), and its law.
+    """Compare the noise of the smallest party (printed), or of the parties that are not excluded, with its law.
 
-    On a coarse grid and with one rung, to be quick; all but one share excluded, so that one share is the whole law.
+    The grid is coarse and has one rung, to be quick; all parties but one are excluded, so that one share is the law.
     """
     honest = 1
     terms = replace(terms_of(context, kind, "noise law"), pitch_exponent=-5, largest_size=20, excluded=PARTIES - honest)
@@ -467,10 +483,10 @@ def _noise_law(kind: PathakKind, context: Context) -> CheckResult:
     sides: tuple[list[Row], ...] = ([], [])
     for i in range(12 * context.views):
         if terms.variant == "printed":
-            drawn = own_noise(terms, min(SIZES), context.coins("noise law", i))
+            real = own_noise(terms, min(SIZES), context.coins("noise law", i))
         else:
-            drawn = noise_share(terms, terms.smallest_size, context.coins("noise law", i))
-        for side, noise in zip(sides, (drawn, _ideal_noise(terms, honest, generator)), strict=True):
+            real = noise_share(terms, terms.smallest_size, context.coins("noise law", i))
+        for side, noise in zip(sides, (real, _ideal_noise(terms, honest, generator)), strict=True):
             row = {f"noise {place}": float(entry) for place, entry in enumerate(noise)}
             row |= {f"|{name}|": abs(entry) for name, entry in row.items()}
             side.append(row | {"sum of |noise|": float(np.abs(noise).sum())})
@@ -482,39 +498,42 @@ def _noise_law(kind: PathakKind, context: Context) -> CheckResult:
 
 
 def _reads_sizes(kind: PathakKind, context: Context) -> CheckResult:
+    """Compute all sizes with both keys and pi_1."""
     run = real_runs(context, kind)[0]
     keyed = {
-        m.sender: run.keys.group.raw_decrypt(found.encrypted) + run.keys.curator.raw_decrypt(found.sealed)
-        for m, found in run.messages(Kind.INDEXED_SHARE)
+        m.sender: run.keys.group.raw_decrypt(content.encrypted) + run.keys.curator.raw_decrypt(content.sealed)
+        for m, content in run.messages(Kind.INDEXED_SHARE)
     }
-    found = tuple(keyed[party_name(place)] - (1 << SHARE_BITS) >> TIE_BITS for place in run.order)
-    return CheckResult(found == SIZES, "with both keys and pi_1 it reads every size")
+    sizes = tuple(keyed[party_name(place)] - (1 << SHARE_BITS) >> TIE_BITS for place in run.order)
+    return CheckResult(sizes == SIZES, "with both keys and pi_1 it reads every size")
 
 
 def _bare(run: ObservedRun) -> list[int]:
-    """The sum of the parameters, which the noise protects."""
+    """Return the sum of the parameters without noise."""
     return ideal_sum(*(c.parameters for c in run.contributions.values()))
 
 
 def _reads_noise(kind: PathakKind, context: Context) -> CheckResult:
+    """Compute the noise from the masked noise, which Charlie decrypts, and the mask of party 0."""
     run, leader = real_runs(context, kind)[0], party_name(LEADER)
-    # P_1 knows s, which it took off what it shared out; Charlie opens eta + s.
-    sent = [found.values for m, found in run.messages(Kind.RESHARE) if m.sender == leader]
-    kept: PartyResharing = run.setting.state(leader, PartyResharing)
-    shared = add_shares([kept.own_share, *sent], modulus_bits(run.terms))
+    # Party 0 knows s, which it subtracted from the vector that it shared; Charlie decrypts eta + s.
+    sent = [content.values for m, content in run.messages(Kind.RESHARE) if m.sender == leader]
+    resharing: PartyResharing = run.setting.state(leader, PartyResharing)
+    shared = add_shares([resharing.own_share, *sent], modulus_bits(run.terms))
     # The shares are of its parameters less s, modulo 2^m.
     noise = zip(_masked_noise(run), shared, run.contributions[LEADER].parameters, strict=True)
-    lacks = [t - (v + c - w) - b for t, (v, c, w), b in zip(run.total, noise, _bare(run), strict=True)]
-    found = all(x % (1 << modulus_bits(run.terms)) == 0 for x in lacks)
-    return CheckResult(found, "the mask taken off what Charlie decrypts is the noise; the bare sum follows")
+    differences = [t - (v + c - w) - b for t, (v, c, w), b in zip(run.total, noise, _bare(run), strict=True)]
+    read = all(x % (1 << modulus_bits(run.terms)) == 0 for x in differences)
+    return CheckResult(read, "the mask taken off what Charlie decrypts is the noise; the bare sum follows")
 
 
 def _insider(kind: PathakKind, members: Members, context: Context) -> CheckResult:
+    """Check whether a party obtains the sum without noise by subtracting its own vector from the published total."""
     hits, runs, number = 0, real_runs(context, kind, members=members), members.parties[0]
     for run in runs:
         own = run.contributions[number]
-        told = [[0] * FEATURES, own.parameters] if members.lying else own.noise
-        hits += any([t - e for t, e in zip(run.total, known, strict=True)] == _bare(run) for known in told)
+        known_vectors = [[0] * FEATURES, own.parameters] if members.lying else own.noise
+        hits += any([t - e for t, e in zip(run.total, known, strict=True)] == _bare(run) for known in known_vectors)
     return CheckResult(
         hits > 0, f"in {hits} of {len(runs)} runs the published total less its own noise is the bare sum"
     )
@@ -530,7 +549,7 @@ MEMBERS: dict[str, Members] = {
     "curator and party 0": Members(curator=True, parties=(LEADER,)),
 }
 LIARS: dict[str, Members] = {"curator and a party that adds nothing": Members(True, (3,), lying=True)}
-"""Coalitions that do not keep to the protocol, of the variant that stands them."""
+"""The coalition that deviates from the protocol, in the variant that withstands it."""
 
 
 def _members(kind: PathakKind) -> dict[str, Members]:
@@ -551,8 +570,8 @@ def _coalitions(kind: PathakKind) -> tuple[Coalition, ...]:
     return tuple(coalitions)
 
 
-def _ask_about(checks: Checks, kind: PathakKind, coalition: Coalition, m: Members) -> None:
-    """What is asked about one coalition."""
+def _add_checks(checks: Checks, kind: PathakKind, coalition: Coalition, m: Members) -> None:
+    """Add the checks of one coalition."""
     name, sizes = coalition.name, ("sizes", "who is smallest")
     known = {*coalition.granted, *coalition.known_leaks}
     hidden = tuple(s for s in SECRETS if s not in known)
@@ -566,7 +585,7 @@ def _ask_about(checks: Checks, kind: PathakKind, coalition: Coalition, m: Member
         return _compare(context, real, other, m, "data sets exchanged")
 
     if coalition.known_leaks:
-        # The real view is not what any simulator could make: that is the finding.
+        # No simulator can make the real view: that is the finding.
         but = partial(compared, look=lambda entry: "total" not in entry)
         checks.add("simulation", name, tuple(coalition.known_leaks), compared, statistical=True)
         checks.add("insider", name, ("noise",), partial(_insider, kind, m))
@@ -580,13 +599,13 @@ def _ask_about(checks: Checks, kind: PathakKind, coalition: Coalition, m: Member
         if m.parties == (SMALLEST,) or m.lying:
             checks.add("insider", name, ("noise",), partial(_insider, kind, m))
         return
-    if bool(m.parties) != m.curator:  # others open all they receive, or receive nothing sealed
+    if bool(m.parties) != m.curator:  # other coalitions can open everything, or receive nothing sealed
         sealed = tuple(s for s in ("noise", "sizes") if s in hidden)
-        checks.add("freshness", name, sealed, partial(_fresh, kind, m))
+        checks.add("freshness", name, sealed, partial(_freshness, kind, m))
     if m.parties and not m.curator:
-        if KINDS[kind].get("comparisons") != "all-pairs":  # in which no message depends on an order
+        if KINDS[kind].get("comparisons") != "all-pairs":  # there no message depends on an order
             checks.add("order of places", name, sizes, partial(_order_of_places, kind, m), statistical=True)
-        checks.add("masked shares", name, sizes, partial(_traced, kind, m))
+        checks.add("masked shares", name, sizes, partial(_linked_shares, kind, m))
     if "sizes" in coalition.granted:
         checks.add("sizes read", name, sizes, partial(_reads_sizes, kind))
     if "noise" in coalition.granted:
@@ -594,17 +613,18 @@ def _ask_about(checks: Checks, kind: PathakKind, coalition: Coalition, m: Member
 
 
 def _case(kind: PathakKind) -> Case:
+    """Return the case of one of `KINDS`."""
     consumer, leader, smallest = list(MEMBERS)[:3]
     charlie, coalitions, members, checks = "curator", _coalitions(kind), _members(kind), Checks()
     for coalition in coalitions:
-        _ask_about(checks, kind, coalition, members[coalition.name])
+        _add_checks(checks, kind, coalition, members[coalition.name])
     law = partial(_noise_law, kind)
     checks.append(Check("noise law", consumer, ("data", "classifier"), law, statistical=True))
     checks.append(Check("resharing enumerated", charlie, ("classifier",), exact_resharing))
     if KINDS[kind]["variant"] == "repaired":
         checks.add("insider", smallest, ("noise",), partial(_insider, kind, MEMBERS[smallest]))
     if kind != "public-bound":
-        checks.add("Jacobi symbols", leader, ("noise",), partial(_parity, kind), statistical=True)
+        checks.add("Jacobi symbols", leader, ("noise",), partial(_jacobi_symbols, kind), statistical=True)
         checks.append(Check("comparison enumerated", charlie, ("sizes",), exact_comparison))
         checks.append(Check("comparison's blinds", charlie, ("sizes",), blinded_answers))
         checks.append(Check("comparison at width", charlie, ("sizes",), wide_comparison, statistical=True))

@@ -1,9 +1,10 @@
-"""Attacks on Pathak's protocol: what a role that lies can have published without noise.
+"""Attacks on Pathak's protocol: whether a role that deviates can remove the noise from the published sum.
 
-There is no proof in it: a party may put any vector into the sum, and the sum is then that of the others' parameters and
-noise and of a vector that the coalition knows. What must hold is that the others' noise stays in it. It does with noise
-for a public size. In the paper's protocol, printed or repaired, whose noise is used is for a party and Charlie to say,
-and one of them that lies has the bare sum: that is found here as expected, and is why neither is the default.
+The protocol has no proofs: a party may submit any vector, and the sum is then that of the others' parameters, their
+noise and a vector that the coalition knows. The others' noise must remain in it. It does when the noise is sized for a
+public number of rows (`public-bound`). In the paper's protocol, printed or repaired, a party and Charlie determine
+whose noise is used, and each of them can obtain the sum without noise. This is the expected result here, and the reason
+why neither variant is the default.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from psephos.audit.pathak_runs import (
     ObservedRole,
     ObservedRoles,
     PathakKind,
+    add_to_share,
     keys_of,
-    moved,
-    play,
     records_of,
+    run_observed,
     terms_of,
 )
 from psephos.parties.pathak import PathakParty
@@ -44,21 +45,26 @@ LIAR = 1
 
 BARE = BARE_SUM.name
 SHIFT = (1000, -1000)
-"""What a liar adds to the sum because it likes to, in units of the grid."""
+"""What a role that deviates adds to the sum, in units of the grid."""
 
 
 @dataclass(frozen=True)
 class _Lies:
-    """Replacements of roles, and the coalition's own part of the sum, computed from its party's honest part."""
+    """The deviation of a coalition.
+
+    Attributes:
+        replacements: of the roles that deviate, by name.
+        own: the party's honest part of the sum -> what the coalition adds to the sum in its place.
+    """
 
     replacements: Mapping[str, MakeObserved]
     own: Callable[[Sequence[int]], Sequence[int]] = tuple
 
 
 def _bare_sum(kind: PathakKind, name: str, lies: Callable[[Context], _Lies], context: Context) -> AttackResult:
-    """Compare the published sum, less what the coalition and everybody knows of it, with the honest parameters' sum."""
+    """Compare the sum of the honest parameters with the published sum less what the coalition knows of it."""
     attack, adversaries = f"{kind}, {name}", lies(context)
-    run = play(context, kind, records_of(context, "honest"), attack, adversaries.replacements)
+    run = run_observed(context, kind, records_of(context, "honest"), attack, adversaries.replacements)
     terms, lying_party = run.terms, party_name(LIAR) in adversaries.replacements
     offset = 0 if kind == "public-bound" else -noise_addends(terms) * noise_bound(terms)
     honest = [c.parameters for number, c in run.contributions.items() if not (lying_party and number == LIAR)]
@@ -66,28 +72,28 @@ def _bare_sum(kind: PathakKind, name: str, lies: Callable[[Context], _Lies], con
     noise = part.noise[0] if kind == "public-bound" else (0,) * terms.features
     honest_part = [w + e for w, e in zip(part.parameters, noise, strict=True)]
     own = adversaries.own(honest_part if lying_party else [0] * terms.features)
-    left = [total - sum(column) - known - offset for total, known, *column in zip(run.total, own, *honest, strict=True)]
-    if any(left):
+    rest = [total - sum(column) - known - offset for total, known, *column in zip(run.total, own, *honest, strict=True)]
+    if any(rest):
         return AttackResult()
     return AttackResult({BARE: f"{attack}: what is published is the honest parties' parameters, without noise"})
 
 
-def _likes(own: Sequence[int]) -> list[int]:
+def _shifted(own: Sequence[int]) -> list[int]:
     return [value + shift for value, shift in zip(own, SHIFT, strict=True)]
 
 
 class _Shifts(ObservedRole):
-    """Adds something to a share of the sum: a party to its reshare for Charlie, Charlie to what he publishes."""
+    """A role that adds `SHIFT` to a share: a party to its reshare for Charlie, Charlie to his published share."""
 
     def send(self, post: Post, seen: Sequence[Entry]) -> Iterable[Post]:
         kind, charlie = kind_of(post.data), self.name == CURATOR
         if kind is (Kind.PUBLISHED_SHARE if charlie else Kind.RESHARE) and (charlie or post.receiver == CURATOR):
-            return [moved(post, self.honest.terms, SHIFT)]  # type: ignore[attr-defined]
+            return [add_to_share(post, self.honest.terms, SHIFT)]  # type: ignore[attr-defined]
         return [post]
 
 
 def _sends(kind: Kind, make: Callable[[int], tuple[mpz, ...]], context: Context) -> MakeObserved:
-    """Return a role that sends other ciphertexts under Charlie's key, as many, in its messages of one kind."""
+    """Return a role that replaces the ciphertexts in its messages of one kind by others under Charlie's key."""
     key = keys_of(context).curator.public_key
 
     class OtherCiphertexts(ObservedRole):
@@ -102,24 +108,25 @@ def _sends(kind: Kind, make: Callable[[int], tuple[mpz, ...]], context: Context)
 
 
 def _zeros(kind: Kind, context: Context) -> MakeObserved:
+    """Return a role that sends encryptions of zero in its messages of one kind."""
     full = Encryptor(keys_of(context).curator.public_key, "full")
     return _sends(kind, lambda count: full.encrypt([mpz(0)] * count), context)
 
 
 def _smallest(make: MakeObserved, honest: Role, setting: ObservedRoles) -> ObservedRole:
-    """A party that claims the smallest size there may be."""
+    """Make a party that claims the smallest size that the terms allow."""
     liar = PathakParty.__new__(PathakParty)
     assert isinstance(honest, PathakParty)
     liar.__dict__.update(honest.__dict__, _size=honest.terms.smallest_size)
     return make(liar, setting)
 
 
-def _proposes(context: Context) -> AttackResult:
-    """Charlie proposes to a party an epsilon of 64."""
+def _propose_less_noise(context: Context) -> AttackResult:
+    """Propose an epsilon of 64 to a party, in Charlie's name."""
     terms = terms_of(context, "public-bound", "proposes")
-    lie = replace(terms, epsilon=64.0)
+    proposal = replace(terms, epsilon=64.0)
     party = PathakParty(LIAR, *records_of(context, "honest")[LIAR], terms)
-    entry = Entry(1, CURATOR, party.name, Proposal(lie, None).encode(lie.digest))
+    entry = Entry(1, CURATOR, party.name, Proposal(proposal, None).encode(proposal.digest))
     step = party.receive(party.start().state, [entry])
     gains = {BARE: "a party takes part with less noise than agreed on"} if step.posts else {}
     return AttackResult(gains, tuple(refusal.error for refusal in step.refused))
@@ -142,12 +149,12 @@ def _no_rung(context: Context) -> MakeObserved:
 
 
 _NOTHING = _party(lambda context: AddsNothing, lambda own: [0] * len(own))
-_ANYTHING = _party(lambda context: _Shifts, _likes)
-_WRONG_SHARE = _charlie(lambda context: _Shifts, _likes)
+_ANYTHING = _party(lambda context: _Shifts, _shifted)
+_WRONG_SHARE = _charlie(lambda context: _Shifts, _shifted)
 
 
 def _both(context: Context) -> _Lies:
-    """Party 1 adds nothing, and Charlie something."""
+    """Party 1 submits zeros, and Charlie adds `SHIFT`."""
     replacements = {**_NOTHING(context).replacements, **_WRONG_SHARE(context).replacements}
     return _Lies(replacements, lambda own: SHIFT)
 
@@ -156,7 +163,7 @@ _PARTY, _CURATOR = (party_name(LIAR),), (CURATOR,)
 
 
 def _attack(kind: PathakKind, name: str, roles: tuple[str, ...], lies: Callable[[Context], _Lies]) -> Attack:
-    """Return an attack on one variant: with noise for a public size the noise stays, in the paper's it goes."""
+    """Return an attack on one variant, harmless in `public-bound` and successful in the paper's variants."""
     expected = HARMLESS if kind == "public-bound" else SUCCEEDS
     return Attack(name, roles, partial(_bare_sum, kind, name, lies), expected, (BARE_SUM,))
 
@@ -167,7 +174,7 @@ OF_PARTY = (
 )
 OF_CURATOR = (
     _attack("public-bound", "publishes a wrong share", _CURATOR, _WRONG_SHARE),
-    Attack("proposes less noise", _CURATOR, _proposes, AgreementError, (BARE_SUM,)),
+    Attack("proposes less noise", _CURATOR, _propose_less_noise, AgreementError, (BARE_SUM,)),
 )
 OF_BOTH = (_attack("public-bound", "adds nothing and something", _CURATOR + _PARTY, _both),)
 NO_RUNG = (_attack("repaired", "votes for no rung", _PARTY, _party(_no_rung)),)

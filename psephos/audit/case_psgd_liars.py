@@ -1,8 +1,8 @@
-"""Attacks on gradient descent: three parties, three holders of which two open, as in `case_psgd`.
+"""Attacks on gradient descent: three parties, three holders of whom two open, as in `case_psgd`.
 
-As `case_liars`, for a whole descent with proofs and as many confirmations as are safe. No coalition may gain an answer
-of an honest party that its next step does not ask for, or a point that does not follow from the sums of valid ballots,
-and whoever lies must be named. Keys of 320 bits protect nothing.
+As in `case_liars`, for a whole descent with proofs and as many confirmations as are safe. No coalition may gain an
+answer of an honest party to anything but its next step, or a point that does not follow from the sums of the valid
+ballots, and the role that deviates must be named. Keys of 320 bits protect nothing.
 """
 
 from __future__ import annotations
@@ -53,27 +53,28 @@ from psephos.specs.psgd import HONEST_GRADIENT
 from psephos.specs.secrets import CULPRIT, OTHER_SUM, names_of
 
 LIAR = PARTIES - 1
-"""The party that lies."""
+"""Number of the party that deviates."""
 HONEST = range(LIAR)
 
 GAINS = (HONEST_GRADIENT, OTHER_SUM, CULPRIT)
 GRADIENT, SUM, NAME = SECRETS = names_of(GAINS)
 ORIGIN = (0.0,) * FEATURES
 LIE = (5,) * FEATURES
-"""What a holder says that a step's ballots add up to."""
+"""The wrong sum that a holder publishes, in units of the lattice."""
 
 
-# -- a descent in which somebody lies
+# -- a descent with roles that deviate
 
 
 @dataclass(frozen=True)
 class _Descent:
-    """One run.
+    """One run of a descent.
 
     Attributes:
-        messages: all that was sent.
-        results: of every role.
-        refused: (sender, error) of what was refused; what ended the run has no sender.
+        terms: of the series.
+        messages: all messages that were sent.
+        results: the result of every role.
+        refused: (sender, error) of every refused message; the error that ended the run has the sender "".
     """
 
     terms: SeriesTerms
@@ -90,21 +91,24 @@ def _terms(context: Context, label: str) -> SeriesTerms:
 
 
 def _descend(context: Context, label: str, replacements: Callable[[SeriesTerms], Replacements]) -> _Descent:
+    """Run a descent in which some roles are replaced; `label` names its coins."""
     terms, ceremony = _terms(context, label), psgd_setting(context).ceremony
     roles: list[Role] = []
     for number, (local, key) in enumerate(zip(private_data(context), ceremony.signing_keys, strict=True)):
         roles.append(GradientParty(number, key, local, terms))
     roles += [SeriesHolder(share, terms) for share in ceremony.shares]
-    roles.append(GradientCurator(terms, randomness=context.coins(label, "curator")))  # whoever lies sends first
+    roles.append(
+        GradientCurator(terms, randomness=context.coins(label, "curator"))
+    )  # last, so that a role that deviates sends first
     transcript = Transcript(secrets=True)
     driver = Driver(replace_roles(roles, replacements(terms)), transcript=transcript, strict=False)
-    ended: list[tuple[str, PsephosError]] = []
+    final: list[tuple[str, PsephosError]] = []
     try:
         driver.run()
     except PsephosError as error:
-        ended.append(("", error))
+        final.append(("", error))
     refused = [(refusal.entry.sender, refusal.error) for _name, refusal in driver.refused]
-    return _Descent(terms, transcript.messages, driver.results(), [*refused, *ended])
+    return _Descent(terms, transcript.messages, driver.results(), [*refused, *final])
 
 
 def _valid_descent(
@@ -136,10 +140,14 @@ def _valid_descent(
 
 
 def _judge(context: Context, descent: _Descent, culprit: str, what: str, valid: Iterable[int] = HONEST) -> AttackResult:
-    """Compare a descent in which `culprit` lied with the one that follows from the ballots of `valid`.
+    """Return what a coalition gained in a descent.
 
     Args:
-        what: the lie, for the evidence.
+        context: of the analysis.
+        descent: the run.
+        culprit: name of the role that deviated, which an error must contain.
+        what: the deviation, for the evidence.
+        valid: numbers of the parties whose ballots are valid.
     """
     gains: dict[str, str] = {}
     points, rounds = _valid_descent(context, descent, valid)
@@ -162,7 +170,7 @@ def _judge(context: Context, descent: _Descent, culprit: str, what: str, valid: 
 
 
 class _Forger(Tampering):
-    """ScriptedRole no ballot of its own, and in the first step one that it makes of the others' ballots."""
+    """A party that sends no ballot of its own, but in the first step one that it makes of the others' ballots."""
 
     also_reads = frozenset({Kind.BALLOT})
 
@@ -181,13 +189,13 @@ class _Forger(Tampering):
 
 
 def _signed(context: Context, round_: Round, ciphertexts: Iterable[mpz], proof: bytes) -> bytes:
-    """Return a ballot signed by the liar."""
+    """Return a ballot that the deviating party signs."""
     vector = EncryptedVector(round_.key, round_.plan, tuple(ciphertexts))
     return Ballot.sign(round_, LIAR, vector, psgd_setting(context).ceremony.signing_keys[LIAR], proof).encode()
 
 
-def _forges(context: Context, how: Literal["copy", "inverse"]) -> AttackResult:
-    """Party 0's ballot once more, re-randomised; or the inverse of party 1's, which leaves party 0's alone."""
+def _forge_ballot(context: Context, how: Literal["copy", "inverse"]) -> AttackResult:
+    """Post the ballot of party 0 once more, re-randomised, or the inverse of party 1's, so that party 0's remains."""
 
     def forge(round_: Round, ballots: list[Ballot]) -> bytes:
         first, second = sorted(ballots, key=lambda ballot: ballot.party)
@@ -203,9 +211,10 @@ def _forges(context: Context, how: Literal["copy", "inverse"]) -> AttackResult:
 
 
 TermsChange = Callable[[SeriesTerms, Post, Sequence[Entry]], list[Post]]
+"""(terms, a message of the honest role, what it has received) -> the messages that are sent in its place."""
 
 
-def _changes(
+def _run_with_changes(
     context: Context,
     culprit: str,
     what: str,
@@ -216,31 +225,31 @@ def _changes(
     """Run a descent in which the messages of the culprit and of `others` are changed."""
 
     def replacements(terms: SeriesTerms) -> Replacements:
-        every = {culprit: change} | {name.replace("_", " "): one for name, one in others.items()}
-        return {name: partial(Tampering, change=partial(one, terms)) for name, one in every.items()}
+        changes = {culprit: change} | {name.replace("_", " "): one for name, one in others.items()}
+        return {name: partial(Tampering, change=partial(one, terms)) for name, one in changes.items()}
 
     return _judge(context, _descend(context, what, replacements), culprit, what, valid)
 
 
 def _round_seen(terms: SeriesTerms, seen: Sequence[Entry]) -> Round:
     """Return the round of the step that was announced last."""
-    asked = [entry.data for entry in seen if entry.is_a(Kind.ANNOUNCEMENT)][-1]
-    return terms.round(Announcement.decode(asked, terms))
+    latest = [entry.data for entry in seen if entry.is_a(Kind.ANNOUNCEMENT)][-1]
+    return terms.round(Announcement.decode(latest, terms))
 
 
-def _twice(context: Context) -> AttackResult:
-    """Two ballots to every step, each with its proof."""
+def _answer_twice(context: Context) -> AttackResult:
+    """Send two ballots in every step, each with its proof."""
 
     def change(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) -> list[Post]:
         round_ = _round_seen(terms, seen)
-        again, proof = encrypt_with_proof(round_, LIAR, [1] * FEATURES, Encryptor(round_.key, expected=8))
-        return [post, replace(post, data=_signed(context, round_, again.ciphertexts, proof))]
+        second, proof = encrypt_with_proof(round_, LIAR, [1] * FEATURES, Encryptor(round_.key, expected=8))
+        return [post, replace(post, data=_signed(context, round_, second.ciphertexts, proof))]
 
-    return _changes(context, f"party {LIAR}", "a second ballot", change)
+    return _run_with_changes(context, f"party {LIAR}", "a second ballot", change)
 
 
-def _announces(context: Context) -> AttackResult:
-    """The first step, in a round of its own, before the curator does."""
+def _announce_step(context: Context) -> AttackResult:
+    """Announce the first step before the curator does, in another round."""
 
     class Announces(Tampering):
         def start(self) -> Step:
@@ -248,17 +257,15 @@ def _announces(context: Context) -> AttackResult:
             return replace(step, posts=(Post(BOARD, Announcement.create(terms, 1, ORIGIN).encode()),))
 
     announcing = {f"party {LIAR}": Announces}
-    told = "a step announced by a party"
-    return _judge(
-        context, _descend(context, "announces", lambda terms: announcing), f"party {LIAR}", told, range(PARTIES)
-    )
+    descent = _descend(context, "announces", lambda terms: announcing)
+    return _judge(context, descent, f"party {LIAR}", "a step announced by a party", range(PARTIES))
 
 
 # -- holders
 
 
-def _shapes(context: Context, how: Literal["random", "shaped"]) -> AttackResult:
-    """A wrong partial decryption: at random, or so that with holder 2's the first sum is another."""
+def _send_wrong_share(context: Context, how: Literal["random", "shaped"]) -> AttackResult:
+    """Send a wrong partial decryption: a random one, or one that with holder 2's opens to another sum."""
 
     def change(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) -> list[Post]:
         if not is_of_kind(post, Kind.PARTIAL_DECRYPTION):
@@ -270,66 +277,69 @@ def _shapes(context: Context, how: Literal["random", "shaped"]) -> AttackResult:
         first = part.values[0] * (shape if how == "shaped" else 4) % round_.key.ciphertext_modulus
         return [replace(post, data=replace(part, values=(first, *part.values[1:])).encode(round_))]
 
-    return _changes(context, "holder 1", f"a {how} partial decryption", change)
+    return _run_with_changes(context, "holder 1", f"a {how} partial decryption", change)
 
 
-def _lies_about_the_sum(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) -> list[Post]:
+def _publish_other_sum(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) -> list[Post]:
+    """Change a published sum to `LIE`."""
     if not is_of_kind(post, Kind.PUBLISHED_SUM):
         return [post]
     return [replace(post, data=replace(PublishedSum.decode(post.data, terms), sums=LIE).encode(terms))]
 
 
-def _publishes(context: Context, how: Literal["another sum", "in another's name"]) -> AttackResult:
-    """Another sum than it has opened; or that in the name of holder 2 as well, which makes two of them."""
+def _publish_wrongly(context: Context, how: Literal["another sum", "in another's name"]) -> AttackResult:
+    """Publish another sum than was opened, or publish it in the name of holder 2 as well, so that there are two."""
 
     def change(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) -> list[Post]:
-        changed = _lies_about_the_sum(terms, post, seen)
+        changed = _publish_other_sum(terms, post, seen)
         if how == "another sum" or not is_of_kind(post, Kind.PUBLISHED_SUM):
             return changed
-        said = PublishedSum.decode(changed[0].data, terms)
-        return [*changed, replace(post, data=replace(said, holder=2).encode(terms))]
+        message = PublishedSum.decode(changed[0].data, terms)
+        return [*changed, replace(post, data=replace(message, holder=2).encode(terms))]
 
-    return _changes(context, "holder 1", f"publishes {how}", change)
+    return _run_with_changes(context, "holder 1", f"publishes {how}", change)
 
 
 # -- the curator, with a holder, and a board
 
 
-def _asks(context: Context, how: Literal["a chosen point", "the last step", "twice", "other terms"]) -> AttackResult:
-    """The parties for what is not the next step."""
+def _announce_wrongly(
+    context: Context, how: Literal["a chosen point", "the last step", "twice", "other terms"]
+) -> AttackResult:
+    """Announce something other than the next step."""
 
     def change(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) -> list[Post]:
         if not is_of_kind(post, Kind.ANNOUNCEMENT):
             return [post]
-        asked = Announcement.decode(post.data, terms)
+        announcement = Announcement.decode(post.data, terms)
         if how == "a chosen point":
-            asked = replace(asked, point=(9.0,) * FEATURES)
+            announcement = replace(announcement, point=(9.0,) * FEATURES)
         elif how == "the last step":
-            asked = replace(asked, step=STEPS)
+            announcement = replace(announcement, step=STEPS)
         elif how == "twice":
-            return [post, replace(post, data=replace(asked, nonce=bytes(16)).encode())]
+            return [post, replace(post, data=replace(announcement, nonce=bytes(16)).encode())]
         else:
             other = replace(terms, roster=terms.roster[::-1])
-            asked = replace(asked, terms_digest=other.digest)
-        return [replace(post, data=asked.encode())]
+            announcement = replace(announcement, terms_digest=other.digest)
+        return [replace(post, data=announcement.encode())]
 
-    return _changes(context, "curator", f"asks for {how}", change)
+    return _run_with_changes(context, "curator", f"asks for {how}", change)
 
 
-def _follows_a_lie(context: Context) -> AttackResult:
-    """Holder 1 publishes another sum, and the curator goes on from there."""
+def _continue_from_lie(context: Context) -> AttackResult:
+    """Continue the descent from a wrong sum that holder 1 publishes."""
 
     def change(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) -> list[Post]:
-        if not is_of_kind(post, Kind.ANNOUNCEMENT) or (asked := Announcement.decode(post.data, terms)).step == 1:
+        if not is_of_kind(post, Kind.ANNOUNCEMENT) or (message := Announcement.decode(post.data, terms)).step == 1:
             return [post]
-        lie = terms.descent.step(np.array(ORIGIN), np.array(LIE) * terms.series.pitch, 0)
-        return [replace(post, data=replace(asked, step=2, point=tuple(lie.tolist())).encode())]
+        point = terms.descent.step(np.array(ORIGIN), np.array(LIE) * terms.series.pitch, 0)
+        return [replace(post, data=replace(message, step=2, point=tuple(point.tolist())).encode())]
 
-    return _changes(context, "curator", "goes on from one holder's lie", change, holder_1=_lies_about_the_sum)
+    return _run_with_changes(context, "curator", "goes on from one holder's lie", change, holder_1=_publish_other_sum)
 
 
-def _leaves_out(context: Context) -> AttackResult:
-    """Has a sum opened without party 0's ballot."""
+def _leave_ballot_out(context: Context) -> AttackResult:
+    """Request that a sum is opened without the ballot of party 0."""
     rounds: list[Round] = []
 
     def change(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) -> list[Post]:
@@ -340,22 +350,22 @@ def _leaves_out(context: Context) -> AttackResult:
         request = TallyRequest.decode(post.data, rounds[-1])
         return [replace(post, data=replace(request, members=request.members & ~1).encode(rounds[-1]))]
 
-    return _changes(context, "curator", "leaves a ballot out", change)
+    return _run_with_changes(context, "curator", "leaves a ballot out", change)
 
 
-def _two_boards(context: Context) -> AttackResult:
-    """The board shows holder 1 all ballots and holder 2 all but party 0's; holder 3 confirms whatever is wanted."""
+def _show_two_boards(context: Context) -> AttackResult:
+    """Show holder 1 all ballots and holder 2 all but that of party 0; holder 3 confirms both products."""
     terms, ceremony = _terms(context, "two boards"), psgd_setting(context).ceremony
-    asked = Announcement.create(terms, 1, ORIGIN)
-    round_, announced = terms.round(asked), Entry(1, "curator", BOARD, asked.encode())
+    announcement = Announcement.create(terms, 1, ORIGIN)
+    round_, announced = terms.round(announcement), Entry(1, "curator", BOARD, announcement.encode())
     ballots = []
     for number, (local, key) in enumerate(zip(private_data(context), ceremony.signing_keys, strict=True)):
         party = GradientParty(number, key, local, terms)
         ballots.append(party.receive(party.start().state, [announced]).posts[0].data)
     opened, refused = 0, list[PsephosError]()
-    for number, shown in ((1, ballots), (2, ballots[1:])):
-        product, _ = BallotProduct(round_).add_all(shown)
-        messages = [("party", data) for data in shown] + [("curator", Close(round_.digest).encode())]
+    for number, visible in ((1, ballots), (2, ballots[1:])):
+        product, _ = BallotProduct(round_).add_all(visible)
+        messages = [("party", data) for data in visible] + [("curator", Close(round_.digest).encode())]
         messages += [(f"holder {j}", Confirmation(round_.digest, j, product.digest).encode()) for j in (number, 3)]
         messages += [("curator", TallyRequest(round_.digest, product.members, product.digest).encode(round_))]
         holder = SeriesHolder(ceremony.shares[number - 1], terms)
@@ -372,27 +382,29 @@ _PARTY, _HOLDER, _CURATOR = (f"party {LIAR}",), ("holder 1",), ("curator",)
 _attack = partial(Attack, secrets=GAINS)
 
 OF_PARTIES = (
-    _attack("copies a ballot", _PARTY, partial(_forges, how="copy"), ProofError),
-    _attack("makes a ballot of others", _PARTY, partial(_forges, how="inverse"), ProofError),
-    _attack("answers twice", _PARTY, _twice, DuplicateBallotError),
-    _attack("announces steps", _PARTY, _announces, UnexpectedMessageError),
+    _attack("copies a ballot", _PARTY, partial(_forge_ballot, how="copy"), ProofError),
+    _attack("makes a ballot of others", _PARTY, partial(_forge_ballot, how="inverse"), ProofError),
+    _attack("answers twice", _PARTY, _answer_twice, DuplicateBallotError),
+    _attack("announces steps", _PARTY, _announce_step, UnexpectedMessageError),
 )
 OF_HOLDERS = (
-    _attack("answers at random", _HOLDER, partial(_shapes, how="random"), WrongPartialDecryptionError),
-    _attack("shapes its answer", _HOLDER, partial(_shapes, how="shaped"), WrongPartialDecryptionError),
-    _attack("publishes another sum", _HOLDER, partial(_publishes, how="another sum"), HARMLESS),
-    _attack("publishes in another's name", _HOLDER, partial(_publishes, how="in another's name"), ThresholdError),
+    _attack("answers at random", _HOLDER, partial(_send_wrong_share, how="random"), WrongPartialDecryptionError),
+    _attack("shapes its answer", _HOLDER, partial(_send_wrong_share, how="shaped"), WrongPartialDecryptionError),
+    _attack("publishes another sum", _HOLDER, partial(_publish_wrongly, how="another sum"), HARMLESS),
+    _attack("publishes in another's name", _HOLDER, partial(_publish_wrongly, how="in another's name"), ThresholdError),
 )
 OF_CURATOR = (
-    _attack("chooses its point", _CURATOR, partial(_asks, how="a chosen point"), WrongPointError),
-    _attack("asks for the last step", _CURATOR, partial(_asks, how="the last step"), UnexpectedMessageError),
-    _attack("asks twice", _CURATOR, partial(_asks, how="twice"), UnexpectedMessageError),
-    _attack("asks under other terms", _CURATOR, partial(_asks, how="other terms"), WrongRoundError),
-    _attack("leaves a ballot out", _CURATOR, _leaves_out, UnseenBallotError),
+    _attack("chooses its point", _CURATOR, partial(_announce_wrongly, how="a chosen point"), WrongPointError),
+    _attack(
+        "asks for the last step", _CURATOR, partial(_announce_wrongly, how="the last step"), UnexpectedMessageError
+    ),
+    _attack("asks twice", _CURATOR, partial(_announce_wrongly, how="twice"), UnexpectedMessageError),
+    _attack("asks under other terms", _CURATOR, partial(_announce_wrongly, how="other terms"), WrongRoundError),
+    _attack("leaves a ballot out", _CURATOR, _leave_ballot_out, UnseenBallotError),
 )
 OF_ALL = (
-    _attack("goes on from a lie", ("curator", "holder 1"), _follows_a_lie, WrongPointError),
-    _attack("shows two boards", ("the board", "holder 3"), _two_boards, UnconfirmedError),
+    _attack("goes on from a lie", ("curator", "holder 1"), _continue_from_lie, WrongPointError),
+    _attack("shows two boards", ("the board", "holder 3"), _show_two_boards, UnconfirmedError),
 )
 
 ATTACKS = (*OF_PARTIES, *OF_HOLDERS, *OF_CURATOR, *OF_ALL)

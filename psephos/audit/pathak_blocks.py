@@ -1,4 +1,4 @@
-"""Exact checks of what Pathak's protocol is built of: the secure comparison, and the resharing."""
+"""Exact checks of the parts of Pathak's protocol: the secure comparison and the resharing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from psephos.protocol.randomness import Randomness
 
 
 def plain_table(key: DgkPrivateKey) -> dict[mpz, int]:
-    """c^(v_p) mod p of each plaintext: the owner of the key opens by looking up."""
+    """Return c^(v_p) mod p -> plaintext, for each plaintext: with this table the owner of the key decrypts."""
     p, v, public = key._p, key._v_p, key.public_key
     base = gmpy2.powmod(public.g, v, p)
     table, power = {}, mpz(1)
@@ -29,9 +29,9 @@ def plain_table(key: DgkPrivateKey) -> dict[mpz, int]:
     return table
 
 
-def plain_answer(key: DgkPrivateKey, given: Answer, table: Mapping[mpz, int]) -> list[int]:
-    """The plaintexts of an answer, which the owner of the key looks up in `plain_table`."""
-    return [table[gmpy2.powmod(c, key._v_p, key._p)] for c in given.ciphertexts]
+def plain_answer(key: DgkPrivateKey, reply: Answer, table: Mapping[mpz, int]) -> list[int]:
+    """Return the plaintexts of an answer; `table`: as `plain_table` returns it."""
+    return [table[gmpy2.powmod(c, key._v_p, key._p)] for c in reply.ciphertexts]
 
 
 def _tiny_key(context: Context) -> DgkPrivateKey:
@@ -41,7 +41,7 @@ def _tiny_key(context: Context) -> DgkPrivateKey:
 
 
 def exact_comparison(context: Context) -> CheckResult:
-    """The asker's opened view against the simulator's, in fractions: all coins of a comparison of 1 bit, u = 11."""
+    """Compare the asker's view with the simulator's exactly, over all coins of a comparison of 1 bit with u = 11."""
     key = _tiny_key(context)
     public, table = key.public_key, plain_table(key)
     cases = 0
@@ -50,11 +50,11 @@ def exact_comparison(context: Context) -> CheckResult:
         for x in range(max(0, y - 1), min(4, y + 2)):
 
             def real(coins: Randomness, x: int = x, questions: Any = questions) -> tuple[tuple[int, ...], int]:
-                given = answer(public, [x], questions, bits=1, randomness=coins)[0]
-                return tuple(plain_answer(key, given, table)), given.bit
+                reply = answer(public, [x], questions, bits=1, randomness=coins)[0]
+                return tuple(plain_answer(key, reply, table)), reply.bit
 
             def simulated(coins: Randomness, x: int = x, y: int = y) -> tuple[tuple[int, ...], int]:
-                # From the output [x >= y] and the asker's own y alone.
+                # From the output [x >= y] and the asker's own y.
                 bit = coins.bits(1)
                 zero = int(x >= y) ^ bit ^ (y >> 1 & 1)
                 entries = [1 + coins.below(public.u - 1) for _ in range(2)]
@@ -71,16 +71,17 @@ def exact_comparison(context: Context) -> CheckResult:
 
 
 def blinded_answers(context: Context) -> CheckResult:
-    """Whether an answer is a function of question, share and small coins: then the share can be searched.
+    """Check that no blind h^r is used twice.
 
-    Batches of two comparisons of one share, as all pairs and a long tournament have them: no blind h^r serves twice.
+    If an answer were a function of the question, the share and few coins, the asker could search for the share. A batch
+    has two comparisons of the same share, as with all pairs and in a long tournament.
     """
     public = _tiny_key(context).public_key
     questions = [tuple(public.encrypt([1], context.coins("blind question")))]
     seen: set[mpz] = set()
     for i in range(50):
         batch = answer(public, [2, 2], questions * 2, bits=1, randomness=context.coins("blind", i))
-        for c in (c for given in batch for c in given.ciphertexts):
+        for c in (c for reply in batch for c in reply.ciphertexts):
             if c in seen:
                 return CheckResult(True, "two answers to one question share a ciphertext: the blinds h^r are not fresh")
             seen.add(c)
@@ -88,10 +89,10 @@ def blinded_answers(context: Context) -> CheckResult:
 
 
 def wide_comparison(context: Context) -> CheckResult:
-    """Batches of two 12-bit comparisons with the same two outcomes, opened by the asker: blinds, order, masked bits.
+    """Compare the asker's views of two batches of two 12-bit comparisons with the same outcomes.
 
-    In each batch the low bits of the second comparison are the other way round, which a coin shared with the first one
-    would show.
+    The views show blinds, order and masked bits. The low bits of the second comparison differ between the batches,
+    which a coin that is shared with the first comparison would show.
     """
     key = keys_of(context).comparison
     public, table = key.public_key, plain_table(key)
@@ -102,25 +103,25 @@ def wide_comparison(context: Context) -> CheckResult:
         for side, (one, two) in enumerate(zip(first, second, strict=True)):
             coins = context.coins("wide", i, side)
             xs, ys = zip(one, two, strict=True)
-            asked, row = ask(public, ys, bits=bits, randomness=coins), dict[str, float]()
-            answers = answer(public, xs, asked, bits=bits, randomness=coins)
-            for number, (given, y) in enumerate(zip(answers, ys, strict=True), 1):
-                plain = plain_answer(key, given, table)
+            questions, row = ask(public, ys, bits=bits, randomness=coins), dict[str, float]()
+            answers = answer(public, xs, questions, bits=bits, randomness=coins)
+            for number, (reply, y) in enumerate(zip(answers, ys, strict=True), 1):
+                plain = plain_answer(key, reply, table)
                 row[f"zero at, {number}"] = plain.index(0) if 0 in plain else -1
-                row[f"bit of {number}"] = given.bit ^ (y >> bits & 1)
+                row[f"bit of {number}"] = reply.bit ^ (y >> bits & 1)
                 row |= {f"entry {place} of {number}": value for place, value in enumerate(plain)}
             sides[side].append(row | {"bits differ": row["bit of 1"] != row["bit of 2"]})
     return compare_samples(context, sides, "two batches with the same outcomes")
 
 
 def exact_resharing(context: Context) -> CheckResult:
-    """Every proper subset of shares modulo 2^m is uniform: enumerated for three participants and m = 3."""
+    """Check that two of three shares modulo 2^m are uniform, over all coins, for m = 3."""
     for value in (0, 3, 7):
-        for kept in ((0, 1), (0, 2), (1, 2)):
+        for places in ((0, 1), (0, 2), (1, 2)):
 
-            def view(coins: Randomness, value: int = value, kept: tuple[int, ...] = kept) -> tuple[float, ...]:
+            def view(coins: Randomness, value: int = value, places: tuple[int, ...] = places) -> tuple[float, ...]:
                 shares = split_vector([value], 3, 3, coins)
-                return tuple(shares[k][0] for k in kept)
+                return tuple(shares[k][0] for k in places)
 
             chances = exact_distribution(view)
             if len(chances) != 64 or len(set(chances.values())) != 1:

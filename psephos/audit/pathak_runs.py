@@ -1,7 +1,7 @@
 """Runs of Pathak's protocol for its analysis: four parties, of which party 2 has the smallest data set.
 
-Every role is observed: all its states are kept, and an adversarial one changes what it sends. Keys are of test size,
-data are made up, and all randomness is the analysis's own.
+Every role is wrapped by an `ObservedRole`, which keeps all its states; an adversarial one also changes what it sends.
+Keys are of test size, data are synthetic, and all randomness comes from the context.
 """
 
 from __future__ import annotations
@@ -60,36 +60,37 @@ KINDS: dict[PathakKind, dict[str, Any]] = {
     "printed": {"variant": "printed", "comparisons": "all-pairs"},
     "spherical": {"variant": "printed", "noise": "spherical"},
 }
-"""What differs in the terms: the variants, the comparisons, the laws of noise."""
+"""What differs between the terms of the cases: the variant, the comparisons and the law of the noise."""
 
 Records = tuple[NDArray[np.float64], NDArray[np.int64]]
+"""A party's samples, float64 (n, d), and class numbers, int64 (n,)."""
 
 
 # -- runs
 
 
 class ObservedRoles:
-    """All roles of one run, each of which an `ObservedRole` plays."""
+    """All roles of one run, each of them an `ObservedRole`, by name."""
 
     def __init__(self) -> None:
         self.roles: dict[str, ObservedRole] = {}
 
     def state(self, name: str, kind: type) -> Any:
-        """Return the last state of a type that a role was in."""
+        """Return the last state of the type `kind` of a role."""
         return next(state for state in reversed(self.roles[name].states) if isinstance(state, kind))
 
     def contributions(self) -> dict[int, Contribution]:
-        """Return what each party puts into the sum, by its number."""
+        """Return what each party contributes to the sum, by its number."""
         results = {name: role.latest_result() for name, role in self.roles.items()}
         return {int(name.split()[1]): c for name, c in results.items() if isinstance(c, Contribution)}
 
 
 class ObservedRole(Tampering):
-    """A role that takes messages one by one, and of which all states are kept.
+    """A role that receives messages one by one and keeps all its states.
 
     Attributes:
-        states: of the honest role, in order.
-        setting: where it can be found by its name.
+        states: the states of the honest role, in order.
+        setting: all roles of the run.
     """
 
     def __init__(self, honest: Role, setting: ObservedRoles) -> None:
@@ -114,12 +115,12 @@ class ObservedRole(Tampering):
         self.states.append(step.state.state)
 
     def latest_result(self) -> Any:
-        """Return what the honest role has come to so far."""
+        """Return the current result of the honest role."""
         return self.honest.result(self._latest)
 
 
-def moved(post: Post, terms: PathakTerms, by: Sequence[int]) -> Post:
-    """A share in a post, with a vector added modulo 2^m."""
+def add_to_share(post: Post, terms: PathakTerms, by: Sequence[int]) -> Post:
+    """Return a message with a share to which a vector has been added modulo 2^m."""
     share = Share.decode(post.data, kind_of(post.data), terms)
     values = tuple((v + b) % (1 << share.bits) for v, b in zip(share.values, by, strict=True))
     return replace(post, data=replace(share, values=values).encode(terms.digest))
@@ -133,20 +134,29 @@ class AddsNothing(ObservedRole):
             return [post]
         own = self.latest_result()
         change = [-w - e for w, e in zip(own.parameters, own.noise[0], strict=True)]
-        return [moved(post, self.states[-1].terms, change)]
+        return [add_to_share(post, self.states[-1].terms, change)]
 
 
 MakeObserved = Callable[[Role, ObservedRoles], ObservedRole]
-"""Makes the replacement of a role from the honest one."""
+"""(honest role, all roles of the run) -> the role that replaces it."""
 
 
 HONEST = Members()
-"""Nobody colludes, nobody lies."""
+"""No coalition: every role follows the protocol."""
 
 
 @dataclass(frozen=True)
 class ObservedRun:
-    """One run: its messages, and its roles for what their owners know (inputs, states, keys)."""
+    """One run.
+
+    Attributes:
+        terms: what was agreed on.
+        keys: the keys of all roles.
+        transcript: all messages.
+        setting: the roles with their states.
+        contributions: what each party contributed to the sum, by its number.
+        total: the published sum, d integers.
+    """
 
     terms: PathakTerms
     keys: PathakKeys = field(repr=False)
@@ -157,31 +167,31 @@ class ObservedRun:
     _opened: dict[int, Any] = field(default_factory=dict, repr=False)
 
     def messages(self, *kinds: Kind) -> list[tuple[SentMessage, Any]]:
-        """The messages of some kinds, with what is in them."""
-        found = [m for m in self.transcript.messages if m.kind in {kind.title for kind in kinds}]
-        return [(m, self.opened(m)) for m in found]
+        """Return the messages of some kinds, each with its decoded content."""
+        titles = {kind.title for kind in kinds}
+        return [(m, self.opened(m)) for m in self.transcript.messages if m.kind in titles]
 
     def opened(self, message: SentMessage) -> Any:
-        """What is in a message of this run."""
+        """Return the decoded content of a message."""
         if id(message) not in self._opened:
             self._opened[id(message)] = decoded(self.terms, self.keys, message)
         return self._opened[id(message)]
 
     @property
     def order(self) -> tuple[int, ...]:
-        """pi_1, which every party knows."""
+        """The permutation pi_1, which every party knows."""
         secret: GroupSecret = self.messages(Kind.GROUP_SECRET)[0][1]
         return secret.permutation
 
     def bases(self, number: int) -> Sequence[mpz]:
-        """The ciphertexts that a party raises to its noise."""
+        """Return the ciphertexts that a party raises to the powers of its noise."""
         if self.terms.joint:
             return self.messages(Kind.RUNG_SELECTION)[0][1].ciphertexts  # type: ignore[no-any-return]
         return [self.messages(Kind.SELECTION)[0][1].ciphertexts[self.order[number]]]
 
 
 def decoded(terms: PathakTerms, keys: PathakKeys, message: SentMessage) -> Any:
-    """A message as its receiver reads it; raises MessageError and what the decoders raise."""
+    """Return the content of a message as its receiver decodes it. Raises MessageError, and what the decoders raise."""
     data = message.data
     assert data is not None
     kind, turn = kind_of(data), int.from_bytes(data[HEADER_BYTES:][:1], "big")
@@ -212,12 +222,12 @@ def decoded(terms: PathakTerms, keys: PathakKeys, message: SentMessage) -> Any:
         **dict.fromkeys(counts, lambda: Ciphertexts.decode(data, kind, terms, zeta, counts[kind])),
     }
     if kind not in readers:
-        raise MessageError(f"a {kind.title} is no message of Pathak's protocol")
+        raise MessageError(f"Pathak's protocol has no message of the kind {kind.title!r}")
     return readers[kind]()
 
 
 def keys_of(context: Context) -> PathakKeys:
-    """Everybody's keys, of test size."""
+    """Return the keys of all roles, of test size."""
 
     def make() -> PathakKeys:
         zeta, comparison, xi = (context.coins(name) for name in ("zeta", "comparison key", "xi"))
@@ -231,7 +241,15 @@ def keys_of(context: Context) -> PathakKeys:
 
 
 def made_up_records(generator: np.random.Generator, size: int, turn: float) -> Records:
-    """(X, y) of `size` records: float64 (size, d), rows below 1, int64 (size,); `turn`: angle of the boundary."""
+    """Return synthetic records.
+
+    Args:
+        generator: of the samples. size: how many records.
+        turn: the angle of the class boundary.
+
+    Returns:
+        X, float64 (size, d) with rows of norm below 1, and y, int64 (size,).
+    """
     X = generator.normal(size=(size, FEATURES))
     X /= np.linalg.norm(X, axis=1).max() * (1 + 1e-9)
     y = (X @ np.array([np.cos(turn), np.sin(turn)]) > 0).astype(np.int64)
@@ -240,7 +258,11 @@ def made_up_records(generator: np.random.Generator, size: int, turn: float) -> R
 
 
 def records_of(context: Context, inputs: str) -> list[Records]:
-    """`honest`; `exchanged`: parties 1 and 2 exchange whole data sets, which leaves the ideal output as it is."""
+    """Return every party's records.
+
+    With `inputs` "exchanged", as opposed to "honest", parties 1 and 2 exchange their data sets, which does not change
+    the ideal output.
+    """
 
     def make() -> list[Records]:
         records = [made_up_records(np.random.default_rng([context.seed, j]), n, j) for j, n in enumerate(SIZES)]
@@ -252,7 +274,7 @@ def records_of(context: Context, inputs: str) -> list[Records]:
 
 
 def terms_of(context: Context, kind: PathakKind, label: str) -> PathakTerms:
-    """What is agreed on in the runs of one kind."""
+    """Return the terms of the runs of one kind; `label` names the coins of the nonce."""
     return make_terms(
         parties=PARTIES,
         features=FEATURES,
@@ -267,40 +289,50 @@ def terms_of(context: Context, kind: PathakKind, label: str) -> PathakTerms:
 
 
 def _observed(make: MakeObserved, setting: ObservedRoles) -> Callable[[Role], Role]:
+    """Return `make` as a function of the honest role alone."""
     return lambda honest: make(honest, setting)
 
 
-def play(
+def run_observed(
     context: Context,
     kind: PathakKind,
     records: Sequence[Records],
     label: str,
     replacements: Mapping[str, MakeObserved],
 ) -> ObservedRun:
-    """One run of the real protocol on these data sets, with coins named by `label`."""
+    """Run the real protocol.
+
+    Args:
+        context: with the coins.
+        kind: of the terms.
+        records: of each party.
+        label: names the coins.
+        replacements: name of a role -> what makes its replacement.
+    """
     transcript, setting = RecordedTranscript(partial(context.coins, label)), ObservedRoles()
     terms, keys = terms_of(context, kind, label), keys_of(context)
     names = [*participants(terms), CONSUMERS]
     roles = {name: _observed(replacements.get(name, ObservedRole), setting) for name in names}
     needed = keys if terms.finds_smallest else None
-    outcome = run_protocol(records, terms, needed, test_key=True, transcript=transcript, roles=roles)
-    return ObservedRun(terms, keys, transcript, setting, setting.contributions(), outcome.total)
+    run = run_protocol(records, terms, needed, test_key=True, transcript=transcript, roles=roles)
+    return ObservedRun(terms, keys, transcript, setting, setting.contributions(), run.total)
 
 
-def liars(members: Members) -> dict[str, MakeObserved]:
-    """Return the replacements of a coalition that does not keep to the protocol, by role."""
+def deviating_roles(members: Members) -> dict[str, MakeObserved]:
+    """Return the replacements of the roles of a coalition that deviates from the protocol, by name."""
     return {party_name(number): AddsNothing for number in members.parties} if members.lying else {}
 
 
 def real_runs(
     context: Context, kind: PathakKind, inputs: str = "honest", members: Members = HONEST
 ) -> list[ObservedRun]:
-    """As many runs of the real protocol as the context has views; `members` act as they do in that coalition."""
-    replacements = liars(members)
+    """Return as many runs of the real protocol as the context has views; `members` act as in that coalition."""
+    replacements = deviating_roles(members)
     label = f"pathak {kind} {inputs} {sorted(replacements)}"
     return context.cached(
         label,
         lambda: [
-            play(context, kind, records_of(context, inputs), f"{label} {i}", replacements) for i in range(context.views)
+            run_observed(context, kind, records_of(context, inputs), f"{label} {i}", replacements)
+            for i in range(context.views)
         ],
     )
