@@ -142,8 +142,8 @@ if $clipped and not self._clip:
         "one stream of noise for every release of a run",
         SumExperiment,
         "release",
-        "$method.draw($randomness)",
-        "$method.draw(SimulationRandomness(int(SYSTEM.bits(1))))",
+        "partial($method.draw, $randomness)",
+        "lambda method=$method: method.draw(SimulationRandomness(int(SYSTEM.bits(1))))",
         partial(published.law_of_alpha, "spherical-laplace", draws=8),
     ),
     Planted(
