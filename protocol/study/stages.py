@@ -14,13 +14,14 @@ same entry.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
 from gmpy2 import mpz
 
+from psephos.protocol.board.sealing import SEALING_KEY_BYTES
 from psephos.protocol.ceremony.messages import reason
 from psephos.protocol.errors import AgreementError, MessageError, PsephosError, UnexpectedMessageError
 from psephos.protocol.paillier.keys import PublicKey
@@ -201,27 +202,38 @@ class JoinedRoles:
 
 
 class JoinStage(Machine):
-    """Waits until the required roles have joined. The result is the tuple of roles that have joined.
+    """Waits until the roles that a study requires have joined. The result is the tuple of roles that have joined.
 
-    A role's own join message is sent by its agent.
+    A role's own join message is sent by its agent, and the client of the board checks join messages as well.
     """
 
     reads = frozenset({Kind.JOINED})
 
-    def __init__(self, name: str, required: Collection[str]) -> None:
+    def __init__(self, name: str, study: Study) -> None:
         """
         Args:
             name: the name of this role.
-            required: the names of the roles that must join.
+            study: the study that the roles join.
         """
-        self.name, self._required = name, frozenset(required)
+        self.name, self.study, self._required = name, study, frozenset(study.must_join)
 
     def _start(self) -> Step:
         return Step(JoinedRoles())
 
     @takes(JoinedRoles, Kind.JOINED)
     def add(self, state: JoinedRoles, entry: Entry) -> Step:
-        """Record that the sender has joined."""
+        """Record that the sender has joined.
+
+        Raises:
+            MessageError: the message is malformed.
+            WrongRoundError: it belongs to another study.
+            UnexpectedMessageError: the sender is not a role of the study, or has joined before.
+        """
+        Reader(entry.data, Kind.JOINED, self.study.digest, length=SEALING_KEY_BYTES)
+        if entry.sender not in self.study.members.keys or entry.sender in state.joined:
+            raise UnexpectedMessageError(
+                f"{self.name}: {entry.sender} joined the study, which only its roles may do, and only once"
+            )
         return Step(JoinedRoles((*state.joined, entry.sender)))
 
     def _result(self, state: JoinedRoles) -> tuple[str, ...] | None:
@@ -371,7 +383,7 @@ def decode_key(study: Study, data: bytes) -> ThresholdKey:
 
 def initial_stages(name: str, study: Study) -> list[Stage]:
     """Return the stages before the protocol of a role that holds no share of the key, or of a reader of the board."""
-    stages: list[Stage] = [lambda: JoinStage(name, study.must_join)]
+    stages: list[Stage] = [lambda: JoinStage(name, study)]
     if study.uses_key:
         stages.append(lambda joined: KeyStage(name, study))
     return stages

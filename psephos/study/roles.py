@@ -39,7 +39,7 @@ def holder_role(terms: StudyTerms, number: int, store: Store) -> StagedRole:
 
     return StagedRole(
         name,
-        lambda: JoinStage(name, study.must_join),
+        lambda: JoinStage(name, study),
         lambda joined: CeremonyHolder(study.ceremony(), number),
         lambda joined, share: KeyStage(name, study, share.threshold_key),
         protocol_role,

@@ -1,7 +1,7 @@
 """A run of every protocol at test size, with every call of every role recorded.
 
-`RUNS` is the only place that says how a run is made. A run is a study in memory: its roles are those of a real one, its
-keys are short, and the key holders of every protocol but "ceremony" have shares that were dealt.
+`RUNS` has a run of each entry of `psephos.specs.registry.SPECS`. Each run is a study in memory with the roles of a real
+study and short keys. A dealer shares the key, except in the run "ceremony", where the holders generate it.
 """
 
 from __future__ import annotations
@@ -17,15 +17,49 @@ from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.roles import DelegatingRole, Entry, Post, Role, Step
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import CURATOR
+from psephos.specs.registry import SPECS
 from tests.psephos.study.cast import ALL, Cast, Dealt
 
-RUNS = {**{what: (Dealt, what) for what in ALL}, "ceremony": (Cast, "average")}
-"""How the run of each protocol is made: the class, and what it is called there."""
+
+def protocol_of(study: str) -> str:
+    """Return the protocol of a study, whose name is "protocol" or "protocol, variant"."""
+    return study.split(",")[0]
+
+
+def runs_of(specs: Iterable[str], studies: Sequence[str]) -> dict[str, tuple[type[Cast], str]]:
+    """Return how each run is made: the class of its study, and the name of the study.
+
+    Args:
+        specs: the names of all protocols.
+        studies: the names of the small studies.
+
+    Raises:
+        LookupError: a protocol has no small study, so that no conformance test would cover it.
+    """
+    missing = [name for name in specs if name not in studies]
+    if missing:
+        raise LookupError(
+            f"the conformance tests have no run of {', '.join(missing)}: add a small study of it to `fields_of` and "
+            "`EVERY` in tests/psephos/study/cast.py, and its messages to `MESSAGES` in "
+            "tests/conformance/test_transcripts.py"
+        )
+    return {**{study: (Dealt, study) for study in studies}, "ceremony": (Cast, "average")}
+
+
+RUNS = runs_of(SPECS, ALL)
+"""How each run is made: the class of its study, and the name of the study."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """One message that a role received, and what it did with it."""
+    """One message that a role received.
+
+    Attributes:
+        role: name of the role.
+        state: its state before.
+        entry: the message.
+        step: what the role returned.
+    """
 
     role: str
     state: Any
@@ -34,7 +68,7 @@ class Call:
 
 
 class RecordingRole(DelegatingRole):
-    """Hands messages to the inner role one by one, and records each call."""
+    """Passes messages to the inner role one by one, and records each call and each message that the role sends."""
 
     def __init__(self, inner: Role, calls: list[Call], posts: list[tuple[str, Post]]) -> None:
         super().__init__(inner)
@@ -45,20 +79,27 @@ class RecordingRole(DelegatingRole):
         return step
 
     def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
-        together = Step(state)
+        total = Step(state)
         for entry in entries:
-            step = super().receive(together.state, [entry])
-            self._calls.append(Call(self.name, together.state, entry, step))
-            together = Step(step.state, together.posts + step.posts, together.refused + step.refused)
-        return together
+            step = super().receive(total.state, [entry])
+            self._calls.append(Call(self.name, total.state, entry, step))
+            total = Step(step.state, total.posts + step.posts, total.refused + step.refused)
+        return total
 
 
 class Run:
-    """A study of one protocol that was run to its end, and what is left of it."""
+    """A study that was run to its end.
 
-    def __init__(self, protocol: str) -> None:
-        make, what = RUNS[protocol]
-        self.cast: Cast = make(what)
+    Attributes:
+        cast: the study and its roles.
+        calls: every message that a role received, in order.
+        posts: every message that a role sent after its start, with the sender's name.
+        stores: the store of each role.
+        states: the last state of each role.
+    """
+
+    def __init__(self, cast: Cast) -> None:
+        self.cast = cast
         self.calls: list[Call] = []
         self.posts: list[tuple[str, Post]] = []
         self.stores = {name: Store() for name in self.cast.names}
@@ -77,25 +118,26 @@ class Run:
         self.states = {name: agent.state for name, agent in agents.items()}
 
     def role(self, name: str) -> Role:
-        """The role once more, with what its store holds."""
+        """Construct a role again, with its store."""
         return self.cast.role(name, self.stores[name])
 
 
 @cache
 def run_of(protocol: str) -> Run:
-    """The run of a protocol; all tests of a process share it."""
-    return Run(protocol)
+    """Return a run of `RUNS`; all tests of a process share it."""
+    make, study = RUNS[protocol]
+    return Run(make(study))
 
 
 def run_to_the_end(cast: Cast, agent_of: Callable[[str], Agent]) -> None:
-    """Let everybody take steps until all have the result; the curator closes the vote when it is ready to.
+    """Let all agents take steps until each has the result. The curator closes the vote when it is ready.
 
     Args:
         cast: the study.
-        agent_of: the agent of a role, perhaps made again for each step.
+        agent_of: returns the agent of a role; it may construct the agent again for each step.
 
     Raises:
-        AssertionError: somebody still waits.
+        AssertionError: a role still waits for messages when nobody acts any more.
     """
     while True:
         if any([moved(agent_of(name).step) for name in cast.names]):  # noqa: C419 - all of them take a turn
@@ -109,7 +151,7 @@ def run_to_the_end(cast: Cast, agent_of: Callable[[str], Agent]) -> None:
 
 
 def moved(act: Callable[[], bool]) -> bool:
-    """Whether an agent did something, if only to die."""
+    """Return whether an agent did something; a crash counts."""
     try:
         return act()
     except Crash:
@@ -117,15 +159,14 @@ def moved(act: Callable[[], bool]) -> bool:
 
 
 class Crash(Exception):
-    """The process of an agent dies."""
+    """The simulated death of an agent's process."""
 
 
 class CrashBoard:
-    """One agent's way to the board: the agent dies at its first attempt to post an entry, before the board has it and
-    at the second attempt after the board has it.
+    """A board at which every agent crashes twice for each entry: before the entry is posted, and after it is posted.
 
     Attributes:
-        attempts: the bytes of every attempt, by author and place.
+        attempts: by author and place, the bytes of every attempt to post an entry.
     """
 
     def __init__(self, board: Board) -> None:

@@ -1,4 +1,4 @@
-"""Every role of every protocol dies after every step and whenever it posts: `tests.conformance.runs` makes the runs."""
+"""Every role of every protocol crashes after every step and at every post, and continues from its store."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import pytest
 
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.storage.store import Store
+from psephos.specs.registry import SPECS
 from tests.conformance.runs import RUNS, CrashBoard, run_to_the_end
-from tests.psephos.study.cast import EVERY
 
-SOAKED = set(RUNS) - {*EVERY, "ceremony"}
-"""Variants whose roles are those of another run."""
+VARIANTS = set(RUNS) - {*SPECS, "ceremony"}
+"""Runs whose roles are those of another run."""
 
 
-@pytest.mark.parametrize("protocol", [pytest.param(name, marks=[pytest.mark.soak] * (name in SOAKED)) for name in RUNS])
-def test_a_role_that_dies_at_every_step_sends_the_same_bytes(protocol: str) -> None:
-    """Every agent is made again from its store after each step, and whenever it has posted an entry or was about to."""
-    make, what = RUNS[protocol]
-    cast = make(what)
+@pytest.mark.parametrize(
+    "protocol", [pytest.param(name, marks=[pytest.mark.soak] * (name in VARIANTS)) for name in RUNS]
+)
+def test_a_role_that_crashes_at_every_step_sends_the_same_bytes(protocol: str) -> None:
+    """Agents are constructed again from their stores for each step, and crash before and after each post."""
+    make, study = RUNS[protocol]
+    cast = make(study)
     board = CrashBoard(MemoryBoard())
     stores = {name: Store() for name in cast.names}
 

@@ -1,5 +1,5 @@
-"""What every role of every protocol does with a message that is repeated, forged, out of place or of another run, and
-after a crash. `tests.conformance.runs` makes the runs."""
+"""Every role of every protocol refuses messages that are repeated, forged, early or of another session, and its states
+can be stored. `tests.conformance.runs` makes the runs."""
 
 from __future__ import annotations
 
@@ -19,31 +19,34 @@ from tests.conformance.runs import RUNS, Call, Run, run_of
 
 pytestmark = pytest.mark.parametrize("protocol", RUNS)
 
+STRANGER = "party 99"
+"""A name that no role of the study has."""
+
 
 def changes_nothing(state: object, step: Step) -> bool:
-    """Whether a role sends nothing and is in the same state as before."""
+    """Return whether a step sends nothing and leaves the state as it was."""
     return step.posts == () and encode(step.state) == encode(state)
 
 
 def handled(run: Run) -> Iterator[Call]:
-    """The calls whose message was used or kept: it changed the state."""
+    """Yield the calls whose message had an effect."""
     for call in run.calls:
         if not changes_nothing(call.state, call.step):
             yield call
 
 
-def first_of_each_way(run: Run) -> Iterator[Call]:
-    """Of those calls, the first that each role has of each kind from each sender: a ceremony has many more."""
+def first_of_each_kind(run: Run) -> Iterator[Call]:
+    """Yield of those the first for each role, kind and sender; a ceremony has many more."""
     seen = set[tuple[str, str, Kind]]()
     for call in handled(run):
-        way = (call.role, call.entry.sender, call.entry.kind)
-        if way not in seen:
-            seen.add(way)
+        key = (call.role, call.entry.sender, call.entry.kind)
+        if key not in seen:
+            seen.add(key)
             yield call
 
 
 def by_role(run: Run) -> dict[str, list[Call]]:
-    """The handled calls of every role, in their order."""
+    """Return the handled calls of every role, in order."""
     calls: dict[str, list[Call]] = {name: [] for name in run.cast.names}
     for call in handled(run):
         calls[call.role].append(call)
@@ -55,11 +58,11 @@ def test_no_message_of_an_honest_run_is_refused(protocol: str) -> None:
 
 
 def test_a_repeated_message_has_no_second_effect(protocol: str) -> None:
-    """It is refused or ignored, or answered with the bytes of the first answer. What may belong to a later round is
-    kept, once, and nothing is sent. The board's client refuses an entry of JOINED that is posted again."""
+    """It is refused or ignored, or answered with the bytes of the first answer. A message that may belong to a later
+    round is kept once, and nothing is sent."""
     run = run_of(protocol)
     roles = {name: run.role(name) for name in run.cast.names}
-    for call in (call for call in first_of_each_way(run) if call.entry.kind is not Kind.JOINED):
+    for call in first_of_each_kind(run):
         role, what = roles[call.role], (call.role, call.entry.kind)
         again = role.receive(call.step.state, [call.entry])
         if again.posts:
@@ -71,34 +74,33 @@ def test_a_repeated_message_has_no_second_effect(protocol: str) -> None:
             assert changes_nothing(again.state, role.receive(again.state, [call.entry])), what
 
 
-def test_a_message_in_the_name_of_another_role_is_refused(protocol: str) -> None:
-    """Of a party, of a holder and of the curator, where they send no message of the kind.
+def test_a_message_from_a_role_that_sends_none_of_its_kind_is_refused(protocol: str) -> None:
+    """The sender is replaced by a party, a holder and the curator, if they send no message of the kind, and by a
+    stranger.
 
-    Two kinds do not depend on who posts them: every role joins, and a ballot is signed by its party, so that a copy of
-    it is the same ballot.
+    A ballot is an exception: its party signs it, so a copy that another role posts is the same ballot.
     """
     run = run_of(protocol)
     roles = {name: run.role(name) for name in run.cast.names}
-    for call in first_of_each_way(run):
+    for call in first_of_each_kind(run):
         if call.entry.kind is Kind.BALLOT:
             step = roles[call.role].receive(call.state, [replace(call.entry, sender=CURATOR)])
             assert encode(step.state) == encode(call.step.state)
             continue
         senders = {each.entry.sender for each in run.calls if each.entry.kind is call.entry.kind}
         others = {name.split()[0]: name for name in run.cast.names if name not in senders}
-        for sender in others.values():
+        for sender in (*others.values(), STRANGER):
             step = roles[call.role].receive(call.state, [replace(call.entry, sender=sender)])
             assert step.refused, (call.role, call.entry.kind, sender)
             assert changes_nothing(call.state, step), (call.role, call.entry.kind, sender)
 
 
 def test_a_message_of_another_session_is_refused_or_ends_the_run(protocol: str) -> None:
-    """The first of each kind that a role uses. Messages that are used together are refused together, when the last of
-    them is there; a public key of another study ends the study without a result. What joins is of the session in the
-    entry of the board, which the board's client compares (tests/protocol/board/test_client.py)."""
+    """The session of the first message of each kind that a role uses is changed. Messages that are used together are
+    refused when the last of them has arrived; a public key of another study ends the study without a result."""
     run = run_of(protocol)
     for name, own in by_role(run).items():
-        role, kinds = run.role(name), {Kind.JOINED}
+        role, kinds = run.role(name), set[Kind]()
         for place, call in enumerate(own):
             if call.entry.kind not in kinds:
                 kinds.add(call.entry.kind)
@@ -110,7 +112,7 @@ def test_a_message_of_another_session_is_refused_or_ends_the_run(protocol: str) 
 
 
 def is_without_effect(role: Role, state: Any, entries: Sequence[Entry]) -> bool:
-    """Whether the first of these entries is refused, at once or with those of its kind, or the role gets no result."""
+    """Return whether the first entry is refused, at once or with others of its kind, or the role gets no result."""
     for entry in entries:
         try:
             step = role.receive(state, [entry])
@@ -123,7 +125,7 @@ def is_without_effect(role: Role, state: Any, entries: Sequence[Entry]) -> bool:
 
 
 def test_a_message_before_its_time_is_refused_or_kept(protocol: str) -> None:
-    """Every message comes before the one that preceded it. Whatever a role keeps, it uses with the message after it."""
+    """Each two consecutive messages are exchanged. A message that is kept has the same effect as in order."""
     run = run_of(protocol)
     for name, own in by_role(run).items():
         role = run.role(name)
@@ -150,8 +152,21 @@ def test_a_ballot_after_the_close_is_refused(protocol: str) -> None:
 
 
 def kinds_of(step: Step) -> list[Kind]:
-    """The kinds of the messages that a step sends."""
+    """Return the kinds of the messages that a step sends."""
     return [kind_of(post.data) for post in step.posts]
+
+
+def test_a_message_of_the_protocol_before_the_last_public_key_is_ignored(protocol: str) -> None:
+    """No honest role sends one, since it takes part only after it has read all keys on the board, whose order is the
+    same for everybody. So every role ignores the message, and the run continues as if it had not been posted."""
+    run = run_of(protocol)
+    if not run.cast.made.study.uses_key:
+        pytest.skip("this protocol has no key")
+    for name, own in by_role(run).items():
+        place = max(number for number, call in enumerate(own) if call.entry.kind is Kind.PUBLIC_KEY)
+        role, last_key, after = run.role(name), own[place], own[place + 1]
+        early = role.receive(last_key.state, [after.entry])
+        assert changes_nothing(last_key.state, early), (name, after.entry.kind)
 
 
 def test_every_state_is_stored_and_restored(protocol: str) -> None:

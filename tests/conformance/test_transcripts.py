@@ -1,17 +1,23 @@
-"""Who sends what to whom in each protocol, and what of it everybody can read."""
+"""The messages of each protocol: who sends which kinds to whom, who can read them, and that their number, order and
+length do not depend on private data."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
 from psephos.protocol.roles import BOARD
+from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind, kind_of
-from tests.conformance.runs import RUNS, run_of
+from tests.conformance.runs import RUNS, Run, protocol_of, run_of
+from tests.psephos.study.cast import SAMPLES, Dealt, FixedVotes, unit
 
-Way = tuple[str, str, Kind]
+Message = tuple[str, str, Kind]
 """The sender, the receiver and the kind of a message; roles without their numbers."""
 
-SUM: set[Way] = {
+SUM: set[Message] = {
     ("party", BOARD, Kind.BALLOT),
     ("curator", BOARD, Kind.CLOSE),
     ("holder", BOARD, Kind.CONFIRMATION),
@@ -19,15 +25,15 @@ SUM: set[Way] = {
     ("holder", BOARD, Kind.PUBLIC_KEY),
     ("curator", BOARD, Kind.RESULT),
 }
-"""A study of an encrypted sum, but for how the sum is opened."""
-TO_THE_CURATOR: set[Way] = {("holder", "curator", Kind.PARTIAL_DECRYPTION)}
-TO_EVERYBODY: set[Way] = {("holder", BOARD, Kind.PARTIAL_DECRYPTION)}
-CEREMONY: set[Way] = {
+"""The messages of a study of an encrypted sum, without partial decryptions."""
+TO_THE_CURATOR: set[Message] = {("holder", "curator", Kind.PARTIAL_DECRYPTION)}
+TO_EVERYBODY: set[Message] = {("holder", BOARD, Kind.PARTIAL_DECRYPTION)}
+CEREMONY: set[Message] = {
     ("holder", BOARD, kind)
     for kind in (
         Kind.COMMITMENT,
         Kind.SEED_COMMITMENTS,
-        Kind.SEED_CONTRIBUTIONS,  # each part sealed to a holder by the message itself
+        Kind.SEED_CONTRIBUTIONS,  # each part is encrypted for one holder within the message
         Kind.RESIDUE_PRODUCTS,
         Kind.RESIDUE_DIFFERENCES,
         Kind.OPENED_CANDIDATES,
@@ -38,32 +44,75 @@ CEREMONY: set[Way] = {
         Kind.TEST_DECRYPTION,
     )
 }
-WAYS: dict[str, set[Way]] = {
-    **dict.fromkeys(RUNS, SUM | TO_THE_CURATOR),
-    "statistic": SUM | TO_EVERYBODY,
+MESSAGES: dict[str, set[Message]] = {
+    "tally": SUM | TO_THE_CURATOR,
+    "statistic": SUM | TO_THE_CURATOR,
+    "average": SUM | TO_THE_CURATOR,
     "psgd": SUM | TO_EVERYBODY | {("curator", BOARD, Kind.ANNOUNCEMENT), ("holder", BOARD, Kind.PUBLISHED_SUM)},
     "pathak": {
         ("curator", "party", Kind.PROPOSAL),
-        *((sender, receiver, Kind.RESHARE) for sender, receiver in (("curator", "party"), ("party", "curator"))),
+        ("curator", "party", Kind.RESHARE),
+        ("party", "curator", Kind.RESHARE),
         ("party", "party", Kind.RESHARE),
-        *((sender, BOARD, Kind.PUBLISHED_SHARE) for sender in ("curator", "party")),
+        ("curator", BOARD, Kind.PUBLISHED_SHARE),
+        ("party", BOARD, Kind.PUBLISHED_SHARE),
         ("curator", BOARD, Kind.RESULT),
     },
     "ceremony": SUM | TO_THE_CURATOR | CEREMONY,
 }
+"""The messages of each protocol. Those of a public study, whose sums everybody may read, are in `messages_of`."""
+
+
+def messages_of(protocol: str, study: Study) -> set[Message]:
+    """Return the messages of a run; in a public study of a sum, partial decryptions are for everybody."""
+    messages = MESSAGES[protocol_of(protocol)]
+    return messages - TO_THE_CURATOR | TO_EVERYBODY if study.public and messages & TO_THE_CURATOR else messages
 
 
 @pytest.mark.parametrize("protocol", RUNS)
 def test_messages_are_those_of_the_protocol(protocol: str) -> None:
-    ways = {
-        (sender.split()[0], post.receiver.split()[0], kind_of(post.data)) for sender, post in run_of(protocol).posts
-    }
-    assert ways == WAYS[protocol]
+    run = run_of(protocol)
+    messages = {(sender.split()[0], post.receiver.split()[0], kind_of(post.data)) for sender, post in run.posts}
+    assert messages == messages_of(protocol, run.cast.made.study)
 
 
 @pytest.mark.parametrize("protocol", RUNS)
-def test_messages_to_one_role_are_sealed(protocol: str) -> None:
-    """Unless a message says itself that it is public."""
+def test_messages_to_one_role_are_encrypted(protocol: str) -> None:
+    """Requests for partial decryptions are the exception: they are public."""
     for sender, post in run_of(protocol).posts:
         if post.receiver != BOARD and kind_of(post.data) is not Kind.TALLY_REQUEST:
             assert post.secret, (sender, post.receiver, kind_of(post.data))
+
+
+class OtherData(Dealt):
+    """The same study, whose parties have other rows, labels and votes, and more rows where their number is private."""
+
+    def own(self, number: int) -> Any:
+        generator = np.random.default_rng([self.seed + 1, number])
+        if self.spec.takes_classifier:
+            return FixedVotes(generator.integers(0, len(self.made.study.classes), size=SAMPLES))
+        rows = 6 + number if "sizes" in self.spec.parameters else 9 + 2 * number
+        X = unit(generator, rows)
+        return X, (X[:, 0] > 0.1).astype(np.int64)
+
+
+@pytest.mark.parametrize("protocol", [name for name in RUNS if name != "ceremony"])
+def test_number_order_and_length_of_messages_do_not_depend_on_private_data(protocol: str) -> None:
+    """Every role sends messages of the same kinds and lengths, in the same order, whatever the parties' data."""
+    one, other = run_of(protocol), Run(OtherData(RUNS[protocol][1]))
+    assert {name: bool(messages) for name, messages in shapes(one).items()} == dict.fromkeys(one.cast.names, True)
+    assert shapes(one) == shapes(other)
+
+
+def shapes(run: Run) -> dict[str, list[tuple[str, Kind, int]]]:
+    """Return the receiver, the kind and the length of every message of each role.
+
+    The length is 0 for the published result, which is released with noise, and for ballots with a proof of validity,
+    where it depends on the places of the columns that the challenge opens: they are uniform, a hash of ciphertexts.
+    """
+    varying = {Kind.RESULT, Kind.BALLOT} if run.cast.made.study.proofs == "valid" else {Kind.RESULT}
+    messages: dict[str, list[tuple[str, Kind, int]]] = {name: [] for name in run.cast.names}
+    for sender, post in run.posts:
+        kind = kind_of(post.data)
+        messages[sender].append((post.receiver, kind, 0 if kind in varying else len(post.data)))
+    return messages

@@ -13,6 +13,7 @@ import pytest
 from psephos.audit.adversary import ScriptedRole
 from psephos.audit.rounds import short_key
 from psephos.audit.studies import trial
+from psephos.protocol.board.client import join_message
 from psephos.protocol.ceremony.messages import failure
 from psephos.protocol.errors import AgreementError, MessageError, UnexpectedMessageError, WrongRoundError
 from psephos.protocol.paillier.private_key import generate_private_key
@@ -252,17 +253,43 @@ def test_repr_of_states_shows_no_content() -> None:
 # -- joining, the key, the result
 
 
+def joins(study: Study, name: str) -> Entry:
+    return Entry(1, name, BOARD, join_message(study.digest, bytes(range(32))))
+
+
 def test_join_stage_waits_for_the_required_roles() -> None:
-    role = JoinStage("x", ["b", "a", "c"])
-    held = role.start().state
-    assert (role.name, held.state) == ("x", JoinedRoles(()))
-    for number, name, missing in ((1, "b", "a, c"), (2, "stranger", "a, c"), (3, "a", "c")):
-        assert role.result(held) is None
-        held = role.receive(held, [entry(number, Kind.JOINED, name)]).state
-        assert role.awaits(held) == Missing(Kind.JOINED, tuple(missing.split(", ")))
-    held = role.receive(held, [entry(4, Kind.JOINED, "c")]).state
-    assert role.awaits(held) is None
-    assert role.result(held) == ("b", "stranger", "a", "c")
+    study = study_of(3, 2)
+    role = JoinStage("party 0", study)
+    state = role.start().state
+    assert (role.name, state.state) == ("party 0", JoinedRoles(()))
+    for name, missing in (
+        ("holder 2", ("curator", "holder 1", "holder 3")),
+        ("party 3", ("curator", "holder 1", "holder 3")),
+        ("curator", ("holder 1", "holder 3")),
+        ("holder 3", ("holder 1",)),
+    ):
+        assert role.result(state) is None
+        state = role.receive(state, [joins(study, name)]).state
+        assert role.awaits(state) == Missing(Kind.JOINED, missing)
+    state = role.receive(state, [joins(study, "holder 1")]).state
+    assert role.awaits(state) is None
+    assert role.result(state) == ("holder 2", "party 3", "curator", "holder 3", "holder 1")
+
+
+def test_join_stage_refuses_other_studies_strangers_and_repetitions() -> None:
+    study = study_of(3, 2)
+    role = JoinStage("party 0", study)
+    before = role.receive(role.start().state, [joins(study, "holder 1")]).state
+    valid = joins(study, "holder 2")
+    for message, error in (
+        (joins(study_of(5, 3), "holder 2"), WrongRoundError),
+        (replace(valid, data=valid.data[:-1]), MessageError),
+        (joins(study, "holder 9"), UnexpectedMessageError),
+        (joins(study, "holder 1"), UnexpectedMessageError),
+    ):
+        step = role.receive(before, [message])
+        assert step.state == before
+        assert [type(refusal.error) for refusal in step.refused] == [error]
 
 
 def dealt_key(study: Study) -> ThresholdKey:

@@ -472,7 +472,7 @@ def test_a_ceremony_that_fails_ends_the_study_and_says_so(consortium: Consortium
     east, board = Identity.read(consortium / "east"), BoardFile(consortium / "board.sqlite")
     liar = StagedRole(
         "holder 3",
-        lambda: JoinStage("holder 3", ("curator", *study.holders)),
+        lambda: JoinStage("holder 3", study),
         lambda joined: Liar(study.ceremony(), 3),
     )
     agent = Agent(liar, study.members, east.key, board, Store())

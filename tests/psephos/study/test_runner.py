@@ -59,7 +59,7 @@ SOME = Missing(Kind.BALLOT, ("party 1", "party 2"))
 
 
 def test_where_a_role_stands_before_the_vote() -> None:
-    joining = JoinStage("party 3", ("a", "b"))
+    joining = JoinStage("party 3", STUDY)
     for left, said in ((SOME, "waits until these have joined: party 1, party 2"), (None, "has joined")):
         assert status(agent(joining, JoinedRoles(), left)) == said
     keyed = KeyStage("party 3", STUDY)
