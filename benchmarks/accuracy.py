@@ -120,7 +120,7 @@ COLUMNS = (*SHOWN, *VOTERS)
 PURE_IS_QUIETER: dict[str, tuple[float, ...]] = {"breast-cancer": MIDDLE, "moving": (0.1,)}
 """Epsilons by data set at which `mechanism_with_less_noise` chooses the discrete Laplace for joint noise."""
 
-COLLUDERS = JobOptions.threshold - 1
+COLLUDERS = JobOptions().opening_threshold - 1
 """Parties that may tell each other their noise shares: one key holder fewer than it takes to open a sum."""
 
 

@@ -201,7 +201,7 @@ def _of_sums(options: SumOptions, split: Split, transcript: Transcript, result: 
     seen = Seen(roster=names, messages=messages_of(transcript))
     for number, (name, (X, y)) in enumerate(zip(names, population.rows(), strict=True)):
         seen.local[name] = {"rows": digest_of(X, y), "parameters": digest_of(population.parameters[number])}
-    unknown = options.parties - getattr(options, "dropouts", 0) - (options.threshold - 1)
+    unknown = options.parties - getattr(options, "dropouts", 0) - (options.opening_threshold - 1)
     for phase, round_, contribution, vectors in result.evaluation.contributions:
         contributed(
             seen, phase, round_, contribution.spec, {names[n]: vector for n, vector in vectors.items()}, unknown

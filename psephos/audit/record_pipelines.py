@@ -51,7 +51,7 @@ def gradients(table: PartyTable, directory: Path, **asked: Any) -> Seen:
     seen.bounds[phase] = Bound(l2=outcome.gradient_sensitivity / series.pitch)
     seen.terms[phase] = replace(series, nonce=bytes(16)), tuple(outcome.party_sizes)
     # Every party knows its own share: of the variant "gaussian" that one is left out already.
-    against = max(0, options.threshold - 1 - (options.variant == "gaussian"))
+    against = max(0, options.opening_threshold - 1 - (options.variant == "gaussian"))
     needed = agree(replace(options, colluders=against), outcome.party_sizes, outcome.features, bytes(16)).series
     seen.shares["fresh noise of a share"] = series.step_scale, needed.step_scale
     seen.shares["fixed noise of a share"] = min(series.fixed_sigmas), min(needed.fixed_sigmas)

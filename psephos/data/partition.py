@@ -110,16 +110,13 @@ Options = TypeVar("Options", bound=DataOptions)
 def load_split(options: Options, data: Dataset | Split | None = None) -> tuple[Options, Split]:
     """The options, checked, and who holds what: of `data`, by default of the table or the data set that they name.
 
-    A table of one's own may name the parties: there are then so many, and no more of them hold the key. Raises as
+    A table of one's own may name the parties: there are then so many. Raises as
     `check`, `load` and `OwnTable` do, and InvalidParameter where no rows are left to measure on.
     """
     table = OwnTable(options) if data is None and options.data is not None else None
     if table is not None and table.owners:
         parties = len(table.owners)
-        fewer: dict[str, Any] = {}
-        if getattr(options, "holders", 0) > parties:
-            fewer = {"holders": parties, "threshold": parties // 2 + 1}
-        options = replace(options, parties=parties, **fewer)
+        options = replace(options, parties=parties)
     options.check()
     if not isinstance(data, Split):
         data = options.deal(table or data or _named(options))

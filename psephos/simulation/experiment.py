@@ -168,8 +168,6 @@ def simulate(  # wide: an experiment's terms, each with its default
     if data is not None and (named := {"dataset", "data", "journal"} & options.keys()):
         raise InvalidParameter(f"with rows of one's own there is no {', '.join(sorted(named))}")
     base = kind(**asked, **options)
-    if {"holders", "threshold"} <= set(known) - options.keys() and base.parties < base.holders:
-        base = replace(base, holders=base.parties, threshold=base.parties // 2 + 1)
     if (protocol == "psgd" or getattr(base, "joint", False)) and "dropouts" not in options:
         base = replace(base, dropouts=len(base.away))
     transcript = Transcript() if transcript is None else transcript

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from psephos.curator.psgd.curator import GradientCuratorState
 from psephos.curator.psgd.gop import perturbed_minimiser
 from psephos.curator.tally import OpenedSum
 from psephos.data.datasets import Dataset
-from psephos.data.partition import Absent, DataOptions, load_split, scaler_for
+from psephos.data.partition import Absent, load_split, scaler_for
 from psephos.data.splits import Split
 from psephos.options import option
 from psephos.parties.gradients import LocalLoss, signed_labels
@@ -44,7 +44,7 @@ from psephos.results import Guarantee, PsgdResult
 from psephos.results.base import timed
 from psephos.results.evaluation import Evaluation
 from psephos.simulation.journal import Journal
-from psephos.simulation.key_setup import Keys, KeySetup, setup_keys
+from psephos.simulation.key_setup import HolderOptions, Keys, KeySetup, setup_keys
 from psephos.specs.base import Participants
 from psephos.specs.psgd import PsgdSpec
 
@@ -55,14 +55,13 @@ Puppets = Mapping[str, Callable[[Role], Role]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PsgdOptions(DataOptions, DescentOptions):
+class PsgdOptions(HolderOptions, DescentOptions):
     """What `psephos simulate psgd` was asked for."""
 
     parties: int = option(15, "Data owners, K.")
     key_bits: int = option(DEFAULT_KEY_BITS, "Length of the Paillier modulus.", group="Encryption")
     test_key: bool = option(False, "Accept a key under 2048 bits: protects nothing.", group="Encryption")
-    holders: int = option(3, "Key holders, the first n parties.", group="Encryption")
-    threshold: int = option(2, "How many holders open a sum; more than half.", group="Encryption")
+    usual_holders: ClassVar[int] = 3
     keys: Keys = option("dealer", "Who makes the key: a dealer, or the holders themselves.", group="Encryption")
     randomness: RandomnessMode = option("half", "How ciphertexts are randomised.", group="Encryption")
     proofs: Literal["none", "knowledge"] = option(
@@ -76,7 +75,7 @@ class PsgdOptions(DataOptions, DescentOptions):
     def check(self) -> None:
         """Raise InvalidParameter for the first option at fault."""
         DescentOptions.check(self)
-        DataOptions.check(self)
+        HolderOptions.check(self)
         if len(self.away) > self.dropouts:
             raise InvalidParameter(f"{len(self.away)} parties are absent: with --dropouts {len(self.away)} they may be")
         for name, wanted in (("keys", Keys), ("randomness", RandomnessMode), ("proofs", Literal["none", "knowledge"])):
@@ -86,7 +85,7 @@ class PsgdOptions(DataOptions, DescentOptions):
     @property
     def coalition(self) -> int:
         """How many key holders may tell the curator their noise shares: by default as many as cannot open a sum."""
-        return self.threshold - 1 if self.colluders is None else self.colluders
+        return self.opening_threshold - 1 if self.colluders is None else self.colluders
 
     def spec(self, agreement: Agreement) -> PsgdSpec:
         """Return the specification of the descent that was agreed on."""
@@ -330,8 +329,8 @@ def simulate_psgd(
         return setup_keys(
             options.parties,
             key_bits=options.key_bits,
-            holders=options.holders,
-            threshold=options.threshold,
+            holders=options.key_holders,
+            threshold=options.opening_threshold,
             keys=options.keys,
             test_key=options.test_key,
             transcript=transcript,

@@ -29,7 +29,7 @@ from psephos.curator.hamm.statistic import MechanismName, public_coordinates
 from psephos.curator.losses import loss_named
 from psephos.data.datasets import Dataset
 from psephos.data.own import OwnTable
-from psephos.data.partition import DataOptions, load_split, one_of, scaler_for
+from psephos.data.partition import load_split, one_of, scaler_for
 from psephos.data.preprocessing import PublicScaler
 from psephos.data.splits import Split
 from psephos.options import option
@@ -52,7 +52,7 @@ from psephos.results.evaluation import Evaluation
 from psephos.simulation.encrypted_sum import EncryptedSum, PartyFactory, RunConfig, simulate_sum
 from psephos.simulation.engines import make_engine
 from psephos.simulation.journal import Journal
-from psephos.simulation.key_setup import Keys, KeySetup, setup_keys
+from psephos.simulation.key_setup import HolderOptions, Keys, KeySetup, setup_keys
 from psephos.simulation.linear import LinearVoters, count_votes
 from psephos.specs.base import Participants, SumSpec
 from psephos.sweep import Sampler, sweep
@@ -93,7 +93,7 @@ METHODS = ("vote", "soft", "avg", "statistic", "own-data", "whitened", "pate")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SumOptions(DataOptions):
+class SumOptions(HolderOptions):
     """What every simulation around an encrypted sum is asked for; a field is an option of its command."""
 
     auxiliary: int | None = option(None, "Auxiliary samples, public.", shown="the rest of the training data")
@@ -132,8 +132,6 @@ class SumOptions(DataOptions):
         shown="what the first vectors summed take fewest bytes with",
     )
     test_key: bool = option(False, "Accept a key under 2048 bits: protects nothing.", group="Encryption")
-    holders: int = option(5, "Key holders, the first n parties.", group="Encryption")
-    threshold: int = option(3, "How many holders open a sum; more than half.", group="Encryption")
     min_ballots: int | None = option(
         None, "Holders open no sum of fewer ballots.", group="Encryption", shown="half of the parties"
     )
@@ -180,12 +178,6 @@ class SumOptions(DataOptions):
         check_mechanism(self.noise, joint=self.joint)
         for name in self.methods:
             one_of("methods", name, *self.available)
-        if not 1 <= self.threshold <= self.holders:
-            raise InvalidParameter(f"the threshold ({self.threshold}) lies between 1 and the holders ({self.holders})")
-        if self.holders > self.parties:
-            raise InvalidParameter(
-                f"key holders are some of the parties: {self.holders} of {self.parties} is too many; lower --holders"
-            )
         if self.auxiliary is not None and self.auxiliary < 1:
             raise InvalidParameter(f"auxiliary samples are needed: --auxiliary is at least 1, not {self.auxiliary}")
         if self.min_ballots is not None and not 2 <= self.min_ballots <= self.parties:
@@ -460,8 +452,8 @@ class SumExperiment:
             options.parties,
             key_bits=options.key_bits,
             degree=options.degree or spec.best_degree(options.key_bits, options.parties),
-            holders=options.holders,
-            threshold=options.threshold,
+            holders=options.key_holders,
+            threshold=options.opening_threshold,
             test_key=options.test_key,
             keys=options.keys,
             transcript=self._transcript,

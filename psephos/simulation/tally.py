@@ -116,7 +116,7 @@ class TallyOptions(SumOptions):
     def coalition(self) -> int | None:
         if not self.joint:
             return None
-        return self.threshold - 1 if self.colluders is None else self.colluders
+        return self.opening_threshold - 1 if self.colluders is None else self.colluders
 
     @property
     def joint(self) -> bool:

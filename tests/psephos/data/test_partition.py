@@ -17,7 +17,9 @@ from psephos.data.preprocessing import default_scaler
 from psephos.data.splits import split_dataset
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.roles import Step
+from psephos.simulation.key_setup import HolderOptions
 from psephos.simulation.pathak import PathakOptions
+from psephos.simulation.psgd import PsgdOptions
 from psephos.simulation.sums import SumOptions
 from psephos.simulation.tally import TallyOptions
 
@@ -160,14 +162,42 @@ def table(tmp_path: Path) -> str:
 
 
 def test_a_table_that_names_the_parties_says_how_many_there_are(table: str) -> None:
-    """And no more of them hold the key, a majority of whom opens."""
     named: dict[str, Any] = {"data": table, "label": "y", "party": "who", "parties": 9, "sample_public": True}
-    for holders, threshold, found in ((5, 3, (4, 4, 3)), (4, 1, (4, 4, 1)), (3, 3, (4, 3, 3))):
-        options, split = load_split(TallyOptions(**named, holders=holders, threshold=threshold))
-        assert (options.parties, options.holders, options.threshold) == found
-        assert len(split.parties) == 4
+    options, split = load_split(TallyOptions(**named))
+    assert (options.parties, options.key_holders, options.opening_threshold) == (4, 4, 3)
+    assert len(split.parties) == 4
+    with pytest.raises(InvalidParameter, match="5 of 4"):
+        load_split(TallyOptions(**named, holders=5))
     options, _ = load_split(PathakOptions(**named))
     assert options.parties == 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "expected"),
+    [
+        (TallyOptions, {"parties": 50}, (5, 3)),
+        (TallyOptions, {"parties": 3}, (3, 2)),
+        (TallyOptions, {"parties": 2}, (2, 2)),
+        (TallyOptions, {"parties": 9, "holders": 8}, (8, 5)),
+        (TallyOptions, {"parties": 9, "threshold": 5}, (5, 5)),
+        (PsgdOptions, {"parties": 15}, (3, 2)),
+        (PsgdOptions, {"parties": 2}, (2, 2)),
+    ],
+)
+def test_a_majority_of_at_most_five_or_three_parties_opens(
+    kind: type[HolderOptions], options: dict[str, int], expected: tuple[int, int]
+) -> None:
+    chosen = kind(**options)
+    chosen.check()
+    assert (chosen.key_holders, chosen.opening_threshold) == expected
+    assert (chosen.plain()["holders"], chosen.plain()["threshold"]) == expected
+
+
+@pytest.mark.parametrize("options", [{"holders": 4}, {"threshold": 4}, {"threshold": 0}, {"holders": 0}])
+@pytest.mark.parametrize("kind", [TallyOptions, PsgdOptions])
+def test_impossible_numbers_of_holders_are_refused(kind: type[HolderOptions], options: dict[str, int]) -> None:
+    with pytest.raises(InvalidParameter):
+        kind(parties=3, **options).check()
 
 
 def test_a_table_without_names_is_dealt(table: str) -> None:

@@ -133,8 +133,8 @@ def least_holders(parties: int) -> tuple[int, int]:
 def test_run(parties: int, law: Law | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = table(tmp_path / "t.csv", parties)
     job = Job(JobOptions(**asked, mechanism=law, method="own-data", workers=1))
-    assert (job.options.holders, job.options.threshold) == least_holders(parties)
-    check(*planned(monkeypatch, job.run), parties, job.options.threshold - 1)
+    assert (job.options.key_holders, job.options.opening_threshold) == least_holders(parties)
+    check(*planned(monkeypatch, job.run), parties, job.options.opening_threshold - 1)
 
 
 @pytest.mark.parametrize("parties", PARTIES)
@@ -198,7 +198,7 @@ def test_simulate_psgd(parties: int, variant: Any, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(psgd_module, "agree", stop)
     with pytest.raises(_SeenError):
         simulate_psgd(options)
-    assert options.coalition == options.threshold - 1 == 1
+    assert options.coalition == options.opening_threshold - 1 == 1
     check_descent(seen[0], options, parties, 1)
 
 

@@ -171,8 +171,8 @@ def test_the_statistic_of_votes_can_be_private_before_the_curator_sees_it(tmp_pa
 
 def test_fewer_parties_than_holders_hold_the_key_all_together(tmp_path: Path) -> None:
     path = patients(tmp_path / "t.csv", hospitals=4)
-    chosen = Job(replace(options(path, public="3"), holders=5, threshold=3)).options
-    assert (chosen.parties, chosen.holders, chosen.threshold) == (3, 3, 2)
+    chosen = Job(replace(options(path, public="3"), holders=None, threshold=None)).options
+    assert (chosen.parties, chosen.key_holders, chosen.opening_threshold) == (3, 3, 2)
 
 
 def test_nothing_held_out_is_nothing_measured(tmp_path: Path) -> None:
