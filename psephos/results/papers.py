@@ -1,4 +1,4 @@
-"""Results of the papers' experiments (`psephos reproduce`): curves, their cost, the papers' words beside ours."""
+"""Results of the papers' experiments (`psephos reproduce`): curves, privacy costs, comparisons with the papers."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _LEFT = "epsilon (log scale; more private to the left)"
 
 @dataclass(frozen=True, kw_only=True)
 class PaperResult(Result):
-    """A paper's experiment, run again.
+    """Result of an experiment of a paper.
 
     Attributes:
         experiment: its name, as `psephos reproduce` takes it.
-        paper: where it stands.
-        quick: fewer trials and points than the paper's.
-        draws_per_point: releases behind each private point.
-        test: test samples.
-        seed: drives splits, training and noise.
-        options: everything that was asked for.
-        noise_source: always the seed.
+        paper: the paper, section and figure.
+        quick: whether it has fewer trials and points than the paper's experiment.
+        draws_per_point: number of releases that each private point is the mean of.
+        test: number of test samples.
+        seed: of splits, training and noise.
+        options: the options of the run, by name.
+        noise_source: always "simulation": the noise is drawn from the seed.
     """
 
     experiment: str
@@ -51,27 +51,27 @@ class PaperResult(Result):
     noise_source: Literal["simulation"] = "simulation"
 
     def page(self) -> Page:
-        said = ["The noise was drawn from the seed. Whoever knows it can take it off: nothing here is private."]
+        warnings = ["The noise was drawn from the seed. Whoever knows the seed can remove it: nothing here is private."]
         if self.quick:
-            said.append("Run with --quick: fewer trials and points than the paper's. Nothing here is to be cited.")
+            warnings.append("Run with --quick: fewer trials and points than the paper's. Do not cite these numbers.")
         if self.exact is False:
-            said.append("The opened sums differ from those computed in the clear. Do not use this result.")
+            warnings.append("The opened sums differ from those computed in the clear. Do not use this result.")
         return Page(
             title=f"Psephos: {self.experiment}",
-            lead="An experiment of a paper, run again. It shows what privacy costs in accuracy. The messages of the "
+            lead="An experiment of a paper, repeated. It shows what privacy costs in accuracy. The messages of the "
             "protocol and who learns what from them are in the reports of `psephos run` and `psephos audit`.",
             facts=[
                 ("Paper", self.paper),
                 ("Test samples", self.test),
-                ("Noise draws a point", self.draws_per_point),
+                ("Noise draws per point", self.draws_per_point),
             ],
-            warnings=said,
+            warnings=warnings,
             notes=[
-                "Each point of a curve is a release of its own. An experiment draws thousands of them from the same "
-                "data, which together no promise covers: it is for data that are public."
+                "Each point of a curve is a separate release. An experiment draws thousands of them from the same data, "
+                "and no guarantee covers all of them together: use it with public data only."
             ],
-            repeat=f"Seed {self.seed} drives splits, training and noise, so every number but the times comes out the "
-            "same.",
+            repeat=f"Seed {self.seed} drives splits, training and noise, so a repetition gives the same "
+            "numbers, except for the times.",
         )
 
 
@@ -80,16 +80,16 @@ class PaperResult(Result):
 
 @dataclass(frozen=True)
 class EncryptedTrial:
-    """The encrypted count of one split, and whether what was opened is the clear count.
+    """The encrypted count of one split.
 
     Attributes:
-        trial: number of the split, from 0.
-        equals_plaintext: whether the opened counts are the clear ones, entry by entry.
-        seconds: encrypt, aggregate, decrypt. Wall clock.
-        peak_memory_mb: of all processes together.
-        ballot_bytes: of one ballot.
-        bits_per_count: on the wire, of each count.
-        continued_from: ballots that the journal of an interrupted run held when this run began.
+        trial: index of the split, from 0.
+        equals_plaintext: whether the opened counts equal those taken in the clear, entry by entry.
+        seconds: wall-clock time of each phase: encrypt, aggregate, decrypt.
+        peak_memory_mb: peak memory of all processes together, in megabytes.
+        ballot_bytes: size of one ballot in bytes.
+        bits_per_count: size of a ballot on the wire in bits, divided by its number of counts.
+        continued_from: number of ballots in the journal of an interrupted run when this run began.
     """
 
     trial: Count
@@ -103,7 +103,20 @@ class EncryptedTrial:
 
 @dataclass(frozen=True, kw_only=True)
 class HammPanel:
-    """One number of parties: accuracies without noise, and by family and method along the axis (without its 0)."""
+    """Accuracies for one number of parties M.
+
+    Attributes:
+        parties: M.
+        batch, indiv: accuracy of one classifier of all parties' rows, and mean accuracy of a party's own classifier.
+        nonprivate: accuracy of each method without noise.
+        curves: by family and method, the accuracy at each point of the axis 1/epsilon, without the point 0.
+        rho: the constant rho of Hamm 2016 for the auxiliary samples (`psephos.curator.hamm.sensitivity.rho`).
+        auxiliary, test, features: number of auxiliary samples, test samples and features.
+        batch_rows: number of rows that batch was trained on.
+        indiv_rows: number of test samples that indiv was measured on.
+        seconds: wall-clock time of each phase of a trial.
+        encrypted: the encrypted counts, if there are any.
+    """
 
     parties: Count
     batch: Mean
@@ -122,7 +135,17 @@ class HammPanel:
 
 @dataclass(frozen=True)
 class Published:
-    """The paper's number or sentence beside ours; `family` "none" for what has no noise."""
+    """A number or statement of the paper, compared with ours.
+
+    Attributes:
+        what: the quantity or the statement.
+        family: family of curves that it is compared with; "none" for a number without noise.
+        parties: M of the panel.
+        paper: the paper's number, or "claims so".
+        ours: our numbers.
+        reproduces: whether ours agree with the paper.
+        why: the reason where they do not, or where that is not tested; otherwise empty.
+    """
 
     what: str
     family: str
@@ -133,7 +156,7 @@ class Published:
     why: str
 
     def compared(self) -> Comparison:
-        """As a row of a page."""
+        """Return the row of a page."""
         verdict = "reproduces" if self.reproduces else "does not reproduce"
         verdict = "not tested" if self.why.startswith("not tested") else verdict
         what = self.what if self.family == "none" else f"{self.what} ({self.family})"
@@ -145,13 +168,16 @@ class HammResult(PaperResult):
     """Hamm 2016, section 6: accuracy against 1/epsilon.
 
     Attributes:
-        data, stand_in: the data set, and whether it is a synthetic one in its place.
-        lam, samples_per_party, trials: lambda, rows of a party, splits.
-        inverse_epsilons: the axis; 0 is without noise.
-        counts: how they were taken.
-        families: each family of curves in words.
-        sizes: a panel for each number of parties.
-        published: the paper's words beside ours.
+        data: source of the data set.
+        stand_in: whether the data are synthetic, in place of the paper's.
+        lam: ridge lambda.
+        samples_per_party: training rows of each party.
+        trials: number of splits.
+        inverse_epsilons: points of the axis 1/epsilon; 0 is without noise.
+        counts: how the votes were counted.
+        families: description of each family of curves.
+        sizes: one panel for each number of parties.
+        published: the paper's numbers and statements, compared with ours.
     """
 
     kind: ClassVar[str] = "hamm"
@@ -169,7 +195,7 @@ class HammResult(PaperResult):
 
     @property
     def exact(self) -> bool | None:
-        compared = [one.equals_plaintext for size in self.sizes for one in size.encrypted]
+        compared = [trial.equals_plaintext for panel in self.sizes for trial in panel.encrypted]
         return all(compared) if compared else None
 
     def page(self) -> Page:
@@ -177,7 +203,8 @@ class HammResult(PaperResult):
         opened = {True: ", equal to the clear ones", False: ", WHICH DIFFER FROM THE CLEAR ONES", None: ""}[self.exact]
         panels = []
         for size in self.sizes:
-            flat = [_curve(n, axis, [mean] * len(axis)) for n, mean in (("batch", size.batch), ("indiv", size.indiv))]
+            references = {"batch": size.batch, "indiv": size.indiv}
+            flat = [_curve(name, axis, [mean] * len(axis)) for name, mean in references.items()]
             title = f"{'SYNTHETIC STAND-IN: ' if self.stand_in else ''}{size.parties:,} parties"
             for family, methods in size.curves.items():
                 curves = [_curve(name, axis[-len(points) :], points) for name, points in methods.items()]
@@ -189,7 +216,7 @@ class HammResult(PaperResult):
                 *page.facts,
                 ("Data", self.data),
                 ("Splits", self.trials),
-                ("Samples a party", self.samples_per_party),
+                ("Samples per party", self.samples_per_party),
                 ("Counts", self.counts + opened),
             ],
             panels=panels,
@@ -199,6 +226,7 @@ class HammResult(PaperResult):
 
 
 def _family_release(family: str, words: str) -> Release:
+    """Return the privacy cost of a family of curves, described by `words`."""
     ours = family == "ours"
     return Release(
         words.partition(";")[0].partition(":")[0],
@@ -217,7 +245,7 @@ def _family_release(family: str, words: str) -> Release:
 
 @dataclass(frozen=True)
 class Point:
-    """Test error of one series at one epsilon, over all noise draws."""
+    """Mean test error of one series at one epsilon over all noise draws, with standard deviation and error."""
 
     series: str
     epsilon: Positive
@@ -228,7 +256,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Theorem:
-    """A bound beside what was measured, at its largest, and whether it held."""
+    """A bound, the largest measured value of the bounded quantity, and whether the bound holds for it."""
 
     bound: float
     largest: float
@@ -237,7 +265,15 @@ class Theorem:
 
 @dataclass(frozen=True)
 class Excess:
-    """Theorem 4.3 at one epsilon: the excess risk measured, and the share of draws above the bound."""
+    """Theorem 4.3 at one epsilon: its bound of the excess risk, and what was measured.
+
+    Attributes:
+        epsilon: privacy parameter of the releases.
+        bound: of the excess risk.
+        measured_mean, measured_max: mean and maximum of the measured excess risk.
+        above_bound: share of the draws above the bound.
+        allowed: largest share that the theorem allows.
+    """
 
     epsilon: Positive
     bound: float
@@ -249,7 +285,16 @@ class Excess:
 
 @dataclass(frozen=True)
 class Theorems:
-    """The paper's theorems on one split. `distance_mean`: of the averaged classifier from the pooled one."""
+    """The paper's theorems on one split.
+
+    Attributes:
+        split: name of the split.
+        hypotheses_hold: whether the theorems' assumptions hold for the data.
+        distance_mean: mean distance of the averaged classifier from the pooled one.
+        theorem_4_2: bound of that distance.
+        equation_3: bound of the excess risk without noise.
+        theorem_4_3: bound of the excess risk with noise, at several epsilons.
+    """
 
     split: str
     hypotheses_hold: bool
@@ -261,7 +306,19 @@ class Theorems:
 
 @dataclass(frozen=True, kw_only=True)
 class PaperSetting:
-    """One lambda and scaling of the rows: errors along the axis, the paper's claims, and its theorems."""
+    """Errors and theorems for one lambda and scaling of the rows.
+
+    Attributes:
+        name: of the setting.
+        lam: lambda of objective (2).
+        regulariser: the factor of ||w||^2 in the objective.
+        rows_in_unit_ball: whether the rows are scaled into the unit ball, which the theorems assume.
+        pooled_error: test error of the classifier of all parties' rows.
+        pooled_always_says_majority: whether that classifier predicts one class for every test sample.
+        points: test errors by series and epsilon.
+        claims: whether each statement of the paper about its figure holds here.
+        theorems: one for each split.
+    """
 
     name: str
     lam: Positive
@@ -274,7 +331,7 @@ class PaperSetting:
     theorems: list[Theorems]
 
     def panel(self) -> Panel:
-        """Its errors."""
+        """Return the picture of the errors against epsilon."""
         series: dict[str, list[Point]] = {}
         for point in self.points:
             series.setdefault(point.series, []).append(point)
@@ -291,13 +348,14 @@ class PathakAdultResult(PaperResult):
     """Pathak 2010, section 5: test error on Adult against epsilon.
 
     Attributes:
-        claims: what the paper says of its figure; it prints no numbers.
-        train, features, ones_per_row: the data.
-        majority_error: of always saying the most frequent class.
-        epsilon_real_per_epsilon: what the printed noise really gives at epsilon = 1.
-        deals: random ways of dealing the rows to the parties.
-        settings: a panel each.
-        counterexample: to Theorem 4.2: copies of its two rows, distance, and bound.
+        claims: the paper's statements about its figure, which prints no numbers.
+        train, features: number of training rows and of features.
+        ones_per_row: smallest and largest number of ones in a row.
+        majority_error: test error of always predicting the most frequent class.
+        epsilon_real_per_epsilon: privacy parameter that the printed noise really has at epsilon = 1.
+        deals: number of random partitions of the rows among the parties.
+        settings: one panel each.
+        counterexample: to Theorem 4.2: the copies of its two rows, the distance, and the bound.
     """
 
     kind: ClassVar[str] = "pathak-adult"
@@ -313,15 +371,15 @@ class PathakAdultResult(PaperResult):
     counterexample: dict[str, float]
 
     def page(self) -> Page:
-        page, always = super().page(), "the pooled classifier always says the majority class here"
+        page, always = super().page(), "the pooled classifier always predicts the majority class here"
         return replace(
             page,
             facts=[
                 *page.facts,
                 ("Training records", self.train),
-                ("Deals", self.deals),
-                ("Error of always the majority class", self.majority_error),
-                ("The printed noise at epsilon = 1 really gives epsilon", self.epsilon_real_per_epsilon),
+                ("Random partitions", self.deals),
+                ("Error of always predicting the majority class", self.majority_error),
+                ("Real epsilon of the printed noise at epsilon = 1", self.epsilon_real_per_epsilon),
             ],
             panels=[setting.panel() for setting in self.settings],
             releases={setting.name: self._release(setting) for setting in self.settings},
@@ -329,7 +387,7 @@ class PathakAdultResult(PaperResult):
                 Comparison(
                     claim,
                     "claims so",
-                    f"{'so' if holds else 'not so'}: {setting.name}",
+                    f"{'holds' if holds else 'does not hold'}: {setting.name}",
                     "holds" if holds else "FAILS",
                     always if setting.pooled_always_says_majority else "",
                 )
@@ -346,8 +404,8 @@ class PathakAdultResult(PaperResult):
             None,
             0.0,
             "record, sizes fixed",
-            source="L1, sqrt(d) 2/(K n_(1) lambda): Theorem 4.1 takes the L2 bound for it and leaves out 1/K",
-            said=real if setting.rows_in_unit_ball else "NONE: rows leave the unit ball that the proof assumes",
+            source="L1, sqrt(d) 2/(K n_(1) lambda): Theorem 4.1 uses the L2 bound instead and omits 1/K",
+            said=real if setting.rows_in_unit_ball else "NONE: rows are outside the unit ball that the proof assumes",
         )
 
     def _tables(self) -> list[Table]:
@@ -359,8 +417,8 @@ class PathakAdultResult(PaperResult):
             for row in setting.theorems
         ]  # fmt: skip
         about = (
-            "Theorem 4.2 bounds the distance of the averaged classifier from the pooled one. It needs the parties' "
-            "data to be alike, which it does not say: the splits with different label shares are there to show it."
+            "Theorem 4.2 bounds the distance of the averaged classifier from the pooled one. It holds only if the "
+            "parties' data are alike, which it does not state; the split with different label shares shows this."
         )
         return [Table("Theorem 4.2, measured", columns, rows, about)] if rows else []
 
@@ -370,7 +428,15 @@ class PathakAdultResult(PaperResult):
 
 @dataclass(frozen=True)
 class RajkumarRow:
-    """Test errors of every method in one setting; `place` is the number of parties or of the skew."""
+    """Test errors of every method in one setting.
+
+    Attributes:
+        panel: "parties" or "skew".
+        place: number of parties, or index of the skew vector from 1.
+        lam: ridge of the objective.
+        epsilon: of each release.
+        errors: mean test error of each method over data sets and draws.
+    """
 
     panel: str
     place: int
@@ -381,7 +447,16 @@ class RajkumarRow:
 
 @dataclass(frozen=True, kw_only=True)
 class RajkumarClaims:
-    """The paper's claims, as numbers answer them: counts of rows, and mean errors by method and place."""
+    """Our numbers for the paper's claims.
+
+    Attributes:
+        rows: number of rows.
+        psgd_within_one_std_of_gop_rows: rows where the mean errors of PSGD and GOP differ by at most one standard
+            deviation.
+        largest_gap_psgd_gop: largest difference of the mean errors of PSGD and GOP.
+        psgd_better_than_la_printed_rows, psgd_better_than_la_repaired_rows: rows where PSGD has the smaller error.
+        mean_error_by_parties, mean_error_by_skew: mean error by method and place, over lambda and epsilon.
+    """
 
     rows: Count
     psgd_within_one_std_of_gop_rows: Count
@@ -397,13 +472,17 @@ class RajkumarResult(PaperResult):
     """Rajkumar 2012, section 6: test error against the number of parties and the skew of their sizes.
 
     Attributes:
-        records, dimension, data_sets: N, d, and the data sets or folds.
-        delta, steps, transcript_steps: of the private methods.
-        skews: each party's share of the records, a vector for each place of the skew panel.
-        rows: errors.
-        claims: the paper's, beside them.
-        epsilon_transcript: by the epsilon asked for and the method, of every noisy sum; None where none is finite.
-        encrypted_steps_checked, sums_equal_reference, key_bits: the steps that were repeated under encryption.
+        records, dimension, data_sets: number of training records, of features, and of data sets or folds.
+        delta: of the private methods.
+        steps, transcript_steps: gradient steps of PSGD, and of the variant that is private in every noisy sum.
+        skews: each party's share of the records; one vector for each place of the skew panel.
+        rows: test errors.
+        claims: our numbers for the paper's claims.
+        epsilon_transcript: by requested epsilon and method, the epsilon of all noisy sums together; None where none is
+            finite.
+        encrypted_steps_checked: number of steps that were repeated on the encrypted sum.
+        sums_equal_reference: whether each of them opened to the exact sum; None if there were none.
+        key_bits: length of the Paillier modulus.
     """
 
     kind: ClassVar[str] = "rajkumar"
@@ -449,7 +528,7 @@ class RajkumarResult(PaperResult):
         for row in self.rows:
             grouped.setdefault((row.panel, row.lam, row.epsilon), []).append(row)
         vectors = "; ".join(f"{n}: {', '.join(f'{part:g}' for part in skew)}" for n, skew in enumerate(self.skews, 1))
-        found = []
+        panels = []
         for (panel, lam, epsilon), rows in grouped.items():
             places = [row.place for row in rows]
             curves = [_curve(name, places, [row.errors[name] for row in rows]) for name in rows[0].errors]
@@ -457,12 +536,12 @@ class RajkumarResult(PaperResult):
             label = "parties" if by_parties else "skew of the parties' sizes, from even"
             note = "" if by_parties else f"each party's share of the records, {vectors}"
             title = f"lambda = {lam:g}, epsilon = {epsilon:g}, {panel}"
-            found.append(Panel(title, label, "test error", curves, log=False, note=note))
-        return found
+            panels.append(Panel(title, label, "test error", curves, log=False, note=note))
+        return panels
 
     def _releases(self) -> dict[str, Release]:
         theorem = "the paper's claim (Rajkumar 2012, Theorem 4.2), for the exact minimiser"
-        found = {
+        releases = {
             name: Release(mechanism, None, delta, "record", source=source, said=said)
             for name, mechanism, said, delta, source in (
                 ("psgd, gop: the classifier", "Gaussian objective perturbation", "the panel's", self.delta, theorem),
@@ -472,10 +551,10 @@ class RajkumarResult(PaperResult):
                  "Rajkumar 2012, Procedure 3"),
             )
         }  # fmt: skip
-        for asked, methods in self.epsilon_transcript.items():
+        for requested, methods in self.epsilon_transcript.items():
             for name, epsilon in methods.items():
                 pure = name.endswith("_pure")
-                found[f"{name} at {asked}: every noisy sum"] = Release(
+                releases[f"{name} at {requested}: every noisy sum"] = Release(
                     "noise at every step, composed" + (", without a delta" if pure else ""),
                     epsilon,
                     0.0 if pure else self.delta,
@@ -483,15 +562,17 @@ class RajkumarResult(PaperResult):
                     source="2 L for one record's gradient, ||x|| <= 1 (Rajkumar 2012, section 4)",
                     said="without a finite bound" if epsilon is None else "",
                 )
-        return found
+        return releases
 
     def _claims(self) -> Iterator[tuple[str, str, str]]:
-        """The paper's words, the means that speak to them, and a verdict where the words are exact enough for one."""
+        """Yield each claim of the paper, our numbers for it, and a verdict if the claim is precise enough for one."""
         claims = self.claims
 
-        def means(told: dict[str, dict[str, float]], *methods: str) -> str:
+        def means(by_place: dict[str, dict[str, float]], *methods: str) -> str:
             return "; ".join(
-                f"{name} {', '.join(f'{mean:.3f}' for mean in told[name].values())}" for name in methods if name in told
+                f"{name} {', '.join(f'{mean:.3f}' for mean in by_place[name].values())}"
+                for name in methods
+                if name in by_place
             )
 
         def verdict(rows: int) -> str:
@@ -517,13 +598,14 @@ class RajkumarResult(PaperResult):
                 "see the numbers",
             )
         if by_skew := claims.mean_error_by_skew:
-            told = means(by_skew, "la_printed", "la_repaired", "psgd", "gop")
+            errors = means(by_skew, "la_printed", "la_repaired", "psgd", "gop")
             yield (
                 "the smaller the smallest party, the worse local aggregation; PSGD and GOP do not depend on the skew",
-                f"mean errors from even to most uneven: {told}",
+                f"mean errors from even to most uneven: {errors}",
                 "see the numbers",
             )
 
 
 def _curve(name: str, x: Sequence[float], points: Sequence[Mean]) -> Curve:
+    """Return a curve through the means at `x`, with their standard deviations."""
     return Curve(name, list(x), [point.mean for point in points], [point.std for point in points])
