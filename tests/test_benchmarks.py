@@ -22,9 +22,9 @@ from psephos.parties.training import WHITENED_RIDGE
 from psephos.protocol.privacy.mechanisms import DiscreteLaplace, NoiseMechanism, Skellam
 from psephos.protocol.randomness import Randomness, SimulationRandomness
 from psephos.simulation.job import Job, JobOptions
+from tests.statistical import FALSE_ALARM
 
-FALSE_ALARM = 1e-10
-PARTIES, ENTRIES, SCALE, VARIANCE = 12, 8_000, Fraction(5, 2), Fraction(9)
+PARTIES, ENTRIES, SCALE, VARIANCE = 12, 9_000, Fraction(5, 2), Fraction(9)
 NOISY = contributors(PARTIES, COLLUDERS)
 SUPPORT = np.arange(-60, 61)
 

@@ -1,6 +1,6 @@
 """Joint shares: their sum has the target law, whoever is missing; their bounds hold.
 
-Seeds are fixed; thresholds are false-alarm rates of 1e-6.
+Seeds are fixed; thresholds are false-alarm rates over seeds (`tests.statistical`).
 """
 
 import math
@@ -18,8 +18,7 @@ from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.precision import UNIFORM_BITS
 from psephos.protocol.randomness import ReplayedRandomness, SimulationRandomness
-
-RATE = 1e-6
+from tests.statistical import FALSE_ALARM
 
 
 def discrete_laplace(k: int, scale: float) -> float:
@@ -47,17 +46,17 @@ def summed(shares, count: int, times: int, randomness) -> list[int]:
 @pytest.mark.parametrize("count", [1, 2, 7, 50])
 def test_polya_shares_sum_to_discrete_laplace(count: int) -> None:
     shares = PolyaShares(50, count, count, Fraction(5, 2))
-    draws = summed(shares, count, 200, SimulationRandomness(1, count))
-    assert fit(draws, lambda k: discrete_laplace(k, 2.5), 12) > RATE
-    assert fit(draws, lambda k: discrete_laplace(k, 2.8), 12) < RATE
+    draws = summed(shares, count, 360, SimulationRandomness(1, count))
+    assert fit(draws, lambda k: discrete_laplace(k, 2.5), 12) > FALSE_ALARM
+    assert fit(draws, lambda k: discrete_laplace(k, 2.8), 12) < FALSE_ALARM
 
 
 def test_polya_shares_at_a_realistic_scale() -> None:
     """At scale 2^40 the sum over the scale is Laplace; one share alone is nearly always nothing."""
     scale = 2**40
     shares = PolyaShares(40, 30, 30, Fraction(scale))
-    draws = summed(shares, 30, 12, SimulationRandomness(2))
-    assert stats.kstest(np.array(draws, dtype=float) / scale, stats.laplace.cdf).pvalue > RATE
+    draws = summed(shares, 30, 22, SimulationRandomness(2))
+    assert stats.kstest(np.array(draws, dtype=float) / scale, stats.laplace.cdf).pvalue > FALSE_ALARM
 
 
 @pytest.mark.parametrize(
@@ -103,16 +102,16 @@ def test_one_share_is_a_difference_of_negative_binomials() -> None:
     q = math.exp(-1 / 3)
     pmf = stats.nbinom.pmf(np.arange(200), 0.2, 1 - q)
     law = np.convolve(pmf, pmf[::-1])
-    draws = summed(shares, 1, 200, SimulationRandomness(3))
-    assert fit(draws, lambda k: float(law[199 + k]), 8) > RATE
+    draws = summed(shares, 1, 360, SimulationRandomness(3))
+    assert fit(draws, lambda k: float(law[199 + k]), 8) > FALSE_ALARM
 
 
 @pytest.mark.parametrize("count", [1, 3, 20])
 def test_skellam_shares_sum_to_skellam(count: int) -> None:
     shares = SkellamShares(50, count, count, Fraction(9))
-    draws = summed(shares, count, 200 if count < 5 else 60, SimulationRandomness(4, count))
-    assert fit(draws, lambda k: float(stats.skellam.pmf(k, 4.5, 4.5)), 8) > RATE
-    assert fit(draws, lambda k: float(stats.skellam.pmf(k, 5.4, 5.4)), 8) < RATE
+    draws = summed(shares, count, 360 if count < 5 else 160, SimulationRandomness(4, count))
+    assert fit(draws, lambda k: float(stats.skellam.pmf(k, 4.5, 4.5)), 8) > FALSE_ALARM
+    assert fit(draws, lambda k: float(stats.skellam.pmf(k, 5.4, 5.4)), 8) < FALSE_ALARM
 
 
 def test_the_honest_minimum_makes_up_the_whole_law() -> None:
@@ -120,11 +119,13 @@ def test_the_honest_minimum_makes_up_the_whole_law() -> None:
     left = contributors(10, colluders=3, dropouts=2)
     assert left == 4
     shares = PolyaShares(50, 10, left, Fraction(5, 2))
-    draws = summed(shares, left, 200, SimulationRandomness(5))
-    assert fit(draws, lambda k: discrete_laplace(k, 2.5), 12) > RATE
+    draws = summed(shares, left, 360, SimulationRandomness(5))
+    assert fit(draws, lambda k: discrete_laplace(k, 2.5), 12) > FALSE_ALARM
     naive = PolyaShares(50, 10, 10, Fraction(5, 2))
-    draws = summed(naive, left, 200, SimulationRandomness(6))
-    assert fit(draws, lambda k: discrete_laplace(k, 2.5), 12) < RATE, "shares sized for everybody would be too small"
+    draws = summed(naive, left, 360, SimulationRandomness(6))
+    assert fit(draws, lambda k: discrete_laplace(k, 2.5), 12) < FALSE_ALARM, (
+        "shares sized for everybody would be too small"
+    )
 
 
 @pytest.mark.parametrize("contributing", [1, 3, 1000])

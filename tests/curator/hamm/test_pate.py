@@ -12,6 +12,7 @@ from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.privacy.accounting import event_of
 from psephos.protocol.privacy.mechanisms import DiscreteLaplace, RoundedGaussian, gaussian_delta, gaussian_sigma
 from psephos.protocol.randomness import SimulationRandomness
+from tests.statistical import FALSE_ALARM
 from tests.curator.hamm import direct
 
 
@@ -54,13 +55,13 @@ def test_flip_rate_of_one_query_is_the_laws():
     """Two classes, margin 3, LNMax: the answer flips when a difference of two discrete Laplace variables is over 3."""
     plan = pate.plan_pate(1, 2, 11, epsilon=1.0, aggregator="lnmax", queries=1)
     randomness = SimulationRandomness(2)
-    flips = sum(int(pate.release_pate(np.array([[4, 7]]), plan, randomness).answers[0] == 0) for _ in range(4000))
+    flips = sum(int(pate.release_pate(np.array([[4, 7]]), plan, randomness).answers[0] == 0) for _ in range(7200))
     k = np.arange(-200, 201)
     mass = np.exp(-np.abs(k) / 2)
     mass /= mass.sum()
     difference = np.convolve(mass, mass)
     chance = float(difference[np.arange(-400, 401) >= 3].sum())  # a tie goes to class 0
-    assert stats.binomtest(flips, 4000, chance).pvalue > 1e-6
+    assert stats.binomtest(flips, 7200, chance).pvalue > FALSE_ALARM
 
 
 def test_defaults_of_a_plan():
@@ -143,11 +144,11 @@ def test_noisy_majority_spends_over_all_queries():
 def test_all_classifiers_are_projected_and_perturbed():
     parameters = np.array([[30.0, 40.0], [0.3, 0.4]])
     randomness = SimulationRandomness(5)
-    noisy = np.array([direct.all_classifiers(parameters, 1.0, 5.0, randomness)[0] for _ in range(1500)])
+    noisy = np.array([direct.all_classifiers(parameters, 1.0, 5.0, randomness)[0] for _ in range(2700)])
     norms = np.linalg.norm(noisy[:, 1] - parameters[1], axis=1)
-    assert stats.kstest(norms, stats.gamma(2, scale=2 / 5).cdf).pvalue > 1e-6
+    assert stats.kstest(norms, stats.gamma(2, scale=2 / 5).cdf).pvalue > FALSE_ALARM
     norms = np.linalg.norm(noisy[:, 0] - parameters[0] / 50, axis=1)
-    assert stats.kstest(norms, stats.gamma(2, scale=2 / 5).cdf).pvalue > 1e-6
+    assert stats.kstest(norms, stats.gamma(2, scale=2 / 5).cdf).pvalue > FALSE_ALARM
     assert direct.all_classifiers_event(5.0).epsilon == 5.0
 
 

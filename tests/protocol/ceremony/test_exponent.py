@@ -1,4 +1,4 @@
-"""From shares of d to a key: what everybody works out, against the sharing in the clear."""
+"""A threshold key is computed from commitments to shares of d; compared with the shares themselves."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ FACTORS = short_key(4, 256).factors()
 
 
 @pytest.mark.parametrize("degree", [1, 2])
-def test_what_is_committed_to_makes_a_key_that_opens(degree: int) -> None:
+def test_a_key_computed_from_commitments_decrypts(degree: int) -> None:
     private = PrivateKey(*FACTORS, degree=degree)
     terms = CeremonyTerms(256, 4, 3, bytes(32), True, degree)
     n, modulus = private.public_key.modulus, private.public_key.ciphertext_modulus
     base = verification_base(terms, n)
     assert gmpy2.jacobi(base, n) == 1
-    # Parts of d by four holders, the first of them negative.
+    # d is the sum of four parts; the first is negative.
     d = private.decryption_exponent() * 7
     parts = [-(1 << 200), 12345, 0]
     parts.append(d - sum(parts))
     polynomials = [integer_polynomial(part, d << 300, holders=4, threshold=3) for part in parts]
-    said = [committed(base, f, modulus) for f in polynomials]
-    for f, commitments in zip(polynomials, said, strict=True):
+    commitments = [committed(base, f, modulus) for f in polynomials]
+    for f, own in zip(polynomials, commitments, strict=True):
         for holder in range(1, 5):
-            assert committed_share(commitments, holder, modulus) == gmpy2.powmod(base, evaluate(f, holder), modulus)
-    key = threshold_key(terms, n, mpz(7), said)
+            assert committed_share(own, holder, modulus) == gmpy2.powmod(base, evaluate(f, holder), modulus)
+    key = threshold_key(terms, n, mpz(7), commitments)
     assert (key.key, key.holders, key.threshold, key.theta) == (private.public_key, 4, 3, 7)
     assert (key.verification_base, len(key.ceremony)) == (base, 16)
     shares = [sum(evaluate(f, holder) for f in polynomials) for holder in range(1, 5)]
@@ -56,13 +56,13 @@ def test_what_is_committed_to_makes_a_key_that_opens(degree: int) -> None:
     opened = {j: KeyShare(key, j, share).partially_decrypt(ciphertexts) for j, share in enumerate(shares, 1)}
     assert opens(key, opened, plaintexts)
     assert not opens(key, opened, plaintexts[::-1])
-    for liar in range(1, 5):
-        spoiled = {**opened, liar: (opened[liar][0], opened[liar][1] * 4 % modulus)}
-        assert not opens(key, spoiled, plaintexts)
-        assert not opens(key, {**opened, liar: opened[liar][:1]}, plaintexts)
+    for cheater in range(1, 5):
+        changed = {**opened, cheater: (opened[cheater][0], opened[cheater][1] * 4 % modulus)}
+        assert not opens(key, changed, plaintexts)
+        assert not opens(key, {**opened, cheater: opened[cheater][:1]}, plaintexts)
 
 
-def test_a_base_and_ciphertexts_belong_to_one_ceremony() -> None:
+def test_the_base_and_the_test_ciphertexts_differ_between_ceremonies() -> None:
     n = mpz(FACTORS[0] * FACTORS[1])
     several = [CeremonyTerms(256, 4, 3, bytes([place]) * 32, True) for place in (1, 2)]
     assert len({verification_base(terms, n) for terms in several}) == 2
@@ -70,7 +70,7 @@ def test_a_base_and_ciphertexts_belong_to_one_ceremony() -> None:
     assert verification_base(several[0], n) == verification_base(several[0], n)
 
 
-def test_a_theta_or_a_value_that_is_no_unit_makes_no_key() -> None:
+def test_theta_and_verification_values_must_be_units() -> None:
     terms, n = CeremonyTerms(256, 3, 2, bytes(32), True), mpz(FACTORS[0] * FACTORS[1])
     one = [(mpz(1), mpz(1))] * 3
     assert threshold_key(terms, n, mpz(1), one).verification_values == (1, 1, 1)

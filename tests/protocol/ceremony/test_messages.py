@@ -1,4 +1,4 @@
-"""What travels in a ceremony: one length, one batch, one stage, and numbers below their bounds."""
+"""Messages of a ceremony belong to one batch and stage, have one length, and contain numbers below their bounds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TERMS = CeremonyTerms(128, 3, 2, bytes(32), test_key=True)
 OTHER = CeremonyTerms(128, 3, 3, bytes(32), test_key=True)
 
 
-def test_a_message_is_of_one_batch_stage_and_length() -> None:
+def test_a_message_of_another_batch_stage_or_length_is_rejected() -> None:
     data = written(TERMS, Kind.TEST_VALUES, 258, 3, b"ab", b"c")
     assert data == frame(Kind.TEST_VALUES, TERMS.digest, b"\0\0\1\2\3abc")
     assert opened(TERMS, Kind.TEST_VALUES, 258, 3, "holder 2", data, 3).rest() == b"abc"
@@ -46,18 +46,18 @@ def test_a_message_is_of_one_batch_stage_and_length() -> None:
         opened(TERMS, Kind.TEST_VALUES, 258, 3, "holder 2", data[: HEADER_BYTES + 4], 0)
 
 
-def test_why_there_is_no_key_is_said_in_one_line() -> None:
-    for why in ("x", "y" * 400, "holder 2: né"):
-        assert reason(TERMS, failure(TERMS, why)) == why
+def test_the_reason_of_a_failure_is_one_line_of_at_most_400_characters() -> None:
+    for text in ("x", "y" * 400, "holder 2: né"):
+        assert reason(TERMS, failure(TERMS, text)) == text
     assert reason(TERMS, failure(TERMS, "z" * 500)) == "z" * 400
-    for said in (b"", b"a" * 401, b"two\nlines", b"\xff", b"bell\7"):
+    for malformed in (b"", b"a" * 401, b"two\nlines", b"\xff", b"bell\7"):
         with pytest.raises(MessageError, match="line"):
-            reason(TERMS, frame(Kind.FAILED_CEREMONY, TERMS.digest, said))
+            reason(TERMS, frame(Kind.FAILED_CEREMONY, TERMS.digest, malformed))
     with pytest.raises(WrongRoundError):
         reason(OTHER, failure(TERMS, "x"))
 
 
-def test_residues_take_as_many_bits_as_their_primes() -> None:
+def test_packed_residues_round_trip_and_are_below_their_primes() -> None:
     primes = flat_primes(TERMS)
     for residues in (primes - 1, 0 * primes, np.arange(len(primes)) % primes):
         data = pack_residues(TERMS, residues)
@@ -71,7 +71,7 @@ def test_residues_take_as_many_bits_as_their_primes() -> None:
 
 
 @pytest.mark.parametrize("bound", [2, 255, 256, 257, 2**16, 2**16 + 1, 10**30])
-def test_integers_lie_below_their_bound(bound: int) -> None:
+def test_packed_integers_round_trip_and_are_below_their_bound(bound: int) -> None:
     size = byte_length(mpz(bound))
     assert size == (bound.bit_length() + 7) // 8
     values = [0, bound - 1, bound // 2]

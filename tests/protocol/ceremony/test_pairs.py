@@ -1,4 +1,4 @@
-"""What one holder tells another: the two of them read it, and nobody makes something else of it."""
+"""Sealed messages between two holders: only these two can read them, and a changed message is rejected."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from psephos.protocol.errors import MessageError
 ONE, OTHER, THIRD = (bytes([place]) * 32 for place in (1, 2, 3))
 
 
-def test_both_and_nobody_else_read_it() -> None:
+def test_only_sender_and_receiver_can_unseal_a_message() -> None:
     sealed = seal(ONE, public(OTHER), b"stage 1", b"a seed")
     assert len(sealed) == len(b"a seed") + TAG_BYTES
     assert unseal(OTHER, public(ONE), b"stage 1", sealed) == unseal(ONE, public(OTHER), b"stage 1", sealed) == b"a seed"
@@ -27,7 +27,7 @@ def test_both_and_nobody_else_read_it() -> None:
     assert seal(ONE, public(OTHER), b"stage 2", b"a seed") != sealed
 
 
-def test_a_key_that_is_none_is_refused() -> None:
+def test_an_invalid_x25519_key_is_refused() -> None:
     for bad in (bytes(32), b"\1" + bytes(31), b"short"):
         for call in (lambda bad=bad: seal(ONE, bad, b"x", b"y"), lambda bad=bad: unseal(ONE, bad, b"x", bytes(20))):
             with pytest.raises(MessageError, match="X25519"):

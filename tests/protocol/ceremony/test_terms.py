@@ -1,4 +1,4 @@
-"""What a ceremony may be about, at both sides of every limit."""
+"""Terms of a ceremony, on both sides of every limit."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_invalid_terms_name_the_field(change: dict[str, Any], error: type[Psepho
         replace(TERMS, **change)
 
 
-def test_terms_that_just_are() -> None:
+def test_terms_at_the_limits_are_accepted() -> None:
     for change in (
         {"holders": 3, "threshold": 2},
         {"holders": 9, "threshold": 9},
@@ -53,7 +53,7 @@ def test_terms_that_just_are() -> None:
 
 
 @pytest.mark.parametrize("holders", range(3, 10))
-def test_sets_are_all_that_leave_out_as_many_as_are_tolerated(holders: int) -> None:
+def test_every_subset_omits_as_many_holders_as_are_tolerated(holders: int) -> None:
     terms = replace(TERMS, holders=holders, threshold=holders)
     tau = (holders - 1) // 2
     assert terms.tolerated == tau
@@ -63,7 +63,7 @@ def test_sets_are_all_that_leave_out_as_many_as_are_tolerated(holders: int) -> N
 
 
 @pytest.mark.parametrize("holders", [3, 6, 9])
-def test_there_are_as_many_small_primes_and_free_bits_as_there_is_room_for(holders: int) -> None:
+def test_the_numbers_of_small_primes_and_free_bits_are_the_largest_possible(holders: int) -> None:
     """One more of either and the sum of all pieces would leave the top quarter of a prime's range."""
     for bits in range(128, 700, 2):
         terms = replace(TERMS, bits=bits, holders=holders, threshold=holders, test_key=True)

@@ -145,11 +145,12 @@ def test_whoever_sees_the_world_wins_and_whoever_sees_coins_does_not() -> None:
     assert (sure.value, sure.high) == (1.0, 1.0)
     assert sure.low == pytest.approx(2 * 0.005 ** (1 / 30) - 1)
     assert advantage(lambda world, coins: world, lambda view: 1 - view, trials=30).value == -1.0
-    # Seeded, so no false alarm can come and go; at fresh coins it would be 1 in 100.
-    blind = advantage(lambda world, coins: coins.below(2), lambda view: view, trials=400, seed=3)
+    # The interval excludes 0 for one seed in 10^11.
+    options = {"trials": 1600, "seed": 3, "confidence": 1 - 1e-11}
+    blind = advantage(lambda world, coins: coins.below(2), lambda view: view, **options)
     assert blind.low < 0 < blind.high
-    again = advantage(lambda world, coins: coins.below(2), lambda view: view, trials=400, seed=3)
-    assert again == blind
+    assert blind.high - blind.low < 0.36
+    assert advantage(lambda world, coins: coins.below(2), lambda view: view, **options) == blind
 
 
 def test_worlds_are_tossed_fairly_and_trials_have_coins_of_their_own() -> None:
@@ -161,9 +162,9 @@ def test_worlds_are_tossed_fairly_and_trials_have_coins_of_their_own() -> None:
         drawn.add(coins.bits(64))
         return world
 
-    advantage(play, lambda view: view, trials=200, seed=5)
-    assert 70 < sum(worlds) < 130  # seeded; 2e-5 for fresh coins
-    assert len(drawn) == 200
+    advantage(play, lambda view: view, trials=2000, seed=5)
+    assert 850 < sum(worlds) < 1150  # 6.7 standard deviations
+    assert len(drawn) == 2000
 
 
 @pytest.mark.parametrize(("how", "words"), [({"trials": 0}, "one trial"), ({"confidence": 1.0}, "confidence")])
