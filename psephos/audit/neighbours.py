@@ -1,7 +1,7 @@
-"""Neighbouring tables: the same file, but for what one party holds.
+"""Neighbouring tables: the same file with other rows of one party.
 
-Each neighbour is a function of a table, the party that changes and a source of choices, and returns another table. The
-other parties' rows and the public ones stay as they are, in the order in which they stand.
+Each change is a function of a table, the name of the party and a random generator, and returns another table. The rows
+of the other parties and the public rows stay as they are, in the same order.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ __all__ = [
     "Neighbour",
     "PartyTable",
     "is_own_error",
-    "made_up",
+    "synthetic_table",
 ]
 
 Generator = np.random.Generator
 FOREIGN = "no such class"
 NEW_VALUE = "nowhere else"
 EXTREME = "9e99"
-"""The largest number that a table may hold is 1e100."""
+"""Close to the largest number that a table may hold, 1e100."""
 
 
 @dataclass(frozen=True)
 class PartyTable:
-    """A table with a column that says whose row it is.
+    """A table with a column that names the owner of each row.
 
     Attributes:
-        cells: text, as `psephos.data.tables.read_table` gives it; the index does not count.
+        cells: text, as `psephos.data.tables.read_table` returns it; the index is ignored.
         label, party: names of the columns with the class and the owner.
         public: the owner of the public rows, "" where no row of the table is public.
     """
@@ -56,9 +56,9 @@ class PartyTable:
 
     @classmethod
     def read(cls, path: Path, label: str, party: str, public: str = "") -> PartyTable:
-        """From a CSV or Parquet file.
+        """Read a CSV or Parquet file. Other arguments: as the attributes.
 
-        Raises as `read_table`, and DataError for a file without these columns.
+        Raises what `read_table` raises, and DataError for a file without these columns.
         """
         cells = read_table(path)
         if missing := [name for name in (label, party) if name not in cells.columns]:
@@ -87,22 +87,22 @@ class PartyTable:
         Raises DataError for fewer than two.
         """
         labels = self.cells[self.label]
-        found = labels[self.cells[self.party] == self.public] if self.public else labels
-        classes = sorted(set(found) - {""})
+        chosen = labels[self.cells[self.party] == self.public] if self.public else labels
+        classes = sorted(set(chosen) - {""})
         if len(classes) < 2:
             raise DataError(f"neighbours need two classes or more in the column {self.label!r}")
         return classes
 
     def places(self, party: str) -> list[int]:
-        """Where the rows of a party stand, counted from 0."""
+        """Return the places of the rows of a party, counted from 0."""
         return np.flatnonzero(self.cells[self.party] == party).tolist()
 
     def lines(self, party: str) -> set[int]:
-        """Lines of the rows of a party in the file that `write` writes."""
+        """Return the line numbers of the rows of a party in the file that `write` writes."""
         return {place + 2 for place in self.places(party)}
 
     def numeric(self, column: str) -> bool:
-        """Whether a column holds numbers, and gaps, only."""
+        """Return whether a column holds only numbers and empty cells."""
         import pandas as pd
 
         filled = with_decimal_points(self.cells[column][self.cells[column] != ""])
@@ -114,20 +114,24 @@ class PartyTable:
         return path
 
     def with_cells(self, cells: pd.DataFrame) -> PartyTable:
-        """The same columns and parties with other rows."""
+        """Return a table with the same columns and owners and other rows."""
         return replace(self, cells=cells.reset_index(drop=True))
 
     def with_value(self, place: int, column: str, value: str) -> PartyTable:
-        """One cell changed."""
+        """Return the table with one cell changed."""
         cells = self.cells.copy()
         cells.loc[place, column] = value
         return self.with_cells(cells)
 
 
-def made_up(seed: int = 0, *, parties: int = 6, rows: int = 9, public: int = 30) -> PartyTable:
-    """A table with a column of each kind, gaps, two classes, and public rows that have both of them.
+def synthetic_table(seed: int = 0, *, parties: int = 6, rows: int = 9, public: int = 30) -> PartyTable:
+    """Return a synthetic table with a column of each kind, empty cells, and two classes, also among the public rows.
 
-    Parties hold `rows` rows each, the first three one to three more, so that sizes differ.
+    Args:
+        seed: of its contents.
+        parties: how many there are.
+        rows: of each party; the first three have one to three more, so that sizes differ.
+        public: how many public rows there are.
     """
     import pandas as pd
 
@@ -168,7 +172,7 @@ maximum = 2024-12-31
 kind = "text"
 values = ["north", "south", "east"]
 """
-"""Of the table that `made_up` makes."""
+"""The schema of `synthetic_table`."""
 
 
 # -- changes of one party's rows
@@ -176,8 +180,8 @@ values = ["north", "south", "east"]
 Change = Callable[[PartyTable, str, Generator], PartyTable]
 
 
-def rows_added(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """One to three of its rows stand in the table once more, at random places."""
+def add_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+    """Duplicate one to three of its rows, at random places."""
     import pandas as pd
 
     copies = generator.choice(table.places(party), size=generator.integers(1, 4))
@@ -188,54 +192,54 @@ def rows_added(table: PartyTable, party: str, generator: Generator) -> PartyTabl
     return table.with_cells(cells)
 
 
-def rows_removed(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """One or more rows fewer; one row stays."""
+def remove_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+    """Remove one or more of its rows; at least one remains."""
     places = table.places(party)
     if len(places) < 2:
         return table
-    gone = generator.choice(places, size=generator.integers(1, len(places)), replace=False)
-    return table.with_cells(table.cells.drop(index=table.cells.index[gone]))
+    removed = generator.choice(places, size=generator.integers(1, len(places)), replace=False)
+    return table.with_cells(table.cells.drop(index=table.cells.index[removed]))
 
 
-def relabelled(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """All its rows have other classes."""
+def relabel_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+    """Change the classes of all its rows."""
     classes = table.classes
     cells, places = table.cells.copy(), table.places(party)
     step = int(generator.integers(1, len(classes)))
-    turned = [
+    labels = [
         classes[(classes.index(name) + step) % len(classes)] if name in classes else name
         for name in cells[table.label].iloc[places]
     ]
-    cells.loc[places, table.label] = turned
+    cells.loc[places, table.label] = labels
     return table.with_cells(cells)
 
 
-def foreign_label(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Some of its rows have a label that is none of the classes."""
+def add_foreign_label(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+    """Give some of its rows a label that is none of the classes."""
     cells, places = table.cells.copy(), table.places(party)
     cells.loc[places[: int(generator.integers(1, len(places) + 1))], table.label] = FOREIGN
     return table.with_cells(cells)
 
 
-def new_category(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """One of its cells in a column of text holds a value that nobody else has."""
+def add_category(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+    """Put a value that no other row has into one of its cells, in a column of text."""
     texts = [name for name in table.features if not table.numeric(name)]
-    # A date column is text here, and takes no other text: the party is told so.
+    # A date column counts as text here; it refuses other text, with an error for the party.
     if not texts:
         return table
     column = texts[int(generator.integers(len(texts)))]
     return table.with_value(_one_of(table.places(party), generator), column, NEW_VALUE)
 
 
-def emptied(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """All features of some of its rows are empty."""
+def empty_values(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+    """Empty all features of some of its rows."""
     cells, places = table.cells.copy(), table.places(party)
     cells.loc[places[: int(generator.integers(1, len(places) + 1))], table.features] = ""
     return table.with_cells(cells)
 
 
-def extreme(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """One of its cells in a column of numbers holds one that is as large as a table may hold."""
+def insert_extreme(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+    """Put a very large number into one of its cells, in a column of numbers."""
     numbers = [name for name in table.features if table.numeric(name)]
     if not numbers:
         return table
@@ -243,29 +247,29 @@ def extreme(table: PartyTable, party: str, generator: Generator) -> PartyTable:
     return table.with_value(_one_of(table.places(party), generator), column, EXTREME)
 
 
-def permuted(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Its rows stand in another order."""
+def permute_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+    """Permute its rows."""
     places = table.places(party)
     order = np.arange(len(table.cells))
     order[places] = generator.permutation(places)
     return table.with_cells(table.cells.iloc[order])
 
 
-def replaced_by_others(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """It holds other rows altogether, and another number of them: copies of anybody's, with classes at random."""
+def replace_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+    """Replace all its rows by another number of copies of any party's rows, with random classes."""
     import pandas as pd
 
     classes, count = table.classes, int(generator.integers(1, 2 * len(table.places(party)) + 1))
     new = table.cells.iloc[generator.integers(len(table.cells), size=count)].copy()
     new[table.party] = party
     new[table.label] = [classes[place] for place in generator.integers(len(classes), size=count)]
-    kept = table.cells[table.cells[table.party] != party]
-    at = int(generator.integers(len(kept) + 1))
-    return table.with_cells(pd.concat([kept.iloc[:at], new, kept.iloc[at:]]))
+    others = table.cells[table.cells[table.party] != party]
+    at = int(generator.integers(len(others) + 1))
+    return table.with_cells(pd.concat([others.iloc[:at], new, others.iloc[at:]]))
 
 
-def record_replaced(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """One of its rows is another one: a copy of anybody's, with a class at random."""
+def replace_record(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+    """Replace one of its rows by a copy of any party's row, with a random class."""
     place = _one_of(table.places(party), generator)
     cells, classes = table.cells.copy(), table.classes
     cells.iloc[place] = table.cells.iloc[int(generator.integers(len(cells)))].to_numpy()
@@ -274,8 +278,8 @@ def record_replaced(table: PartyTable, party: str, generator: Generator) -> Part
     return table.with_cells(cells)
 
 
-def interleaved(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Nobody's rows change: those of different parties stand in another order in the file."""
+def interleave_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+    """Reorder the rows of different parties in the file, and change no party's rows or their order."""
     owners = table.cells[table.party].to_numpy()
     turns = generator.permutation(owners)
     order = np.empty(len(owners), dtype=np.intp)
@@ -290,46 +294,51 @@ def _one_of(places: list[int], generator: Generator) -> int:
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A named change of one party's rows."""
+    """A change of one party's rows.
+
+    Attributes:
+        name: of the change.
+        change: makes the neighbour.
+    """
 
     name: str
     change: Change
 
     def of(self, table: PartyTable, party: str, seed: int) -> PartyTable:
-        """The neighbour of a table. `seed`: of the choices. Raises DataError for a party without rows."""
+        """Return the neighbour of a table; `seed`: of the random choices. Raises DataError for a party without rows."""
         if not table.places(party):
             raise DataError(f"the party {party!r} has no row in the table")
         return self.change(table, party, np.random.default_rng([seed, len(self.name)]))
 
 
 NEIGHBOURS: tuple[Neighbour, ...] = (
-    Neighbour("rows added", rows_added),
-    Neighbour("rows removed", rows_removed),
-    Neighbour("rows relabelled", relabelled),
-    Neighbour("a label that is no class", foreign_label),
-    Neighbour("a new category", new_category),
-    Neighbour("empty values", emptied),
-    Neighbour("an extreme number", extreme),
-    Neighbour("rows permuted", permuted),
-    Neighbour("all rows replaced", replaced_by_others),
+    Neighbour("rows added", add_rows),
+    Neighbour("rows removed", remove_rows),
+    Neighbour("rows relabelled", relabel_rows),
+    Neighbour("a label that is no class", add_foreign_label),
+    Neighbour("a new category", add_category),
+    Neighbour("empty values", empty_values),
+    Neighbour("an extreme number", insert_extreme),
+    Neighbour("rows permuted", permute_rows),
+    Neighbour("all rows replaced", replace_rows),
 )
-"""Changes of everything that one party holds."""
+"""The changes for protocols that protect a party."""
 
-RECORD = Neighbour("one record replaced", record_replaced)
-"""For protocols that protect a record."""
+RECORD = Neighbour("one record replaced", replace_record)
+"""The change for protocols that protect a record."""
 
-NO_CHANGE = Neighbour("rows interleaved differently", interleaved)
-"""Changes nobody's rows, so nothing may change."""
+NO_CHANGE = Neighbour("rows interleaved differently", interleave_rows)
+"""Changes no party's rows, so that nothing may change."""
 
 
 def is_own_error(error: PsephosError, table: PartyTable, party: str) -> bool:
-    """Whether an error is about the rows of this party alone: its line in the table, its own file, or its name."""
-    said = str(error)
+    """Return whether an error is about the rows of this party alone: it names their lines, the party, or its file."""
+    message = str(error)
     if not isinstance(error, DataError):
         return False
-    lines = {int(number) for number in re.findall(r"\bline (\d+)", said)}
-    return f"{party}.csv" in said or (lines <= table.lines(party) if lines else repr(party) in said)
+    lines = {int(number) for number in re.findall(r"\bline (\d+)", message)}
+    return f"{party}.csv" in message or (lines <= table.lines(party) if lines else repr(party) in message)
 
 
 BY_NAME: Mapping[str, Neighbour] = {one.name: one for one in (*NEIGHBOURS, RECORD, NO_CHANGE)}
-"""All of them."""
+"""All changes, by name."""

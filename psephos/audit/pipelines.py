@@ -1,8 +1,8 @@
-"""What leaves a party, and what is written for the public, in whole runs of the shipping commands on a table.
+"""Record what leaves a party, and what is written for the public, when a command runs on a table.
 
-Every pipeline is a function of a table and a directory to write in. It calls what the command calls: `Job` for
-`psephos run`, the `simulate_*` functions for `psephos simulate`, and for a study what its members play. Keys are short
-and the noise comes from a fixed seed, so that it is the same for two tables and drops out of their difference.
+A pipeline is a function of a table and of a directory for its files. It calls what the command calls: `Job` for
+`psephos run`, the `simulate_*` functions for `psephos simulate`, and the members' roles for a study. Keys are short,
+and the noise comes from a fixed seed, so that it is equal for two tables and drops out of their difference.
 """
 
 from __future__ import annotations
@@ -41,30 +41,30 @@ __all__ = [
     "SETTINGS",
     "Bound",
     "Pipeline",
-    "Seen",
-    "by_schema",
-    "contributed",
+    "RunRecord",
     "digest_of",
-    "main_job",
     "messages_of",
     "public_files",
-    "read_by",
-    "simulated_sums",
+    "record_sum",
+    "run_by_schema",
+    "run_job",
+    "run_sums",
+    "table_options",
 ]
 
 Vector = tuple[int, ...]
 
 SETTINGS: Mapping[str, Any] = {"key_bits": 256, "test_key": True, "simulate_noise": True, "held_out": 0.2}
-"""Keys that protect nothing, and noise from the seed: nothing that is compared depends on either."""
+"""Options of all runs: short keys, and noise from the seed. Nothing that is compared depends on either."""
 
 PUBLIC_FILES = (MODEL_FILE, "card.md", "model.onnx")
-"""What `psephos run` writes for everybody."""
+"""The public files of `psephos run`."""
 
 DERIVED_FIELDS = ("coefficients", "intercepts")
-"""Fields of a model that are functions of the noisy result; so is `signal` in its release."""
+"""Fields of a model file that are functions of the noisy result, as is `signal` in its release."""
 
 DERIVED_TENSORS = ("weights", "intercepts")
-"""The same in ONNX."""
+"""Tensors of an ONNX model that are functions of the noisy result."""
 
 DERIVED_LINES = re.compile(
     r"right on [\d.]+% of the public rows"
@@ -76,42 +76,43 @@ DERIVED_LINES = re.compile(
 
 @dataclass(frozen=True)
 class Bound:
-    """How far a plan says that one party, or one record, can move a vector, in the vector's units.
+    """A plan's claim of how much one party, or one record, can change a vector, in units of the vector.
 
     Attributes:
-        l1, l2: of the vector; infinite where the plan says nothing.
-        votes: entries to a vote, where the vector holds votes: then only the number of changed votes counts.
+        l1, l2: bounds of the norms of the change; infinite where the plan has none.
+        votes: the number of entries of one vote where the vector holds votes, otherwise 0. For votes the bound is their
+            number.
     """
 
     l1: float = np.inf
     l2: float = np.inf
     votes: int = 0
 
-    def ratio(self, moved: NDArray[Any]) -> float:
-        """The largest of moved/claimed. `moved`: the difference of two vectors, (D,)."""
+    def ratio(self, change: NDArray[Any]) -> float:
+        """Return the largest ratio of a change to its bound; `change`: the difference of two vectors, (D,)."""
         if self.votes:
-            changed = np.any(moved.reshape(-1, self.votes) != 0, axis=1)
+            changed = np.any(change.reshape(-1, self.votes) != 0, axis=1)
             return float(changed.mean())
-        lengths = moved.astype(np.float64)
+        lengths = change.astype(np.float64)
         return float(max(np.abs(lengths).sum() / self.l1, np.linalg.norm(lengths) / self.l2))
 
 
 @dataclass
-class Seen:
-    """What one run showed, to somebody or to nobody. Secrets.
+class RunRecord:
+    """What is recorded of one run, public or private. It contains secrets.
 
     Attributes:
         roster: names of the parties, in order.
-        local: by name, what each party computed and did not send: digests of its rows and of its parameters.
-        vectors: by sum and by name, what each party encrypted.
-        bounds: by sum, what one party may change.
-        released: by method, the classifier with the curator's noise, and how far one party may move it in L2.
-        terms: by sum, what is public about it.
-        files: by place, what public files say that is no function of the noisy result.
-        whole: by file, a digest of all that it says.
-        messages: sender, receiver, kind and length of each.
-        shares: by sum, how many shares of the noise t - 1 holders leave unknown, and how many make up the law.
-        error: why the run was refused.
+        local: name of a party -> digests of what it computed and did not send: its rows and its parameters.
+        vectors: name of a sum -> name of a party -> the vector that it encrypted.
+        bounds: name of a sum -> how much one party may change its vector.
+        released: method -> the classifier with the curator's noise, and how much one party may change it in L2.
+        terms: name of a sum -> its public terms.
+        files: place in a public file -> its content, where that is not a function of the noisy result.
+        whole: name of a file -> digest of its whole content.
+        messages: sender, receiver, kind and length of each message.
+        shares: name of a sum -> how many shares of the noise t - 1 holders do not know, and how many make up the law.
+        error: the error with which the run was refused.
     """
 
     roster: tuple[str, ...] = ()
@@ -129,37 +130,37 @@ class Seen:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """One way in which a table is worked on.
+    """A command that is run on a table.
 
     Attributes:
         name: the command.
-        unit: what it protects: everything of a "party", or a "record".
-        run: from a table and an empty directory.
-        without_public: whether the table is handed over without its public rows.
+        unit: the unit of privacy: "party" or "record".
+        run: runs it on a table, in an empty directory.
+        without_public: whether it gets the table without its public rows.
         refuses: whether it must refuse every table.
     """
 
     name: str
     unit: str
-    run: Callable[[PartyTable, Path], Seen]
+    run: Callable[[PartyTable, Path], RunRecord]
     without_public: bool = False
     refuses: bool = False
 
-    def given(self, table: PartyTable) -> PartyTable:
-        """Those rows of the table that it works on."""
+    def select(self, table: PartyTable) -> PartyTable:
+        """Return the table with the rows that the command gets."""
         return table.private if self.without_public else table
 
-    def see(self, table: PartyTable, directory: Path) -> Seen:
-        """Run it; what it refuses is noted."""
+    def record(self, table: PartyTable, directory: Path) -> RunRecord:
+        """Run the command and record the run, or the error with which it was refused."""
         directory.mkdir(parents=True)
         try:
-            return self.run(self.given(table), directory)
+            return self.run(self.select(table), directory)
         except PsephosError as error:
-            return Seen(error=error)
+            return RunRecord(error=error)
 
 
-def read_by(table: PartyTable, directory: Path) -> dict[str, Any]:
-    """The options by which a command reads the table, which is written to the directory."""
+def table_options(table: PartyTable, directory: Path) -> dict[str, Any]:
+    """Write the table to the directory; return the options with which a command reads it."""
     path = table.write(directory / "table.csv")
     return {"data": str(path), "label": table.label, "party": table.party, "public": table.public or None}
 
@@ -167,90 +168,93 @@ def read_by(table: PartyTable, directory: Path) -> dict[str, Any]:
 # -- encrypted sums
 
 
-def main_job(table: PartyTable, directory: Path, **asked: Any) -> Seen:
-    """`psephos run`, and the files that it writes. `asked`: options of `JobOptions`."""
-    options = JobOptions(**{**SETTINGS, "workers": 1, **read_by(table, directory), **asked})
+def run_job(table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
+    """Run `psephos run` and record its files as well. `chosen`: fields of `JobOptions`."""
+    options = JobOptions(**{**SETTINGS, "workers": 1, **table_options(table, directory), **chosen})
     job, transcript = Job(options), Transcript(secrets=True)
     result = job.run(transcript=transcript)
     job.write(result, directory, onnx=_has_onnx())
-    seen = _of_sums(job.options, job.split, transcript, result)
-    seen.files = _written(directory)
+    record = _of_sums(job.options, job.split, transcript, result)
+    record.files = _written(directory)
     for name in PUBLIC_FILES:
         if (path := directory / name).exists():
-            seen.whole[name] = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-    return seen
+            record.whole[name] = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    return record
 
 
-def by_schema(table: PartyTable, directory: Path, **asked: Any) -> Seen:
-    """`psephos run` on the made-up table without public rows, with its schema in their place."""
+def run_by_schema(table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
+    """Run `psephos run` on the synthetic table with a schema in place of public rows."""
     schema = directory / "schema.toml"
     schema.write_text(SCHEMA, encoding="utf-8")
-    return main_job(table, directory, schema=str(schema), **asked)
+    return run_job(table, directory, schema=str(schema), **chosen)
 
 
-def simulated_sums(simulate: Any, kind: type[SumOptions], table: PartyTable, directory: Path, **asked: Any) -> Seen:
-    """`psephos simulate tally` or `average`: `simulate` with options of the class `kind`."""
-    options, split = load_split(kind(**{**SETTINGS, "workers": 1, "draws": 1, **read_by(table, directory), **asked}))
+def run_sums(simulate: Any, kind: type[SumOptions], table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
+    """Run `psephos simulate tally` or `average`: the function `simulate` with options of the class `kind`."""
+    settings = {**SETTINGS, "workers": 1, "draws": 1, **table_options(table, directory), **chosen}
+    options, split = load_split(kind(**settings))
     transcript = Transcript(secrets=True)
     return _of_sums(options, split, transcript, simulate(options, data=split, transcript=transcript))
 
 
-def _of_sums(options: SumOptions, split: Split, transcript: Transcript, result: SumResult) -> Seen:
+def _of_sums(options: SumOptions, split: Split, transcript: Transcript, result: SumResult) -> RunRecord:
+    """Record a run of encrypted sums."""
     names = OwnTable(options).owners
     population = populate(options, split, silent)
-    seen = Seen(roster=names, messages=messages_of(transcript))
+    record = RunRecord(roster=names, messages=messages_of(transcript))
     for number, (name, (X, y)) in enumerate(zip(names, population.rows(), strict=True)):
-        seen.local[name] = {"rows": digest_of(X, y), "parameters": digest_of(population.parameters[number])}
+        record.local[name] = {"rows": digest_of(X, y), "parameters": digest_of(population.parameters[number])}
     unknown = options.parties - getattr(options, "dropouts", 0) - (options.opening_threshold - 1)
     for phase, round_, contribution, vectors in result.evaluation.contributions:
-        contributed(
-            seen, phase, round_, contribution.spec, {names[n]: vector for n, vector in vectors.items()}, unknown
+        record_sum(
+            record, phase, round_, contribution.spec, {names[n]: vector for n, vector in vectors.items()}, unknown
         )
-    joint = {phase.split()[-1] for phase in seen.shares}
+    joint = {phase.split()[-1] for phase in record.shares}
     for one in result.evaluation.scores:
         release = result.privacy.get(one.method)
         if one.epsilon is None or one.w is None or release is None or one.method in joint:
             continue
-        if one.method in ("vote", "soft", "avg"):  # to these the noise is added as they are
-            seen.released[one.method] = one.w, float(release.sensitivity or 0.0)
-    return seen
+        if one.method in ("vote", "soft", "avg"):  # the noise is added to the classifier itself
+            record.released[one.method] = one.w, float(release.sensitivity or 0.0)
+    return record
 
 
-def contributed(
-    seen: Seen, name: str, round_: Round, spec: SumSpec, vectors: Mapping[str, Vector], unknown: int
+def record_sum(
+    record: RunRecord, name: str, round_: Round, spec: SumSpec, vectors: Mapping[str, Vector], unknown: int
 ) -> None:
-    """Record one sum: its terms, every party's vector, and what the specification claims of them.
+    """Record one sum: its terms, every party's vector, and the bounds that the specification claims.
 
     Args:
+        record: where it is recorded.
         name: of the sum.
-        round_, spec: of the sum.
-        vectors: what each party encrypted.
-        unknown: shares of the noise that t - 1 key holders do not know.
+        round_, spec: its terms and specification.
+        vectors: name of a party -> the vector that it encrypted.
+        unknown: how many shares of the noise t - 1 key holders do not know.
     """
     shares = spec.shares if isinstance(spec, StatisticSpec) else None
     plan = round_.plan
     public = (plan.length, plan.minimum, plan.maximum, plan.addends, round_.minimum_ballots, round_.proofs)
-    seen.terms[name] = (round_.kind, round_.context.hex(), *public, shares)
-    seen.vectors[name] = dict(vectors)
+    record.terms[name] = (round_.kind, round_.context.hex(), *public, shares)
+    record.vectors[name] = dict(vectors)
     if isinstance(spec, TallySpec):
-        seen.bounds[name] = Bound(votes=spec.classes - 1)
+        record.bounds[name] = Bound(votes=spec.classes - 1)
     elif isinstance(spec, StatisticSpec | OwnDataSpec):
         l1, l2 = grid_sensitivity(spec.plan.grid)
-        seen.bounds[name] = Bound(l1.value, l2.value)
+        record.bounds[name] = Bound(l1.value, l2.value)
     else:
-        # A vector in a ball: its radius is the largest entry that the plan allows.
-        seen.bounds[name] = Bound(l2=2.0 * plan.maximum)
+        # The vector lies in a ball whose radius is the largest entry that the plan allows.
+        record.bounds[name] = Bound(l2=2.0 * plan.maximum)
     if isinstance(shares, Shares):
-        seen.shares[name] = unknown, shares.contributors
+        record.shares[name] = unknown, shares.contributors
 
 
 def messages_of(transcript: Transcript) -> list[tuple[str, str, str, int]]:
-    """Sender, receiver, kind and length of every message."""
+    """Return the sender, receiver, kind and length of every message."""
     return [(message.sender, message.receiver, message.kind, message.size) for message in transcript.messages]
 
 
 def digest_of(*arrays: NDArray[Any]) -> str:
-    """Of the shapes, types and bytes of arrays."""
+    """Return a digest of the shapes, types and bytes of arrays."""
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(repr((array.shape, array.dtype)).encode() + np.ascontiguousarray(array).tobytes())
@@ -269,18 +273,18 @@ def _has_onnx() -> bool:
 
 
 def public_files(model: bytes | str, card: str) -> dict[str, Any]:
-    """What a model and its card say, by file and place, without what is a function of the noisy result."""
+    """Return place -> content of a model file and its card, without what is a function of the noisy result."""
     fields = {name: value for name, value in json.loads(model).items() if name not in DERIVED_FIELDS}
     fields["release"].pop("signal", None)
     fields["warnings"] = [text for text in fields["warnings"] if not DERIVED_LINES.search(text)]
     lines = [line for line in card.splitlines() if line and not DERIVED_LINES.search(line)]
-    found = {f"{MODEL_FILE}: {name}": value for name, value in fields.items()}
-    return found | {f"card.md: line {number}": line for number, line in enumerate(lines, 1)}
+    contents = {f"{MODEL_FILE}: {name}": value for name, value in fields.items()}
+    return contents | {f"card.md: line {number}": line for number, line in enumerate(lines, 1)}
 
 
 def _written(directory: Path) -> dict[str, Any]:
-    """The same of the files that `psephos run` wrote, the ONNX model too."""
-    found = public_files((directory / MODEL_FILE).read_bytes(), (directory / "card.md").read_text(encoding="utf-8"))
+    """Return the contents of the files that `psephos run` wrote, the ONNX model included, as `public_files`."""
+    contents = public_files((directory / MODEL_FILE).read_bytes(), (directory / "card.md").read_text(encoding="utf-8"))
     if (path := directory / "model.onnx").exists():
         import onnx
 
@@ -288,5 +292,5 @@ def _written(directory: Path) -> dict[str, Any]:
         for constant in network.graph.initializer:
             if constant.name in DERIVED_TENSORS:
                 constant.ClearField("raw_data")
-        found["model.onnx"] = str(network)
-    return found
+        contents["model.onnx"] = str(network)
+    return contents

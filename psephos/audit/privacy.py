@@ -1,9 +1,10 @@
-"""An empirical lower bound on epsilon for every mechanism, where an audit can see something (at most 3 dimensions).
+"""An empirical lower bound on epsilon for every mechanism, in at most 3 dimensions, where sampling has power.
 
 Each mechanism is run many times, end to end, on a worst-case pair of neighbours. Half of the outputs choose an event,
-the other half estimate its probability under both inputs with Clopper-Pearson limits at a joint confidence of
-99.99 %; log((P_low - delta)/P'_high) is then a lower bound on the true epsilon. It must stay below the claimed one. An
-audit can convict a mechanism, never acquit it; that it convicts is shown by scaling the noise down (`noise_factor`).
+and the other half estimate its probability under both inputs, with Clopper-Pearson limits at a joint confidence of
+99.99 %. log((P_low - delta)/P'_high) is then a lower bound on the true epsilon, and must not exceed the claimed one. Such
+an audit can show that a claim is wrong, but not that it is right; that it detects wrong claims is tested by scaling the
+noise down (`noise_factor`).
 """
 
 from __future__ import annotations
@@ -55,20 +56,25 @@ from psephos.results.security import ComparedRun, PrivacyAuditResult
 from psephos.results.security import Mechanism as AuditedMechanism
 
 CONFIDENCE = 0.9999
-"""Of a lower bound, unless another is asked for: the chance that it does not exceed the true epsilon."""
+"""The default confidence of a lower bound: the probability that it does not exceed the true epsilon."""
 
 AUDIT_DELTA = 1e-2
-"""The delta of the audited approximate mechanisms: large, so that a few thousand samples see past it."""
+"""The delta of the audited approximate mechanisms: large, so that a few thousand samples suffice."""
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class MechanismExperiment:
-    """One mechanism on a worst-case pair.
+    """One mechanism on a worst-case pair of inputs.
 
-    run(which, randomness): one output for the first (0) or second (1) input. score(outputs): the log-likelihood ratio
-    of the claimed law, or anything that grows with it; only the power of the audit depends on it, never its validity.
+    Attributes:
+        name: of the mechanism.
+        dimension: of its output.
+        epsilon, delta: what it claims.
+        run: (0 for the first or 1 for the second input, randomness) -> one output.
+        score: outputs, (samples, dimension) -> the log-likelihood ratio of the claimed law, or anything that increases
+            with it, (samples,). The power of the audit depends on it, its validity does not.
     """
 
     name: str
@@ -80,10 +86,18 @@ class MechanismExperiment:
 
 
 def lower_bound(first: Array, second: Array, delta: float, confidence: float = CONFIDENCE) -> float:
-    """A lower bound on epsilon from scores of outputs on two neighbouring inputs, each of shape (samples,).
+    """Return a lower bound on epsilon.
 
-    Events are {score >= t} and {score <= t}; t and the direction are chosen on the even-numbered outputs, the bound is
-    computed on the odd-numbered ones. Raises InvalidParameter for fewer than 10 outputs a side.
+    Events are {score >= t} and {score <= t}; t and the direction are chosen on the even-numbered outputs, and the bound
+    is computed on the odd-numbered ones.
+
+    Args:
+        first, second: scores of the outputs on two neighbouring inputs, (samples,).
+        delta: of the claim.
+        confidence: of the bound.
+
+    Raises:
+        InvalidParameter: fewer than 10 outputs of an input.
     """
     _check_samples(min(len(first), len(second)))
     risk = (1 - confidence) / 2
@@ -111,13 +125,13 @@ def _check_samples(samples: int) -> None:
 
 
 def audit_mechanism(experiment: MechanismExperiment, samples: int, randomness: Randomness = SYSTEM) -> AuditedMechanism:
-    """Run `experiment` 2 * `samples` times and bound its epsilon from below."""
+    """Run a mechanism `samples` times on each input, and return the lower bound on its epsilon."""
     _check_samples(samples)
     outputs = [np.array([experiment.run(which, randomness) for _ in range(samples)]) for which in (0, 1)]
     first, second = (experiment.score(o) for o in outputs)
-    found = lower_bound(first, second, experiment.delta)
+    bound = lower_bound(first, second, experiment.delta)
     claim = (experiment.name, experiment.dimension, experiment.epsilon, experiment.delta)
-    return AuditedMechanism(*claim, lower_bound=found, samples=samples, confidence=CONFIDENCE)
+    return AuditedMechanism(*claim, lower_bound=bound, samples=samples, confidence=CONFIDENCE)
 
 
 def audit_privacy(
@@ -126,30 +140,40 @@ def audit_privacy(
     progress: Progress = silent,
     runs: Iterable[ComparedRun] = (),
 ) -> PrivacyAuditResult:
-    """Audit every mechanism, `samples` outputs for each of two inputs; `progress` is called before each.
+    """Audit every mechanism.
 
-    `runs`: of commands on neighbouring tables (`psephos.audit.end_to_end.audit_pipelines`), for the same outcome;
-    they are taken first. Raises InvalidParameter as `experiments` and `lower_bound` do.
+    Args:
+        epsilon: what each mechanism claims.
+        samples: outputs for each of the two inputs.
+        progress: called before each mechanism.
+        runs: comparisons of commands on neighbouring tables (`psephos.audit.end_to_end.audit_pipelines`), which become
+            part of the result; they are made first.
+
+    Raises InvalidParameter as `experiments` and `lower_bound` do.
     """
-    begun, planned = time.perf_counter(), list(experiments(epsilon))
+    start, planned = time.perf_counter(), list(experiments(epsilon))
     _check_samples(samples)
     compared = list(runs)
     mechanisms = []
     for done, experiment in enumerate(planned):
         progress(experiment.name, done, len(planned))
         mechanisms.append(audit_mechanism(experiment, samples))
-    total = round(time.perf_counter() - begun, 1)
+    total = round(time.perf_counter() - start, 1)
     return PrivacyAuditResult(mechanisms=mechanisms, runs=compared, phases=timed({"total": total}))
 
 
 def experiments(epsilon: float = 1.0, noise_factor: float = 1.0) -> Iterator[MechanismExperiment]:
-    """Every mechanism at every dimension up to 3, claiming `epsilon`; `noise_factor` under 1 sabotages the noise.
+    """Yield every mechanism at every dimension up to 3.
 
-    Raises InvalidParameter, at the first one asked for, unless 0 < epsilon <= 64 and 0 < noise_factor <= 1.
+    Args:
+        epsilon: what each claims, in (0, 64].
+        noise_factor: scales the noise, in (0, 1]; below 1 the claim is wrong, to test the audit.
+
+    Raises InvalidParameter, when the first one is requested, for values outside these ranges.
     """
     epsilon = check_epsilon(epsilon)
     if not 0 < noise_factor <= 1:
-        raise InvalidParameter(f"the noise factor is {noise_factor}; it must lie in (0, 1]")
+        raise InvalidParameter(f"the noise factor must lie in (0, 1], not be {noise_factor}")
     for dimension in (1, 2, 3):
         yield _vector("spherical-laplace", dimension, epsilon, 0.0, noise_factor)
         yield _vector("discrete-laplace", dimension, epsilon, 0.0, noise_factor)
@@ -172,7 +196,7 @@ def experiments(epsilon: float = 1.0, noise_factor: float = 1.0) -> Iterator[Mec
 
 
 def _weakened(mechanism: NoiseMechanism, factor: float) -> NoiseMechanism:
-    """The same mechanism with its noise scaled by `factor`."""
+    """Return the same mechanism with its noise scaled by `factor`."""
     if isinstance(mechanism, SphericalLaplace):
         return replace(mechanism, scale=mechanism.scale * factor)
     if isinstance(mechanism, RoundedGaussian):
@@ -181,23 +205,23 @@ def _weakened(mechanism: NoiseMechanism, factor: float) -> NoiseMechanism:
         return replace(mechanism, scale_units=mechanism.scale_units * Fraction(factor))
     if isinstance(mechanism, Skellam):
         return replace(mechanism, variance=mechanism.variance * Fraction(factor) ** 2)
-    raise InvalidParameter(f"no way is known to weaken {type(mechanism).__name__}")
+    raise InvalidParameter(f"the audit cannot scale the noise of {type(mechanism).__name__}")
 
 
-def _towards(one: Array, two: Array, norm: int, power: int = 1) -> Callable[[Array], Array]:
-    """||o - two||^power - ||o - one||^power: monotone in the log-likelihood ratio of noise around one and two."""
+def _distance_score(one: Array, two: Array, norm: int, power: int = 1) -> Callable[[Array], Array]:
+    """Return the score ||o - two||^power - ||o - one||^power, monotone in the log-likelihood ratio of noise around both."""
 
     def score(outputs: Array) -> Array:
-        far = np.linalg.norm(outputs - two, ord=norm, axis=1) ** power
-        near = np.linalg.norm(outputs - one, ord=norm, axis=1) ** power
-        ratio: Array = far - near
-        return ratio
+        to_two = np.linalg.norm(outputs - two, ord=norm, axis=1) ** power
+        to_one = np.linalg.norm(outputs - one, ord=norm, axis=1) ** power
+        difference: Array = to_two - to_one
+        return difference
 
     return score
 
 
 def _vector(name: str, dimension: int, epsilon: float, delta: float, factor: float) -> MechanismExperiment:
-    """A bare vector of sensitivity 1, snapped: the neighbours are 1 apart along the first axis, off the lattice."""
+    """Return a vector of sensitivity 1, rounded to the lattice: the inputs differ by 1 along the first axis."""
     norm = "l1" if name == "discrete-laplace" else "l2"
     pitch = choose_pitch(1.0, dimension)
     bound = with_lattice(Sensitivity(1.0, norm=norm), pitch, dimension).value
@@ -217,12 +241,12 @@ def _vector(name: str, dimension: int, epsilon: float, delta: float, factor: flo
         epsilon,
         delta,
         lambda which, randomness: release(values[which], mechanism, randomness),
-        _towards(values[0], values[1], 1 if norm == "l1" else 2, 2 if name == "gaussian" else 1),
+        _distance_score(values[0], values[1], 1 if norm == "l1" else 2, 2 if name == "gaussian" else 1),
     )
 
 
 def _statistic(mechanism: MechanismName, classes: int, rank: int, epsilon: float, factor: float) -> MechanismExperiment:
-    """The whole statistic release, M = 3: one party turns its votes on two classes over, along the first direction."""
+    """Return the release of a statistic, M = 3: one party reverses its votes on two classes, along the first direction."""
     side = np.array([1.0, -1.0] * 4)
     X = side[:, None] if rank == 1 else np.stack([side, np.repeat([1e-3, -1e-3], 4)], axis=1)
     plan = plan_statistic(X, classes, 3, epsilon=epsilon, delta=AUDIT_DELTA, mechanism=mechanism, rank=rank)
@@ -231,21 +255,21 @@ def _statistic(mechanism: MechanismName, classes: int, rank: int, epsilon: float
     others[:, 2:] = 0
     votes = [np.eye(classes, dtype=np.int64)[(side * sign > 0).astype(int)] for sign in (1, -1)]
     name = "statistic" if classes == 2 else f"statistic, {classes} classes"
-    return _released(f"{name}, {mechanism}", plan, [plan.grid.total(others + vote) for vote in votes], factor)
+    return _sum_release(f"{name}, {mechanism}", plan, [plan.grid.total(others + vote) for vote in votes], factor)
 
 
 def _own_data(source: Own, mechanism: MechanismName, epsilon: float, factor: float) -> MechanismExperiment:
-    """Own data or its whitened classifier, M = 2: one party turns the labels of its rows over."""
+    """Return the release of own data or of its whitened classifier, M = 2: one party reverses the labels of its rows."""
     plan = plan_statistic(
         np.array([[1.0], [-1.0]]), 2, 2, epsilon=epsilon, delta=AUDIT_DELTA, mechanism=mechanism, source=source
     )
     assert isinstance(plan.grid, OwnDataGrid)
     totals = [own_vector(plan.grid, [[1.0], [0.5]], [label, label]) for label in (0, 1)]
-    return _released(f"{plan.event.name}, {mechanism}", plan, totals, factor)
+    return _sum_release(f"{plan.event.name}, {mechanism}", plan, totals, factor)
 
 
-def _released(name: str, plan: StatisticPlan, totals: list[list[int]], factor: float) -> MechanismExperiment:
-    """`release_sum` of two neighbouring sums, in contrasts."""
+def _sum_release(name: str, plan: StatisticPlan, totals: list[list[int]], factor: float) -> MechanismExperiment:
+    """Return `release_sum` of two neighbouring sums, in contrasts."""
     assert plan.mechanism is not None
     weak = replace(plan, mechanism=_weakened(plan.mechanism, factor))
     basis = contrast_basis(plan.classes)
@@ -256,72 +280,74 @@ def _released(name: str, plan: StatisticPlan, totals: list[list[int]], factor: f
 
     one, two = (run(which, SYSTEM, replace(plan, mechanism=None)) for which in (0, 1))
     norm = 1 if isinstance(plan.mechanism, DiscreteLaplace) else 2
-    score = _towards(one, two, norm, 2 if isinstance(plan.mechanism, RoundedGaussian) else 1)
+    score = _distance_score(one, two, norm, 2 if isinstance(plan.mechanism, RoundedGaussian) else 1)
     return MechanismExperiment(name, plan.dimension, plan.epsilon or 0.0, plan.delta, run, score)
 
 
 def _algorithm_2(epsilon: float, factor: float) -> MechanismExperiment:
-    """Output perturbation of the soft-label minimiser, end to end, binary, two parties, a ridge that makes it tight."""
+    """Return output perturbation of the soft-label minimiser: binary, two parties, a ridge that makes the bound tight."""
     lam, X = 10.0, np.array([[1.0], [1.0]])
-    found = [minimise(X, alpha(np.array(c)), lam, Logistic()) for c in ([[1, 1], [1, 1]], [[0, 2], [0, 2]])]
+    minimisers = [minimise(X, alpha(np.array(c)), lam, Logistic()) for c in ([[1, 1], [1, 1]], [[0, 2], [0, 2]])]
     bound = erm_sensitivity("soft", Logistic(), lam, parties=2, classes=2, features=X)
-    return _perturbed("output perturbation", found, bound, epsilon, factor)
+    return _perturbation("output perturbation", minimisers, bound, epsilon, factor)
 
 
 def _average(epsilon: float, factor: float) -> MechanismExperiment:
-    """The average of two parties' parameters, projected on the unit ball: one party turns its vector around."""
-    found = [Average(np.array([w, 0.0]), radius=1.0, parties=2) for w in (0.0, 1.0)]
-    return _perturbed("average", found, average(1.0, 2), epsilon, factor)
+    """Return the average of two parties' parameters in the unit ball, one of which changes."""
+    averages = [Average(np.array([w, 0.0]), radius=1.0, parties=2) for w in (0.0, 1.0)]
+    return _perturbation("average", averages, average(1.0, 2), epsilon, factor)
 
 
-def _perturbed(
-    name: str, found: Sequence[Unreleased], bound: Sensitivity, epsilon: float, factor: float
+def _perturbation(
+    name: str, inputs: Sequence[Unreleased], bound: Sensitivity, epsilon: float, factor: float
 ) -> MechanismExperiment:
-    """`psephos.curator.hamm.release.perturb` on two neighbouring vectors; dividing epsilon by the factor scales the
-    noise by it."""
+    """Return `psephos.curator.hamm.release.perturb` on two neighbouring vectors.
+
+    Dividing epsilon by the factor scales the noise by it.
+    """
     return MechanismExperiment(
         name,
-        len(found[0].w),
+        len(inputs[0].w),
         epsilon,
         0.0,
-        lambda which, randomness: perturb(found[which], bound, epsilon / factor, randomness=randomness).w,
-        _towards(found[0].w, found[1].w, 2),
+        lambda which, randomness: perturb(inputs[which], bound, epsilon / factor, randomness=randomness).w,
+        _distance_score(inputs[0].w, inputs[1].w, 2),
     )
 
 
-def _summed(
+def _noisy_sums(
     name: str, epsilon: float, delta: float, step: int, draw: Callable[[Randomness], int], steps: int = 1
 ) -> MechanismExperiment:
-    """Sums under noise that parties draw together, of which only the honest minimum's is unknown.
+    """Return sums with noise that the parties draw in shares, of which only the honest parties' shares are unknown.
 
-    One party moves each of `steps` sums by `step`.
+    One party changes each of `steps` sums by `step`.
     """
 
     def run(which: int, randomness: Randomness) -> Array:
         return np.array([float(which * step + draw(randomness)) for _ in range(steps)])
 
-    apart, norm = np.full(steps, float(step)), 2 if delta else 1
-    return MechanismExperiment(name, steps, epsilon, delta, run, _towards(np.zeros(steps), apart, norm, norm))
+    second, norm = np.full(steps, float(step)), 2 if delta else 1
+    return MechanismExperiment(name, steps, epsilon, delta, run, _distance_score(np.zeros(steps), second, norm, norm))
 
 
 def _joint(epsilon: float, factor: float) -> Iterator[MechanismExperiment]:
-    """M = 6 with 2 colluders and 1 dropout: Polya and Skellam shares, and two sums of PSGD's series."""
+    """Yield Polya and Skellam shares, and two sums of a PSGD series, for M = 6 with 2 colluders and 1 dropout."""
     honest = contributors(6, colluders=2, dropouts=1)
 
     def shared(shares: PolyaShares | SkellamShares) -> Callable[[Randomness], int]:
         return lambda randomness: sum(shares.share(randomness)[0] for _ in range(honest))
 
     scale = DiscreteLaplace.for_epsilon(20, epsilon, 1, 1.0).scale_units * Fraction(factor)
-    yield _summed("joint discrete-laplace", epsilon, 0.0, 20, shared(PolyaShares(1, 6, honest, scale)))
+    yield _noisy_sums("joint discrete-laplace", epsilon, 0.0, 20, shared(PolyaShares(1, 6, honest, scale)))
     once = skellam_variance(100, 100, epsilon, AUDIT_DELTA)
     twice = Fraction(psgd_bounds.skellam_variance(epsilon, AUDIT_DELTA, 100, 100, 2))
     for name, variance, steps in (("joint gaussian (Skellam)", once, 1), ("psgd series (Skellam)", twice, 2)):
         shares = SkellamShares(1, 6, honest, variance * Fraction(factor) ** 2)
-        yield _summed(name, epsilon, AUDIT_DELTA, 100, shared(shares), steps)
+        yield _noisy_sums(name, epsilon, AUDIT_DELTA, 100, shared(shares), steps)
 
 
 def _pathak(epsilon: float, factor: float) -> MechanismExperiment:
-    """Pathak's joint noise, three parties of two samples, of which one knows its share: a record moves the sum."""
+    """Return Pathak's joint noise: three parties of two samples, one of which knows its share; a record changes the sum."""
     terms = PathakTerms(
         variant="public-bound",
         noise="laplace",
@@ -344,13 +370,13 @@ def _pathak(epsilon: float, factor: float) -> MechanismExperiment:
     def draw(randomness: Randomness) -> int:
         return sum(noise_share(terms, 2, randomness)[0] for _ in range(2))
 
-    return _summed("pathak noise", epsilon, 0.0, step, draw)
+    return _noisy_sums("pathak noise", epsilon, 0.0, step, draw)
 
 
 def _gop(epsilon: float, factor: float) -> MechanismExperiment:
-    """Objective perturbation (Rajkumar's Algorithm 4), one record whose label turns over, where the hinge pulls fully.
+    """Return objective perturbation (Rajkumar's Algorithm 4) for one record whose label changes, at the largest slope.
 
-    Its exact minimiser, which is what the theorem is about; nothing else of it leaves this function.
+    It uses the exact minimiser, which the theorem is about.
     """
     loss, lam = loss_named("huber", 2), 100.0
     slack = psgd_bounds.compute_slack(epsilon, lam, 1, loss.smoothness)
@@ -366,9 +392,9 @@ def _gop(epsilon: float, factor: float) -> MechanismExperiment:
     )
 
 
-def _pate(name: str, queries: int, factor: float, **asked: Any) -> MechanismExperiment:
-    """The answers alone of PATE, two classes, three parties, of which one turns every vote over."""
-    plan = pate.plan_pate(queries, 2, 3, queries=queries, **asked)
+def _pate(name: str, queries: int, factor: float, **options: Any) -> MechanismExperiment:
+    """Return the answers of PATE for two classes and three parties, one of which reverses every vote."""
+    plan = pate.plan_pate(queries, 2, 3, queries=queries, **options)
     plan = replace(plan, mechanism=_weakened(plan.mechanism, factor))
     counts = [np.tile(row, (queries, 1)) for row in ([2, 1], [1, 2])]
 
@@ -379,4 +405,4 @@ def _pate(name: str, queries: int, factor: float, **asked: Any) -> MechanismExpe
         total: Array = outputs.sum(axis=1)
         return -total
 
-    return MechanismExperiment(name, queries, asked["epsilon"], asked.get("delta", 0.0), run, score)
+    return MechanismExperiment(name, queries, options["epsilon"], options.get("delta", 0.0), run, score)

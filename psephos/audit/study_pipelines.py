@@ -1,8 +1,8 @@
-"""What a party of a study sends, made from its own file by the classes that its agent plays.
+"""Record what a party of a study sends, computed from its own file by the roles of its agent.
 
-Every member has a directory of its own with its identity, the signed study and its settings, as `psephos join` makes
-them. The round's key is dealt instead of made together, and the noise of the parties is left out, so that what is
-compared is the party's exact vector.
+Every member has a directory with its identity, the signed study and its settings, as `psephos join` makes them. The key
+of the round is dealt instead of generated together, and the parties add no noise, so that their exact vectors are
+compared.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from psephos.audit.neighbours import PartyTable
-from psephos.audit.pipelines import Seen, contributed, digest_of, public_files
+from psephos.audit.pipelines import RunRecord, digest_of, public_files, record_sum
 from psephos.parties.noise import Shares
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import InvalidParameter
@@ -28,20 +28,20 @@ from psephos.study.identity import Identity, fingerprint
 from psephos.study.member import sign
 from psephos.study.release import card, checked, released
 
-__all__ = ["studied"]
+__all__ = ["run_study"]
 
 HOLDERS, THRESHOLD = 5, 3
 
 
 @dataclass(frozen=True)
-class Silent(Shares):
-    """In place of a plan's shares: the same bound and the same number of contributors, without any noise."""
+class ZeroShares(Shares):
+    """Shares without noise, with the same bound and the same number of contributors as the shares of a plan."""
 
     limit: int
 
     @classmethod
-    def of(cls, shares: Shares) -> Silent:
-        """In the place of these."""
+    def of(cls, shares: Shares) -> ZeroShares:
+        """Return shares without noise in place of these."""
         return cls(shares.dimension, shares.parties, shares.contributors, shares.bound)
 
     @property
@@ -49,19 +49,22 @@ class Silent(Shares):
         return self.limit
 
     def share(self, randomness: Randomness = SYSTEM) -> list[int]:
-        """Zeros."""
+        """Return zeros."""
         return [0] * self.dimension
 
 
-def studied(table: PartyTable, directory: Path, **asked: Any) -> Seen:
-    """Every party of a study on the table: the rows of a party are its own file, the public ones everybody's.
+def run_study(table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
+    """Run every party of a study: each has a file of its own rows, and all have the public rows.
 
     Args:
         table: with public rows.
-        directory: empty.
-        asked: options of `NewOptions`, such as protocol and method. Only protocols of one sum are played.
+        directory: an empty one.
+        chosen: fields of `NewOptions`, such as protocol and method.
 
-    Raises InvalidParameter for another protocol, and what a member of the study raises.
+    Raises:
+        InvalidParameter: the protocol is not one encrypted sum.
+
+    Also raises what a member of the study raises.
     """
     names = table.parties
     members = [Identity.create(name, directory / f"member {number}") for number, name in enumerate(names)]
@@ -76,44 +79,44 @@ def studied(table: PartyTable, directory: Path, **asked: Any) -> Seen:
         holders=HOLDERS,
         threshold=THRESHOLD,
         trial=True,
-        **asked,
+        **chosen,
     )
     study, samples = make_study(options, [member.directory / "card.toml" for member in members])
     spec = spec_of(StudyTerms(study, samples.auxiliary))
     if not isinstance(spec, SumSpec):
-        raise InvalidParameter(f"the audit plays studies of one sum, and {study.protocol} has none")
+        raise InvalidParameter(f"the audit runs studies of one encrypted sum, which {study.protocol} is not")
     agreed = spec
     if isinstance(spec, StatisticSpec) and spec.shares is not None:
-        spec = replace(spec, shares=Silent.of(spec.shares))
-    seen = Seen(roster=tuple(member.name for member in study.parties))
+        spec = replace(spec, shares=ZeroShares.of(spec.shares))
+    record = RunRecord(roster=tuple(member.name for member in study.parties))
     key = _dealt_key(study.key_bits, len(names), spec.best_degree(study.key_bits, len(names)))
     round_, vectors = spec.terms(key, participants_of(study)), {}
     for number, (name, identity) in enumerate(zip(names, members, strict=True)):
         member = sign(study, identity)
         member.keep(public=str(public), data=str(_file(table, name, directory / f"{name}.csv")))
-        seen.local[name] = {"rows": digest_of(*member.voter)}
+        record.local[name] = {"rows": digest_of(*member.voter)}
         role = spec.party(number, identity.key, spec.prepare(member.voter), round_, ledger=OnceLedger())
         vectors[name] = role.result(role.start().state)
     unknown = len(names) - int(study.parameters.get("dropouts", 0)) - (study.threshold - 1)
-    contributed(seen, study.protocol, round_, agreed, vectors, unknown)
-    seen.terms["parameters"] = dict(study.parameters)
-    seen.terms["samples"] = study.auxiliary.hex(), study.classes, study.features, study.minimum_ballots
+    record_sum(record, study.protocol, round_, agreed, vectors, unknown)
+    record.terms["parameters"] = dict(study.parameters)
+    record.terms["samples"] = study.auxiliary.hex(), study.classes, study.features, study.minimum_ballots
     total = tuple(sum(column) for column in zip(*vectors.values(), strict=True))
     content = released(study, samples, OpenedSum(total, tuple(range(len(names)))))
     text = card(study, checked(study, samples, content))
-    # Every study has a digest of its own: it names the study, and says nothing about rows.
-    seen.files = public_files(content, text.replace(study.digest.hex(), "").replace(fingerprint(study.digest), ""))
-    return seen
+    # The digest differs between any two studies, and does not depend on rows.
+    record.files = public_files(content, text.replace(study.digest.hex(), "").replace(fingerprint(study.digest), ""))
+    return record
 
 
 def _dealt_key(bits: int, parties: int, degree: int) -> Any:
-    """A key that a dealer made, for a round that nobody opens."""
+    """Return a key from a dealer, for a round that is not opened."""
     ceremony = setup_keys(parties, key_bits=bits, degree=degree, holders=HOLDERS, threshold=THRESHOLD, test_key=True)
     return ceremony.threshold_key
 
 
 def _file(table: PartyTable, owner: str, path: Path) -> Path:
-    """The rows of one owner, without the column that says whose they are."""
+    """Write the rows of one owner to a file, without the column of the owners; return its path."""
     own = table.with_cells(table.cells[table.cells[table.party] == owner])
     replace(own, cells=own.cells.drop(columns=[table.party])).write(path)
     return path

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from psephos.audit.end_to_end import audit_pipelines, pipelines, records
+from psephos.audit.end_to_end import audit_pipelines, pipelines, record_pipelines
 from psephos.audit.neighbours import PartyTable
 from psephos.audit.privacy import audit_privacy
 from psephos.audit.run import PROTOCOLS, run_audit
@@ -21,7 +21,7 @@ from psephos.results import PrivacyAuditResult, Result
 from psephos.results.base import timed
 
 _NOISE = "Audit of releases"
-_OWN = "psephos audit --privacy --data patients.csv --label outcome --party hospital --public 11"
+_OWN = "psephos audit --privacy --data patients.csv --label result --party hospital --public 11"
 _TABLE = ("data", "label", "party", "public", "schema", "classes", "other_labels", "ignore", "text")
 
 
@@ -31,8 +31,9 @@ def register(app: typer.Typer) -> None:
     @app.command(
         "audit",
         cls=SectionedCommand,
-        help="The security analysis: who learned what, and whether a simulator can fake it; with --privacy, whether "
-        "epsilon holds for whole commands and for every mechanism. Exit status 1 on a surprise.",
+        help="The security analysis: who learns what, compared with a simulator that knows only the intended outputs; with "
+        "--privacy, whether epsilon holds for whole commands and for every mechanism. Exit status 1 where a verdict is "
+        "not the expected one.",
         epilog=examples("psephos audit tally", "psephos audit --thorough --json", "psephos audit --privacy", _OWN),
     )
     @with_options(TableOptions, _TABLE)
@@ -73,27 +74,32 @@ def register(app: typer.Typer) -> None:
         table.check_table()
         check_directory(report)
         with ProgressDisplay() as progress:
-            outcome: Result
+            result: Result
             if table.data is not None:
-                outcome = _own_table(table, progress)
+                result = _own_table(table, progress)
             elif privacy:
-                asked = 1.0 if epsilon is None else epsilon, 100_000 if samples is None else samples
-                outcome = audit_privacy(*asked, progress, audit_pipelines(progress=progress))
+                chosen_options = 1.0 if epsilon is None else epsilon, 100_000 if samples is None else samples
+                result = audit_privacy(*chosen_options, progress, audit_pipelines(progress=progress))
             else:
-                outcome = run_audit(protocol, thorough, progress)
-        finish(outcome, as_json=as_json, report=report)
+                result = run_audit(protocol, thorough, progress)
+        finish(result, as_json=as_json, report=report)
 
 
 def _own_table(options: TableOptions, progress: ProgressDisplay) -> PrivacyAuditResult:
-    """The commands on a table of one's own and its neighbours; raises InvalidParameter where nothing says whose row is
-    whose."""
+    """Run the commands on the user's table and its neighbours.
+
+    Raises:
+        InvalidParameter: the options do not name the table, its label and the column of the owners.
+    """
     if options.data is None or options.label is None or options.party is None:
-        raise InvalidParameter("the audit changes one party's rows: --party COLUMN says whose they are")
-    begun = time.perf_counter()
+        raise InvalidParameter(
+            "the audit changes one party's rows: name the column of their owners with --party, and the label with --label"
+        )
+    start = time.perf_counter()
     table = PartyTable.read(Path(options.data).expanduser(), options.label, options.party)
-    asked = {name: getattr(options, name) for name in _TABLE[3:]}
+    chosen_options = {name: getattr(options, name) for name in _TABLE[3:]}
     if options.public in table.parties:
         table = replace(table, public=options.public)
-    chosen = (*pipelines(**asked), *(records(**asked) if len(table.classes) == 2 else ()))
+    chosen = (*pipelines(**chosen_options), *(record_pipelines(**chosen_options) if len(table.classes) == 2 else ()))
     runs = list(audit_pipelines(table, chosen, progress=progress))
-    return PrivacyAuditResult(mechanisms=[], runs=runs, phases=timed({"total": round(time.perf_counter() - begun, 1)}))
+    return PrivacyAuditResult(mechanisms=[], runs=runs, phases=timed({"total": round(time.perf_counter() - start, 1)}))

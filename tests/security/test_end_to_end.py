@@ -18,15 +18,22 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import psephos.audit.end_to_end as end_to_end
-from psephos.audit.end_to_end import audit_pipelines, battery, compare, compare_colluders, neighbours_of, records
-from psephos.audit.neighbours import BY_NAME, NEIGHBOURS, NO_CHANGE, PartyTable, is_own_error, made_up
-from psephos.audit.pipelines import Bound, Pipeline, Seen
+from psephos.audit.end_to_end import (
+    audit_pipelines,
+    compare,
+    compare_colluders,
+    default_pipelines,
+    neighbours_of,
+    record_pipelines,
+)
+from psephos.audit.neighbours import BY_NAME, NEIGHBOURS, NO_CHANGE, PartyTable, is_own_error, synthetic_table
+from psephos.audit.pipelines import Bound, Pipeline, RunRecord
 from psephos.cli.main import build
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.results import ComparedRun, Finding, PrivacyAuditResult
 from tests.security.lab.coupled import COUPLED, Coupled
 
-PIPELINES = {pipeline.name: pipeline for pipeline in battery()}
+PIPELINES = {pipeline.name: pipeline for pipeline in default_pipelines()}
 
 
 @cache
@@ -93,7 +100,7 @@ def test_the_hold_out_of_all_rows_costs_more_than_its_epsilon() -> None:
     """The number that matters: how far the sum moves, against what the noise is sized for."""
     (mutant,) = (one for one in COUPLED if one.name == "one hold-out of all rows")
     with mutant.planted():
-        runs = list(audit_pipelines(made_up(1, parties=40), [PIPELINES[mutant.pipeline]]))
+        runs = list(audit_pipelines(synthetic_table(1, parties=40), [PIPELINES[mutant.pipeline]]))
     assert max(one.ratio for one in runs if one.ratio is not None) > 1.2
     assert any(found.check == "sum" for one in runs for found in one.findings)
 
@@ -102,7 +109,7 @@ def test_the_hold_out_of_all_rows_costs_more_than_its_epsilon() -> None:
 def test_sampled_public_rows_are_convicted() -> None:
     """`--sample-public` says that it is not private, and the audit agrees."""
     asked = {"sample_public": True, "method": "own-data"}
-    pipeline = Pipeline("run --sample-public", "party", lambda t, d: end_to_end.main_job(t, d, **asked), True)
+    pipeline = Pipeline("run --sample-public", "party", lambda t, d: end_to_end.run_job(t, d, **asked), True)
     found = {check.check for one in audit_pipelines(chosen=[pipeline]) for check in one.findings}
     assert {"public files", "terms"} <= found
 
@@ -191,7 +198,7 @@ def test_no_table_of_many_shows_more(table: PartyTable, pipeline: Pipeline, neig
 
 @pytest.mark.parametrize("name", BY_NAME)
 def test_a_neighbour_changes_one_party_only(name: str) -> None:
-    table = made_up(3)
+    table = synthetic_table(3)
     for seed in range(5):
         other = BY_NAME[name].of(table, "site 2", seed)
         assert other.parties == table.parties
@@ -203,16 +210,16 @@ def test_a_neighbour_changes_one_party_only(name: str) -> None:
         same = own == table.cells.iloc[table.places("site 2")].to_csv(index=False)
         assert same == (name == NO_CHANGE.name)
     if name != "a new category":  # of a column by chance
-        assert made_up(3).cells.equals(table.cells), "the table itself is left as it is"
+        assert synthetic_table(3).cells.equals(table.cells), "the table itself is left as it is"
 
 
 def test_neighbours_of_nobody() -> None:
     with pytest.raises(DataError):
-        BY_NAME["rows added"].of(made_up(), "nobody", 0)
+        BY_NAME["rows added"].of(synthetic_table(), "nobody", 0)
 
 
 def test_an_error_must_be_about_the_party_itself() -> None:
-    table = made_up()
+    table = synthetic_table()
     own, other = min(table.lines("site 1")), min(table.lines("site 2"))
     assert is_own_error(DataError(f"a bad cell (line {own})"), table, "site 1")
     assert not is_own_error(DataError(f"a bad cell (line {other})"), table, "site 1")
@@ -221,7 +228,7 @@ def test_an_error_must_be_about_the_party_itself() -> None:
     assert not is_own_error(InvalidParameter(f"line {own}"), table, "site 1")
 
 
-def seen(**changed: Any) -> Seen:
+def seen(**changed: Any) -> RunRecord:
     """What two parties showed."""
     parts: dict[str, Any] = {
         "roster": ("a", "b"),
@@ -235,7 +242,7 @@ def seen(**changed: Any) -> Seen:
         "messages": [("party 0", "board", "ballot", 10)],
         "shares": {"sum": (2, 2)},
     }
-    return Seen(**parts | changed)
+    return RunRecord(**parts | changed)
 
 
 @pytest.mark.parametrize(
@@ -258,7 +265,7 @@ def seen(**changed: Any) -> Seen:
     ],
 )
 def test_each_check_can_fail(check: str, changed: dict[str, Any]) -> None:
-    table = made_up()
+    table = synthetic_table()
     assert compare(seen(), seen(), "a", table).findings == []
     found = compare(seen(), seen(**changed), "a", table)
     assert check in {one.check for one in found.findings}
@@ -267,7 +274,7 @@ def test_each_check_can_fail(check: str, changed: dict[str, Any]) -> None:
 
 def test_what_follows_from_another_sum_may_be_another_file() -> None:
     moved = seen(vectors={"sum": {"a": (1, 3), "b": (3, 4)}}, whole={"model.json": "2"})
-    assert compare(seen(), moved, "a", made_up()).findings == []
+    assert compare(seen(), moved, "a", synthetic_table()).findings == []
 
 
 def test_colluders_leave_too_little() -> None:
@@ -287,16 +294,16 @@ def test_votes_are_counted_by_the_vote() -> None:
 
 
 def test_a_table_of_ones_own_is_read_and_audited(tmp_path: Path) -> None:
-    path = made_up().write(tmp_path / "table.csv")
+    path = synthetic_table().write(tmp_path / "table.csv")
     table = replace(PartyTable.read(path, "outcome", "site"), public="open")
-    runs = list(audit_pipelines(table, records()))
-    assert {one.pipeline for one in runs} == {pipeline.name for pipeline in records()}
+    runs = list(audit_pipelines(table, record_pipelines()))
+    assert {one.pipeline for one in runs} == {pipeline.name for pipeline in record_pipelines()}
     assert not any(one.findings for one in runs)
 
 
 @pytest.mark.soak
 def test_the_command_audits_a_table_of_ones_own(tmp_path: Path) -> None:
-    path = made_up().write(tmp_path / "table.csv")
+    path = synthetic_table().write(tmp_path / "table.csv")
     asked = ["audit", "--privacy", "--data", str(path), "--label", "outcome", "--party", "site", "--public", "open"]
     done = CliRunner().invoke(build(), [*asked, "--json"])
     assert done.exit_code == 0, done.output
@@ -316,7 +323,7 @@ def test_the_command_audits_a_table_of_ones_own(tmp_path: Path) -> None:
     ],
 )
 def test_the_command_refuses_what_it_cannot_audit(asked: list[str], tmp_path: Path) -> None:
-    path = made_up().write(tmp_path / "table.csv")
+    path = synthetic_table().write(tmp_path / "table.csv")
     words = ["audit", *(str(path) if word == "FILE" else word for word in asked)]
     assert isinstance(CliRunner().invoke(build(), words).exception, (InvalidParameter, SystemExit))
 
