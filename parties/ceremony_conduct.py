@@ -326,8 +326,8 @@ class HolderComputation:
     def _statement(self, holder: int) -> bytes:
         return self.terms.digest + bytes([Kind.TEST_DECRYPTION, holder])
 
-    def _powers(self, key: ThresholdKey) -> opening.Powers:
-        return opening.Powers(key.key, key.verification_base, key.exponent_bits)
+    def _powers(self, key: ThresholdKey) -> opening.VerificationBase:
+        return opening.VerificationBase(key.key, key.verification_base, key.exponent_bits)
 
     def _evidence(self, state: Any) -> Evidence:
         """Return the evidence in a state that has a batch."""

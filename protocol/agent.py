@@ -25,7 +25,7 @@ from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import Store
 from psephos.protocol.storage.values import decode, encode
 
-__all__ = ["Agent", "Rejected"]
+__all__ = ["Agent", "RejectedEntry"]
 
 _log = logging.getLogger("psephos.agent")
 
@@ -37,7 +37,7 @@ _AGAIN = 30.0
 
 
 @dataclass(frozen=True)
-class Rejected:
+class RejectedEntry:
     """An entry that was not accepted.
 
     Attributes:
@@ -87,7 +87,7 @@ class Agent:
             PsephosError: whatever `role.start` raises.
         """
         self.role, self._board, self._store, self._clock = role, board, store, clock
-        self.rejected: list[Rejected] = []
+        self.rejected: list[RejectedEntry] = []
         """The entries that were not accepted since this agent was constructed."""
         self._outbox: dict[int, _Outgoing] = {}
         with store.transaction():
@@ -237,7 +237,7 @@ class Agent:
                 _log.debug("posted", extra={"about": {"role": self.role.name, "place": place}})
 
     def _reject(self, number: int, author: str, error: PsephosError) -> None:
-        self.rejected.append(Rejected(number, author, without_traceback(error)))
+        self.rejected.append(RejectedEntry(number, author, without_traceback(error)))
         about = {"role": self.role.name, "entry": number, "author": author, "error": type(error).__name__}
         _log.info("refused", extra={"about": about})
 

@@ -27,7 +27,7 @@ __all__ = [
     "Entry",
     "Machine",
     "MachineState",
-    "Missing",
+    "MissingMessages",
     "Post",
     "Refusal",
     "Role",
@@ -110,7 +110,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Missing:
+class MissingMessages:
     """Messages that a role waits for: their kind and the roles that have to send one."""
 
     kind: Kind
@@ -160,7 +160,7 @@ class Role(ABC):
         """Return whether encrypted messages to this role may still arrive. Its decryption key is erased afterwards."""
         return True
 
-    def awaits(self, state: Any) -> Missing | None:
+    def awaits(self, state: Any) -> MissingMessages | None:
         """Return the messages without which the role cannot continue; None if it is done or need not continue."""
         return None
 
@@ -217,7 +217,7 @@ class DelegatingRole(Role):
     def listens(self, state: Any) -> bool:
         return self.inner.listens(self.unwrap(state))
 
-    def awaits(self, state: Any) -> Missing | None:
+    def awaits(self, state: Any) -> MissingMessages | None:
         return self.inner.awaits(self.unwrap(state))
 
     def result(self, state: Any) -> Any:
@@ -408,7 +408,7 @@ class Machine(Role):
     def is_ready(self, state: MachineState) -> bool:
         return self._is_ready(state.state)
 
-    def awaits(self, state: MachineState) -> Missing | None:
+    def awaits(self, state: MachineState) -> MissingMessages | None:
         """Return the messages that the state gathers and that have not arrived.
 
         Where a state gathers several kinds, they are those of `due_kind`.
@@ -418,7 +418,7 @@ class Machine(Role):
             if rule.state is type(state.state) and rule.senders is not None and due in (None, rule.kind):
                 arrived = {entry.sender for entry in state.arrived if entry.kind is rule.kind}
                 senders = rule.senders(self, state.state)
-                return Missing(rule.kind, tuple(sender for sender in senders if sender not in arrived))
+                return MissingMessages(rule.kind, tuple(sender for sender in senders if sender not in arrived))
         return None
 
     def result(self, state: MachineState) -> Any:

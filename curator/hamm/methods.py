@@ -56,7 +56,7 @@ from psephos.protocol.randomness import Randomness
 __all__ = [
     "Method",
     "Request",
-    "SignalOfLast",
+    "SignalEstimator",
     "average_method",
     "check_mechanism",
     "erm_fit",
@@ -97,7 +97,7 @@ class Request:
         return "gaussian" if self.mechanism == "gaussian" else "spherical-laplace"
 
 
-class SignalOfLast:
+class SignalEstimator:
     """Computes on demand how much of a method's last release is signal."""
 
     def __init__(self) -> None:
@@ -157,7 +157,7 @@ class Method:
     sensitivity: Sensitivity
     event: PrivacyEvent
     chosen: dict[str, Any]
-    signal: Callable[[], Signal | None] = field(default_factory=SignalOfLast, repr=False)
+    signal: Callable[[], Signal | None] = field(default_factory=SignalEstimator, repr=False)
 
     @property
     def ledger_entry(self) -> Release:
@@ -258,7 +258,7 @@ def _perturbed(
     rows: Array | None,
 ) -> Method:
     """Return the method that releases fitted parameters by output perturbation; `rows` as in `average_method`."""
-    noise, delta, signal = request.output_noise, request.delta, SignalOfLast()
+    noise, delta, signal = request.output_noise, request.delta, SignalEstimator()
 
     def draw(randomness: Randomness) -> Array:
         released = perturb(fitted, bound, request.epsilon, noise=noise, delta=delta, randomness=randomness)
@@ -306,7 +306,7 @@ def statistic_method(counts: NDArray[np.int64], auxiliary: Array, request: Reque
         mechanism=request.mechanism,
     )
 
-    signal = SignalOfLast()
+    signal = SignalEstimator()
 
     def draw(randomness: Randomness) -> Array:
         return signal.note_statistic(release_statistic(counts, plan, randomness))
@@ -329,7 +329,7 @@ def own_data_method(total: list[int], plan: StatisticPlan, nonprivate: Callable[
         DataError: the sum has another length.
     """
     exact = fit_statistic(release_sum(total, replace(plan, mechanism=None)))
-    chosen, signal = statistic_choices(plan, type(plan.mechanism).__name__), SignalOfLast()
+    chosen, signal = statistic_choices(plan, type(plan.mechanism).__name__), SignalEstimator()
     return Method(
         nonprivate or (lambda: exact),
         lambda randomness: signal.note_statistic(release_sum(total, plan, randomness)),

@@ -38,7 +38,7 @@ Bound = Literal["certified", "paper"]
 OutputNoise = Literal["spherical-laplace", "gaussian"]
 
 
-class Unreleased(TypingProtocol):
+class Perturbable(TypingProtocol):
     """Interface of parameters that can be perturbed.
 
     `psephos.curator.hamm.erm.Minimiser` and `psephos.curator.hamm.averaging.Average` implement it.
@@ -230,7 +230,7 @@ def mechanism_for(
 
 
 def perturb(
-    classifier: Unreleased,
+    classifier: Perturbable,
     sensitivity: Sensitivity,
     epsilon: float,
     *,

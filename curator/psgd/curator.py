@@ -19,7 +19,7 @@ from psephos.protocol.errors import PartyVanishedError, TooFewBallotsError
 from psephos.protocol.psgd.series import Announcement, SeriesTerms
 from psephos.protocol.psgd.state import DescentState
 from psephos.protocol.randomness import SYSTEM, Randomness
-from psephos.protocol.roles import BOARD, Entry, Machine, Missing, Post, Step, takes
+from psephos.protocol.roles import BOARD, Entry, Machine, MissingMessages, Post, Step, takes
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind
 
@@ -119,14 +119,16 @@ class GradientCurator(Machine):
         """Return whether all parties have answered the step."""
         return state.progress.open and self._tally(state).is_ready(state.inner)
 
-    def awaits(self, state: Any) -> Missing | None:
+    def awaits(self, state: Any) -> MissingMessages | None:
         """Return the holders that have not published the announced step's sum, while one is open."""
         own: GradientCuratorState = state.state
         if not own.progress.open:
             return None
         published = dict(own.progress.said)
         holders = range(1, self.terms.threshold_key.holders + 1)
-        return Missing(Kind.PUBLISHED_SUM, tuple(f"holder {number}" for number in holders if number not in published))
+        return MissingMessages(
+            Kind.PUBLISHED_SUM, tuple(f"holder {number}" for number in holders if number not in published)
+        )
 
     def _result(self, state: GradientCuratorState) -> GradientCuratorState:
         """Return the state itself: points and the latest sum."""

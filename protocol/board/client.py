@@ -28,7 +28,7 @@ from psephos.protocol.signing import SigningKey, VerificationKey
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind, Reader, frame
 
-__all__ = ["BoardClient", "BoardMembers", "BoardReader", "Checked", "LogRecord", "join_message"]
+__all__ = ["BoardClient", "BoardMembers", "BoardReader", "CheckedEntry", "LogRecord", "join_message"]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class LogRecord:
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedEntry:
     """The result of checking one entry.
 
     Attributes:
@@ -107,7 +107,7 @@ class BoardReader:
         """The head of the log, as far as it was read."""
         return self._history.head
 
-    def check(self, number: int, data: bytes) -> Checked:
+    def check(self, number: int, data: bytes) -> CheckedEntry:
         """Check the next entry of the board and remember it.
 
         Args:
@@ -122,11 +122,11 @@ class BoardReader:
         record = LogRecord(leaf_hash(data))
         try:
             record, signed = self._verify(record, number, data)
-            checked = Checked(record) if signed is None else self._open(record, number, signed)
+            checked = CheckedEntry(record) if signed is None else self._open(record, number, signed)
         except PsephosError as error:
             # After a failure in `_open` the record includes author and place. Roles that cannot decrypt the entry
             # regard this place as used, so the role that can must do so as well.
-            checked = Checked(record, error=without_traceback(error))
+            checked = CheckedEntry(record, error=without_traceback(error))
         self.restore(checked.record)
         return checked
 
@@ -170,14 +170,14 @@ class BoardReader:
             )
         return record, signed
 
-    def _open(self, record: LogRecord, number: int, signed: SignedEntry) -> Checked:
+    def _open(self, record: LogRecord, number: int, signed: SignedEntry) -> CheckedEntry:
         """Decrypt and check the message of a verified entry, where this reader may read it."""
         if signed.receiver == BOARD or not signed.secret:
             body = signed.body
         elif signed.receiver == self.name and self._sealing is not None:
             body = self._sealing.open(signed.body, _sealing_info(signed))
         else:
-            return Checked(record)
+            return CheckedEntry(record)
         message = Entry(number, signed.author, signed.receiver, body)
         if signed.receiver != BOARD and _is_public(message):
             raise UnexpectedMessageError(
@@ -186,7 +186,7 @@ class BoardReader:
             )
         if message.is_a(Kind.JOINED):
             record = replace(record, sealing=self._announced_key(number, message))
-        return Checked(record, message if signed.receiver in (BOARD, self.name) else None)
+        return CheckedEntry(record, message if signed.receiver in (BOARD, self.name) else None)
 
     def _announced_key(self, number: int, message: Entry) -> bytes:
         """Return the sealing key of a JOINED message, 32 bytes."""

@@ -42,11 +42,11 @@ from psephos.protocol.roles import Entry, Machine, Refusal, Step, takes
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind
 
-__all__ = ["BallotProduct", "Closed", "Observer", "Rejection", "Watching"]
+__all__ = ["BallotProduct", "Closed", "Observer", "RejectedBallot", "Watching"]
 
 
 @dataclass(frozen=True)
-class Rejection:
+class RejectedBallot:
     """A ballot that was not counted.
 
     Attributes:
@@ -76,7 +76,7 @@ class BallotProduct:
         if not self.columns:
             object.__setattr__(self, "columns", (mpz(1),) * self.round.plan.ciphertexts)
 
-    def add_all(self, ballots: Iterable[bytes]) -> tuple[BallotProduct, list[Rejection]]:
+    def add_all(self, ballots: Iterable[bytes]) -> tuple[BallotProduct, list[RejectedBallot]]:
         """Multiply a batch of encoded ballots into the product.
 
         A ballot is rejected, and does not affect the product, for any error of `Ballot.decode`, for CiphertextError (a
@@ -90,13 +90,13 @@ class BallotProduct:
         Returns:
             The new product, and the rejected ballots.
         """
-        rejections: list[Rejection] = []
+        rejections: list[RejectedBallot] = []
         received: list[tuple[int, Ballot]] = []
         for place, data in enumerate(ballots):
             try:
                 received.append((place, Ballot.decode(data, self.round)))
             except (BallotError, CiphertextError, MessageError) as error:
-                rejections.append(Rejection(place, error))
+                rejections.append(RejectedBallot(place, error))
         accepted, refused = self._first_of_each(received)
         columns = self._times(accepted)
         if not self._sound(accepted, columns):
@@ -110,7 +110,7 @@ class BallotProduct:
 
     def _first_of_each(
         self, ballots: Sequence[tuple[int, Ballot]], *, checked: bool = False
-    ) -> tuple[list[tuple[int, Ballot]], list[Rejection]]:
+    ) -> tuple[list[tuple[int, Ballot]], list[RejectedBallot]]:
         """Select the first ballot of every party that is not counted yet.
 
         Args:
@@ -128,7 +128,7 @@ class BallotProduct:
                 if checked:
                     self._check(ballot)
             except (CiphertextError, DuplicateBallotError, ProofError) as error:
-                refused.append(Rejection(place, error))
+                refused.append(RejectedBallot(place, error))
                 continue
             members |= 1 << ballot.party
             chosen.append((place, ballot))

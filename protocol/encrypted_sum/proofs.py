@@ -140,7 +140,7 @@ def prove_opening(
     key = round_.threshold_key
     proof = opening.prove(
         _opening_statement(round_, share.holder),
-        opening.Powers(key.key, key.verification_base, key.exponent_bits),
+        opening.VerificationBase(key.key, key.verification_base, key.exponent_bits),
         ciphertexts,
         values,
         share.exponent,
@@ -156,7 +156,7 @@ def check_opening(round_: Round, holder: int, ciphertexts: Sequence[mpz], values
     key = round_.threshold_key
     opening.verify(
         _opening_statement(round_, holder),
-        opening.Powers(key.key, key.verification_base, key.exponent_bits),
+        opening.VerificationBase(key.key, key.verification_base, key.exponent_bits),
         key.verification_values[holder - 1],
         ciphertexts,
         values,

@@ -33,7 +33,7 @@ _LABEL = "psephos partial decryption"
 
 
 @dataclass(frozen=True)
-class Powers:
+class VerificationBase:
     """The base of the verification values of a shared key.
 
     Attributes:
@@ -97,7 +97,7 @@ class OpeningProof:
 
 def prove(
     statement: bytes,
-    powers: Powers,
+    powers: VerificationBase,
     ciphertexts: Sequence[mpz],
     values: Sequence[mpz],
     exponent: mpz,
@@ -127,7 +127,7 @@ def prove(
 
 def verify(
     statement: bytes,
-    powers: Powers,
+    powers: VerificationBase,
     verification_value: mpz,
     ciphertexts: Sequence[mpz],
     values: Sequence[mpz],
@@ -155,7 +155,7 @@ def _weighted(statement: bytes, key: PublicKey, ciphertexts: Sequence[mpz], valu
     return public_power(ciphertexts, weights, ring), public_power(values, weights, ring)
 
 
-def _challenge(statement: bytes, powers: Powers, *numbers: mpz) -> mpz:
+def _challenge(statement: bytes, powers: VerificationBase, *numbers: mpz) -> mpz:
     """Return e."""
     size = powers.key.ciphertext_bytes
     parts = (powers.key.identifier, statement, *(x.to_bytes(size, "little") for x in (powers.base, *numbers)))
@@ -168,7 +168,7 @@ def _answer_bits(exponent_bits: int) -> int:
 
 
 @lru_cache(maxsize=4)
-def _comb(powers: Powers) -> FixedBaseComb:
+def _comb(powers: VerificationBase) -> FixedBaseComb:
     key, bits = powers.key, _answer_bits(powers.exponent_bits)
     shape = best_shape(bits, powers=64, entry_bytes=key.ciphertext_bytes, memory=20_000_000)
     return FixedBaseComb(powers.base, key.ring, shape)

@@ -31,7 +31,7 @@ from psephos.protocol.roles import (
     DelegatingRole,
     Entry,
     Machine,
-    Missing,
+    MissingMessages,
     Post,
     Refusal,
     Role,
@@ -167,7 +167,7 @@ class StagedRole(Role):
     def listens(self, state: StageState) -> bool:
         return self.stage(state).listens(state.state)
 
-    def awaits(self, state: StageState) -> Missing | None:
+    def awaits(self, state: StageState) -> MissingMessages | None:
         return self.stage(state).awaits(state.state)
 
     def result(self, state: StageState) -> Any:
@@ -239,10 +239,10 @@ class JoinStage(Machine):
     def _result(self, state: JoinedRoles) -> tuple[str, ...] | None:
         return state.joined if self._required <= set(state.joined) else None
 
-    def awaits(self, state: Any) -> Missing | None:
+    def awaits(self, state: Any) -> MissingMessages | None:
         """Return the join messages of the required roles that have not joined."""
         missing = sorted(self._required - set(state.state.joined))
-        return Missing(Kind.JOINED, tuple(missing)) if missing else None
+        return MissingMessages(Kind.JOINED, tuple(missing)) if missing else None
 
 
 # -- the key
@@ -482,11 +482,11 @@ class ResultWatcher(DelegatingRole):
     def listens(self, state: ResultWatcherState) -> bool:
         return state.published is None and super().listens(state)
 
-    def awaits(self, state: ResultWatcherState) -> Missing | None:
+    def awaits(self, state: ResultWatcherState) -> MissingMessages | None:
         """Return what the inner role waits for; if that is nothing, the result."""
         if state.published is not None:
             return None
-        return super().awaits(state) or Missing(Kind.RESULT, (CURATOR,))
+        return super().awaits(state) or MissingMessages(Kind.RESULT, (CURATOR,))
 
     def result(self, state: ResultWatcherState) -> PublishedResult | None:
         """Return what the curator published."""

@@ -61,7 +61,7 @@ from psephos.audit.pathak_runs import (
     run_observed,
     terms_of,
 )
-from psephos.audit.view_checks import Sealed, jacobi, related_randomness
+from psephos.audit.view_checks import ViewCiphertext, jacobi, related_randomness
 from psephos.curator.pathak.curator import AwaitingAnswers
 from psephos.parties.pathak import PartyResharing
 from psephos.parties.pathak_noise import noise_share, own_noise
@@ -347,8 +347,8 @@ def _freshness(kind: PathakKind, members: Members, context: Context) -> CheckRes
     checked = 0
     for run in real_runs(context, kind)[:12]:
         for key, kinds, own_kinds in _sealed_kinds(run, members):
-            sealed: list[Sealed] = []
-            own: list[Sealed] = []
+            sealed: list[ViewCiphertext] = []
+            own: list[ViewCiphertext] = []
             for message, content in run.messages(*kinds, *own_kinds):
                 received = message.receiver in members.names
                 sent = message.sender in members.names
@@ -357,7 +357,7 @@ def _freshness(kind: PathakKind, members: Members, context: Context) -> CheckRes
                 for place, c in enumerate(
                     [content.encrypted] if isinstance(content, IndexedShare) else content.ciphertexts
                 ):
-                    item = Sealed(f"{message.kind} {place} of {message.sender}", c)
+                    item = ViewCiphertext(f"{message.kind} {place} of {message.sender}", c)
                     if any(item.value == other.value for other in (*own, *sealed) if item.where == other.where):
                         continue  # a selection reaches every party as the same message
                     (own if sent else sealed).append(item)

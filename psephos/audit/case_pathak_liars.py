@@ -19,11 +19,11 @@ from gmpy2 import mpz
 from psephos.audit.attacks import HARMLESS, SUCCEEDS, Attack, AttackResult, attack_case
 from psephos.audit.model import Coalition, Context
 from psephos.audit.pathak_runs import (
-    AddsNothing,
     MakeObserved,
     ObservedRole,
     ObservedRoles,
     PathakKind,
+    ZeroContributionParty,
     add_to_share,
     keys_of,
     records_of,
@@ -148,7 +148,7 @@ def _no_rung(context: Context) -> MakeObserved:
     return partial(_smallest, _zeros(Kind.RUNG_VOTE, context))
 
 
-_NOTHING = _party(lambda context: AddsNothing, lambda own: [0] * len(own))
+_NOTHING = _party(lambda context: ZeroContributionParty, lambda own: [0] * len(own))
 _ANYTHING = _party(lambda context: _Shifts, _shifted)
 _WRONG_SHARE = _charlie(lambda context: _Shifts, _shifted)
 

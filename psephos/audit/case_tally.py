@@ -25,7 +25,7 @@ from psephos.protocol.errors import AlreadyCastError
 from psephos.protocol.randomness import RecordedRandomness, ReplayedRandomness
 from psephos.simulation.encrypted_sum import PartyFactory
 from psephos.specs.average import VectorSpec
-from psephos.specs.base import Entries
+from psephos.specs.base import VectorFormat
 from psephos.specs.secrets import names_of
 from psephos.specs.tally import TallySpec
 
@@ -81,7 +81,7 @@ class _Parameters(SumAnalysis):
     """The sum of the parties' parameters, in fixed point."""
 
     def spec(self, context: Context) -> VectorSpec:
-        return VectorSpec(Entries(ENTRIES, -LARGEST, LARGEST), bytes(32))
+        return VectorSpec(VectorFormat(ENTRIES, -LARGEST, LARGEST), bytes(32))
 
     def parameters(self, context: Context) -> NDArray[np.int64]:
         """Return every party's parameters, int64 (M, ENTRIES)."""

@@ -126,7 +126,7 @@ def add_to_share(post: Post, terms: PathakTerms, by: Sequence[int]) -> Post:
     return replace(post, data=replace(share, values=values).encode(terms.digest))
 
 
-class AddsNothing(ObservedRole):
+class ZeroContributionParty(ObservedRole):
     """A party that subtracts its parameters and its noise from the first share it sends."""
 
     def send(self, post: Post, seen: Sequence[Entry]) -> Iterable[Post]:
@@ -320,7 +320,7 @@ def run_observed(
 
 def deviating_roles(members: Members) -> dict[str, MakeObserved]:
     """Return the replacements of the roles of a coalition that deviates from the protocol, by name."""
-    return {party_name(number): AddsNothing for number in members.parties} if members.lying else {}
+    return {party_name(number): ZeroContributionParty for number in members.parties} if members.lying else {}
 
 
 def real_runs(

@@ -26,7 +26,7 @@ from typing import Any
 
 from psephos.protocol.errors import InvalidParameter
 
-__all__ = ["Place", "find", "names_of", "parse_pattern", "substitute"]
+__all__ = ["PatternMatch", "find", "names_of", "parse_pattern", "substitute"]
 
 _HOLE, _REST = "_hole_", "_rest_"
 _IGNORED = frozenset({"ctx", "kind", "type_comment"})
@@ -37,7 +37,7 @@ Bindings = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Place:
+class PatternMatch:
     """One match: an expression, or a list of statements and the part of it."""
 
     node: ast.expr | list[ast.stmt]
@@ -73,19 +73,19 @@ def names_of(text: str) -> set[str]:
     return {name for name in names if not name.startswith((_HOLE, _REST))}
 
 
-def find(tree: ast.AST, pattern: str) -> list[Place]:
+def find(tree: ast.AST, pattern: str) -> list[PatternMatch]:
     """Find all places of a tree that match; of those that begin with the same statement, the shortest."""
     wanted = parse_pattern(pattern)
     if not isinstance(wanted, list):
         tried = ((node, _match(wanted, node, {})) for node in ast.walk(tree) if isinstance(node, ast.expr))
-        return [Place(node, slice(0, 0), bindings) for node, bindings in tried if bindings is not None]
+        return [PatternMatch(node, slice(0, 0), bindings) for node, bindings in tried if bindings is not None]
     places = []
     for block in _blocks(tree):
         for start in range(len(block)):
             for end in range(start + 1, len(block) + 1):
                 bindings = _match_list(wanted, block[start:end], {})
                 if bindings is not None:
-                    places.append(Place(block, slice(start, end), bindings))
+                    places.append(PatternMatch(block, slice(start, end), bindings))
                     break
     return places
 

@@ -2,9 +2,9 @@
 
 Each mechanism is run many times, end to end, on a worst-case pair of neighbours. Half of the outputs choose an event,
 and the other half estimate its probability under both inputs, with Clopper-Pearson limits at a joint confidence of
-99.99 %. log((P_low - delta)/P'_high) is then a lower bound on the true epsilon, and must not exceed the claimed one. Such
-an audit can show that a claim is wrong, but not that it is right; that it detects wrong claims is tested by scaling the
-noise down (`noise_factor`).
+99.99 %. log((P_low - delta)/P'_high) is then a lower bound on the true epsilon, and must not exceed the claimed one.
+Such an audit can show that a claim is wrong, but not that it is right; that it detects wrong claims is tested by
+scaling the noise down (`noise_factor`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from psephos.curator.hamm import pate
 from psephos.curator.hamm.averaging import Average
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import alpha
-from psephos.curator.hamm.release import Unreleased, erm_sensitivity, perturb
+from psephos.curator.hamm.release import Perturbable, erm_sensitivity, perturb
 from psephos.curator.hamm.sensitivity import Sensitivity, average, with_lattice
 from psephos.curator.hamm.statistic import MechanismName, StatisticPlan, plan_statistic, release_sum
 from psephos.curator.losses import Logistic, loss_named
@@ -209,7 +209,7 @@ def _weakened(mechanism: NoiseMechanism, factor: float) -> NoiseMechanism:
 
 
 def _distance_score(one: Array, two: Array, norm: int, power: int = 1) -> Callable[[Array], Array]:
-    """Return the score ||o - two||^power - ||o - one||^power, monotone in the log-likelihood ratio of noise around both."""
+    """Return the score ||o - two||^power - ||o - one||^power, monotone in the log-likelihood ratio."""
 
     def score(outputs: Array) -> Array:
         to_two = np.linalg.norm(outputs - two, ord=norm, axis=1) ** power
@@ -246,7 +246,7 @@ def _vector(name: str, dimension: int, epsilon: float, delta: float, factor: flo
 
 
 def _statistic(mechanism: MechanismName, classes: int, rank: int, epsilon: float, factor: float) -> MechanismExperiment:
-    """Return the release of a statistic, M = 3: one party reverses its votes on two classes, along the first direction."""
+    """Return the release of a statistic, M = 3: one party reverses its votes on two classes, on the first axis."""
     side = np.array([1.0, -1.0] * 4)
     X = side[:, None] if rank == 1 else np.stack([side, np.repeat([1e-3, -1e-3], 4)], axis=1)
     plan = plan_statistic(X, classes, 3, epsilon=epsilon, delta=AUDIT_DELTA, mechanism=mechanism, rank=rank)
@@ -259,7 +259,7 @@ def _statistic(mechanism: MechanismName, classes: int, rank: int, epsilon: float
 
 
 def _own_data(source: Own, mechanism: MechanismName, epsilon: float, factor: float) -> MechanismExperiment:
-    """Return the release of own data or of its whitened classifier, M = 2: one party reverses the labels of its rows."""
+    """Return the release of own data or of its whitened classifier, M = 2: one party reverses its labels."""
     plan = plan_statistic(
         np.array([[1.0], [-1.0]]), 2, 2, epsilon=epsilon, delta=AUDIT_DELTA, mechanism=mechanism, source=source
     )
@@ -285,7 +285,7 @@ def _sum_release(name: str, plan: StatisticPlan, totals: list[list[int]], factor
 
 
 def _algorithm_2(epsilon: float, factor: float) -> MechanismExperiment:
-    """Return output perturbation of the soft-label minimiser: binary, two parties, a ridge that makes the bound tight."""
+    """Return output perturbation of the soft-label minimiser: two classes, two parties, a ridge for a tight bound."""
     lam, X = 10.0, np.array([[1.0], [1.0]])
     minimisers = [minimise(X, alpha(np.array(c)), lam, Logistic()) for c in ([[1, 1], [1, 1]], [[0, 2], [0, 2]])]
     bound = erm_sensitivity("soft", Logistic(), lam, parties=2, classes=2, features=X)
@@ -299,7 +299,7 @@ def _average(epsilon: float, factor: float) -> MechanismExperiment:
 
 
 def _perturbation(
-    name: str, inputs: Sequence[Unreleased], bound: Sensitivity, epsilon: float, factor: float
+    name: str, inputs: Sequence[Perturbable], bound: Sensitivity, epsilon: float, factor: float
 ) -> MechanismExperiment:
     """Return `psephos.curator.hamm.release.perturb` on two neighbouring vectors.
 
@@ -347,7 +347,7 @@ def _joint(epsilon: float, factor: float) -> Iterator[MechanismExperiment]:
 
 
 def _pathak(epsilon: float, factor: float) -> MechanismExperiment:
-    """Return Pathak's joint noise: three parties of two samples, one of which knows its share; a record changes the sum."""
+    """Return Pathak's joint noise: three parties of two samples; one knows its share, and a record changes."""
     terms = PathakTerms(
         variant="public-bound",
         noise="laplace",

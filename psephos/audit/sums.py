@@ -18,7 +18,7 @@ from psephos.audit.deviations import deviations
 from psephos.audit.model import CheckResult, Coalition, Context, Members
 from psephos.audit.settings import KEY_BITS, AuditSetting, SumRun, cast_ballot, make_setting, round_of, run_sum
 from psephos.audit.simulators import simulate_sum_view
-from psephos.audit.view_checks import Sealed, combine_below_threshold, jacobi, related_randomness, traffic_of
+from psephos.audit.view_checks import ViewCiphertext, combine_below_threshold, jacobi, related_randomness, traffic_of
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.paillier.keys import LARGEST_DEGREE
@@ -161,11 +161,11 @@ class SumAnalysis(ABC):
         seen: dict[mpz, str] = {}
         checked = 0
         for number, run in enumerate(one for last in self.real(context) for one in (*last.before, last)):
-            sealed: list[Sealed] = []
-            own: list[Sealed] = []
+            sealed: list[ViewCiphertext] = []
+            own: list[ViewCiphertext] = []
             for ballot in run.ballots:
                 for place, c in enumerate(ballot.ciphertexts):
-                    item = Sealed(f"party {ballot.party}, ciphertext {place}", c)
+                    item = ViewCiphertext(f"party {ballot.party}, ciphertext {place}", c)
                     if ballot.party in members.parties:
                         own.append(item)
                         continue

@@ -32,7 +32,7 @@ SEARCH = 1 << 10
 
 
 @dataclass(frozen=True)
-class Sealed:
+class ViewCiphertext:
     """A ciphertext in a view.
 
     Attributes:
@@ -45,7 +45,7 @@ class Sealed:
 
 
 def related_randomness(
-    key: PublicKey, sealed: Sequence[Sealed], own: Sequence[Sealed] = (), *, search: int = SEARCH
+    key: PublicKey, sealed: Sequence[ViewCiphertext], own: Sequence[ViewCiphertext] = (), *, search: int = SEARCH
 ) -> str | None:
     """Return the first relation that shows a lack of fresh randomness, in words; None when there is none.
 

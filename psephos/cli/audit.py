@@ -31,9 +31,9 @@ def register(app: typer.Typer) -> None:
     @app.command(
         "audit",
         cls=SectionedCommand,
-        help="The security analysis: who learns what, compared with a simulator that knows only the intended outputs; with "
-        "--privacy, whether epsilon holds for whole commands and for every mechanism. Exit status 1 where a verdict is "
-        "not the expected one.",
+        help="The security analysis: who learns what, compared with a simulator that knows only the intended outputs; "
+        "with --privacy, whether epsilon holds for whole commands and for every mechanism. The exit status is 1 if a "
+        "verdict is not the expected one.",
         epilog=examples("psephos audit tally", "psephos audit --thorough --json", "psephos audit --privacy", _OWN),
     )
     @with_options(TableOptions, _TABLE)
@@ -93,7 +93,8 @@ def _own_table(options: TableOptions, progress: ProgressDisplay) -> PrivacyAudit
     """
     if options.data is None or options.label is None or options.party is None:
         raise InvalidParameter(
-            "the audit changes one party's rows: name the column of their owners with --party, and the label with --label"
+            "the audit changes one party's rows: name the column of their owners with --party, and the label with "
+            "--label"
         )
     start = time.perf_counter()
     table = PartyTable.read(Path(options.data).expanduser(), options.label, options.party)

@@ -15,7 +15,7 @@ from psephos.options import option
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.roles import Role, Step
 
-__all__ = ["Absent", "DataOptions", "load_split", "one_of", "scaler_for"]
+__all__ = ["AbsentRole", "DataOptions", "load_split", "one_of", "scaler_for"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +144,7 @@ def one_of(name: str, chosen: str | None, *known: str | None) -> None:
         raise InvalidParameter(f"{name} is one of {', '.join(filter(None, known))}, not {chosen!r}")
 
 
-class Absent(Role):
+class AbsentRole(Role):
     """The role of an absent party: it sends nothing and ignores every message."""
 
     def __init__(self, honest: Role) -> None:

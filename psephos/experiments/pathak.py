@@ -32,7 +32,7 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.mechanisms import simulate_laplace
 from psephos.results import PathakAdultResult
 from psephos.results.base import timed
-from psephos.results.papers import Excess, PaperSetting, Point, Theorem, Theorems
+from psephos.results.papers import ExcessRisk, PaperSetting, Point, Theorem, Theorems
 
 Array = NDArray[np.float64]
 
@@ -289,7 +289,7 @@ class _Run:
             step = max(1, len(repeated) // 20)
             measured = self._objective((repeated + noise / epsilon)[::step]) - least
             excess.append(
-                Excess(
+                ExcessRisk(
                     epsilon=epsilon,
                     bound=excess_bound,
                     measured_mean=float(measured.mean()),

@@ -57,7 +57,7 @@ from psephos.simulation.key_setup import KeySetup, setup_keys
 from psephos.simulation.linear import LinearVoters
 from psephos.simulation.psgd import PsgdOptions, descend
 from psephos.specs.average import AverageSpec, VectorSpec
-from psephos.specs.base import Entries, Participants, SumSpec
+from psephos.specs.base import Participants, SumSpec, VectorFormat
 from psephos.specs.tally import TallySpec
 
 _REPETITIONS = 3
@@ -132,10 +132,10 @@ class PlanOptions:
         check_degree(self.degree or 1)
 
     @property
-    def entries(self) -> Entries:
+    def entries(self) -> VectorFormat:
         """Return the length and range of the vector that a party sends; for psgd, at each step."""
         if self.protocol == "tally":
-            return Entries((self.samples or 0) * (self.classes - 1), 0, 1)
+            return VectorFormat((self.samples or 0) * (self.classes - 1), 0, 1)
         radius = averaging_radius(HAMM_LAMBDA, self.classes)
         return AverageSpec(self.features, self.classes, radius, HAMM_LAMBDA).entries
 

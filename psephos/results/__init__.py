@@ -17,7 +17,7 @@ from psephos.results.machine import BenchResult, PlanResult
 from psephos.results.papers import HammResult, PaperResult, PathakAdultResult, RajkumarResult
 from psephos.results.runs import (
     AverageResult,
-    Composed,
+    ComposedCost,
     Guarantee,
     Interrupted,
     PathakResult,
@@ -50,7 +50,7 @@ __all__ = [
     "AverageResult",
     "BenchResult",
     "ComparedRun",
-    "Composed",
+    "ComposedCost",
     "Curve",
     "Finding",
     "Guarantee",

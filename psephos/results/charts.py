@@ -80,7 +80,7 @@ _DASHES = ("-", "--", "-.", ":")
 
 
 @dataclass(frozen=True)
-class Drawn:
+class RenderedFigure:
     """One figure: files for elsewhere (on white), and the markup that is put in the page."""
 
     svg: bytes = field(repr=False)
@@ -94,7 +94,7 @@ def style_of(algorithm: str, place: int = 0) -> tuple[str, str, str]:
     return _LOOKS.get(algorithm, other)
 
 
-def draw_figures(document: Document) -> dict[str, Drawn]:
+def draw_figures(document: Document) -> dict[str, RenderedFigure]:
     """Every figure that the document has the numbers for, by name."""
     result, page, wanted = document.result, document.result.page(), {}
     if page.accuracies:
@@ -112,17 +112,17 @@ def draw_figures(document: Document) -> dict[str, Drawn]:
     return draw_panels(result) | _draw(wanted)
 
 
-def draw_panels(result: Result) -> dict[str, Drawn]:
+def draw_panels(result: Result) -> dict[str, RenderedFigure]:
     """The panels of a result, "panel-1" and so on."""
     return dict(draw(panel, f"panel-{n}") for n, panel in enumerate(result.page().panels, 1))
 
 
-def draw(panel: Panel, name: str) -> tuple[str, Drawn]:
+def draw(panel: Panel, name: str) -> tuple[str, RenderedFigure]:
     """A picture of curves, and the name that is part of its ids."""
     return name, _draw({name: (panel.title or "Accuracy against epsilon", partial(_curves, panel))})[name]
 
 
-def _draw(wanted: Mapping[str, tuple[str, Callable[[], Figure]]]) -> dict[str, Drawn]:
+def _draw(wanted: Mapping[str, tuple[str, Callable[[], Figure]]]) -> dict[str, RenderedFigure]:
     with matplotlib.rc_context(_STYLE):
         return {name: _save(name, title, draw()) for name, (title, draw) in wanted.items()}
 
@@ -253,12 +253,12 @@ def _bars(values: Mapping[str, float], texts: Sequence[str], label: str, colour:
     return figure
 
 
-def _save(name: str, title: str, figure: Figure) -> Drawn:
+def _save(name: str, title: str, figure: Figure) -> RenderedFigure:
     svg, png = io.StringIO(), io.BytesIO()
     figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None, "Title": title})
     figure.savefig(png, format="png", dpi=216, metadata={"Software": None, "Title": title})
     text = svg.getvalue()
-    return Drawn(text.encode(), png.getvalue(), _inline(name, title, text))
+    return RenderedFigure(text.encode(), png.getvalue(), _inline(name, title, text))
 
 
 def _inline(name: str, title: str, svg: str) -> Markup:

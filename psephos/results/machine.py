@@ -114,7 +114,7 @@ class Addition:
 
 
 @dataclass(frozen=True)
-class Peers:
+class LibraryTimings:
     """CPU milliseconds of each library for "encrypt", "add" and "decrypt"; why others were not measured."""
 
     key_bits: Count
@@ -151,11 +151,11 @@ class BenchResult(Result):
     libraries: dict[str, str]
     encryption: list[Encryption]
     addition: list[Addition]
-    peers: list[Peers]
+    peers: list[LibraryTimings]
     comparisons: list[SecureComparison]
 
     def page(self) -> Page:
-        measured: list[Peers | SecureComparison] = [*self.peers, *self.comparisons]
+        measured: list[LibraryTimings | SecureComparison] = [*self.peers, *self.comparisons]
         missing = {(name, why) for one in measured for name, why in one.not_measured.items()}
         return Page(
             title="Psephos: speed and size on this machine",

@@ -67,8 +67,8 @@ class PaperResult(Result):
             ],
             warnings=warnings,
             notes=[
-                "Each point of a curve is a separate release. An experiment draws thousands of them from the same data, "
-                "and no guarantee covers all of them together: use it with public data only."
+                "Each point of a curve is a separate release. An experiment draws thousands of them from the same "
+                "data, and no guarantee covers all of them together: use it with public data only."
             ],
             repeat=f"Seed {self.seed} drives splits, training and noise, so a repetition gives the same "
             "numbers, except for the times.",
@@ -264,7 +264,7 @@ class Theorem:
 
 
 @dataclass(frozen=True)
-class Excess:
+class ExcessRisk:
     """Theorem 4.3 at one epsilon: its bound of the excess risk, and what was measured.
 
     Attributes:
@@ -301,7 +301,7 @@ class Theorems:
     distance_mean: float
     theorem_4_2: Theorem
     equation_3: Theorem
-    theorem_4_3: list[Excess]
+    theorem_4_3: list[ExcessRisk]
 
 
 @dataclass(frozen=True, kw_only=True)

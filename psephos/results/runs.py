@@ -81,7 +81,7 @@ def cost_text(release: Release) -> str:
 
 
 @dataclass(frozen=True)
-class Composed:
+class ComposedCost:
     """Privacy cost for a party if all releases of a run were published together.
 
     Attributes:
@@ -367,7 +367,7 @@ class SumResult(OpenedResult):
     tally_equals_plaintext: bool
     privacy: dict[str, Release]
     degree: Count = 1
-    composed: Composed | None = None
+    composed: ComposedCost | None = None
     draws: Count = 1
     by_epsilon: dict[str, dict[str, Accuracy]] = field(default_factory=dict)
     measured_on: dict[str, Count] = field(default_factory=dict)

@@ -23,7 +23,7 @@ from psephos.curator.psgd.curator import GradientCuratorState
 from psephos.curator.psgd.gop import perturbed_minimiser
 from psephos.curator.tally import OpenedSum
 from psephos.data.datasets import Dataset
-from psephos.data.partition import Absent, load_split, scaler_for
+from psephos.data.partition import AbsentRole, load_split, scaler_for
 from psephos.data.splits import Split
 from psephos.options import option
 from psephos.parties.gradients import LocalLoss, signed_labels
@@ -48,7 +48,7 @@ from psephos.simulation.key_setup import HolderOptions, Keys, KeySetup, setup_ke
 from psephos.specs.base import Participants
 from psephos.specs.psgd import PsgdSpec
 
-__all__ = ["Descended", "PsgdOptions", "clear_descent", "descend", "psgd_roles", "simulate_psgd"]
+__all__ = ["DescentRun", "PsgdOptions", "clear_descent", "descend", "psgd_roles", "simulate_psgd"]
 
 Array = NDArray[np.float64]
 Puppets = Mapping[str, Callable[[Role], Role]]
@@ -110,7 +110,7 @@ class PsgdOptions(HolderOptions, DescentOptions):
 
 
 @dataclass(frozen=True)
-class Descended:
+class DescentRun:
     """What a walk came to.
 
     Attributes:
@@ -144,7 +144,7 @@ def descend(
     store: Store | None = None,
     transcript: Transcript | None = None,
     progress: Progress = silent,
-) -> Descended:
+) -> DescentRun:
     """All steps that are left.
 
     Args:
@@ -169,7 +169,7 @@ def descend(
     results = driver.run()
     walk.look()
     end: GradientCuratorState = results["curator"]
-    return Descended(
+    return DescentRun(
         end.w,
         end.steps,
         resumed_at,
@@ -320,7 +320,7 @@ def simulate_psgd(
     options, split = load_split(options, data)
     evaluation = Evaluation() if evaluation is None else evaluation
     private_data = _prepare(options, evaluation, split)
-    roles = {f"party {number}": Absent for number in options.away} | dict(roles or {})
+    roles = {f"party {number}": AbsentRole for number in options.away} | dict(roles or {})
     agreement = agree(
         options, private_data.sizes, private_data.dimension
     )  # refuses what cannot be agreed on before keys are made
@@ -396,7 +396,7 @@ def _prepare(options: PsgdOptions, evaluation: Evaluation, split: Split) -> Priv
     return PrivateData(name, split.cautions, split.not_private, private)
 
 
-def _measure(options: PsgdOptions, private_data: PrivateData, walk: Descended, evaluation: Evaluation) -> None:
+def _measure(options: PsgdOptions, private_data: PrivateData, walk: DescentRun, evaluation: Evaluation) -> None:
     """Keep the classifier, and the minimiser that a simulation compares it with."""
     if all(one.method != "psgd" for one in evaluation.scores):
         X, y = (np.concatenate([getattr(local, part) for local in private_data.private]) for part in ("X", "y"))
@@ -410,7 +410,7 @@ def _result(
     private_data: PrivateData,
     agreement: Agreement,
     held: KeySetup,
-    walk: Descended,
+    walk: DescentRun,
     evaluation: Evaluation,
 ) -> PsgdResult:
     terms = options.terms(agreement, held)

@@ -46,7 +46,7 @@ from psephos.protocol.privacy.mechanisms import check_delta, check_epsilon
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
-from psephos.results import Composed, Release
+from psephos.results import ComposedCost, Release
 from psephos.results.base import timed
 from psephos.results.evaluation import Evaluation
 from psephos.simulation.encrypted_sum import EncryptedSum, PartyFactory, RunConfig, simulate_sum
@@ -563,7 +563,7 @@ class SumExperiment:
             return {"privacy": entries, "composed": None}
         drawn = range(self.options.drawn)
         events = [method.event for at_epsilon in methods for method in at_epsilon.values() for _ in drawn]
-        return {"privacy": entries, "composed": Composed(len(events), *shown_together(events))}
+        return {"privacy": entries, "composed": ComposedCost(len(events), *shown_together(events))}
 
     def result_fields(self, methods: Sequence[Mapping[str, Method]]) -> dict[str, Any]:
         """Return the fields that all results of encrypted sums have, of the methods at each epsilon."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from psephos.curator.hamm.methods import (
     Method,
     Request,
-    SignalOfLast,
+    SignalEstimator,
     average_method,
     erm_fit,
     statistic_choices,
@@ -208,7 +208,7 @@ def _joint(run: SumExperiment, name: str, epsilon: float) -> Method:
     spec = StatisticSpec.from_plan(plan, AuxiliarySet.of(population.auxiliary), **agreed)
     assert spec.shares is not None
     plan, contributors = spec.noisy_plan, spec.shares.contributors
-    releases, signal = itertools.count(), SignalOfLast()
+    releases, signal = itertools.count(), SignalEstimator()
     rows = population.rows()
     data = population.voters if spec.takes_classifier else rows
 

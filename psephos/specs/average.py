@@ -28,7 +28,7 @@ from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger
-from psephos.specs.base import Array, Entries, Rows, SumSpec, data_owner
+from psephos.specs.base import Array, Rows, SumSpec, VectorFormat, data_owner
 from psephos.specs.secrets import CLASSIFIER, DATA, DIRECTION, EXACT_SUM, NOISE, OTHER_SUM, SIZES, Secret
 from psephos.specs.statistic import planned
 from psephos.specs.study import StudyTerms, request_of
@@ -59,7 +59,7 @@ class VectorSpec(_ExactSum):
         about: 32 bytes that name what the vectors are.
     """
 
-    bounds: Entries
+    bounds: VectorFormat
     about: bytes
 
     @classmethod
@@ -67,7 +67,7 @@ class VectorSpec(_ExactSum):
         raise StudyError("a study sums parameters or directions, not arbitrary vectors")
 
     @property
-    def entries(self) -> Entries:
+    def entries(self) -> VectorFormat:
         return self.bounds
 
     @property
@@ -129,9 +129,9 @@ class AverageSpec(_ExactSum):
         return (self.features,) if self.classes == 2 else (self.classes, self.features)
 
     @property
-    def entries(self) -> Entries:
+    def entries(self) -> VectorFormat:
         limit = FIXED_POINT.limit(self.radius)
-        return Entries(int(np.prod(self.shape)), -limit, limit)
+        return VectorFormat(int(np.prod(self.shape)), -limit, limit)
 
     @property
     def context(self) -> bytes:
@@ -202,8 +202,8 @@ class OwnDataSpec(_ExactSum):
         return self.plan.grid
 
     @property
-    def entries(self) -> Entries:
-        return Entries(self.plan.dimension, self.grid.minimum, self.grid.maximum)
+    def entries(self) -> VectorFormat:
+        return VectorFormat(self.plan.dimension, self.grid.minimum, self.grid.maximum)
 
     @property
     def context(self) -> bytes:

@@ -35,7 +35,7 @@ from psephos.specs.secrets import Secret
 if TYPE_CHECKING:
     from psephos.specs.study import StudyTerms
 
-__all__ = ["Array", "Entries", "Participants", "Rows", "Spec", "SumSpec"]
+__all__ = ["Array", "Participants", "Rows", "Spec", "SumSpec", "VectorFormat"]
 
 Array = NDArray[np.float64]
 Rows = tuple[Array, NDArray[np.int64]]
@@ -68,7 +68,7 @@ class Participants:
     nonce: Callable[[ThresholdKey | None, str], bytes] = field(default=_fresh_nonce, repr=False)
 
 
-class Entries(NamedTuple):
+class VectorFormat(NamedTuple):
     """The vectors that parties encrypt: their length, and the smallest and largest integer in them."""
 
     length: int
@@ -188,7 +188,7 @@ class SumSpec(Spec):
 
     @property
     @abstractmethod
-    def entries(self) -> Entries:
+    def entries(self) -> VectorFormat:
         """The vectors that are summed."""
 
     @property

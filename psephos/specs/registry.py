@@ -12,7 +12,7 @@ from psephos.specs.base import Participants, Spec
 from psephos.specs.pathak import PathakSpec
 from psephos.specs.psgd import PsgdSpec
 from psephos.specs.statistic import StatisticSpec
-from psephos.specs.study import SAMPLES, Derived, StudyTerms
+from psephos.specs.study import SAMPLES, DerivedDefault, StudyTerms
 from psephos.specs.tally import TallySpec
 
 __all__ = ["SPECS", "check_study", "coalition_of", "participants_of", "spec_of", "type_of_parameter", "unit_of"]
@@ -60,7 +60,7 @@ def check_study(study: Study) -> type[Spec]:
 
 def type_of_parameter(default: Any) -> type:
     """Return the type of a parameter, of what stands for its default in `Spec.parameters`."""
-    if isinstance(default, Derived):
+    if isinstance(default, DerivedDefault):
         return default.kind
     return default if isinstance(default, type) else type(default)
 

@@ -31,7 +31,7 @@ from psephos.protocol.privacy.mechanisms import Skellam
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger
-from psephos.specs.base import Array, Entries, SumSpec, data_owner
+from psephos.specs.base import Array, SumSpec, VectorFormat, data_owner
 from psephos.specs.secrets import (
     CLASSIFIER,
     DATA,
@@ -113,8 +113,8 @@ class StatisticSpec(SumSpec):
         return self.plan.source == "votes"
 
     @property
-    def entries(self) -> Entries:
-        return Entries(self.plan.dimension, *entry_range(self.plan.grid, self.shares))
+    def entries(self) -> VectorFormat:
+        return VectorFormat(self.plan.dimension, *entry_range(self.plan.grid, self.shares))
 
     @property
     def context(self) -> bytes:

@@ -17,18 +17,18 @@ from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import StudyError
 from psephos.protocol.study.study import Study
 
-__all__ = ["COLLUDERS", "Derived", "StudyTerms", "encode_coordinates", "request_of"]
+__all__ = ["COLLUDERS", "DerivedDefault", "StudyTerms", "encode_coordinates", "request_of"]
 
 
 @dataclass(frozen=True)
-class Derived:
+class DerivedDefault:
     """A parameter whose default follows from the study: its type, and the rule."""
 
     kind: type
     rule: Callable[[Study], Any]
 
 
-COLLUDERS = Derived(int, lambda study: max(0, study.threshold - 1))
+COLLUDERS = DerivedDefault(int, lambda study: max(0, study.threshold - 1))
 """Parties that may tell each other their noise: by default as many as there are key holders that cannot open a sum."""
 
 SAMPLES = {"ignore": "", "text": ""}
@@ -64,7 +64,7 @@ class StudyTerms:
     def value(self, name: str) -> Any:
         """Return a parameter, or its default."""
         default = self.defaults[name]
-        if isinstance(default, Derived):
+        if isinstance(default, DerivedDefault):
             default = default.rule(self.study)
         value = self.study.parameters.get(name, default)
         return float(value) if float in (default, type(default)) else value

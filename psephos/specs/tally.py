@@ -23,7 +23,7 @@ from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger
-from psephos.specs.base import Array, Entries, SumSpec, data_owner
+from psephos.specs.base import Array, SumSpec, VectorFormat, data_owner
 from psephos.specs.secrets import CLASSIFIER, CULPRIT, DATA, NOISE, OTHER_SUM, SIZES, VOTE_COUNTS, VOTES, Secret
 from psephos.specs.study import StudyTerms, request_of
 
@@ -89,8 +89,8 @@ class TallySpec(SumSpec):
         return VoteLayout(len(self.auxiliary.samples), self.classes)
 
     @property
-    def entries(self) -> Entries:
-        return Entries(len(self.auxiliary.samples) * (self.classes - 1), 0, 1)
+    def entries(self) -> VectorFormat:
+        return VectorFormat(len(self.auxiliary.samples) * (self.classes - 1), 0, 1)
 
     @cached_property
     def context(self) -> bytes:

@@ -18,7 +18,7 @@ from psephos.protocol.study.study import Member, ProtocolName, Study, safe_confi
 from psephos.specs.base import Spec
 from psephos.specs.registry import SPECS, spec_of, type_of_parameter
 from psephos.specs.study import StudyTerms, encode_coordinates
-from psephos.study.identity import Card
+from psephos.study.identity import IdentityCard
 from psephos.study.samples import PublicSamples
 
 __all__ = ["NewOptions", "make_study"]
@@ -94,7 +94,7 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
     if keyed and not 0 < options.holders <= len(cards):
         raise StudyError(f"key holders are some of the parties: {options.holders} of {len(cards)} cannot be")
     samples = PublicSamples.read(Path(options.public), options.label, options.ignore, options.text)
-    members, kind = [Card.read(path) for path in cards], SPECS[options.protocol]
+    members, kind = [IdentityCard.read(path) for path in cards], SPECS[options.protocol]
     method = kind.methods[0] if options.method is None else options.method
     given = _given(options, kind)
     follows = _following(options, method, given, samples, len(cards))
@@ -133,7 +133,7 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
         threshold=threshold if keyed else 0,
         confirmations=confirmations,
         trial=options.trial,
-        curator=Card.read(options.curator).key,
+        curator=IdentityCard.read(options.curator).key,
         parties=tuple(
             Member(card.name, card.key, place + 1 if place < holders else 0) for place, card in enumerate(members)
         ),

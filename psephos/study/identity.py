@@ -25,7 +25,7 @@ from psephos.protocol.storage.keyfiles import read_signing_key, write_signing_ke
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import Study, is_plain_text
 
-__all__ = ["Card", "Identity", "fingerprint"]
+__all__ = ["Identity", "IdentityCard", "fingerprint"]
 
 FORMAT = 1
 MOST_BYTES = 10_000
@@ -42,7 +42,7 @@ def fingerprint(data: bytes) -> str:
 
 
 @dataclass(frozen=True)
-class Card:
+class IdentityCard:
     """The public half of an identity, as it is sent around: name and key, under the key's own signature.
 
     The signature shows that nothing was garbled on the way. It does not show whose card it is: compare fingerprints.
@@ -67,7 +67,7 @@ class Card:
         )
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> Card:
+    def read(cls, path: str | os.PathLike[str]) -> IdentityCard:
         """Raises StudyError for a file that is missing, no card of this version, or garbled."""
         try:
             with Path(path).open("rb") as file:
@@ -91,7 +91,7 @@ class Identity:
     """An identity and its directory."""
 
     directory: Path
-    card: Card
+    card: IdentityCard
     key: SigningKey = field(repr=False)
 
     @classmethod
@@ -102,7 +102,7 @@ class Identity:
         InvalidParameter for a budget out of range.
         """
         key = SigningKey.generate()
-        identity = cls(directory, Card(name, key.verification_key), key)
+        identity = cls(directory, IdentityCard(name, key.verification_key), key)
         if budget is not None:
             check_epsilon(budget)
         try:
@@ -125,7 +125,7 @@ class Identity:
             raise StudyError(
                 f"{directory} is no identity: `psephos study identity NAME --output {directory}` makes one"
             )
-        key, card = read_signing_key(directory / "identity.key"), Card.read(directory / "card.toml")
+        key, card = read_signing_key(directory / "identity.key"), IdentityCard.read(directory / "card.toml")
         if card.key != key.verification_key:
             raise StudyError(f"{directory}: the card is of another key than the one that lies beside it")
         return cls(directory, card, key)

@@ -26,7 +26,7 @@ from psephos.protocol.study.study import CURATOR, Study
 from psephos.protocol.wire import Kind, Reader, kind_of
 from psephos.study.identity import fingerprint
 
-__all__ = ["Follower", "Line", "steps_of", "verifier"]
+__all__ = ["Follower", "LogLine", "steps_of", "verifier"]
 
 _KEPT = 500
 """Lines of the log that are kept for a page; the board has all of them."""
@@ -47,7 +47,7 @@ def steps_of(study: Study, name: str) -> list[tuple[Kind, str]]:
 
 
 @dataclass(frozen=True)
-class Line:
+class LogLine:
     """One entry of the log as a page shows it; `error`: why nobody takes it."""
 
     number: int
@@ -74,7 +74,7 @@ class Follower:
     open: Callable[[], Board]
     clock: Callable[[], float] = time.time
     check: Callable[[Board], list[dict[str, str]]] | None = None
-    lines: deque[Line] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    lines: deque[LogLine] = field(default_factory=lambda: deque(maxlen=_KEPT))
     said: dict[str, Counter[str]] = field(default_factory=dict)
     sizes: Counter[str] = field(default_factory=Counter)
     size: int = 0
@@ -141,7 +141,7 @@ class Follower:
             self.sizes[author] += len(data)
             self.times[author] = now
         error = "" if taken.error is None else f"{type(taken.error).__name__}: {taken.error}"
-        self.lines.append(Line(number, author, receiver, kind, len(data), now, error))
+        self.lines.append(LogLine(number, author, receiver, kind, len(data), now, error))
 
     def _kind(self, entry: SignedEntry) -> str:
         try:

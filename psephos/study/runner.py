@@ -27,7 +27,7 @@ from psephos.protocol.board import Board
 from psephos.protocol.board.address import open_board
 from psephos.protocol.encrypted_sum.product import Closed, Observer, Watching
 from psephos.protocol.errors import BoardError, JournalError, PsephosError, StudyError
-from psephos.protocol.roles import Missing, Role
+from psephos.protocol.roles import MissingMessages, Role
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import JoinStage, KeyStage, NoKey, PublishStage, ResultWatcher, StagedRole
 from psephos.protocol.study.study import CURATOR
@@ -115,7 +115,7 @@ class RunningRole:
     rejected: int = 0
     changed_at: float = 0.0
     done: bool = False
-    awaits: Missing | None = None
+    awaits: MissingMessages | None = None
 
 
 class MemberRunner:

@@ -19,7 +19,7 @@ from psephos.protocol.randomness import Randomness, SimulationRandomness
 from psephos.simulation.pathak import make_terms
 from tests.statistical import FALSE_ALARM
 
-# Seeded throughout, so that verdicts are stable; each test's false-alarm rate over seeds is at most 1e-9 (`tests.statistical`).
+# All seeds are fixed; each test's false-alarm rate over seeds is at most 1e-9 (`tests.statistical`).
 
 
 def terms(**changes: Any) -> PathakTerms:

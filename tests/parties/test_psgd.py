@@ -41,8 +41,8 @@ from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Role, Step
 from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.simulation.key_setup import KeySetup, setup_keys
-from tests.statistical import FALSE_ALARM
 from tests.protocol.psgd.test_series import DESCENT, SERIES
+from tests.statistical import FALSE_ALARM
 
 ORIGIN = (0.0, 0.0)
 X = np.array([[0.6, 0.8], [1.0, 0.0], [0.0, -0.5]])

@@ -16,7 +16,7 @@ from psephos.protocol.roles import (
     Entry,
     Machine,
     MachineState,
-    Missing,
+    MissingMessages,
     Post,
     Role,
     Step,
@@ -47,7 +47,7 @@ def test_defaults_of_a_role() -> None:
     assert repr(role) == "<DefaultRole default>"
     assert Driver([role]).run() == Driver([]).run() == {}
     assert (Post("b", b"").phase, Post("b", b"").secret) == ("", True)
-    assert str(Missing(Kind.SIZE_SHARE, ("a", "b"))) == "the size share of a, b"
+    assert str(MissingMessages(Kind.SIZE_SHARE, ("a", "b"))) == "the size share of a, b"
 
 
 class EmptyMachine(Machine):
@@ -92,8 +92,8 @@ class Recorder(Role):
     def listens(self, state: Any) -> bool:
         return bool(state != "deaf")
 
-    def awaits(self, state: Any) -> Missing | None:
-        return Missing(Kind.BALLOT, (state,))
+    def awaits(self, state: Any) -> MissingMessages | None:
+        return MissingMessages(Kind.BALLOT, (state,))
 
     def result(self, state: Any) -> Any:
         return ("result", state)
@@ -120,7 +120,7 @@ def test_a_delegating_role_passes_every_call_on() -> None:
         assert [role.is_ready(box(state)) for state in ("ready", "x")] == [True, False]
         assert [role.done(box(state)) for state in ("done", "x")] == [True, False]
         assert [role.listens(box(state)) for state in ("x", "deaf")] == [True, False]
-        assert role.awaits(box("x")) == Missing(Kind.BALLOT, ("x",))
+        assert role.awaits(box("x")) == MissingMessages(Kind.BALLOT, ("x",))
         assert role.result(box("x")) == ("result", "x")
 
 
@@ -293,12 +293,12 @@ def test_gathered_messages_are_in_the_order_of_the_senders() -> None:
 
 
 def test_awaited_senders() -> None:
-    assert Clerk().awaits(START) == Missing(Kind.PUBLIC_KEY, BOTH), "the due kind"
+    assert Clerk().awaits(START) == MissingMessages(Kind.PUBLIC_KEY, BOTH), "the due kind"
     one = receives(START, JOINED[1], message("a", Kind.PUBLIC_KEY)).state
-    assert Clerk().awaits(one) == Missing(Kind.PUBLIC_KEY, ("b",))
+    assert Clerk().awaits(one) == MissingMessages(Kind.PUBLIC_KEY, ("b",))
     keys = receives(one, message("b", Kind.PUBLIC_KEY)).state
-    assert Clerk().awaits(keys) == Missing(Kind.JOINED, ("a",)), "without a due kind, that of the last rule"
-    assert Clerk().awaits(SECOND) == Missing(Kind.CLOSE, BOTH)
+    assert Clerk().awaits(keys) == MissingMessages(Kind.JOINED, ("a",)), "without a due kind, that of the last rule"
+    assert Clerk().awaits(SECOND) == MissingMessages(Kind.CLOSE, BOTH)
     assert Clerk().awaits(LAST) is None
     assert [Clerk().is_ready(state) for state in (START, SECOND, LAST)] == [False, True, False]
     assert [Clerk().result(state) for state in (START, SECOND, LAST)] == [None, None, ("joined a, b",)]

@@ -16,7 +16,7 @@ from psephos.audit.compare import _ks, detectable_accuracy, exact_distribution, 
 from psephos.audit.model import Context
 from psephos.audit.settings import FixedVoter, cast_ballot, make_setting, run_tally_round
 from psephos.audit.simulators import packed_sum, simulate_partial
-from psephos.audit.view_checks import Sealed, jacobi, related_randomness
+from psephos.audit.view_checks import ViewCiphertext, jacobi, related_randomness
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.paillier.encryption import Encryptor, fixed_base
 from psephos.protocol.paillier.private_key import PrivateKey
@@ -134,11 +134,11 @@ def test_stale_ciphertexts_are_seen(ciphertexts: tuple[PrivateKey, list[mpz]], r
     private_key, fresh = ciphertexts
     key = private_key.public_key
     made = RELATIONS[relation](fresh, key.modulus, fixed_base(key)) % key.ciphertext_modulus
-    sealed = [Sealed(f"c{i}", c) for i, c in enumerate(fresh)]
+    sealed = [ViewCiphertext(f"c{i}", c) for i, c in enumerate(fresh)]
     assert related_randomness(key, sealed) is None
-    assert related_randomness(key, [*sealed, Sealed("made", made)]) is not None
+    assert related_randomness(key, [*sealed, ViewCiphertext("made", made)]) is not None
     # Relations to the coalition's own ciphertexts count as well.
-    assert related_randomness(key, [Sealed("made", made)], own=sealed) is not None
+    assert related_randomness(key, [ViewCiphertext("made", made)], own=sealed) is not None
 
 
 def test_jacobi_symbols_survive_half_randomisation_and_not_full(private_key: PrivateKey) -> None:

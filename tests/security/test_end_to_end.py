@@ -165,8 +165,8 @@ def search(table: PartyTable, pipeline: Pipeline, neighbour: str, seed: int) -> 
     party, change = table.parties[seed % len(table.parties)], BY_NAME[neighbour]
     other = change.of(table, party, seed)
     with tempfile.TemporaryDirectory() as directory:
-        before = pipeline.see(table, Path(directory) / "before")
-        after = pipeline.see(other, Path(directory) / "after")
+        before = pipeline.record(table, Path(directory) / "before")
+        after = pipeline.record(other, Path(directory) / "after")
     assert before.error is None, before.error
     found = compare(before, after, party, other, changes=change is not NO_CHANGE)
     return [f"{one.check}: {one.said}" for one in found.findings]

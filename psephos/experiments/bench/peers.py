@@ -17,7 +17,7 @@ from gmpy2 import mpz
 from psephos.experiments.bench.clock import cpu_seconds, interleaved, milliseconds
 from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, Encryptor, RandomnessMode
 from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
-from psephos.results.machine import Peers
+from psephos.results.machine import LibraryTimings
 
 Operations = dict[str, Callable[[], object]]
 
@@ -95,7 +95,7 @@ _MAKERS: dict[str, Callable[[PrivateKey], Operations]] = {
 }
 
 
-def peers(bits: int, repetitions: int = 5) -> Peers:
+def peers(bits: int, repetitions: int = 5) -> LibraryTimings:
     """CPU milliseconds of one core per encryption, addition and decryption, the median over interleaved repetitions."""
     private = generate_private_key(bits, test_key=bits < 2048)
     libraries: dict[str, Operations] = {}
@@ -110,4 +110,4 @@ def peers(bits: int, repetitions: int = 5) -> Peers:
     found: dict[str, dict[str, float]] = {name: {} for name in libraries}
     for (name, operation), taken in milliseconds(samples).items():
         found[name][operation] = taken
-    return Peers(bits, found, missing)
+    return LibraryTimings(bits, found, missing)

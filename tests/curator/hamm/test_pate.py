@@ -12,8 +12,8 @@ from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.privacy.accounting import event_of
 from psephos.protocol.privacy.mechanisms import DiscreteLaplace, RoundedGaussian, gaussian_delta, gaussian_sigma
 from psephos.protocol.randomness import SimulationRandomness
-from tests.statistical import FALSE_ALARM
 from tests.curator.hamm import direct
+from tests.statistical import FALSE_ALARM
 
 
 def votes(classes: int, parties: int, samples: int, seed: int = 0):

@@ -19,8 +19,8 @@ from psephos.curator.hamm.averaging import Average
 from psephos.curator.hamm.erm import Minimiser, minimise
 from psephos.curator.hamm.labels import alpha, majority, one_hot
 from psephos.curator.hamm.release import (
+    Perturbable,
     Released,
-    Unreleased,
     erm_sensitivity,
     mechanism_for,
     noise_dimension,
@@ -43,7 +43,7 @@ def minimiser(w: np.ndarray, lam: float = 1e-2) -> Minimiser:
     return Minimiser(w=w, gradient_norm=1e-10, tolerance=1e-9, lam=lam, loss=loss)
 
 
-def noise_of(classifier: Unreleased, released: list[Released]) -> np.ndarray:
+def noise_of(classifier: Perturbable, released: list[Released]) -> np.ndarray:
     """The noise in the coordinates where it is claimed to be spherical, shape (draws, D)."""
     eta = np.array([r.w - classifier.w for r in released])
     if eta.ndim == 3:
@@ -53,7 +53,7 @@ def noise_of(classifier: Unreleased, released: list[Released]) -> np.ndarray:
 
 @pytest.fixture(scope="module", params=["binary", "softmax", "average"])
 def draws(request: pytest.FixtureRequest) -> tuple[np.ndarray, list[Released]]:
-    classifier: Unreleased
+    classifier: Perturbable
     if request.param == "binary":
         classifier = minimiser(np.array([1.0, -2.0, 0.5, 0.0, 3.0]))
     elif request.param == "softmax":

@@ -50,7 +50,7 @@ def _worst_loss_exceeds(sigma: float, d: int, epsilon: float, seed: int, samples
 
 @pytest.mark.parametrize(("d", "epsilon", "delta"), [(10, 0.1, 0.05), (30, 0.2, 0.05), (1, 1.0, 0.01)])
 def test_sigma_bounds_the_privacy_loss_exactly(d: int, epsilon: float, delta: float) -> None:
-    """Sampled: the loss exceeds epsilon with probability delta. The seed is fixed; the bounds are seven standard deviations."""
+    """Sampled with a fixed seed: the loss exceeds epsilon with probability delta, within seven standard deviations."""
     n = 545_000
     sigma = bounds.sigma_from_density_ratio(d, epsilon, delta)
     slack = 7 * math.sqrt(delta / n)

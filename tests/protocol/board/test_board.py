@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from psephos.audit.studies import Trial, trial
 from psephos.protocol.agent import Agent, _batches
 from psephos.protocol.board import MOST_BYTES, MemoryBoard
-from psephos.protocol.board.client import BoardClient, Checked, join_message
+from psephos.protocol.board.client import BoardClient, CheckedEntry, join_message
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.history import Head, History, leaf_hash
 from psephos.protocol.board.sealing import SealingKey, seal
@@ -89,12 +89,12 @@ class Everyone:
             key = self.secrets[name].public
             self.post(self.clients[name].sign(Post(BOARD, join_message(made.study.digest, key), "join")))
 
-    def post(self, data: bytes) -> dict[str, Checked]:
+    def post(self, data: bytes) -> dict[str, CheckedEntry]:
         self.number += 1
         return {name: client.check(self.number, data) for name, client in self.clients.items()}
 
 
-def errors(checked: dict[str, Checked]) -> set[type[Exception] | None]:
+def errors(checked: dict[str, CheckedEntry]) -> set[type[Exception] | None]:
     return {None if each.error is None else type(each.error) for each in checked.values()}
 
 

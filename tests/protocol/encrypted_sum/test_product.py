@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from psephos.protocol.encrypted_sum.messages import Ballot, Confirmation
-from psephos.protocol.encrypted_sum.product import BallotProduct, Closed, Rejection
+from psephos.protocol.encrypted_sum.product import BallotProduct, Closed, RejectedBallot
 from psephos.protocol.errors import (
     BallotError,
     CiphertextError,
@@ -49,12 +49,12 @@ def opened(election: Any, product: BallotProduct) -> list[int]:
     return sums
 
 
-def take(election: Any, ballots: Any) -> tuple[BallotProduct, list[Rejection]]:
+def take(election: Any, ballots: Any) -> tuple[BallotProduct, list[RejectedBallot]]:
     """Return the product of ballots, given as records or bytes."""
     return add(BallotProduct(election.round), ballots)
 
 
-def add(product: BallotProduct, ballots: Any) -> tuple[BallotProduct, list[Rejection]]:
+def add(product: BallotProduct, ballots: Any) -> tuple[BallotProduct, list[RejectedBallot]]:
     return product.add_all(ballot.encode() if isinstance(ballot, Ballot) else ballot for ballot in ballots)
 
 

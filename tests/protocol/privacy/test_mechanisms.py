@@ -1,6 +1,6 @@
 """Noise has the law it claims, on the lattice it claims.
 
-Every goodness-of-fit test draws from a fixed seed (SimulationRandomness), so it passes or fails for good; `tests.statistical`
+Every goodness-of-fit test draws from a fixed seed (SimulationRandomness), so its verdict is stable; `tests.statistical`
 has the false-alarm rates over seeds, which are so low that a new seed would pass as well.
 """
 

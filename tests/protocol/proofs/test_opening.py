@@ -12,7 +12,7 @@ from psephos.protocol.errors import ProofError
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.threshold import KeyShare, deal
-from psephos.protocol.proofs.opening import OpeningProof, Powers, prove, verify
+from psephos.protocol.proofs.opening import OpeningProof, VerificationBase, prove, verify
 
 HERE = b"round 1, holder 2"
 
@@ -25,7 +25,7 @@ class Holder:
         threshold_key, shares = deal(private_key, holders=3, threshold=2)
         self.share: KeyShare = shares[1]
         self.exponent = self.share.exponent
-        self.powers = Powers(self.key, threshold_key.verification_base, threshold_key.exponent_bits)
+        self.powers = VerificationBase(self.key, threshold_key.verification_base, threshold_key.exponent_bits)
         self.value = threshold_key.verification_values[1]
         self.ciphertexts = Encryptor(self.key, expected=8).encrypt([mpz(m) for m in range(6)])
         self.opened = self.share.partially_decrypt(self.ciphertexts)

@@ -27,22 +27,22 @@ from psephos.protocol.randomness import Randomness, SimulationRandomness
 HERE = b"round 1, party 3"
 SAMPLES, PARTIES = 150, 20
 
-Entries = NDArray[np.int64]
+VectorFormat = NDArray[np.int64]
 
 
 class Ballot:
     """A ballot whose entries need not be votes, and a proof about entries that may differ from the ballot's."""
 
-    def __init__(self, private_key: PrivateKey, classes: int, cast: Entries | None = None) -> None:
+    def __init__(self, private_key: PrivateKey, classes: int, cast: VectorFormat | None = None) -> None:
         self.key = private_key.public_key
         self.plan = VoteLayout(SAMPLES, classes).plan(self.key, PARTIES)
         self.layout = Layout.of(self.key, self.plan, classes - 1)
         votes = np.random.default_rng(classes).integers(0, classes, SAMPLES)
-        self.entries: Entries = VoteLayout(SAMPLES, classes).encode(votes).astype(np.int64)
+        self.entries: VectorFormat = VoteLayout(SAMPLES, classes).encode(votes).astype(np.int64)
         plaintexts = packed(self.plan, self.entries if cast is None else cast)
         self.ciphertexts, self.witness = Encryptor(self.key, expected=64).encrypt_with_witness(plaintexts)
 
-    def prove(self, entries: Entries | None = None, statement: bytes = HERE) -> bytes:
+    def prove(self, entries: VectorFormat | None = None, statement: bytes = HERE) -> bytes:
         claimed = self.entries if entries is None else entries
         return prove(statement, self.layout, claimed, self.ciphertexts, self.witness)
 
@@ -50,7 +50,7 @@ class Ballot:
         verify(statement, self.layout, self.ciphertexts, proof)
 
 
-def packed(plan: PackingPlan, entries: Entries) -> list[mpz]:
+def packed(plan: PackingPlan, entries: VectorFormat) -> list[mpz]:
     """Pack entries as `plan.pack` does, without its range check."""
     slots = plan.slots_per_plaintext
     rows = [entries[at : at + slots].tolist() for at in range(0, len(entries), slots)]
@@ -82,7 +82,7 @@ def test_layouts_of_every_size(private_key: PrivateKey, samples: int) -> None:
         verify(HERE, layout, ciphertexts, prove(HERE, layout, entries, ciphertexts, witness))
 
 
-def changed(entries: Entries, *places: tuple[int, int]) -> Entries:
+def changed(entries: VectorFormat, *places: tuple[int, int]) -> VectorFormat:
     out = entries.copy()
     for place, value in places:
         out[place] = value

@@ -18,7 +18,7 @@ from psephos.protocol.ceremony.messages import failure
 from psephos.protocol.errors import AgreementError, MessageError, UnexpectedMessageError, WrongRoundError
 from psephos.protocol.paillier.private_key import generate_private_key
 from psephos.protocol.paillier.threshold import ThresholdKey, deal
-from psephos.protocol.roles import BOARD, Entry, Missing, Post, Refusal, Role, Step
+from psephos.protocol.roles import BOARD, Entry, MissingMessages, Post, Refusal, Role, Step
 from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.study.stages import (
     AgreedKey,
@@ -111,8 +111,8 @@ class CountingStage(Role):
     def listens(self, state: Any) -> bool:
         return len(state) == 0
 
-    def awaits(self, state: Any) -> Missing | None:
-        return Missing(Kind.BALLOT, (f"{len(state)} of {self.wanted}",))
+    def awaits(self, state: Any) -> MissingMessages | None:
+        return MissingMessages(Kind.BALLOT, (f"{len(state)} of {self.wanted}",))
 
     def result(self, state: Any) -> Any:
         return (*self.before, state) if len(state) >= self.wanted else None
@@ -233,7 +233,7 @@ def test_queries_are_answered_by_the_role_of_the_stage() -> None:
     begun, later = StageState(0, ()), StageState(1, (), (((1,), (3,)),))
     assert [role.listens(at) for at in (begun, StageState(0, ((1,),)))] == [True, False]
     assert [role.is_ready(at) for at in (begun, StageState(0, ((1,),)))] == [False, True]
-    assert role.awaits(later) == Missing(Kind.BALLOT, ("0 of 1",))
+    assert role.awaits(later) == MissingMessages(Kind.BALLOT, ("0 of 1",))
     idle = role.on_idle(begun)
     assert idle is not None
     assert (idle.state, posted(idle)) == (StageState(0, ("idle",)), [b"idle"])
@@ -270,7 +270,7 @@ def test_join_stage_waits_for_the_required_roles() -> None:
     ):
         assert role.result(state) is None
         state = role.receive(state, [joins(study, name)]).state
-        assert role.awaits(state) == Missing(Kind.JOINED, missing)
+        assert role.awaits(state) == MissingMessages(Kind.JOINED, missing)
     state = role.receive(state, [joins(study, "holder 1")]).state
     assert role.awaits(state) is None
     assert role.result(state) == ("holder 2", "party 3", "curator", "holder 3", "holder 1")
@@ -333,7 +333,7 @@ def test_key_stage_waits_for_one_key_of_all_holders() -> None:
     for role in (holder, KeyStage("party 5", study)):
         held = role.receive(role.start().state, keys[:2]).state
         assert role.result(held) is None
-        assert role.awaits(held) == Missing(Kind.PUBLIC_KEY, ("holder 3",))
+        assert role.awaits(held) == MissingMessages(Kind.PUBLIC_KEY, ("holder 3",))
         held = role.receive(held, keys[2:]).state
         assert (held.state, role.result(held), role.done(held)) == (AgreedKey(key), key, True)
     assert key != other
@@ -362,7 +362,7 @@ def test_stages_of_roles_without_a_share() -> None:
     joining, keyed = initial_stages("party 5", study)
     assert isinstance(joining(), JoinStage)
     assert joining().name == "party 5"
-    assert joining().awaits(joining().start().state) == Missing(Kind.JOINED, tuple(sorted(study.must_join)))  # type: ignore[attr-defined]
+    assert joining().awaits(joining().start().state) == MissingMessages(Kind.JOINED, tuple(sorted(study.must_join)))  # type: ignore[attr-defined]
     role = keyed(("all",))
     assert isinstance(role, KeyStage)
     assert (role.name, role.study, role.listens(None)) == ("party 5", study, True)
@@ -401,7 +401,7 @@ def test_a_result_watcher_is_done_when_the_curator_has_published() -> None:
     assert (role.name, role.reads) == ("x", frozenset({Kind.BALLOT, Kind.RESULT}))
     step = role.start()
     assert (step.state, posted(step)) == (ResultWatcherState(()), [b"begins with ()"])
-    assert role.awaits(step.state) == Missing(Kind.BALLOT, ("0 of 1",))
+    assert role.awaits(step.state) == MissingMessages(Kind.BALLOT, ("0 of 1",))
     idle = role.on_idle(step.state)
     assert idle is not None
     assert (idle.state, posted(idle)) == (ResultWatcherState(("idle",)), [b"idle"])
@@ -436,4 +436,4 @@ def test_a_result_watcher_is_done_when_the_curator_has_published() -> None:
 
 def test_a_result_watcher_waits_for_the_result_last() -> None:
     role = ResultWatcher(study_of(3, 2), ScriptedRole("x", b"y"))
-    assert role.awaits(role.start().state) == Missing(Kind.RESULT, ("curator",))
+    assert role.awaits(role.start().state) == MissingMessages(Kind.RESULT, ("curator",))

@@ -56,7 +56,7 @@ def test_one_that_overrides_nothing_is_the_honest_role(election: Election) -> No
     assert [m.kind for m in posing.messages] == [m.kind for m in honest.messages]
 
 
-class Silent(Tampering):
+class ZeroShares(Tampering):
     def send(self, post: Post, seen: Sequence[Entry]) -> Iterable[Post]:
         return []
 
@@ -74,7 +74,7 @@ class Deaf(Tampering):
 
 
 def test_what_it_sends_and_hears_is_its_own(election: Election) -> None:
-    four = Driver(replace_roles(roles_of(election), {"party 2": Silent})).run()["curator"]
+    four = Driver(replace_roles(roles_of(election), {"party 2": ZeroShares})).run()["curator"]
     assert four.sums == tuple(election.sums([0, 1, 3, 4]))
     transcript = Transcript()
     again = Driver(replace_roles(roles_of(election), {"party 2": Twice}), transcript=transcript, strict=False)
@@ -83,7 +83,7 @@ def test_what_it_sends_and_hears_is_its_own(election: Election) -> None:
     deaf = replace_roles(roles_of(election), {"curator": Deaf} | {f"holder {j}": Deaf for j in (1, 2, 3)})
     assert Driver(deaf).run()["curator"].sums == tuple(election.sums(range(4)))
     with pytest.raises(TooFewBallotsError):
-        Driver(replace_roles(roles_of(election), {f"party {number}": Silent for number in range(4)})).run()
+        Driver(replace_roles(roles_of(election), {f"party {number}": ZeroShares for number in range(4)})).run()
 
 
 class Listener(Tampering):

@@ -441,12 +441,12 @@ def test_an_outcome_fits_a_terminal() -> None:
     """No cell is cut in 80 columns, and no number has 16 digits."""
     curves = [Curve(f"method {n}", [0.1, 1.0], [0.6914767111, 0.5], [0.0123456789, 0.25]) for n in range(5)]
 
-    class Drawn(Result):
+    class RenderedFigure(Result):
         def page(self) -> Page:
             return Page(title="drawn", panels=[Panel("a title", "epsilon (log scale)", "test error", curves)])
 
     heard = io.StringIO()
-    show(Drawn(phases=timed({"total": 1.5})), Console(file=heard, width=80))
+    show(RenderedFigure(phases=timed({"total": 1.5})), Console(file=heard, width=80))
     said = heard.getvalue()
     assert "…" not in said
     assert "69147" not in said

@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from psephos.data.datasets import Dataset, load
 from psephos.data.own import OwnTable
-from psephos.data.partition import Absent, DataOptions, load_split, one_of, scaler_for
+from psephos.data.partition import AbsentRole, DataOptions, load_split, one_of, scaler_for
 from psephos.data.preprocessing import default_scaler
 from psephos.data.splits import split_dataset
 from psephos.protocol.errors import InvalidParameter
@@ -235,5 +235,5 @@ def test_who_stays_away_says_nothing() -> None:
     class Somebody:
         name = "party 3"
 
-    absent = Absent(Somebody())  # type: ignore[arg-type]
+    absent = AbsentRole(Somebody())  # type: ignore[arg-type]
     assert (absent.name, absent.start(), absent.receive((), ())) == ("party 3", Step(()), Step(()))

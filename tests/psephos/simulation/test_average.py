@@ -17,7 +17,7 @@ from psephos.protocol.randomness import SimulationRandomness
 from psephos.simulation.average import AverageOptions, simulate_average
 from psephos.simulation.key_setup import setup_keys
 from psephos.specs.average import VectorSpec
-from psephos.specs.base import Entries, Participants
+from psephos.specs.base import Participants, VectorFormat
 from tests.psephos.simulation import runs
 
 SMALL = AverageOptions(parties=6, key_bits=512, test_key=True, holders=3, threshold=2, workers=1, draws=1)
@@ -30,7 +30,7 @@ def test_whole_runs_are_as_they_were(name: str) -> None:
 
 def test_the_round_of_an_exact_sum() -> None:
     ceremony = setup_keys(6, key_bits=256, holders=3, threshold=2, test_key=True)
-    spec, coins = VectorSpec(Entries(40, -7, 9), b"c" * 32), SimulationRandomness(1, "round")
+    spec, coins = VectorSpec(VectorFormat(40, -7, 9), b"c" * 32), SimulationRandomness(1, "round")
     participants = Participants(ceremony.roster, 5, True, "valid", nonce=lambda key, about: coins.draw(16))
     made = spec.terms(ceremony.threshold_key, participants)
     key = ceremony.threshold_key

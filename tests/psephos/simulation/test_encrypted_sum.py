@@ -42,7 +42,7 @@ from psephos.simulation.engines import DaskEngine, LocalEngine, make_engine
 from psephos.simulation.journal import Journal
 from psephos.simulation.key_setup import KeySetup, setup_keys
 from psephos.specs.average import VectorSpec
-from psephos.specs.base import Entries
+from psephos.specs.base import VectorFormat
 from psephos.specs.tally import TallySpec
 
 # Worker processes inherit the path, and find there what they are to import.
@@ -109,7 +109,7 @@ def test_negative_and_very_large_entries(ceremony: KeySetup) -> None:
     round_ = Round.create("parameters", ceremony.threshold_key, plan, ceremony.roster, context=bytes(32), test_key=True)
 
     # numpy's object arrays are not packed, lists of Python's integers are.
-    spec = VectorSpec(Entries(3, -(2**80), 2**80), bytes(32))
+    spec = VectorSpec(VectorFormat(3, -(2**80), 2**80), bytes(32))
     done = run(round_, ceremony, PartyFactory(spec, vectors.tolist()))
     assert list(done.opened.sums) == vectors.sum(axis=0).tolist()
     assert done.equals_plaintext is True

@@ -13,7 +13,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.tree import DecisionTreeClassifier
 
 import psephos
-from psephos.data.partition import Absent
+from psephos.data.partition import AbsentRole
 from psephos.protocol.errors import DataError, InvalidParameter, ThresholdError
 from psephos.protocol.transcript import Transcript
 from psephos.simulation.average import AverageOptions
@@ -154,7 +154,9 @@ def test_views_and_replaced_roles_reach_the_run() -> None:
     )
     assert result.transcript.view("curator").received
     with pytest.raises(ThresholdError):
-        psephos.simulate(X, y, parties=4, methods=["own-data"], roles={"holder 1": Absent, "holder 2": Absent}, **FEW)
+        psephos.simulate(
+            X, y, parties=4, methods=["own-data"], roles={"holder 1": AbsentRole, "holder 2": AbsentRole}, **FEW
+        )
 
 
 @pytest.mark.parametrize(

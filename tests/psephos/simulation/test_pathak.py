@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from psephos.audit.adversary import Change, Tampering, tampering
-from psephos.audit.pathak_runs import AddsNothing, ObservedRoles
+from psephos.audit.pathak_runs import ObservedRoles, ZeroContributionParty
 from psephos.data.datasets import load
 from psephos.parties.pathak import PathakParty
 from psephos.parties.training import train_parties
@@ -715,7 +715,9 @@ def test_one_liar_shrinks_the_noise_of_the_repaired_variant() -> None:
 def test_a_liar_takes_off_its_own_noise_and_no_more() -> None:
     """With noise for a public size: what is published is covered by every honest party's whole share."""
     run = play(
-        [20, 30, 25, 22], variant="public-bound", roles={"party 1": lambda honest: AddsNothing(honest, ObservedRoles())}
+        [20, 30, 25, 22],
+        variant="public-bound",
+        roles={"party 1": lambda honest: ZeroContributionParty(honest, ObservedRoles())},
     )
     honest = [c for name, c in run.contributions.items() if name != "party 1"]
     columns = zip(*(c.parameters for c in honest), *(c.noise[0] for c in honest), strict=True)

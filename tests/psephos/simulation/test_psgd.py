@@ -34,7 +34,15 @@ from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
 from psephos.results import Result
 from psephos.simulation.key_setup import KeySetup, setup_keys
-from psephos.simulation.psgd import Descended, PsgdOptions, _cautions, clear_descent, descend, psgd_roles, simulate_psgd
+from psephos.simulation.psgd import (
+    DescentRun,
+    PsgdOptions,
+    _cautions,
+    clear_descent,
+    descend,
+    psgd_roles,
+    simulate_psgd,
+)
 from tests.psephos.simulation import runs
 
 SIZES = (5, 9, 2, 14)
@@ -64,7 +72,7 @@ def agreed(options: PsgdOptions = SMALL) -> Agreement:
     return agree(options, SIZES, 4, bytes(16))
 
 
-def walk(ceremony: KeySetup, options: PsgdOptions = SMALL, **more: Any) -> Descended:
+def walk(ceremony: KeySetup, options: PsgdOptions = SMALL, **more: Any) -> DescentRun:
     return descend(options, private(options), agreed(options), ceremony, **more)
 
 
@@ -207,7 +215,7 @@ def test_fixed_point_sum_is_within_its_bound(ceremony: KeySetup, loss: Any) -> N
     assert 0.5 < worst <= len(SIZES) / 2
 
 
-def walk_with(ceremony: KeySetup, options: PsgdOptions, agreement: Agreement, **more: Any) -> Descended:
+def walk_with(ceremony: KeySetup, options: PsgdOptions, agreement: Agreement, **more: Any) -> DescentRun:
     return descend(options, private(options), agreement, ceremony, **more)
 
 
@@ -240,7 +248,7 @@ def test_every_message_goes_through_the_transcript(ceremony: KeySetup) -> None:
 # -- parties that vanish
 
 
-class Absent(Wrapped):
+class AbsentRole(Wrapped):
     """Hears everything, and does nothing at some steps while it is away."""
 
     def __init__(self, role: Role, *steps: int) -> None:
@@ -271,10 +279,10 @@ class Absent(Wrapped):
 
 
 def test_a_vanished_party_stops_the_run_and_coming_back_the_step_is_finished(ceremony: KeySetup) -> None:
-    absent: list[Absent] = []
+    absent: list[AbsentRole] = []
 
     def puppet(role: Role) -> Role:
-        absent.append(Absent(role, 3))
+        absent.append(AbsentRole(role, 3))
         return absent[0]
 
     transcript = Transcript()
@@ -293,20 +301,20 @@ def test_a_vanished_party_stops_the_run_and_coming_back_the_step_is_finished(cer
 def test_agreed_dropouts_are_tolerated(ceremony: KeySetup, variant: Any) -> None:
     options = replace(SMALL, variant=variant, dropouts=1)
     for steps in ((2, 4), range(1, 6)):
-        found = walk(ceremony, options, roles={"party 2": lambda role, steps=steps: Absent(role, *steps)})  # type: ignore[misc]
+        found = walk(ceremony, options, roles={"party 2": lambda role, steps=steps: AbsentRole(role, *steps)})  # type: ignore[misc]
         assert found.sums_equal_reference is True
         assert [len(one.parties) for one in found.opened] == [3 if step in steps else 4 for step in range(1, 6)]
-    gone = {f"party {number}": lambda role: Absent(role, 1) for number in (0, 1)}
+    gone = {f"party {number}": lambda role: AbsentRole(role, 1) for number in (0, 1)}
     with pytest.raises(PartyVanishedError):
         walk(ceremony, options, roles=gone)
 
 
 def test_an_absent_holder_is_replaced(ceremony: KeySetup) -> None:
-    class Silent(Wrapped):
+    class ZeroShares(Wrapped):
         def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
             return Step(state)
 
-    assert walk(ceremony, roles={"holder 1": Silent}).sums_equal_reference is True
+    assert walk(ceremony, roles={"holder 1": ZeroShares}).sums_equal_reference is True
 
 
 # -- the job

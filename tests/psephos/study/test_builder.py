@@ -18,7 +18,7 @@ from psephos.protocol.signing import SigningKey, VerificationKey
 from psephos.protocol.study.study import Member, Study
 from psephos.specs.study import encode_coordinates
 from psephos.study.builder import NewOptions, make_study
-from psephos.study.identity import Card
+from psephos.study.identity import IdentityCard
 from psephos.study.samples import PublicSamples
 
 NAMES = ("north", "south", "east", "west")
@@ -32,7 +32,7 @@ class Files:
         for name in (*NAMES, "lab"):
             key = SigningKey.generate()
             self.keys[name] = key.verification_key
-            (folder / f"{name}.toml").write_text(Card(f"The {name}", key.verification_key).text(key))
+            (folder / f"{name}.toml").write_text(IdentityCard(f"The {name}", key.verification_key).text(key))
         frame = pd.DataFrame(np.random.default_rng(3).normal(size=(15, 3)), columns=["x", "y", "code"])
         frame.assign(ward=["A", "B", "C"] * 5, outcome="?").to_csv(folder / "public.csv", index=False)
 

@@ -50,7 +50,7 @@ from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import JoinStage, StagedRole, StageState
 from psephos.protocol.study.study import Study
 from psephos.study.consent import described
-from psephos.study.identity import Card, Identity, fingerprint
+from psephos.study.identity import Identity, IdentityCard, fingerprint
 from psephos.study.member import Membership, sign
 from psephos.study.metrics import serve_metrics
 from psephos.study.monitor import Follower
@@ -506,9 +506,9 @@ def test_cards(consortium: Consortium) -> None:
     ):
         path.write_text(bad)
         with pytest.raises(StudyError, match=said):
-            Card.read(path)
+            IdentityCard.read(path)
     with pytest.raises(StudyError, match="cannot be read"):
-        Card.read(consortium / "nobody.toml")
+        IdentityCard.read(consortium / "nobody.toml")
 
 
 def test_identities(consortium: Consortium) -> None:

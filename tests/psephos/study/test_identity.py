@@ -24,7 +24,7 @@ from psephos.protocol.privacy.mechanisms import SAMPLER_DISTANCE
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import Store
 from psephos.study import identity as module
-from psephos.study.identity import Card, Identity, fingerprint
+from psephos.study.identity import Identity, IdentityCard, fingerprint
 from tests.psephos.study.cast import Cast
 
 TALLY, AVERAGE, PATHAK = (Cast(what).made.study for what in ("tally", "average", "pathak"))
@@ -37,7 +37,7 @@ def test_a_fingerprint_is_80_bits_in_groups_of_four_digits() -> None:
 
 def test_a_card_is_a_name_and_a_key_signed_with_it(tmp_path: Path) -> None:
     key = SigningKey.generate()
-    card = Card("The north", key.verification_key)
+    card = IdentityCard("The north", key.verification_key)
     found = tomllib.loads(card.text(key))
     signature = bytes.fromhex(found.pop("signature"))
     raw = key.verification_key.raw
@@ -46,36 +46,36 @@ def test_a_card_is_a_name_and_a_key_signed_with_it(tmp_path: Path) -> None:
     with pytest.raises(ForgedSignatureError):
         key.verification_key.verify(signature, raw + b"The north")
     (tmp_path / "card.toml").write_text(card.text(key))
-    assert Card.read(tmp_path / "card.toml") == card
+    assert IdentityCard.read(tmp_path / "card.toml") == card
     for name in ("", " x", "two\nlines", "x" * 101):
         with pytest.raises(StudyError, match="one line of at most 100"):
-            Card(name, key.verification_key)
+            IdentityCard(name, key.verification_key)
 
 
 @pytest.mark.parametrize("without", ["name", "key", "signature"])
 def test_a_card_without_something_is_damaged(tmp_path: Path, without: str) -> None:
     key = SigningKey.generate()
-    text = Card("The north", key.verification_key).text(key)
+    text = IdentityCard("The north", key.verification_key).text(key)
     (tmp_path / "card.toml").write_text("\n".join(line for line in text.splitlines() if not line.startswith(without)))
     with pytest.raises(StudyError, match="damaged: ask its owner"):
-        Card.read(tmp_path / "card.toml")
+        IdentityCard.read(tmp_path / "card.toml")
 
 
 def test_no_more_of_a_card_is_read_than_one_has(tmp_path: Path) -> None:
     key = SigningKey.generate()
-    text = Card("The north", key.verification_key).text(key)
+    text = IdentityCard("The north", key.verification_key).text(key)
     fits = text + "#" * (module.MOST_BYTES - len(text) - 1) + "\n"
     (tmp_path / "card.toml").write_text(fits + "no TOML")
-    assert Card.read(tmp_path / "card.toml").name == "The north"
+    assert IdentityCard.read(tmp_path / "card.toml").name == "The north"
     (tmp_path / "card.toml").write_text(fits[:-2] + "\nno TOML")
     with pytest.raises(StudyError, match="is no card: it is not TOML"):
-        Card.read(tmp_path / "card.toml")
+        IdentityCard.read(tmp_path / "card.toml")
     (tmp_path / "card.toml").write_bytes(b"\xff")
     with pytest.raises(StudyError, match="is no card: it is not TOML"):
-        Card.read(tmp_path / "card.toml")
+        IdentityCard.read(tmp_path / "card.toml")
     (tmp_path / "card.toml").write_text("a = " + "[" * 4000)
     with pytest.raises(StudyError, match="is no card: it is not TOML"):
-        Card.read(tmp_path / "card.toml")
+        IdentityCard.read(tmp_path / "card.toml")
 
 
 def test_an_identity_is_a_folder_of_its_owner_alone(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from psephos.curator.tally import OpenedSum
 from psephos.parties.learners import make_learner
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.errors import AgreementError, BudgetExceededError, InvalidParameter, JournalError, StudyError
-from psephos.protocol.roles import Missing
+from psephos.protocol.roles import MissingMessages
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import Member, Study
 from psephos.protocol.wire import Kind
@@ -157,7 +157,7 @@ def test_each_role_is_the_one_of_its_name(house: House) -> None:
         for role in mine.names:
             agent, store = mine.agent(role, board)
             found[role] = (agent.role.name, len(agent.role._stages))  # type: ignore[attr-defined]
-            assert agent.role.awaits(agent.state) == Missing(Kind.JOINED, tuple(sorted(study.must_join)))
+            assert agent.role.awaits(agent.state) == MissingMessages(Kind.JOINED, tuple(sorted(study.must_join)))
             agent.step()
             store.close()
     assert found == {

@@ -9,7 +9,7 @@ from urllib.request import urlopen
 import pytest
 
 from psephos.protocol.errors import BoardError, EngineError, MessageError
-from psephos.protocol.roles import Missing
+from psephos.protocol.roles import MissingMessages
 from psephos.protocol.wire import Kind
 
 pytest.importorskip("prometheus_client")
@@ -34,7 +34,7 @@ def told(play: Any) -> list[str]:
 
 
 def test_everything_that_prometheus_is_told() -> None:
-    one = seat("party 3", awaits=Missing(Kind.PUBLIC_KEY, ("holder 1", "holder 2")))
+    one = seat("party 3", awaits=MissingMessages(Kind.PUBLIC_KEY, ("holder 1", "holder 2")))
     other = seat("curator", done=True)
     other.agent.rejected = []
     lines = told(SimpleNamespace(roles=[one, other], failure=""))

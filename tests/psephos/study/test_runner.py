@@ -16,10 +16,10 @@ import pytest
 from psephos.audit.adversary import ScriptedRole
 from psephos.parties.ceremony import CeremonyHolder
 from psephos.parties.ceremony_states import Failed, Searching
-from psephos.protocol.agent import Agent, Rejected
+from psephos.protocol.agent import Agent, RejectedEntry
 from psephos.protocol.board import Board, MemoryBoard
 from psephos.protocol.errors import BoardError, JournalError, StudyError, TooFewBallotsError
-from psephos.protocol.roles import Missing, Role
+from psephos.protocol.roles import MissingMessages, Role
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import (
     ComparingKeys,
@@ -42,20 +42,20 @@ STUDY = Cast("tally").made.study
 class Stood(StagedRole):
     """One stage, in which a role stands as a test says."""
 
-    def __init__(self, role: Role, left: Missing | None = None) -> None:
+    def __init__(self, role: Role, left: MissingMessages | None = None) -> None:
         super().__init__(role.name, lambda: role)
         self._left = left
 
-    def awaits(self, state: StageState) -> Missing | None:
+    def awaits(self, state: StageState) -> MissingMessages | None:
         return self._left
 
 
-def agent(role: Role, state: Any, left: Missing | None = None, result: Any = None) -> Any:
+def agent(role: Role, state: Any, left: MissingMessages | None = None, result: Any = None) -> Any:
     """What `standing` looks at of an agent."""
     return SimpleNamespace(role=Stood(role, left), state=StageState(0, state), result=result, said=2)
 
 
-SOME = Missing(Kind.BALLOT, ("party 1", "party 2"))
+SOME = MissingMessages(Kind.BALLOT, ("party 1", "party 2"))
 
 
 def test_where_a_role_stands_before_the_vote() -> None:
@@ -360,7 +360,7 @@ def test_what_was_refused_is_told_once(tmp_path: Path) -> None:
         settled(play)
         settled(play)
         assert told[-1].startswith("party 1: refused entry 1 of a stranger: ")
-        play.roles[0].agent.rejected.append(Rejected(7, "party 2", BoardError("why")))
+        play.roles[0].agent.rejected.append(RejectedEntry(7, "party 2", BoardError("why")))
         settled(play)
         assert told[-1] == "party 1: refused entry 7 of party 2: why"
         assert len([text for text in told if "refused" in text]) == 2

@@ -49,7 +49,7 @@ from psephos.protocol.pathak.messages import KEYED_SIZE_BITS
 from psephos.protocol.pathak.terms import PathakTerms
 from psephos.protocol.proofs import knowledge, opening, validity
 from psephos.protocol.proofs.knowledge import KnowledgeProof
-from psephos.protocol.proofs.opening import OpeningProof, Powers
+from psephos.protocol.proofs.opening import OpeningProof, VerificationBase
 from psephos.protocol.proofs.validity import Layout
 from psephos.protocol.psgd.series import Announcement
 from psephos.protocol.psgd.state import PublishedSum
@@ -160,7 +160,7 @@ def _proofs() -> list[Decoder]:
     entries = votes.encode(np.array([0, 1, 2, 1])).astype(np.int64)
     ciphertexts, witness = Encryptor(key, randomness=coins, expected=1).encrypt_with_witness(plan.pack(entries))
     powers, bits = (
-        Powers(key, threshold_key.verification_base, threshold_key.exponent_bits),
+        VerificationBase(key, threshold_key.verification_base, threshold_key.exponent_bits),
         threshold_key.exponent_bits,
     )
     value, values = threshold_key.verification_values[0], shares[0].partially_decrypt(ciphertexts)

@@ -30,7 +30,7 @@ from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.proofs import field, knowledge, opening, validity
 from psephos.protocol.proofs.challenge import challenges
 from psephos.protocol.proofs.knowledge import KnowledgeProof, base_power
-from psephos.protocol.proofs.opening import OpeningProof, Powers
+from psephos.protocol.proofs.opening import OpeningProof, VerificationBase
 from psephos.protocol.randomness import SYSTEM, SimulationRandomness
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _opened(shape: Sequence[int], *, simulate: bool, c: tuple[mpz, ...] = ()) ->
     """A holder that adds `shape` to the plaintexts of its values, with a proof made honestly or from its answer."""
     key = _key().public_key
     threshold_key, shares = deal(_key(), holders=3, threshold=2)
-    powers = Powers(key, threshold_key.verification_base, threshold_key.exponent_bits)
+    powers = VerificationBase(key, threshold_key.verification_base, threshold_key.exponent_bits)
     c, n, modulus = c or _victim(), key.modulus, key.ciphertext_modulus
     honest = shares[0].partially_decrypt(c)
     values = tuple(d * (1 + n * up) % modulus for d, up in zip(honest, shape, strict=True))
@@ -168,7 +168,7 @@ def _another_exponent() -> bool:
     """A holder that opens everything with another exponent than its share's."""
     key = _key().public_key
     threshold_key, shares = deal(_key(), holders=3, threshold=2)
-    powers = Powers(key, threshold_key.verification_base, threshold_key.exponent_bits)
+    powers = VerificationBase(key, threshold_key.verification_base, threshold_key.exponent_bits)
     c, exponent = _victim(), shares[0].exponent + 2
     values = tuple(gmpy2.powmod(x, exponent, key.ciphertext_modulus) for x in c)
     proof = opening.prove(HERE, powers, c, values, exponent)
