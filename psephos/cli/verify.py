@@ -24,6 +24,7 @@ def register(app: typer.Typer) -> None:
         cls=SectionedCommand,
         epilog=examples(
             "psephos verify study.toml --board board.sqlite --public public.csv",
+            "psephos verify study.toml --board board.sqlite --public public.csv --report receipt.html",
             "psephos verify study.toml --board board.sqlite --public public.csv --curator lab",
         ),
     )
@@ -35,6 +36,13 @@ def register(app: typer.Typer) -> None:
             Path | None,
             typer.Option(help="The curator's directory, to check the messages sealed to it too.", show_default=False),
         ] = None,
+        report: Annotated[
+            Path | None,
+            typer.Option(
+                help="A file for a receipt, which people who did not take part can read: FILE.html and FILE.json.",
+                show_default=False,
+            ),
+        ] = None,
         as_json: AsJson = False,
     ) -> None:
         """Verify everything that a study's board shows; exit status 1 if a check fails."""
@@ -44,9 +52,10 @@ def register(app: typer.Typer) -> None:
         from psephos.study.identity import Identity
         from psephos.study.member import Membership
         from psephos.study.samples import PublicSamples
-        from psephos.study.verify import as_text
-        from psephos.study.verify import verify as check
+        from psephos.study.verify import as_text, examine
 
+        if report is not None and curator is not None:
+            raise StudyError("a receipt contains only what anybody can check: leave out --curator, or --report")
         agreement = Study.read(study)
         samples = PublicSamples.of(agreement, public)
         store: Store | None = None
@@ -57,11 +66,17 @@ def register(app: typer.Typer) -> None:
             store = Store(member.store(CURATOR), {"study": agreement.digest.hex(), "role": CURATOR})
         opened = open_board(existing(board), agreement.digest)
         try:
-            checks = check(agreement, samples, opened, store)
+            evidence = examine(agreement, samples, opened, store)
         finally:
             opened.close()
             if store is not None:
                 store.close()
+        checks = evidence.checks
+        if report is not None:
+            from psephos.study.receipt import receipt_of, write_receipt
+
+            page, document = write_receipt(receipt_of(agreement, evidence), report)
+            typer.echo(f"receipt: {page} and {document}", err=True)
         emit(json.dumps([asdict(each) for each in checks]) + "\n" if as_json else as_text(agreement, checks))
         if any(each.verdict == "fails" for each in checks):
             raise typer.Exit(1)

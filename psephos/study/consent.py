@@ -8,7 +8,7 @@ from psephos.results.runs import colluders_text
 from psephos.specs.registry import SPECS, coalition_of, unit_of
 from psephos.study.identity import Identity, fingerprint
 
-__all__ = ["described", "serve"]
+__all__ = ["described", "seen_by_curator", "serve"]
 
 _BRINGS = {
     "own-data": "Each party gives the direction in which its own rows differ by class.",
@@ -23,10 +23,11 @@ _OPENED = {
     True: "Every party adds its share of the noise; the sum with all the noise in it is opened for everybody.",
 }
 _CURATOR = {
-    "tally": "the exact count of votes for each sample and class, which no epsilon covers; where a\n"
-    "                          count is 0 or that of all ballots, everybody's vote on that sample",
+    "tally": "the exact count of votes for each sample and class, which no epsilon covers; where a count is 0 or that "
+    "of all ballots, everybody's vote on that sample",
     "average": "the exact sum of what the parties give, which no epsilon covers",
 }
+_BREAK, _INDENTED = "where a count", "where a\n                          count"
 _SUM = "the sum with all the parties' noise in it; no exact sum"
 _UNIT = {"party": "all that one party holds", "record": "one row of one party; of all that a party holds it says more"}
 _PROOFS = {
@@ -38,6 +39,11 @@ _PROOFS = {
 def serve(study: Study) -> str:
     """What the public samples do in it."""
     return "say how columns become numbers" if study.method in _BRINGS else "are voted on"
+
+
+def seen_by_curator(study: Study) -> str:
+    """Return what the curator learns besides the release, as a noun phrase."""
+    return _CURATOR.get(study.protocol, _SUM)
 
 
 def described(study: Study, identity: Identity | None = None) -> str:
@@ -75,7 +81,7 @@ def described(study: Study, identity: Identity | None = None) -> str:
         "",
         "Who could learn what",
         f"  anybody                 {_anybody(study)}",
-        f"  the curator             {_CURATOR.get(study.protocol, _SUM)}",
+        f"  the curator             {seen_by_curator(study).replace(_BREAK, _INDENTED)}",
         *(_keyed(study) if study.uses_key else _unkeyed(study)),
         *(f"  {name}  {value}" for name, value in sorted(study.parameters.items()) if name != "coordinates"),
     ]

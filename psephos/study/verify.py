@@ -43,7 +43,7 @@ from psephos.specs.study import StudyTerms
 from psephos.study.release import checked, released
 from psephos.study.samples import PublicSamples
 
-__all__ = ["StudyCheck", "Verdict", "as_text", "verify"]
+__all__ = ["BoardEvidence", "StudyCheck", "Verdict", "as_text", "examine", "verify"]
 
 Verdict = Literal["holds", "fails", "not checked"]
 
@@ -53,7 +53,7 @@ _LAST_BITS = 1e-9
 
 @dataclass(frozen=True)
 class StudyCheck:
-    """One thing that was looked at: what, how it came out, and what was found."""
+    """One check: what was checked, the verdict, and what was found."""
 
     what: str
     verdict: Verdict
@@ -61,20 +61,42 @@ class StudyCheck:
 
 
 @dataclass
-class _Found:
-    """What has been read and worked out so far; a check that needs what is not there is not made."""
+class BoardEvidence:
+    """What the checks of a study have found on its board; a check that lacks what it needs is not made.
+
+    Attributes:
+        entries: the valid entries that belong to the protocol, in the order of the board.
+        checks: the checks, in the order in which they were made.
+        size, head: the number of entries of the log, and its head in hexadecimal.
+        joined: the roles that have signed the study.
+        key: the holders' public key.
+        round, product, closed, opened: the encrypted sum: its terms, the product of the counted ballots, the closed
+            vote, and the opened sum; None for a descent, which has many.
+        counted: the numbers of the parties whose ballots count; of a descent, in its last step.
+        openers: the numbers of the holders whose partial decryptions are valid and visible here; of a descent, in its
+            last step.
+        steps: the number of encrypted sums.
+        result: what the classifier is computed from, where it is known.
+        model: the published classifier, where it agrees with the study.
+        lacks: why there can be no result yet: one that is published is invented, or this board omits something.
+    """
 
     entries: list[Entry] = field(default_factory=list)
     checks: list[StudyCheck] = field(default_factory=list)
+    size: int = 0
+    head: str = ""
+    joined: frozenset[str] = frozenset()
     key: ThresholdKey | None = None
     round: Round | None = None
     product: BallotProduct | None = None
     closed: Closed | None = None
     opened: OpenedSum | None = None
+    counted: tuple[int, ...] = ()
+    openers: tuple[int, ...] = ()
+    steps: int = 0
     result: Any = None
-    """What the classifier is released from, where it is known."""
+    model: Model | None = None
     lacks: str = ""
-    """Why there can be no result yet: one that is published is made up, or this board leaves something out."""
 
     def note(self, what: str, verdict: Verdict, found: str) -> None:
         self.checks.append(StudyCheck(what, verdict, found))
@@ -84,33 +106,43 @@ class _Found:
 
 
 def verify(study: Study, samples: PublicSamples, board: Board, curator: Store | None = None) -> list[StudyCheck]:
-    """Every check of a study that can be made.
+    """Return all checks of a study; arguments and errors as in `examine`."""
+    return examine(study, samples, board, curator).checks
+
+
+def examine(study: Study, samples: PublicSamples, board: Board, curator: Store | None = None) -> BoardEvidence:
+    """Make every check of a study that can be made, and return them with what they found.
 
     Args:
-        study: what was agreed on. samples: the public samples, as its members have them.
-        board: the whole log. curator: the curator's store, where what was sealed to it is to be checked too.
+        study: the signed study.
+        samples: the public samples, as its members have them.
+        board: the whole log.
+        curator: the curator's store, to check also what was sealed to it.
 
-    Raises BoardError when the board cannot be read, StudyError for samples of another study, JournalError for a store.
+    Raises:
+        BoardError: the board cannot be read.
+        StudyError: the samples or the store are those of another study.
+        JournalError: the store cannot be read.
     """
-    spec, found = spec_of(StudyTerms(study, samples.auxiliary)), _Found()
-    _read(study, board, curator, found)
-    ready = _ready(study, found)
+    spec, evidence = spec_of(StudyTerms(study, samples.auxiliary)), BoardEvidence()
+    _read(study, board, curator, evidence)
+    ready = _ready(study, evidence)
     if isinstance(spec, PathakSpec):
-        _shares(spec, study, found)
+        _shares(spec, study, evidence)
     elif not ready:
-        found.lacks = "there is no key"
-        found.note("ballots, and what they add up to", "not checked", "there is no key yet")
+        evidence.lacks = "there is no key"
+        evidence.note("ballots, and what they add up to", "not checked", "there is no key yet")
     elif isinstance(spec, PsgdSpec):
-        _series(spec, study, curator is not None, found)
+        _series(spec, study, curator is not None, evidence)
     else:
         assert isinstance(spec, SumSpec)
-        _sum(spec.terms(_known(found.key), participants_of(study)), study, curator is not None, found)
-        found.result = found.opened
-    _result(spec, study, samples, found)
+        _sum(spec.terms(_known(evidence.key), participants_of(study)), study, curator is not None, evidence)
+        evidence.result = evidence.opened
+    _result(spec, study, samples, evidence)
     for what, why in _NEVER:
         if study.uses_key or "p and q" not in what:
-            found.note(what, "not checked", why)
-    return found.checks
+            evidence.note(what, "not checked", why)
+    return evidence
 
 
 _NEVER = (
@@ -126,7 +158,7 @@ def _known(key: ThresholdKey | None) -> ThresholdKey:
     return key
 
 
-def _read(study: Study, board: Board, curator: Store | None, found: _Found) -> None:
+def _read(study: Study, board: Board, curator: Store | None, evidence: BoardEvidence) -> None:
     """The log from its beginning, as a reader without a part in it, or as the curator."""
     reader = BoardReader(study.members)
     if curator is not None:
@@ -140,17 +172,18 @@ def _read(study: Study, board: Board, curator: Store | None, found: _Found) -> N
         if taken.error is not None:
             refused[type(taken.error).__name__] += 1
         elif taken.entry is not None:
-            found.entries.append(taken.entry)
-    told = f"{reader.head.size} entries; head {reader.head.root.hex()}"
+            evidence.entries.append(taken.entry)
+    evidence.size, evidence.head = reader.head.size, reader.head.root.hex()
+    told = f"{evidence.size} entries; head {evidence.head}"
     if refused:
         told += f"; not of this study, forged or of another board, and so not counted: {_counted(refused)}"
-    found.note("signatures, order and heads of the log", "holds", told)
-    joined = {entry.sender for entry in found.of(Kind.JOINED)}
-    missing = sorted({*study.must_join} - joined)
-    found.note(
+    evidence.note("signatures, order and heads of the log", "holds", told)
+    evidence.joined = frozenset(entry.sender for entry in evidence.of(Kind.JOINED))
+    missing = sorted({*study.must_join} - evidence.joined)
+    evidence.note(
         "who has agreed to the study",
         "fails" if missing else "holds",
-        f"missing: {', '.join(missing)}" if missing else f"{len(joined)} of {len(study.members.keys)} roles",
+        f"missing: {', '.join(missing)}" if missing else f"{len(evidence.joined)} of {len(study.members.keys)} roles",
     )
 
 
@@ -164,50 +197,50 @@ def _played(role: Role, entries: Iterable[Entry]) -> tuple[Any, Sequence[Refusal
     return step.state, step.refused
 
 
-def _ready(study: Study, found: _Found) -> bool:
+def _ready(study: Study, evidence: BoardEvidence) -> bool:
     """Whether the protocol has begun: all have joined that must, and there is a key where one is needed.
 
-    What stands on the board before is no part of it to anybody, and `found` has it no more.
+    What stands on the board before is no part of it to anybody, and `evidence` does not contain it.
     """
     what = "the key: published alike by all holders"
     reader = StagedRole("verifier", *initial_stages("verifier", study))
     state = reader.start().state
-    result, entries = None, iter(found.entries)
+    result, entries = None, iter(evidence.entries)
     for entry in entries:
         state = reader.receive(state, [entry]).state
         if (result := reader.result(state)) is not None:
             break
-    found.entries = list(entries)
+    evidence.entries = list(entries)
     if not study.uses_key:
         return result is not None
     if isinstance(result, ThresholdKey):
-        found.key = result
+        evidence.key = result
         key, degree = result.key, f" of degree {result.key.degree}" if result.key.degree > 1 else ""
         size = f"{key.bits} bits{degree} ({key.identifier.hex()[:12]})"
-        found.note(what, "holds", f"{size}; {result.threshold} of {result.holders} open")
+        evidence.note(what, "holds", f"{size}; {result.threshold} of {result.holders} open")
     elif isinstance(none := getattr(state.state, "state", None), NoKey):
-        found.note(what, "fails", none.why)
+        evidence.note(what, "fails", none.why)
     else:
-        found.note(what, "not checked", "not all holders have published it")
-    return found.key is not None
+        evidence.note(what, "not checked", "not all holders have published it")
+    return evidence.key is not None
 
 
-def _sum(round_: Round, study: Study, as_curator: bool, found: _Found) -> None:
+def _sum(round_: Round, study: Study, as_curator: bool, evidence: BoardEvidence) -> None:
     """One encrypted sum."""
-    found.round = round_
-    _ballots(study, found)
-    _confirmations(found)
-    _opening(study, as_curator, found)
+    evidence.round, evidence.steps = round_, 1
+    _ballots(study, evidence)
+    _confirmations(evidence)
+    _opening(study, as_curator, evidence)
 
 
-def _series(spec: PsgdSpec, study: Study, as_curator: bool, found: _Found) -> None:
+def _series(spec: PsgdSpec, study: Study, as_curator: bool, evidence: BoardEvidence) -> None:
     """Every step of a descent: where it was announced, and its encrypted sum."""
-    terms = spec.terms(_known(found.key), participants_of(study))
+    terms = spec.terms(_known(evidence.key), participants_of(study))
     told = "at the point that follows, and its sum published alike by t holders"
-    walk, refused, steps, last = DescentState.start(terms), Counter[str](), list[_Found](), None
-    said_in = found.of(Kind.BALLOT, Kind.CLOSE, Kind.CONFIRMATION, Kind.PARTIAL_DECRYPTION)
+    walk, refused, steps, last = DescentState.start(terms), Counter[str](), list[BoardEvidence](), None
+    said_in = evidence.of(Kind.BALLOT, Kind.CLOSE, Kind.CONFIRMATION, Kind.PARTIAL_DECRYPTION)
     begun = 0
-    for entry in found.of(Kind.ANNOUNCEMENT, Kind.PUBLISHED_SUM):
+    for entry in evidence.of(Kind.ANNOUNCEMENT, Kind.PUBLISHED_SUM):
         try:
             is_next = entry.is_a(Kind.ANNOUNCEMENT)
             after = walk.announced(terms, entry, "verifier") if is_next else walk.published(terms, entry)
@@ -218,137 +251,147 @@ def _series(spec: PsgdSpec, study: Study, as_curator: bool, found: _Found) -> No
         if after.steps > walk.steps and after.announcement is not None:
             round_ = terms.round(after.announcement)
             own = [one for one in said_in if one.number > begun and session_of(one.data) == round_.digest]
-            last = _Found(own, key=found.key)
+            last = BoardEvidence(own, key=evidence.key)
             _sum(round_, study, as_curator, last)
             if last.opened is None:
-                found.lacks = f"nobody opens the sum of step {after.steps} on this board"
+                evidence.lacks = f"nobody opens the sum of step {after.steps} on this board"
             if last.opened is not None:
                 same = last.opened.sums == after.sums()
                 last.note("the published sum is the opened one", "holds" if same else "fails", f"step {after.steps}")
             steps.append(last)
         walk = after
     said = f"{walk.steps} steps" + (f"; refused: {_counted(refused)}" if refused else "")
-    found.note(f"every step: {told}", "holds" if walk.over(terms) else "not checked", said)
+    evidence.note(f"every step: {told}", "holds" if walk.over(terms) else "not checked", said)
     for what in dict.fromkeys(check.what for step in steps for check in step.checks):
         verdicts = [(check.verdict, check.found) for step in steps for check in step.checks if check.what == what]
         worst = max(verdicts, key=lambda one: ("holds", "not checked", "fails").index(one[0]))
-        found.note(f"{what}, in each of {len(verdicts)} steps", *worst)
+        evidence.note(f"{what}, in each of {len(verdicts)} steps", *worst)
+    evidence.steps = len(steps)
+    if last is not None:
+        evidence.counted, evidence.openers = last.counted, last.openers
     if not walk.over(terms):
-        found.lacks = "the descent is not over"
+        evidence.lacks = "the descent is not over"
     elif last is not None and last.opened is not None:
-        found.result = GradientCuratorState(walk, last.opened)
+        evidence.result = GradientCuratorState(walk, last.opened)
 
 
-def _shares(spec: PathakSpec, study: Study, found: _Found) -> None:
+def _shares(spec: PathakSpec, study: Study, evidence: BoardEvidence) -> None:
     what = "shares of the sum: published by everybody"
     consumer = spec.consumer(spec.terms(None, participants_of(study)))
-    state, refused = _played(consumer, found.of(Kind.PUBLISHED_SHARE))
+    state, refused = _played(consumer, evidence.of(Kind.PUBLISHED_SHARE))
     total = consumer.result(state)
     if total is None:
-        found.lacks = f"not all shares of it are on this board: it waits for {consumer.awaits(state)}"
-        return found.note(what, "not checked", f"waits for {consumer.awaits(state)}")
-    found.result = SharedSum(total)
+        evidence.lacks = f"not all shares of it are on this board: it waits for {consumer.awaits(state)}"
+        return evidence.note(what, "not checked", f"waits for {consumer.awaits(state)}")
+    evidence.result = SharedSum(total)
     told = f"{spec.agreed.parties} parties and the curator" + (f"; {len(refused)} refused" if refused else "")
-    return found.note(what, "holds", told)
+    return evidence.note(what, "holds", told)
 
 
-def _ballots(study: Study, found: _Found) -> None:
+def _ballots(study: Study, evidence: BoardEvidence) -> None:
     what = f"ballots: signatures, proofs ({study.proofs}), and their product"
-    assert found.round is not None
-    observer = Observer("verifier", found.round)
-    state, refused = _played(observer, found.of(Kind.BALLOT, Kind.CLOSE))
-    found.product = observer.product(state.state)
-    found.closed = state.state if isinstance(state.state, Closed) else None
-    told = f"{len(found.product)} ballots count, and the vote is {'closed' if found.closed else 'open'}"
+    assert evidence.round is not None
+    observer = Observer("verifier", evidence.round)
+    state, refused = _played(observer, evidence.of(Kind.BALLOT, Kind.CLOSE))
+    evidence.product = observer.product(state.state)
+    evidence.counted = tuple(n for n in range(len(study.parties)) if evidence.product.members >> n & 1)
+    evidence.closed = state.state if isinstance(state.state, Closed) else None
+    told = f"{len(evidence.product)} ballots count, and the vote is {'closed' if evidence.closed else 'open'}"
     if refused:
         told += f"; refused: {_counted(Counter(type(refusal.error).__name__ for refusal in refused))}"
-    return found.note(what, "holds", told)
+    return evidence.note(what, "holds", told)
 
 
-def _confirmations(found: _Found) -> None:
-    if found.round is None or found.product is None or not found.round.confirmations:
+def _confirmations(evidence: BoardEvidence) -> None:
+    if evidence.round is None or evidence.product is None or not evidence.round.confirmations:
         return None
     what = "confirmations of one product"
-    if found.closed is None:
-        found.lacks = "the vote is open"
-        return found.note(what, "not checked", found.lacks)
-    state = found.closed
-    for entry in found.of(Kind.CONFIRMATION):
+    if evidence.closed is None:
+        evidence.lacks = "the vote is open"
+        return evidence.note(what, "not checked", evidence.lacks)
+    state = evidence.closed
+    for entry in evidence.of(Kind.CONFIRMATION):
         try:
-            state = state.with_confirmation(found.round, entry)
+            state = state.with_confirmation(evidence.round, entry)
         except PsephosError:
             continue  # refused by everybody else too
-    agreed = state.agreeing(found.product.digest)
-    others = [holder for holder, digest in state.confirmed if digest != found.product.digest]
+    agreed = state.agreeing(evidence.product.digest)
+    others = [holder for holder, digest in state.confirmed if digest != evidence.product.digest]
     if others:
-        return found.note(what, "fails", f"holders {others} confirmed another product than this board's")
-    enough = len(agreed) >= found.round.confirmations
-    told = f"{len(agreed)} of at least {found.round.confirmations}"
+        return evidence.note(what, "fails", f"holders {others} confirmed another product than this board's")
+    enough = len(agreed) >= evidence.round.confirmations
+    told = f"{len(agreed)} of at least {evidence.round.confirmations}"
     if not enough:
-        found.lacks = f"its product is confirmed by {told}"
-    return found.note(what, "holds" if enough else "not checked", told)
+        evidence.lacks = f"its product is confirmed by {told}"
+    return evidence.note(what, "holds" if enough else "not checked", told)
 
 
-def _opening(study: Study, as_curator: bool, found: _Found) -> None:
+def _opening(study: Study, as_curator: bool, evidence: BoardEvidence) -> None:
     what = "partial decryptions: proofs, and what they open"
-    if found.round is None or found.product is None or found.closed is None:
-        return found.note(what, "not checked", "the vote is open")
-    if not as_curator and not study.public and not found.of(Kind.PARTIAL_DECRYPTION):
-        return found.note(what, "not checked", "they are sealed to the curator, whose store opens them (--curator DIR)")
-    vector = found.product.vector()
+    if evidence.round is None or evidence.product is None or evidence.closed is None:
+        return evidence.note(what, "not checked", "the vote is open")
+    if not as_curator and not study.public and not evidence.of(Kind.PARTIAL_DECRYPTION):
+        return evidence.note(
+            what, "not checked", "they are sealed to the curator, whose store opens them (--curator DIR)"
+        )
+    vector = evidence.product.vector()
     parts: dict[int, PartialDecryption] = {}
     wrong: list[str] = []
-    for entry in found.of(Kind.PARTIAL_DECRYPTION):
+    for entry in evidence.of(Kind.PARTIAL_DECRYPTION):
         if entry.sender not in study.holders:
             continue  # refused by everybody else too
         try:
-            part = PartialDecryption.decode(entry.data, found.round)
-            if entry.sender != f"holder {part.holder}" or part.product_digest != found.product.digest:
+            part = PartialDecryption.decode(entry.data, evidence.round)
+            if entry.sender != f"holder {part.holder}" or part.product_digest != evidence.product.digest:
                 raise StudyError("it is of another holder, or of another product")
-            check_opening(found.round, part.holder, vector.ciphertexts, part.values, part.proof)
+            check_opening(evidence.round, part.holder, vector.ciphertexts, part.values, part.proof)
         except PsephosError as error:
             wrong.append(f"{entry.sender}: {error}")
             continue
         parts[part.holder] = part
+    evidence.openers = tuple(sorted(parts))
     if wrong:
-        found.note(what, "fails", "; ".join(wrong))
+        evidence.note(what, "fails", "; ".join(wrong))
     if len(parts) < study.threshold:
         if study.public:
-            found.lacks = f"{len(parts)} of {study.threshold} holders open the sum on this board"
-        return found.note(what, "not checked", f"{len(parts)} of {study.threshold} are there")
+            evidence.lacks = f"{len(parts)} of {study.threshold} holders open the sum on this board"
+        return evidence.note(what, "not checked", f"{len(parts)} of {study.threshold} are there")
     try:
-        found.opened = open_product(found.product, parts.values())
+        evidence.opened = open_product(evidence.product, parts.values())
     except PsephosError as error:
-        return found.note(what, "fails", str(error))
-    return found.note(what, "holds", f"holders {sorted(parts)} open a sum of {found.opened.ballots} ballots")
+        return evidence.note(what, "fails", str(error))
+    return evidence.note(what, "holds", f"holders {sorted(parts)} open a sum of {evidence.opened.ballots} ballots")
 
 
-def _result(spec: Spec, study: Study, samples: PublicSamples, found: _Found) -> None:
+def _result(spec: Spec, study: Study, samples: PublicSamples, evidence: BoardEvidence) -> None:
     what = "the result: of the classes, columns, method and price that were agreed on"
-    published = [entry for entry in found.of(Kind.RESULT) if entry.sender == CURATOR]
+    published = [entry for entry in evidence.of(Kind.RESULT) if entry.sender == CURATOR]
     published = [entry for entry in published if session_of(entry.data) == study.digest]  # others nobody takes
     if not published:
-        return found.note(what, "not checked", "there is none yet")
-    if found.lacks:
-        return found.note(what, "fails", f"there is one, and {found.lacks}")
+        return evidence.note(what, "not checked", "there is none yet")
+    if evidence.lacks:
+        return evidence.note(what, "fails", f"there is one, and {evidence.lacks}")
     content = Reader(published[0].data, Kind.RESULT, study.digest).rest()
     try:
         model = checked(study, samples, content)
     except PsephosError as error:
-        return found.note(what, "fails", str(error))
-    if found.product is not None and model.parties != len(found.product):
-        return found.note(what, "fails", f"it is said to be of {model.parties} ballots, and {len(found.product)} count")
+        return evidence.note(what, "fails", str(error))
+    if evidence.product is not None and model.parties != len(evidence.product):
+        return evidence.note(
+            what, "fails", f"it is said to be of {model.parties} ballots, and {len(evidence.product)} count"
+        )
+    evidence.model = model
     coalition = coalition_of(study)
     price = f"epsilon {model.release.epsilon:g}, delta {model.release.delta:.3g}"
     price += "" if coalition is None else f", colluders {coalition}"
-    found.note(what, "holds", f"{model.method} of {model.parties} parties, {price}")
-    if found.result is None:
-        return found.note("the result follows from the sum", "not checked", "the sum is not known here")
+    evidence.note(what, "holds", f"{model.method} of {model.parties} parties, {price}")
+    if evidence.result is None:
+        return evidence.note("the result follows from the sum", "not checked", "the sum is not known here")
     if spec.joint:
-        same = _same(model, _model(released(study, samples, found.result)))
+        same = _same(model, _model(released(study, samples, evidence.result)))
         told = f"computed again from public data, to {_LAST_BITS:g} of its length"
-        return found.note("the result follows from the sum", "holds" if same else "fails", told)
-    return found.note("the result follows from the counts", "not checked", _UNSEEN)
+        return evidence.note("the result follows from the sum", "holds" if same else "fails", told)
+    return evidence.note("the result follows from the counts", "not checked", _UNSEEN)
 
 
 def _same(model: Model, again: Model) -> bool:

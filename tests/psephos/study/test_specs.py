@@ -96,7 +96,7 @@ def test_a_study_comes_to_what_its_parties_put_in(what: str) -> None:
 
 def check_that_readers_walk_again(cast: Cast, board: MemoryBoard) -> None:
     """Whoever reads the board opens every sum, and finds out t holders that publish another one."""
-    spec, study, found = cast.spec, cast.made.study, verify._Found()
+    spec, study, found = cast.spec, cast.made.study, verify.BoardEvidence()
     assert isinstance(spec, PsgdSpec)
     verify._read(study, board, None, found)
     assert verify._ready(study, found)
@@ -141,7 +141,7 @@ def test_a_share_that_is_none_is_its_senders() -> None:
     curator = agents["curator"]
     assert str(curator.role.awaits(curator.state)) == "the published share of party 1"
     assert [told.author for told in curator.rejected] == ["party 1"]
-    found = verify._Found()
+    found = verify.BoardEvidence()
     spec, study = cast.spec, cast.made.study
     assert isinstance(spec, PathakSpec)
     verify._read(study, board, None, found)
