@@ -211,11 +211,13 @@ def _encryption(study: Study, evidence: BoardEvidence) -> Encryption:
         )
     named = ", ".join(member.name for member in study.parties if member.holder)
     holders, tolerated = len(study.holders), study.ceremony().tolerated
-    could = [
-        f"Any {study.threshold} of the {holders} key holders together ({named}).",
-        f"Any {tolerated + 1} of them together, if they broke the rules while the key was made.",
-        "Nobody else: no dealer made the key, and the curator has no part of it.",
-    ]
+    could = [f"Any {study.threshold} of the {holders} key holders together ({named})."]
+    if tolerated + 1 < study.threshold:
+        could.append(f"Any {tolerated + 1} of them together, if they broke the rules while the key was made.")
+    could.append(
+        "By the protocol nobody else: no dealer makes the key, and the curator has no part of it. That nobody has the "
+        "whole key cannot be checked from the board."
+    )
     key = evidence.key
     opened_by = [f"holder {number}" for number in evidence.openers]
     return Encryption(
@@ -238,8 +240,9 @@ def _encrypted(study: Study, evidence: BoardEvidence) -> str:
     ballots = f"{len(evidence.counted)} of {len(study.parties)} parties"
     steps = f" in the last of {evidence.steps} steps" if evidence.steps > 1 else ""
     return (
-        f"The ballots of {ballots} count{steps}. Each was encrypted under the {evidence.key.key.bits}-bit Paillier key "
-        "below before it left the party; only their product was decrypted, by the rules."
+        f"The ballots of {ballots} count{steps}. Each is a list of ciphertexts under the {evidence.key.key.bits}-bit "
+        "Paillier key below. The protocol decrypts their product only; that key holders decrypted nothing else among "
+        "themselves cannot be checked."
     )
 
 
