@@ -14,7 +14,7 @@ from psephos.audit.neighbours import PartyTable
 from psephos.audit.privacy import audit_privacy
 from psephos.audit.run import PROTOCOLS, run_audit
 from psephos.cli.generate import SectionedCommand, examples, with_options
-from psephos.cli.shared import AsJson, ProgressDisplay, ReportDir, check_directory, finish
+from psephos.cli.shared import AsJson, ProgressDisplay, ReportDir, Verbose, check_directory, finish
 from psephos.data.own import TableOptions
 from psephos.protocol.errors import InvalidParameter
 from psephos.results import PrivacyAuditResult, Result
@@ -64,6 +64,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
         report: ReportDir = None,
         as_json: AsJson = False,
+        verbose: Verbose = False,
     ) -> None:
         if privacy and (protocol is not None or thorough):
             raise InvalidParameter("--privacy audits what releases cost: leave the rest out")
@@ -82,7 +83,7 @@ def register(app: typer.Typer) -> None:
                 result = audit_privacy(*chosen_options, progress, audit_pipelines(progress=progress))
             else:
                 result = run_audit(protocol, thorough, progress)
-        finish(result, as_json=as_json, report=report)
+        finish(result, as_json=as_json, report=report, verbose=verbose)
 
 
 def _own_table(options: TableOptions, progress: ProgressDisplay) -> PrivacyAuditResult:

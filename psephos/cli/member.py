@@ -155,7 +155,7 @@ def register_agent(app: typer.Typer) -> None:
     """Add `psephos agent`."""
 
     @app.command(
-        cls=SectionedCommand, epilog=examples("psephos agent north", "psephos agent /var/lib/psephos --study 73e9a0c1")
+        cls=SectionedCommand, epilog=examples("psephos agent north", "psephos agent /var/lib/psephos --study 73e9-a0c1")
     )
     def agent(
         directory: Directory,

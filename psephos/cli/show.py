@@ -12,8 +12,9 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
+from psephos.audit.model import HIDDEN, REVEALED
 from psephos.results import METHODS, Result
-from psephos.results.base import Fact, Page, Panel
+from psephos.results.base import Cell, Fact, Matrix, Page, Panel
 
 __all__ = ["alpha_lines", "show", "show_table"]
 
@@ -50,8 +51,7 @@ def show(result: Result, console: Console | None = None, *, verbose: bool = Fals
         _show_panel(panel, console)
     _show_comparison(page, console)
     for matrix in page.matrices:
-        rows = [[name, *map(_cell, cells)] for name, _, cells in matrix.rows]
-        show_table(console, matrix.name, ["coalition", *matrix.secrets], rows)
+        _show_matrix(matrix, console, verbose=verbose)
     for table in (*page.tables, *(page.details if verbose else ())):
         show_table(console, table.title, table.columns, table.rows, table.about)
     if page.accuracies and not verbose:
@@ -165,8 +165,29 @@ def _fact(fact: Fact) -> str:
     return f"{words}: {''.join(piece if isinstance(piece, str) else _text(piece) for piece in pieces)}"
 
 
-def _cell(cell: Any) -> str:
+def _cell(cell: Cell) -> str:
     return str(cell.verdict) + ("" if cell.expected in (None, cell.verdict) else " (UNEXPECTED)")
+
+
+def _show_matrix(matrix: Matrix, console: Console, *, verbose: bool) -> None:
+    """Print what each coalition learns; with `verbose`, the verdict on every secret."""
+    if verbose:
+        rows = [[name, *map(_cell, cells)] for name, _, cells in matrix.rows]
+        show_table(console, matrix.name, ["coalition", *matrix.secrets], rows)
+    else:
+        rows = [[name, _learned(matrix.secrets, cells)] for name, _, cells in matrix.rows]
+        show_table(console, matrix.name, ["coalition", "learns (by design unless marked)"], rows)
+
+
+def _learned(secrets: Sequence[str], cells: Sequence[Cell]) -> str:
+    """Return the secrets that a coalition learns, grouped by verdict; unexpected verdicts are marked."""
+    groups: dict[str, list[str]] = {}
+    for secret, cell in zip(secrets, cells, strict=True):
+        verdict = _cell(cell)
+        if verdict != HIDDEN:
+            groups.setdefault(verdict, []).append(secret)
+    parts = [("" if verdict == REVEALED else f"{verdict}: ") + ", ".join(names) for verdict, names in groups.items()]
+    return "; ".join(parts) or "nothing"
 
 
 def _share(value: float | None, deviation: float | None = None) -> str:

@@ -49,7 +49,7 @@ def register(app: typer.Typer) -> None:
         from psephos.protocol.board.address import open_board
         from psephos.protocol.storage.store import Store
         from psephos.protocol.study.study import CURATOR, Study
-        from psephos.study.identity import Identity
+        from psephos.study.identity import Identity, fingerprint
         from psephos.study.member import Membership
         from psephos.study.samples import PublicSamples
         from psephos.study.verify import as_text, examine
@@ -60,7 +60,7 @@ def register(app: typer.Typer) -> None:
         samples = PublicSamples.of(agreement, public)
         store: Store | None = None
         if curator is not None:
-            member = Membership.find(Identity.read(curator), agreement.digest.hex())
+            member = Membership.find(Identity.read(curator), fingerprint(agreement.digest))
             if CURATOR not in member.names or not member.store(CURATOR).exists():
                 raise StudyError(f"{curator} is not the curator's directory, or it has not joined")
             store = Store(member.store(CURATOR), {"study": agreement.digest.hex(), "role": CURATOR})

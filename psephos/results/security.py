@@ -93,14 +93,14 @@ class AuditResult(Result):
             "makes from the coalition's input and output alone, and attacked. Views hold secrets, so there are "
             "verdicts here and no messages; `psephos run --report DIR` draws those.",
             warnings=_surprise(self.as_expected),
+            answer="Every verdict is the expected one." if self.as_expected else "",
             facts=[
-                _verdicts(self.as_expected),
                 ("False alarms, all tests together", self.false_alarm_rate),
                 ("Views a side", self.views),
                 ("Noticed with probability 0.99: a classifier right in", self.power),
             ],
             matrices=[protocol.matrix() for protocol in self.protocols],
-            tables=[Table("What was not looked at", ("what", "why"), rows)] if rows else [],
+            details=[Table("What was not examined", ("what", "why"), rows)] if rows else [],
             repeat=f"Seed {self.seed} drives the views that are compared and the tests. The command takes fresh coins "
             "each time; `psephos.audit.run_audit(..., seed=...)` repeats this very run.",
         )
@@ -174,7 +174,7 @@ class PrivacyAuditResult(Result):
         return self.as_expected
 
     def page(self) -> Page:
-        facts = [_verdicts(self.as_expected)]
+        facts: list[Fact] = []
         for one in self.mechanisms[:1]:
             facts += [("Outputs an input", one.samples), ("Confidence of each bound", one.confidence)]
         if self.runs:
@@ -187,6 +187,7 @@ class PrivacyAuditResult(Result):
             "tables are made up unless one was named, and keys are short. Who learns what from messages is not in this "
             "report; `psephos audit` without --privacy makes that one.",
             warnings=_surprise(self.as_expected),
+            answer="Every verdict is the expected one." if self.as_expected else "",
             facts=facts,
             tables=tables,
             repeat="No seed for the mechanisms: outputs are drawn from the operating system's randomness, as releases "
@@ -229,7 +230,3 @@ class PrivacyAuditResult(Result):
 def _surprise(as_expected: bool) -> list[str]:
     wrong = "Not everything is as expected: something leaks, or an epsilon does not hold."
     return [] if as_expected else [wrong]
-
-
-def _verdicts(as_expected: bool) -> Fact:
-    return ("Verdicts", "as expected, all of them" if as_expected else "NOT AS EXPECTED")

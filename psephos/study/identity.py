@@ -175,7 +175,7 @@ class Identity:
         if before is not None and before != study.digest:
             what = "voted on" if study.protocol == "tally" else f"given its {study.method} on"
             raise AlreadyCastError(
-                f"{self.card.name} has {what} these auxiliary samples in another study, {before.hex()[:16]}: the "
+                f"{self.card.name} has {what} these auxiliary samples in another study, {fingerprint(before)}: the "
                 "difference of two sums would show what it gave; agree on other samples"
             )
         limit, after = store.get("budget", b"epsilon"), _spent(store, study)

@@ -25,7 +25,7 @@ from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.specs.registry import check_study
 from psephos.specs.study import StudyTerms
-from psephos.study.identity import Identity
+from psephos.study.identity import Identity, fingerprint
 from psephos.study.party_input import PartyInput
 from psephos.study.release import card, checked, released
 from psephos.study.roles import curator_role, holder_role, party_role
@@ -59,7 +59,7 @@ def sign(study: Study, identity: Identity) -> Membership:
     """
     study.roles_of(identity.key.verification_key)
     check_study(study)
-    folder = identity.directory / study.digest.hex()[:16]
+    folder = identity.directory / fingerprint(study.digest)
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         write_atomically(folder / "study.toml", study.text().encode())
@@ -77,20 +77,23 @@ class Membership:
 
     @classmethod
     def find(cls, identity: Identity, study: str = "") -> Membership:
-        """The only study of an identity, or that whose digest begins so; raises StudyError for none or several."""
+        """Return the only study of an identity, or the one whose fingerprint begins with `study`.
+
+        Raises StudyError if there is none, or several.
+        """
         signed = [Study.read(path) for path in sorted(identity.directory.glob("*/study.toml"))]
-        found = [each for each in signed if each.digest.hex().startswith(study)]
+        found = [each for each in signed if fingerprint(each.digest).startswith(study)]
         if len(found) == 1:
             return cls(identity, found[0])
         if not found:
             raise StudyError(f"{identity.directory} has signed no such study: `psephos join STUDY.toml` begins")
-        which = ", ".join(f"--study {each.digest.hex()[:8]} ({each.title})" for each in found)
+        which = ", ".join(f"--study {fingerprint(each.digest)[:9]} ({each.title})" for each in found)
         raise StudyError(f"{identity.directory} is in several studies; name one: {which}")
 
     @property
     def folder(self) -> Path:
         """Of this study."""
-        return self.identity.directory / self.study.digest.hex()[:16]
+        return self.identity.directory / fingerprint(self.study.digest)
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -179,7 +179,7 @@ class Follower:
             head = self._onlooker.head
             return {
                 "title": study.title,
-                "study": study.digest.hex(),
+                "study": fingerprint(study.digest),
                 "trial": study.trial,
                 "terms": {
                     "protocol": study.protocol,

@@ -109,8 +109,8 @@ class Receipt:
     """A receipt of a study.
 
     Attributes:
-        title, study: the title and the digest of the study.
-        fingerprint: the study's fingerprint, which its members compare.
+        title, study: the title of the study and its fingerprint, which its members compare.
+        digest: SHA-256 of the study's canonical text, in hexadecimal; it is signed with every entry of the board.
         trial: whether the study allows a key that protects nothing.
         entries, head: the length and the head of the log that was read.
         computed: the time of the computation, in UTC.
@@ -121,7 +121,7 @@ class Receipt:
 
     title: str
     study: str
-    fingerprint: str
+    digest: str
     trial: bool
     entries: int
     head: str
@@ -165,8 +165,8 @@ def receipt_of(study: Study, evidence: BoardEvidence) -> Receipt:
     """
     return Receipt(
         title=study.title,
-        study=study.digest.hex(),
-        fingerprint=fingerprint(study.digest),
+        study=fingerprint(study.digest),
+        digest=study.digest.hex(),
         trial=study.trial,
         entries=evidence.size,
         head=evidence.head,

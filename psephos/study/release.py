@@ -109,7 +109,7 @@ none of the parties' rows left them.
 
 | | |
 | --- | --- |
-| study | {fingerprint(study.digest)} ({study.digest.hex()}) |
+| study | {fingerprint(study.digest)} |
 | method | {model.method}{chosen} |
 | privacy | epsilon {paid.epsilon:g}, delta {paid.delta:.3g}, of one {paid.unit}: {moves} may change |
 | noise | {paid.mechanism}, for a sensitivity ({paid.norm}) of {paid.sensitivity:.6g}: {paid.source} |

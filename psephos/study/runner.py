@@ -31,6 +31,7 @@ from psephos.protocol.roles import MissingMessages, Role
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import JoinStage, KeyStage, NoKey, PublishStage, ResultWatcher, StagedRole
 from psephos.protocol.study.study import CURATOR
+from psephos.study.identity import fingerprint
 from psephos.study.member import Membership
 
 __all__ = ["MemberRunner", "RunningRole", "failed", "status"]
@@ -278,7 +279,7 @@ class MemberRunner:
         running.rejected = len(agent.rejected)
 
     def _notify(self, role: str, text: str, what: str) -> None:
-        _log.info(what, extra={"about": {"study": self.study.digest.hex()[:16], "role": role, "said": text}})
+        _log.info(what, extra={"about": {"study": fingerprint(self.study.digest), "role": role, "said": text}})
         self._say(f"{role}: {text}" if role else text)
 
     def _write_release(self) -> None:

@@ -22,7 +22,7 @@ from psephos.protocol.board.address import open_board
 from psephos.protocol.errors import BoardError, InvalidParameter, StudyError
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.study.builder import NewOptions, make_study
-from psephos.study.identity import Identity
+from psephos.study.identity import Identity, fingerprint
 from psephos.study.member import sign
 from psephos.study.monitor import Follower
 from psephos.study.samples import PublicSamples
@@ -95,7 +95,7 @@ def run_trial(roles: int, output: Path | None, key_bits: int, nats: bool, say: C
             process.terminate()
         for process in started:
             process.wait()
-    released = output / CURATOR / study.digest.hex()[:16] / "released"
+    released = output / CURATOR / fingerprint(study.digest) / "released"
     say(f"{time.monotonic() - began:.0f} s. The model and its card are in {released}. To look on:")
     if nats:
         say(f"  nats-server -c {output / 'server/nats.conf'} &")
@@ -180,7 +180,7 @@ def _verified(folder: Path, address: str, study: Study, names: list[str]) -> str
         board.close()
     if failed := [f"{check.what}: {check.found}" for check in checks if check.verdict == "fails"]:
         raise StudyError(f"the board does not hold what it should: {'; '.join(failed)}")
-    released = [folder / name / study.digest.hex()[:16] / "released" for name in names]
+    released = [folder / name / fingerprint(study.digest) / "released" for name in names]
     if any(hashlib.sha256((place / MODEL_FILE).read_bytes()).hexdigest() != seen.result for place in released):
         raise StudyError("somebody has another model than the one that stands on the board")
     test = read_table(folder / "test.csv")

@@ -8,6 +8,7 @@ curator alone, its store opens what was sealed to it. docs/protocols/board.md sa
 from __future__ import annotations
 
 import math
+import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -40,6 +41,7 @@ from psephos.specs.pathak import PathakSpec
 from psephos.specs.psgd import PsgdSpec
 from psephos.specs.registry import coalition_of, participants_of, spec_of
 from psephos.specs.study import StudyTerms
+from psephos.study.identity import fingerprint
 from psephos.study.release import checked, released
 from psephos.study.samples import PublicSamples
 
@@ -99,9 +101,11 @@ class BoardEvidence:
     lacks: str = ""
 
     def note(self, what: str, verdict: Verdict, found: str) -> None:
+        """Add a check; the arguments are the fields of `StudyCheck`."""
         self.checks.append(StudyCheck(what, verdict, found))
 
     def of(self, *kinds: Kind) -> list[Entry]:
+        """Return the entries of these kinds."""
         return [entry for entry in self.entries if any(entry.is_a(kind) for kind in kinds)]
 
 
@@ -421,11 +425,22 @@ def _numbers(model: Model) -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.concatenate([np.ravel(model.coefficients), np.ravel(model.intercepts)])
 
 
-def as_text(study: Study, checks: Sequence[StudyCheck]) -> str:
-    """For people."""
-    marks = {"holds": "+", "fails": "!", "not checked": "?"}
-    lines = [f"{study.title}, study {study.digest.hex()}" + (", a TRIAL" if study.trial else "")]
-    lines += [f"  {marks[check.verdict]} {check.what}: {check.verdict}; {check.found}" for check in checks]
+def as_text(study: Study, checks: Sequence[StudyCheck], width: int = 80) -> str:
+    """Return the checks as text for a terminal: the outcome first, then what fails, holds, and was not checked.
+
+    Args:
+        study: the study.
+        checks: its checks.
+        width: longest line, in characters; a longer word, such as the head of the log, has a line of its own.
+    """
     failed = sum(check.verdict == "fails" for check in checks)
-    lines.append(f"{failed} of {len(checks)} checks FAIL" if failed else "nothing that was checked fails")
+    outcome = f"{failed} of {len(checks)} checks FAIL." if failed else "Nothing that was checked fails."
+    lines = [outcome, f"{study.title}, study {fingerprint(study.digest)}" + (", a TRIAL" if study.trial else "")]
+    for verdict, mark in (("fails", "FAILS "), ("holds", "holds "), ("not checked", "not checked ")):
+        for check in checks:
+            if check.verdict == verdict:
+                text = f"{check.what}: {check.found}"
+                lines += textwrap.wrap(
+                    mark + text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+                )
     return "\n".join(lines) + "\n"

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from psephos.cli.show import alpha_lines, show, show_table
+from psephos.cli.show import _show_matrix, alpha_lines, show, show_table
 from psephos.results import Result
+from psephos.results.base import Cell, Matrix
 from tests.psephos.results.test_report import audits, experiments
 from tests.psephos.results.test_results import OPTIONS, TALLY
 
@@ -88,3 +89,19 @@ def test_alpha_is_shown_for_three_samples(counts: Any) -> None:
     else:
         assert lines[1:] == ["  sample 0: yes 3", "  sample 1: no 1, yes 2", "  sample 2: no 3"]
         assert "not for release" in lines[0]
+
+
+def test_an_audit_says_what_each_coalition_learns_and_marks_the_unexpected() -> None:
+    cells = (Cell("hidden", "hidden"), Cell("revealed by design", "revealed by design"), Cell("LEAK", "hidden"))
+    matrix = Matrix(
+        "tally", ("data", "alpha", "votes"), [("curator", "", cells), ("party", "", cells[:1] * 3)], tested=True
+    )
+    stream = io.StringIO()
+    _show_matrix(matrix, Console(file=stream, width=80), verbose=False)
+    lines = stream.getvalue().splitlines()
+    learned = {line.split()[0]: line.split()[1:] for line in lines if line}
+    assert learned["curator"] == ["alpha;", "LEAK", "(UNEXPECTED):", "votes"]
+    assert learned["party"] == ["nothing"]
+    stream = io.StringIO()
+    _show_matrix(matrix, Console(file=stream, width=80), verbose=True)
+    assert "hidden" in stream.getvalue()

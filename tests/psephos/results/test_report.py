@@ -565,7 +565,7 @@ def test_a_mechanism_that_does_worse_than_it_claims_is_convicted(tmp_path: Path)
     assert audit.exact is False
     page = Page(write_report(audit, None, tmp_path))
     assert [row[4][0] for row in page.body("records stack")] == ["holds", "VIOLATED"]
-    assert "NOT AS EXPECTED" in page.text
+    assert "Not everything is as expected" in page.text
 
 
 BROWSER = importlib.util.spec_from_file_location(

@@ -168,7 +168,7 @@ def test_a_study_by_hand(consortium: Consortium) -> None:
     play_by_hand(consortium)
 
     read = Study.read(study)
-    models = {(consortium / n / read.digest.hex()[:16] / "released/model.json").read_bytes() for n in MEMBERS}
+    models = {(consortium / n / fingerprint(read.digest) / "released/model.json").read_bytes() for n in MEMBERS}
     assert len(models) == 1, "everybody has the same model"
     predicted = load_model(member(consortium, "north").folder / "released").predict(rows(np.random.default_rng(9), 50))
     assert set(predicted) <= set(read.classes)
@@ -437,7 +437,7 @@ def test_a_holder_that_stays_away_is_named_and_waited_for(consortium: Consortium
     plays = until_the_vote(consortium, study, clock, voters=2)
     gone = plays.pop(2)
     gone.close()
-    (consortium / "lab" / Study.read(study).digest.hex()[:16] / "close").touch()
+    (consortium / "lab" / fingerprint(Study.read(study).digest) / "close").touch()
     assert "2 of 3 holders have confirmed" in go_on(plays)["curator"]
     plays[-1]._say = told.append
     clock.now += 61
@@ -734,7 +734,7 @@ def test_a_trial_of_processes(tmp_path: Path) -> None:
     for said in (
         "A trial in a/t: a curator and 3 parties, three of whom make the key; each has a share of it.",
         "Each plays in a process of its own, which joins and does every step as it falls due",
-        f"The model and its card are in a/t/curator/{study.digest.hex()[:16]}/released. To look on:",
+        f"The model and its card are in a/t/curator/{fingerprint(study.digest)}/released. To look on:",
         "  psephos watch a/t/study.toml --board",
         *(
             ["nats-server, with the board, at tls://127.0.0.1:", "  nats-server -c a/t/server/nats.conf &"]

@@ -153,12 +153,12 @@ def test_what_is_given_once_to_exact_sums(tmp_path: Path) -> None:
     made.charge(TALLY)
     again = replace(TALLY, title="Again")
     for refused in (made.check, made.charge):
-        with pytest.raises(AlreadyCastError, match=f"voted on .* another study, {TALLY.digest.hex()[:16]}: the"):
+        with pytest.raises(AlreadyCastError, match=f"voted on .* another study, {fingerprint(TALLY.digest)}: the"):
             refused(again)
     made.check(TALLY)
     made.charge(replace(again, auxiliary=bytes(32)))
     made.charge(AVERAGE)
-    with pytest.raises(AlreadyCastError, match=r"given its avg on these .* study, [0-9a-f]{16}: the"):
+    with pytest.raises(AlreadyCastError, match=r"given its avg on these .* study, [0-9a-f-]{24}: the"):
         made.check(replace(AVERAGE, title="Again"))
     made.check(replace(AVERAGE, title="Again", method="own-data"))
     made.charge(PATHAK)

@@ -21,7 +21,7 @@ from psephos.protocol.roles import MissingMessages
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import Member, Study
 from psephos.protocol.wire import Kind
-from psephos.study.identity import Identity
+from psephos.study.identity import Identity, fingerprint
 from psephos.study.member import Membership, Settings, sign
 from psephos.study.party_input import absolute_voter, load_voter
 from psephos.study.release import card, checked, released
@@ -84,7 +84,7 @@ def test_what_is_signed_is_kept_and_found_again(house: House) -> None:
         Membership.find(north)
     mine = sign(first, north)
     assert (mine.identity, mine.study, mine.names) == (north, first, ("party 0", "holder 1"))
-    assert mine.folder == north.directory / first.digest.hex()[:16]
+    assert mine.folder == north.directory / fingerprint(first.digest)
     assert stat.S_IMODE(mine.folder.stat().st_mode) == 0o700
     assert Study.read(mine.folder / "study.toml") == first
     assert sign(first, north).folder == mine.folder, "twice is once"
@@ -93,8 +93,8 @@ def test_what_is_signed_is_kept_and_found_again(house: House) -> None:
     with pytest.raises(StudyError, match="is in several studies; name one") as refused:
         Membership.find(north)
     for each in (first, second):
-        assert f"--study {each.digest.hex()[:8]} ({each.title})" in str(refused.value)
-        assert Membership.find(north, each.digest.hex()[:8]).study == each
+        assert f"--study {fingerprint(each.digest)[:9]} ({each.title})" in str(refused.value)
+        assert Membership.find(north, fingerprint(each.digest)[:9]).study == each
     assert ", --study" in str(refused.value)
     with pytest.raises(StudyError, match="no such study"):
         Membership.find(north, "x")
@@ -107,7 +107,7 @@ def test_what_is_not_signed(house: House, tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="lamb is no parameter"):
         sign(house.study(parameters={"lamb": 1.0}), house.identities["north"])
     study = house.study()
-    (house.identities["north"].directory / study.digest.hex()[:16]).write_text("in the way")
+    (house.identities["north"].directory / fingerprint(study.digest)).write_text("in the way")
     with pytest.raises(StudyError, match="cannot be written: "):
         sign(study, house.identities["north"])
 

@@ -126,7 +126,7 @@ def test_both_files_say_the_same(honest: Played, tmp_path: Path, name: str) -> N
     assert content["kind"] == "receipt"
     assert "not a certification" in content["notice"]
     text = page.read_text(encoding="utf-8")
-    for said in (made.fingerprint, made.head, made.encryption.key, made.summary, *(m.key for m in made.participants)):
+    for said in (made.study, made.head, made.encryption.key, made.summary, *(m.key for m in made.participants)):
         assert said in text
     assert [check["what"] for check in content["checks"]] == [check.what for check in made.checks]
 

@@ -167,7 +167,7 @@ none of the parties' rows left them.
 
 | | |
 | --- | --- |
-| study | {fingerprint(study.digest)} ({study.digest.hex()}) |
+| study | {fingerprint(study.digest)} |
 | method | soft, lam 0.5 |
 | privacy | epsilon 2.5, delta 1e-06, of one party: all that it holds may change |
 | noise | gaussian, for a sensitivity (l2) of {paid.sensitivity:.6g}: {paid.source} |

@@ -33,6 +33,7 @@ from psephos.protocol.study.stages import (
 )
 from psephos.protocol.wire import Kind
 from psephos.specs.study import StudyTerms
+from psephos.study.identity import fingerprint
 from psephos.study.runner import MemberRunner, RunningRole, failed, status
 from tests.psephos.study.cast import AUXILIARY, Cast, Dealt
 
@@ -280,7 +281,7 @@ def test_a_member_plays_its_roles_to_the_result(tmp_path: Path, caplog: pytest.L
     assert f"curator: {COUNTED.format(0)}" in told
     assert told.count(f"curator: {DONE}") == 1
     assert told.count(f"the model and its card are in {tmp_path / 'released'}") == 1
-    session = member.study.digest.hex()[:16]
+    session = fingerprint(member.study.digest)
     said = [(record.message, record.about) for record in caplog.records]  # type: ignore[attr-defined]
     assert ("standing", {"study": session, "role": "curator", "said": DONE}) in said
     where = f"the model and its card are in {tmp_path / 'released'}"

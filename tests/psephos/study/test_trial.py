@@ -27,6 +27,7 @@ from psephos.protocol.board.server import NATS_SERVER
 from psephos.protocol.errors import BoardError, InvalidParameter, StudyError
 from psephos.protocol.storage.store import Store
 from psephos.specs.study import StudyTerms
+from psephos.study.identity import fingerprint
 from psephos.study.release import released
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
@@ -184,7 +185,7 @@ class Ended:
         return released(self.study, self.samples, result)
 
     def place(self, name: str) -> Path:
-        return self.folder / name / self.study.digest.hex()[:16] / "released"
+        return self.folder / name / fingerprint(self.study.digest) / "released"
 
     def verified(self, board: Board | None = None) -> str:
         return _verified(self.folder, str(self.folder / "board.sqlite"), self.study, self.names)

@@ -35,6 +35,7 @@ from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind, Reader, frame, session_of
 from psephos.specs.study import StudyTerms
 from psephos.study.consent import described
+from psephos.study.identity import fingerprint
 from psephos.study.monitor import Follower
 from psephos.study.release import card, checked, released
 from psephos.study.roles import curator_role, holder_role, party_role
@@ -371,7 +372,7 @@ def test_the_command(honest: Played, tmp_path: Path) -> None:
     assert [check["verdict"] for check in told].count("fails") == 0
     done = CliRunner().invoke(build(), words, catch_exceptions=False)
     assert done.exit_code == 0
-    assert "nothing that was checked fails" in done.output
+    assert "Nothing that was checked fails" in done.output
     assert "a TRIAL" in done.output
 
 
@@ -629,13 +630,16 @@ def test_checks_in_words(public: Played) -> None:
         StudyCheck("two", "not checked", "why"),
         StudyCheck("three", "fails", "a lie"),
     ]
-    study, digest = public.study, public.study.digest.hex()
-    lines = [f"A trial, study {digest}, a TRIAL", "  + one: holds; fine", "  ? two: not checked; why"]
-    assert as_text(study, checks[:2]) == "\n".join([*lines, "nothing that was checked fails", ""])
-    lines += ["  ! three: fails; a lie", "1 of 3 checks FAIL", ""]
-    assert as_text(study, checks) == "\n".join(lines)
+    study = public.study
+    title = f"A trial, study {fingerprint(study.digest)}, a TRIAL"
+    lines = [title, "holds one: fine", "not checked two: why", ""]
+    assert as_text(study, checks[:2]).splitlines()[1:] == lines[:-1]
+    assert as_text(study, checks).splitlines()[1:3] == [title, "FAILS three: a lie"]
+    assert as_text(study, checks[:2]).splitlines()[0] != as_text(study, checks).splitlines()[0]
     real = replace(study, trial=False, key_bits=2048)
-    assert as_text(real, []).startswith(f"A trial, study {real.digest.hex()}\n")
+    assert "TRIAL" not in as_text(real, [])
+    long = [StudyCheck("a check of many words " * 9, "holds", "found " * 30)]
+    assert max(map(len, as_text(study, long, width=60).splitlines())) <= 60
 
 
 @pytest.mark.parametrize("what", ["honest", "public", "gaussian"])
