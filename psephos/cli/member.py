@@ -23,7 +23,7 @@ __all__ = ["register_agent", "register_curate", "register_hold", "register_join"
 
 Directory = Annotated[Path, typer.Argument(help="The directory of an identity that has joined a study.")]
 Which = Annotated[
-    str, typer.Option("--study", help="First digits of the study's digest, if the identity is in several.")
+    str, typer.Option("--study", help="First digits of the study's fingerprint, if the identity is in several.")
 ]
 
 

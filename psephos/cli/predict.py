@@ -42,6 +42,10 @@ def register(app: typer.Typer) -> None:
         if COLUMN in table.columns:
             raise DataError(f"{file} already has a column {COLUMN!r}, which would be overwritten: rename it")
         predictions, warnings = classifier.predict(table), list(classifier.model.warnings)
+        warnings += [
+            f"values of the column {name!r} that the model does not know count as empty cells (rows with one: {count})"
+            for name, count in classifier.model.encoding.unknown(table).items()
+        ]
         for warning in warnings:
             note(f"WARNING: {warning}")
         table = classifier.model.encoding.with_decimal_points(table)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from psephos.data.datasets import Dataset
 from psephos.data.schema import DRAWN_SAMPLES, Schema, read_schema
 from psephos.data.splits import AUXILIARY_SHARE, Split, deal_rows
-from psephos.data.tables import MANY_VALUES, Encoding, is_gap, read_table
+from psephos.data.tables import FEW_CLASSES, MANY_VALUES, Encoding, has_fractions, is_gap, read_table
 from psephos.options import option
 from psephos.protocol.errors import DataError, InvalidParameter
 
@@ -200,10 +200,12 @@ class OwnTable:
                 f"the public rows have {len(counts)} classes in the column {options.label!r}: name all classes with "
                 "--classes A,B or in the schema"
             )
-        if len(counts) > MANY_VALUES and 2 * int((counts < 3).sum()) > len(counts):
+        many = len(counts) > MANY_VALUES or (len(counts) > FEW_CLASSES and has_fractions(counts.index))
+        if many and 2 * int((counts < 3).sum()) > len(counts):
             raise DataError(
-                f"the column {options.label!r} holds {len(counts)} different values, most of them once or twice: "
-                "is it a measurement? A class has many rows"
+                f"the column {options.label!r} holds {len(counts)} different values, most of them once or twice, as a "
+                "continuous quantity does; a label names a class, and a class has many rows: write a column of classes "
+                "(such as low and high), or name another column with --label"
             )
         return tuple(sorted(str(name) for name in counts.index))
 

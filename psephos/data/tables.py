@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Collection, Sequence
 from datetime import date
 from decimal import Decimal
@@ -28,11 +29,13 @@ if TYPE_CHECKING:  # takes half a second to import
 
 __all__ = [
     "DECIMAL_COMMA",
+    "FEW_CLASSES",
     "GAPS",
     "MANY_VALUES",
     "Column",
     "Encoding",
     "cells_of",
+    "has_fractions",
     "is_gap",
     "read_table",
     "with_decimal_points",
@@ -44,6 +47,9 @@ GAPS = ("", "NA", "N/A", "NaN", "null", "?")
 MANY_VALUES = 20
 """A text column with more values than this gets a warning, since each value becomes a feature."""
 
+FEW_CLASSES = 5
+"""A column with at most so many different values may be a label even if its values are numbers with fractions."""
+
 LARGEST = 1e100
 """The largest magnitude of a number in a table: the squares of larger ones could overflow."""
 
@@ -52,10 +58,13 @@ DECIMAL_COMMA = "decimal_comma"
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _INFINITE = r"(?i:[+-]?inf(?:inity)?)"
-_COMMA = r"[+-]?\d[\d.]*,\d+"
+_COMMA = r"[+-]?\d[\d.]*,\d+|[+-]?\d{1,3}(?:,\d{3})+(?:\.\d+)?"
 _DECIMAL_COMMA = r"([+-]?\d+),(\d+)"
 _DATE = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
 _OTHER_DATE = r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|\d{4}[./]\d{1,2}[./]\d{1,2}"
+
+_IDENTIFIER = r"(?i:(?:.*[^a-z])?(?:id|uuid|guid|mrn|ssn|nr|no|identifier)|id[^a-z].*)|.*[a-z]I[Dd]"
+"""Names of columns that usually identify a row: patient_id, PatientID, id, case-no."""
 
 Finite = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 
@@ -158,6 +167,11 @@ def cells_of(frame: pd.DataFrame) -> pd.DataFrame:
     text = pd.DataFrame(cells, index=frame.index, dtype=str)
     text.attrs = dict(frame.attrs)
     return text
+
+
+def has_fractions(cells: Collection[str]) -> bool:
+    """Return whether all cells are numbers and at least one is not whole."""
+    return all(re.fullmatch(_NUMBER, cell) for cell in cells) and any(float(cell) % 1 for cell in cells)
 
 
 def with_decimal_points(cells: pd.Series[str]) -> pd.Series[str]:
@@ -289,15 +303,15 @@ def _learn_column(cells: pd.Series[str], is_text: bool) -> tuple[Column, list[st
     numbers = _numbers(name, kind, filled)
     whole = kind == "number" and (numbers == np.rint(numbers)).all()
     return Column(name, kind, fill=float(np.median(numbers))), _about_all_alike(name, filled) or (
-        _about_all_different(name, filled) if whole else []
+        _about_identifiers(name, filled, numbers) if whole else []
     )
 
 
 def _about_text(name: str, values: Sequence[str], filled: pd.Series[str]) -> list[str]:
     if len(values) <= MANY_VALUES:
-        return _about_all_alike(name, filled)
+        return _about_all_alike(name, filled) or _about_identifiers(name, filled)
     examples = _some(values, 3)
-    return _about_all_different(name, filled) or [
+    return _about_identifiers(name, filled) or [
         f"the column {name!r} holds {len(values)} different texts ({examples}), and each becomes a feature; "
         f"--ignore {name} leaves it out"
     ]
@@ -308,8 +322,22 @@ def _about_all_alike(name: str, filled: pd.Series[str]) -> list[str]:
     return [f"the column {name!r} is the same in every public row: nothing can be learned from it"] if alike else []
 
 
-def _about_all_different(name: str, filled: pd.Series[str]) -> list[str]:
-    if len(filled) <= MANY_VALUES or not filled.is_unique:
+def _about_identifiers(name: str, filled: pd.Series[str], numbers: NDArray[np.float64] | None = None) -> list[str]:
+    """Return a warning about a column that seems to identify rows: no value occurs twice, and one of these holds.
+
+    Its name is that of an identifier; or it has many texts; or its whole numbers are a counter, with few gaps (whole
+    measurements, such as weights, may be all different as well).
+
+    Args:
+        name: of the column.
+        filled: its cells that are not empty.
+        numbers: these cells as whole numbers; None for text.
+    """
+    if len(filled) < 3 or not filled.is_unique:
+        return []
+    many = len(filled) > MANY_VALUES
+    counter = many and (numbers is None or np.ptp(numbers) < 2 * len(numbers))
+    if not counter and not re.fullmatch(_IDENTIFIER, name):
         return []
     return [
         f"the column {name!r} is different in each of {len(filled)} public rows: if it identifies the row, leave it "
@@ -332,7 +360,7 @@ def _kind(name: str, filled: pd.Series[str]) -> Literal["number", "date", "text"
             name,
             comma,
             "a number with a comma",
-            "write 1.5 for 1,5 and 1234 for 1,234; where semicolons separate the columns, 1,5 is read as 1.5",
+            "write 1.5 for 1,5 and 1234.5 for 1,234.5; where semicolons separate the columns, 1,5 is read as 1.5",
         )
     if filled.str.fullmatch(_OTHER_DATE).all():
         raise _wrong(

@@ -375,6 +375,18 @@ def test_no_private_row_and_no_class_are_said(tmp_path: Path) -> None:
         OwnTable(options(written(tmp_path / "t.csv", "\n".join(["shop,x,tier", *lines])), public="1"))
 
 
+@pytest.mark.parametrize(("labels", "refused"), [(lambda n: f"{n / 7:.3f}", True), (lambda n: f"{n % 3}.5", False)])
+def test_a_continuous_label_is_not_a_class(tmp_path: Path, labels: Callable[[int], str], refused: bool) -> None:
+    """Twelve public rows suffice to see it; a few numbers with fractions may still be classes."""
+    lines = [f"{1 if n < 12 else 2 + n % 2},{n},{labels(n)}" for n in range(36)]
+    chosen = options(written(tmp_path / "t.csv", "\n".join(["shop,x,tier", *lines]) + "\n"), public="1")
+    if refused:
+        with pytest.raises(DataError, match="continuous"):
+            OwnTable(chosen)
+    else:
+        assert len(OwnTable(chosen).classes) == 3
+
+
 def test_classes_that_look_alike_are_a_caution(tmp_path: Path) -> None:
     path = shops(tmp_path / "t.csv")
     written(path, path.read_text() + "shop 3,30,Lima,Gold\n" * 3)

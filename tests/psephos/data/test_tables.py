@@ -202,9 +202,36 @@ def test_what_looks_wrong_is_a_caution() -> None:
     same = {"same": ["1"] * 63, "alike": ["a"] * 63}
     encoding, cautions = Encoding.learn(public(many=many, names=names, numbers=numbers, floats=floats, **same))
     assert len(encoding.features) == 21 + 63 + 4
-    assert [said.split("'")[1] for said in cautions] == ["many", "names", "numbers", "same", "alike"]
+    assert [said.split("'")[1] for said in cautions] == ["many", "names", "same", "alike"]
     assert "21 different texts" in cautions[0]
     assert not Encoding.learn(public(few=[f"town {place % 20}" for place in range(60)]))[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "warned"),
+    [
+        ("patient_id", ["7", "12", "90"], True),
+        ("PatientID", ["a7", "a12", "a90"], True),
+        ("id", ["10482", "93847", "55012"], True),
+        ("case-no", ["7", "12", "90"], True),
+        ("patient_id", ["7", "7", "90"], False),
+        ("Weight_in_lbs", [str(1613 + 137 * place) for place in range(40)], False),
+        ("weight", ["70", "81", "93"], False),
+        ("humid", ["7", "12", "90"], False),
+        ("row", [str(place) for place in range(1, 40)], True),
+        ("measured", [str(place / 7) for place in range(40)], False),
+    ],
+)
+def test_columns_that_identify_rows_are_named(name: str, cells: list[str], warned: bool) -> None:
+    warnings = Encoding.learn(public(**{name: cells}))[1]
+    assert bool(warnings) == warned
+    assert all(f"--ignore {name}" in warning for warning in warnings)
+
+
+@pytest.mark.parametrize("cells", [["1,033.0", "2,113.5"], ["1,033.0", "20"], ["12,345,678", "1"]])
+def test_thousands_separators_do_not_make_a_column_text(cells: list[str]) -> None:
+    with pytest.raises(DataError, match=r"1234\.5 for 1,234\.5"):
+        Encoding.learn(public(x=cells))
 
 
 def test_a_private_cell_is_not_repeated() -> None:
