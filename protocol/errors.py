@@ -282,6 +282,10 @@ class JournalError(PsephosError):
     """The stored state of a run or a role is damaged, belongs to another one, or cannot be written."""
 
 
+class StoreInUseError(JournalError):
+    """Another process has the store open, such as the agent of the same member."""
+
+
 # -- reports
 
 

@@ -34,7 +34,7 @@ from typing import Any
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-from psephos.protocol.errors import AlreadyDoneError, JournalError
+from psephos.protocol.errors import AlreadyDoneError, JournalError, StoreInUseError
 from psephos.protocol.storage.database import Database
 
 __all__ = ["ERASED_SPACES", "OnceLedger", "Store"]
@@ -270,7 +270,7 @@ class Store(Database):
 
     def _failure(self, error: sqlite3.Error, code: int) -> JournalError:
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            return JournalError(f"another run is writing to {self}; wait for it, or name another place")
+            return StoreInUseError(f"another run is writing to {self}; wait for it, or name another place")
         if code == sqlite3.SQLITE_FULL:
             return JournalError(
                 f"no room to write {self}; what was committed before is still there: make room and run again"

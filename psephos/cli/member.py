@@ -14,7 +14,7 @@ import typer
 from psephos.cli.generate import SectionedCommand, examples
 from psephos.cli.shared import AsJson, emit, note
 from psephos.cli.study import BoardAt, IdentityDir, PublicFile, StudyFile, Yes, confirm, existing
-from psephos.protocol.errors import InvalidParameter, StudyError
+from psephos.protocol.errors import InvalidParameter, StoreInUseError, StudyError
 
 if TYPE_CHECKING:
     from psephos.study.member import Membership
@@ -148,7 +148,13 @@ def register_curate(app: typer.Typer) -> None:
         membership = _membership(directory, study)
         if close and "curator" in membership.names:
             membership.closing().touch()  # a running agent looks for this file too
-        _take(directory, study, "curator", as_json)
+        try:
+            _take(directory, study, "curator", as_json)
+        except StoreInUseError:
+            if not close:
+                raise
+            text = "the agent that is running will close the vote"
+            emit(json.dumps({"standing": {"curator": text}, "done": False}) + "\n" if as_json else f"curator: {text}\n")
 
 
 def register_agent(app: typer.Typer) -> None:

@@ -63,7 +63,8 @@ def status(agent: Agent) -> str:
     role, state = _now(agent)
     missing = agent.role.awaits(agent.state)
     if isinstance(role, JoinStage):
-        return f"waits until these have joined: {', '.join(missing.senders)}" if missing else "has joined"
+        others = [sender for sender in missing.senders if sender != role.name] if missing else []
+        return f"has joined; waits for others to join: {', '.join(others)}" if others else "has joined"
     if isinstance(state, Failed | NoKey):
         return f"there is no key, and this study is over: {state.why}"
     if isinstance(role, CeremonyHolder):

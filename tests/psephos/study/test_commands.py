@@ -42,6 +42,7 @@ from psephos.protocol.errors import (
     InvalidParameter,
     JournalError,
     KeyFilePermissionsError,
+    StoreInUseError,
     StudyError,
     TooFewBallotsError,
 )
@@ -364,6 +365,19 @@ def test_the_vote_ends_when_the_curator_is_told_and_not_below_the_minimum(consor
         go_on([plays[0], south, plays[2]])
         said = go_on([plays[0], south, plays[2], lab])
     assert said["curator"].startswith("done"), "told once, it closes as soon as it may"
+    for play in plays:
+        play.close()
+
+
+def test_close_while_the_agent_runs_leaves_the_closing_to_it(consortium: Consortium) -> None:
+    clock = Clock()
+    study = consortium.new(patience=60)
+    plays = until_the_vote(consortium, study, clock, voters=2)
+    with pytest.raises(StoreInUseError):
+        psephos("curate", consortium / "lab")
+    assert "agent" in psephos("curate", consortium / "lab", "--close")
+    assert not json.loads(psephos("curate", consortium / "lab", "--close", "--json"))["done"]
+    assert go_on(plays)["curator"].startswith("done")
     for play in plays:
         play.close()
 

@@ -61,7 +61,7 @@ SOME = MissingMessages(Kind.BALLOT, ("party 1", "party 2"))
 
 def test_where_a_role_stands_before_the_vote() -> None:
     joining = JoinStage("party 3", STUDY)
-    for left, said in ((SOME, "waits until these have joined: party 1, party 2"), (None, "has joined")):
+    for left, said in ((SOME, "has joined; waits for others to join: party 1, party 2"), (None, "has joined")):
         assert status(agent(joining, JoinedRoles(), left)) == said
     keyed = KeyStage("party 3", STUDY)
     why = 'the ceremony has failed, according to holder 1 ("no")'
@@ -136,7 +136,7 @@ RESULT = "result of curator"
         (
             "average",
             [
-                f"waits until these have joined: curator, {HOLDERS}",
+                f"has joined; waits for others to join: {HOLDERS}",
                 f"waits for the key, from {HOLDERS}",
                 COUNTED.format(0),
                 COUNTED.format(5),
@@ -146,7 +146,7 @@ RESULT = "result of curator"
                 DONE,
             ],
             [
-                f"waits until these have joined: {HOLDERS}",
+                "has joined; waits for others to join: holder 2, holder 3",
                 f"waits for the key, from {HOLDERS}",
                 COUNTED.format(5),
                 "the vote is closed; 0 of 3 holders have confirmed what is opened",
@@ -154,7 +154,7 @@ RESULT = "result of curator"
                 DONE,
             ],
             [
-                f"waits until these have joined: {HOLDERS}",
+                f"has joined; waits for others to join: {HOLDERS}",
                 f"waits for the key, from {HOLDERS}",
                 f"waits for the {RESULT}",
                 DONE,
@@ -163,7 +163,7 @@ RESULT = "result of curator"
         (
             "psgd",
             [
-                f"waits until these have joined: curator, {HOLDERS}",
+                f"has joined; waits for others to join: {HOLDERS}",
                 f"waits for the key, from {HOLDERS}",
                 SUMS.format(0, f"published sum of {HOLDERS}"),
                 SUMS.format(0, "published sum of holder 1, holder 2"),
@@ -172,14 +172,14 @@ RESULT = "result of curator"
                 DONE,
             ],
             [
-                f"waits until these have joined: {HOLDERS}",
+                "has joined; waits for others to join: holder 2, holder 3",
                 f"waits for the key, from {HOLDERS}",
                 SUMS.format(0, RESULT),
                 SUMS.format(1, RESULT),
                 DONE,
             ],
             [
-                f"waits until these have joined: {HOLDERS}",
+                f"has joined; waits for others to join: {HOLDERS}",
                 f"waits for the key, from {HOLDERS}",
                 SUMS.format(0, RESULT),
                 SUMS.format(1, RESULT),
@@ -189,13 +189,13 @@ RESULT = "result of curator"
         (
             "pathak",
             [
-                "waits until these have joined: curator, party 0, party 1, party 2, party 3, party 4",
+                "has joined; waits for others to join: party 0, party 1, party 2, party 3, party 4",
                 "waits for the reshare of party 0, party 1, party 2, party 3, party 4",
                 "waits for the published share of curator, party 0, party 1, party 2, party 3",
                 DONE,
             ],
             [],
-            ["waits until these have joined: party 4", f"waits for the {RESULT}", DONE],
+            ["has joined", f"waits for the {RESULT}", DONE],
         ),
     ],
     ids=["average", "psgd", "pathak"],
