@@ -1,7 +1,6 @@
 """Configuration of a NATS server for the board of a study, and certificates for a trial.
 
 Every role may publish under its own subjects and read everything. Nobody can delete anything over the network.
-No paper behind it.
 """
 
 from __future__ import annotations

@@ -289,7 +289,7 @@ def _checks() -> Checks:
     return checks
 
 
-_OPENS = "t holders are the key"
+_OPENS = "t holders together have the key"
 CEREMONY = Case(
     "ceremony",
     SECRETS,

@@ -87,7 +87,7 @@ def _story(job: Job, result: TallyResult, transcript: Transcript) -> list[str]:
     for number, row in enumerate(counts[:3]):
         lines.append(f"      {number:<8}" + "".join(f"{count / result.ballots:>12.2f}" for count in row))
     lines += [
-        "   alpha is exact: it is not private, and not for release.",
+        "   alpha is exact, so it is not private: do not publish it.",
         f"4. It fitted classifiers on alpha and added noise. Right on {result.test} held-out rows:",
         f"      {'':<42}{'not private':>13}{'private':>9}",
     ]

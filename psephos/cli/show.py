@@ -111,7 +111,7 @@ def alpha_lines(counts: NDArray[np.int64] | None, class_names: Sequence[str], sa
     """
     if counts is None:
         return []
-    lines = [f"alpha as the curator sees it, {samples} of {len(counts)} public samples (not for release):"]
+    lines = [f"alpha as the curator sees it, {samples} of {len(counts)} public samples (do not publish):"]
     for number, row in enumerate(counts[:samples].tolist()):
         votes = ", ".join(f"{name} {count}" for name, count in zip(class_names, row, strict=True) if count)
         lines.append(f"  sample {number}: {votes}")

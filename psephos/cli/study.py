@@ -84,7 +84,8 @@ def _identities(group: typer.Typer) -> None:
         note(
             f"{output / 'card.toml'}     send this to the author of the study\n"
             f"{output / 'identity.key'}  never leaves this machine; back up the whole directory while nothing runs\n"
-            f"fingerprint     {fingerprint(created.card.key.raw)}; compare it by telephone with that in `study show`"
+            f"fingerprint     {fingerprint(created.card.key.raw)}; read it to the others by telephone: their\n"
+            "                `psephos study show` must print the same"
         )
 
     @group.command(

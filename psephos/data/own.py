@@ -76,7 +76,9 @@ class TableOptions:
         "class that it counts as.",
         group="Your own data",
     )
-    ignore: tuple[str, ...] = option((), "Columns that are no features, such as a number.", group="Your own data")
+    ignore: tuple[str, ...] = option(
+        (), "Columns to leave out, such as row numbers and identifiers.", group="Your own data"
+    )
     text: tuple[str, ...] = option((), "Columns of numbers that stand for words, such as codes.", group="Your own data")
     held_out: float = option(
         0.2,

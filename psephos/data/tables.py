@@ -381,10 +381,10 @@ def _numbers(name: str, kind: str, filled: pd.Series[str]) -> NDArray[np.float64
     if kind == "date":
         stamps = pd.to_datetime(filled, format="ISO8601", errors="coerce", utc=True)
         if not (valid := filled.str.fullmatch(_DATE) & stamps.notna()).all():
-            raise _wrong(name, ~valid, "something other than a date as 2024-12-31", "mend it or empty the cell")
+            raise _wrong(name, ~valid, "something other than a date as 2024-12-31", "correct it, or empty the cell")
         return np.asarray((stamps - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1), dtype=np.float64)
     if not (valid := filled.str.fullmatch(_NUMBER)).all():
-        raise _wrong(name, ~valid, "something other than a finite number", "mend it or empty the cell")
+        raise _wrong(name, ~valid, "something other than a finite number", "correct it, or empty the cell")
     numbers = filled.astype(np.float64)
     if (huge := numbers.abs() > LARGEST).any():
         raise _wrong(name, huge, f"a number beyond {LARGEST:g}", "empty the cell, or write it in another unit")

@@ -89,20 +89,25 @@ class PlanOptions:
     protocol: Literal["tally", "average", "psgd"] = option(
         "tally", "tally (votes), average (parameters) or psgd (a descent, all steps)."
     )
-    parties: int = option(MISSING, "Data owners, M.")
-    samples: int | None = option(None, "Auxiliary samples, N, that a tally votes on.", shown="asked for by a tally")
-    classes: int = option(2, "Classes, K.")
-    features: int = option(100, "Features, d.")
-    steps: int = option(200, "Steps of psgd, T.")
+    parties: int = option(MISSING, "Number of data owners, M.")
+    samples: int | None = option(None, "Auxiliary samples, N, that a tally votes on.", shown="required for a tally")
+    classes: int = option(2, "Number of classes, K.")
+    features: int = option(100, "Number of features, d.")
+    steps: int = option(200, "Number of steps of psgd, T.")
     key_bits: int = option(DEFAULT_KEY_BITS, "Length of the Paillier modulus.", group="Encryption")
-    degree: int | None = option(None, "Of the key, 1 to 4.", group="Encryption", shown="as the run takes it")
+    degree: int | None = option(
+        None,
+        "Degree of the key (Damgard-Jurik), 1 to 4.",
+        group="Encryption",
+        shown="the one that the run would choose",
+    )
     test_key: bool = option(False, "Accept a key under 2048 bits: protects nothing.", group="Encryption")
     randomness: RandomnessMode = option("half", "Length of the encryption's exponents.", group="Encryption")
     proofs: Proofs = option("none", "What ballots prove: none, knowledge or valid.", group="Encryption")
-    holders: int = option(5, "Key holders.", group="Encryption")
-    threshold: int = option(3, "How many of them open a sum.", group="Encryption")
+    holders: int = option(5, "Number of key holders.", group="Encryption")
+    threshold: int = option(3, "Number of holders that open a sum.", group="Encryption")
     workers: int = option(
-        help="Processes of this machine.", factory=lambda: min(2, os.cpu_count() or 1), group="Machine"
+        help="Number of processes on this machine.", factory=lambda: min(2, os.cpu_count() or 1), group="Machine"
     )
 
     def check(self) -> None:

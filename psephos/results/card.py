@@ -15,9 +15,9 @@ __all__ = ["model_card"]
 _OPENED = {
     "counts": "the exact number of votes for each class on each public row (alpha). Where a count is 0 or that of all "
     "ballots, this is every party's vote on that row; with all parties but one the curator has the last one's votes. "
-    "alpha is not private, and not for release",
+    "alpha is not private: do not publish it",
     "sum": "the exact sum of the parties' parameters, each projected on a public ball; with all parties but one the "
-    "last one's. It is not private, and not for release",
+    "last one's. It is not private: do not publish it",
     "statistic": "the sum with the noise that the parties added, from which the classifier is computed; no exact sum",
 }
 """What the curator is given besides what is public."""
@@ -51,7 +51,7 @@ def model_card(model: Model, result: TallyResult, split: Split, right: float | N
         *(f"**{text}**" for text in model.warnings),
         f"A linear classifier of {len(model.encoding.features)} features with the classes {', '.join(model.classes)}, "
         f"learned from {learners} by Psephos. `psephos predict model.json FILE.csv` and "
-        "`psephos.load_model` use it. Its scores are no probabilities.",
+        "`psephos.load_model` use it. Its scores rank classes; they are not probabilities.",
         "## Privacy",
         _table(
             ("method", model.method),
@@ -61,7 +61,7 @@ def model_card(model: Model, result: TallyResult, split: Split, right: float | N
             *joint,
             ("sensitivity", f"{release.sensitivity or 0:.4g} ({release.norm})"),
             ("its source", release.source),
-            ("chosen by public rules", chosen),
+            ("parameters, chosen by rules that use public values only", chosen),
             ("signal, from this release and public values alone", release.worth or "not computed"),
         ),
         "Another release from the same parties adds to what this one has cost them.",

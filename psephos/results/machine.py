@@ -64,9 +64,9 @@ class PlanResult(Result):
             facts=[
                 ("Parties", self.parties),
                 ("Public auxiliary samples", self.auxiliary),
-                ("Bits a number that is summed", self.bits_per_count, ", the floor is ", self.floor_bits),
+                ("Bits per summed number", self.bits_per_count, ", the floor is ", self.floor_bits),
                 ("Memory of all processes, without the data set", self.memory_mb, " MB"),
-                ("Cores that it gets while other programs do what they do now", self.cores),
+                ("Cores available beside the programs that run now", self.cores),
             ],
             tables=[
                 Table("On the wire", ("what", "bytes"), rows),

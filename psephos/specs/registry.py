@@ -54,7 +54,7 @@ def check_study(study: Study) -> type[Spec]:
             raise StudyError(f"the parameter {name} is {value!r}, and should be of type {wanted.__name__}")
     for name, default in known.items():
         if isinstance(default, type) and name not in study.parameters:
-            raise StudyError(f"a study of {study.protocol} says its {name}")
+            raise StudyError(f"a study of {study.protocol} must state the parameter {name}")
     return kind
 
 

@@ -72,7 +72,7 @@ class StudyTerms:
     def require(self, name: str) -> None:
         """Raise StudyError where the study does not give a parameter that its method needs."""
         if not self.value(name):
-            raise StudyError(f"an average by {self.study.method} says its {name}")
+            raise StudyError(f"an average released by {self.study.method} must state the parameter {name}")
 
     def coordinates(self) -> NDArray[np.float64]:
         """Return the parameter `coordinates`, (d, r). Raises StudyError for what is no such array."""

@@ -92,7 +92,10 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
             raise InvalidParameter(f"a study needs --{name}")
     keyed = options.protocol != "pathak"
     if keyed and not 0 < options.holders <= len(cards):
-        raise StudyError(f"key holders are some of the parties: {options.holders} of {len(cards)} cannot be")
+        raise StudyError(
+            f"key holders are some of the {len(cards)} parties: --holders is from 1 to {len(cards)}, not "
+            f"{options.holders}"
+        )
     samples = PublicSamples.read(Path(options.public), options.label, options.ignore, options.text)
     members, kind = [IdentityCard.read(path) for path in cards], SPECS[options.protocol]
     method = kind.methods[0] if options.method is None else options.method

@@ -29,7 +29,7 @@ _CURATOR = {
 }
 _BREAK, _INDENTED = "where a count", "where a\n                          count"
 _SUM = "the sum with all the parties' noise in it; no exact sum"
-_UNIT = {"party": "all that one party holds", "record": "one row of one party; of all that a party holds it says more"}
+_UNIT = {"party": "all that one party holds", "record": "one row of one party; of all its rows it reveals more"}
 _PROOFS = {
     "knowledge": "that its sender knows what is in it, so that a ballot made of others' ballots is refused",
     "valid": "that it holds one vote for each sample, and that its sender knows what is in it",
@@ -74,7 +74,7 @@ def described(study: Study, identity: Identity | None = None) -> str:
         f"  These are added up {'under encryption' if study.uses_key else 'in random shares'}. {_OPENED[joint]}",
         "",
         "What it costs each party",
-        f"  epsilon {study.epsilon:g}, delta {stated_delta(study.delta):.3g}: how much is said of "
+        f"  epsilon {study.epsilon:g}, delta {stated_delta(study.delta):.3g}, which bound what the release reveals of "
         f"{_UNIT[unit_of(study)]}.",
         *([] if coalition is None else [f"  colluders {colluders_text(coalition, study.threshold)}."]),
         *(_own(study, identity) if identity is not None else []),
@@ -121,7 +121,7 @@ def _keyed(study: Study) -> list[str]:
         "How it goes",
         f"  key      {study.key_bits} bits; {holders} holders make it, all of them; {least} open a sum; "
         f"{study.confirmations} must confirm what is opened,",
-        f"           so {holders - study.confirmations} may be away then",
+        f"           so at most {holders - study.confirmations} may be absent at that time",
         f"  ballots  at least {study.minimum_ballots} of {len(study.parties)}, or nothing is opened; each proves",
         f"           {_PROOFS[study.proofs]}",
         f"  the end  {end};",

@@ -1,7 +1,7 @@
 """A study followed on its board: read what is new, and say where everybody stands. It holds no secret.
 
 Two lines of defence keep a page harmless: nothing here can sign, and what is shown are names from the study, kinds of
-messages and sizes, never a body but a holder's line of why there is no key. No paper behind it.
+messages and sizes, never a body but a holder's line of why there is no key.
 """
 
 from __future__ import annotations

@@ -78,8 +78,11 @@ def run_trial(roles: int, output: Path | None, key_bits: int, nats: bool, say: C
         member = sign(study, identity)
         own = {} if name == CURATOR else {"data": str((output / f"{name}.csv").absolute())}
         member.keep(board=address, public=str((output / "public.csv").absolute()), **own)
-    say(f"A trial in {output}: a curator and {roles - 1} parties, three of whom make the key; each has a share of it.")
-    say("Each plays in a process of its own, which joins and does every step as it falls due: `psephos agent NAME`.")
+    say(
+        f"A trial in {output}: a curator and {roles - 1} parties. Three of them generate the key together, and each of "
+        "the three has a share of it."
+    )
+    say("Each member runs `psephos agent NAME` in a process of its own, which joins and takes all later steps.")
     agents = {name: _start(output, name, "agent", name) for name in identities}
     started += agents.values()
     if all(map(find_spec, ("starlette", "uvicorn", "prometheus_client"))):

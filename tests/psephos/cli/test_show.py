@@ -88,7 +88,7 @@ def test_alpha_is_shown_for_three_samples(counts: Any) -> None:
         assert lines == []
     else:
         assert lines[1:] == ["  sample 0: yes 3", "  sample 1: no 1, yes 2", "  sample 2: no 3"]
-        assert "not for release" in lines[0]
+        assert "do not publish" in lines[0]
 
 
 def test_an_audit_says_what_each_coalition_learns_and_marks_the_unexpected() -> None:
