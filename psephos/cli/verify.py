@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,10 @@ from psephos.cli.generate import SectionedCommand, examples
 from psephos.cli.shared import AsJson, emit
 from psephos.cli.study import BoardAt, PublicFile, StudyFile, existing
 from psephos.protocol.errors import StudyError
+
+if TYPE_CHECKING:
+    from psephos.protocol.storage.store import Store
+    from psephos.protocol.study.study import Study
 
 __all__ = ["register"]
 
@@ -47,10 +51,7 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Verify everything that a study's board shows; exit status 1 if a check fails."""
         from psephos.protocol.board.address import open_board
-        from psephos.protocol.storage.store import Store
-        from psephos.protocol.study.study import CURATOR, Study
-        from psephos.study.identity import Identity, fingerprint
-        from psephos.study.member import Membership
+        from psephos.protocol.study.study import Study
         from psephos.study.samples import PublicSamples
         from psephos.study.verify import as_text, examine
 
@@ -58,12 +59,7 @@ def register(app: typer.Typer) -> None:
             raise StudyError("a receipt contains only what anybody can check: leave out --curator, or --report")
         agreement = Study.read(study)
         samples = PublicSamples.of(agreement, public)
-        store: Store | None = None
-        if curator is not None:
-            member = Membership.find(Identity.read(curator), fingerprint(agreement.digest))
-            if CURATOR not in member.names or not member.store(CURATOR).exists():
-                raise StudyError(f"{curator} is not the curator's directory, or it has not joined")
-            store = Store(member.store(CURATOR), {"study": agreement.digest.hex(), "role": CURATOR})
+        store = None if curator is None else _curator_store(curator, agreement)
         opened = open_board(existing(board), agreement.digest)
         try:
             evidence = examine(agreement, samples, opened, store)
@@ -80,3 +76,16 @@ def register(app: typer.Typer) -> None:
         emit(json.dumps([asdict(each) for each in checks]) + "\n" if as_json else as_text(agreement, checks))
         if any(each.verdict == "fails" for each in checks):
             raise typer.Exit(1)
+
+
+def _curator_store(directory: Path, study: Study) -> Store:
+    """Open the curator's store; raises StudyError if the directory is not the curator's, or has not joined."""
+    from psephos.protocol.storage.store import Store
+    from psephos.protocol.study.study import CURATOR
+    from psephos.study.identity import Identity, fingerprint
+    from psephos.study.member import Membership
+
+    member = Membership.find(Identity.read(directory), fingerprint(study.digest))
+    if CURATOR not in member.names or not member.store(CURATOR).exists():
+        raise StudyError(f"{directory} is not the curator's directory, or it has not joined")
+    return Store(member.store(CURATOR), {"study": study.digest.hex(), "role": CURATOR})

@@ -23,7 +23,7 @@ from psephos.study.consent import seen_by_curator
 from psephos.study.identity import fingerprint
 from psephos.study.verify import BoardEvidence, StudyCheck
 
-__all__ = ["FORMAT", "Encryption", "Participant", "Receipt", "ReleaseTerms", "receipt_of", "write_receipt"]
+__all__ = ["FORMAT", "EncryptionFacts", "Participant", "Receipt", "ReleaseTerms", "receipt_of", "write_receipt"]
 
 FORMAT = 1
 """Version of the JSON of a receipt."""
@@ -56,7 +56,7 @@ class Participant:
 
 
 @dataclass(frozen=True)
-class Encryption:
+class EncryptionFacts:
     """What was encrypted, and who could decrypt it.
 
     Attributes:
@@ -128,7 +128,7 @@ class Receipt:
     computed: str
     software: str
     participants: list[Participant]
-    encryption: Encryption
+    encryption: EncryptionFacts
     release: ReleaseTerms
     checks: list[StudyCheck]
 
@@ -191,10 +191,10 @@ def _participants(study: Study, evidence: BoardEvidence) -> list[Participant]:
     return members
 
 
-def _encryption(study: Study, evidence: BoardEvidence) -> Encryption:
+def _encryption(study: Study, evidence: BoardEvidence) -> EncryptionFacts:
     if not study.uses_key:
         excluded = study.parameters.get("excluded", 1)
-        return Encryption(
+        return EncryptionFacts(
             "no",
             "Paillier encryption was not used. Each party's parameters were split into random shares, and each share "
             "was sealed to its receiver.",
@@ -220,7 +220,7 @@ def _encryption(study: Study, evidence: BoardEvidence) -> Encryption:
     )
     key = evidence.key
     opened_by = [f"holder {number}" for number in evidence.openers]
-    return Encryption(
+    return EncryptionFacts(
         in_use="yes" if key is not None and evidence.counted else "not established",
         what=_encrypted(study, evidence),
         key_bits=key.key.bits if key is not None else None,
