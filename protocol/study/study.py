@@ -102,6 +102,7 @@ class Study:
         confirmations: the number of holders who confirm a product before any opens it, at least t; 0 without a key.
         trial: whether a key that protects nothing is allowed. Everything that shows a result says so.
         curator: the curator's verification key.
+        curator_name: the curator's name, as on its identity card; empty in a study that was written without it.
         parties: the parties in the order of their numbers.
 
     Raises:
@@ -131,6 +132,7 @@ class Study:
     confirmations: int
     trial: bool = False
     curator: VerificationKey
+    curator_name: str = ""
     parties: tuple[Member, ...]
 
     # -- validation
@@ -173,13 +175,15 @@ class Study:
         _require(self.samples >= 1, f"`samples` must be at least 1, not {self.samples}")
 
     def _check_parties(self) -> None:
+        _require(len(self.parties) >= 2, "a study must have at least two parties")
         names = [member.name for member in self.parties]
-        _require(len(names) >= 2, "a study must have at least two parties")
+        if self.curator_name:
+            names.append(self.curator_name)
         # Names that look the same, such as with letters of full width, count as the same.
         lookalikes = {unicodedata.normalize("NFKC", name).casefold() for name in names}
         _require(
             all(map(is_plain_text, names)) and len(lookalikes) == len(names),
-            "the parties' names must be different, and visible texts of one line",
+            "the names of the curator and the parties must be different, and visible texts of one line",
         )
         keys = [self.curator, *(member.key for member in self.parties)]
         _require(len(set(keys)) == len(keys), "the curator and the parties must have different keys")
@@ -340,7 +344,10 @@ class Study:
                     "confirmations": self.confirmations,
                     "trial": self.trial,
                 },
-                "curator": {"key": self.curator.raw.hex()},
+                "curator": {
+                    **({"name": self.curator_name} if self.curator_name else {}),
+                    "key": self.curator.raw.hex(),
+                },
                 "party": [
                     {"name": member.name, "key": member.key.raw.hex(), "holder": member.holder}
                     for member in self.parties
@@ -392,6 +399,7 @@ class Study:
             confirmations=file.key.confirmations,
             trial=file.key.trial,
             curator=_verification_key(file.curator.key),
+            curator_name=file.curator.name,
             parties=tuple(Member(party.name, _verification_key(party.key), party.holder) for party in file.party),
         )
 
@@ -500,6 +508,7 @@ class _KeyTable(_Table):
 
 class _CuratorTable(_Table):
     key: str
+    name: str = ""
 
 
 class _PartyTable(_Table):

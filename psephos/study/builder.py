@@ -97,6 +97,7 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
             f"{options.holders}"
         )
     samples = PublicSamples.read(Path(options.public), options.label, options.ignore, options.text)
+    curator = IdentityCard.read(Path(options.curator))
     members, kind = [IdentityCard.read(path) for path in cards], SPECS[options.protocol]
     method = kind.methods[0] if options.method is None else options.method
     given = _given(options, kind)
@@ -136,7 +137,8 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
         threshold=threshold if keyed else 0,
         confirmations=confirmations,
         trial=options.trial,
-        curator=IdentityCard.read(options.curator).key,
+        curator=curator.key,
+        curator_name=curator.name,
         parties=tuple(
             Member(card.name, card.key, place + 1 if place < holders else 0) for place, card in enumerate(members)
         ),

@@ -52,14 +52,14 @@ def described(study: Study, identity: Identity | None = None) -> str:
     Raises StudyError for an identity that is not in the study.
     """
     joint, coalition = SPECS[study.protocol].joint, coalition_of(study)
-    width = max(len(member.name) for member in study.parties)
+    width = max(len(name) for name in (study.curator_name, *(member.name for member in study.parties)))
     lines = [
         study.title,
         f"study {fingerprint(study.digest)}: everybody must see the same digits",
         *(["A TRIAL: its key may be too short to protect anything."] if study.trial else []),
         "",
         "Who takes part",
-        f"  curator   {fingerprint(study.curator.raw)}",
+        f"  curator   {study.curator_name:<{width}}   {fingerprint(study.curator.raw)}",
         *(
             f"  party {number}   {member.name:<{width}}   {fingerprint(member.key.raw)}"
             + (f"   also key holder {member.holder}" if member.holder else "")

@@ -41,7 +41,7 @@ class Participant:
     """A member of the study.
 
     Attributes:
-        name: the name in the study; "" for the curator, whom a study names by the key alone.
+        name: the name in the study; "" for the curator of a study that was written without its name.
         key: the fingerprint of the verification key.
         roles: the names of its roles.
         joined: which of these roles have signed the study on the board.
@@ -183,7 +183,7 @@ def _participants(study: Study, evidence: BoardEvidence) -> list[Participant]:
     def joined(roles: list[str]) -> list[str]:
         return [role for role in roles if role in evidence.joined]
 
-    members = [Participant("", fingerprint(study.curator.raw), [CURATOR], joined([CURATOR]), None)]
+    members = [Participant(study.curator_name, fingerprint(study.curator.raw), [CURATOR], joined([CURATOR]), None)]
     for number, member in enumerate(study.parties):
         roles = [f"party {number}", *([f"holder {member.holder}"] if member.holder else [])]
         ballot = number in evidence.counted if study.uses_key else None

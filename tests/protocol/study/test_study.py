@@ -58,9 +58,10 @@ def test_the_digest_depends_on_every_field_but_not_on_the_layout() -> None:
         {"confirmations": 2},
         {"parties": tuple(reversed(STUDY.parties))},
         {"curator": SigningKey.generate().verification_key},
+        {"curator_name": "University"},
     ):
         digests.add(replace(STUDY, **changed).digest)
-    assert len(digests) == 21
+    assert len(digests) == 22
 
 
 @pytest.mark.parametrize(
@@ -272,6 +273,8 @@ key = "{raw(3)}"
     assert FIXED.digest == hashlib.sha256(b"psephos study\0" + FIXED.text().encode()).digest()
     assert "degree" not in replace(FIXED, degree=1).text()
     assert Study.parse(replace(FIXED, degree=1).text()).degree == 1
+    named = replace(FIXED, curator_name="University")
+    assert 'name = "University"' in named.text() and Study.parse(named.text()) == named
     assert list(tomllib.loads(FIXED.text())["release"]["parameters"]) == ["coordinates", "dropouts", "flag", "x"]
 
 
@@ -380,6 +383,8 @@ def test_a_key_of_other_terms_is_refused(bits: int, degree: int, holders: int, t
         ({"label": "class"}, {"label": "cl\nass"}, "one line"),
         ({"method": "own-data"}, {"method": "own\ndata"}, "one line"),
         ({"classes": ("a", "b")}, {"classes": ("a", "b\n")}, "one line"),
+        ({"curator_name": ""}, {"curator_name": FIXED.parties[0].name}, "names"),
+        ({"curator_name": "x"}, {"curator_name": "x\u202e"}, "names"),
         ({"threshold": 2}, {"threshold": 1}, "more than half"),
         ({"key_bits": 256}, {"key_bits": 256, "trial": False}, "protects nothing"),
         ({"degree": 4}, {"degree": 5}, "degree"),

@@ -586,6 +586,13 @@ def test_a_short_key_is_no_study_without_saying_that_it_is_a_trial(consortium: C
         Study.parse(text)
 
 
+def test_the_description_names_the_curator(consortium: Consortium) -> None:
+    study = Study.read(consortium.new())
+    assert study.curator_name == IdentityCard.read(consortium / "lab" / "card.toml").name
+    [line] = [line for line in described(study).splitlines() if line.startswith("  curator ")]
+    assert study.curator_name in line and fingerprint(study.curator.raw) in line
+
+
 def test_no_study_has_a_dealer(consortium: Consortium) -> None:
     """There is no field for one, and a field that is not known is refused; nor may counts stand on the board."""
     text = consortium.new().read_text()
