@@ -274,7 +274,8 @@ key = "{raw(3)}"
     assert "degree" not in replace(FIXED, degree=1).text()
     assert Study.parse(replace(FIXED, degree=1).text()).degree == 1
     named = replace(FIXED, curator_name="University")
-    assert 'name = "University"' in named.text() and Study.parse(named.text()) == named
+    assert 'name = "University"' in named.text()
+    assert Study.parse(named.text()) == named
     assert list(tomllib.loads(FIXED.text())["release"]["parameters"]) == ["coordinates", "dropouts", "flag", "x"]
 
 

@@ -590,7 +590,8 @@ def test_the_description_names_the_curator(consortium: Consortium) -> None:
     study = Study.read(consortium.new())
     assert study.curator_name == IdentityCard.read(consortium / "lab" / "card.toml").name
     [line] = [line for line in described(study).splitlines() if line.startswith("  curator ")]
-    assert study.curator_name in line and fingerprint(study.curator.raw) in line
+    assert study.curator_name in line
+    assert fingerprint(study.curator.raw) in line
 
 
 def test_no_study_has_a_dealer(consortium: Consortium) -> None:
