@@ -390,6 +390,14 @@ class NatsBoard:
         except (TimeoutError, nats.errors.Error, OSError) as error:
             raise self._named_error(error) from None
 
+    def _refusal(self) -> str:
+        """Return why a server refuses these credentials, and what to do."""
+        if self._key is not None:
+            return "it does not know this role's key. Its configuration must be made from this study"
+        if "@" in self._address:
+            return "the name or password in the address is wrong. Copy the reading address from `psephos board init`"
+        return "the address has no reader's password. Use the reading address that `psephos board init` printed"
+
     def _named_error(self, error: Exception) -> BoardError:
         if isinstance(error, ssl.SSLError):
             why = str(getattr(error, "verify_message", error)).rstrip(".")
@@ -398,7 +406,7 @@ class NatsBoard:
                 "certificates that `ca` names"
             )
         if "authorization" in str(error).lower():
-            return BoardError(f"the server at {self._where} does not know this identity")
+            return BoardError(f"the server at {self._where} refused the connection: {self._refusal()}")
         if isinstance(error, js_errors.NoStreamResponseError):
             return BoardError(f"the server at {self._where} has no board {self._stream}")
         if isinstance(error, js_errors.APIError):

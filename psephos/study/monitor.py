@@ -279,6 +279,9 @@ class Follower:
         found = [{"step": told, "done": said[kind.title] > 0} for kind, told in steps_of(self.study, name)]
         if said["secret to the curator"] and name.startswith("holder") and not found[-1]["done"]:
             found[-1] = {"step": "answered the curator", "done": True}
+        for step in found:
+            # With enough confirmations and partial decryptions the curator asks no more holders.
+            step["needed"] = step["done"] or not (self.result and name.startswith("holder"))
         return found
 
     def record(self) -> dict[str, Any]:

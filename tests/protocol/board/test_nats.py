@@ -248,8 +248,10 @@ def test_no_connection_is_left_to_a_server_that_stops_answering(secure: bool, tm
 
 @pytest.mark.nats
 def test_unknown_keys_and_other_servers_are_refused(server: StudyServer, tmp_path: Path) -> None:
-    with pytest.raises(BoardError, match="identity"):
+    with pytest.raises(BoardError, match="role's key"):
         server.board("party 0", SigningKey.generate(), timeout=3)
+    with pytest.raises(BoardError, match="reading address"):
+        open_board(server.address, server.session)
     (tmp_path / "other.pem").write_bytes(trial_certificates(["127.0.0.1"])["ca.pem"])
     wrong = server.address.replace(str(server.folder / "ca.pem"), str(tmp_path / "other.pem"))
     with pytest.raises(BoardError, match="certificate"):
@@ -307,7 +309,7 @@ def test_permissions_of_readers_and_members(server: StudyServer) -> None:
 
     with pytest.raises(BoardError, match="does not allow"):
         reader._run(overhear())
-    with pytest.raises(BoardError, match="identity"):
+    with pytest.raises(BoardError, match="password in the address is wrong"):
         NatsBoard(server.reading.replace("reader:", "reader:x"), server.session, timeout=3)
     assert contents(reader) == [b"one's"]
 
@@ -939,7 +941,7 @@ def test_errors_of_nats_py_become_board_errors(board: Offline) -> None:
     for error, said in (
         (certificate, "host:4222.*it has expired"),
         (ssl.SSLError("odd"), "odd"),
-        (nats.errors.Error("Authorization Violation"), "identity"),
+        (nats.errors.Error("Authorization Violation"), "refused"),
         (js_errors.NoStreamResponseError(), f"psephos-{STUDY}"),
         (api, "host:4222.*no room"),
         (js_errors.APIError(code=7), "host:4222"),

@@ -32,7 +32,7 @@ function show(state) {
   at("roles").tBodies[0].replaceChildren(...state.roles.map((role) => {
     const row = make("tr");
     const steps = make("td", undefined, "steps");
-    for (const step of role.steps) steps.append(make("span", `${step.done ? "\u2713" : "\u25cb"} ${step.step}`, step.done ? "step on" : "step"));
+    for (const step of role.steps) steps.append(make("span", `${step.done ? "\u2713" : step.needed ? "\u25cb" : "\u2013"} ${step.step}${step.needed ? "" : " (not needed)"}`, step.done ? "step on" : "step"));
     const labelled = (text, label, name) => { const cell = make("td", text, name); cell.dataset.label = label; return cell; };
     row.append(make("th", role.role), make("td", role.owner), steps, labelled(String(role.entries), "entries", "num"), labelled(size(role.bytes), "bytes", "num"),
       labelled(clock(role.last), "last seen here", "num"), labelled(role.read === null ? "nothing" : String(role.read), "had read", "num"));

@@ -105,11 +105,19 @@ def test_every_stage_is_said(talk: Talk, follower: Follower) -> None:
     assert stage().endswith("1 of 2 holders that are needed have opened the product.")
     talk.says("holder 3", talk.message(Kind.PARTIAL_DECRYPTION), "curator")
     assert stage().endswith("the curator is to publish the result.")
+    assert all(step["needed"] for role in follower.state()["roles"] for step in role["steps"])
     talk.says("curator", talk.message(Kind.RESULT))
     assert stage() == "The result is published."
     assert roles(follower.state())["party 0"] == ["joined", "cast a ballot"]
     assert roles(follower.state())["holder 2"] == ["joined", "made the key", "confirmed"]
     assert roles(follower.state())["holder 3"][-1] == "answered the curator"
+    idle = [
+        (role["role"], step["step"])
+        for role in follower.state()["roles"]
+        for step in role["steps"]
+        if not step["needed"]
+    ]
+    assert idle == [("holder 2", "opened")], "it was not asked; parties that did not vote are absent"
 
 
 def test_a_ceremony_that_fails_is_named(talk: Talk, follower: Follower) -> None:
