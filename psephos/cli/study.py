@@ -40,9 +40,9 @@ def confirm(study: Study, identity: Identity, yes: bool) -> None:
         identity: that signs.
         yes: do not ask.
     """
-    from psephos.study.consent import described
+    from psephos.study.consent import describe_study
 
-    text = described(study, identity)
+    text = describe_study(study, identity)
     if any(role.startswith("party") for role in study.roles_of(identity.key.verification_key)):
         identity.check(study)
     note(text)
@@ -124,7 +124,7 @@ def _studies(group: typer.Typer) -> None:
         cards: Annotated[list[Path], typer.Argument(help="The parties' cards; the first parties hold the key.")],
     ) -> None:
         """Create a study. It binds nobody before all members have signed it."""
-        from psephos.study.consent import described
+        from psephos.study.consent import describe_study
 
         study, samples = make_study(options, cards)
         study.write(output)
@@ -132,7 +132,7 @@ def _studies(group: typer.Typer) -> None:
             note(f"column {column}: {what}")
         for caution in samples.cautions:
             note(f"psephos: WARNING: {caution}")
-        emit(described(study))
+        emit(describe_study(study))
         note(f"{output} is written; send it and {options.public} to all members")
 
     @group.command(cls=SectionedCommand, epilog=examples("psephos study show study.toml --identity north"))
@@ -142,10 +142,10 @@ def _studies(group: typer.Typer) -> None:
     ) -> None:
         """Describe a study: its members, protocol and cost, and who could learn what."""
         from psephos.protocol.study.study import Study
-        from psephos.study.consent import described
+        from psephos.study.consent import describe_study
         from psephos.study.identity import Identity
 
-        emit(described(Study.read(study), None if identity is None else Identity.read(identity)))
+        emit(describe_study(Study.read(study), None if identity is None else Identity.read(identity)))
 
     @group.command(cls=SectionedCommand, epilog=examples("psephos study sign study.toml --identity north"))
     def sign(study: StudyFile, identity: IdentityDir, yes: Yes = False) -> None:

@@ -19,7 +19,7 @@ from psephos.protocol.study.study import CURATOR, Study
 from psephos.results.palette import DARK, LIGHT
 from psephos.results.runs import colluders_text
 from psephos.specs.registry import SPECS, coalition_of, unit_of
-from psephos.study.consent import seen_by_curator
+from psephos.study.consent import curator_view
 from psephos.study.identity import fingerprint
 from psephos.study.verify import BoardEvidence, StudyCheck
 
@@ -273,7 +273,7 @@ def _release(study: Study, evidence: BoardEvidence) -> ReleaseTerms:
         delta=stated_delta(study.delta),
         unit=_UNITS[unit_of(study)],
         noise=noise,
-        not_covered="Nothing; no exact sum is opened." if joint else f"The curator sees {seen_by_curator(study)}.",
+        not_covered="Nothing; no exact sum is opened." if joint else f"The curator sees {curator_view(study)}.",
     )
 
 

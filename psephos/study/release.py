@@ -19,7 +19,7 @@ from psephos.protocol.study.study import Study
 from psephos.results.runs import colluders_text
 from psephos.specs.registry import SPECS, coalition_of, spec_of, unit_of
 from psephos.specs.study import StudyTerms
-from psephos.study.consent import serve
+from psephos.study.consent import use_of_samples
 from psephos.study.identity import fingerprint
 from psephos.study.samples import PublicSamples
 
@@ -104,7 +104,7 @@ def card(study: Study, model: Model) -> str:
     return f"""# {study.title}
 
 {trial}A linear classifier of `{study.label}` ({", ".join(study.classes)}), learned from {model.parties} of
-{len(study.parties)} parties, with {study.samples} public samples, which {serve(study)};
+{len(study.parties)} parties, with {study.samples} public samples, which {use_of_samples(study)};
 none of the parties' rows left them.
 
 | | |

@@ -31,7 +31,7 @@ from psephos.simulation.tally import TallyOptions, simulate_tally
 from psephos.specs.psgd import PsgdSpec
 from psephos.specs.registry import coalition_of, spec_of
 from psephos.specs.study import StudyTerms
-from psephos.study.consent import described
+from psephos.study.consent import describe_study
 from tests.psephos.study.cast import AUXILIARY, fields_of
 
 PARTIES = (4, 5, 11, 25)
@@ -250,14 +250,15 @@ def test_colluders_of_a_command_that_settles_later_who_adds_the_noise(tmp_path: 
 def test_whoever_joins_a_study_reads_how_many_may_collude() -> None:
     fields = fields_of("statistic", 5)
     default = trial(parties=5, holders=4, threshold=3, **fields).study
-    assert "colluders 2: epsilon holds against any 2 parties" in described(default)
-    assert "WARNING" not in described(default)
+    assert "colluders 2: epsilon holds against any 2 parties" in describe_study(default)
+    assert "WARNING" not in describe_study(default)
     for fewer in (0, 1):
         given = fields | {"parameters": fields["parameters"] | {"colluders": fewer}}
         study = trial(parties=5, holders=4, threshold=3, **given).study
         assert coalition_of(study) == fewer
-        assert f"colluders {fewer}: epsilon holds" in described(study)
-        assert "WARNING: 2 key holders" in described(study)
+        text = " ".join(describe_study(study).split())
+        assert f"colluders {fewer}: epsilon holds" in text
+        assert "WARNING: 2 key holders" in text
     curated = trial(parties=5, **fields_of("tally", 5)).study
     assert coalition_of(curated) is None
-    assert "colluders" not in described(curated)
+    assert "colluders" not in describe_study(curated)

@@ -50,7 +50,7 @@ from psephos.protocol.paillier.packing import best_degree
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import JoinStage, StagedRole, StageState
 from psephos.protocol.study.study import Study
-from psephos.study.consent import described
+from psephos.study.consent import describe_study
 from psephos.study.identity import Identity, IdentityCard, fingerprint
 from psephos.study.member import Membership, sign
 from psephos.study.metrics import serve_metrics
@@ -586,10 +586,11 @@ def test_a_short_key_is_no_study_without_saying_that_it_is_a_trial(consortium: C
         Study.parse(text)
 
 
-def test_the_description_names_the_curator(consortium: Consortium) -> None:
+def test_the_description_names_the_curator_and_fits_80_columns(consortium: Consortium) -> None:
     study = Study.read(consortium.new())
+    assert all(len(line) <= 80 for line in describe_study(study).splitlines())
     assert study.curator_name == IdentityCard.read(consortium / "lab" / "card.toml").name
-    [line] = [line for line in described(study).splitlines() if line.startswith("  curator ")]
+    [line] = [line for line in describe_study(study).splitlines() if line.startswith("  curator ")]
     assert study.curator_name in line
     assert fingerprint(study.curator.raw) in line
 
@@ -603,7 +604,7 @@ def test_no_study_has_a_dealer(consortium: Consortium) -> None:
         Study.parse(text.replace("public = false", "public = true"))
     with pytest.raises(StudyError, match="format 2"):
         Study.parse(text.replace("psephos_study = 1", "psephos_study = 2"))
-    assert "there is none" in described(Study.parse(text))
+    assert "there is none" in describe_study(Study.parse(text))
 
 
 def test_what_keeps_somebody_from_joining(consortium: Consortium, tmp_path: Path) -> None:

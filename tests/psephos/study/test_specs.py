@@ -54,7 +54,7 @@ from psephos.specs.statistic import StatisticSpec
 from psephos.specs.study import COLLUDERS, StudyTerms, encode_coordinates
 from psephos.specs.tally import TallySpec
 from psephos.study import verify
-from psephos.study.consent import described
+from psephos.study.consent import describe_study
 from psephos.study.roles import holder_role, party_role
 from tests.psephos.study.cast import ALL, AUXILIARY, EVERY, FEATURES, Cast, Dealt, fields_of
 
@@ -118,7 +118,7 @@ def check_that_readers_walk_again(cast: Cast, board: MemoryBoard) -> None:
 
 
 def test_who_signs_reads_of_this_protocol_and_of_no_other() -> None:
-    said = {what: described(Cast(what).made.study) for what in ("tally", "psgd", "pathak")}
+    said = {what: describe_study(Cast(what).made.study) for what in ("tally", "psgd", "pathak")}
     assert [what for what, text in said.items() if "under encryption" in text] == ["tally", "psgd"]
     assert [what for what, text in said.items() if "are voted on" in text] == ["tally"]
 

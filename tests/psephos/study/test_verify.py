@@ -34,7 +34,7 @@ from psephos.protocol.study.stages import decode_key, encode_key
 from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind, Reader, frame, session_of
 from psephos.specs.study import StudyTerms
-from psephos.study.consent import described
+from psephos.study.consent import describe_study
 from psephos.study.identity import fingerprint
 from psephos.study.monitor import Follower
 from psephos.study.release import card, checked, released
@@ -656,6 +656,6 @@ def test_one_delta_at_every_place_of_a_study(
     page = Follower(study, lambda: played.board)
     page.step()
     assert page.state()["terms"]["delta"] == delta
-    texts = (described(study), card(study, model), as_text(study, verify(study, played.samples, played.board)))
+    texts = (describe_study(study), card(study, model), as_text(study, verify(study, played.samples, played.board)))
     for text in texts:
         assert said.findall(text) == [f"{delta:.3g}"]
