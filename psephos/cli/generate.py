@@ -29,6 +29,33 @@ class SectionedCommand(TyperCommand):
                 with formatter.section(heading):
                     formatter.write_dl(records)
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the command line; raises BadParameter with a message in plain English."""
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            error.message = _plain_message(error)
+            raise
+
+
+def _plain_message(error: typer.BadParameter) -> str:
+    """Return the message of an error; those of pydantic, with which Typer converts values, are reworded."""
+    cause: Any = error.__cause__
+    if not hasattr(cause, "errors"):
+        return error.message
+    first = cause.errors()[0]
+    value, limits = first["input"], first.get("ctx", {})
+    messages: dict[str, Callable[[], str]] = {
+        "int_parsing": lambda: f"{value!r} is not a whole number",
+        "int_from_float": lambda: f"{value!r} is not a whole number",
+        "float_parsing": lambda: f"{value!r} is not a number",
+        "greater_than_equal": lambda: f"{value} is less than {limits['ge']}, the smallest value",
+        "less_than_equal": lambda: f"{value} is more than {limits['le']}, the largest value",
+        "value_error": lambda: str(limits["error"]),
+    }
+    message = messages.get(first["type"])
+    return error.message if message is None else message()
+
 
 def examples(*lines: str) -> str:
     """Return an epilogue of one example a line; \\b keeps Click from joining the lines to a paragraph."""

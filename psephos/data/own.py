@@ -90,6 +90,10 @@ class TableOptions:
         """Raise InvalidParameter where the options about the table do not fit together."""
         about = ("label", "party", "public", "schema", "sample_public", "classes", "ignore", "text")
         alone = [name.replace("_", "-") for name in about if getattr(self, name)]
+        if self.held_out != TableOptions.held_out:
+            alone.append("held-out")
+        if self.other_labels != TableOptions.other_labels:
+            alone.append("other-labels")
         if self.data is None and alone:
             raise InvalidParameter(f"--{alone[0]} is about your own table: name it with --data FILE")
         if self.data is None:

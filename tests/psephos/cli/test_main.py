@@ -217,6 +217,27 @@ def test_a_full_disk_is_one_line() -> None:
     assert run.returncode == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [
+        (["run", "--parties", "3.5"], "3.5"),
+        (["plan", "--parties", "x"], "x"),
+        (["run", "--method", "foo"], "foo"),
+        (["watch", "study.toml", "--board", "board.sqlite", "--port", "70000"], "70000"),
+        (["watch", "study.toml", "--board", "board.sqlite", "--poll", "soon"], "soon"),
+    ],
+)
+def test_values_of_a_wrong_type_are_reported_in_plain_english(words: list[str], value: str) -> None:
+    """Typer converts values with pydantic, whose texts are about programs ("unable to parse string as an integer")."""
+    ended = CliRunner().invoke(build(), words)
+    assert ended.exit_code == 2
+    text = ended.output
+    assert next(word for word in reversed(words) if word.startswith("--")) in text
+    assert value in text
+    for phrase in ("Input should", "Value error", "unable to parse", "pydantic"):
+        assert phrase not in text
+
+
 def test_closed_outputs_take_what_is_said_to_nobody() -> None:
     command = ["sh", "-c", 'exec "$0" "$@" >&- 2>&-', sys.executable, "-m", "psephos", *PLAN]
     assert subprocess.run(command).returncode == 0

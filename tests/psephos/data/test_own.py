@@ -354,6 +354,8 @@ def test_what_cannot_be_dealt_is_said(tmp_path: Path, change: str, more: dict[st
     [
         (TableOptions(data="t.csv"), "--data needs --label"),
         (TableOptions(label="y"), "--label is about your own table"),
+        (TableOptions(held_out=1.5), "--held-out is about your own table"),
+        (TableOptions(other_labels="drop"), "--other-labels is about your own table"),
         (TableOptions(data="t.csv", label="y", held_out=1.0), "--held-out is a share"),
         (TableOptions(data="t.csv", label="y"), "--public.*--schema.*--sample-public"),
         (TableOptions(data="t.csv", label="y", schema="s.toml", text=("x",)), "--text"),

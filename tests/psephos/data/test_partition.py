@@ -39,7 +39,7 @@ SMALL = DataOptions(parties=4)
         {"data": "t.csv", "label": "y", "party": "who", "public": "9"},
         {"data": "t.csv", "label": "y", "schema": "t.toml"},
         {"data": "t.csv", "label": "y", "sizes": "shards", "sample_public": True},
-        {"held_out": 0.0},
+        {"data": "t.csv", "label": "y", "sample_public": True, "held_out": 0.0},
     ],
     ids=str,
 )
@@ -63,6 +63,7 @@ def test_what_can_be_dealt(one: dict[str, Any]) -> None:
         ({"label": "y"}, "--label is about your own table"),
         ({"data": "t.csv"}, "--data needs --label"),
         ({"data": "t.csv", "label": "y"}, "--public.*--schema.*--sample-public"),
+        ({"held_out": 0.0}, "--held-out is about your own table"),
         ({"classes": ("a", "b")}, "--classes is about your own table"),
         ({"data": "t.csv", "label": "y", "public": "9", "sample_public": True}, "--sample-public is for a table"),
         ({"data": "t.csv", "label": "y", "held_out": 1.0}, "--held-out is a share"),
