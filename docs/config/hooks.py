@@ -34,7 +34,6 @@ ORDER: list[tuple[str, list[str]]] = [
             "study-operations.md",
             "audit.md",
             "reproduce.md",
-            "reproduce-",
             "extend.md",
         ],
     ),

@@ -6,7 +6,7 @@ There are three families of curves, each with its own figure:
   in D dimensions is Gamma(D, b). These are epsilon-private.
 * **exponential**: the same with a norm distributed as Gamma(1, b) and a uniform direction. NOT epsilon-private: the
   density of a *vector* with such a norm is not proportional to exp(-||eta||/b) unless D = 1. It is included as evidence
-  of how the paper's figures were computed (docs/reproduce-hamm.md).
+  of how the paper's figures were computed (docs/reproduce.md).
 * **ours**: vote and soft with the certified bounds, the linear statistic, clipped averaging and PATE, each by its
   public rule for lambda. All are epsilon-private (delta = 0) for a party.
 
