@@ -14,7 +14,7 @@ from gmpy2 import mpz
 
 from psephos.protocol.encrypted_sum.messages import Close, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.opened import OpenedSum, open_product, received_part
-from psephos.protocol.encrypted_sum.product import BallotProduct, Closed, Observer, Watching
+from psephos.protocol.encrypted_sum.product import BallotProduct, Observer, VoteClosed, VoteOpen
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import BoardError, UnconfirmedError, WrongPartialDecryptionError
 from psephos.protocol.roles import BOARD, Entry, Post, Step, takes
@@ -82,26 +82,26 @@ class Tally(Observer):
             ThresholdError: fewer than t holders answered.
             WrongPartialDecryptionError: the partial decryptions of all holders that answered do not combine.
         """
-        if isinstance(state, Watching):
+        if isinstance(state, VoteOpen):
             if state.closing:
                 raise BoardError("the message that closes the vote was posted but is not on the board; check the board")
             self.product(state).check_minimum()
             close = Post(BOARD, Close(self.round.digest).encode(), f"{self.round.kind}: open")
             return Step(replace(state, closing=True), (close,))
-        if isinstance(state, Closed):
+        if isinstance(state, VoteClosed):
             raise self._unconfirmed(state)
         if isinstance(state, AwaitingDecryptions):
             return self._ask_others(state) or self._open(state)
         return None
 
-    def closed(self, state: Closed) -> Step:
+    def closed(self, state: VoteClosed) -> Step:
         """Ask the first t holders, or wait for confirmations where the round demands them."""
         if self.round.confirmations:
             return Step(state)
         return self._ask_first(state, self._holders()[: self.round.threshold_key.threshold])
 
-    @takes(Closed, Kind.CONFIRMATION)
-    def receive_confirmation(self, state: Closed, entry: Entry) -> Step:
+    @takes(VoteClosed, Kind.CONFIRMATION)
+    def receive_confirmation(self, state: VoteClosed, entry: Entry) -> Step:
         """Record a confirmation; ask the first t holders that agree, when enough do."""
         state = state.with_confirmation(self.round, entry)
         agreeing = state.agreeing(self.product(state).digest)
@@ -136,7 +136,7 @@ class Tally(Observer):
 
     def _is_ready(self, state: Any) -> bool:
         """Return whether everybody on the roster has voted."""
-        return isinstance(state, Watching) and not state.closing and len(self.product(state)) == len(self.round.roster)
+        return isinstance(state, VoteOpen) and not state.closing and len(self.product(state)) == len(self.round.roster)
 
     def _result(self, state: Any) -> OpenedSum | None:
         """Return the sum, once it is opened."""
@@ -145,7 +145,7 @@ class Tally(Observer):
     def _holders(self) -> tuple[int, ...]:
         return tuple(range(1, self.round.threshold_key.holders + 1))
 
-    def _unconfirmed(self, state: Closed) -> UnconfirmedError:
+    def _unconfirmed(self, state: VoteClosed) -> UnconfirmedError:
         """Describe which holders confirmed this product, another one, or none."""
         agreeing = state.agreeing(self.product(state).digest)
         confirmed = {holder for holder, _ in state.confirmed}
@@ -157,7 +157,7 @@ class Tally(Observer):
             f"{', '.join(silent) or 'nobody'}"
         )
 
-    def _ask_first(self, state: Closed, holders: tuple[int, ...]) -> Step:
+    def _ask_first(self, state: VoteClosed, holders: tuple[int, ...]) -> Step:
         product = self.product(state)
         request = TallyRequest(self.round.digest, product.members, product.digest)
         return self._ask(AwaitingDecryptions(product.members, product.columns, request), holders)

@@ -28,12 +28,12 @@ from psephos.parties.ceremony_states import (
     AwaitingSeedCommitments,
     AwaitingSeedContributions,
     AwaitingTestDecryptions,
-    Done,
-    Evidence,
-    Failed,
+    CeremonyDone,
+    CeremonyFailed,
     MessageDigest,
-    Searching,
+    ModulusSearch,
     SeedMaterial,
+    WinnerEvidence,
 )
 from psephos.protocol.ceremony import pairs
 from psephos.protocol.ceremony.exponent import (
@@ -111,11 +111,11 @@ class CeremonyHolder(HolderComputation, Machine):
         """Return the kind of message that this holder sent last and awaits from the others, in a batch or complaint."""
         if isinstance(state, AwaitingExponentShares) and state.evidence.search.due == Kind.COMPLAINT:
             return Kind.COMPLAINT
-        return Kind(state.due) if isinstance(state, Searching) else None
+        return Kind(state.due) if isinstance(state, ModulusSearch) else None
 
     def is_over(self, state: object) -> bool:
         """Return whether the ceremony has failed."""
-        return isinstance(state, Failed)
+        return isinstance(state, CeremonyFailed)
 
     def _find_rule(self, held: Any, entry: Entry) -> Rule | None:
         """Return the rule for an entry; raises UnexpectedMessageError for a sender that is not a holder."""
@@ -130,7 +130,7 @@ class CeremonyHolder(HolderComputation, Machine):
         except UnexpectedMessageError:
             raise
         except PsephosError as error:
-            after = replace(held, state=Failed(str(error)), arrived=())
+            after = replace(held, state=CeremonyFailed(str(error)), arrived=())
             post = self._post(failure(self.terms, str(error)))
             return Step(after, (post,), (Refusal(run[-1], error),))
 
@@ -173,17 +173,17 @@ class CeremonyHolder(HolderComputation, Machine):
         sealed = (self._read(Kind.SEED_CONTRIBUTIONS, 0, FIRST, *each, length).rest() for each in messages.items())
         material = replace(state.material, sealed=tuple(sealed))
         seeds, liars = self._seeds(material, self.number, material.secrets, material.contributions)
-        search = Searching(material, tuple(seeds.values()))
+        search = ModulusSearch(material, tuple(seeds.values()))
         return self._complain(search) if liars else self._draw(search)
 
     # -- a batch of candidates
 
-    def _draw(self, state: Searching) -> Step:
+    def _draw(self, state: ModulusSearch) -> Step:
         """Start a batch: commit to its seeds, and open the products of its residues."""
         return self._next(state, self._products_message(state, self._batch(state), self.number))
 
-    @gathers(Searching, Kind.RESIDUE_PRODUCTS, lambda self, state: self.terms.names)
-    def subtract(self, state: Searching, messages: Said) -> Step:
+    @gathers(ModulusSearch, Kind.RESIDUE_PRODUCTS, lambda self, state: self.terms.names)
+    def subtract(self, state: ModulusSearch, messages: Said) -> Step:
         """Open a random multiple of (a - 1)(b - 1) for every pair of residues."""
         commitments: dict[int, list[bytes]] = {}
         total = np.zeros_like(flat_primes(self.terms))
@@ -204,8 +204,8 @@ class CeremonyHolder(HolderComputation, Machine):
             return self._complain(state)
         return self._next(state, self._differences_message(state, self._batch(state), self.number))
 
-    @gathers(Searching, Kind.RESIDUE_DIFFERENCES, lambda self, state: self.terms.names)
-    def multiply(self, state: Searching, messages: Said) -> Step:
+    @gathers(ModulusSearch, Kind.RESIDUE_DIFFERENCES, lambda self, state: self.terms.names)
+    def multiply(self, state: ModulusSearch, messages: Said) -> Step:
         """Combine the accepted residues to candidates, and commit to the shares of their products.
 
         A holder that chose its share of n after it saw the others' could determine n, and know its factors.
@@ -225,16 +225,16 @@ class CeremonyHolder(HolderComputation, Machine):
         values = self._moduli_message(state, batch, self.number, numbers)
         return self._commit(replace(state, pieces=pieces), values)
 
-    @gathers(Searching, Kind.COMMITMENT, lambda self, state: self.terms.names)
-    def show(self, state: Searching, messages: Said) -> Step:
+    @gathers(ModulusSearch, Kind.COMMITMENT, lambda self, state: self.terms.names)
+    def show(self, state: ModulusSearch, messages: Said) -> Step:
         """Open the shares of n, or the test values, once all have committed to theirs."""
         for name, data in messages.items():
             self._read(Kind.COMMITMENT, state.batch, state.stage, name, data, SEED_BYTES)
         digests = _with_digests(state.digests, Kind.COMMITMENT, state.stage, messages)
         return self._next(replace(state, digests=digests), state.values)
 
-    @gathers(Searching, Kind.MODULUS_SHARES, lambda self, state: self.terms.names)
-    def test(self, state: Searching, messages: Said) -> Step:
+    @gathers(ModulusSearch, Kind.MODULUS_SHARES, lambda self, state: self.terms.names)
+    def test(self, state: ModulusSearch, messages: Said) -> Step:
         """Compute the moduli, discard those with small factors, and commit to the test values of the others."""
         chosen, bound = self._chosen(state), mpz(1) << self.terms.rest_bits
         rests = as_array([mpz(0)] * len(chosen))
@@ -252,15 +252,15 @@ class CeremonyHolder(HolderComputation, Machine):
         )
         return self._try(state)
 
-    def _try(self, state: Searching) -> Step:
+    def _try(self, state: ModulusSearch) -> Step:
         """Commit to the test values of the candidates under test."""
         return self._commit(state, self._values_message(state, self._batch(state), self.number, self._numbers(state)))
 
-    def _commit(self, state: Searching, values: bytes) -> Step:
+    def _commit(self, state: ModulusSearch, values: bytes) -> Step:
         return self._next(replace(state, values=values), self._commitment_message(state, self.name, values))
 
-    @gathers(Searching, Kind.TEST_VALUES, lambda self, state: self.terms.names)
-    def judge(self, state: Searching, messages: Said) -> Step:
+    @gathers(ModulusSearch, Kind.TEST_VALUES, lambda self, state: self.terms.names)
+    def judge(self, state: ModulusSearch, messages: Said) -> Step:
         """Test the candidates that passed again; then open the batch, except for the winner where there is one."""
         places = state.tested if state.stage == FIRST else state.passed
         values = [self._read_values(state, name, data) for name, data in messages.items()]
@@ -280,14 +280,14 @@ class CeremonyHolder(HolderComputation, Machine):
         state = replace(state, winner=passed[0] if passed else None)
         return self._next(state, self._opening_message(state))
 
-    @gathers(Searching, Kind.OPENED_CANDIDATES, lambda self, state: self.terms.names)
-    def check(self, state: Searching, messages: Said) -> Step:
+    @gathers(ModulusSearch, Kind.OPENED_CANDIDATES, lambda self, state: self.terms.names)
+    def check(self, state: ModulusSearch, messages: Said) -> Step:
         """Check every rejected candidate; continue with the next batch, or with the winner."""
         if (winner := state.winner) is None:
             batch = Batch(self.terms, self._opened_seeds(state, Kind.OPENED_CANDIDATES, messages))
             if not self._looks_right(state, batch) and (liars := self._liars(state, batch)):
                 raise CheatingError(_cheating_message(liars))
-            return self._draw(Searching(state.material, state.seeds, state.batch + 1))
+            return self._draw(ModulusSearch(state.material, state.seeds, state.batch + 1))
         state, pieces = self._opened_pieces(state, messages)
         if self._wrong_openings(state, self._numbers(state)):
             return self._complain(state)
@@ -297,12 +297,12 @@ class CeremonyHolder(HolderComputation, Machine):
             spare = k in state.passed and k > winner
             lost = k in state.tested and not spare and is_good(self.terms, p, q)
             if p * q != state.moduli[k] or gmpy2.gcd((p - 1) * (q - 1), self.terms.step) != 4 or lost:
-                return self._accuse(Evidence(state))
+                return self._accuse(WinnerEvidence(state))
         return self._deal(state)
 
     # -- the key
 
-    def _deal(self, state: Searching) -> Step:
+    def _deal(self, state: ModulusSearch) -> Step:
         """Commit to the polynomial that shares this holder's part of d, t of n."""
         assert state.winner is not None
         n = state.moduli[state.winner]
@@ -341,7 +341,7 @@ class CeremonyHolder(HolderComputation, Machine):
         for values in commitments:
             total = total * values[0] % n
         theta = sum(thetas) % order
-        evidence = Evidence(state.search, tuple(thetas), tuple(commitments))
+        evidence = WinnerEvidence(state.search, tuple(thetas), tuple(commitments))
         if total != 1 or gmpy2.gcd(theta, n) != 1:
             return self._accuse(evidence)
         key = threshold_key(self.terms, n, theta, commitments)
@@ -403,16 +403,16 @@ class CeremonyHolder(HolderComputation, Machine):
         if wrong:
             raise CheatingError(f"{', '.join(wrong)} opened the test ciphertexts with something else than its share")
         if opens(state.key, parts, plaintexts):
-            return Step(Done(state.key, state.share))
+            return Step(CeremonyDone(state.key, state.share))
         return self._accuse(state.evidence)
 
     def _result(self, state: object) -> KeyShare | None:
         """Return this holder's key share, once the ceremony is over."""
-        return KeyShare(state.key, self.number, state.share) if isinstance(state, Done) else None
+        return KeyShare(state.key, self.number, state.share) if isinstance(state, CeremonyDone) else None
 
     # -- finding cheaters
 
-    def _accuse(self, evidence: Evidence) -> Step:
+    def _accuse(self, evidence: WinnerEvidence) -> Step:
         """Open the seeds of the winner's batch as well; the ceremony ends without a key."""
         seeds = self._batch_seeds(evidence.search)
         post = self._public(Kind.OPENED_SEEDS, evidence.search.batch, AGAIN, *(seeds[s] for s in self._opened_sets()))
@@ -445,16 +445,18 @@ class CeremonyHolder(HolderComputation, Machine):
             raise CheatingError(_cheating_message(liars))
         raise AgreementError("the ceremony ended without a key, and no holder cheated; start another one")
 
-    def _complain(self, state: Searching | AwaitingExponentShares) -> Step:
+    def _complain(self, state: ModulusSearch | AwaitingExponentShares) -> Step:
         """Post this holder's secrets, so that everybody, itself included, can decide who cheated."""
         evidence = self._evidence(state)
         search, material = replace(evidence.search, due=Kind.COMPLAINT.value), evidence.search.material
-        after = search if isinstance(state, Searching) else replace(state, evidence=replace(evidence, search=search))
+        after = (
+            search if isinstance(state, ModulusSearch) else replace(state, evidence=replace(evidence, search=search))
+        )
         return Step(
             after, (self._public(Kind.COMPLAINT, search.batch, FIRST, *material.secrets, *material.contributions),)
         )
 
-    @takes(Searching, Kind.COMPLAINT)
+    @takes(ModulusSearch, Kind.COMPLAINT)
     @takes(AwaitingExponentCommitments, Kind.COMPLAINT)
     @takes(AwaitingExponentShares, Kind.COMPLAINT)
     @takes(AwaitingTestDecryptions, Kind.COMPLAINT)
@@ -493,7 +495,7 @@ class CeremonyHolder(HolderComputation, Machine):
 
     # -- helpers
 
-    def _next(self, state: Searching, message: bytes) -> Step:
+    def _next(self, state: ModulusSearch, message: bytes) -> Step:
         """Post a message, and await the others' messages of its kind."""
         return Step(replace(state, due=kind_of(message).value), (self._post(message),))
 

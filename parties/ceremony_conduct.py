@@ -16,7 +16,14 @@ import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
-from psephos.parties.ceremony_states import AGAIN, FIRST, AwaitingExponentCommitments, Evidence, Searching, SeedMaterial
+from psephos.parties.ceremony_states import (
+    AGAIN,
+    FIRST,
+    AwaitingExponentCommitments,
+    ModulusSearch,
+    SeedMaterial,
+    WinnerEvidence,
+)
 from psephos.protocol.ceremony import pairs
 from psephos.protocol.ceremony.exponent import committed_share, share_bound, verification_base
 from psephos.protocol.ceremony.messages import (
@@ -86,7 +93,7 @@ class HolderComputation:
                     liars.add(k)
         return {s: derive("seed", *(known[s, k] for k in self.terms.subsets[s])) for s in self._sets_of(j)}, liars
 
-    def _wrong_commitments(self, state: Searching, seeds: Mapping[int, bytes]) -> set[int]:
+    def _wrong_commitments(self, state: ModulusSearch, seeds: Mapping[int, bytes]) -> set[int]:
         """Return the holders that committed to other seeds of this batch than the given ones, by set."""
         return {
             k
@@ -95,17 +102,17 @@ class HolderComputation:
             if value != commitment(seed, state.batch, s)
         }
 
-    def _wrong_openings(self, state: Searching, numbers: Numbers) -> set[int]:
+    def _wrong_openings(self, state: ModulusSearch, numbers: Numbers) -> set[int]:
         """Return the holders that opened other pieces of rejected candidates than the given ones, by set."""
         right = {s: self._shown(state, both) for s, both in numbers.items()}
         return {home(self.terms, s) for s, digest in right.items() if digest != state.opened_digests[s]}
 
-    def _shown(self, state: Searching, both: tuple[Any, Any]) -> bytes:
+    def _shown(self, state: ModulusSearch, both: tuple[Any, Any]) -> bytes:
         assert state.winner is not None
         parts = (pack_integers(np.delete(one, state.winner), self._piece_bound()) for one in both)
         return digest_of(b"".join(parts))
 
-    def _shares(self, evidence: Evidence, j: int, secrets: Sequence[bytes]) -> tuple[list[int], set[int]]:
+    def _shares(self, evidence: WinnerEvidence, j: int, secrets: Sequence[bytes]) -> tuple[list[int], set[int]]:
         """Return the others' shares of d for holder j, and the holders whose share differs from its commitment."""
         search, bound, shares, liars = evidence.search, share_bound(self.terms), [], set()
         assert search.winner is not None
@@ -125,7 +132,7 @@ class HolderComputation:
             shares.append(int(share))
         return shares, liars
 
-    def _looks_right(self, state: Searching, batch: Batch) -> bool:
+    def _looks_right(self, state: ModulusSearch, batch: Batch) -> bool:
         """Return whether the values opened in a batch follow from its seeds, and no good candidate was rejected."""
         chosen = self._chosen(state)
         for was, is_ in zip((state.products, state.differences), batch.opened(), strict=True):
@@ -134,7 +141,7 @@ class HolderComputation:
         p, q = batch.factors(chosen)
         return all(p * q == as_array(state.moduli)) and not any(is_good(self.terms, p[k], q[k]) for k in state.tested)
 
-    def _liars(self, state: Searching, batch: Batch) -> list[str]:
+    def _liars(self, state: ModulusSearch, batch: Batch) -> list[str]:
         """Return the holders whose messages in this batch do not follow from its seeds."""
         numbers = batch.numbers(self._chosen(state))
         digests = {(h.kind, h.stage, h.sender): h.digest for h in state.digests}
@@ -154,20 +161,20 @@ class HolderComputation:
 
     # -- the messages of holder j in a batch
 
-    def _products_message(self, state: Searching, batch: Batch, j: int) -> bytes:
+    def _products_message(self, state: ModulusSearch, batch: Batch, j: int) -> bytes:
         commitments = [batch.commitment(s, state.batch) for s in self._sets_of(j)]
         share = pack_residues(self.terms, batch.product_share(j))
         return self._encode(Kind.RESIDUE_PRODUCTS, state, *commitments, share)
 
-    def _differences_message(self, state: Searching, batch: Batch, j: int) -> bytes:
+    def _differences_message(self, state: ModulusSearch, batch: Batch, j: int) -> bytes:
         share = batch.difference_share(j, flat(state.products))
         return self._encode(Kind.RESIDUE_DIFFERENCES, state, pack_residues(self.terms, share))
 
-    def _moduli_message(self, state: Searching, batch: Batch, j: int, numbers: Numbers) -> bytes:
+    def _moduli_message(self, state: ModulusSearch, batch: Batch, j: int, numbers: Numbers) -> bytes:
         bound = mpz(1) << self.terms.rest_bits
         return self._encode(Kind.MODULUS_SHARES, state, pack_integers(batch.modulus_share(j, numbers), bound))
 
-    def _values_message(self, state: Searching, batch: Batch, j: int, numbers: Numbers) -> bytes:
+    def _values_message(self, state: ModulusSearch, batch: Batch, j: int, numbers: Numbers) -> bytes:
         parts = []
         for place in state.tested if state.stage == FIRST else state.passed:
             n = state.moduli[place]
@@ -178,11 +185,11 @@ class HolderComputation:
                 parts.append(pack_integers(shares, form_modulus(self.terms, n)))
         return self._encode(Kind.TEST_VALUES, state, *parts)
 
-    def _commitment_message(self, state: Searching, name: str, values: bytes) -> bytes:
+    def _commitment_message(self, state: ModulusSearch, name: str, values: bytes) -> bytes:
         """Return a commitment to values; it includes the name, so that no holder can copy another's commitment."""
         return self._encode(Kind.COMMITMENT, state, hashlib.sha256(name.encode() + b"\0" + values).digest())
 
-    def _check_commitments(self, state: Searching, messages: Said) -> None:
+    def _check_commitments(self, state: ModulusSearch, messages: Said) -> None:
         seed_commitments = {
             h.sender: h.digest for h in state.digests if (h.kind, h.stage) == (Kind.COMMITMENT, state.stage)
         }
@@ -190,11 +197,11 @@ class HolderComputation:
             if digest_of(self._commitment_message(state, name, data)) != seed_commitments[name]:
                 raise CheatingError(f"{name} opens other values than it committed to")
 
-    def _encode(self, kind: Kind, state: Searching, *parts: bytes) -> bytes:
+    def _encode(self, kind: Kind, state: ModulusSearch, *parts: bytes) -> bytes:
         stage = state.stage if kind in (Kind.COMMITMENT, Kind.TEST_VALUES) else FIRST
         return written(self.terms, kind, state.batch, stage, *parts)
 
-    def _read_values(self, state: Searching, name: str, data: bytes) -> tuple[list[list[mpz]], list[list[mpz]]]:
+    def _read_values(self, state: ModulusSearch, name: str, data: bytes) -> tuple[list[list[mpz]], list[list[mpz]]]:
         """Decode the test values of every candidate under test, and in the second stage its multiples of phi.
 
         Raises:
@@ -214,7 +221,7 @@ class HolderComputation:
                 forms.append(unpack_integers(reader, FORM_MASKS, bounds[at], name))
         return tests, forms
 
-    def _opening_message(self, state: Searching) -> bytes:
+    def _opening_message(self, state: ModulusSearch) -> bytes:
         """Return the message with the seeds of the sets that this holder opens, or with all pieces but the winner's."""
         if state.winner is None:
             seeds = self._batch_seeds(state)
@@ -227,7 +234,7 @@ class HolderComputation:
         ]
         return self._encode(Kind.OPENED_CANDIDATES, state, *parts)
 
-    def _opened_seeds(self, state: Searching, kind: Kind, messages: Said) -> dict[int, bytes]:
+    def _opened_seeds(self, state: ModulusSearch, kind: Kind, messages: Said) -> dict[int, bytes]:
         """Decode the opened seeds of all sets; raises CheatingError for a seed that differs from its commitment."""
         seeds = {}
         for j, (name, data) in enumerate(messages.items(), 1):
@@ -240,7 +247,7 @@ class HolderComputation:
                     raise CheatingError(f"{name} opens another seed than the one it committed to")
         return seeds
 
-    def _opened_pieces(self, state: Searching, messages: Said) -> tuple[Searching, Numbers]:
+    def _opened_pieces(self, state: ModulusSearch, messages: Said) -> tuple[ModulusSearch, Numbers]:
         """Decode the opened pieces of the rejected candidates in the winner's batch, and store their digests.
 
         The holders of a set can check its pieces.
@@ -260,17 +267,17 @@ class HolderComputation:
 
     # -- helpers
 
-    def _batch_seeds(self, state: Searching) -> dict[int, bytes]:
+    def _batch_seeds(self, state: ModulusSearch) -> dict[int, bytes]:
         number = state.batch.to_bytes(8, "big")
         return {s: derive("batch", number, seed) for s, seed in zip(self._sets, state.seeds, strict=True)}
 
-    def _batch(self, state: Searching) -> Batch:
+    def _batch(self, state: ModulusSearch) -> Batch:
         return Batch(self.terms, self._batch_seeds(state))
 
-    def _numbers(self, state: Searching) -> Numbers:
+    def _numbers(self, state: ModulusSearch) -> Numbers:
         return {s: (as_array(p), as_array(q)) for s, (p, q) in zip(self._sets, state.pieces, strict=True)}
 
-    def _chosen(self, state: Searching) -> NDArray[np.int64]:
+    def _chosen(self, state: ModulusSearch) -> NDArray[np.int64]:
         return choose(self.terms, flat(state.products), flat(state.differences))
 
     def _piece_bound(self) -> mpz:
@@ -329,11 +336,11 @@ class HolderComputation:
     def _powers(self, key: ThresholdKey) -> opening.VerificationBase:
         return opening.VerificationBase(key.key, key.verification_base, key.exponent_bits)
 
-    def _evidence(self, state: Any) -> Evidence:
+    def _evidence(self, state: Any) -> WinnerEvidence:
         """Return the evidence in a state that has a batch."""
-        if isinstance(state, Searching):
-            return Evidence(state)
-        return Evidence(state.search) if isinstance(state, AwaitingExponentCommitments) else state.evidence
+        if isinstance(state, ModulusSearch):
+            return WinnerEvidence(state)
+        return WinnerEvidence(state.search) if isinstance(state, AwaitingExponentCommitments) else state.evidence
 
     def _read(self, kind: Kind, batch: int, stage: int, sender: str, data: bytes, length: int) -> Reader:
         return opened(self.terms, kind, batch, stage, sender, data, length)

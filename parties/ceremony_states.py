@@ -20,12 +20,12 @@ __all__ = [
     "AwaitingSeedCommitments",
     "AwaitingSeedContributions",
     "AwaitingTestDecryptions",
-    "Done",
-    "Evidence",
-    "Failed",
+    "CeremonyDone",
+    "CeremonyFailed",
     "MessageDigest",
-    "Searching",
+    "ModulusSearch",
     "SeedMaterial",
+    "WinnerEvidence",
 ]
 
 FIRST, AGAIN, MODULI = 0, 1, 2
@@ -80,7 +80,7 @@ class MessageDigest:
 
 @storable
 @dataclass(frozen=True)
-class Searching:
+class ModulusSearch:
     """The search for a modulus, in one batch of candidates.
 
     Attributes:
@@ -123,16 +123,16 @@ class Searching:
 class AwaitingExponentCommitments:
     """The modulus is found; the others' commitments to their polynomials are awaited."""
 
-    search: Searching = field(repr=False)
+    search: ModulusSearch = field(repr=False)
     polynomial: tuple[int, ...] = field(repr=False)
 
 
 @storable
 @dataclass(frozen=True)
-class Evidence:
+class WinnerEvidence:
     """The winner's batch, and all holders' messages about d: theta_j, commitments to polynomials, sealed shares."""
 
-    search: Searching = field(repr=False)
+    search: ModulusSearch = field(repr=False)
     thetas: tuple[mpz, ...] = field(default=(), repr=False)
     committed: tuple[tuple[mpz, ...], ...] = field(default=(), repr=False)
     sealed: tuple[bytes, ...] = field(default=(), repr=False)
@@ -143,7 +143,7 @@ class Evidence:
 class AwaitingExponentShares:
     """The public key is known; the others' shares of d are awaited."""
 
-    evidence: Evidence = field(repr=False)
+    evidence: WinnerEvidence = field(repr=False)
     polynomial: tuple[int, ...] = field(repr=False)
     key: ThresholdKey
 
@@ -153,7 +153,7 @@ class AwaitingExponentShares:
 class AwaitingTestDecryptions:
     """This holder has its share; the others' test decryptions are awaited."""
 
-    evidence: Evidence = field(repr=False)
+    evidence: WinnerEvidence = field(repr=False)
     key: ThresholdKey
     share: int = field(repr=False)
 
@@ -163,12 +163,12 @@ class AwaitingTestDecryptions:
 class AwaitingOpenedSeeds:
     """Some holder cheated about the winner; the opened seeds of its batch are awaited, and there will be no key."""
 
-    evidence: Evidence = field(repr=False)
+    evidence: WinnerEvidence = field(repr=False)
 
 
 @storable
 @dataclass(frozen=True)
-class Done:
+class CeremonyDone:
     """The ceremony is over: the key and this holder's share. All other secrets are erased."""
 
     key: ThresholdKey
@@ -177,7 +177,7 @@ class Done:
 
 @storable
 @dataclass(frozen=True)
-class Failed:
+class CeremonyFailed:
     """The ceremony failed, for the reason `why`. All secrets are erased."""
 
     why: str

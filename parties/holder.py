@@ -14,7 +14,7 @@ from typing import Any
 from gmpy2 import mpz
 
 from psephos.protocol.encrypted_sum.messages import Confirmation, PartialDecryption, TallyRequest
-from psephos.protocol.encrypted_sum.product import BallotProduct, Closed, Observer, Watching
+from psephos.protocol.encrypted_sum.product import BallotProduct, Observer, VoteClosed, VoteOpen
 from psephos.protocol.encrypted_sum.proofs import prove_opening
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import (
@@ -31,12 +31,12 @@ from psephos.protocol.storage.store import OnceLedger
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind
 
-__all__ = ["Answered", "KeyHolder"]
+__all__ = ["HolderAnswered", "KeyHolder"]
 
 
 @storable
 @dataclass(frozen=True)
-class Answered:
+class HolderAnswered:
     """The holder has answered in this round, and can repeat its answer.
 
     Attributes:
@@ -86,7 +86,7 @@ class KeyHolder(Observer):
         self._openings = OnceLedger() if openings is None else openings
         self._randomness, self._public = randomness, public
 
-    def closed(self, state: Closed) -> Step:
+    def closed(self, state: VoteClosed) -> Step:
         """Post a confirmation of the product, in a round with confirmations.
 
         The ledger allows one product per round, so a holder that is shown two different boards confirms one only.
@@ -107,14 +107,14 @@ class KeyHolder(Observer):
             ) from None
         return Step(state, (Post(BOARD, message, f"{self.round.kind}: confirm"),))
 
-    @takes(Closed, Kind.CONFIRMATION)
-    def receive_confirmation(self, state: Closed, entry: Entry) -> Step:
+    @takes(VoteClosed, Kind.CONFIRMATION)
+    def receive_confirmation(self, state: VoteClosed, entry: Entry) -> Step:
         """Record another holder's confirmation."""
         return Step(state.with_confirmation(self.round, entry))
 
-    @takes(Watching, Kind.TALLY_REQUEST)
-    @takes(Closed, Kind.TALLY_REQUEST)
-    def open(self, state: Watching | Closed, entry: Entry) -> Step:
+    @takes(VoteOpen, Kind.TALLY_REQUEST)
+    @takes(VoteClosed, Kind.TALLY_REQUEST)
+    def open(self, state: VoteOpen | VoteClosed, entry: Entry) -> Step:
         """Partially decrypt the product of the observed ballots, once: `openings` stores the answer before it is sent.
 
         Raises:
@@ -146,22 +146,22 @@ class KeyHolder(Observer):
             answer = self._openings.do_once(self.round.digest, request.product_digest, opened)
         except AlreadyDoneError:
             raise self._refusal() from None
-        return self._answer(Answered(state.members, state.columns, request, answer), entry)
+        return self._answer(HolderAnswered(state.members, state.columns, request, answer), entry)
 
-    @takes(Answered, Kind.TALLY_REQUEST)
-    def repeat(self, state: Answered, entry: Entry) -> Step:
+    @takes(HolderAnswered, Kind.TALLY_REQUEST)
+    def repeat(self, state: HolderAnswered, entry: Entry) -> Step:
         """Send the same answer to the same request; raises AlreadyOpenedError for another request."""
         if self._decode_request(entry) != state.request:
             raise self._refusal()
         return self._answer(state, entry)
 
-    @takes(Answered, Kind.BALLOT)
-    def refuse_ballot(self, state: Answered, entry: Entry) -> Step:
+    @takes(HolderAnswered, Kind.BALLOT)
+    def refuse_ballot(self, state: HolderAnswered, entry: Entry) -> Step:
         """Raise LateBallotError: the vote is closed."""
         raise self.lateness(entry)
 
-    @takes(Answered, Kind.CONFIRMATION)
-    def ignore_confirmation(self, state: Answered, entry: Entry) -> Step:
+    @takes(HolderAnswered, Kind.CONFIRMATION)
+    def ignore_confirmation(self, state: HolderAnswered, entry: Entry) -> Step:
         """Change nothing: enough holders have confirmed the product."""
         return Step(state)
 
@@ -171,15 +171,15 @@ class KeyHolder(Observer):
             raise UnexpectedMessageError(f"{self.name}: {entry.sender} asks for the sum, which only the curator may do")
         return TallyRequest.decode(entry.data, self.round)
 
-    def _check_confirmed(self, state: Watching | Closed, digest: bytes) -> None:
-        agreed = len(state.agreeing(digest)) if isinstance(state, Closed) else 0
+    def _check_confirmed(self, state: VoteOpen | VoteClosed, digest: bytes) -> None:
+        agreed = len(state.agreeing(digest)) if isinstance(state, VoteClosed) else 0
         if agreed < self.round.confirmations:
             raise UnconfirmedError(
                 f"{self.name} opens a product that {self.round.confirmations} holders have confirmed on the board; "
                 f"{agreed} have confirmed the one that it observed"
             )
 
-    def _answer(self, state: Answered, entry: Entry) -> Step:
+    def _answer(self, state: HolderAnswered, entry: Entry) -> Step:
         receiver = BOARD if self._public else entry.sender
         return Step(state, (Post(receiver, state.answer, f"{self.round.kind}: open"),))
 

@@ -35,7 +35,7 @@ from psephos.protocol.storage.values import storable
 if TYPE_CHECKING:  # dp-accounting takes a second to load, and only a party with a budget needs it
     from psephos.protocol.privacy.accounting import Budget, PrivacyEvent
 
-__all__ = ["Cast", "Party", "RoundParty", "VectorParty", "Voter", "VotingParty"]
+__all__ = ["BallotCast", "Party", "RoundParty", "VectorParty", "Voter", "VotingParty"]
 
 
 class Voter(Protocol):
@@ -201,7 +201,7 @@ class Party:
 
 @storable
 @dataclass(frozen=True)
-class Cast:
+class BallotCast:
     """The ballot is posted; `values` is its content, a secret of the party."""
 
     values: tuple[int, ...] = field(repr=False)
@@ -235,9 +235,9 @@ class RoundParty(Machine):
 
     def _posted(self, context: bytes, values: IntegerVector, claim: bytes | None) -> Step:
         ballot = self.party.ballot(self.round, self.kind, context, values, claim=claim, **self._encryption)
-        return Step(Cast(tuple(map(int, values))), (Post(BOARD, ballot, f"{self.kind}: cast"),))
+        return Step(BallotCast(tuple(map(int, values))), (Post(BOARD, ballot, f"{self.kind}: cast"),))
 
-    def _result(self, state: Cast) -> tuple[int, ...]:
+    def _result(self, state: BallotCast) -> tuple[int, ...]:
         """Return the content of the ballot: a secret, from which a simulation computes the sum in the clear."""
         return state.values
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from psephos.progress import Progress, counted, silent
 
-__all__ = ["Draw", "Sampler", "sweep"]
+__all__ = ["Sampler", "SweepRelease", "sweep"]
 
 Array = NDArray[np.float64]
 Sampler = Callable[[], Array]
@@ -21,7 +21,7 @@ Sampler = Callable[[], Array]
 
 
 @dataclass(frozen=True)
-class Draw:
+class SweepRelease:
     """One release of a sweep.
 
     Attributes:
@@ -42,7 +42,7 @@ def sweep(
     epsilons: Iterable[float],
     draws: int,
     progress: Progress = silent,
-) -> Iterator[Draw]:
+) -> Iterator[SweepRelease]:
     """Draw releases by epsilon, then by method, then by number.
 
     Args:
@@ -60,5 +60,5 @@ def sweep(
         report = counted(progress, "release", draws * len(samplers))
         for method, sampler in samplers.items():
             for number in range(draws):
-                yield Draw(method, epsilon, number, sampler())
+                yield SweepRelease(method, epsilon, number, sampler())
                 report(1)

@@ -23,7 +23,7 @@ import pytest
 from psephos.audit import case_psgd, case_tally, pathak_runs
 from psephos.audit.case_ceremony import TERMS
 from psephos.audit.case_statistic import _Statistic
-from psephos.audit.model import Context
+from psephos.audit.model import AnalysisContext
 from psephos.audit.settings import FixedVoter, make_setting, run_sum
 from psephos.audit.studies import trial
 from psephos.parties.noise import PolyaShares, SkellamShares
@@ -54,7 +54,7 @@ def of_messages(messages: Iterable[SentMessage]) -> dict[str, str]:
 
 
 def tally(proofs: Any) -> dict[str, str]:
-    context = Context(seed=1, views=1)
+    context = AnalysisContext(seed=1, views=1)
     setting = make_setting(context.coins("world"), key_bits=512)
     auxiliary = np.arange(12.0).reshape(6, 2) / 20
     ceremony, coins = setting.ceremony, context.coins("round")
@@ -66,17 +66,17 @@ def tally(proofs: Any) -> dict[str, str]:
 
 
 def one(analysis: Any) -> dict[str, str]:
-    run = analysis.real(Context(seed=1, views=1))[0]
+    run = analysis.real(AnalysisContext(seed=1, views=1))[0]
     return of_messages(message for done in (*run.before, run) for message in done.transcript.messages)
 
 
 def pathak(kind: Any) -> dict[str, str]:
-    (run,) = pathak_runs.real_runs(Context(seed=1, views=1), kind)
+    (run,) = pathak_runs.real_runs(AnalysisContext(seed=1, views=1), kind)
     return of_messages(run.transcript.messages)
 
 
 def ceremony() -> dict[str, str]:
-    context, transcript = Context(seed=1, views=1), Transcript()
+    context, transcript = AnalysisContext(seed=1, views=1), Transcript()
     run_ceremony(TERMS, coins=lambda name: context.coins(name), transcript=transcript)
     return of_messages(transcript.messages)
 

@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from psephos.curator.hamm.erm import DEFAULT_TOLERANCE, check_auxiliary, minimise
 from psephos.curator.hamm.labels import alpha, check_counts, majority, one_hot
 from psephos.curator.hamm.pate import Aggregator, PateRelease, fit_student, plan_pate, release_pate
-from psephos.curator.hamm.release import Bound, Labels, Released, erm_sensitivity, perturb
+from psephos.curator.hamm.release import Bound, Labels, PerturbedClassifier, erm_sensitivity, perturb
 from psephos.curator.hamm.statistic import (
     MechanismName,
     Source,
@@ -308,7 +308,7 @@ class RiskClassifier(VoteClassifier):
         loss = loss_named(self.loss, classes, half_width=self.half_width)
         targets = alpha(counts) if self._labels == "soft" else one_hot(majority(counts), classes)
         minimiser = minimise(rows, targets, self.lam, loss, tolerance=self.tolerance)
-        self.released_: Released | None = None
+        self.released_: PerturbedClassifier | None = None
         self.sensitivity_ = erm_sensitivity(
             self._labels,
             loss,

@@ -29,7 +29,7 @@ from psephos.curator.hamm.release import (
     Bound,
     Labels,
     OutputNoise,
-    Released,
+    PerturbedClassifier,
     erm_sensitivity,
     mechanism_for,
     noise_dimension,
@@ -127,7 +127,7 @@ class SignalEstimator:
         self._compute = compute
         return w
 
-    def note_perturbed(self, released: Released, rows: Array) -> Array:
+    def note_perturbed(self, released: PerturbedClassifier, rows: Array) -> Array:
         """Record released parameters and the public rows (N, d), and return the parameters, (d,) or (K, d)."""
         w = released.w
 

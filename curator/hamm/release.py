@@ -58,7 +58,7 @@ class Perturbable(TypingProtocol):
 
 
 @dataclass(frozen=True)
-class Released:
+class PerturbedClassifier:
     """A private classifier and its privacy cost. All of it is public.
 
     Attributes:
@@ -237,7 +237,7 @@ def perturb(
     noise: OutputNoise = "spherical-laplace",
     delta: float = 1e-6,
     randomness: Randomness = SYSTEM,
-) -> Released:
+) -> PerturbedClassifier:
     """Release a minimiser or an average with noise. Every call is a release of its own, and their costs compose.
 
     Args:
@@ -261,7 +261,7 @@ def perturb(
     private = release(vector.ravel(), mechanism, randomness)
     if basis is not None:
         private = basis.T @ private.reshape(len(basis), shape[1])
-    return Released(
+    return PerturbedClassifier(
         w=private,
         epsilon=float(epsilon),
         delta=delta if isinstance(mechanism, RoundedGaussian) else mechanism.delta(epsilon),

@@ -42,7 +42,7 @@ from psephos.protocol.roles import Entry, Machine, Refusal, Step, takes
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind
 
-__all__ = ["BallotProduct", "Closed", "Observer", "RejectedBallot", "Watching"]
+__all__ = ["BallotProduct", "Observer", "RejectedBallot", "VoteClosed", "VoteOpen"]
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ def _numbers(bitmap: int) -> tuple[int, ...]:
 
 @storable
 @dataclass(frozen=True)
-class Watching:
+class VoteOpen:
     """State while ballots are accepted.
 
     Attributes:
@@ -236,7 +236,7 @@ class Watching:
 
 @storable
 @dataclass(frozen=True)
-class Closed:
+class VoteClosed:
     """State after the close.
 
     Attributes:
@@ -248,7 +248,7 @@ class Closed:
     columns: tuple[mpz, ...] = field(repr=False)
     confirmed: tuple[tuple[int, bytes], ...] = ()
 
-    def with_confirmation(self, round_: Round, entry: Entry) -> Closed:
+    def with_confirmation(self, round_: Round, entry: Entry) -> VoteClosed:
         """Return the state with one more confirmation.
 
         Raises:
@@ -289,30 +289,30 @@ class Observer(Machine):
 
     def _start(self) -> Step:
         """Start with the ballots of `seen`."""
-        return Step(Watching(self._seen.members, self._seen.columns))
+        return Step(VoteOpen(self._seen.members, self._seen.columns))
 
-    @takes(Watching, Kind.BALLOT, batch=True)
-    def observe(self, state: Watching, entries: Sequence[Entry]) -> Step:
+    @takes(VoteOpen, Kind.BALLOT, batch=True)
+    def observe(self, state: VoteOpen, entries: Sequence[Entry]) -> Step:
         """Multiply the valid ballots of a batch into the product, and reject the others."""
         product, rejections = self.product(state).add_all(entry.data for entry in entries)
         refused = tuple(Refusal(entries[rejection.place], rejection.error) for rejection in rejections)
         return Step(replace(state, members=product.members, columns=product.columns), (), refused)
 
-    @takes(Watching, Kind.CLOSE)
+    @takes(VoteOpen, Kind.CLOSE)
     def end(self, state: Any, entry: Entry) -> Step:
         """End the vote: ballots that follow the curator's close on the board do not count, for any observer."""
         if entry.sender != "curator":
             raise UnexpectedMessageError(f"{self.name}: {entry.sender} closed the vote, which is the curator's to do")
         Close.decode(entry.data, self.round)
         self.product(state).check_minimum()  # every observer checks this, so all of them accept the same close
-        return self.closed(Closed(state.members, state.columns))
+        return self.closed(VoteClosed(state.members, state.columns))
 
-    def closed(self, state: Closed) -> Step:
+    def closed(self, state: VoteClosed) -> Step:
         """Return the step at the end of the vote; a subclass may post a message."""
         return Step(state)
 
-    @takes(Closed, Kind.BALLOT)
-    def late(self, state: Closed, entry: Entry) -> Step:
+    @takes(VoteClosed, Kind.BALLOT)
+    def late(self, state: VoteClosed, entry: Entry) -> Step:
         """Reject a ballot that follows the close."""
         raise self.lateness(entry)
 

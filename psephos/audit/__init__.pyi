@@ -6,12 +6,12 @@ from .analysis import CaseAudit as CaseAudit
 from .analysis import advantage as advantage
 from .analysis import audit_case as audit_case
 from .analysis import views as views
+from .model import AnalysisContext as AnalysisContext
 from .model import Case as Case
 from .model import Check as Check
 from .model import CheckResult as CheckResult
 from .model import Checks as Checks
 from .model import Coalition as Coalition
-from .model import Context as Context
 from .mutants import Mutant as Mutant
 from .mutants import caught_by as caught_by
 from .mutants import edited as edited

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from scipy.stats import binomtest
 
-from psephos.audit.model import Case, Context
+from psephos.audit.model import AnalysisContext, Case
 from psephos.audit.mutants import Mutant, caught_by
 from psephos.audit.run import RATE, run_audit
 from psephos.progress import Progress, silent
@@ -130,5 +130,5 @@ def audit_case(
         InvalidParameter: the code that a mutant changes is gone, or occurs more than once.
     """
     result = run_audit(case, progress=progress, views=views, seed=seed)
-    context = Context(seed=seed, views=views, rate=RATE)
+    context = AnalysisContext(seed=seed, views=views, rate=RATE)
     return CaseAudit(result, tuple(m.name for m in mutants if caught_by(m, case, context)[0] is None))

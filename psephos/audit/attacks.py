@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
-from psephos.audit.model import Case, Check, CheckResult, Coalition, Context
+from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Coalition
 from psephos.protocol.errors import InvalidParameter, PsephosError
 from psephos.specs.secrets import Secret, names_of
 
@@ -52,7 +52,7 @@ class Attack:
 
     name: str
     roles: tuple[str, ...]
-    run: Callable[[Context], AttackResult] = field(repr=False)
+    run: Callable[[AnalysisContext], AttackResult] = field(repr=False)
     expected: Expected
     secrets: tuple[Secret, ...]
 
@@ -75,7 +75,7 @@ def attack_case(name: str, catalogue: Sequence[tuple[Coalition, Sequence[Attack]
         catalogue: coalitions, each with the attacks of its members, alone or together.
     """
 
-    def check(attack: Attack, context: Context) -> CheckResult:
+    def check(attack: Attack, context: AnalysisContext) -> CheckResult:
         result: AttackResult = context.cached((name, attack.name), lambda: attack.run(context))
         undeclared = result.gains.keys() - names_of(attack.secrets)
         if undeclared:

@@ -19,9 +19,9 @@ from gmpy2 import mpz
 from scipy.stats import chisquare
 
 from psephos.audit.compare import compare_samples
-from psephos.audit.model import Case, CheckResult, Checks, Coalition, Context
+from psephos.audit.model import AnalysisContext, Case, CheckResult, Checks, Coalition
 from psephos.parties.ceremony import CeremonyHolder
-from psephos.parties.ceremony_states import Searching
+from psephos.parties.ceremony_states import ModulusSearch
 from psephos.protocol.ceremony.exponent import share_bound
 from psephos.protocol.ceremony.messages import byte_length, packed_bytes, unpack_residues
 from psephos.protocol.ceremony.search import CONFIRMATIONS, FORM_MASKS, Batch, choose, flat_primes, form_modulus
@@ -67,11 +67,11 @@ class CeremonyView:
     shares: Sequence[KeyShare]
 
 
-def _views(context: Context) -> list[CeremonyView]:
+def _views(context: AnalysisContext) -> list[CeremonyView]:
     return context.cached("ceremonies", lambda: [_run(context, i) for i in range(context.views)])
 
 
-def _run(context: Context, number: int) -> CeremonyView:
+def _run(context: AnalysisContext, number: int) -> CeremonyView:
     transcript = Transcript(secrets=True)
     terms = replace(TERMS, context=context.coins("terms", number).draw(32))
     shares = run_ceremony(terms, coins=partial(context.coins, "ceremony", number), transcript=transcript)
@@ -184,14 +184,14 @@ def _simulated_row(coins: Randomness, members: Sequence[int]) -> dict[str, float
 # -- the checks
 
 
-def _simulation(members: Sequence[int], context: Context) -> CheckResult:
+def _simulation(members: Sequence[int], context: AnalysisContext) -> CheckResult:
     """Compare real views with simulated ones."""
     real = [_row(view, members) for view in _views(context)]
     simulated = [_simulated_row(context.coins("simulated", i), members) for i in range(len(real))]
     return compare_samples(context, (real, simulated), "real against simulated")
 
 
-def _residues_are_uniform(context: Context) -> CheckResult:
+def _residues_are_uniform(context: AnalysisContext) -> CheckResult:
     """Check that of every pair of residues z is a uniform unit given y, which follows from n."""
     worst, pairs = 1.0, 0
     for place, prime in enumerate(TERMS.primes[:3]):
@@ -212,7 +212,7 @@ def _residues_are_uniform(context: Context) -> CheckResult:
     )
 
 
-def _threshold(context: Context) -> CheckResult:
+def _threshold(context: AnalysisContext) -> CheckResult:
     """Check that t - 1 shares open nothing if the threshold is taken to be t - 1."""
     for view in _views(context):
         key = view.shares[0].threshold_key
@@ -229,7 +229,7 @@ def _threshold(context: Context) -> CheckResult:
     )
 
 
-def _reads_all(context: Context) -> CheckResult:
+def _reads_all(context: AnalysisContext) -> CheckResult:
     """Compute d from t shares, and p and q from d, which is a multiple of phi(n)."""
     view = _views(context)[0]
     n, delta = view.shares[0].threshold_key.key.modulus, math.factorial(TERMS.holders)
@@ -253,11 +253,11 @@ class _RejectingBatch(Batch):
 class _RejectingHolder(CeremonyHolder):
     """A holder that rejects every candidate."""
 
-    def _batch(self, state: Searching) -> Batch:
+    def _batch(self, state: ModulusSearch) -> Batch:
         return _RejectingBatch(self.terms, self._batch_seeds(state))
 
 
-def _rejecting_holder_is_named(context: Context) -> CheckResult:
+def _rejecting_holder_is_named(context: AnalysisContext) -> CheckResult:
     """Check that a holder that rejects good candidates is named: it could otherwise choose the key that it prefers."""
 
     def progress(what: str, tried: int, expected: int) -> None:

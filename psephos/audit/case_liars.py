@@ -20,7 +20,7 @@ from gmpy2 import mpz
 from psephos.audit.adversary import Replacements, ScriptedRole, is_of_kind, tampering
 from psephos.audit.attacks import Attack, AttackResult, attack_case
 from psephos.audit.deviations import try_requests
-from psephos.audit.model import Coalition, Context
+from psephos.audit.model import AnalysisContext, Coalition
 from psephos.audit.settings import AuditSetting, FixedVoter, cast_ballot, make_setting, round_of
 from psephos.curator.tally import OpenedSum, Tally
 from psephos.parties.holder import KeyHolder
@@ -61,7 +61,7 @@ VOTE, SUM, NAME = SECRETS = names_of(GAINS)
 # -- rounds
 
 
-def _setting(context: Context) -> AuditSetting:
+def _setting(context: AnalysisContext) -> AuditSetting:
     return context.cached("liars setting", lambda: make_setting(context.coins("liars"), PARTIES, key_bits=KEY_BITS))
 
 
@@ -73,13 +73,13 @@ def _spec() -> TallySpec:
     return TallySpec(AuxiliarySet(_auxiliary()), CLASSES)
 
 
-def _round(context: Context, label: str, proofs: Proofs = "knowledge") -> Round:
+def _round(context: AnalysisContext, label: str, proofs: Proofs = "knowledge") -> Round:
     """Return a round as a study has it: with proofs, and as many confirmations as are safe."""
     coins, confirmations = context.coins("liars round", label), safe_confirmations(3, 2)
     return round_of(_setting(context), _spec(), coins, proofs=proofs, confirmations=confirmations)
 
 
-def _ballots(context: Context, round_: Round) -> list[Ballot]:
+def _ballots(context: AnalysisContext, round_: Round) -> list[Ballot]:
     """Return every party's honest ballot."""
     voters = [FixedVoter((np.arange(SAMPLES) + party) % CLASSES) for party in range(PARTIES)]
     factory, setting = PartyFactory(_spec(), voters), _setting(context)
@@ -94,7 +94,10 @@ def _sums(parties: Sequence[int]) -> tuple[int, ...]:
 
 
 def _run(
-    context: Context, round_: Round, ballots: Mapping[str, Sequence[bytes]], replacements: Replacements | None = None
+    context: AnalysisContext,
+    round_: Round,
+    ballots: Mapping[str, Sequence[bytes]],
+    replacements: Replacements | None = None,
 ) -> tuple[OpenedSum | None, tuple[PsephosError, ...]]:
     """Post ballots and run the curator and the holders.
 
@@ -142,7 +145,7 @@ def _encoded(ballots: Sequence[Ballot]) -> dict[str, list[bytes]]:
     return {f"party {ballot.party}": [ballot.encode()] for ballot in ballots}
 
 
-def _signed(context: Context, round_: Round, ciphertexts: Sequence[mpz], proof: bytes) -> bytes:
+def _signed(context: AnalysisContext, round_: Round, ciphertexts: Sequence[mpz], proof: bytes) -> bytes:
     """Return a ballot that the deviating party signs."""
     vector = EncryptedVector(round_.key, round_.plan, tuple(ciphertexts))
     return Ballot.sign(round_, LIAR, vector, _setting(context).ceremony.signing_keys[LIAR], proof).encode()
@@ -151,7 +154,7 @@ def _signed(context: Context, round_: Round, ciphertexts: Sequence[mpz], proof: 
 # -- parties
 
 
-def _copy_ballot(context: Context) -> AttackResult:
+def _copy_ballot(context: AnalysisContext) -> AttackResult:
     """Post the ballot of party 0 once more, re-randomised, with its proof, so that its vote would count twice."""
     round_ = _round(context, "copies")
     honest = _ballots(context, round_)
@@ -163,7 +166,7 @@ def _copy_ballot(context: Context) -> AttackResult:
     return _judge(opened, errors, range(LIAR), f"party {LIAR}", "a copied ballot")
 
 
-def _combine_ballots(context: Context) -> AttackResult:
+def _combine_ballots(context: AnalysisContext) -> AttackResult:
     """Post an own vote times the inverses of the ballots of parties 1 to 3: the sum would show the votes of party 0."""
     round_ = _round(context, "isolates")
     honest = _ballots(context, round_)
@@ -178,7 +181,7 @@ def _combine_ballots(context: Context) -> AttackResult:
     return _judge(opened, errors, range(LIAR), f"party {LIAR}", "a ballot made of others")
 
 
-def _cast_votes(context: Context, votes: int) -> AttackResult:
+def _cast_votes(context: AnalysisContext, votes: int) -> AttackResult:
     """Cast more than one vote, or a negative number, in the first slot."""
     round_ = _round(context, f"stuffs {votes}", "valid")
     honest = _ballots(context, round_)
@@ -189,7 +192,7 @@ def _cast_votes(context: Context, votes: int) -> AttackResult:
     return _judge(opened, errors, range(LIAR), f"party {LIAR}", f"{votes:+} votes in one slot")
 
 
-def _vote_twice(context: Context) -> AttackResult:
+def _vote_twice(context: AnalysisContext) -> AttackResult:
     """Post a second ballot of the same party, with another proof."""
     round_ = _round(context, "twice")
     honest, second = _ballots(context, round_), _ballots(context, round_)[LIAR]
@@ -199,7 +202,7 @@ def _vote_twice(context: Context) -> AttackResult:
     return _judge(opened, errors, range(PARTIES), f"party {LIAR}", "a second ballot")
 
 
-def _vote_late(context: Context) -> AttackResult:
+def _vote_late(context: AnalysisContext) -> AttackResult:
     """Post a ballot after the close and before the opening."""
     round_ = _round(context, "late")
     honest = _ballots(context, round_)
@@ -216,7 +219,7 @@ def _vote_late(context: Context) -> AttackResult:
 # -- holders
 
 
-def _send_wrong_share(context: Context, how: Literal["random", "shaped"]) -> AttackResult:
+def _send_wrong_share(context: AnalysisContext, how: Literal["random", "shaped"]) -> AttackResult:
     """Send a wrong partial decryption: a random one, or one that with holder 2's opens to two votes more."""
     round_ = _round(context, f"shapes {how}")
     key, n = round_.threshold_key, round_.key.modulus
@@ -238,7 +241,7 @@ def _send_wrong_share(context: Context, how: Literal["random", "shaped"]) -> Att
     return _judge(opened, errors, range(PARTIES), "holder 1", f"a {how} partial decryption")
 
 
-def _confirm_wrongly(context: Context, how: Literal["another product", "another holder"]) -> AttackResult:
+def _confirm_wrongly(context: AnalysisContext, how: Literal["another product", "another holder"]) -> AttackResult:
     """Confirm a product that nobody observed, or in the name of holder 2; all three holders must confirm the same."""
     round_ = _round(context, f"confirms {how}")
 
@@ -282,7 +285,7 @@ def _opens(posts: Sequence[Post]) -> bool:
     return any(is_of_kind(post, Kind.PARTIAL_DECRYPTION) for post in posts)
 
 
-def _open_own_round(context: Context) -> AttackResult:
+def _open_own_round(context: AnalysisContext) -> AttackResult:
     """Start a round with a roster of the curator's own keys (sybils), who post the ciphertexts and proof of party 0."""
     round_ = _round(context, "own round")
     victim = _ballots(context, round_)[0]
@@ -308,7 +311,7 @@ def _open_own_round(context: Context) -> AttackResult:
     return AttackResult(answered, (*rejected, *errors))
 
 
-def _open_early(context: Context) -> AttackResult:
+def _open_early(context: AnalysisContext) -> AttackResult:
     """Close below the minimum, request before the confirmations, and request less than was observed."""
     round_ = _round(context, "early")
     honest = _ballots(context, round_)
@@ -330,7 +333,7 @@ def _open_early(context: Context) -> AttackResult:
     return AttackResult(errors=tuple(refused))
 
 
-def _show_two_boards(context: Context) -> AttackResult:
+def _show_two_boards(context: AnalysisContext) -> AttackResult:
     """Show holder 1 all ballots and holder 2 all but that of party 0; holder 3 confirms both products."""
     round_ = _round(context, "two boards")
     honest, opened = _ballots(context, round_), 0
@@ -351,7 +354,7 @@ def _show_two_boards(context: Context) -> AttackResult:
     return AttackResult(gains, tuple(refused))
 
 
-def _send_requests(context: Context) -> AttackResult:
+def _send_requests(context: AnalysisContext) -> AttackResult:
     """Send every request of `deviations`, each of which would isolate votes, in a round with proofs."""
 
     def honest(label: str) -> tuple[Round, list[Ballot]]:

@@ -31,7 +31,7 @@ from scipy.stats import binomtest
 
 from psephos.audit.compare import compare_samples
 from psephos.audit.ideal import ideal_sum, joint_noise, spherical_noise
-from psephos.audit.model import Case, Check, CheckResult, Checks, Coalition, Context, Members
+from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, Coalition, Members
 from psephos.audit.pathak_blocks import (
     blinded_answers,
     exact_comparison,
@@ -136,7 +136,7 @@ class _Corrector(ObservedRole):
         return [add_to_share(post, terms, [w - t for w, t in zip(self.ideal_output(self.setting), total, strict=True)])]
 
 
-def _simulated(context: Context, kind: PathakKind, members: Members) -> list[ObservedRun]:
+def _simulated(context: AnalysisContext, kind: PathakKind, members: Members) -> list[ObservedRun]:
     def make() -> list[ObservedRun]:
         real = real_runs(context, kind)[0]
         honest = [j for j in range(PARTIES) if j not in members.parties]
@@ -317,7 +317,7 @@ def _ranks(run: ObservedRun) -> list[int]:
 
 
 def _compare(
-    context: Context,
+    context: AnalysisContext,
     left: Sequence[ObservedRun],
     right: Sequence[ObservedRun],
     members: Members,
@@ -342,7 +342,7 @@ def _compare(
 # -- freshness and searches
 
 
-def _freshness(kind: PathakKind, members: Members, context: Context) -> CheckResult:
+def _freshness(kind: PathakKind, members: Members, context: AnalysisContext) -> CheckResult:
     """Check that no ciphertext that the coalition cannot open is related to another one of its view, in each run."""
     checked = 0
     for run in real_runs(context, kind)[:12]:
@@ -382,7 +382,7 @@ def _sealed_kinds(run: ObservedRun, members: Members) -> list[tuple[PublicKey, t
     return [] if members.parties else [(group, (Kind.INDEXED_SHARE,), (Kind.MASKED_SHARE,))]
 
 
-def _linked_shares(kind: PathakKind, members: Members, context: Context) -> CheckResult:
+def _linked_shares(kind: PathakKind, members: Members, context: AnalysisContext) -> CheckResult:
     """Check that a coalition of parties cannot link masked shares to shares that it knows, which would reveal pi_2.
 
     A masked share a + r is linked to a known a if r is 40 bits shorter than agreed, and two masked shares are linked if
@@ -410,7 +410,7 @@ def _linked_shares(kind: PathakKind, members: Members, context: Context) -> Chec
     return CheckResult(False, f"{pairs} pairs of a masked share and a known one, none tied")
 
 
-def _order_of_places(kind: PathakKind, members: Members, context: Context) -> CheckResult:
+def _order_of_places(kind: PathakKind, members: Members, context: AnalysisContext) -> CheckResult:
     """Check that pi_1 alone does not predict who wins the first comparison, which needs pi_2.
 
     The coalition knows pi_1 and whether its own place is compared again. With a uniform pi_2 its prediction is right
@@ -453,7 +453,7 @@ def _searchable_factor(run: ObservedRun, members: Members) -> str | None:
     return None
 
 
-def _jacobi_symbols(kind: PathakKind, context: Context) -> CheckResult:
+def _jacobi_symbols(kind: PathakKind, context: AnalysisContext) -> CheckResult:
     """Check that the Jacobi symbol of a noise factor is not the one that its bases and the parity of the noise give."""
     agree = factors = 0
     for run in real_runs(context, kind):
@@ -472,7 +472,7 @@ def _jacobi_symbols(kind: PathakKind, context: Context) -> CheckResult:
     return CheckResult(p_value <= context.rate, told, p_value)
 
 
-def _noise_law(kind: PathakKind, context: Context) -> CheckResult:
+def _noise_law(kind: PathakKind, context: AnalysisContext) -> CheckResult:
     """Compare the noise of the smallest party (printed), or of the parties that are not excluded, with its law.
 
     The grid is coarse and has one rung, to be quick; all parties but one are excluded, so that one share is the law.
@@ -497,7 +497,7 @@ def _noise_law(kind: PathakKind, context: Context) -> CheckResult:
 # -- cells
 
 
-def _reads_sizes(kind: PathakKind, context: Context) -> CheckResult:
+def _reads_sizes(kind: PathakKind, context: AnalysisContext) -> CheckResult:
     """Compute all sizes with both keys and pi_1."""
     run = real_runs(context, kind)[0]
     keyed = {
@@ -513,7 +513,7 @@ def _bare(run: ObservedRun) -> list[int]:
     return ideal_sum(*(c.parameters for c in run.contributions.values()))
 
 
-def _reads_noise(kind: PathakKind, context: Context) -> CheckResult:
+def _reads_noise(kind: PathakKind, context: AnalysisContext) -> CheckResult:
     """Compute the noise from the masked noise, which Charlie decrypts, and the mask of party 0."""
     run, leader = real_runs(context, kind)[0], party_name(LEADER)
     # Party 0 knows s, which it subtracted from the vector that it shared; Charlie decrypts eta + s.
@@ -527,7 +527,7 @@ def _reads_noise(kind: PathakKind, context: Context) -> CheckResult:
     return CheckResult(read, "the mask taken off what Charlie decrypts is the noise; the bare sum follows")
 
 
-def _insider(kind: PathakKind, members: Members, context: Context) -> CheckResult:
+def _insider(kind: PathakKind, members: Members, context: AnalysisContext) -> CheckResult:
     """Check whether a party obtains the sum without noise by subtracting its own vector from the published total."""
     hits, runs, number = 0, real_runs(context, kind, members=members), members.parties[0]
     for run in runs:
@@ -576,11 +576,11 @@ def _add_checks(checks: Checks, kind: PathakKind, coalition: Coalition, m: Membe
     known = {*coalition.granted, *coalition.known_leaks}
     hidden = tuple(s for s in SECRETS if s not in known)
 
-    def compared(context: Context, look: Callable[[str], bool] = lambda name: True) -> CheckResult:
+    def compared(context: AnalysisContext, look: Callable[[str], bool] = lambda name: True) -> CheckResult:
         real, simulated = real_runs(context, kind, members=m), _simulated(context, kind, m)
         return _compare(context, real, simulated, m, "real against simulated", look)
 
-    def exchanged(context: Context) -> CheckResult:
+    def exchanged(context: AnalysisContext) -> CheckResult:
         real, other = (real_runs(context, kind, inputs, m) for inputs in ("honest", "exchanged"))
         return _compare(context, real, other, m, "data sets exchanged")
 

@@ -17,7 +17,7 @@ from typing import Any
 from gmpy2 import mpz
 
 from psephos.audit.attacks import HARMLESS, SUCCEEDS, Attack, AttackResult, attack_case
-from psephos.audit.model import Coalition, Context
+from psephos.audit.model import AnalysisContext, Coalition
 from psephos.audit.pathak_runs import (
     MakeObserved,
     ObservedRole,
@@ -61,7 +61,9 @@ class _Lies:
     own: Callable[[Sequence[int]], Sequence[int]] = tuple
 
 
-def _bare_sum(kind: PathakKind, name: str, lies: Callable[[Context], _Lies], context: Context) -> AttackResult:
+def _bare_sum(
+    kind: PathakKind, name: str, lies: Callable[[AnalysisContext], _Lies], context: AnalysisContext
+) -> AttackResult:
     """Compare the sum of the honest parameters with the published sum less what the coalition knows of it."""
     attack, adversaries = f"{kind}, {name}", lies(context)
     run = run_observed(context, kind, records_of(context, "honest"), attack, adversaries.replacements)
@@ -92,7 +94,7 @@ class _Shifts(ObservedRole):
         return [post]
 
 
-def _sends(kind: Kind, make: Callable[[int], tuple[mpz, ...]], context: Context) -> MakeObserved:
+def _sends(kind: Kind, make: Callable[[int], tuple[mpz, ...]], context: AnalysisContext) -> MakeObserved:
     """Return a role that replaces the ciphertexts in its messages of one kind by others under Charlie's key."""
     key = keys_of(context).curator.public_key
 
@@ -107,7 +109,7 @@ def _sends(kind: Kind, make: Callable[[int], tuple[mpz, ...]], context: Context)
     return OtherCiphertexts
 
 
-def _zeros(kind: Kind, context: Context) -> MakeObserved:
+def _zeros(kind: Kind, context: AnalysisContext) -> MakeObserved:
     """Return a role that sends encryptions of zero in its messages of one kind."""
     full = Encryptor(keys_of(context).curator.public_key, "full")
     return _sends(kind, lambda count: full.encrypt([mpz(0)] * count), context)
@@ -121,7 +123,7 @@ def _smallest(make: MakeObserved, honest: Role, setting: ObservedRoles) -> Obser
     return make(liar, setting)
 
 
-def _propose_less_noise(context: Context) -> AttackResult:
+def _propose_less_noise(context: AnalysisContext) -> AttackResult:
     """Propose an epsilon of 64 to a party, in Charlie's name."""
     terms = terms_of(context, "public-bound", "proposes")
     proposal = replace(terms, epsilon=64.0)
@@ -132,19 +134,19 @@ def _propose_less_noise(context: Context) -> AttackResult:
     return AttackResult(gains, tuple(refusal.error for refusal in step.refused))
 
 
-def _party(make: Callable[[Context], MakeObserved], own: Any = tuple) -> Callable[[Context], _Lies]:
+def _party(make: Callable[[AnalysisContext], MakeObserved], own: Any = tuple) -> Callable[[AnalysisContext], _Lies]:
     return lambda context: _Lies({party_name(LIAR): make(context)}, own)
 
 
-def _charlie(make: Callable[[Context], MakeObserved], own: Any = tuple) -> Callable[[Context], _Lies]:
+def _charlie(make: Callable[[AnalysisContext], MakeObserved], own: Any = tuple) -> Callable[[AnalysisContext], _Lies]:
     return lambda context: _Lies({CURATOR: make(context)}, own)
 
 
-def _nobody(context: Context) -> MakeObserved:
+def _nobody(context: AnalysisContext) -> MakeObserved:
     return partial(_smallest, _zeros(Kind.NOISE_FACTOR, context))
 
 
-def _no_rung(context: Context) -> MakeObserved:
+def _no_rung(context: AnalysisContext) -> MakeObserved:
     return partial(_smallest, _zeros(Kind.RUNG_VOTE, context))
 
 
@@ -153,7 +155,7 @@ _ANYTHING = _party(lambda context: _Shifts, _shifted)
 _WRONG_SHARE = _charlie(lambda context: _Shifts, _shifted)
 
 
-def _both(context: Context) -> _Lies:
+def _both(context: AnalysisContext) -> _Lies:
     """Party 1 submits zeros, and Charlie adds `SHIFT`."""
     replacements = {**_NOTHING(context).replacements, **_WRONG_SHARE(context).replacements}
     return _Lies(replacements, lambda own: SHIFT)
@@ -162,7 +164,7 @@ def _both(context: Context) -> _Lies:
 _PARTY, _CURATOR = (party_name(LIAR),), (CURATOR,)
 
 
-def _attack(kind: PathakKind, name: str, roles: tuple[str, ...], lies: Callable[[Context], _Lies]) -> Attack:
+def _attack(kind: PathakKind, name: str, roles: tuple[str, ...], lies: Callable[[AnalysisContext], _Lies]) -> Attack:
     """Return an attack on one variant, harmless in `public-bound` and successful in the paper's variants."""
     expected = HARMLESS if kind == "public-bound" else SUCCEEDS
     return Attack(name, roles, partial(_bare_sum, kind, name, lies), expected, (BARE_SUM,))

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from psephos.audit.compare import compare_samples
 from psephos.audit.ideal import ideal_sum, joint_skellam, spherical_noise
-from psephos.audit.model import Case, Check, CheckResult, Checks, Context, Members
+from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, Members
 from psephos.audit.settings import AuditSetting, RecordedTranscript, SumRun, make_setting
 from psephos.audit.simulators import simulate_sum_view
 from psephos.audit.sums import SumAnalysis, coalitions
@@ -60,12 +60,12 @@ MEMBERS = {
 }
 
 
-def psgd_setting(context: Context) -> AuditSetting:
+def psgd_setting(context: AnalysisContext) -> AuditSetting:
     """Return the keys of all roles."""
     return context.cached("psgd setting", lambda: make_setting(context.coins("psgd world"), PARTIES, key_bits=320))
 
 
-def agreement_of(context: Context, label: str, variant: Variant = "paper", colluders: int = 0) -> Agreement:
+def agreement_of(context: AnalysisContext, label: str, variant: Variant = "paper", colluders: int = 0) -> Agreement:
     """Return what is agreed on before a series; its nonce depends on the label."""
     agreement = context.cached(
         ("psgd agreement", variant, colluders),
@@ -74,12 +74,12 @@ def agreement_of(context: Context, label: str, variant: Variant = "paper", collu
     return replace(agreement, series=replace(agreement.series, nonce=context.coins(label, "series").draw(16)))
 
 
-def terms_of(context: Context, agreement: Agreement) -> SeriesTerms:
+def terms_of(context: AnalysisContext, agreement: Agreement) -> SeriesTerms:
     """Return the terms of a series under the keys of `psgd_setting`."""
     return OPTIONS.terms(agreement, psgd_setting(context).ceremony)
 
 
-def private_data(context: Context, inputs: str = "honest") -> list[LocalLoss]:
+def private_data(context: AnalysisContext, inputs: str = "honest") -> list[LocalLoss]:
     """Return every party's records; with `inputs` "swapped" parties 0 and 1 exchange theirs."""
     generator = np.random.default_rng([context.seed, 8])
     private = []
@@ -90,7 +90,7 @@ def private_data(context: Context, inputs: str = "honest") -> list[LocalLoss]:
     return [private[1], private[0], private[2]] if inputs == "swapped" else private
 
 
-def party_of(context: Context, agreement: Agreement, number: int, coins: Randomness) -> GradientParty:
+def party_of(context: AnalysisContext, agreement: Agreement, number: int, coins: Randomness) -> GradientParty:
     """Return one honest party; `coins`: of its encryption and noise."""
     key = psgd_setting(context).ceremony.signing_keys[number]
     terms = terms_of(context, agreement)
@@ -110,7 +110,9 @@ def _published(terms: SeriesTerms, step: int, sums: Sequence[int], *holders: int
     return [Entry(100 * step + holder, f"holder {holder}", BOARD, data) for holder, data in messages.items()]
 
 
-def _by_step(context: Context, agreement: Agreement, transcript: Transcript, opened: Sequence[OpenedSum]) -> SumRun:
+def _by_step(
+    context: AnalysisContext, agreement: Agreement, transcript: Transcript, opened: Sequence[OpenedSum]
+) -> SumRun:
     """Return the last step of a run, and in `before` the earlier ones, each with its own messages and vectors."""
     terms, private_key = terms_of(context, agreement), psgd_setting(context).private_key
     starts = [place for place, m in enumerate(transcript.messages) if m.kind == "announcement"]
@@ -184,21 +186,21 @@ class _Descent(SumAnalysis):
 
     variant: Variant = "paper"
 
-    def setting(self, context: Context) -> AuditSetting:
+    def setting(self, context: AnalysisContext) -> AuditSetting:
         return psgd_setting(context)
 
-    def round(self, context: Context, label: str) -> Round:
+    def round(self, context: AnalysisContext, label: str) -> Round:
         return self.ballots(context, label)[0]
 
-    def spec(self, context: Context) -> SumSpec:
+    def spec(self, context: AnalysisContext) -> SumSpec:
         raise NotImplementedError("a series has a round for each step")
 
-    def contribution(self, context: Context, inputs: str) -> PartyFactory:
+    def contribution(self, context: AnalysisContext, inputs: str) -> PartyFactory:
         raise NotImplementedError("a party of a series is a role of its own")
 
     output = contribution  # type: ignore[assignment] # of a whole descent: `simulated`
 
-    def real(self, context: Context, inputs: str = "honest") -> list[SumRun]:
+    def real(self, context: AnalysisContext, inputs: str = "honest") -> list[SumRun]:
         def one(i: int) -> SumRun:
             label = f"psgd {self.variant} {inputs} {i}"
             agreement, transcript = (
@@ -211,7 +213,7 @@ class _Descent(SumAnalysis):
 
         return context.cached(("psgd", self.variant, inputs), lambda: [one(i) for i in range(context.views)])
 
-    def simulated(self, context: Context, members: Members) -> list[SumRun]:
+    def simulated(self, context: AnalysisContext, members: Members) -> list[SumRun]:
         private = private_data(context)
         honest = [p for p in range(PARTIES) if p not in members.parties]
 
@@ -267,7 +269,7 @@ class _Descent(SumAnalysis):
                     yield f"{name} less the one before", float(value - steps[step - 1].opened.sums[place])
 
     def announced(
-        self, context: Context, label: str, nonce: str = "nonce"
+        self, context: AnalysisContext, label: str, nonce: str = "nonce"
     ) -> tuple[SeriesTerms, Announcement, list[Ballot]]:
         """Return the announcement of a first step and every party's ballot in it."""
         agreement = agreement_of(context, label, self.variant)
@@ -280,13 +282,13 @@ class _Descent(SumAnalysis):
             ballots.append(Ballot.decode(post.data, terms.round(announcement)))
         return terms, announcement, ballots
 
-    def ballots(self, context: Context, label: str) -> tuple[Round, list[Ballot]]:
+    def ballots(self, context: AnalysisContext, label: str) -> tuple[Round, list[Ballot]]:
         terms, announcement, ballots = self.announced(context, label)
         return terms.round(announcement), ballots
 
     # -- checks of its own
 
-    def noise_law(self, context: Context) -> CheckResult:
+    def noise_law(self, context: AnalysisContext) -> CheckResult:
         """Compare one party's noise in all steps, sized for as many colluders as possible, with the required law."""
         colluders = PARTIES - (
             2 if self.variant == "gaussian" else 1
@@ -315,7 +317,7 @@ class _Descent(SumAnalysis):
             sides[1].append(row(_ideal_noise(self.variant, generator, colluders)))
         return compare_samples(context, sides, f"one party's noise in {STEPS} steps against its law")
 
-    def answered_once(self, context: Context) -> CheckResult:
+    def answered_once(self, context: AnalysisContext) -> CheckResult:
         """Check that a party answers only its next step, once, and that a holder opens one product of each step."""
         agreement = agreement_of(context, "psgd steps", self.variant)
         terms, party = terms_of(context, agreement), party_of(context, agreement, 0, context.coins("psgd steps"))
@@ -367,7 +369,11 @@ def _refuses(role: Role, state: Any, entries: Sequence[Entry], error: type[Pseph
 
 
 def _opens(
-    context: Context, terms: SeriesTerms, once: OnceLedger, announcement: Announcement, ballots: Sequence[Ballot]
+    context: AnalysisContext,
+    terms: SeriesTerms,
+    once: OnceLedger,
+    announcement: Announcement,
+    ballots: Sequence[Ballot],
 ) -> bool:
     """Return whether a holder with this ledger opens the product of these ballots."""
     holder = SeriesHolder(psgd_setting(context).ceremony.shares[0], terms, once=once)
@@ -378,7 +384,7 @@ def _opens(
     return bool(holder.receive(step.state, [Entry(99, "curator", holder.name, request)]).posts)
 
 
-def _reads_sizes(variant: Variant, context: Context) -> CheckResult:
+def _reads_sizes(variant: Variant, context: AnalysisContext) -> CheckResult:
     """Compute the sizes from public values: N, and the bound of a gradient, L times the largest size."""
     agreement = agreement_of(context, "sizes", variant)
     largest = round(agreement.series.bound)  # L = 1

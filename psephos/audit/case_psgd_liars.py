@@ -19,7 +19,7 @@ from gmpy2 import mpz
 from psephos.audit.adversary import Replacements, Tampering, is_of_kind
 from psephos.audit.attacks import HARMLESS, Attack, AttackResult, attack_case
 from psephos.audit.case_psgd import FEATURES, OPTIONS, PARTIES, RECORDS, STEPS, private_data, psgd_setting
-from psephos.audit.model import Coalition, Context
+from psephos.audit.model import AnalysisContext, Coalition
 from psephos.curator.psgd.agreement import agree
 from psephos.curator.psgd.curator import GradientCurator
 from psephos.parties.psgd import GradientParty, SeriesHolder
@@ -83,14 +83,14 @@ class _Descent:
     refused: Sequence[tuple[str, PsephosError]]
 
 
-def _terms(context: Context, label: str) -> SeriesTerms:
+def _terms(context: AnalysisContext, label: str) -> SeriesTerms:
     agreement = agree(replace(OPTIONS, dropouts=1), [RECORDS] * PARTIES, FEATURES)
     agreement = replace(agreement, series=replace(agreement.series, nonce=context.coins(label).draw(16)))
     terms = replace(OPTIONS, proofs="knowledge").terms(agreement, psgd_setting(context).ceremony)
     return replace(terms, confirmations=safe_confirmations(3, 2))
 
 
-def _descend(context: Context, label: str, replacements: Callable[[SeriesTerms], Replacements]) -> _Descent:
+def _descend(context: AnalysisContext, label: str, replacements: Callable[[SeriesTerms], Replacements]) -> _Descent:
     """Run a descent in which some roles are replaced; `label` names its coins."""
     terms, ceremony = _terms(context, label), psgd_setting(context).ceremony
     roles: list[Role] = []
@@ -112,7 +112,7 @@ def _descend(context: Context, label: str, replacements: Callable[[SeriesTerms],
 
 
 def _valid_descent(
-    context: Context, descent: _Descent, valid: Iterable[int]
+    context: AnalysisContext, descent: _Descent, valid: Iterable[int]
 ) -> tuple[list[tuple[float, ...]], set[bytes]]:
     """Return the points that follow from the valid ballots, and the rounds that the curator may have announced."""
     terms, key = descent.terms, psgd_setting(context).private_key
@@ -139,7 +139,9 @@ def _valid_descent(
     return points, rounds
 
 
-def _judge(context: Context, descent: _Descent, culprit: str, what: str, valid: Iterable[int] = HONEST) -> AttackResult:
+def _judge(
+    context: AnalysisContext, descent: _Descent, culprit: str, what: str, valid: Iterable[int] = HONEST
+) -> AttackResult:
     """Return what a coalition gained in a descent.
 
     Args:
@@ -188,13 +190,13 @@ class _Forger(Tampering):
         return replace(step, posts=(*step.posts, Post(BOARD, forged)))
 
 
-def _signed(context: Context, round_: Round, ciphertexts: Iterable[mpz], proof: bytes) -> bytes:
+def _signed(context: AnalysisContext, round_: Round, ciphertexts: Iterable[mpz], proof: bytes) -> bytes:
     """Return a ballot that the deviating party signs."""
     vector = EncryptedVector(round_.key, round_.plan, tuple(ciphertexts))
     return Ballot.sign(round_, LIAR, vector, psgd_setting(context).ceremony.signing_keys[LIAR], proof).encode()
 
 
-def _forge_ballot(context: Context, how: Literal["copy", "inverse"]) -> AttackResult:
+def _forge_ballot(context: AnalysisContext, how: Literal["copy", "inverse"]) -> AttackResult:
     """Post the ballot of party 0 once more, re-randomised, or the inverse of party 1's, so that party 0's remains."""
 
     def forge(round_: Round, ballots: list[Ballot]) -> bytes:
@@ -215,7 +217,7 @@ TermsChange = Callable[[SeriesTerms, Post, Sequence[Entry]], list[Post]]
 
 
 def _run_with_changes(
-    context: Context,
+    context: AnalysisContext,
     culprit: str,
     what: str,
     change: TermsChange,
@@ -237,7 +239,7 @@ def _round_seen(terms: SeriesTerms, seen: Sequence[Entry]) -> Round:
     return terms.round(Announcement.decode(latest, terms))
 
 
-def _answer_twice(context: Context) -> AttackResult:
+def _answer_twice(context: AnalysisContext) -> AttackResult:
     """Send two ballots in every step, each with its proof."""
 
     def change(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) -> list[Post]:
@@ -248,7 +250,7 @@ def _answer_twice(context: Context) -> AttackResult:
     return _run_with_changes(context, f"party {LIAR}", "a second ballot", change)
 
 
-def _announce_step(context: Context) -> AttackResult:
+def _announce_step(context: AnalysisContext) -> AttackResult:
     """Announce the first step before the curator does, in another round."""
 
     class Announces(Tampering):
@@ -264,7 +266,7 @@ def _announce_step(context: Context) -> AttackResult:
 # -- holders
 
 
-def _send_wrong_share(context: Context, how: Literal["random", "shaped"]) -> AttackResult:
+def _send_wrong_share(context: AnalysisContext, how: Literal["random", "shaped"]) -> AttackResult:
     """Send a wrong partial decryption: a random one, or one that with holder 2's opens to another sum."""
 
     def change(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) -> list[Post]:
@@ -287,7 +289,7 @@ def _publish_other_sum(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) ->
     return [replace(post, data=replace(PublishedSum.decode(post.data, terms), sums=LIE).encode(terms))]
 
 
-def _publish_wrongly(context: Context, how: Literal["another sum", "in another's name"]) -> AttackResult:
+def _publish_wrongly(context: AnalysisContext, how: Literal["another sum", "in another's name"]) -> AttackResult:
     """Publish another sum than was opened, or publish it in the name of holder 2 as well, so that there are two."""
 
     def change(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) -> list[Post]:
@@ -304,7 +306,7 @@ def _publish_wrongly(context: Context, how: Literal["another sum", "in another's
 
 
 def _announce_wrongly(
-    context: Context, how: Literal["a chosen point", "the last step", "twice", "other terms"]
+    context: AnalysisContext, how: Literal["a chosen point", "the last step", "twice", "other terms"]
 ) -> AttackResult:
     """Announce something other than the next step."""
 
@@ -326,7 +328,7 @@ def _announce_wrongly(
     return _run_with_changes(context, "curator", f"asks for {how}", change)
 
 
-def _continue_from_lie(context: Context) -> AttackResult:
+def _continue_from_lie(context: AnalysisContext) -> AttackResult:
     """Continue the descent from a wrong sum that holder 1 publishes."""
 
     def change(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) -> list[Post]:
@@ -338,7 +340,7 @@ def _continue_from_lie(context: Context) -> AttackResult:
     return _run_with_changes(context, "curator", "goes on from one holder's lie", change, holder_1=_publish_other_sum)
 
 
-def _leave_ballot_out(context: Context) -> AttackResult:
+def _leave_ballot_out(context: AnalysisContext) -> AttackResult:
     """Request that a sum is opened without the ballot of party 0."""
     rounds: list[Round] = []
 
@@ -353,7 +355,7 @@ def _leave_ballot_out(context: Context) -> AttackResult:
     return _run_with_changes(context, "curator", "leaves a ballot out", change)
 
 
-def _show_two_boards(context: Context) -> AttackResult:
+def _show_two_boards(context: AnalysisContext) -> AttackResult:
     """Show holder 1 all ballots and holder 2 all but that of party 0; holder 3 confirms both products."""
     terms, ceremony = _terms(context, "two boards"), psgd_setting(context).ceremony
     announcement = Announcement.create(terms, 1, ORIGIN)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from psephos.audit.compare import compare_samples
 from psephos.audit.ideal import ideal_sum, joint_noise, joint_skellam
-from psephos.audit.model import Case, Check, CheckResult, Checks, Context, Members
+from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, Members
 from psephos.audit.settings import FixedVoter, SumRun, TrainedVoter, cast_ballot, round_of
 from psephos.audit.sums import COALITIONS, SumAnalysis, coalitions, dealt_shares
 from psephos.curator.hamm.statistic import MechanismName, Source, StatisticPlan, plan_statistic
@@ -79,7 +79,7 @@ class _Statistic(SumAnalysis):
         """The secrets from which the vectors are computed, and on which no message depends otherwise."""
         return ("data", "sizes") if self.own == "own-data" else ("data", "classifier", "sizes")
 
-    def grid(self, context: Context) -> StatisticGrid | OwnDataGrid:
+    def grid(self, context: AnalysisContext) -> StatisticGrid | OwnDataGrid:
         """Return the grid, which maps votes or rows to integers."""
         if self.own:
             return OwnDataGrid(np.array([[0.8, -0.6], [0.6, 0.8]]), 2, self.own)
@@ -90,7 +90,7 @@ class _Statistic(SumAnalysis):
 
         return context.cached("grid", make)
 
-    def plan(self, context: Context) -> StatisticPlan:
+    def plan(self, context: AnalysisContext) -> StatisticPlan:
         """Return the plan of the statistic, with a small grid and noise of a known scale."""
         mechanism: MechanismName = "gaussian" if self.noise == "skellam" else "discrete-laplace"
         law = Skellam(2, VARIANCE) if self.noise == "skellam" else DiscreteLaplace(2, SCALE)
@@ -104,7 +104,7 @@ class _Statistic(SumAnalysis):
 
         return context.cached((self.label, "plan"), make)
 
-    def shares(self, context: Context) -> Shares | None:
+    def shares(self, context: AnalysisContext) -> Shares | None:
         """Return the shares of the noise, None where the curator adds it."""
         return None if self.noise is None else shares_of(self.plan(context), colluders=COLLUDERS)
 
@@ -116,48 +116,48 @@ class _Statistic(SumAnalysis):
             return joint_skellam(VARIANCE, 2, shares, HONEST, generator)
         return joint_noise(SCALE, 2, shares, HONEST, generator)
 
-    def votes(self, context: Context) -> NDArray[np.int64]:
+    def votes(self, context: AnalysisContext) -> NDArray[np.int64]:
         """Return every party's votes, int64 (M, N)."""
         return np.random.default_rng([context.seed, 6]).integers(0, 2, size=(PARTIES, SAMPLES))
 
-    def rows(self, context: Context) -> Rows:
+    def rows(self, context: AnalysisContext) -> Rows:
         """Return each party's rows: two more than its number, around a mean of its own."""
         draw, sizes = np.random.default_rng([context.seed, 12]), range(2, 2 + PARTIES)
         return [(draw.normal(size=(n, 2)) + draw.normal(size=2), draw.integers(0, 2, n)) for n in sizes]
 
-    def auxiliary(self, context: Context) -> NDArray[np.float64]:
+    def auxiliary(self, context: AnalysisContext) -> NDArray[np.float64]:
         """Return the auxiliary samples, float64 (N, 2)."""
         return np.random.default_rng([context.seed, 11]).normal(size=(SAMPLES, 2))
 
-    def spec(self, context: Context) -> OwnDataSpec | StatisticSpec:
+    def spec(self, context: AnalysisContext) -> OwnDataSpec | StatisticSpec:
         plan, shares = self.plan(context), self.shares(context)
         if shares is None:
             return OwnDataSpec(plan)
         return StatisticSpec(plan, shares, AuxiliarySet.of(self.auxiliary(context)))
 
-    def round(self, context: Context, label: str) -> Round:
+    def round(self, context: AnalysisContext, label: str) -> Round:
         minimum, coins = None if self.noise is None else 3, context.coins(label, "round")
         return round_of(self.setting(context), self.spec(context), coins, minimum_ballots=minimum)
 
-    def contribution(self, context: Context, inputs: str) -> PartyFactory:
+    def contribution(self, context: AnalysisContext, inputs: str) -> PartyFactory:
         """As `SumAnalysis.contribution`; with `inputs` "swapped" parties 0 and 1 exchange their votes."""
         if self.own:
             return self.source(context, self.rows(context))
         order = [1, 0, 2, 3, 4] if inputs == "swapped" else range(PARTIES)
         return self.source(context, [FixedVoter(v) for v in self.votes(context)[order]])
 
-    def source(self, context: Context, own: Any) -> PartyFactory:
+    def source(self, context: AnalysisContext, own: Any) -> PartyFactory:
         """Return the factory of parties with these rows or classifiers."""
         return PartyFactory(self.spec(context), own)
 
-    def exact(self, context: Context) -> list[list[int]]:
+    def exact(self, context: AnalysisContext) -> list[list[int]]:
         """Return the parties' vectors without noise."""
         grid = self.grid(context)
         if isinstance(grid, OwnDataGrid):
             return [own_vector(grid, *rows) for rows in self.rows(context)]
         return [grid.contribution(votes) for votes in self.votes(context)]
 
-    def output(self, context: Context, own: Mapping[int, Sequence[int]], number: int) -> list[int]:
+    def output(self, context: AnalysisContext, own: Mapping[int, Sequence[int]], number: int) -> list[int]:
         honest = [vector for p, vector in enumerate(self.exact(context)) if p not in own]
         noise = self.sum_of_shares(len(honest), np.random.default_rng([context.seed, number, 78]))
         return ideal_sum(*honest, *own.values(), noise)
@@ -174,7 +174,7 @@ class _Statistic(SumAnalysis):
 
     # -- checks of its own
 
-    def noise_law(self, context: Context) -> CheckResult:
+    def noise_law(self, context: AnalysisContext) -> CheckResult:
         """Compare the shares of all parties but the colluders and one more with the whole law, drawn by numpy."""
         shares, generator = self.shares(context), np.random.default_rng([context.seed, 79])
         assert shares is not None
@@ -191,7 +191,7 @@ class _Statistic(SumAnalysis):
             sides[1].append(row(self.sum_of_shares(HONEST, generator)))
         return compare_samples(context, sides, f"{HONEST} honest share against the whole law")
 
-    def shares_differ(self, context: Context) -> CheckResult:
+    def shares_differ(self, context: AnalysisContext) -> CheckResult:
         """Check that no share follows from another one, so that no party knows the noise of the others."""
         runs = self.real(context)
         vectors = np.array([[run.vectors[p] for p in range(PARTIES)] for run in runs])
@@ -208,12 +208,12 @@ class _Statistic(SumAnalysis):
             return CheckResult(True, "two runs drew the same shares")
         return CheckResult(False, f"two of {PARTIES} shares alike in {alike} of {len(runs)} runs, no two runs alike")
 
-    def opens_exact_sum(self, context: Context) -> CheckResult:
+    def opens_exact_sum(self, context: AnalysisContext) -> CheckResult:
         """Check that the curator opens the exact sum."""
         exact = ideal_sum(*self.exact(context))
         return CheckResult(list(self.real(context)[0].opened.sums) == exact, "it opens the sum of all vectors")
 
-    def same_inputs(self, context: Context) -> CheckResult:
+    def same_inputs(self, context: AnalysisContext) -> CheckResult:
         """Check that data sets of different sizes with equal votes, or the same direction, give equal ballots.
 
         The coins are the same for both.

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.audit.ideal import ideal_sum, ideal_tally
-from psephos.audit.model import Case, Check, CheckResult, Checks, Context, Members
+from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, Members
 from psephos.audit.settings import FixedVoter, SumRun, TrainedVoter, run_tally_round
 from psephos.audit.sums import COALITIONS, SumAnalysis, coalitions, dealt_shares
 from psephos.curator.hamm.methods import Request, statistic_method
@@ -37,21 +37,21 @@ ENTRIES, LARGEST = 24, 5000
 MEMBERS = COALITIONS | {"curator and all parties but one": Members(curator=True, parties=(1, 2, 3, 4), holders=(3,))}
 
 
-def _auxiliary(context: Context) -> NDArray[np.float64]:
+def _auxiliary(context: AnalysisContext) -> NDArray[np.float64]:
     return np.random.default_rng(context.seed).normal(size=(SAMPLES, 2))
 
 
-def _votes(context: Context) -> NDArray[np.int64]:
+def _votes(context: AnalysisContext) -> NDArray[np.int64]:
     return np.random.default_rng([context.seed, 1]).integers(0, CLASSES, size=(PARTIES, SAMPLES))
 
 
 class _Votes(SumAnalysis):
     """The sum of the parties' votes."""
 
-    def spec(self, context: Context) -> TallySpec:
+    def spec(self, context: AnalysisContext) -> TallySpec:
         return TallySpec(AuxiliarySet(_auxiliary(context)), CLASSES)
 
-    def voters(self, context: Context, inputs: str) -> Sequence[Voter]:
+    def voters(self, context: AnalysisContext, inputs: str) -> Sequence[Voter]:
         """Return the parties' classifiers.
 
         `inputs`: "honest"; "swapped", where parties 0 and 1 exchange their votes; "trained" and "twin", where party 0
@@ -65,14 +65,14 @@ class _Votes(SumAnalysis):
             voters[0] = TrainedVoter(context.seed, 5 if inputs == "twin" else 1, CLASSES)
         return voters
 
-    def contribution(self, context: Context, inputs: str) -> PartyFactory:
+    def contribution(self, context: AnalysisContext, inputs: str) -> PartyFactory:
         return PartyFactory(self.spec(context), self.voters(context, inputs))
 
-    def output(self, context: Context, own: Mapping[int, Sequence[int]], number: int) -> list[int]:
+    def output(self, context: AnalysisContext, own: Mapping[int, Sequence[int]], number: int) -> list[int]:
         counts = np.array(ideal_tally(_votes(context), CLASSES))
         return [int(c) for c in counts[:, 1:].reshape(-1)]
 
-    def first_vector(self, context: Context, run: SumRun) -> list[int]:
+    def first_vector(self, context: AnalysisContext, run: SumRun) -> list[int]:
         entries: list[int] = LAYOUT.encode(_votes(context)[0]).tolist()
         return entries
 
@@ -80,20 +80,20 @@ class _Votes(SumAnalysis):
 class _Parameters(SumAnalysis):
     """The sum of the parties' parameters, in fixed point."""
 
-    def spec(self, context: Context) -> VectorSpec:
+    def spec(self, context: AnalysisContext) -> VectorSpec:
         return VectorSpec(VectorFormat(ENTRIES, -LARGEST, LARGEST), bytes(32))
 
-    def parameters(self, context: Context) -> NDArray[np.int64]:
+    def parameters(self, context: AnalysisContext) -> NDArray[np.int64]:
         """Return every party's parameters, int64 (M, ENTRIES)."""
         return np.random.default_rng([context.seed, 3]).integers(-LARGEST, LARGEST + 1, size=(PARTIES, ENTRIES))
 
-    def contribution(self, context: Context, inputs: str) -> PartyFactory:
+    def contribution(self, context: AnalysisContext, inputs: str) -> PartyFactory:
         return PartyFactory(self.spec(context), self.parameters(context))
 
-    def output(self, context: Context, own: Mapping[int, Sequence[int]], number: int) -> list[int]:
+    def output(self, context: AnalysisContext, own: Mapping[int, Sequence[int]], number: int) -> list[int]:
         return ideal_sum(*self.parameters(context).tolist())
 
-    def first_vector(self, context: Context, run: SumRun) -> list[int]:
+    def first_vector(self, context: AnalysisContext, run: SumRun) -> list[int]:
         entries: list[int] = self.parameters(context)[0].tolist()
         return entries
 
@@ -104,7 +104,7 @@ VOTES, PARAMETERS = _Votes("tally"), _Parameters("parameters", degree=2)
 # -- the checks
 
 
-def _opens_ideal_output(context: Context) -> CheckResult:
+def _opens_ideal_output(context: AnalysisContext) -> CheckResult:
     """Check that the curator opens the output of the ideal functionality, and nothing else."""
     ideal, runs = VOTES.output(context, {}, 0), VOTES.real(context)
     wrong = sum(run.opened.sums != tuple(ideal) for run in runs)
@@ -113,7 +113,7 @@ def _opens_ideal_output(context: Context) -> CheckResult:
     return CheckResult(False, f"the curator opened exactly the ideal counts in {len(runs)} runs")
 
 
-def _second_ballot(context: Context) -> CheckResult:
+def _second_ballot(context: AnalysisContext) -> CheckResult:
     """Check that a party refuses to vote twice on one auxiliary set."""
     key = VOTES.setting(context).ceremony.signing_keys[0]
     party, auxiliary = Party(0, key, classes=range(CLASSES), voter=FixedVoter(_votes(context)[0])), _auxiliary(context)
@@ -125,18 +125,18 @@ def _second_ballot(context: Context) -> CheckResult:
     return CheckResult(True, "a party voted twice on one auxiliary set: the difference of two counts opens votes")
 
 
-def _counts(context: Context) -> NDArray[np.int64]:
+def _counts(context: AnalysisContext) -> NDArray[np.int64]:
     """Return the counts that the curator opened, int64 (N, K)."""
     return LAYOUT.decode(VOTES.real(context)[0].opened.sums, PARTIES)
 
 
-def _reads_alpha(context: Context) -> CheckResult:
+def _reads_alpha(context: AnalysisContext) -> CheckResult:
     """Read the counts from the opened sums."""
     right = _counts(context).tolist() == ideal_tally(_votes(context), CLASSES)
     return CheckResult(right, "the counts are read from the opening")
 
 
-def _reads_last_votes(context: Context) -> CheckResult:
+def _reads_last_votes(context: AnalysisContext) -> CheckResult:
     """Compute the votes of party 0 from the counts and the votes of all other parties."""
     own = np.sum([LAYOUT.encode(v).astype(int) for v in _votes(context)[1:]], axis=0)
     rest, run = np.array(VOTES.real(context)[0].opened.sums) - own, VOTES.real(context)[0]
@@ -145,7 +145,7 @@ def _reads_last_votes(context: Context) -> CheckResult:
     )
 
 
-def _replays_noise(context: Context) -> CheckResult:
+def _replays_noise(context: AnalysisContext) -> CheckResult:
     """Reproduce the release from the counts and the curator's coins: the curator can subtract the noise."""
     counts, tape = _counts(context), RecordedRandomness(context.coins("release"))
     request = Request(1.0, 0.0, "spherical-laplace", None, "certified", False)
@@ -156,7 +156,7 @@ def _replays_noise(context: Context) -> CheckResult:
     return CheckResult(known, "the curator's own coins replay the noise of the release")
 
 
-def _messages_without_noise(context: Context) -> CheckResult:
+def _messages_without_noise(context: AnalysisContext) -> CheckResult:
     """Check that no message depends on the curator's coins, of which the noise of the release is made."""
     voters, first = VOTES.voters(context, "honest"), VOTES.real(context)[0].transcript.messages
     again = run_tally_round(context, VOTES.setting(context), _auxiliary(context), CLASSES, voters, "tally honest 0")
@@ -165,13 +165,13 @@ def _messages_without_noise(context: Context) -> CheckResult:
     return CheckResult(not alike, f"replayed, {outcome}: the curator's, which make the noise, enter none")
 
 
-def _reads_parameter_sum(context: Context) -> CheckResult:
+def _reads_parameter_sum(context: AnalysisContext) -> CheckResult:
     """Read the sum of parameters from the opened sums."""
     right = list(PARAMETERS.real(context)[0].opened.sums) == PARAMETERS.output(context, {}, 0)
     return CheckResult(right, "the exact sum of the parameters is opened")
 
 
-def _reads_last_parameters(context: Context) -> CheckResult:
+def _reads_last_parameters(context: AnalysisContext) -> CheckResult:
     """Compute the parameters of party 0 from their sum and the parameters of all other parties."""
     parameters = PARAMETERS.parameters(context)
     rest = np.array(PARAMETERS.real(context)[0].opened.sums) - parameters[1:].sum(axis=0)

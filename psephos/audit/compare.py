@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 from sklearn.ensemble import ExtraTreesClassifier
 
-from psephos.audit.model import CheckResult, Context
+from psephos.audit.model import AnalysisContext, CheckResult
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import Randomness
 
@@ -128,7 +128,7 @@ def two_sample(left: Array, right: Array, *, rate: float, names: list[str], seed
     return TwoSampleResult(p_value <= rate, rate, p_value, correct / (2 * len(held)), names[worst])
 
 
-def compare_samples(context: Context, sides: Sequence[Sequence[Mapping[str, float]]], what: str) -> CheckResult:
+def compare_samples(context: AnalysisContext, sides: Sequence[Sequence[Mapping[str, float]]], what: str) -> CheckResult:
     """Compare two samples of views by `two_sample`, and say the result in words.
 
     Args:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from psephos.audit.attacks import Attack, AttackResult
-from psephos.audit.model import CheckResult, Context
+from psephos.audit.model import AnalysisContext, CheckResult
 from psephos.audit.settings import AuditSetting
 from psephos.curator.tally import Tally
 from psephos.parties.holder import KeyHolder
@@ -60,8 +60,8 @@ class DeviatingRequest:
 
 
 def request_attacks(
-    setting: Callable[[Context], AuditSetting],
-    ballots: Callable[[Context, str], tuple[Round, list[Ballot]]],
+    setting: Callable[[AnalysisContext], AuditSetting],
+    ballots: Callable[[AnalysisContext, str], tuple[Round, list[Ballot]]],
 ) -> tuple[Attack, ...]:
     """Return every request of `REQUESTS` as an attack on one kind of encrypted sum.
 
@@ -70,7 +70,7 @@ def request_attacks(
         ballots: (context, label) -> a fresh round and every party's ballot in it.
     """
 
-    def run(request: DeviatingRequest, context: Context) -> AttackResult:
+    def run(request: DeviatingRequest, context: AnalysisContext) -> AttackResult:
         return request.run(setting(context), partial(ballots, context))
 
     return tuple(

@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from psephos.audit.model import Context
+from psephos.audit.model import AnalysisContext
 from psephos.audit.rounds import Election, hold_election, short_key
 from psephos.audit.run import RATE
 from psephos.audit.studies import Trial, trial
@@ -53,6 +53,6 @@ def study() -> Trial:
 
 
 @pytest.fixture
-def analysis() -> Context:
+def analysis() -> AnalysisContext:
     """Return the context for a check of the security analysis: seeded, 60 views per side."""
-    return Context(seed=20260, views=60, rate=RATE)
+    return AnalysisContext(seed=20260, views=60, rate=RATE)

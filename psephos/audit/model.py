@@ -29,7 +29,7 @@ LEAK: Verdict = "LEAK"
 T = TypeVar("T")
 
 
-class Context:
+class AnalysisContext:
     """What all checks of one run of the analysis share: the number of views, the coins, and views already sampled.
 
     With a seed the run is repeatable, so that a test is stable. Without one each run draws fresh coins, over which the
@@ -74,7 +74,7 @@ class CheckResult:
     p_value: float | None = None
 
 
-Run = Callable[[Context], CheckResult]
+Run = Callable[[AnalysisContext], CheckResult]
 """Runs a check."""
 
 

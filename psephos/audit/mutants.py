@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
-from psephos.audit.model import Case, CheckResult, Context
+from psephos.audit.model import AnalysisContext, Case, CheckResult
 from psephos.audit.patterns import substitute
 from psephos.protocol.errors import InvalidParameter
 
@@ -144,9 +144,9 @@ class Mutant:
         return self.edit.change
 
 
-def caught_by(mutant: Mutant, case: Case, context: Context) -> tuple[str | None, CheckResult]:
+def caught_by(mutant: Mutant, case: Case, context: AnalysisContext) -> tuple[str | None, CheckResult]:
     """Run a mutant's check on the broken protocol; return (its name if it leaks, else None; its result)."""
-    own = Context(seed=context.seed + 1, views=mutant.views, rate=context.rate)
+    own = AnalysisContext(seed=context.seed + 1, views=mutant.views, rate=context.rate)
     with edited(*mutant.edit):
         result = case.check(mutant.check).run(own)
     return (mutant.check if result.leaks else None), result

@@ -10,7 +10,7 @@ import gmpy2
 from gmpy2 import mpz
 
 from psephos.audit.compare import compare_samples, exact_distribution
-from psephos.audit.model import CheckResult, Context
+from psephos.audit.model import AnalysisContext, CheckResult
 from psephos.audit.pathak_runs import keys_of
 from psephos.protocol.pathak.comparison import Answer, answer, ask
 from psephos.protocol.pathak.dgk import DgkPrivateKey, generate_dgk_key
@@ -34,13 +34,13 @@ def plain_answer(key: DgkPrivateKey, reply: Answer, table: Mapping[mpz, int]) ->
     return [table[gmpy2.powmod(c, key._v_p, key._p)] for c in reply.ciphertexts]
 
 
-def _tiny_key(context: Context) -> DgkPrivateKey:
+def _tiny_key(context: AnalysisContext) -> DgkPrivateKey:
     coins = context.coins("tiny")
     make = partial(generate_dgk_key, 128, comparison_bits=2, test_key=True, randomness=coins)
     return context.cached("tiny comparison key", make)
 
 
-def exact_comparison(context: Context) -> CheckResult:
+def exact_comparison(context: AnalysisContext) -> CheckResult:
     """Compare the asker's view with the simulator's exactly, over all coins of a comparison of 1 bit with u = 11."""
     key = _tiny_key(context)
     public, table = key.public_key, plain_table(key)
@@ -70,7 +70,7 @@ def exact_comparison(context: Context) -> CheckResult:
     )
 
 
-def blinded_answers(context: Context) -> CheckResult:
+def blinded_answers(context: AnalysisContext) -> CheckResult:
     """Check that no blind h^r is used twice.
 
     If an answer were a function of the question, the share and few coins, the asker could search for the share. A batch
@@ -88,7 +88,7 @@ def blinded_answers(context: Context) -> CheckResult:
     return CheckResult(False, f"{len(seen)} blinded ciphertexts of one comparison, all different")
 
 
-def wide_comparison(context: Context) -> CheckResult:
+def wide_comparison(context: AnalysisContext) -> CheckResult:
     """Compare the asker's views of two batches of two 12-bit comparisons with the same outcomes.
 
     The views show blinds, order and masked bits. The low bits of the second comparison differ between the batches,
@@ -114,7 +114,7 @@ def wide_comparison(context: Context) -> CheckResult:
     return compare_samples(context, sides, "two batches with the same outcomes")
 
 
-def exact_resharing(context: Context) -> CheckResult:
+def exact_resharing(context: AnalysisContext) -> CheckResult:
     """Check that two of three shares modulo 2^m are uniform, over all coins, for m = 3."""
     for value in (0, 3, 7):
         for places in ((0, 1), (0, 2), (1, 2)):

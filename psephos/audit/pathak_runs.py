@@ -16,7 +16,7 @@ from gmpy2 import mpz
 from numpy.typing import NDArray
 
 from psephos.audit.adversary import Tampering
-from psephos.audit.model import Context, Members
+from psephos.audit.model import AnalysisContext, Members
 from psephos.audit.settings import RecordedTranscript
 from psephos.parties.pathak import Contribution
 from psephos.protocol.errors import MessageError
@@ -226,7 +226,7 @@ def decoded(terms: PathakTerms, keys: PathakKeys, message: SentMessage) -> Any:
     return readers[kind]()
 
 
-def keys_of(context: Context) -> PathakKeys:
+def keys_of(context: AnalysisContext) -> PathakKeys:
     """Return the keys of all roles, of test size."""
 
     def make() -> PathakKeys:
@@ -257,7 +257,7 @@ def made_up_records(generator: np.random.Generator, size: int, turn: float) -> R
     return X, y
 
 
-def records_of(context: Context, inputs: str) -> list[Records]:
+def records_of(context: AnalysisContext, inputs: str) -> list[Records]:
     """Return every party's records.
 
     With `inputs` "exchanged", as opposed to "honest", parties 1 and 2 exchange their data sets, which does not change
@@ -273,7 +273,7 @@ def records_of(context: Context, inputs: str) -> list[Records]:
     return context.cached(("pathak data", inputs), make)
 
 
-def terms_of(context: Context, kind: PathakKind, label: str) -> PathakTerms:
+def terms_of(context: AnalysisContext, kind: PathakKind, label: str) -> PathakTerms:
     """Return the terms of the runs of one kind; `label` names the coins of the nonce."""
     return make_terms(
         parties=PARTIES,
@@ -294,7 +294,7 @@ def _observed(make: MakeObserved, setting: ObservedRoles) -> Callable[[Role], Ro
 
 
 def run_observed(
-    context: Context,
+    context: AnalysisContext,
     kind: PathakKind,
     records: Sequence[Records],
     label: str,
@@ -324,7 +324,7 @@ def deviating_roles(members: Members) -> dict[str, MakeObserved]:
 
 
 def real_runs(
-    context: Context, kind: PathakKind, inputs: str = "honest", members: Members = HONEST
+    context: AnalysisContext, kind: PathakKind, inputs: str = "honest", members: Members = HONEST
 ) -> list[ObservedRun]:
     """Return as many runs of the real protocol as the context has views; `members` act as in that coalition."""
     replacements = deviating_roles(members)

@@ -16,7 +16,7 @@ from psephos.audit.case_psgd_liars import PSGD_LIARS
 from psephos.audit.case_statistic import OWN_DATA, OWN_DATA_EXACT, STATISTIC, STATISTIC_GAUSSIAN, WHITENED
 from psephos.audit.case_tally import TALLY
 from psephos.audit.compare import detectable_accuracy
-from psephos.audit.model import Case, CheckResult, Context, judge
+from psephos.audit.model import AnalysisContext, Case, CheckResult, judge
 from psephos.progress import Progress, silent
 from psephos.protocol.errors import InvalidParameter
 from psephos.results import AuditedCoalition, AuditedProtocol, AuditResult
@@ -113,7 +113,7 @@ def run_audit(
     start = time.perf_counter()
     if views is None:
         views = THOROUGH_VIEWS if thorough else VIEWS
-    seed = Context(seed=seed).seed
+    seed = AnalysisContext(seed=seed).seed
     if isinstance(protocol, str | Case):
         protocols = [_examine(cases[0], seed, views, progress)]
     else:
@@ -139,7 +139,7 @@ def run_audit(
 def _examine(protocol: str | Case, seed: int, views: int, progress: Progress = silent) -> AuditedProtocol:
     """Run the checks of one protocol on shared views; a worker gets its name, since checks cannot be pickled."""
     case = CASES[protocol] if isinstance(protocol, str) else protocol
-    context = Context(seed=seed, views=views, rate=RATE)
+    context = AnalysisContext(seed=seed, views=views, rate=RATE)
     results: dict[str, CheckResult] = {}
     for done, check in enumerate(case.checks):
         progress(f"{case.name}: {check.name}", done, len(case.checks))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.audit.model import Context
+from psephos.audit.model import AnalysisContext
 from psephos.curator.tally import OpenedSum, open_product
 from psephos.parties.party import Voter
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption
@@ -163,7 +163,12 @@ class RecordedTranscript(Transcript):
 
 
 def run_sum(
-    context: Context, setting: AuditSetting, round_: Round, contribution: PartyFactory, label: str, **conditions: Any
+    context: AnalysisContext,
+    setting: AuditSetting,
+    round_: Round,
+    contribution: PartyFactory,
+    label: str,
+    **conditions: Any,
 ) -> SumRun:
     """Run an encrypted sum: ballots are cast, multiplied and opened.
 
@@ -207,7 +212,7 @@ def round_of(
 
 
 def run_tally_round(
-    context: Context,
+    context: AnalysisContext,
     setting: AuditSetting,
     auxiliary: NDArray[np.float64],
     classes: int,

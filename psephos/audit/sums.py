@@ -15,7 +15,7 @@ from gmpy2 import mpz
 
 from psephos.audit.compare import compare_samples
 from psephos.audit.deviations import deviations
-from psephos.audit.model import CheckResult, Coalition, Context, Members
+from psephos.audit.model import AnalysisContext, CheckResult, Coalition, Members
 from psephos.audit.settings import KEY_BITS, AuditSetting, SumRun, cast_ballot, make_setting, round_of, run_sum
 from psephos.audit.simulators import simulate_sum_view
 from psephos.audit.view_checks import ViewCiphertext, combine_below_threshold, jacobi, related_randomness, traffic_of
@@ -70,19 +70,19 @@ class SumAnalysis(ABC):
     degree: int = field(default=1, kw_only=True)
 
     @abstractmethod
-    def spec(self, context: Context) -> SumSpec:
+    def spec(self, context: AnalysisContext) -> SumSpec:
         """Return the specification of what is summed."""
 
-    def round(self, context: Context, label: str) -> Round:
+    def round(self, context: AnalysisContext, label: str) -> Round:
         """Return a fresh round."""
         return round_of(self.setting(context), self.spec(context), context.coins(label, "round"))
 
     @abstractmethod
-    def contribution(self, context: Context, inputs: str) -> PartyFactory:
+    def contribution(self, context: AnalysisContext, inputs: str) -> PartyFactory:
         """Return what makes the parties; `inputs` names one of the inputs of the analysis, such as "honest"."""
 
     @abstractmethod
-    def output(self, context: Context, own: Mapping[int, Sequence[int]], number: int) -> list[int]:
+    def output(self, context: AnalysisContext, own: Mapping[int, Sequence[int]], number: int) -> list[int]:
         """Return what the functionality gives to the curator.
 
         Args:
@@ -91,7 +91,7 @@ class SumAnalysis(ABC):
             number: of the simulated run.
         """
 
-    def first_vector(self, context: Context, run: SumRun) -> list[int]:
+    def first_vector(self, context: AnalysisContext, run: SumRun) -> list[int]:
         """Return the vector that the ballot of party 0 encrypts."""
         return list(run.vectors[0])
 
@@ -104,13 +104,13 @@ class SumAnalysis(ABC):
 
     # -- runs
 
-    def setting(self, context: Context) -> AuditSetting:
+    def setting(self, context: AnalysisContext) -> AuditSetting:
         """Return the keys, the same for all runs of a context."""
         sizes = {"key_bits": self.key_bits, "degree": self.degree}
         make = partial(make_setting, context.coins(self.label, "world"), self.parties, **sizes)
         return context.cached((self.label, "setting"), make)
 
-    def real(self, context: Context, inputs: str = "honest") -> list[SumRun]:
+    def real(self, context: AnalysisContext, inputs: str = "honest") -> list[SumRun]:
         """Return runs of the real protocol, as many as the context has views."""
 
         def one(i: int) -> SumRun:
@@ -120,7 +120,7 @@ class SumAnalysis(ABC):
 
         return context.cached((self.label, inputs), lambda: [one(i) for i in range(context.views)])
 
-    def simulated(self, context: Context, members: Members) -> list[SumRun]:
+    def simulated(self, context: AnalysisContext, members: Members) -> list[SumRun]:
         """Return as many simulated runs."""
         setting, contribution = self.setting(context), self.contribution(context, "honest")
 
@@ -135,7 +135,7 @@ class SumAnalysis(ABC):
 
         return context.cached((self.label, "simulated", members), lambda: [one(i) for i in range(context.views)])
 
-    def ballots(self, context: Context, label: str) -> tuple[Round, list[Ballot]]:
+    def ballots(self, context: AnalysisContext, label: str) -> tuple[Round, list[Ballot]]:
         """Return a fresh round and every party's ballot in it."""
         setting, round_ = self.setting(context), self.round(context, label)
         factory = self.contribution(context, "honest")
@@ -147,16 +147,16 @@ class SumAnalysis(ABC):
 
     # -- checks
 
-    def simulation(self, members: Members, context: Context) -> CheckResult:
+    def simulation(self, members: Members, context: AnalysisContext) -> CheckResult:
         """Compare real views with simulated ones."""
         real, simulated = self.real(context), self.simulated(context, members)
         return self._compare(context, real, simulated, members, "real against simulated")
 
-    def same_output(self, members: Members, left: str, right: str, what: str, context: Context) -> CheckResult:
+    def same_output(self, members: Members, left: str, right: str, what: str, context: AnalysisContext) -> CheckResult:
         """Compare real views of two inputs that have the same ideal output."""
         return self._compare(context, self.real(context, left), self.real(context, right), members, what)
 
-    def freshness(self, members: Members, context: Context) -> CheckResult:
+    def freshness(self, members: Members, context: AnalysisContext) -> CheckResult:
         """Check that every ciphertext of honest parties has randomness of its own, in each run and across runs."""
         seen: dict[mpz, str] = {}
         checked = 0
@@ -182,7 +182,7 @@ class SumAnalysis(ABC):
             checked += len(sealed)
         return CheckResult(False, f"{checked} ciphertexts: no two with the same or with related randomness")
 
-    def lowered_threshold(self, members: Members, context: Context) -> CheckResult:
+    def lowered_threshold(self, members: Members, context: AnalysisContext) -> CheckResult:
         """Check whether the coalition's shares open any honest ballot, as if the threshold were their number."""
         run, attempts = self.real(context)[0], 0
         key, shares = run.round.threshold_key, [self.setting(context).ceremony.shares[h - 1] for h in members.holders]
@@ -197,11 +197,11 @@ class SumAnalysis(ABC):
             False, f"{len(shares)} shares open none of {attempts} ciphertexts, whatever threshold is assumed"
         )
 
-    def deviating_requests(self, context: Context) -> CheckResult:
+    def deviating_requests(self, context: AnalysisContext) -> CheckResult:
         """Check that every request other than the agreed one is refused."""
         return deviations(self.setting(context), partial(self.ballots, context))
 
-    def reads_ballot(self, members: Members, why: str, context: Context) -> CheckResult:
+    def reads_ballot(self, members: Members, why: str, context: AnalysisContext) -> CheckResult:
         """Check that t shares, or the dealer's key, open the ballot of party 0; `why`: the evidence."""
         setting, run = self.setting(context), self.real(context)[0]
         ballot = run.ballots[0]
@@ -218,7 +218,7 @@ class SumAnalysis(ABC):
         return CheckResult(read, why)
 
     def _compare(
-        self, context: Context, left: Sequence[SumRun], right: Sequence[SumRun], members: Members, what: str
+        self, context: AnalysisContext, left: Sequence[SumRun], right: Sequence[SumRun], members: Members, what: str
     ) -> CheckResult:
         """Compare two samples of views: the traffic exactly, everything else by a two-sample test.
 
@@ -235,7 +235,7 @@ class SumAnalysis(ABC):
         sides = [[dict(self._row(context, run, members)) for run in side] for side in (left, right)]
         return compare_samples(context, sides, what)
 
-    def _row(self, context: Context, run: SumRun, members: Members) -> Iterator[tuple[str, float]]:
+    def _row(self, context: AnalysisContext, run: SumRun, members: Members) -> Iterator[tuple[str, float]]:
         """Yield the features of the view of one run, (name, number).
 
         For each ciphertext of an honest ballot: its size relative to n^(s+1), the size of its residue relative to n,
@@ -272,7 +272,7 @@ def _received(run: SumRun, members: Members) -> list[SentMessage]:
     return [m for m in run.transcript.messages if m.receiver in ("board", *members.names)]
 
 
-def dealt_shares(context: Context) -> CheckResult:
+def dealt_shares(context: AnalysisContext) -> CheckResult:
     """Compare shares of a private exponent with shares of 0, with threshold 3 of 5, one and two shares at a time.
 
     For a key of degree 1 and one of the highest degree, whose exponents are the longest.

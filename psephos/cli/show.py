@@ -14,7 +14,7 @@ from rich.text import Text
 
 from psephos.audit.model import HIDDEN, REVEALED
 from psephos.results import METHODS, Result
-from psephos.results.base import Cell, Fact, Matrix, Page, Panel
+from psephos.results.base import Fact, Matrix, Page, Panel, VerdictCell
 
 __all__ = ["alpha_lines", "show", "show_table"]
 
@@ -165,7 +165,7 @@ def _fact(fact: Fact) -> str:
     return f"{words}: {''.join(piece if isinstance(piece, str) else _text(piece) for piece in pieces)}"
 
 
-def _cell(cell: Cell) -> str:
+def _cell(cell: VerdictCell) -> str:
     return str(cell.verdict) + ("" if cell.expected in (None, cell.verdict) else " (UNEXPECTED)")
 
 
@@ -179,7 +179,7 @@ def _show_matrix(matrix: Matrix, console: Console, *, verbose: bool) -> None:
         show_table(console, matrix.name, ["coalition", "learns (by design unless marked)"], rows)
 
 
-def _learned(secrets: Sequence[str], cells: Sequence[Cell]) -> str:
+def _learned(secrets: Sequence[str], cells: Sequence[VerdictCell]) -> str:
     """Return the secrets that a coalition learns, grouped by verdict; unexpected verdicts are marked."""
     groups: dict[str, list[str]] = {}
     for secret, cell in zip(secrets, cells, strict=True):

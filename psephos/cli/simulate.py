@@ -14,7 +14,7 @@ from psephos.cli.generate import SectionedCommand, examples, with_options
 from psephos.cli.lazy import lazy_app
 from psephos.cli.shared import AsJson, ProgressDisplay, ReportDir, Verbose, check_directory, command_line, finish, note
 from psephos.protocol.transcript import Transcript
-from psephos.results import Interrupted, Result
+from psephos.results import InterruptedResult, Result
 
 __all__ = ["HELP", "add", "perform", "register"]
 
@@ -98,7 +98,7 @@ def perform(
                 from psephos.results.write import write_report
 
                 where = f"in the phase {progress.last!r}" if progress.last else "before anything was sent"
-                interrupted = Interrupted(protocol=name, options=asdict(options), stopped=where)
+                interrupted = InterruptedResult(protocol=name, options=asdict(options), stopped=where)
                 page = write_report(interrupted, transcript.redacted(), report, command=command_line())
                 note(f"report of what there is written to {page}")
             raise

@@ -57,7 +57,7 @@ from psephos.protocol.privacy.mechanisms import MAX_EPSILON, simulate_spherical_
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.results import HammResult, Mean
 from psephos.results.base import timed
-from psephos.results.papers import EncryptedTrial, HammPanel, Published
+from psephos.results.papers import EncryptedTrial, HammPanel, PaperStatement
 from psephos.simulation.encrypted_sum import PartyFactory, RunConfig, simulate_sum
 from psephos.simulation.engines import Engine, LocalEngine, make_engine
 from psephos.simulation.journal import Journal
@@ -650,7 +650,7 @@ def _panel(
     )
 
 
-def _published(options: HammOptions, experiment: HammExperiment, panels: Sequence[HammPanel]) -> list[Published]:
+def _published(options: HammOptions, experiment: HammExperiment, panels: Sequence[HammPanel]) -> list[PaperStatement]:
     """Compare the paper's numbers and statements with the panel of the most parties."""
     panel = max(panels, key=lambda panel: panel.parties)
     # Why this panel cannot test the paper's statements; empty if it can.
@@ -678,7 +678,7 @@ def _published(options: HammOptions, experiment: HammExperiment, panels: Sequenc
             why = "undecided: within two standard errors" if holds is None else why
             rows.append((claim.what, family, "claims so", text, bool(holds), why))
     return [
-        Published(what, family, panel.parties, paper, text, holds and not not_tested, not_tested or why)
+        PaperStatement(what, family, panel.parties, paper, text, holds and not not_tested, not_tested or why)
         for what, family, paper, text, holds, why in rows
     ]
 

@@ -32,7 +32,7 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.mechanisms import simulate_laplace
 from psephos.results import PathakAdultResult
 from psephos.results.base import timed
-from psephos.results.papers import ExcessRisk, PaperSetting, Point, Theorem, Theorems
+from psephos.results.papers import ErrorPoint, ExcessRisk, PaperSetting, Theorem, Theorems
 
 Array = NDArray[np.float64]
 
@@ -234,17 +234,17 @@ class _Run:
 
     def _curve(
         self, name: str, classifiers: Sequence[Array], smallest: int, generator: np.random.Generator
-    ) -> list[Point]:
+    ) -> list[ErrorPoint]:
         """Return the mean test error at each epsilon over noise draws."""
         repeated, noise = self._noisy(classifiers, smallest, generator)
         points = []
         for epsilon in self.options.epsilons:
             errors = np.array(self._errors(repeated + noise / epsilon))
             std = float(errors.std(ddof=1)) if len(errors) > 1 else 0.0
-            points.append(Point(name, epsilon, float(errors.mean()), std, std / math.sqrt(len(errors))))
+            points.append(ErrorPoint(name, epsilon, float(errors.mean()), std, std / math.sqrt(len(errors))))
         return points
 
-    def _claims(self, points: list[Point], pooled: float) -> dict[str, bool]:
+    def _claims(self, points: list[ErrorPoint], pooled: float) -> dict[str, bool]:
         """Test the paper's statements about its figure; a difference within two standard errors does not refute one."""
         by_point = {(p.series, p.epsilon): p for p in points}
         even, uneven, worst = self.splits

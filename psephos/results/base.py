@@ -225,7 +225,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Cell:
+class VerdictCell:
     """A verdict of the security analysis; `expected` is None if nothing was tested, `evidence` is a sentence."""
 
     verdict: str
@@ -247,7 +247,7 @@ class Matrix:
 
     name: str
     secrets: Sequence[str]
-    rows: Sequence[tuple[str, str, Sequence[Cell]]]
+    rows: Sequence[tuple[str, str, Sequence[VerdictCell]]]
     tested: bool
     notes: Sequence[str] = ()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from psephos.audit.model import HIDDEN, LEAK, REVEALED, expected_verdict
 from psephos.audit.run import CASES
-from psephos.results.base import Cell, Matrix
+from psephos.results.base import Matrix, VerdictCell
 
 VERDICTS = {
     HIDDEN: ("○", "the coalition learns nothing about it beyond what else it is shown to learn"),
@@ -29,7 +29,7 @@ def expected_matrix(name: str | None) -> list[Matrix]:
         reasons = [coalition.granted.get(secret) or coalition.known_leaks.get(secret) for secret in case.secrets]
         numbers = ["" if why is None else f"note {notes.setdefault(why, len(notes) + 1)}" for why in reasons]
         cells = [
-            Cell(expected_verdict(coalition, secret), evidence=number)
+            VerdictCell(expected_verdict(coalition, secret), evidence=number)
             for secret, number in zip(case.secrets, numbers, strict=True)
         ]
         rows.append((coalition.name, "", cells))

@@ -76,7 +76,7 @@ class PlanResult(Result):
 
 
 @dataclass(frozen=True)
-class Comb:
+class CombTables:
     """Shape of the fixed-base tables of one randomness mode."""
 
     rows: Count
@@ -87,7 +87,7 @@ class Comb:
 
 
 @dataclass(frozen=True)
-class Encryption:
+class EncryptionTimings:
     """Encryption under one key size, by mode; phe's own `encrypt` is "phe". Ratios are medians within one run.
 
     "half, degree 3" is a mode under a key of another degree than 1, "half, gmpy2" one without the native kernel.
@@ -98,11 +98,11 @@ class Encryption:
     times_faster_than_phe_per_ciphertext: dict[str, float]
     times_faster_than_phe_per_vote: dict[str, float]
     bytes_per_vote: dict[str, float]
-    comb: dict[str, Comb]
+    comb: dict[str, CombTables]
 
 
 @dataclass(frozen=True)
-class Addition:
+class CountingTimings:
     """Counting ballots, all checks included, over the bare multiplications alone. `like`: the data set of that size."""
 
     like: str
@@ -149,8 +149,8 @@ class BenchResult(Result):
     python: str
     kernel: str
     libraries: dict[str, str]
-    encryption: list[Encryption]
-    addition: list[Addition]
+    encryption: list[EncryptionTimings]
+    addition: list[CountingTimings]
     peers: list[LibraryTimings]
     comparisons: list[SecureComparison]
 

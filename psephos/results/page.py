@@ -21,7 +21,7 @@ from psephos.results.charts import BARS, bytes_by_phase
 from psephos.results.document import Document, Message
 from psephos.results.knowledge import VERDICTS, expected_matrix
 from psephos.results.palette import DARK, LIGHT
-from psephos.results.sequence import Block, arrange, contents_of, family, pictures, received, size_text
+from psephos.results.sequence import PhaseBlock, arrange, contents_of, family, pictures, received, size_text
 
 LISTED = 2000
 """A longer transcript is listed up to here; report.json has the rest."""
@@ -94,13 +94,13 @@ def _template() -> Any:
     return environment.get_template("report.html.jinja")
 
 
-def _framed(page: Page, lanes: Sequence[str], blocks: Sequence[Block]) -> list[Block]:
+def _framed(page: Page, lanes: Sequence[str], blocks: Sequence[PhaseBlock]) -> list[PhaseBlock]:
     """The blocks between what roles do before the first message and after the last, where their lanes are drawn."""
 
-    def done(phase: str, steps: Sequence[tuple[str, str]]) -> list[Block]:
+    def done(phase: str, steps: Sequence[tuple[str, str]]) -> list[PhaseBlock]:
         at = {family(lane): lane for lane in reversed(lanes)}
         notes = tuple((at[role], words) for role, words in steps if role in at)
-        return [Block(phase, notes=notes)] if notes else []
+        return [PhaseBlock(phase, notes=notes)] if notes else []
 
     return [*done("key", page.before), *blocks, *done("release", page.after)]
 

@@ -134,7 +134,7 @@ class HammPanel:
 
 
 @dataclass(frozen=True)
-class Published:
+class PaperStatement:
     """A number or statement of the paper, compared with ours.
 
     Attributes:
@@ -191,7 +191,7 @@ class HammResult(PaperResult):
     counts: str
     families: dict[str, str]
     sizes: list[HammPanel]
-    published: list[Published]
+    published: list[PaperStatement]
 
     @property
     def exact(self) -> bool | None:
@@ -244,7 +244,7 @@ def _family_release(family: str, words: str) -> Release:
 
 
 @dataclass(frozen=True)
-class Point:
+class ErrorPoint:
     """Mean test error of one series at one epsilon over all noise draws, with standard deviation and error."""
 
     series: str
@@ -326,13 +326,13 @@ class PaperSetting:
     rows_in_unit_ball: bool
     pooled_error: Share
     pooled_always_says_majority: bool
-    points: list[Point]
+    points: list[ErrorPoint]
     claims: dict[str, bool]
     theorems: list[Theorems]
 
     def panel(self) -> Panel:
         """Return the picture of the errors against epsilon."""
-        series: dict[str, list[Point]] = {}
+        series: dict[str, list[ErrorPoint]] = {}
         for point in self.points:
             series.setdefault(point.series, []).append(point)
         curves = [

@@ -766,7 +766,7 @@ class PsgdResult(OpenedResult):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Interrupted(Result):
+class InterruptedResult(Result):
     """Result of an interrupted run, which released nothing.
 
     Attributes:

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from psephos.results.base import Cell, Count, Fact, Matrix, Page, Positive, Result, Share, Table
+from psephos.results.base import Count, Fact, Matrix, Page, Positive, Result, Share, Table, VerdictCell
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ class AuditedProtocol:
         secrets = list(dict.fromkeys(secret for coalition in self.coalitions for secret in coalition.cells))
         notes: dict[str, int] = {}
 
-        def cell(found: AuditedCell | None) -> Cell:
+        def cell(found: AuditedCell | None) -> VerdictCell:
             if found is None:
-                return Cell("not examined")
+                return VerdictCell("not examined")
             # A semicolon in brackets belongs to one test.
             tests = [test for test in re.split(r"; (?![^(]*\))", found.evidence) if test]
             numbers = [str(notes.setdefault(test, len(notes) + 1)) for test in tests]
             words = f"test{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}" if numbers else ""
-            return Cell(found.verdict, found.expected, words)
+            return VerdictCell(found.verdict, found.expected, words)
 
         rows = [
             (c.name, ", ".join(c.members), [cell(c.cells.get(secret)) for secret in secrets]) for c in self.coalitions

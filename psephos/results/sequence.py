@@ -31,7 +31,7 @@ Look = Literal["sealed", "masked", "part", "open", "unknown"]
 
 
 @dataclass(frozen=True)
-class Contents:
+class MessageContents:
     """What is inside a kind of message, for whoever receives it and looks.
 
     Attributes:
@@ -68,7 +68,7 @@ class Arrow:
 
 
 @dataclass(frozen=True)
-class Block:
+class PhaseBlock:
     """A phase, or several phases that differ in their number only (`times` of them).
 
     `notes`: (lane, what the role does there), which is no message.
@@ -85,16 +85,16 @@ def family(role: str) -> str:
     return re.sub(r"[ _]?\d+$", "", role)
 
 
-def contents_of(kind: str) -> Contents:
+def contents_of(kind: str) -> MessageContents:
     """What is inside messages of this kind; says so when nobody has written it down."""
-    unknown = Contents("unknown", "Not described here; see the protocol's page in the documentation.")
+    unknown = MessageContents("unknown", "Not described here; see the protocol's page in the documentation.")
     return _described().get(kind, unknown)
 
 
 @cache
-def _described() -> dict[str, Contents]:
+def _described() -> dict[str, MessageContents]:
     text = (files("psephos.results") / "templates" / "messages.toml").read_text(encoding="utf-8")
-    return {kind: Contents(**words) for kind, words in tomllib.loads(text).items()}
+    return {kind: MessageContents(**words) for kind, words in tomllib.loads(text).items()}
 
 
 def received(messages: Sequence[Message]) -> dict[str, list[str]]:
@@ -105,7 +105,7 @@ def received(messages: Sequence[Message]) -> dict[str, list[str]]:
     return {role: list(found) for role, found in kinds.items()}
 
 
-def arrange(messages: Sequence[Message]) -> tuple[list[str], list[Block]]:
+def arrange(messages: Sequence[Message]) -> tuple[list[str], list[PhaseBlock]]:
     """The lanes, in order of appearance, and what is drawn between them from top to bottom.
 
     The counts and bytes of all arrows add up to those of the messages.
@@ -119,7 +119,7 @@ def arrange(messages: Sequence[Message]) -> tuple[list[str], list[Block]]:
         if not phases or phases[-1][0] != message.phase:
             phases.append((message.phase, []))
         phases[-1][1].append(arrow)
-    blocks = [Block(phase, tuple(arrows if one_by_one else _gather(arrows))) for phase, arrows in phases]
+    blocks = [PhaseBlock(phase, tuple(arrows if one_by_one else _gather(arrows))) for phase, arrows in phases]
     blocks = _gather_phases(blocks)
     lanes: dict[str, None] = {}
     for block in blocks:
@@ -135,16 +135,16 @@ def _gather(arrows: Iterable[Arrow]) -> list[Arrow]:
     return [Arrow(*key, tuple(found)) for key, found in sizes.items()]
 
 
-def _gather_phases(blocks: Sequence[Block]) -> list[Block]:
+def _gather_phases(blocks: Sequence[PhaseBlock]) -> list[PhaseBlock]:
     names = [re.sub(r"\d+", "n", block.phase) for block in blocks]
-    gathered: dict[str, Block] = {}
+    gathered: dict[str, PhaseBlock] = {}
     for name, block in zip(names, blocks, strict=True):
         often = len(blocks) > REPEATS and names.count(name) > REPEATS
         # Phases that happen now and then stay apart, under a key of their own.
         key = name if often else f"{len(gathered)} {block.phase}"
-        before = gathered.get(key, Block(name, (), 0))
+        before = gathered.get(key, PhaseBlock(name, (), 0))
         arrows = tuple(_gather((*before.arrows, *block.arrows)))
-        gathered[key] = Block(name, arrows, before.times + 1) if often else block
+        gathered[key] = PhaseBlock(name, arrows, before.times + 1) if often else block
     return list(gathered.values())
 
 
@@ -181,7 +181,7 @@ class Picture:
     bottom: int = _TOP
 
 
-def pictures(lanes: Sequence[str], blocks: Sequence[Block], members: Mapping[str, int]) -> list[Picture]:
+def pictures(lanes: Sequence[str], blocks: Sequence[PhaseBlock], members: Mapping[str, int]) -> list[Picture]:
     """The diagram; a long one is several pictures, each of which names its lanes again.
 
     `members`: how many roles a lane stands for.
@@ -206,7 +206,7 @@ def pictures(lanes: Sequence[str], blocks: Sequence[Block], members: Mapping[str
     return found
 
 
-def _block(block: Block, at: Mapping[str, int], y: int, width: int) -> tuple[list[dict[str, Any]], int]:
+def _block(block: PhaseBlock, at: Mapping[str, int], y: int, width: int) -> tuple[list[dict[str, Any]], int]:
     """A phase from `y` downwards, and where it ends."""
     times = f" ({block.times} times)" if block.times > 1 else ""
     parts: list[dict[str, Any]] = [{"is": "phase", "y": y, "text": block.phase + times}]

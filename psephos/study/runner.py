@@ -19,13 +19,13 @@ from typing import Any
 from psephos.curator.psgd.curator import GradientCurator
 from psephos.curator.tally import AwaitingDecryptions
 from psephos.parties.ceremony import CeremonyHolder
-from psephos.parties.ceremony_states import Failed, Searching
-from psephos.parties.holder import Answered
+from psephos.parties.ceremony_states import CeremonyFailed, ModulusSearch
+from psephos.parties.holder import HolderAnswered
 from psephos.parties.psgd import GradientParty, SeriesHolder
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import Board
 from psephos.protocol.board.address import open_board
-from psephos.protocol.encrypted_sum.product import Closed, Observer, Watching
+from psephos.protocol.encrypted_sum.product import Observer, VoteClosed, VoteOpen
 from psephos.protocol.errors import BoardError, JournalError, PsephosError, StudyError
 from psephos.protocol.roles import MissingMessages, Role
 from psephos.protocol.storage.store import Store
@@ -53,7 +53,7 @@ def _now(agent: Agent) -> tuple[Role, Any]:
 
 def failed(agent: Agent) -> bool:
     """Return whether the study ended without a key: its ceremony failed, or holders published different keys."""
-    return isinstance(_now(agent)[1], Failed | NoKey)
+    return isinstance(_now(agent)[1], CeremonyFailed | NoKey)
 
 
 def status(agent: Agent) -> str:
@@ -65,10 +65,10 @@ def status(agent: Agent) -> str:
     if isinstance(role, JoinStage):
         others = [sender for sender in missing.senders if sender != role.name] if missing else []
         return f"has joined; waits for others to join: {', '.join(others)}" if others else "has joined"
-    if isinstance(state, Failed | NoKey):
+    if isinstance(state, CeremonyFailed | NoKey):
         return f"there is no key, and this study is over: {state.why}"
     if isinstance(role, CeremonyHolder):
-        if isinstance(state, Searching):
+        if isinstance(state, ModulusSearch):
             tried, expected = state.batch * role.terms.batch, round(1 / role.terms.success)
             return f"makes the key with the other holders: {tried:,} candidates tried, about {expected:,} in all"
         return f"makes the key with the other holders; waits for {missing}" if missing else "makes the key"
@@ -79,11 +79,11 @@ def status(agent: Agent) -> str:
             else ""
         )
         return f"waits for the key, from {', '.join(missing.senders)}{failure}" if missing else "waits for the key"
-    if isinstance(role, Observer) and isinstance(state, Watching):
+    if isinstance(role, Observer) and isinstance(state, VoteOpen):
         counted, parties, minimum = len(role.product(state)), len(role.round.roster), role.round.minimum_ballots
         closing = "; the vote is being closed" if state.closing else ""
         return f"has counted {counted} ballots of {parties}, of which {minimum} are needed{closing}"
-    if isinstance(role, Observer) and isinstance(state, Closed):
+    if isinstance(role, Observer) and isinstance(state, VoteClosed):
         confirmed = len(state.agreeing(role.product(state).digest))
         return f"the vote is closed; {confirmed} of {role.round.confirmations} holders have confirmed what is opened"
     if isinstance(role, GradientCurator | GradientParty | SeriesHolder):
@@ -91,7 +91,7 @@ def status(agent: Agent) -> str:
         return f"{taken}; waits for {missing}" if missing else taken
     if isinstance(state, AwaitingDecryptions):
         return f"has {len(state.parts)} partial decryptions of the {len(state.asked)} that it asked for"
-    if isinstance(state, Answered):
+    if isinstance(state, HolderAnswered):
         return "has opened the sum; waits for the result"
     if isinstance(role, PublishStage):
         return "publishes the result"
@@ -238,7 +238,7 @@ class MemberRunner:
         role, state = _now(agent)
         if agent.role.is_ready(agent.state):
             return True
-        if role.name == CURATOR and isinstance(state, Watching) and not state.closing:
+        if role.name == CURATOR and isinstance(state, VoteOpen) and not state.closing:
             closing = self.member.closing().exists() or (
                 bool(self.study.closes) and self._clock() >= datetime.fromisoformat(self.study.closes).timestamp()
             )

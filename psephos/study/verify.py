@@ -25,7 +25,7 @@ from psephos.protocol.board import Board
 from psephos.protocol.board.client import BoardReader
 from psephos.protocol.board.sealing import SealingKey
 from psephos.protocol.encrypted_sum.messages import PartialDecryption
-from psephos.protocol.encrypted_sum.product import BallotProduct, Closed, Observer
+from psephos.protocol.encrypted_sum.product import BallotProduct, Observer, VoteClosed
 from psephos.protocol.encrypted_sum.proofs import check_opening
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import PsephosError, StudyError
@@ -91,7 +91,7 @@ class BoardEvidence:
     key: ThresholdKey | None = None
     round: Round | None = None
     product: BallotProduct | None = None
-    closed: Closed | None = None
+    closed: VoteClosed | None = None
     opened: OpenedSum | None = None
     counted: tuple[int, ...] = ()
     openers: tuple[int, ...] = ()
@@ -299,7 +299,7 @@ def _ballots(study: Study, evidence: BoardEvidence) -> None:
     state, refused = _played(observer, evidence.of(Kind.BALLOT, Kind.CLOSE))
     evidence.product = observer.product(state.state)
     evidence.counted = tuple(n for n in range(len(study.parties)) if evidence.product.members >> n & 1)
-    evidence.closed = state.state if isinstance(state.state, Closed) else None
+    evidence.closed = state.state if isinstance(state.state, VoteClosed) else None
     told = f"{len(evidence.product)} ballots count, and the vote is {'closed' if evidence.closed else 'open'}"
     if refused:
         told += f"; refused: {_counted(Counter(type(refusal.error).__name__ for refusal in refused))}"

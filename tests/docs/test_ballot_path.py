@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from psephos.audit import case_tally
-from psephos.audit.model import Context
+from psephos.audit.model import AnalysisContext
 from psephos.cli.main import build
 from psephos.protocol.paillier.encryption import Encryptor
 from tests.psephos.study.cast import Dealt
@@ -29,7 +29,7 @@ def run_study() -> None:
 
 
 def run_audit() -> None:
-    case_tally.VOTES.real(Context(seed=1, views=1, rate=1e-4))
+    case_tally.VOTES.real(AnalysisContext(seed=1, views=1, rate=1e-4))
 
 
 def path_of_a_ballot(run: Any, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:

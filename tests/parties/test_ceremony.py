@@ -18,7 +18,7 @@ from gmpy2 import mpz
 
 from psephos.audit.mutants import edited
 from psephos.parties.ceremony import CEREMONY_KINDS, CeremonyHolder
-from psephos.parties.ceremony_states import FIRST, AwaitingExponentShares, Evidence, Failed, Searching
+from psephos.parties.ceremony_states import FIRST, AwaitingExponentShares, CeremonyFailed, ModulusSearch, WinnerEvidence
 from psephos.protocol.ceremony.messages import reason, written
 from psephos.protocol.ceremony.search import Batch, flat_primes
 from psephos.protocol.ceremony.terms import CeremonyTerms
@@ -357,7 +357,7 @@ class Complainer(CeremonyHolder):
         for post in step.posts:
             if kind_of(post.data) is self.kind:
                 held = step.state.state
-                search = held if isinstance(held, Searching) else self._evidence(held).search
+                search = held if isinstance(held, ModulusSearch) else self._evidence(held).search
                 (said,) = self._complain(search).posts
                 return replace(
                     step, posts=(replace(said, data=said.data[: len(said.data) - len(self.twist)] + self.twist),)
@@ -413,8 +413,8 @@ def test_a_key_that_is_none_is_refused_by_all(who: str, place: int) -> None:
 class Suspicious(CeremonyHolder):
     """Opens the winner's batch, though nothing was wrong with it."""
 
-    def _deal(self, state: Searching) -> Step:
-        return self._accuse(Evidence(state))
+    def _deal(self, state: ModulusSearch) -> Step:
+        return self._accuse(WinnerEvidence(state))
 
 
 def test_an_accusation_of_nobody_ends_it_all_the_same() -> None:
@@ -432,7 +432,7 @@ def test_who_has_complained_waits_for_nobody() -> None:
     def watch(phase: str, entry: Entry) -> None:
         seen.setdefault(f"{entry.sender}: {entry.kind.title}", driver.states[entry.sender])
 
-    for kind, state in ((Kind.SEED_CONTRIBUTIONS, Searching), (Kind.EXPONENT_SHARES, AwaitingExponentShares)):
+    for kind, state in ((Kind.SEED_CONTRIBUTIONS, ModulusSearch), (Kind.EXPONENT_SHARES, AwaitingExponentShares)):
         seen.clear()
         roles = [CeremonyHolder(agreed, 1), Whisperer(CeremonyHolder(agreed, 2), kind), CeremonyHolder(agreed, 3)]
         driver = Driver(roles, strict=False, watch=watch)
@@ -489,7 +489,7 @@ def deviating(kind: type[Batch]) -> Callable[[Role], Role]:
     """A holder that computes with another kind of batch, and is honest otherwise."""
 
     class Deviating(CeremonyHolder):
-        def _batch(self, state: Searching) -> Batch:
+        def _batch(self, state: ModulusSearch) -> Batch:
             return kind(self.terms, self._batch_seeds(state))
 
     return lambda role: Deviating(role.terms, role.number)  # type: ignore[attr-defined]
@@ -604,7 +604,7 @@ def test_what_came_early_is_forgotten_when_it_fails() -> None:
     ]
     step = holder.receive(waiting, short)
     assert (step.state.early, step.state.arrived) == ((), ())
-    assert isinstance(step.state.state, Failed)
+    assert isinstance(step.state.state, CeremonyFailed)
 
 
 @pytest.mark.parametrize("kind", [Kind.MODULUS_SHARES, Kind.TEST_VALUES])

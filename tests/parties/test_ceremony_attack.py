@@ -16,7 +16,7 @@ import pytest
 from gmpy2 import mpz
 
 from psephos.parties.ceremony import CeremonyHolder
-from psephos.parties.ceremony_states import Searching
+from psephos.parties.ceremony_states import ModulusSearch
 from psephos.protocol.ceremony.messages import byte_length, pack_integers, pack_residues, packed_bytes, unpack_residues
 from psephos.protocol.ceremony.search import Batch, flat_primes
 from psephos.protocol.ceremony.terms import CeremonyTerms
@@ -40,7 +40,7 @@ class Zeros(Batch):
 class SayingZero(CeremonyHolder):
     """The holder that computes so."""
 
-    def _batch(self, state: Searching) -> Batch:
+    def _batch(self, state: ModulusSearch) -> Batch:
         return Zeros(self.terms, self._batch_seeds(state))
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 
 from psephos.audit.compare import _ks, detectable_accuracy, exact_distribution, two_sample
-from psephos.audit.model import Context
+from psephos.audit.model import AnalysisContext
 from psephos.audit.settings import FixedVoter, cast_ballot, make_setting, run_tally_round
 from psephos.audit.simulators import packed_sum, simulate_partial
 from psephos.audit.view_checks import ViewCiphertext, jacobi, related_randomness
@@ -178,7 +178,7 @@ def test_a_role_is_replayed_from_its_view() -> None:
     """A view is complete: with its inputs and its tape a party makes the very ballot it sent."""
     from psephos.protocol.randomness import ReplayedRandomness
 
-    context = Context(seed=7, views=1)
+    context = AnalysisContext(seed=7, views=1)
     setting = make_setting(context.coins("replay"))
     auxiliary = np.random.default_rng(7).normal(size=(9, 2))
     voters = [FixedVoter(np.arange(9) % 3) for _ in range(5)]

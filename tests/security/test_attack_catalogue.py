@@ -10,7 +10,7 @@ from psephos.audit.attacks import HARMLESS, SUCCEEDS, Attack, AttackResult, atta
 from psephos.audit.case_tally import VOTES
 from psephos.audit.catalogue import ATTACKS
 from psephos.audit.deviations import REQUESTS, DeviatingRequest, request_attacks
-from psephos.audit.model import Coalition, Context
+from psephos.audit.model import AnalysisContext, Coalition
 from psephos.audit.run import CASES
 from psephos.protocol.errors import InvalidParameter, ProofError, PsephosError, ThresholdError
 from psephos.specs.average import OwnDataSpec
@@ -29,13 +29,13 @@ VOTE = Secret("votes", "each party", "A vote.", by_attack=True)
     ],
 )
 def test_an_attack_is_detected_as_expected(protocol: str, attack: Attack) -> None:
-    result = attack.run(Context(seed=20260, views=2))
+    result = attack.run(AnalysisContext(seed=20260, views=2))
     assert attack.met_by(result), result
     assert result.gains.keys() <= set(names_of(attack.secrets))
 
 
 def test_every_deviating_request_is_refused_as_expected() -> None:
-    context = Context(seed=20260, views=2)
+    context = AnalysisContext(seed=20260, views=2)
     attacks = request_attacks(VOTES.setting, VOTES.ballots)
     assert [attack.name for attack in attacks if not attack.met_by(attack.run(context))] == []
 
@@ -68,7 +68,7 @@ def test_a_gain_that_an_attack_does_not_declare_is_an_error() -> None:
     attack = Attack("lies", ("party 1",), lambda context: AttackResult({"the key": "read"}), SUCCEEDS, (VOTE,))
     case = attack_case("made up", [(Coalition("one", ("party 1",)), [attack])])
     with pytest.raises(InvalidParameter, match="the key"):
-        case.checks[0].run(Context(seed=1))
+        case.checks[0].run(AnalysisContext(seed=1))
 
 
 @pytest.mark.parametrize("attacks", [*ATTACKS.values(), REQUESTS], ids=[*ATTACKS, "requests"])
@@ -95,9 +95,9 @@ def test_an_attack_is_met_by_its_own_result_alone() -> None:
 
 
 def test_the_case_of_a_catalogue_checks_each_attack_of_each_coalition() -> None:
-    runs: list[Context] = []
+    runs: list[AnalysisContext] = []
 
-    def lie(context: Context) -> AttackResult:
+    def lie(context: AnalysisContext) -> AttackResult:
         runs.append(context)
         return AttackResult({"votes": "a vote is read"})
 
@@ -106,6 +106,6 @@ def test_the_case_of_a_catalogue_checks_each_attack_of_each_coalition() -> None:
     case = attack_case("made up", [(coalition, [attack]) for coalition in coalitions])
     assert case.coalitions == coalitions
     assert [check.name for check in case.checks] == ["lies, one", "lies, two"]
-    context = Context(seed=1)
+    context = AnalysisContext(seed=1)
     assert [check.run(context).leaks for check in case.checks] == [True, True]
     assert runs == [context], "an attack runs once per context"

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from psephos.audit.model import Context
+from psephos.audit.model import AnalysisContext
 from psephos.audit.mutants import edited
 from psephos.audit.run import CASES, RATE
 from tests.security.lab.breaks import BREAKS, Break
@@ -20,7 +20,7 @@ def kind(protocol_: str, check: str) -> tuple[str, str]:
 
 
 def run(broken: Break) -> bool:
-    return CASES[broken.protocol].check(broken.check).run(Context(seed=31, views=broken.views, rate=RATE)).leaks
+    return CASES[broken.protocol].check(broken.check).run(AnalysisContext(seed=31, views=broken.views, rate=RATE)).leaks
 
 
 FIRST = {broken.protocol: broken for broken in reversed(BREAKS)}

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from psephos.audit import case_psgd
 from psephos.audit.adversary import tampering
-from psephos.audit.model import Context
+from psephos.audit.model import AnalysisContext
 from psephos.audit.pathak_runs import keys_of, records_of
 from psephos.audit.settings import FixedVoter, make_setting, run_tally_round
 from psephos.curator.tally import open_product
@@ -114,7 +114,7 @@ def test_the_command_counts(capsys: pytest.CaptureFixture[str]) -> None:
 
 @cache
 def setting() -> SimpleNamespace:
-    context = Context(seed=99, views=1)
+    context = AnalysisContext(seed=99, views=1)
     made = make_setting(context.coins("hostile"))
     auxiliary = np.random.default_rng(99).normal(size=(25, 2))
     voters = [FixedVoter((np.arange(25) + p) % 3) for p in range(5)]
@@ -184,7 +184,7 @@ def test_a_changed_partial_decryption_never_opens_to_something_else(seed: int) -
 @given(seed=seeds)
 def test_a_party_answers_its_own_step_or_refuses(seed: int) -> None:
     chance = random.Random(seed)
-    context = Context(seed=98, views=1)
+    context = AnalysisContext(seed=98, views=1)
     agreement = case_psgd.agreement_of(context, "hostile")
     party = case_psgd.party_of(context, agreement, 0, SimulationRandomness(1))
     terms = case_psgd.terms_of(context, agreement)
@@ -234,7 +234,7 @@ def tiny_key():  # type: ignore[no-untyped-def]
 @given(seed=seeds, variant=st.sampled_from(["public-bound", "printed", "repaired"]))
 def test_a_changed_message_stops_a_run_by_name_or_changes_nothing_but_numbers(seed: int, variant: str) -> None:
     chance = random.Random(seed)
-    context = Context(seed=97, views=1)
+    context = AnalysisContext(seed=97, views=1)
     terms = make_terms(
         parties=4,
         features=2,
@@ -272,7 +272,7 @@ def test_a_changed_message_stops_a_run_by_name_or_changes_nothing_but_numbers(se
 
 def test_secrets_of_a_stopped_run_are_not_in_its_error() -> None:
     """The error names two roles and a message; the transcript of a redacted run keeps no bytes."""
-    context = Context(seed=96, views=1)
+    context = AnalysisContext(seed=96, views=1)
     options: dict[str, Any] = {"lam": 0.1, "epsilon": 1.0, "smallest_size": 16, "largest_size": 32}
     terms = make_terms(parties=4, features=2, variant="repaired", tolerance=1e-6, **options)
     transcript = Transcript()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from psephos.audit.model import Context
+from psephos.audit.model import AnalysisContext
 from psephos.audit.mutants import Mutant, caught_by, edited
 from psephos.audit.run import CASES, PROTOCOLS, RATE
 from tests.security.lab.mutants import MUTANTS
@@ -28,7 +28,7 @@ FIRST = {mutant.protocol: mutant for mutant in reversed(MUTANTS)}
     ],
 )
 def test_mutants_are_caught(mutant: Mutant) -> None:
-    by, result = caught_by(mutant, CASES[mutant.protocol], Context(seed=SEED, rate=RATE))
+    by, result = caught_by(mutant, CASES[mutant.protocol], AnalysisContext(seed=SEED, rate=RATE))
     assert by is not None, result
 
 

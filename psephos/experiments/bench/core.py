@@ -26,12 +26,12 @@ from psephos.protocol.paillier.private_key import PrivateKey, generate_private_k
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.signing import SigningKey
-from psephos.results.machine import Addition, Comb, Encryption
+from psephos.results.machine import CombTables, CountingTimings, EncryptionTimings
 
 PARTIES = 20_000
 
 
-def encryption(bits: int, repetitions: int = 7) -> Encryption:
+def encryption(bits: int, repetitions: int = 7) -> EncryptionTimings:
     """Seconds per ciphertext and per vote (packed for 20,000 parties), ours in three modes and phe's `encrypt`.
 
     The default mode is there under keys of every degree as well, and all of it by gmpy2 where that is not the kernel
@@ -70,13 +70,13 @@ def encryption(bits: int, repetitions: int = 7) -> Encryption:
     degrees = {"online": 1} | {way: s for way, (_, s, _) in ways.items()}
     ratios = {way: ratio(samples["phe"], samples[way]) for way in degrees}
     slots = {way: plans[s].slots_per_plaintext for way, s in degrees.items()}
-    shapes: dict[str, Comb] = {}
+    shapes: dict[str, CombTables] = {}
     for mode in ("half", "short"):
         shape, size = encryptors[mode, 1].shape, keys[1].ciphertext_bytes
         assert shape is not None
         megabytes = shape.table_entries * size / 1e6
-        shapes[mode] = Comb(shape.rows, shape.tables, shape.columns, shape.multiplications, megabytes)
-    return Encryption(
+        shapes[mode] = CombTables(shape.rows, shape.tables, shape.columns, shape.multiplications, megabytes)
+    return EncryptionTimings(
         key_bits=bits,
         milliseconds_per_ciphertext=milliseconds({way: samples[way] for way in (*degrees, "phe")}),
         times_faster_than_phe_per_ciphertext=ratios,
@@ -87,7 +87,7 @@ def encryption(bits: int, repetitions: int = 7) -> Encryption:
     )
 
 
-def addition(like: str, bits: int, samples: int, classes: int, parties: int, repetitions: int = 7) -> Addition:
+def addition(like: str, bits: int, samples: int, classes: int, parties: int, repetitions: int = 7) -> CountingTimings:
     """Counting ballots (decoding, range, signature, hash, gcd, multiplying) over the bare multiplications alone."""
     private = generate_private_key(bits, test_key=bits < 2048)
     threshold_key, _ = deal(private, holders=3, threshold=2)
@@ -127,7 +127,7 @@ def addition(like: str, bits: int, samples: int, classes: int, parties: int, rep
 
     measures = {"bare": lambda: clock(bare) / batch, "counted": lambda: clock(counted) / batch}
     samples_ = interleaved(measures, repetitions)
-    return Addition(
+    return CountingTimings(
         like=like,
         key_bits=bits,
         ciphertexts_per_ballot=round_.plan.ciphertexts,

@@ -20,7 +20,7 @@ from psephos.curator.hamm.erm import Minimiser, minimise
 from psephos.curator.hamm.labels import alpha, majority, one_hot
 from psephos.curator.hamm.release import (
     Perturbable,
-    Released,
+    PerturbedClassifier,
     erm_sensitivity,
     mechanism_for,
     noise_dimension,
@@ -43,7 +43,7 @@ def minimiser(w: np.ndarray, lam: float = 1e-2) -> Minimiser:
     return Minimiser(w=w, gradient_norm=1e-10, tolerance=1e-9, lam=lam, loss=loss)
 
 
-def noise_of(classifier: Perturbable, released: list[Released]) -> np.ndarray:
+def noise_of(classifier: Perturbable, released: list[PerturbedClassifier]) -> np.ndarray:
     """The noise in the coordinates where it is claimed to be spherical, shape (draws, D)."""
     eta = np.array([r.w - classifier.w for r in released])
     if eta.ndim == 3:
@@ -52,7 +52,7 @@ def noise_of(classifier: Perturbable, released: list[Released]) -> np.ndarray:
 
 
 @pytest.fixture(scope="module", params=["binary", "softmax", "average"])
-def draws(request: pytest.FixtureRequest) -> tuple[np.ndarray, list[Released]]:
+def draws(request: pytest.FixtureRequest) -> tuple[np.ndarray, list[PerturbedClassifier]]:
     classifier: Perturbable
     if request.param == "binary":
         classifier = minimiser(np.array([1.0, -2.0, 0.5, 0.0, 3.0]))
@@ -67,7 +67,7 @@ def draws(request: pytest.FixtureRequest) -> tuple[np.ndarray, list[Released]]:
     return noise_of(classifier, released), released
 
 
-def test_the_norm_is_gamma(draws: tuple[np.ndarray, list[Released]]) -> None:
+def test_the_norm_is_gamma(draws: tuple[np.ndarray, list[PerturbedClassifier]]) -> None:
     eta, released = draws
     one = released[0]
     assert eta.shape[1] == one.dimension
@@ -79,7 +79,7 @@ def test_the_norm_is_gamma(draws: tuple[np.ndarray, list[Released]]) -> None:
         assert stats.kstest(np.linalg.norm(eta, axis=1), stats.gamma(wrong, scale=one.scale).cdf).pvalue < FALSE_ALARM
 
 
-def test_the_direction_is_uniform_on_the_sphere(draws: tuple[np.ndarray, list[Released]]) -> None:
+def test_the_direction_is_uniform_on_the_sphere(draws: tuple[np.ndarray, list[PerturbedClassifier]]) -> None:
     eta, _ = draws
     dimension = eta.shape[1]
     norms = np.linalg.norm(eta, axis=1)
@@ -360,7 +360,7 @@ def test_a_release_is_the_snapped_vector_plus_its_noise(shape: tuple[int, ...], 
     assert np.array_equal(released.w, expected)
     scale = mechanism.sigma if isinstance(mechanism, RoundedGaussian) else mechanism.scale
     assert released == replace(
-        Released(released.w, 2.0, 1e-4, total, scale, mechanism.dimension, mechanism.pitch, mechanism),
+        PerturbedClassifier(released.w, 2.0, 1e-4, total, scale, mechanism.dimension, mechanism.pitch, mechanism),
         delta=1e-4 if noise == "gaussian" else mechanism.delta(2.0),
     )
     assert type(released.epsilon) is float

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from psephos.protocol.encrypted_sum.messages import Ballot, Confirmation
-from psephos.protocol.encrypted_sum.product import BallotProduct, Closed, RejectedBallot
+from psephos.protocol.encrypted_sum.product import BallotProduct, RejectedBallot, VoteClosed
 from psephos.protocol.errors import (
     BallotError,
     CiphertextError,
@@ -211,7 +211,7 @@ def test_decoding_a_stored_product_checks_its_round(election: Any, honest: list[
 
 
 def test_confirmations_are_recorded_by_holder(election: Any) -> None:
-    closed = Closed(0, ())
+    closed = VoteClosed(0, ())
     for holder, digest in ((3, b"a" * 32), (1, b"b" * 32), (2, b"a" * 32)):
         data = Confirmation(election.round.digest, holder, digest).encode()
         entry = Entry(1, f"holder {holder}", "board", data)

@@ -10,11 +10,11 @@ import pytest
 from scipy.stats import binom
 
 from psephos.audit import (
+    AnalysisContext,
     Case,
     Check,
     CheckResult,
     Coalition,
-    Context,
     Election,
     Mutant,
     ScriptedRole,
@@ -178,7 +178,7 @@ def test_a_game_needs_trials_and_a_confidence(how: dict[str, float], words: str)
 # -- a case of one's own
 
 
-def parity(context: Context) -> CheckResult:
+def parity(context: AnalysisContext) -> CheckResult:
     """A protocol that tells whether the secret is odd, by `told`."""
     values = [told(int(value)) for value in np.random.default_rng(context.seed).integers(0, 9, 30)]
     return CheckResult(any(values), f"{sum(values)} of {len(values)} told")
@@ -239,5 +239,5 @@ def test_seeded_coins_are_the_tests_own(coins: SimulationRandomness, request: py
     assert coins.draw(8) == SimulationRandomness(0, request.node.nodeid).draw(8)
 
 
-def test_an_analysis_is_seeded(analysis: Context) -> None:
+def test_an_analysis_is_seeded(analysis: AnalysisContext) -> None:
     assert analysis.seed == 20260

@@ -15,7 +15,7 @@ from psephos.experiments import hamm as module
 from psephos.experiments.hamm import EXPERIMENTS, HammOptions, reproduce_hamm
 from psephos.protocol.errors import DataError, DataSetMissingError, InvalidParameter, JournalError
 from psephos.results import HammResult, Mean, Result
-from psephos.results.papers import Published
+from psephos.results.papers import PaperStatement
 
 SMALL = HammOptions("hamm-har", trials=2, draws=2, inverse_epsilons=(0.1, 10.0), holders=3, threshold=2)
 
@@ -115,7 +115,7 @@ def test_statements_are_tested_on_the_largest_panel_in_any_order(document: HammR
 def test_a_difference_within_two_standard_errors_is_undecided(document: HammResult) -> None:
     """Where soft and avg have the same distribution, "soft holds better than avg" would be decided by chance."""
 
-    def row(soft: float, avg: float, spread: float) -> Published:
+    def row(soft: float, avg: float, spread: float) -> PaperStatement:
         curves = {
             name: [Mean(mean, spread)] * len(SMALL.inverse_epsilons)
             for name, mean in (("soft", soft), ("avg", avg), ("vote", 0.5))

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from psephos.cli.main import build
-from psephos.results import Accuracy, Interrupted, Result, TallyResult
+from psephos.results import Accuracy, InterruptedResult, Result, TallyResult
 from psephos.results.runs import PRIVATE_ROWS_NOTICE
 from psephos.results.write import report_from_json, write_figures, write_report
 from tests.psephos.results.test_results import OPTIONS, TALLY
@@ -99,7 +99,7 @@ def test_whose_rows_they_are_decides(change: dict[str, Any], private: bool) -> N
 
 
 def test_what_a_stopped_run_leaves_has_no_accuracy() -> None:
-    stopped = Interrupted(protocol="tally", options={"data": "t.csv"}, stopped="early")
+    stopped = InterruptedResult(protocol="tally", options={"data": "t.csv"}, stopped="early")
     assert stopped.notice == ""
     assert not any(isinstance(value, Accuracy) for value in vars(stopped).values())
 

@@ -36,7 +36,7 @@ from psephos.results import (
     AuditedProtocol,
     AuditResult,
     HammResult,
-    Interrupted,
+    InterruptedResult,
     Mean,
     Mechanism,
     PathakAdultResult,
@@ -51,10 +51,10 @@ from psephos.results.charts import draw_figures, style_of
 from psephos.results.document import Document, Message
 from psephos.results.palette import DARK, LIGHT, MARKS, SURFACES, TEXTS
 from psephos.results.papers import (
+    ErrorPoint,
     HammPanel,
     PaperSetting,
-    Point,
-    Published,
+    PaperStatement,
     RajkumarClaims,
     RajkumarRow,
     Theorem,
@@ -326,7 +326,7 @@ def test_alpha_is_marked_wherever_it_is_shown(whole: Path, page: Page) -> None:
 
 @pytest.mark.parametrize("name", list(CASES))
 def test_a_runs_matrix_is_what_the_analysis_expects(name: str, tmp_path: Path) -> None:
-    page = Page(write_report(Interrupted(protocol=name, options={}, stopped="at once"), None, tmp_path))
+    page = Page(write_report(InterruptedResult(protocol=name, options={}, stopped="at once"), None, tmp_path))
     assert "This run did not test it" in page.text
     case = CASES[name]
     (table,) = (table for table in page.tables if table.startswith("matrix"))
@@ -686,7 +686,7 @@ def test_the_browsers_eyes_are_open(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_run_says_where_it_ended(tmp_path: Path) -> None:
-    stopped = Interrupted(protocol="tally", options={"dataset": "digits"}, stopped="in the phase 'train'")
+    stopped = InterruptedResult(protocol="tally", options={"dataset": "digits"}, stopped="in the phase 'train'")
     page = Page(write_report(stopped, [message(0)], tmp_path))
     assert "This run was interrupted: stopped in the phase 'train'. What follows is what there was." in page.text
     assert "Nothing was released" in page.text
@@ -909,9 +909,9 @@ def experiments() -> dict[str, Result]:
         families={"stated": "the paper's", "exponential": "NOT epsilon-private"},
         sizes=[panel],
         published=[
-            Published("soft", "none", 9, "0.76", "0.5 ± 0.1", True, ""),
-            Published("soft", "none", 9, "0.76", "0.5 ± 0.1", False, "scaling is not stated"),
-            Published("soft", "none", 9, "0.76", "0.5 ± 0.1", False, "not tested: the paper says it of M = 1000"),
+            PaperStatement("soft", "none", 9, "0.76", "0.5 ± 0.1", True, ""),
+            PaperStatement("soft", "none", 9, "0.76", "0.5 ± 0.1", False, "scaling is not stated"),
+            PaperStatement("soft", "none", 9, "0.76", "0.5 ± 0.1", False, "not tested: the paper says it of M = 1000"),
         ],
         **common,
     )
@@ -926,7 +926,7 @@ def experiments() -> dict[str, Result]:
         rows_in_unit_ball=True,
         pooled_error=0.25,
         pooled_always_says_majority=False,
-        points=[Point("even", 0.1, 0.25, 0.5, 0.1), Point("even", 1.0, 0.125, 0.5, 0.1)],
+        points=[ErrorPoint("even", 0.1, 0.25, 0.5, 0.1), ErrorPoint("even", 1.0, 0.125, 0.5, 0.1)],
         claims={"errors fall with epsilon": True, "even split best": False},
         theorems=theorems,
     )
@@ -1029,7 +1029,7 @@ def reports(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     # As many lanes as a diagram has.
     few = [message(number) for number in range(4)]
     few.append({**message(0, "tally request"), "from": "curator", "to": "holder 1"})
-    stopped = Interrupted(protocol="tally", options={"dataset": "digits"}, stopped="at once")
+    stopped = InterruptedResult(protocol="tally", options={"dataset": "digits"}, stopped="at once")
     pages["interrupted"] = write_report(stopped, few, tmp_path_factory.mktemp("interrupted"))
     for kind, result in (*audits().items(), *experiments().items()):
         write(kind, result)

@@ -15,7 +15,7 @@ import pytest
 
 from psephos.audit.adversary import ScriptedRole
 from psephos.parties.ceremony import CeremonyHolder
-from psephos.parties.ceremony_states import Failed, Searching
+from psephos.parties.ceremony_states import CeremonyFailed, ModulusSearch
 from psephos.protocol.agent import Agent, RejectedEntry
 from psephos.protocol.board import Board, MemoryBoard
 from psephos.protocol.errors import BoardError, JournalError, StudyError, TooFewBallotsError
@@ -79,18 +79,18 @@ def test_where_a_role_stands_before_the_vote() -> None:
         assert failed(agent(keyed, SimpleNamespace(state=state), left)) is isinstance(state, NoKey)
     holder = CeremonyHolder(STUDY.ceremony(), 1)
     for state, left, said in (
-        (Failed("worse"), None, "there is no key, and this study is over: worse"),
+        (CeremonyFailed("worse"), None, "there is no key, and this study is over: worse"),
         ((), SOME, "makes the key with the other holders; waits for the ballot of party 1, party 2"),
         ((), None, "makes the key"),
     ):
         assert status(agent(holder, SimpleNamespace(state=state), left)) == said
-        assert failed(agent(holder, SimpleNamespace(state=state), left)) is isinstance(state, Failed)
+        assert failed(agent(holder, SimpleNamespace(state=state), left)) is isinstance(state, CeremonyFailed)
 
 
 def test_where_a_holder_stands_that_makes_the_key() -> None:
     cast, board = Cast("tally"), MemoryBoard()
     agents = {name: cast.agent(name, board, Store()) for name in cast.names}
-    while not isinstance(agents["holder 1"].state.state.state, Searching):
+    while not isinstance(agents["holder 1"].state.state.state, ModulusSearch):
         for each in agents.values():
             each.step()
     holder = agents["holder 1"]

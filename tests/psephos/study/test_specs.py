@@ -24,7 +24,7 @@ from psephos.curator.psgd.agreement import DescentOptions, agree
 from psephos.curator.psgd.curator import GradientCuratorState
 from psephos.curator.tally import OpenedSum
 from psephos.parties.ceremony import CEREMONY_KINDS
-from psephos.parties.ceremony_states import Searching, SeedMaterial
+from psephos.parties.ceremony_states import ModulusSearch, SeedMaterial
 from psephos.parties.noise import shares_of
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
@@ -184,7 +184,7 @@ def ceremony_secrets(state: Any) -> Iterator[bytes]:
     """Wherever they are in a state."""
     if isinstance(state, SeedMaterial):
         yield from (*state.secrets, *state.contributions)
-    if isinstance(state, Searching):
+    if isinstance(state, ModulusSearch):
         yield from state.seeds
     if is_dataclass(state):
         for field in fields(state):

@@ -22,7 +22,7 @@ from psephos.parties.party import Party
 from psephos.parties.pathak import PathakParty
 from psephos.parties.psgd import GradientParty
 from psephos.protocol.ceremony.search import Batch
-from psephos.protocol.encrypted_sum.product import BallotProduct, Closed, Observer
+from psephos.protocol.encrypted_sum.product import BallotProduct, Observer, VoteClosed
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.threshold import KeyShare
 from psephos.protocol.psgd.state import DescentState
@@ -88,7 +88,7 @@ NO_OPENING_PROOFS = Edit(
 COUNTED_TWICE = Edit(BallotProduct, "_first_of_each", "$members >> $ballot.party & 1", "False")
 COUNTED_LATE = Edit(Observer, "late", "raise self.lateness($entry)", "return self.observe(state, ($entry,))")
 NO_MINIMUM = Edit(BallotProduct, "check_minimum", "len(self) < self.round.minimum_ballots", "len(self) < 1")
-ANY_NAME = Edit(Closed, "with_confirmation", '$entry.sender != f"holder {$message.holder}"', "False")
+ANY_NAME = Edit(VoteClosed, "with_confirmation", '$entry.sender != f"holder {$message.holder}"', "False")
 UNCONFIRMED = Edit(KeyHolder, "_check_confirmed", "$agreed < self.round.confirmations", "False")
 NO_SHARES = Edit(psephos.parties.pathak_noise, "noise_share", "$shares.share($randomness)", "[0] * $shares.dimension")
 OTHER_PARAMETERS = Edit(
@@ -265,7 +265,7 @@ return [*$drawn, $last]
             (
                 "t - 1 lying holders",
                 Edit(
-                    Closed,
+                    VoteClosed,
                     "agreeing",
                     "[$holder for $holder, $product in self.confirmed if $product == $digest]",
                     "[$holder for $holder, $product in self.confirmed]",

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from psephos.audit.model import Context
+from psephos.audit.model import AnalysisContext
 from psephos.audit.mutants import caught_by
 from psephos.audit.run import CASES, PROTOCOLS, RATE
 from psephos.protocol.errors import InvalidParameter
@@ -44,7 +44,7 @@ def measure(
         caught, p_values = 0, []
         for _ in range(seeds):
             seed = int.from_bytes(SYSTEM.draw(6), "big")
-            by, result = caught_by(mutant, CASES[mutant.protocol], Context(seed=seed, rate=RATE))
+            by, result = caught_by(mutant, CASES[mutant.protocol], AnalysisContext(seed=seed, rate=RATE))
             caught += by is not None
             if by is None:
                 missed.setdefault(f"{mutant.protocol}: {mutant.name}", []).append(seed)

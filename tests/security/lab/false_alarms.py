@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from psephos.audit.model import Context
+from psephos.audit.model import AnalysisContext
 from psephos.audit.run import CASES, RATE
 
 __all__ = ["measure"]
@@ -30,7 +30,7 @@ def measure(
     p_values: list[float] = []
     cried: list[str] = []
     for seed in range(seeds):
-        context = Context(seed=1000 + seed, views=views, rate=RATE)
+        context = AnalysisContext(seed=1000 + seed, views=views, rate=RATE)
         for case in CASES.values():
             meant = {c.name: {*c.known_leaks, *c.granted} for c in case.coalitions}
             for check in case.checks:

@@ -27,7 +27,7 @@ import numpy as np
 
 from psephos.audit import case_psgd
 from psephos.audit.adversary import Tampering, tampering
-from psephos.audit.model import Context
+from psephos.audit.model import AnalysisContext
 from psephos.audit.pathak_runs import decoded, keys_of, real_runs
 from psephos.audit.settings import FixedVoter, make_setting, run_tally_round
 from psephos.audit.studies import trial
@@ -95,7 +95,7 @@ def decoders() -> dict[str, Decoder]:
 
 
 def _sums() -> list[Decoder]:
-    context = Context(seed=4711, views=1)
+    context = AnalysisContext(seed=4711, views=1)
     setting = make_setting(context.coins("fuzz"), degree=3)
     auxiliary = np.random.default_rng(0).normal(size=(25, 2))
     voters = [FixedVoter(np.arange(25) % 3) for _ in range(5)]
@@ -253,7 +253,7 @@ def _study() -> list[Decoder]:
 
 
 def _series() -> list[Decoder]:
-    context = Context(seed=4712, views=1)
+    context = AnalysisContext(seed=4712, views=1)
     terms = case_psgd.terms_of(context, case_psgd.agreement_of(context, "fuzz"))
     samples = tuple(
         Announcement.create(terms, step, (0.5, -1e300), SimulationRandomness(step)).encode() for step in (1, 2, 3)
@@ -266,7 +266,7 @@ def _series() -> list[Decoder]:
 
 
 def _pathak() -> list[Decoder]:
-    context = Context(seed=4713, views=1)
+    context = AnalysisContext(seed=4713, views=1)
     runs, keys = real_runs(context, "repaired"), keys_of(context)
     terms, dgk = runs[0].terms, keys.comparison.public_key
     of_kind: dict[str, list[SentMessage]] = {}

@@ -9,7 +9,7 @@ from psephos.audit.mutants import Mutant
 from psephos.curator.psgd.curator import GradientCurator
 from psephos.curator.tally import Tally
 from psephos.parties.holder import KeyHolder
-from psephos.protocol.encrypted_sum.product import BallotProduct, Closed, Observer
+from psephos.protocol.encrypted_sum.product import BallotProduct, Observer, VoteClosed
 from psephos.protocol.pathak.terms import PathakTerms
 
 __all__ = ["MUTANTS"]
@@ -77,7 +77,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "confirmations of anything count",
         "tally-liars",
-        Closed,
+        VoteClosed,
         "agreeing",
         "[$holder for $holder, $product in self.confirmed if $product == $digest]",
         "[$holder for $holder, $product in self.confirmed]",

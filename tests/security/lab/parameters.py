@@ -25,7 +25,7 @@ from gmpy2 import mpz
 from scipy import stats
 
 from psephos import setup_keys
-from psephos.audit.model import Context
+from psephos.audit.model import AnalysisContext
 from psephos.audit.mutants import replaced
 from psephos.audit.pathak_runs import real_runs
 from psephos.audit.settings import FixedVoter
@@ -152,7 +152,7 @@ def _holders() -> tuple[ThresholdKey, tuple[KeyShare, ...]]:
 
 
 @dataclass(frozen=True)
-class Cast:
+class BallotCast:
     """A round of votes under that key, one ciphertext a ballot: what was done, and everything that was sent."""
 
     done: EncryptedSum
@@ -181,7 +181,7 @@ class Cast:
         return int(Encryptor(self.round.key, mode, randomness=coins, expected=BALLOTS).randomizers(1)[0].root())
 
 
-def cast(proofs: Proofs = "none", mode: RandomnessMode = "half", samples: int = 64) -> Cast:
+def cast(proofs: Proofs = "none", mode: RandomnessMode = "half", samples: int = 64) -> BallotCast:
     """Eight ballots, cast, counted and opened as `psephos.simulation` does."""
     threshold_key, shares = _holders()
     roster, keys = register(BALLOTS)
@@ -193,7 +193,7 @@ def cast(proofs: Proofs = "none", mode: RandomnessMode = "half", samples: int = 
     transcript = Transcript(secrets=True)
     conditions = RunConfig(mode=mode, transcript=transcript)
     done = simulate_sum(round_, ceremony, PartyFactory(spec, voters), conditions)
-    return Cast(done, transcript)
+    return BallotCast(done, transcript)
 
 
 @cache
@@ -589,7 +589,7 @@ def ceremony_masks() -> None:
 
 def pathak_masks() -> None:
     """Shares, masks, tie-breakers and party 0's mask in the messages of two runs, opened with everybody's keys."""
-    runs = tuple(real_runs(Context(views=2), "repaired"))
+    runs = tuple(real_runs(AnalysisContext(views=2), "repaired"))
     shares, masked, ties, noise = [], [], [], []
     for run in runs:
         shares += [found.share for _, found in run.messages(Kind.SIZE_SHARE)]
