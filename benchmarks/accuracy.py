@@ -36,7 +36,7 @@ from psephos.curator.hamm.averaging import average_of
 from psephos.curator.hamm.erm import Minimiser
 from psephos.curator.hamm.methods import (
     Method,
-    Request,
+    ReleaseRequest,
     average_method,
     erm_fit,
     erm_method,
@@ -308,7 +308,7 @@ def measure_split(task: str, seed: int, draws: int, folder: Path, columns: set[s
         def samplers_at(epsilon: float, law: str = law, mechanism: MechanismName = mechanism) -> dict[str, Sampler]:
             laplace = law == "pure" or epsilon in PURE_IS_QUIETER.get(task, ())
             assert laplace == (_noise(problem, law, epsilon, joint=True) == "discrete-laplace")
-            request = Request(epsilon, 1e-6, mechanism, None, "certified", False)
+            request = ReleaseRequest(epsilon, 1e-6, mechanism, None, "certified", False)
             ours = _ours(problem, law, request, seed, fit)
             methods = {name: make() for name, make in ours.items() if name in columns}
             samplers: dict[str, Sampler] = {name: partial(method.draw, SYSTEM) for name, method in methods.items()}
@@ -328,7 +328,7 @@ def measure_split(task: str, seed: int, draws: int, folder: Path, columns: set[s
 
 
 def _ours(
-    problem: dict[Any, Any], law: str, request: Request, seed: int, fit: Callable[[float], Minimiser] | None
+    problem: dict[Any, Any], law: str, request: ReleaseRequest, seed: int, fit: Callable[[float], Minimiser] | None
 ) -> dict[str, Callable[[], Method]]:
     counts, auxiliary = problem.get("counts"), problem["auxiliary"]
     loss = loss_named("logistic", problem["classes"])
@@ -397,7 +397,7 @@ def whitened_votes(problem: dict[Any, Any], law: str, epsilon: float, rank: int 
         W = _whitened(problem, transform) @ transform.T
         blocks = (block for _, block in votes_in_blocks(W, auxiliary))
         problem[kept] = count_votes(blocks, len(auxiliary), problem["classes"])
-    request = Request(epsilon, 1e-6, _noise(problem, law, epsilon), None, "certified", False)
+    request = ReleaseRequest(epsilon, 1e-6, _noise(problem, law, epsilon), None, "certified", False)
     return statistic_method(problem[kept], auxiliary, request)
 
 

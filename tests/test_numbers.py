@@ -90,7 +90,7 @@ def numbers(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 def method(label: str, classes: int, mechanism: Any, bound: Any) -> dict[str, Any]:
     """A method's costs, and one release, drawn by seeded coins."""
-    request = methods.Request(2.0, 1e-5, mechanism, None if bound == "certified" else 0.01, bound, False)
+    request = methods.ReleaseRequest(2.0, 1e-5, mechanism, None if bound == "certified" else 0.01, bound, False)
     counts, loss = _COUNTS[classes], loss_named("logistic", classes)
     made = {
         "vote": lambda: methods.erm_method("majority", counts, _AUXILIARY, loss, request),

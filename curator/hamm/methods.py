@@ -55,7 +55,7 @@ from psephos.protocol.randomness import Randomness
 
 __all__ = [
     "Method",
-    "Request",
+    "ReleaseRequest",
     "SignalEstimator",
     "average_method",
     "check_mechanism",
@@ -72,7 +72,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Request:
+class ReleaseRequest:
     """Parameters of a release that all methods share.
 
     Attributes:
@@ -187,7 +187,7 @@ def erm_method(
     counts: NDArray[np.int64],
     auxiliary: Array,
     loss: Loss,
-    request: Request,
+    request: ReleaseRequest,
     fit: Callable[[float], Minimiser] | None = None,
 ) -> Method:
     """Hamm's Algorithm 1 or 2 by output perturbation.
@@ -228,7 +228,7 @@ def erm_method(
     return _perturbed(nonprivate, fit(lam), bound(lam), request, name, {"lam": lam}, rows)
 
 
-def average_method(average: Average, lam: float, request: Request, auxiliary: Array | None = None) -> Method:
+def average_method(average: Average, lam: float, request: ReleaseRequest, auxiliary: Array | None = None) -> Method:
     """Average of the parties' parameters, which were projected on the ball of radius C before they were summed.
 
     Args:
@@ -252,7 +252,7 @@ def _perturbed(
     nonprivate: Callable[[], Array],
     fitted: Any,
     bound: Sensitivity,
-    request: Request,
+    request: ReleaseRequest,
     name: str,
     chosen: dict[str, Any],
     rows: Array | None,
@@ -285,7 +285,7 @@ def statistic_nonprivate(counts: NDArray[np.int64], auxiliary: Array, lam: float
     return minimise(auxiliary, alpha(counts), lam, loss_named("logistic", counts.shape[1])).w
 
 
-def statistic_method(counts: NDArray[np.int64], auxiliary: Array, request: Request) -> Method:
+def statistic_method(counts: NDArray[np.int64], auxiliary: Array, request: ReleaseRequest) -> Method:
     """Statistic of votes from the counts, with the curator's noise (docs/theory.md, "The statistic release").
 
     Args:
@@ -345,7 +345,7 @@ def statistic_choices(plan: StatisticPlan, mechanism: str) -> dict[str, Any]:
     return {"source": plan.source, "rank": plan.rank, "mechanism": mechanism}
 
 
-def pate_method(counts: NDArray[np.int64], auxiliary: Array, request: Request, seed: int) -> Method:
+def pate_method(counts: NDArray[np.int64], auxiliary: Array, request: ReleaseRequest, seed: int) -> Method:
     """PATE (Papernot et al. 2017 and 2018): GNMax with Gaussian noise, LNMax for a pure epsilon.
 
     Without noise it is the student of all true majorities.

@@ -18,7 +18,7 @@ from psephos.audit.ideal import ideal_sum, ideal_tally
 from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, Members
 from psephos.audit.settings import FixedVoter, SumRun, TrainedVoter, run_tally_round
 from psephos.audit.sums import COALITIONS, SumAnalysis, coalitions, dealt_shares
-from psephos.curator.hamm.methods import Request, statistic_method
+from psephos.curator.hamm.methods import ReleaseRequest, statistic_method
 from psephos.parties.party import Party, Voter, VotingParty
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
 from psephos.protocol.errors import AlreadyCastError
@@ -148,7 +148,7 @@ def _reads_last_votes(context: AnalysisContext) -> CheckResult:
 def _replays_noise(context: AnalysisContext) -> CheckResult:
     """Reproduce the release from the counts and the curator's coins: the curator can subtract the noise."""
     counts, tape = _counts(context), RecordedRandomness(context.coins("release"))
-    request = Request(1.0, 0.0, "spherical-laplace", None, "certified", False)
+    request = ReleaseRequest(1.0, 0.0, "spherical-laplace", None, "certified", False)
     method = statistic_method(counts, _auxiliary(context), request)
     released, other = method.draw(tape), method.draw(context.coins("another release"))
     again = method.draw(ReplayedRandomness(tape.tape()))

@@ -37,8 +37,8 @@ from psephos.protocol.errors import DataError, DataSetMissingError, InvalidParam
 __all__ = [
     "NAMES",
     "PUBLISHED",
+    "DataFile",
     "Dataset",
-    "File",
     "content_of",
     "data_folder",
     "download",
@@ -91,7 +91,7 @@ class Dataset:
 
 
 @dataclass(frozen=True)
-class File:
+class DataFile:
     """One published file: `name` on disk, `rows` and the SHA-256 of its (decompressed) content, its home."""
 
     name: str
@@ -107,27 +107,27 @@ _URL = "http://www.sysnet.ucsd.edu/projects/url/url_svmlight.tar.gz"
 
 _HAR_ZIP = "UCI HAR Dataset.zip"
 _FILES = (
-    File("a9a", 32_561, "f5d5ffd8d865ff41328e7ee043e4b020816914ff6843ff15b98905ddbedce906", _LIBSVM + "a9a"),
-    File("a9a.t", 16_281, "1f448a153f0320399a7e40836eb207655b0bde0f21fc941cc472193daa9f5de9", _LIBSVM + "a9a.t"),
-    File(
+    DataFile("a9a", 32_561, "f5d5ffd8d865ff41328e7ee043e4b020816914ff6843ff15b98905ddbedce906", _LIBSVM + "a9a"),
+    DataFile("a9a.t", 16_281, "1f448a153f0320399a7e40836eb207655b0bde0f21fc941cc472193daa9f5de9", _LIBSVM + "a9a.t"),
+    DataFile(
         "kddcup.data_10_percent.gz",
         494_021,
         "f8c8267ebcd9c0ed1fd7d6277fe5bfff8732e9b7db8e61b873542b2a534b6f9a",
         _KDD + "kddcup.data_10_percent.gz",
     ),
-    File(
+    DataFile(
         "corrected.gz",
         311_029,
         "547dfb9c0f0dc1d9944219ec79e851191faebaeb8acbfa1cd171c418397052a4",
         _KDD + "corrected.gz",
     ),
     # The members of _HAR_ZIP.
-    File("train/X_train.txt", 7352, "32c777e74ef81f9e8e3082230d14bdaad948626b8b3c0fbfc8d1bdcde995094b", _HAR),
-    File("train/y_train.txt", 7352, "415b3357e2e2d5e70a45c781947c6bdd80e0410a579d862eedcd6bbce3c694ef", _HAR),
-    File("test/X_test.txt", 2947, "12abbfa7391bfb94a8962510b8f5b494ba0d8af3cce16382d890f0341241d884", _HAR),
-    File("test/y_test.txt", 2947, "2a94cb53ca46b956c1b2aebd4a09a72badd8a8e9ea9cdfe9f31b3306a08666bb", _HAR),
+    DataFile("train/X_train.txt", 7352, "32c777e74ef81f9e8e3082230d14bdaad948626b8b3c0fbfc8d1bdcde995094b", _HAR),
+    DataFile("train/y_train.txt", 7352, "415b3357e2e2d5e70a45c781947c6bdd80e0410a579d862eedcd6bbce3c694ef", _HAR),
+    DataFile("test/X_test.txt", 2947, "12abbfa7391bfb94a8962510b8f5b494ba0d8af3cce16382d890f0341241d884", _HAR),
+    DataFile("test/y_test.txt", 2947, "2a94cb53ca46b956c1b2aebd4a09a72badd8a8e9ea9cdfe9f31b3306a08666bb", _HAR),
 )
-PUBLISHED: Mapping[str, File] = {file.name: file for file in _FILES}
+PUBLISHED: Mapping[str, DataFile] = {file.name: file for file in _FILES}
 """What `load` and `download` expect of each file, by its name; HAR's are the members of its archive."""
 
 _ADULT = ("a9a", "a9a.t")
@@ -139,7 +139,7 @@ def load(
     name: str,
     data_dir: str | os.PathLike[str] | None = None,
     *,
-    published: Mapping[str, File] = PUBLISHED,
+    published: Mapping[str, DataFile] = PUBLISHED,
     **parameters: int,
 ) -> Dataset:
     """The data set `name`, one of `NAMES`.
@@ -272,7 +272,7 @@ def content_of(path: Path) -> bytes:
         raise DataError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _check(file: File, content: bytes, where: Path) -> bytes:
+def _check(file: DataFile, content: bytes, where: Path) -> bytes:
     """`content` if it has the rows and the digest it was published with, DataError saying which it has not."""
     rows = content.count(b"\n")
     if rows != file.rows:
@@ -289,7 +289,7 @@ def _check(file: File, content: bytes, where: Path) -> bytes:
     return content
 
 
-def _load_adult(folder: Path, published: Mapping[str, File]) -> Dataset:
+def _load_adult(folder: Path, published: Mapping[str, DataFile]) -> Dataset:
     """UCI Adult as LIBSVM's a9a, 123 binary features; label 1 is an income over 50K."""
     from sklearn.datasets import load_svmlight_file
 
@@ -302,7 +302,7 @@ def _load_adult(folder: Path, published: Mapping[str, File]) -> Dataset:
     return Dataset("adult", *parts[0], *parts[1], ("<=50K", ">50K"), source)
 
 
-def _load_har(folder: Path, published: Mapping[str, File]) -> Dataset:
+def _load_har(folder: Path, published: Mapping[str, DataFile]) -> Dataset:
     """UCI Human Activity Recognition: 561 features in [-1, 1], 6 activities, test subjects unseen in training."""
     (path,) = _find("har", folder, [_HAR_ZIP], _HAR)
     X_train, y_train, X_test, y_test = (_numbers(m) for m in _har_members(content_of(path), path, published))
@@ -311,7 +311,7 @@ def _load_har(folder: Path, published: Mapping[str, File]) -> Dataset:
     return Dataset("har", X_train, labels[0], X_test, labels[1], _HAR_CLASSES, source)
 
 
-def _har_members(archive: bytes, where: Path, published: Mapping[str, File]) -> Iterator[bytes]:
+def _har_members(archive: bytes, where: Path, published: Mapping[str, DataFile]) -> Iterator[bytes]:
     try:
         with zipfile.ZipFile(io.BytesIO(archive)) as opened:
             names = set(opened.namelist())
@@ -339,7 +339,7 @@ _KDD_BINARY = (6, 11, 20, 21)  # land, logged_in, is_host_login, is_guest_login
 _KDD_NUMERIC = tuple(c for c in range(41) if c not in _KDD_SYMBOLIC and c not in _KDD_BINARY)
 
 
-def _load_kdd99(folder: Path, published: Mapping[str, File]) -> Dataset:
+def _load_kdd99(folder: Path, published: Mapping[str, DataFile]) -> Dataset:
     """KDD Cup 99, 10 % file and corrected test file: 123 features, label 0 normal, 1 attack.
 
     Hamm 2016 (6.2) has d = 123 "one-hot" features and does not say which. All seven symbolic attributes one-hot over
@@ -390,7 +390,7 @@ class _KddTable:
         return np.concatenate(blocks, axis=1)[self.place], attack[self.place]
 
 
-def _load_url(folder: Path, published: Mapping[str, File]) -> Dataset:
+def _load_url(folder: Path, published: Mapping[str, DataFile]) -> Dataset:
     """The malicious URL data, days 0 to 9 for training and 10 to 19 for testing (Hamm 2016, 6.3)."""
     return load_url_days(folder, range(10), range(10, 20))
 
@@ -464,7 +464,7 @@ def _url_part(days: Sequence[int], texts: dict[int, bytes]) -> tuple[Any, NDArra
     return scipy.sparse.vstack(rows, format="csr"), np.concatenate(labels)
 
 
-_READ: Mapping[str, Callable[[Path, Mapping[str, File]], Dataset]] = {
+_READ: Mapping[str, Callable[[Path, Mapping[str, DataFile]], Dataset]] = {
     "adult": _load_adult,
     "har": _load_har,
     "kdd99": _load_kdd99,
@@ -479,7 +479,7 @@ def download(
     name: str,
     data_dir: str | os.PathLike[str] | None = None,
     homes: Mapping[str, str] | None = None,
-    published: Mapping[str, File] = PUBLISHED,
+    published: Mapping[str, DataFile] = PUBLISHED,
 ) -> Path:
     """Fetch the files of `name` from their public homes into the data folder; the folder they were put in.
 
@@ -510,7 +510,7 @@ def download(
     return folder
 
 
-def _verify(file_name: str, path: Path, published: Mapping[str, File]) -> None:
+def _verify(file_name: str, path: Path, published: Mapping[str, DataFile]) -> None:
     if file_name == _HAR_ZIP:
         for _ in _har_members(content_of(path), path, published):
             pass

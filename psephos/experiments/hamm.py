@@ -38,7 +38,14 @@ from psephos.curator.hamm import sensitivity as bounds
 from psephos.curator.hamm.averaging import Average
 from psephos.curator.hamm.erm import Minimiser, minimise
 from psephos.curator.hamm.labels import one_hot
-from psephos.curator.hamm.methods import Request, average_method, erm_fit, erm_method, pate_method, statistic_method
+from psephos.curator.hamm.methods import (
+    ReleaseRequest,
+    average_method,
+    erm_fit,
+    erm_method,
+    pate_method,
+    statistic_method,
+)
 from psephos.curator.hamm.release import Labels
 from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
 from psephos.curator.losses import Loss, loss_named
@@ -527,7 +534,7 @@ def _our_releases(
     def samplers_at(point: float) -> dict[str, Sampler]:
         # Mechanisms accept at most MAX_EPSILON. Using it for a larger epsilon adds more noise than necessary, but so
         # little that accuracies do not change.
-        request = Request(min(1 / point, MAX_EPSILON), 1e-6, "spherical-laplace", None, "certified", False)
+        request = ReleaseRequest(min(1 / point, MAX_EPSILON), 1e-6, "spherical-laplace", None, "certified", False)
         methods = {
             **{n: erm_method(kind, counts, auxiliary, loss, request, fits[n]) for n, kind in _LABELS.items()},
             "statistic": statistic_method(counts, auxiliary, request),

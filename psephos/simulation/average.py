@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from psephos.curator.hamm import sensitivity as bounds
 from psephos.curator.hamm.averaging import Average
-from psephos.curator.hamm.methods import Method, Request, average_method, own_data_method
+from psephos.curator.hamm.methods import Method, ReleaseRequest, average_method, own_data_method
 from psephos.curator.hamm.rules import averaging_radius
 from psephos.curator.hamm.statistic import SOURCE_OF, plan_statistic
 from psephos.protocol.encrypted_sum.own_data import OWN
@@ -64,7 +64,7 @@ def _sums(run: SumExperiment) -> MethodsAt:
     return at
 
 
-def sum_own_data(run: SumExperiment, method: str, request: Request) -> Method:
+def sum_own_data(run: SumExperiment, method: str, request: ReleaseRequest) -> Method:
     """Take the encrypted sum of a statistic of the parties' own rows; the curator adds the noise.
 
     The number of coordinates depends on epsilon, so each epsilon needs its own sum.

@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 from psephos.curator.checks import check_positive
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import majority, one_hot
-from psephos.curator.hamm.methods import Method, Request, check_mechanism
+from psephos.curator.hamm.methods import Method, ReleaseRequest, check_mechanism
 from psephos.curator.hamm.release import Bound
 from psephos.curator.hamm.rules import HAMM_LAMBDA
 from psephos.curator.hamm.statistic import MechanismName, public_coordinates
@@ -248,9 +248,9 @@ class SumOptions(HolderOptions):
         """lambda of the parties' own classifiers, and of everything without noise."""
         return HAMM_LAMBDA if self.lam is None else self.lam
 
-    def request(self, epsilon: float) -> Request:
+    def request(self, epsilon: float) -> ReleaseRequest:
         """Return what every method is asked for."""
-        return Request(epsilon, self.delta, self.noise, self.lam, self.bound, self.private_auxiliary)
+        return ReleaseRequest(epsilon, self.delta, self.noise, self.lam, self.bound, self.private_auxiliary)
 
     @property
     def noise_coins(self) -> Randomness:

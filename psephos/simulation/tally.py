@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from psephos.curator.hamm.methods import (
     Method,
-    Request,
+    ReleaseRequest,
     SignalEstimator,
     average_method,
     erm_fit,
@@ -167,7 +167,7 @@ def _reveal_alpha(run: SumExperiment) -> MethodsAt:
     average = sum_parameters(run) if "avg" in options.offered else None
     fits = {n: erm_fit(LABELS[n], counts, population.auxiliary, loss) for n in options.offered if n in LABELS}
 
-    def make(name: str, request: Request) -> Method:
+    def make(name: str, request: ReleaseRequest) -> Method:
         if average is not None and name == "avg":
             return average_method(average, options.local_lam, request, population.auxiliary)
         if name in OWN:

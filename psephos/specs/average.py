@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from psephos.curator.hamm.averaging import Average, average_of
-from psephos.curator.hamm.methods import Request, average_method, own_data_method
+from psephos.curator.hamm.methods import ReleaseRequest, average_method, own_data_method
 from psephos.curator.hamm.statistic import StatisticPlan
 from psephos.curator.ledger import Release
 from psephos.parties.party import VectorParty
@@ -108,7 +108,7 @@ class AverageSpec(_ExactSum):
     classes: int
     radius: float
     lam: float
-    request: Request | None = None
+    request: ReleaseRequest | None = None
 
     @classmethod
     def from_study(cls, terms: StudyTerms) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.hamm.methods import Request
+from psephos.curator.hamm.methods import ReleaseRequest
 from psephos.curator.hamm.statistic import MechanismName
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import StudyError
@@ -91,8 +91,8 @@ def encode_coordinates(transform: NDArray[np.float64]) -> str:
     return base64.b64encode(transform.astype("<f4").tobytes()).decode()
 
 
-def request_of(study: Study) -> Request:
+def request_of(study: Study) -> ReleaseRequest:
     """Return what a study asks of the methods to which the curator adds the noise."""
     lam = study.parameters.get("lam")
     noise: MechanismName = "gaussian" if study.delta else "spherical-laplace"
-    return Request(study.epsilon, study.delta, noise, None if lam is None else float(lam), "certified", False)
+    return ReleaseRequest(study.epsilon, study.delta, noise, None if lam is None else float(lam), "certified", False)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.hamm.methods import Method, Request, erm_method, pate_method, statistic_method
+from psephos.curator.hamm.methods import Method, ReleaseRequest, erm_method, pate_method, statistic_method
 from psephos.curator.hamm.release import Labels
 from psephos.curator.ledger import Release
 from psephos.curator.losses import Loss, loss_named
@@ -70,7 +70,7 @@ class TallySpec(SumSpec):
     auxiliary: AuxiliarySet
     classes: int
     method: str = ""
-    request: Request | None = None
+    request: ReleaseRequest | None = None
 
     @classmethod
     def from_study(cls, terms: StudyTerms) -> Self:
@@ -123,7 +123,7 @@ class TallySpec(SumSpec):
         self,
         name: str,
         counts: NDArray[np.int64],
-        request: Request,
+        request: ReleaseRequest,
         *,
         loss: Loss | None = None,
         fit: Any = None,

@@ -31,10 +31,10 @@ from psephos.study.release import card, checked, released
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
 
-__all__ = ["Membership", "Settings", "sign"]
+__all__ = ["MemberSettings", "Membership", "sign"]
 
 
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class MemberSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where a member finds what it needs, absolute paths; and how it votes.
 
     Attributes:
@@ -101,15 +101,15 @@ class Membership:
         return tuple(self.study.roles_of(self.identity.key.verification_key))
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> MemberSettings:
         """As they were kept; raises StudyError for a file that cannot be read."""
         path = self.folder / "settings.toml"
         try:
-            return msgspec.toml.decode(path.read_bytes(), type=Settings) if path.exists() else Settings()
+            return msgspec.toml.decode(path.read_bytes(), type=MemberSettings) if path.exists() else MemberSettings()
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise StudyError(f"{path} cannot be used: {error}") from None
 
-    def keep(self, **changed: str | None) -> Settings:
+    def keep(self, **changed: str | None) -> MemberSettings:
         """The settings with what is not None changed, on disk."""
         settings = msgspec.structs.replace(self.settings, **{k: v for k, v in changed.items() if v is not None})
         write_atomically(self.folder / "settings.toml", msgspec.toml.encode(settings))

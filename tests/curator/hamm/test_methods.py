@@ -12,7 +12,7 @@ from psephos.curator.hamm import methods, sensitivity
 from psephos.curator.hamm.averaging import average_of
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import alpha, majority, one_hot
-from psephos.curator.hamm.methods import Request
+from psephos.curator.hamm.methods import ReleaseRequest
 from psephos.curator.hamm.statistic import fit_statistic, plan_statistic, release_sum
 from psephos.curator.losses import loss_named
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint
@@ -22,7 +22,7 @@ from psephos.simulation.tally import TallyOptions, simulate_tally
 from tests.psephos.simulation import runs
 
 PARTIES = 30
-REQUEST = Request(2.0, 1e-5, "spherical-laplace", None, "certified", False)
+REQUEST = ReleaseRequest(2.0, 1e-5, "spherical-laplace", None, "certified", False)
 
 
 def auxiliary(samples: int = 40, features: int = 3) -> Any:

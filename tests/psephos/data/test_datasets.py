@@ -27,7 +27,7 @@ import pytest
 import scipy.sparse
 
 from psephos.data import datasets
-from psephos.data.datasets import NAMES, PUBLISHED, Dataset, File, data_folder, load_url_days, make_synthetic
+from psephos.data.datasets import NAMES, PUBLISHED, DataFile, Dataset, data_folder, load_url_days, make_synthetic
 from psephos.protocol.errors import DataError, DataSetMissingError, InvalidParameter
 
 A9A = b"-1 3:1 11:1 \n+1 5:1 123:1 \n-1 1:1 \n"
@@ -52,7 +52,7 @@ KDD_TEST = kdd_row("icmp", "xlock.", host_login=1) + kdd_row("smtp", "normal.", 
 CONTENT = {"a9a": A9A, "a9a.t": A9A_TEST, "kddcup.data_10_percent.gz": KDD, "corrected.gz": KDD_TEST, **HAR}
 
 
-def expected(**contents: bytes) -> dict[str, File]:
+def expected(**contents: bytes) -> dict[str, DataFile]:
     """What is to be expected of files with these contents (names as in CONTENT), in place of the published ones."""
     return {
         name: replace(file, rows=text.count(b"\n"), sha256=hashlib.sha256(text).hexdigest())
@@ -61,7 +61,7 @@ def expected(**contents: bytes) -> dict[str, File]:
     }
 
 
-def load(name: str, *places: Any, published: Mapping[str, File] | None = None, **parameters: int) -> Dataset:
+def load(name: str, *places: Any, published: Mapping[str, DataFile] | None = None, **parameters: int) -> Dataset:
     return datasets.load(name, *places, published=published or expected(), **parameters)
 
 

@@ -125,7 +125,7 @@ def test_what_follows_from_the_options() -> None:
     assert replace(papers, scaling="unit-rows").rows("digits") == "unit-rows"
     assert replace(hidden, scaling="max-norm").rows("digits") == "unit-rows"
     assert [one.local_lam for one in (plain, papers)] == [1e-4, 0.01]
-    assert papers.request(3.0) == sums.Request(3.0, 1e-4, "gaussian", 0.01, "paper", False)
+    assert papers.request(3.0) == sums.ReleaseRequest(3.0, 1e-4, "gaussian", 0.01, "paper", False)
     assert hidden.request(3.0).protect_auxiliary is True
     assert plain.noise_coins is SYSTEM
     seeded = replace(plain, simulate_noise=True, seed=8).noise_coins

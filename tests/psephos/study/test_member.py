@@ -22,7 +22,7 @@ from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import Member, Study
 from psephos.protocol.wire import Kind
 from psephos.study.identity import Identity, fingerprint
-from psephos.study.member import Membership, Settings, sign
+from psephos.study.member import MemberSettings, Membership, sign
 from psephos.study.party_input import absolute_voter, load_voter
 from psephos.study.release import card, checked, released
 from psephos.study.samples import PublicSamples
@@ -114,10 +114,10 @@ def test_what_is_not_signed(house: House, tmp_path: Path) -> None:
 
 def test_settings_are_kept_one_by_one(house: House) -> None:
     mine = sign(house.study(), house.identities["north"])
-    assert mine.settings == Settings("", "", "", "logistic", "", "")
-    assert mine.keep(board="b", learner=None) == Settings(board="b")
+    assert mine.settings == MemberSettings("", "", "", "logistic", "", "")
+    assert mine.keep(board="b", learner=None) == MemberSettings(board="b")
     kept = mine.keep(public="p", data="d", learner="tree", voter="v", output="o")
-    assert kept == Settings("b", "p", "d", "tree", "v", "o") == Membership(mine.identity, mine.study).settings
+    assert kept == MemberSettings("b", "p", "d", "tree", "v", "o") == Membership(mine.identity, mine.study).settings
     path = mine.folder / "settings.toml"
     for wrong in ('bord = "x"', "board = 7", "board = ", b"\xff"):
         path.write_bytes(wrong if isinstance(wrong, bytes) else wrong.encode())

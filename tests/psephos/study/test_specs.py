@@ -14,7 +14,7 @@ import pytest
 from psephos.audit.adversary import Tampering
 from psephos.audit.rounds import short_key
 from psephos.curator.hamm.averaging import average_of
-from psephos.curator.hamm.methods import Request, average_method, erm_method, own_data_method, statistic_method
+from psephos.curator.hamm.methods import ReleaseRequest, average_method, erm_method, own_data_method, statistic_method
 from psephos.curator.hamm.statistic import fit_statistic, plan_statistic, release_total
 from psephos.curator.ledger import ledger_entry
 from psephos.curator.losses import loss_named
@@ -410,7 +410,7 @@ def test_what_the_curator_adds_noise_to_is_released_as_by_psephos_run(
     opened = OpenedSum(*OPENED[what])
     counts = VoteLayout(12, 3).decode(*OPENED["tally"][:1], 5)
     lam = {"soft": 1.0, "avg": 0.1}.get(method)
-    request = Request(1.25, delta, noise, lam, "certified", False)
+    request = ReleaseRequest(1.25, delta, noise, lam, "certified", False)
     assert spec.request == request  # type: ignore[attr-defined]
     if method == "statistic":
         meant = statistic_method(counts, AUXILIARY.samples, request)
