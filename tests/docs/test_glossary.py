@@ -34,9 +34,8 @@ VAGUE = frozenset(
 def glossary() -> frozenset[str]:
     """The terms of the glossary, in lower case; an entry may have several, with commas between them."""
     page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
-    return frozenset(
-        term.strip().lower() for line in re.findall(r"^\*\*(.+)\*\*$", page, re.M) for term in line.split(",")
-    )
+    entries = re.findall(r"^\*\*(.+)\*\*$", page, re.M)
+    return frozenset(form for entry in entries for term in entry.split(",") for form in singular(term.strip().lower()))
 
 
 def vocabulary() -> tuple[list[str], frozenset[str]]:
