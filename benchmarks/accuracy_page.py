@@ -101,6 +101,7 @@ def details(results: Results) -> str:
         ]
         if voted := [one for one in splits if any(cell.endswith(f" {VOTERS[0]}") for cell in one)]:
             lines.append(f"\nOther voters. {_table(voted, ('statistic', *VOTERS))}")
+    lines += ["\n## How the rule compares\n", *_reached(results, cells_too=True)]
     lines += [_POOLED, POOLED.read_text().rstrip(), _CONSTANTS, CONSTANTS.read_text().rstrip()]
     return "\n".join(lines) + "\n"
 
@@ -119,10 +120,11 @@ def _means(splits: list[dict[str, list[float]]], cell: str, rule: str) -> list[s
     return row
 
 
-def _reached(results: Results) -> list[str]:
-    """Return the list of how the selected release compares: counts, columns above it, and cells below their goal."""
+def _reached(results: Results, *, cells_too: bool = False) -> list[str]:
+    """Return how the selected release compares: counts and the largest margins, or with `cells_too` all margins."""
     counts = {"Development": [0, 0, 0], "Reporting": [0, 0, 0]}
-    above, missed = [], []
+    above: dict[str, float] = {}
+    missed = []
     for task in sorted(results, key=lambda name: name in DEVELOPMENT):
         splits, pick = results[task], f"joint {choose_method(('logistic',), TASKS[task]['parties'])}"
         for cell in _cells(splits):
@@ -138,16 +140,24 @@ def _reached(results: Results) -> list[str]:
             for place, margin in enumerate((np.inf, 0.01, 0.005)):
                 counts[_half(task)][place] += ahead[best] <= margin
             if ahead[best] > 0.005:
-                above.append(f"{task}, {cell}: {best.removeprefix('joint ')} by {ahead[best]:.3f}")
+                above[f"{task}, {cell}: {best.removeprefix('joint ')}"] = float(ahead[best])
     lines = [
         f"* {half} half, {cells} cells: no column is better by more than 0.01 in {near}, by more than 0.005 in {level}."
         for half, (cells, near, level) in counts.items()
     ]
+    if not cells_too:
+        largest = sorted(above, key=lambda cell: -above[cell])[:3]
+        return [*lines, f"* The largest margins: {_margins({cell: above[cell] for cell in largest})}."]
     return [
         *lines,
-        f"* A column is better by more than 0.005 in: {'; '.join(above) or 'none'}.",
+        f"* A column is better by more than 0.005 in: {_margins(above)}.",
         f"* Cells below their requirement: {'; '.join(missed) or 'none'}.",
     ]
+
+
+def _margins(above: dict[str, float]) -> str:
+    """Return each cell with its margin."""
+    return "; ".join(f"{cell} by {margin:.3f}" for cell, margin in above.items()) or "none"
 
 
 def _ahead(splits: list[dict[str, list[float]]], cell: str, pick: str) -> dict[str, Any]:
@@ -207,49 +217,41 @@ def _title(column: str) -> str:
 
 _SUMMARY = """# Accuracy
 
-Written by `python -m benchmarks.accuracy_page` from the measurements of `python -m benchmarks.accuracy`: ten splits,
-20 or 5 draws of the noise in each. A cell is the mean accuracy on test rows; each party is protected with all that it
-holds. The release that the [public rule](own-data.md#the-method) selects is bold. A release of the first three columns
-is made by a command such as `psephos run --dataset har --data-dir DIR --parties 1000 --epsilon 1`. The command of each
-task, standard deviations, medians and more columns are in [benchmarks/accuracy.md](../benchmarks/accuracy.md).
+Written by `python -m benchmarks.accuracy_page` from `python -m benchmarks.accuracy`. A cell is the mean accuracy on
+test rows over ten splits, with 20 or 5 draws of the noise in each; a party is protected with all that it holds. The
+release that the [public rule](own-data.md#the-method) selects is bold. Commands, standard deviations, medians, more
+columns and Gaussian noise are in [benchmarks/accuracy.md](../benchmarks/accuracy.md).
 
-* **own-data**, **whitened** and **statistic** (of votes) are the releases of `psephos run`. Nobody is trusted: the
-  parties add the noise in shares, sized so that any two of them may reveal theirs.
+* **own-data**, **whitened** and **statistic** (of votes) are the releases of `psephos run`, for instance
+  `psephos run --dataset har --data-dir DIR --parties 1000 --epsilon 1`. Nobody is trusted: the parties add the noise in
+  shares, sized so that any two of them may reveal theirs.
 * In the other columns a **trusted curator** knows the exact sums or counts and adds the noise. **avg** is clipped
   averaging, **soft** Hamm's Algorithm 2, **pate** GNMax or LNMax.
-* **confident** and **rounds** are rivals that only the benchmark runs, each the best of three settings **in
-  hindsight**, which no real run could select: PATE with confident aggregation and a semi-supervised student, and
-  averaging over 2, 5 or 15 rounds.
+* **confident** (PATE with confident aggregation and a semi-supervised student) and **rounds** (averaging over 2, 5 or
+  15 rounds) are rivals, each the best of three settings **in hindsight**, which no real run could select.
 
-The benchmark adds the parties' contributions in the clear and draws the sum of the noise shares at once;
-`tests/test_benchmarks.py` tests that it has the same distribution."""
+The benchmark adds the contributions in the clear and draws the sum of the noise shares at once
+(`tests/test_benchmarks.py` tests that the distribution is the same)."""
 
 _GAUSSIAN = """
 With Gaussian noise at delta = 1e-6 (`--mechanism gaussian`) the selected release is more accurate at the smallest
-epsilon of most tasks, and less on a few. Its tables are in [benchmarks/accuracy.md](../benchmarks/accuracy.md), and the
-comparison below includes them."""
+epsilon of most tasks, and less on a few; the comparison below includes it."""
 
 _REACHED = """
-The rules' constants were chosen on the development half, with the noise of a trusted curator. The reporting half was
-measured afterwards, but it is not wholly blind: its tasks of two classes are not, some constants were chosen earlier
-with breast cancer and KDD-99 in view, and the rules of self-training were changed once after the reporting half had
-been seen under an earlier version ([details](../benchmarks/accuracy.md)). The test file of KDD-99 contains attacks
-that training never saw, which reverses the order of own-data and the statistic of votes; no public quantity shows this,
-so no rule uses it. `kdd99-held-out` was looked at after the fact, and is in no count below.
+The rules' constants were chosen on the development half. The reporting half was measured afterwards, but it is
+[not wholly blind](../benchmarks/accuracy.md): its tasks of two classes are not, and the rules of self-training were
+changed once after it had been seen. The test file of KDD-99 contains attacks that training never saw, which reverses
+the order of own-data and the statistic; no public quantity shows this, so no rule uses it. `kdd99-held-out` was looked
+at after the fact, and is in no count below.
 
 ## How the rule compares
 
-The selected release, as `psephos run` makes it, against all other columns of both noises, although a trusted curator
-adds the noise of five of them:
+The selected release against all other columns of both noises, although a trusted curator adds the noise of five:
 """
 
 _POOLED_SUMMARY = """
-## One row, with a trusted curator
-
-`python benchmarks/pooled.py` measures `diffprivlib` on the pooled rows, with epsilon for one *row* and a trusted
-curator, for reference: not the guarantee of the tables above.
-At epsilon = 1 it reaches 0.913 on breast cancer and 0.123 on digits, the best
-of four penalties in hindsight."""
+For reference, `python benchmarks/pooled.py` measures `diffprivlib` on the pooled rows, with a trusted curator and
+epsilon = 1 for one *row*: 0.913 on breast cancer and 0.123 on digits, the best of four penalties in hindsight."""
 
 _DETAILS = """# Accuracy: all columns
 

@@ -47,17 +47,17 @@ def _summary(results: dict[str, Any], cluster: dict[str, Any], searches: list[di
     return "\n".join(
         [
             "# Performance\n",
-            "Written by `make bench` from `benchmarks/results/latest.json`; `python -m benchmarks.run --page` writes "
-            "it again without measuring. All rows are in [benchmarks/performance.md](../benchmarks/performance.md).\n",
-            _setting(results),
+            "Written by `make bench`; `python -m benchmarks.run --page` writes it again without measuring. "
+            "[benchmarks/performance.md](../benchmarks/performance.md) has the machine, the versions and all rows. "
+            "Times are of one core where nothing else is said.\n",
             MAIN_JOB.read_text(),
-            *_peers(results),
+            *_peers(results, key_bits=3072),
             *_votes(results, key_bits=3072, modes=("full", "half", "short", "half, degree 4", "phe")),
             *_counting(results, key_bits=3072),
             *_comparison(results),
-            *_growth(results),
+            *_growth(results, table=False),
             *_wire(results, smallest=True),
-            *_full_size(results),
+            *_full_size(results, notes=False),
             *_memory(results),
             *_holder(results["holder"]),
             "## The plan\n",
@@ -78,9 +78,12 @@ def _details(results: dict[str, Any], cluster: dict[str, Any]) -> str:
             "Written by `make bench`, or `python -m benchmarks.run --page`, with "
             "[docs/performance.md](../docs/performance.md), which explains the columns.\n",
             _setting(results),
+            *_peers(results),
             *_votes(results),
             *_counting(results),
+            *_growth(results),
             *_wire(results),
+            *_full_size(results),
             *_plan(results),
             *_cluster(cluster),
         ]
@@ -96,15 +99,15 @@ def _setting(results: dict[str, Any]) -> str:
     )
 
 
-def _peers(results: dict[str, Any]) -> list[str]:
-    """Encryption, addition and decryption of one ciphertext, by library."""
+def _peers(results: dict[str, Any], key_bits: int | None = None) -> list[str]:
+    """Encryption, addition and decryption of one ciphertext, by library; of one key length, with a figure, if given."""
     parts = [
         "## Other libraries\n",
-        "CPU milliseconds of one core for one ciphertext. A ciphertext of Psephos carries a whole packed vector (next "
-        "table).\n",
-        "![Encryption beside other libraries](figures/performance-peers.svg)\n",
+        "CPU milliseconds for one ciphertext. A ciphertext of Psephos carries a whole packed vector (next table).\n",
     ]
-    for measured in results["peers"]:
+    if key_bits:
+        parts.append("![Encryption beside other libraries](figures/performance-peers.svg)\n")
+    for measured in (one for one in results["peers"] if key_bits in (None, one["key_bits"])):
         rows = [
             [name, *(f"{work[op]:.4g}" if op in work else "-" for op in ("encrypt", "add", "decrypt"))]
             for name, work in measured["milliseconds"].items()
@@ -112,9 +115,8 @@ def _peers(results: dict[str, Any]) -> list[str]:
         rows += [[name, f"not measured: {why}", "", ""] for name, why in measured["not_measured"].items()]
         parts.append(_table([f"{measured['key_bits']} bits", "encrypt", "add", "decrypt"], rows))
     parts.append(
-        "pypaillier draws short exponents: compare its `encrypt` with `short`. Its secret keys need safe primes, which "
-        "take minutes, so its decryption was not measured. sf-heu and pypaillier call native code; phe and TNO's "
-        "library compute r^n, as `full` does.\n"
+        "pypaillier draws short exponents: compare it with `short`; its decryption was not measured, since its keys "
+        "need safe primes. phe and TNO's library compute r^n, as `full` does.\n"
     )
     return parts
 
@@ -135,8 +137,7 @@ def _votes(results: dict[str, Any], key_bits: int | None = None, modes: Sequence
         for mode, milliseconds in measured["milliseconds_per_ciphertext"].items()
         if modes is None or mode in modes
     ]
-    words = "Speed relative to phe, per ciphertext and per vote (M = 20,000). The other libraries send one ciphertext, "
-    words += "twice as long as the modulus, for a vote unless their caller packs."
+    words = "Speed relative to phe, which sends one ciphertext for a vote unless its caller packs (M = 20,000)."
     if modes is None:
         words += " `online` takes its randomness from a pool that was filled before."
     headings = ["bits", "mode", "ms per ciphertext", "x phe", "x phe per vote", "bytes per vote"]
@@ -159,8 +160,7 @@ def _counting(results: dict[str, Any], key_bits: int | None = None) -> list[str]
     ]
     return [
         "## Counting a ballot\n",
-        "Decoding, range, signature, hash, gcd and multiplication, relative to the modular multiplications alone. A "
-        "ballot of few ciphertexts costs relatively more, because of its Ed25519 signature.\n",
+        "Decoding, checks, signature and multiplication, relative to the modular multiplications alone.\n",
         _table(["bits", "like", "ciphertexts", "bytes", "ms", "over bare"], rows),
     ]
 
@@ -181,15 +181,14 @@ def _comparison(results: dict[str, Any]) -> list[str]:
     ]
     return [
         "## Secure comparison\n",
-        "Two encrypted integers of 64 bits, Veugen's protocol on DGK ciphertexts, both roles in one process. Psephos "
-        "ends with the bit at the owner of the keys, which Pathak's stage 1 needs; TNO's library with the bit "
-        "encrypted at the other side, for three more Paillier encryptions.\n",
+        "Two encrypted integers of 64 bits, Veugen's protocol on DGK ciphertexts, both roles in one process. In TNO's "
+        "library the bit ends encrypted at the other side, for three more Paillier encryptions.\n",
         _table(["bits", "psephos, CPU ms", "TNO, CPU ms", "ratio", ""], rows),
     ]
 
 
-def _growth(results: dict[str, Any]) -> list[str]:
-    """Growth of the cost with each size."""
+def _growth(results: dict[str, Any], *, table: bool = True) -> list[str]:
+    """Growth of the cost with each size: the table, or the figure."""
     growth = results["growth"]
     rows = [
         [
@@ -201,15 +200,19 @@ def _growth(results: dict[str, Any]) -> list[str]:
         ]
         for name, one in growth["series"].items()
     ]
-    return [
-        "## Growth\n",
+    about = (
         f"CPU seconds of casting and counting, `{growth['randomness']}`, {growth['key_bits']} bits where not the axis, "
         "slots for 20,000 parties, tables made before. The exponent is the slope of a line through the logarithms: 1 "
-        "is linear. The marginal cost is the cost less that of ballots of a single sample "
-        f"({1e3 * growth['fixed_cpu_seconds'] / 4:.1f} ms a ballot, mostly one signature and six verifications).\n",
-        "![Growth of the cost](figures/performance-growth.svg)\n",
-        _table(["in", "from", "to", "exponent", "of the marginal cost"], rows),
-    ]
+        "is linear."
+    )
+    if not table:
+        return ["## Growth\n", f"{about}\n", "![Growth of the cost](figures/performance-growth.svg)\n"]
+    marginal = (
+        "The marginal cost is the cost less that of ballots of a single sample "
+        f"({1e3 * growth['fixed_cpu_seconds'] / 4:.1f} ms a ballot, mostly one signature and six verifications)."
+    )
+    headings = ["in", "from", "to", "exponent", "of the marginal cost"]
+    return ["## Growth\n", f"{about} {marginal}\n", _table(headings, rows)]
 
 
 def _wire(results: dict[str, Any], *, smallest: bool = False) -> list[str]:
@@ -240,8 +243,8 @@ def _wire(results: dict[str, Any], *, smallest: bool = False) -> list[str]:
     ]
 
 
-def _full_size(results: dict[str, Any]) -> list[str]:
-    """Runs at the papers' size."""
+def _full_size(results: dict[str, Any], *, notes: bool = True) -> list[str]:
+    """Runs at the papers' size; the notes say what else the machine did."""
     rows = [
         [
             name,
@@ -252,21 +255,20 @@ def _full_size(results: dict[str, Any]) -> list[str]:
             f"{row['predicted_seconds']:,.0f}",
             f"{row['total_seconds']:,.0f}",
             f"{row['peak_memory_mb']:,.0f}",
-            row["note"],
+            *([row["note"]] if notes else []),
         ]
         for name, row in results.get("full_size", {}).items()
     ]
-    headings = ["run", "N", "counts exact", "training s", "counting s", "predicted s", "all s", "peak MB", "note"]
+    headings = ["run", "N", "counts exact", "training s", "counting s", "predicted s", "all s", "peak MB"]
     return [
         "## At the papers' size\n",
-        "Every vote encrypted with 3072 bits, on 2 cores, five holders of whom three open: "
-        "`psephos simulate tally --dataset kdd99 --parties 20000 --randomness MODE --epsilon 0.1 "
-        "--draws 1 --methods vote,soft,avg,statistic,pate --journal DIR --json > FILE` (`knowledge`: with "
-        "`--proofs knowledge`); the million: `psephos simulate tally --dataset synthetic --parties 1000000 "
-        "--auxiliary 100 --randomness short --draws 1 --methods soft --journal DIR --json > FILE`; then "
-        "`python -m benchmarks.run --full-size FILE`. Counting is voting, encrypting, signing, the checks of the "
-        "curator and of all five holders, and opening; `predicted` is what `psephos plan` says of it.\n",
-        _table(headings, rows),
+        "Every vote encrypted with 3072 bits, on 2 cores that other programs used as well, five holders of whom three "
+        "open: `psephos simulate tally --dataset kdd99 --parties 20000 --randomness MODE --epsilon 0.1 --draws 1 "
+        "--methods vote,soft,avg,statistic,pate --journal DIR --json` (`knowledge`: with `--proofs knowledge`; the "
+        "million: `--dataset synthetic --parties 1000000 --auxiliary 100 --randomness short --methods soft`). Counting "
+        "includes voting, encryption, all checks of the curator and five holders, and opening. `predicted` is what "
+        "`psephos plan` says of it; other programs slowed most runs.\n",
+        _table(headings + ["note"] * notes, rows),
     ]
 
 
@@ -288,12 +290,11 @@ def _holder(ballot: dict[str, Any]) -> list[str]:
     return [
         "## The machine of one key holder\n",
         f"Everybody who observes a tally checks every ballot once: with 100 samples and 3072-bit keys, "
-        f"{ballot['bytes_per_ballot']:,} bytes and {ballot['milliseconds_per_ballot']:.2f} ms of one core a ballot, "
-        f"without proofs. It stores a key of each party, {ballot['key_bytes']} bytes, and a bit. The time of opening "
-        "does not depend on the number of parties. Extrapolated (10^8 parties were not run):\n",
+        f"{ballot['bytes_per_ballot']:,} bytes and {ballot['milliseconds_per_ballot']:.2f} ms a ballot, without "
+        f"proofs, and stores {ballot['key_bytes']} bytes and a bit for each party. The time of opening does not "
+        "depend on the number of parties. Extrapolated (10^8 parties were not run):\n",
         _table(["parties", "read", "one core", "roster in memory"], rows),
-        "Products of parts of the roster combine, and each is as long as one ballot. So a holder can divide the work "
-        "among many machines of its own, but not with another holder, whom it would have to trust.\n",
+        "Products of parts of the roster combine, so a holder can divide the work among machines of its own.\n",
     ]
 
 
@@ -356,10 +357,8 @@ def _efficiency(scaling: list[dict[str, Any]]) -> str:
     """The efficiency of two workers, in a sentence."""
     efficient = ", ".join(f"{one['efficiency']:.2f} ({one['runs'][0]['parties']:,} parties)" for one in scaling)
     return (
-        "`python -m benchmarks.cluster` runs a tally in the shape of the million's on a Dask cluster of this machine, "
-        "whose two cores the scheduler and the main process share with the workers. The efficiency of two workers "
-        f"relative to one, of medians: {efficient}; the machine's speed changes by a third within minutes, so more "
-        "than 1 is possible."
+        "`python -m benchmarks.cluster`, a Dask cluster on two shared cores: the efficiency of two workers relative "
+        f"to one is {efficient}; the machine's speed changes by a third within minutes, so more than 1 is possible."
     )
 
 
@@ -405,9 +404,9 @@ def _searches(measured: list[dict[str, Any]]) -> list[str]:
     return [
         "## Keys without a dealer\n",
         "CPU seconds of the search for a modulus in [the key generation](protocols/ceremony.md), all holders in one "
-        "process, commitments and checks included: `python -m benchmarks.ceremony --bits B --holders n --batches k`. "
-        "The number of candidates is random, geometrically distributed. A number is shared in one piece for each set "
-        "of n - tau holders, tau = (n - 1) // 2: exponential in n.\n",
+        "process: `python -m benchmarks.ceremony --bits B --holders n --batches k`. The number of candidates is "
+        "random, geometrically distributed. A number has a piece for each set of n - tau holders, "
+        "tau = (n - 1) // 2: exponential in n.\n",
         "![Growth with the holders](figures/performance-ceremony.svg)\n",
         _table(headings, rows),
     ]
