@@ -41,6 +41,7 @@ __all__ = [
     "ProofError",
     "PsephosError",
     "RandomnessExhausted",
+    "RefutedResultError",
     "ReportError",
     "ReportVersionError",
     "SchedulerMissingError",
@@ -245,6 +246,10 @@ class StudyError(PsephosError):
 
 class AgreementError(PsephosError):
     """The terms of the participants differ: features, lambda, classes, key or another term."""
+
+
+class RefutedResultError(AgreementError):
+    """The curator published a result that differs from the study or does not follow from the board."""
 
 
 class CheatingError(AgreementError):

@@ -26,7 +26,7 @@ from psephos.specs.study import StudyTerms
 from psephos.study.builder import NewOptions, make_study
 from psephos.study.identity import Identity, fingerprint
 from psephos.study.member import sign
-from psephos.study.release import card, checked, released
+from psephos.study.release import card, make_release, read_release
 
 __all__ = ["run_study"]
 
@@ -102,8 +102,8 @@ def run_study(table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
     record.terms["parameters"] = dict(study.parameters)
     record.terms["samples"] = study.auxiliary.hex(), study.classes, study.features, study.minimum_ballots
     total = tuple(sum(column) for column in zip(*vectors.values(), strict=True))
-    content = released(study, samples, OpenedSum(total, tuple(range(len(names)))))
-    text = card(study, checked(study, samples, content))
+    content = make_release(study, samples, OpenedSum(total, tuple(range(len(names)))))
+    text = card(study, read_release(study, samples, content))
     # The digest differs between any two studies, and does not depend on rows.
     record.files = public_files(content, text.replace(study.digest.hex(), "").replace(fingerprint(study.digest), ""))
     return record

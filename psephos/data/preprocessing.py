@@ -8,6 +8,7 @@ projected on the unit ball. The bound holds exactly for the numbers returned, no
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -116,10 +117,16 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return project_on_unit_ball(Z / self.scale_)
 
     def fold(self, w: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """A linear classifier of scaled rows as one of rows as they come, which decides the same.
+        """Return a linear classifier of unscaled rows that makes the same decisions as one of scaled rows.
 
-        w: (k, d') scores of scaled rows. Returns coefficients (k, d) and intercepts (k,). What a row is divided by, its
-        norm or the largest one, is positive and changes no decision.
+        What a row is divided by, its norm or the largest one, is positive and changes no decision. Without PCA the
+        result has the same bits on every machine: the operations are those of IEEE 754, and sums are rounded once.
+
+        Args:
+            w: classifier of scaled rows, float64 (k, d').
+
+        Returns:
+            Coefficients, float64 (k, d), and intercepts, float64 (k,).
         """
         check_is_fitted(self)
         kept = w.shape[1] - (1 if self.intercept else 0)
@@ -128,7 +135,8 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             w = w @ self.pca_.components_
             intercept = intercept - w @ self.pca_.mean_
         w = w / self.deviation_
-        intercept = intercept - w @ self.mean_
+        terms = np.column_stack([intercept, -w * self.mean_])
+        intercept = np.array([math.fsum(row) for row in terms.tolist()])
         if self.used_ is not None:
             narrow, w = w, np.zeros((len(w), self.n_features_in_))
             w[:, self.used_] = narrow

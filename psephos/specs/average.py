@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from psephos.curator.hamm.averaging import Average, average_of
-from psephos.curator.hamm.methods import ReleaseRequest, average_method, own_data_method
+from psephos.curator.hamm.methods import Method, ReleaseRequest, average_method, own_data_method
 from psephos.curator.hamm.statistic import StatisticPlan
 from psephos.curator.ledger import Release
 from psephos.parties.party import VectorParty
@@ -88,6 +88,9 @@ class VectorSpec(_ExactSum):
         """As `Spec.party`; `data`: its vector, `bounds.length` integers."""
         owner = data_owner(number, signing_key, ledger)
         return VectorParty(owner, terms, self.kind, self.context, data, encryptor=encryptor)
+
+    def cost(self, ballots: int) -> Release:
+        raise StudyError("nothing is released of arbitrary vectors")
 
     def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
         raise StudyError("nothing is released of arbitrary vectors")
@@ -167,9 +170,16 @@ class AverageSpec(_ExactSum):
         size = {"features": self.features, "classes": self.classes}
         return average_of(opened.sums, opened.ballots, self.radius, FIXED_POINT, **size)
 
-    def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
+    def _agreed_method(self, opened: OpenedSum) -> Method:
         assert self.request is not None, "an average without agreed privacy releases nothing by itself"
-        method = average_method(self.average(result), self.lam, self.request)
+        return average_method(self.average(opened), self.lam, self.request)
+
+    def cost(self, ballots: int) -> Release:
+        """As `Spec.cost`: that of a sum of zeros, since it is the same for any sum."""
+        return self._agreed_method(OpenedSum((0,) * self.entries.length, tuple(range(ballots)))).ledger_entry
+
+    def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
+        method = self._agreed_method(result)
         return method.draw(randomness), method.ledger_entry
 
 
@@ -223,6 +233,10 @@ class OwnDataSpec(_ExactSum):
         """As `Spec.party`; `data`: its `Rows`."""
         owner = data_owner(number, signing_key, ledger)
         return OwnDataParty(owner, terms, data, self.grid, None, randomness=randomness, encryptor=encryptor)
+
+    def cost(self, ballots: int) -> Release:
+        """As `Spec.cost`: that of a sum of zeros, since it is the same for any sum."""
+        return own_data_method([0] * self.entries.length, self.plan).ledger_entry
 
     def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
         method = own_data_method(list(result.sums), self.plan)

@@ -163,6 +163,13 @@ class Spec(ABC):
         """Return the curator's role; its result is what `release` takes. `randomness`: of the nonces it draws."""
 
     @abstractmethod
+    def cost(self, ballots: int) -> Release:
+        """Return what a release of so many parties' data costs each of them, from public values only.
+
+        Everybody can compute it, so nobody needs to believe the curator about it.
+        """
+
+    @abstractmethod
     def release(self, result: Any, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
         """Return the released linear classifier, (d,) or (K, d), and what it costs, of the curator's result.
 

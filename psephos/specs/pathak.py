@@ -174,15 +174,18 @@ class PathakSpec(Spec):
         """Return the published parameters w_s, (d,), of the sum of all shares."""
         return np.array(total, dtype=np.float64) * (self.agreed.pitch / self.agreed.parties)
 
-    def release(self, result: SharedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
+    def cost(self, ballots: int) -> Release:
+        """As `Spec.cost`; all parties take part."""
         terms = self.agreed
         epsilon, delta = proved_epsilon(terms)
         bound = Sensitivity(
             record_sensitivity(terms, terms.smallest_size), unit=self.unit, source="one party's parameters"
         )
         event = PrivacyEvent("pathak", epsilon, delta, unit=self.unit)
-        entry = ledger_entry(event, bound, f"{terms.noise} in shares", {"lam": terms.lam})
-        return self.parameters_of(result.total), entry
+        return ledger_entry(event, bound, f"{terms.noise} in shares", {"lam": terms.lam})
+
+    def release(self, result: SharedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
+        return self.parameters_of(result.total), self.cost(self.agreed.parties)
 
     def ballots(self, result: SharedSum) -> int:
         """Return K: every party's share is in the sum."""

@@ -168,7 +168,8 @@ class PsgdSpec(Spec):
         """As `Spec.curator`, whose result is a `GradientCuratorState`."""
         return GradientCurator(terms, randomness=randomness)
 
-    def release(self, result: GradientCuratorState, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
+    def cost(self, ballots: int) -> Release:
+        """As `Spec.cost`: of all agreed steps, however many parties answered them."""
         agreement, options = self.agreement, self.options
         guarantee = agreement.guarantee
         delta = options.delta if options.variant == "gaussian" else guarantee.delta_samplers
@@ -176,8 +177,11 @@ class PsgdSpec(Spec):
         bound = Sensitivity(
             agreement.sensitivity, unit=guarantee.unit, source="one step's gradients; epsilon is that of all steps"
         )
-        chosen = {"steps": result.steps, "lam": options.lam, "colluders": options.coalition}
-        return result.w, ledger_entry(event, bound, agreement.series.step_law, chosen)
+        chosen = {"steps": agreement.series.steps, "lam": options.lam, "colluders": options.coalition}
+        return ledger_entry(event, bound, agreement.series.step_law, chosen)
+
+    def release(self, result: GradientCuratorState, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
+        return result.w, self.cost(self.ballots(result))
 
     def ballots(self, result: GradientCuratorState) -> int:
         """Return how many parties' data are in the last step."""

@@ -152,11 +152,15 @@ class StatisticSpec(SumSpec):
         """Return the noisy statistic that the opened sum stands for."""
         return release_total(self.noisy_plan, list(opened.sums), ballots=opened.ballots)
 
-    def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
+    def cost(self, ballots: int) -> Release:
+        """As `Spec.cost`; it does not depend on the number of ballots."""
         noise = "Skellam shares" if isinstance(self.plan.mechanism, Skellam) else "discrete Laplace in shares"
         plan = self.noisy_plan
         chosen = {"rank": plan.rank, "colluders": self.colluders}
-        return fit_statistic(self.statistic(result)), ledger_entry(plan.event, plan.sensitivity, noise, chosen)
+        return ledger_entry(plan.event, plan.sensitivity, noise, chosen)
+
+    def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
+        return fit_statistic(self.statistic(result)), self.cost(result.ballots)
 
 
 def planned(terms: StudyTerms, *, joint: bool) -> StatisticPlan:

@@ -146,7 +146,15 @@ class TallySpec(SumSpec):
             return statistic_method(counts, auxiliary, request)
         return pate_method(counts, auxiliary, request, seed)
 
-    def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
+    def _agreed_method(self, counts: NDArray[np.int64]) -> Method:
         assert self.request is not None, "a tally without an agreed method releases nothing by itself"
-        method = self.method_of(self.method, self.counts(result), self.request)
+        return self.method_of(self.method, counts, self.request)
+
+    def cost(self, ballots: int) -> Release:
+        """As `Spec.cost`: that of counts in which all votes are for the last class, since it is the same for any."""
+        counts = self.layout.decode((0,) * self.entries.length, ballots)
+        return self._agreed_method(counts).ledger_entry
+
+    def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
+        method = self._agreed_method(self.counts(result))
         return method.draw(randomness), method.ledger_entry

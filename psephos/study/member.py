@@ -19,7 +19,7 @@ import msgspec
 from psephos.model import MODEL_FILE, write_atomically
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import Board
-from psephos.protocol.errors import StudyError
+from psephos.protocol.errors import RefutedResultError, StudyError
 from psephos.protocol.roles import Role
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import CURATOR, Study
@@ -27,9 +27,10 @@ from psephos.specs.registry import check_study
 from psephos.specs.study import StudyTerms
 from psephos.study.identity import Identity, fingerprint
 from psephos.study.party_input import PartyInput
-from psephos.study.release import card, checked, released
+from psephos.study.release import card, make_release, read_release
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
+from psephos.study.verify import AGREED, FOLLOWS, examine
 
 __all__ = ["MemberSettings", "Membership", "sign"]
 
@@ -159,14 +160,36 @@ class Membership:
         terms = StudyTerms(self.study, self.samples.auxiliary)
         kind, _, number = name.partition(" ")
         if kind == CURATOR:
-            return curator_role(terms, lambda result: released(self.study, self.samples, result), store)
+            return curator_role(terms, lambda result: make_release(self.study, self.samples, result), store)
         if kind == "holder":
             return holder_role(terms, int(number), store)
         return party_role(terms, int(number), self.identity.key, self.voter, store, self.identity.charge)
 
-    def write_release(self, content: bytes) -> Path:
-        """Model and card of what the curator published; raises AgreementError when it is not what was agreed on."""
-        model = checked(self.study, self.samples, content)
+    def write_release(self, content: bytes, board: Board) -> Path:
+        """Write the released model and its card, after everything about them that is public was checked again.
+
+        Args:
+            content: the result that the curator published.
+            board: the board that it was published on.
+
+        Returns:
+            The directory of the model and its card.
+
+        Raises:
+            RefutedResultError: the result differs from the study, or does not follow from the board; nothing is
+                written.
+            BoardError: the board cannot be read.
+        """
+        evidence = examine(self.study, self.samples, board)
+        about_result = [check for check in evidence.checks if check.what in (AGREED, FOLLOWS)]
+        if failed := [f"{check.what}: {check.found}" for check in about_result if check.verdict == "fails"]:
+            raise RefutedResultError(
+                f"no model is written, because the curator published a wrong result. It fails: {'; '.join(failed)}. "
+                "`psephos verify` shows all checks"
+            )
+        model = read_release(self.study, self.samples, content)
+        if evidence.model != model:
+            raise RefutedResultError("no model is written, because the board has another result than this agent read")
         output = Path(self.settings.output or self.folder / "released")
         output.mkdir(parents=True, exist_ok=True)
         write_atomically(output / MODEL_FILE, content)

@@ -1,50 +1,86 @@
-"""The curator's release: one private classifier's model file, of what the curator came to; and what everybody checks.
+"""The release of a study: how the curator makes it, and how everybody checks it.
 
-The noise is drawn from the operating system, once: `PublishStage` keeps the bytes before anybody sees them.
+A release is a model file with one private classifier. Everything in it but the coefficients and the number of counted
+ballots follows from the study. Where the parties add the noise, the coefficients follow from the opened sum, which is
+public, and have the same bits on every machine:
+
+1. The classifier w of scaled rows is computed from the sum in floating point. Its last bits depend on the machine.
+2. w is rounded to multiples of `grid_step(w)`, so that they do not count.
+3. Rounded coefficients are converted to unscaled rows (`PublicScaler.fold`) by operations of IEEE 754 alone.
+
+Whoever checks repeats step 1. Where an entry lies within `_ERROR` of the middle between two multiples, two machines may
+round it differently, and either multiple is accepted; everywhere else the published bits must be the computed ones.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+import re
+from dataclasses import asdict, replace
 from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
+from psephos.data.preprocessing import PublicScaler
 from psephos.model import MOST_BYTES, Model, written_model
 from psephos.protocol.errors import AgreementError, StudyError
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.study.study import Study
 from psephos.results.runs import colluders_text
-from psephos.specs.registry import SPECS, coalition_of, spec_of, unit_of
+from psephos.specs.registry import SPECS, coalition_of, spec_of
 from psephos.specs.study import StudyTerms
 from psephos.study.consent import use_of_samples
 from psephos.study.identity import fingerprint
 from psephos.study.samples import PublicSamples
 
-__all__ = ["card", "checked", "released"]
+__all__ = ["card", "follows_from_sum", "grid_step", "make_release", "read_release"]
 
-_CURATOR = {
-    False: "has seen the exact sum (of a tally, the counts per sample; unanimous ones tell everybody's vote): no part "
-    "of this file, and no epsilon covers it",
-    True: "has seen the sum with all parties' noise in it, like everybody who reads the board",
+Array = NDArray[np.float64]
+
+_PRECISION = 24
+"""Bits that are kept of the largest entry of a classifier. Less than 1e-7 of its length is lost."""
+
+_ERROR = 2.0**-36
+"""Bound of the difference between two machines' computations of a classifier, as a share of its largest entry."""
+
+_COST_ERROR = 1e-9
+"""Relative bound of the difference between two machines' computations of a privacy cost."""
+
+_CURATOR_LEARNED = {
+    False: "has seen the exact sum (of a tally, the counts per sample, and so every party's vote on samples where all "
+    "agree): it is not in this file, and no epsilon covers it",
+    True: "has seen the sum with all parties' noise in it, as has everybody who reads the board",
 }
 """By whether the parties add the noise."""
 
+_UNVERIFIED_NOISE = "The curator added the noise, and nobody can verify that it did. "
 
-def released(study: Study, samples: PublicSamples, result: Any, randomness: Randomness = SYSTEM) -> bytes:
-    """One private classifier by the study's method, as a model file, of what the curator came to.
 
-    Where the parties have added the noise it is a function of `result`, and `randomness` is not asked. Raises what the
-    method does, and StudyError for one that costs a larger delta than the study states.
+# -- the curator
+
+
+def make_release(study: Study, samples: PublicSamples, result: Any, randomness: Randomness = SYSTEM) -> bytes:
+    """Make the release of a study, as the bytes of a model file.
+
+    Args:
+        study: the study.
+        samples: its public samples.
+        result: of the curator's role, as `Spec.release` takes it.
+        randomness: source of the curator's noise; not used where the parties have added the noise.
+
+    Raises:
+        StudyError: the release would cost a larger delta than the study states.
+        PsephosError: as the study's method.
     """
     spec = spec_of(StudyTerms(study, samples.auxiliary))
-    w, paid = spec.release(result, randomness)
-    if (paid.delta or 0.0) > stated_delta(study.delta):
-        raise StudyError(f"the release costs delta {paid.delta!r}, and the study says {stated_delta(study.delta)!r}")
-    paid = replace(paid, delta=stated_delta(study.delta))
-    coefficients, intercepts = samples.scaler.fold(np.atleast_2d(w))
+    w, cost = spec.release(result, randomness)
+    if (cost.delta or 0.0) > stated_delta(study.delta):
+        raise StudyError(f"the release costs delta {cost.delta!r}, and the study says {stated_delta(study.delta)!r}")
+    w = np.atleast_2d(w)
+    coefficients, intercepts = samples.scaler.fold(_on_grid(w))
     model = Model(
         psephos_model=1,
         classes=study.classes,
@@ -53,74 +89,176 @@ def released(study: Study, samples: PublicSamples, result: Any, randomness: Rand
         intercepts=tuple(intercepts.tolist()),
         method=study.method,
         parties=spec.ballots(result),
-        release=paid,
+        release=replace(cost, delta=stated_delta(study.delta)),
         warnings=_warnings(study),
     )
     return written_model(model)
+
+
+def grid_step(w: Array) -> float:
+    """Return the power of 2 of which a released classifier's entries are multiples; 1 if all entries are 0."""
+    largest = float(np.abs(w).max())
+    return math.ldexp(1.0, math.frexp(largest)[1] - _PRECISION) if largest > 0 else 1.0
+
+
+def _on_grid(w: Array) -> Array:
+    step = grid_step(w)
+    rounded: Array = np.rint(w / step) * step + 0.0  # adding 0 turns -0 into 0
+    return rounded
 
 
 def _warnings(study: Study) -> tuple[str, ...]:
     return ("A trial: the key of this study may be too short to protect anything.",) if study.trial else ()
 
 
-def checked(study: Study, samples: PublicSamples, content: bytes) -> Model:
-    """What the curator published, as the model that the study asks for.
+# -- everybody else
 
-    Raises AgreementError for bytes that are no model, and for one of other classes, columns, method or price.
+
+def read_release(study: Study, samples: PublicSamples, content: bytes) -> Model:
+    """Read what the curator published, and compare everything with the study that follows from it.
+
+    The coefficients are not checked (`follows_from_sum`).
+
+    Raises:
+        AgreementError: the content is not a model, or differs from the study in its classes, columns, method, number of
+            ballots or privacy cost.
     """
     if len(content) > MOST_BYTES:
         raise AgreementError("the curator published a result larger than any model")
     try:
         model = msgspec.json.decode(content, type=Model)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise AgreementError(f"the curator's result is no model of this version of psephos: {error}") from None
-    paid = model.release
-    for what, agreed in (
+        raise AgreementError(f"the curator's result is not a model of this version of Psephos: {error}") from None
+    for name, agrees in (
         ("classes", model.classes == study.classes),
         ("encoding", model.encoding == samples.encoding),
         ("method", model.method == study.method),
-        ("epsilon", paid.epsilon is not None and paid.epsilon <= study.epsilon * (1 + 1e-12)),
-        ("unit of privacy", paid.unit == unit_of(study)),
-        ("delta", paid.delta == stated_delta(study.delta)),
-        ("warning", model.warnings == _warnings(study)),
+        ("warnings", model.warnings == _warnings(study)),
         ("number of ballots", study.minimum_ballots <= model.parties <= len(study.parties)),
     ):
-        if not agreed:
-            raise AgreementError(f"the curator's result is not what was agreed on: its {what} is another")
+        if not agrees:
+            raise AgreementError(f"the curator's result differs from the study in its {name}")
+    expected = replace(
+        spec_of(StudyTerms(study, samples.auxiliary)).cost(model.parties), delta=stated_delta(study.delta)
+    )
+    stated = asdict(model.release)
+    exact = stated["delta"] == expected.delta and (stated["epsilon"] or math.inf) <= study.epsilon * (1 + 1e-12)
+    if not exact:
+        raise AgreementError("the curator's result differs from the study in the epsilon or delta of its privacy cost")
+    for name, value in asdict(expected).items():
+        if not _equal(stated[name], value):
+            raise AgreementError(f"the curator's result differs from the study in the {name} of its privacy cost")
     return model
 
 
-def card(study: Study, model: Model) -> str:
-    """The model's card, Markdown."""
-    paid, holders = model.release, len(study.holders)
-    trial = "".join(f"**{text}**\n\n" for text in model.warnings)
-    moves = "all that it holds" if paid.unit == "party" else "it"
-    rows = "".join(f"| {name} | {what} |\n" for name, what in model.encoding.summary)
-    key = f"{study.key_bits} bits, made by {holders} holders of whom {study.threshold} together open; none has it whole"
-    shares = f"Whoever holds {study.threshold} of the {holders} shares of the key is not bound by epsilon."
-    chosen = "".join(f", {name} {value}" for name, value in sorted(paid.chosen.items()) if name != "colluders")
-    coalition = coalition_of(study)
-    whole = "" if coalition is None else f"| colluders | {colluders_text(coalition, study.threshold)} |\n"
-    return f"""# {study.title}
+def _equal(stated: Any, expected: Any) -> bool:
+    """Return whether two values of a `Release` are equal, or differ in the last bits of a computation."""
+    if isinstance(expected, dict):
+        return (
+            isinstance(stated, dict)
+            and stated.keys() == expected.keys()
+            and all(_equal(stated[name], value) for name, value in expected.items())
+        )
+    if isinstance(expected, float) and type(stated) in (int, float):
+        return math.isclose(stated, expected, rel_tol=_COST_ERROR)
+    return type(stated) is type(expected) and bool(stated == expected)
 
-{trial}A linear classifier of `{study.label}` ({", ".join(study.classes)}), learned from {model.parties} of
+
+def follows_from_sum(study: Study, samples: PublicSamples, model: Model, result: Any) -> bool:
+    """Return whether a model's coefficients are those that follow from the opened sum.
+
+    Args:
+        study: a study whose parties add the noise.
+        samples: its public samples.
+        model: as `read_release` returned it.
+        result: the opened sum, as `Spec.release` takes it.
+    """
+    spec = spec_of(StudyTerms(study, samples.auxiliary))
+    if model.parties != spec.ballots(result):
+        return False
+    return _is_rounded(np.atleast_2d(spec.release(result)[0]), model, samples.scaler)
+
+
+def _is_rounded(w: Array, model: Model, scaler: PublicScaler) -> bool:
+    """Return whether a model is w (k, d'), rounded, and converted to unscaled rows."""
+    published = np.array(model.coefficients)
+    step = grid_step(w)
+    position = w / step
+    nearest = np.rint(position)
+    offset = position - nearest
+    second = nearest + np.where(offset > 0, 1.0, -1.0)
+    ambiguous = np.abs(offset) >= 0.5 - _ERROR * float(np.abs(w).max()) / step
+    # The coefficient of a feature depends on the entry of that feature alone, and settles which multiple was taken.
+    features = published.shape[1]
+    taken = ambiguous[:, :features] & (scaler.fold(second * step)[0] == published)
+    multiples = nearest.copy()
+    multiples[:, :features][taken] = second[:, :features][taken]
+    constant = multiples.copy()
+    constant[:, features:] = np.where(ambiguous, second, nearest)[:, features:]
+    candidates = [scaler.fold(choice * step + 0.0) for choice in (multiples, constant)]
+    intercepts = np.array(model.intercepts)
+    return bool(
+        np.array_equal(candidates[0][0], published)
+        and np.all((candidates[0][1] == intercepts) | (candidates[1][1] == intercepts))
+    )
+
+
+def card(study: Study, model: Model) -> str:
+    """Return the card of a released model, in Markdown."""
+    cost, holders = model.release, len(study.holders)
+    joint = SPECS[study.protocol].joint
+    coalition = coalition_of(study)
+    chosen = "".join(f", {name} {value}" for name, value in sorted(cost.chosen.items()) if name != "colluders")
+    moves = "all that it holds" if cost.unit == "party" else "it"
+    rows = [
+        ("study", fingerprint(study.digest)),
+        ("method", f"{model.method}{chosen}"),
+        ("privacy", f"epsilon {cost.epsilon:g}, delta {cost.delta:.3g}, of one {cost.unit}: {moves} may change"),
+        (
+            "noise",
+            f"{cost.mechanism}, for a sensitivity ({cost.norm}) of {cost.sensitivity:.6g}: {cost.source}; added by "
+            + ("the parties" if joint else "the curator, which nobody can verify"),
+        ),
+        *([] if coalition is None else [("colluders", colluders_text(coalition, study.threshold))]),
+        (
+            "key",
+            f"{study.key_bits} bits, generated by {holders} holders, of whom {study.threshold} together open a sum; "
+            "no machine has all of it"
+            if study.uses_key
+            else "none: every party holds a share of every other party's parameters",
+        ),
+        ("curator", _CURATOR_LEARNED[joint]),
+    ]
+    warnings = "".join(f"**{_escape(text)}**\n\n" for text in model.warnings)
+    shares = (
+        f"Whoever has {study.threshold} of the {holders} shares of the key is not bound by epsilon."
+        if study.uses_key
+        else ""
+    )
+    classes = _escape(", ".join(study.classes))
+    return f"""# {_escape(study.title)}
+
+{warnings}A linear classifier of {_escape(study.label)} ({classes}), learned from {model.parties} of
 {len(study.parties)} parties, with {study.samples} public samples, which {use_of_samples(study)};
 none of the parties' rows left them.
 
 | | |
 | --- | --- |
-| study | {fingerprint(study.digest)} |
-| method | {model.method}{chosen} |
-| privacy | epsilon {paid.epsilon:g}, delta {paid.delta:.3g}, of one {paid.unit}: {moves} may change |
-| noise | {paid.mechanism}, for a sensitivity ({paid.norm}) of {paid.sensitivity:.6g}: {paid.source} |
-{whole}| key | {key if study.uses_key else "none: the parties share their sums among all of them"} |
-| curator | {_CURATOR[SPECS[study.protocol].joint]} |
-
-Not checked: what the parties trained on, that the noise that was to be added was added, and how good the classifier is
-on your own rows. {shares if study.uses_key else ""}
+{_table(rows)}
+Not checked: what the parties trained on, that each party added its share of the noise, and how good the classifier is
+on your own rows. {"" if joint else _UNVERIFIED_NOISE}{shares}
 
 ## Columns
 
 | column | becomes |
 | --- | --- |
-{rows}"""
+{_table(model.encoding.summary)}"""
+
+
+def _table(rows: Any) -> str:
+    return "".join(f"| {_escape(name)} | {_escape(text)} |\n" for name, text in rows)
+
+
+def _escape(text: str) -> str:
+    """Escape the characters of a text that would be markup in Markdown."""
+    return re.sub(r"([\\`*\[\]<>|])", r"\\\1", text)

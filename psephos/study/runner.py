@@ -286,6 +286,6 @@ class MemberRunner:
     def _write_release(self) -> None:
         for running in self.roles:
             if (published := running.agent.result) is not None:
-                self.released = self.member.write_release(published.content)
+                self.released = self.member.write_release(published.content, running.board)
                 self._notify("", f"the model and its card are in {self.released}", "released")
                 return

@@ -7,15 +7,11 @@ curator alone, its store opens what was sealed to it. docs/protocols/board.md sa
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
-
-import msgspec
-import numpy as np
 
 from psephos.curator.pathak.curator import SharedSum
 from psephos.curator.psgd.curator import GradientCuratorState
@@ -42,15 +38,15 @@ from psephos.specs.psgd import PsgdSpec
 from psephos.specs.registry import coalition_of, participants_of, spec_of
 from psephos.specs.study import StudyTerms
 from psephos.study.identity import fingerprint
-from psephos.study.release import checked, released
+from psephos.study.release import follows_from_sum, read_release
 from psephos.study.samples import PublicSamples
 
 __all__ = ["BoardEvidence", "StudyCheck", "Verdict", "as_text", "examine", "verify"]
 
 Verdict = Literal["holds", "fails", "not checked"]
 
-_LAST_BITS = 1e-9
-"""How far two computations of one model may differ, as a share of its length."""
+AGREED = "the result: of the classes, columns, method and privacy cost that were agreed on"
+FOLLOWS = "the result follows from the sum"
 
 
 @dataclass(frozen=True)
@@ -368,7 +364,7 @@ def _opening(study: Study, as_curator: bool, evidence: BoardEvidence) -> None:
 
 
 def _result(spec: Spec, study: Study, samples: PublicSamples, evidence: BoardEvidence) -> None:
-    what = "the result: of the classes, columns, method and price that were agreed on"
+    what = AGREED
     published = [entry for entry in evidence.of(Kind.RESULT) if entry.sender == CURATOR]
     published = [entry for entry in published if session_of(entry.data) == study.digest]  # others nobody takes
     if not published:
@@ -377,7 +373,7 @@ def _result(spec: Spec, study: Study, samples: PublicSamples, evidence: BoardEvi
         return evidence.note(what, "fails", f"there is one, and {evidence.lacks}")
     content = Reader(published[0].data, Kind.RESULT, study.digest).rest()
     try:
-        model = checked(study, samples, content)
+        model = read_release(study, samples, content)
     except PsephosError as error:
         return evidence.note(what, "fails", str(error))
     if evidence.product is not None and model.parties != len(evidence.product):
@@ -390,39 +386,16 @@ def _result(spec: Spec, study: Study, samples: PublicSamples, evidence: BoardEvi
     price += "" if coalition is None else f", colluders {coalition}"
     evidence.note(what, "holds", f"{model.method} of {model.parties} parties, {price}")
     if evidence.result is None:
-        return evidence.note("the result follows from the sum", "not checked", "the sum is not known here")
-    if spec.joint:
-        same = _same(model, _model(released(study, samples, evidence.result)))
-        told = f"computed again from public data, to {_LAST_BITS:g} of its length"
-        return evidence.note("the result follows from the sum", "holds" if same else "fails", told)
-    return evidence.note("the result follows from the counts", "not checked", _UNSEEN)
-
-
-def _same(model: Model, again: Model) -> bool:
-    """Whether these are one model but for the last bits of its numbers, which no two processors compute alike."""
-    paid, due = model.release, again.release
-    for one, other in ((paid.epsilon, due.epsilon), (paid.delta, due.delta), (paid.sensitivity, due.sensitivity)):
-        if one != other and (one is None or other is None or not math.isclose(one, other, rel_tol=_LAST_BITS)):
-            return False
-    paid = replace(due, epsilon=paid.epsilon, delta=paid.delta, sensitivity=paid.sensitivity)
-    numbers = {"coefficients": model.coefficients, "intercepts": model.intercepts}
-    if msgspec.structs.replace(again, release=paid, **numbers) != model:
-        return False
-    own, computed = _numbers(model), _numbers(again)
-    return bool(np.linalg.norm(own - computed) <= _LAST_BITS * np.linalg.norm(computed))
+        return evidence.note(FOLLOWS, "not checked", "the sum is not known here")
+    if not spec.joint:
+        return evidence.note(FOLLOWS, "not checked", _UNSEEN)
+    same = follows_from_sum(study, samples, model, evidence.result)
+    return evidence.note(FOLLOWS, "holds" if same else "fails", "computed again from public data, bit for bit")
 
 
 _UNSEEN = (
-    "the curator draws the noise and nobody sees it: that it was drawn, and added to these counts, rests on the curator"
+    "the curator draws the noise and nobody sees it: that it was drawn, and added to this sum, rests on the curator"
 )
-
-
-def _model(content: bytes) -> Model:
-    return msgspec.json.decode(content, type=Model)
-
-
-def _numbers(model: Model) -> np.ndarray[Any, np.dtype[np.float64]]:
-    return np.concatenate([np.ravel(model.coefficients), np.ravel(model.intercepts)])
 
 
 def as_text(study: Study, checks: Sequence[StudyCheck], width: int = 80) -> str:

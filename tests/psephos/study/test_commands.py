@@ -42,6 +42,7 @@ from psephos.protocol.errors import (
     InvalidParameter,
     JournalError,
     KeyFilePermissionsError,
+    RefutedResultError,
     StoreInUseError,
     StudyError,
     TooFewBallotsError,
@@ -55,7 +56,7 @@ from psephos.study.identity import Identity, IdentityCard, fingerprint
 from psephos.study.member import Membership, sign
 from psephos.study.metrics import serve_metrics
 from psephos.study.monitor import Follower
-from psephos.study.release import card, checked
+from psephos.study.release import card, make_release, read_release
 from psephos.study.runner import MemberRunner
 from psephos.study.samples import PublicSamples
 from psephos.study.trial import _wait
@@ -333,6 +334,48 @@ def test_every_protocol_from_its_study_to_a_model_that_verifies(  # wide: one ro
     assert follows == ("holds" if joint else "not checked")  # of the noise that a curator added
     assert "fails" not in checks.values()
     assert list(checks.values()).count("holds") >= (5 if protocol == "pathak" else 8 if joint else 7)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "method", "parameters", "lie"),
+    [
+        ("statistic", "statistic", "", "turned"),
+        ("psgd", "psgd", "sizes=30 30 30,steps=1,lam=0.5,unit=party,fraction_bits=12", "turned"),
+        ("pathak", "pathak", "lam=0.1,smallest_size=30", "turned"),
+        ("pathak", "pathak", "lam=0.1,smallest_size=30", "one bit"),
+        ("tally", "soft", "", "cheaper"),
+        ("average", "avg", "lam=0.1", "cheaper"),
+    ],
+)
+def test_agents_write_no_result_that_the_board_refutes(  # wide: one row of a table
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch, protocol: str, method: str, parameters: str, lie: str
+) -> None:
+    def lying(*arguments: Any) -> bytes:
+        model = msgspec.json.decode(make_release(*arguments), type=Model)
+        if lie == "turned":
+            rows = tuple(tuple(-value for value in row) for row in model.coefficients)
+            model = msgspec.structs.replace(model, coefficients=rows)
+        elif lie == "one bit":
+            first, *rest = model.intercepts
+            model = msgspec.structs.replace(model, intercepts=(float(np.nextafter(first, 1e300)), *rest))
+        else:
+            model = msgspec.structs.replace(model, release=replace(model.release, epsilon=1e-9))
+        return written_model(model)
+
+    monkeypatch.setattr("psephos.study.member.make_release", lying)
+    delta = 1e-3 if protocol == "psgd" else 0.0
+    study = consortium.new(protocol=protocol, method=method, delta=delta, parameters=parameters, key_bits=256)
+    with ExitStack() as opened:
+        plays = [opened.enter_context(play) for play in until_the_vote(consortium, study, Clock(), voters=3)]
+        for _ in range(2):
+            with pytest.raises(RefutedResultError, match="the curator published a wrong result"):
+                go_on(plays)
+        for play in plays:
+            with pytest.raises(RefutedResultError):
+                play.run_due_steps()
+            assert play.released is None
+    assert not list(consortium.folder.rglob("model.json"))
+    assert not list(consortium.folder.rglob("card.md"))
 
 
 def test_the_vote_ends_when_the_study_says_so(consortium: Consortium) -> None:
@@ -706,23 +749,23 @@ def test_a_result_that_was_not_agreed_on(consortium: Consortium) -> None:
         },
         Model,
     )
-    assert "epsilon 8" in card(study, checked(study, samples.samples, written_model(good)))
+    assert "epsilon 8" in card(study, read_release(study, samples.samples, written_model(good)))
     for changed, what in (
         ({"classes": ("malignant", "benign")}, "classes"),
         ({"method": "soft"}, "method"),
         ({"parties": 1}, "number of ballots"),
         ({"parties": 4}, "number of ballots"),
-        ({"warnings": ()}, "warning"),
+        ({"warnings": ()}, "warnings"),
     ):
         bad = written_model(msgspec.structs.replace(good, **changed))
-        with pytest.raises(AgreementError, match=f"its {what} is another"):
-            checked(study, samples.samples, bad)
+        with pytest.raises(AgreementError, match=f"differs from the study in its {what}"):
+            read_release(study, samples.samples, bad)
     dearer = json.loads(written_model(good))
     dearer["release"]["epsilon"] = 9.0
-    with pytest.raises(AgreementError, match="its epsilon is another"):
-        checked(study, samples.samples, json.dumps(dearer).encode())
-    with pytest.raises(AgreementError, match="no model"):
-        checked(study, samples.samples, b"\xff{}")
+    with pytest.raises(AgreementError, match="epsilon"):
+        read_release(study, samples.samples, json.dumps(dearer).encode())
+    with pytest.raises(AgreementError, match="not a model"):
+        read_release(study, samples.samples, b"\xff{}")
 
 
 @pytest.mark.nats

@@ -16,7 +16,7 @@ from psephos.curator.hamm.statistic import public_coordinates
 from psephos.curator.tally import OpenedSum
 from psephos.parties.learners import make_learner
 from psephos.protocol.board import MemoryBoard
-from psephos.protocol.errors import AgreementError, BudgetExceededError, InvalidParameter, JournalError, StudyError
+from psephos.protocol.errors import BudgetExceededError, InvalidParameter, JournalError, RefutedResultError, StudyError
 from psephos.protocol.roles import MissingMessages
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import Member, Study
@@ -24,8 +24,9 @@ from psephos.protocol.wire import Kind
 from psephos.study.identity import Identity, fingerprint
 from psephos.study.member import MemberSettings, Membership, sign
 from psephos.study.party_input import absolute_voter, load_voter
-from psephos.study.release import card, checked, released
+from psephos.study.release import card, make_release, read_release
 from psephos.study.samples import PublicSamples
+from psephos.study.verify import AGREED, FOLLOWS, BoardEvidence, StudyCheck
 from tests.psephos.study.cast import Cast, fields_of, shares_of
 
 NAMES = ("curator", "north", "south", "east", "west", "middle")
@@ -202,21 +203,40 @@ def test_samples_that_are_missing_or_of_another_study(house: House) -> None:
         house.member("north", house.study(features=other)).samples  # noqa: B018
 
 
-def test_a_release_goes_where_the_member_says(house: House) -> None:
-    study = house.study(parameters={"lam": 0.5})
+def test_a_release_goes_where_the_member_says(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    study, board = house.study(parameters={"lam": 0.5}), MemoryBoard()
     mine = house.member("north", study)
-    content = released(study, house.samples, OpenedSum((1,) * 24, (0, 1, 2, 3)))
-    assert mine.write_release(content) == mine.folder / "released"
+    content = make_release(study, house.samples, OpenedSum((1,) * 24, (0, 1, 2, 3)))
+    model = read_release(study, house.samples, content)
+    evidence = BoardEvidence(model=model)
+    monkeypatch.setattr("psephos.study.member.examine", lambda *arguments: evidence)
+    assert mine.write_release(content, board) == mine.folder / "released"
     elsewhere = house.member("north", study, output=str(house.folder / "a" / "b"))
     for _ in range(2):
-        assert elsewhere.write_release(content) == house.folder / "a" / "b"
+        assert elsewhere.write_release(content, board) == house.folder / "a" / "b"
     for place in (mine.folder / "released", house.folder / "a" / "b"):
         assert (place / "model.json").read_bytes() == content
-        assert (place / "card.md").read_text() == card(study, checked(study, house.samples, content))
-    (house.folder / "a" / "b" / "model.json").unlink()
-    with pytest.raises(AgreementError):
-        elsewhere.write_release(b"{}")
-    assert not (house.folder / "a" / "b" / "model.json").exists()
+        assert (place / "card.md").read_text() == card(study, model)
+
+
+def test_no_release_is_written_that_the_board_refutes(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    study, board = house.study(parameters={"lam": 0.5}), MemoryBoard()
+    mine = house.member("north", study)
+    content = make_release(study, house.samples, OpenedSum((1,) * 24, (0, 1, 2, 3)))
+    another = make_release(study, house.samples, OpenedSum((2,) * 24, (0, 1, 2, 3)))
+    with pytest.raises(RefutedResultError, match="another result"):
+        mine.write_release(content, board)  # the board has none
+    evidence = BoardEvidence(model=read_release(study, house.samples, content))
+    monkeypatch.setattr("psephos.study.member.examine", lambda *arguments: evidence)
+    with pytest.raises(RefutedResultError, match="another result"):
+        mine.write_release(another, board)
+    for what in (AGREED, FOLLOWS):
+        evidence.checks = [StudyCheck(what, "fails", "it is invented")]
+        with pytest.raises(RefutedResultError, match=r"the curator published a wrong result.*it is invented"):
+            mine.write_release(content, board)
+    assert not (mine.folder / "released").exists()
+    evidence.checks = [StudyCheck("partial decryptions", "fails", "holder 2: wrong"), StudyCheck(FOLLOWS, "holds", "")]
+    mine.write_release(content, board)  # a liar among the holders changes nothing that follows from the sum
 
 
 def test_a_party_is_charged_before_it_gives_anything(house: House) -> None:

@@ -13,6 +13,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from psephos.curator.hamm.signal import Signal
+from psephos.curator.ledger import Release
 from psephos.curator.tally import OpenedSum
 from psephos.model import MOST_BYTES, Model, written_model
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
@@ -22,7 +24,7 @@ from psephos.protocol.study.study import Study
 from psephos.specs.registry import spec_of
 from psephos.specs.study import StudyTerms
 from psephos.study.identity import fingerprint
-from psephos.study.release import card, checked, released
+from psephos.study.release import _ERROR, _is_rounded, card, grid_step, make_release, read_release
 from psephos.study.samples import PublicSamples
 from tests.psephos.study.cast import Cast, fields_of
 
@@ -49,10 +51,12 @@ def seeded() -> SimulationRandomness:
 
 
 def test_a_model_file_is_what_the_protocol_released(study: Study, samples: PublicSamples) -> None:
-    content = released(study, samples, OPENED, seeded())
+    content = make_release(study, samples, OPENED, seeded())
     model = msgspec.json.decode(content, type=Model)
     w, paid = spec_of(StudyTerms(study, samples.auxiliary)).release(OPENED, seeded())
-    coefficients, intercepts = samples.scaler.fold(w)
+    step = grid_step(w)
+    assert np.abs(w).max() < step * 2**24 <= 2 * np.abs(w).max()
+    coefficients, intercepts = samples.scaler.fold(np.rint(w / step) * step)
     assert model == Model(
         psephos_model=1,
         classes=("a", "b", "c"),
@@ -66,20 +70,20 @@ def test_a_model_file_is_what_the_protocol_released(study: Study, samples: Publi
     )
     assert 0 < paid.delta <= model.release.delta
     assert content == written_model(model)
-    assert released(study, samples, OPENED, seeded()) == content
-    assert released(study, samples, OPENED) != content, "with the system's coins"
-    assert checked(study, samples, content) == model
+    assert make_release(study, samples, OPENED, seeded()) == content
+    assert make_release(study, samples, OPENED) != content, "with the system's coins"
+    assert read_release(study, samples, content) == model
     real = replace(study, trial=False, key_bits=2048)
-    assert checked(real, samples, released(real, samples, OPENED)).warnings == ()
+    assert read_release(real, samples, make_release(real, samples, OPENED)).warnings == ()
     other = SimpleNamespace(auxiliary=AuxiliarySet(samples.auxiliary.samples[::-1].copy()))
     with pytest.raises(StudyError, match="not the auxiliary samples"):
-        released(study, other, OPENED)  # type: ignore[arg-type]
+        make_release(study, other, OPENED)  # type: ignore[arg-type]
 
 
 def test_two_classes_have_one_row(study: Study, samples: PublicSamples) -> None:
     two = replace(study, classes=("a", "b"))
     opened = OpenedSum(tuple(k % 4 for k in range(12)), (0, 1, 2, 3))
-    model = msgspec.json.decode(released(two, samples, opened), type=Model)
+    model = msgspec.json.decode(make_release(two, samples, opened), type=Model)
     assert (len(model.coefficients), len(model.intercepts)) == (1, 1)
 
 
@@ -90,45 +94,59 @@ def test_two_classes_have_one_row(study: Study, samples: PublicSamples) -> None:
         ({}, {"method": "vote"}, "method"),
         ({"epsilon": 2.5 * (1 + 1e-12)}, {"epsilon": math.nextafter(2.5 * (1 + 1e-12), 3)}, "epsilon"),
         ({"epsilon": 2.5}, {"epsilon": None}, "epsilon"),
-        ({"epsilon": 1e-3}, {"epsilon": 3.5}, "epsilon"),
-        ({}, {"unit": "record"}, "unit of privacy"),
+        ({"epsilon": 2.5}, {"epsilon": 3.5}, "epsilon"),
+        ({"epsilon": 2.5 * (1 - 0.9e-9)}, {"epsilon": 2.5 * (1 - 1.1e-9)}, "epsilon"),
+        ({}, {"epsilon": 1e-9}, "epsilon"),
+        ({}, {"unit": "record"}, "unit"),
+        ({}, {"mechanism": "none needed |<script>alert(1)</script>"}, "mechanism"),
+        ({}, {"source": "Audited by the regulator."}, "source"),
+        ({}, {"norm": "l1"}, "norm"),
+        ({}, {"norm": None}, "norm"),
+        ({}, {"sensitivity": 1e-12}, "sensitivity"),
+        ({}, {"sensitivity": None}, "sensitivity"),
+        ({}, {"said": "perfectly private"}, "said"),
+        ({}, {"signal": Signal(1.0, 0.0, 1.0, 0.5, False)}, "signal"),
+        ({}, {"chosen": {}}, "chosen"),
+        ({"chosen": {"lam": 0.5}}, {"chosen": {"lam": 0.6}}, "chosen"),
+        ({}, {"chosen": {"lam": 0.5, "approved by": "the regulator"}}, "chosen"),
         ({"delta": 1e-6 + 2.0**-64}, {"delta": math.nextafter(1e-6 + 2.0**-64, 1)}, "delta"),
         ({}, {"delta": math.nextafter(1e-6 + 2.0**-64, 0)}, "delta"),
         ({}, {"delta": None}, "delta"),
         ({}, {"delta": 0.0}, "delta"),
-        ({}, {"warnings": ()}, "warning"),
-        ({}, {"warnings": ("Another.",)}, "warning"),
-        ({"parties": 3}, {"parties": 2}, "number of ballots"),
-        ({"parties": 5}, {"parties": 6}, "number of ballots"),
+        ({}, {"warnings": ()}, "warnings"),
+        ({}, {"warnings": ("Another.",)}, "warnings"),
+        ({}, {"parties": 2}, "number of ballots"),
+        ({}, {"parties": 6}, "number of ballots"),
+        ({}, {"parties": 3}, "sensitivity"),
     ],
 )
 def test_a_model_is_held_to_what_was_agreed_on(
     study: Study, samples: PublicSamples, good: dict[str, Any], bad: dict[str, Any], what: str
 ) -> None:
-    honest = msgspec.json.decode(released(study, samples, OPENED, seeded()), type=Model)
+    honest = msgspec.json.decode(make_release(study, samples, OPENED, seeded()), type=Model)
 
     def changed(fields: dict[str, Any]) -> bytes:
-        paid = {name: fields[name] for name in ("epsilon", "delta", "unit") if name in fields}
+        paid = {name: value for name, value in fields.items() if name in Release.__dataclass_fields__}
         rest = {name: value for name, value in fields.items() if name not in paid}
         return written_model(msgspec.structs.replace(honest, release=replace(honest.release, **paid), **rest))
 
-    checked(study, samples, changed(good))
-    with pytest.raises(AgreementError, match=f"not what was agreed on: its {what} is another"):
-        checked(study, samples, changed(bad))
+    read_release(study, samples, changed(good))
+    with pytest.raises(AgreementError, match=f"differs from the study in .*{what}"):
+        read_release(study, samples, changed(bad))
 
 
 def test_a_model_of_other_columns(study: Study, samples: PublicSamples, tmp_path: Path) -> None:
     frame = pd.DataFrame(np.random.default_rng(2).normal(size=(12, 2)), columns=["x", "z"])
     frame.assign(ward=["A", "B", "C"] * 4).to_csv(tmp_path / "public.csv", index=False)
     other = PublicSamples.read(tmp_path / "public.csv", "class")
-    with pytest.raises(AgreementError, match="its encoding is another"):
-        checked(study, other, released(study, samples, OPENED))
+    with pytest.raises(AgreementError, match="encoding"):
+        read_release(study, other, make_release(study, samples, OPENED))
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"\xff{}", b"[" * 100_000], ids=["nothing", "empty", "bytes", "deep"])
 def test_bytes_that_are_no_model(study: Study, samples: PublicSamples, content: bytes) -> None:
-    with pytest.raises(AgreementError, match="is no model of this version"):
-        checked(study, samples, content)
+    with pytest.raises(AgreementError, match="not a model"):
+        read_release(study, samples, content)
 
 
 class Long(bytes):
@@ -145,13 +163,87 @@ class Long(bytes):
 
 def test_a_result_larger_than_any_model(study: Study, samples: PublicSamples) -> None:
     with pytest.raises(AgreementError, match="larger than any model"):
-        checked(study, samples, Long(MOST_BYTES + 1))
-    with pytest.raises(AgreementError, match="is no model"):
-        checked(study, samples, Long(MOST_BYTES))
+        read_release(study, samples, Long(MOST_BYTES + 1))
+    with pytest.raises(AgreementError, match="not a model"):
+        read_release(study, samples, Long(MOST_BYTES))
+
+
+# -- the same coefficients on every machine
+
+
+def model_of(w: Any, samples: PublicSamples, template: Model) -> Model:
+    coefficients, intercepts = samples.scaler.fold(w + 0.0)
+    rows = {"coefficients": tuple(map(tuple, coefficients.tolist())), "intercepts": tuple(intercepts.tolist())}
+    return msgspec.structs.replace(template, **rows)
+
+
+@pytest.fixture
+def template(study: Study, samples: PublicSamples) -> Model:
+    return msgspec.json.decode(make_release(study, samples, OPENED, seeded()), type=Model)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_last_bits_of_a_computation_do_not_reach_the_model(
+    samples: PublicSamples, template: Model, seed: int
+) -> None:
+    generator = np.random.default_rng(seed)
+    w = generator.normal(size=(3, 6)) * 10.0 ** generator.integers(-6, 6)
+    step = grid_step(w)
+    published = model_of(np.rint(w / step) * step, samples, template)
+    assert _is_rounded(w, published, samples.scaler)
+    noise = generator.uniform(-1, 1, size=w.shape) * np.abs(w).max() * _ERROR / 4
+    assert _is_rounded(w + noise, published, samples.scaler), "another machine's computation"
+
+
+def test_either_multiple_is_taken_next_to_the_middle_and_nowhere_else(samples: PublicSamples, template: Model) -> None:
+    w = np.random.default_rng(3).uniform(-1, 1, size=(3, 6))
+    w[0, 0] = 1.75
+    step, error = grid_step(w), _ERROR * 1.75
+    assert step == 2.0**-23
+    for place in ((1, 2), (2, 5)):  # the coefficient of a feature, and the constant's
+        for distance, tie in ((0.0, True), (0.9 * error, True), (-0.9 * error, True), (1.1 * error, False)):
+            other = w.copy()
+            other[place] = (1000 + 0.5) * step + distance
+            rounded = np.rint(other / step)
+            for multiple in (998, 999, 1000, 1001, 1002):
+                rounded[place] = multiple
+                expected = multiple in (1000, 1001) if tie else multiple == 1001
+                assert _is_rounded(other, model_of(rounded * step, samples, template), samples.scaler) == expected
+    zero = np.zeros((3, 6))
+    assert grid_step(zero) == 1.0
+    assert _is_rounded(zero, model_of(zero, samples, template), samples.scaler)
+    assert not _is_rounded(zero, model_of(w, samples, template), samples.scaler)
+
+
+@pytest.mark.parametrize("fields", [{"method": name} for name in ("soft", "vote", "statistic")], ids=str)
+def test_what_a_release_of_votes_costs_depends_on_no_vote(
+    study: Study, samples: PublicSamples, fields: dict[str, Any]
+) -> None:
+    """Members compute the cost from the number of ballots alone, and compare the curator's with it."""
+    spec = spec_of(StudyTerms(replace(study, **fields), samples.auxiliary))
+    generator = np.random.default_rng(5)
+    for ballots in (3, 5):
+        for _ in range(5):
+            votes = generator.integers(0, 3, size=(ballots, 12))
+            sums = np.stack([(votes == k).sum(axis=0) for k in (0, 1)], axis=1).ravel()
+            assert spec.release(OpenedSum(tuple(sums.tolist()), tuple(range(ballots))))[1] == spec.cost(ballots)
+    if fields["method"] != "vote":
+        assert spec.cost(3) != spec.cost(5)
+
+
+# -- the card
+
+
+def test_texts_of_a_study_are_no_markup_in_its_card(study: Study, samples: PublicSamples) -> None:
+    model = msgspec.json.decode(make_release(study, samples, OPENED, seeded()), type=Model)
+    text = card(replace(study, title="<b>A</b> [x](y) |", classes=("a`", "b|", "c*"), label="l|`"), model)
+    first = text.splitlines()[0]
+    assert first == r"# \<b\>A\</b\> \[x\](y) \|"
+    assert r"of l\|\` (a\`, b\|, c\*)" in text
 
 
 def test_the_whole_card(study: Study, samples: PublicSamples) -> None:
-    model = msgspec.json.decode(released(study, samples, OPENED, seeded()), type=Model)
+    model = msgspec.json.decode(make_release(study, samples, OPENED, seeded()), type=Model)
     paid = model.release
     rows = "".join(f"| {name} | {what} |\n" for name, what in samples.encoding.summary)
     assert rows.count("\n") == 3
@@ -161,7 +253,7 @@ def test_the_whole_card(study: Study, samples: PublicSamples) -> None:
 
 **A trial: the key of this study may be too short to protect anything.**
 
-A linear classifier of `class` (a, b, c), learned from 4 of
+A linear classifier of class (a, b, c), learned from 4 of
 5 parties, with 12 public samples, which are voted on;
 none of the parties' rows left them.
 
@@ -170,13 +262,15 @@ none of the parties' rows left them.
 | study | {fingerprint(study.digest)} |
 | method | soft, lam 0.5 |
 | privacy | epsilon 2.5, delta 1e-06, of one party: all that it holds may change |
-| noise | gaussian, for a sensitivity (l2) of {paid.sensitivity:.6g}: {paid.source} |
-| key | 256 bits, made by 3 holders of whom 2 together open; none has it whole |
-| curator | has seen the exact sum (of a tally, the counts per sample; unanimous ones tell everybody's vote): no part \
-of this file, and no epsilon covers it |
+| noise | gaussian, for a sensitivity (l2) of {paid.sensitivity:.6g}: {paid.source}; \
+added by the curator, which nobody can verify |
+| key | 256 bits, generated by 3 holders, of whom 2 together open a sum; no machine has all of it |
+| curator | has seen the exact sum (of a tally, the counts per sample, and so every party's vote on samples where all \
+agree): it is not in this file, and no epsilon covers it |
 
-Not checked: what the parties trained on, that the noise that was to be added was added, and how good the classifier is
-on your own rows. Whoever holds 2 of the 3 shares of the key is not bound by epsilon.
+Not checked: what the parties trained on, that each party added its share of the noise, and how good the classifier is
+on your own rows. The curator added the noise, and nobody can verify that it did. \
+Whoever has 2 of the 3 shares of the key is not bound by epsilon.
 
 ## Columns
 
@@ -187,7 +281,7 @@ on your own rows. Whoever holds 2 of the 3 shares of the key is not bound by eps
 
 
 def test_a_card_of_noise_in_shares_and_without_a_key(study: Study, samples: PublicSamples) -> None:
-    model = msgspec.json.decode(released(study, samples, OPENED, seeded()), type=Model)
+    model = msgspec.json.decode(make_release(study, samples, OPENED, seeded()), type=Model)
     none = {name: value for name, value in fields_of("pathak", 5).items() if name not in ("auxiliary", "classes")}
     parties = tuple(replace(member, holder=0) for member in study.parties)
     none = {name: value for name, value in none.items() if name != "holders"} | {"parties": parties}
@@ -198,7 +292,9 @@ def test_a_card_of_noise_in_shares_and_without_a_key(study: Study, samples: Publ
     assert "| method | soft, a 1, b 2 |\n" in text
     assert "| privacy | epsilon 2.5, delta 0.123, of one record: it may change |\n" in text
     assert "| colluders | 1: epsilon holds against any party that tells the curator its noise |\n" in text
-    assert "| key | none: the parties share their sums among all of them |\n" in text
-    assert "| curator | has seen the sum with all parties' noise in it, like everybody who reads the board |\n" in text
+    assert "| key | none: every party holds a share of every other party's parameters |\n" in text
+    assert (
+        "| curator | has seen the sum with all parties' noise in it, as has everybody who reads the board |\n" in text
+    )
     assert "your own rows. \n" in text
-    assert "Whoever holds" not in text
+    assert "Whoever has" not in text

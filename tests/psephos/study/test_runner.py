@@ -244,7 +244,7 @@ class Member:
         store = Store(self.folder / name)
         return self.cast.agent(name, board, store), store
 
-    def write_release(self, content: bytes) -> Path:
+    def write_release(self, content: bytes, board: Board) -> Path:
         self.written.append(content)
         return self.folder / "released"
 

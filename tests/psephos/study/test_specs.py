@@ -489,7 +489,7 @@ def test_a_release_of_gradient_descent_says_what_all_its_steps_cost() -> None:
         agreed.sensitivity,
         "l2",
         "one step's gradients; epsilon is that of all steps",
-        chosen={"steps": 0, "lam": 0.5, "colluders": 1},
+        chosen={"steps": 2, "lam": 0.5, "colluders": 1},
     )
     assert spec.ballots(GradientCuratorState(walk, OpenedSum((1,) * 4, (0, 1, 4)))) == 3
 
@@ -506,7 +506,7 @@ def test_a_descent_without_skellam_noise_pays_its_samplers_delta() -> None:
     assert 0 < agreed.guarantee.delta_samplers < 1e-9
     key = deal(short_key(bits=256), holders=3, threshold=2)[0]
     terms = spec.terms(key, participants_of(study))
-    paid = spec.release(GradientCuratorState(DescentState.start(terms), None))[1]
+    paid = spec.cost(5)
     assert paid.delta == agreed.guarantee.delta_samplers
     assert paid.epsilon == agreed.guarantee.epsilon_transcript
     assert spec.party(0, SigningKey.generate(), spec.prepare(Cast("psgd").own(0)), terms)._clip is True

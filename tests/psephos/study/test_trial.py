@@ -28,7 +28,7 @@ from psephos.protocol.errors import BoardError, InvalidParameter, StudyError
 from psephos.protocol.storage.store import Store
 from psephos.specs.study import StudyTerms
 from psephos.study.identity import fingerprint
-from psephos.study.release import released
+from psephos.study.release import make_release
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
 from psephos.study.trial import _environment, _progress, _serve, _verified, _wait, _write_data, run_trial
@@ -182,7 +182,7 @@ class Ended:
             (self.place(name) / "model.json").write_bytes(self.content)
 
     def release(self, result: OpenedSum) -> bytes:
-        return released(self.study, self.samples, result)
+        return make_release(self.study, self.samples, result)
 
     def place(self, name: str) -> Path:
         return self.folder / name / fingerprint(self.study.digest) / "released"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,7 @@ from typer.testing import CliRunner
 from psephos.audit.adversary import Tampering, is_of_kind
 from psephos.audit.studies import Trial, trial
 from psephos.cli.main import build
+from psephos.curator.hamm.statistic import plan_statistic
 from psephos.curator.tally import OpenedSum
 from psephos.model import Model, written_model
 from psephos.protocol.agent import Agent
@@ -33,14 +35,14 @@ from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import decode_key, encode_key
 from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind, Reader, frame, session_of
-from psephos.specs.study import StudyTerms
+from psephos.specs.study import StudyTerms, encode_coordinates
 from psephos.study.consent import describe_study
 from psephos.study.identity import fingerprint
 from psephos.study.monitor import Follower
-from psephos.study.release import card, checked, released
+from psephos.study.release import card, make_release, read_release
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
-from psephos.study.verify import StudyCheck, as_text, verify
+from psephos.study.verify import AGREED, FOLLOWS, StudyCheck, as_text, verify
 from tests.psephos.study.cast import FixedVotes, fields_of, given, shares_of, unit
 
 PARTIES, SAMPLES = 5, 12
@@ -119,7 +121,7 @@ def play(samples: PublicSamples) -> Callable[..., Played]:
         settings: dict[str, Any] = {"method": "statistic", "epsilon": 0.5, "samples": SAMPLES} | fields
         public: dict[str, Any] = {"auxiliary": samples.auxiliary.digest, "features": samples.features}
         made = trial(parties=PARTIES, **settings, **public)
-        honest: Release = lambda opened: released(made.study, samples, opened)  # noqa: E731
+        honest: Release = lambda opened: make_release(made.study, samples, opened)  # noqa: E731
         played = Played(made, samples)
         played.play(honest if release is None else release(made.study), replacements or {}, ceremony=ceremony)
         return played
@@ -141,7 +143,7 @@ ALL = {
     "partial decryptions",
     "the result",
 }
-UNSEEN = "the result follows from the counts"
+UNSEEN = FOLLOWS
 
 
 def test_an_honest_study_holds(honest: Played) -> None:
@@ -178,8 +180,8 @@ def test_a_release_without_its_noise(play: Callable[..., Played], samples: Publi
 
     def noiseless(study: Study) -> Release:
         def release(opened: OpenedSum) -> bytes:
-            model = msgspec.json.decode(released(replace(study, epsilon=64.0), samples, opened), type=Model)
-            honest = msgspec.json.decode(released(study, samples, opened), type=Model)
+            model = msgspec.json.decode(make_release(replace(study, epsilon=64.0), samples, opened), type=Model)
+            honest = msgspec.json.decode(make_release(study, samples, opened), type=Model)
             return written_model(msgspec.structs.replace(model, release=honest.release))
 
         return release
@@ -192,7 +194,7 @@ def test_a_release_without_its_noise(play: Callable[..., Played], samples: Publi
 def test_a_release_of_something_else(play: Callable[..., Played], samples: PublicSamples) -> None:
     def invented(study: Study) -> Release:
         def release(opened: OpenedSum) -> bytes:
-            content = released(study, samples, opened)
+            content = make_release(study, samples, opened)
             model = msgspec.json.decode(content, type=Model)
             return changed(content, coefficients=tuple(tuple(1e3 * c for c in row) for row in model.coefficients))
 
@@ -207,7 +209,7 @@ def test_a_release_of_something_else(play: Callable[..., Played], samples: Publi
 def test_a_result_that_is_not_what_was_agreed_on(
     play: Callable[..., Played], samples: PublicSamples, fields: dict[str, Any]
 ) -> None:
-    played = play(lambda study: lambda opened: changed(released(study, samples, opened), **fields))
+    played = play(lambda study: lambda opened: changed(make_release(study, samples, opened), **fields))
     assert "the result" in played.failing()
 
 
@@ -391,14 +393,10 @@ NEVER = (
 LOG, WHO = "signatures, order and heads of the log", "who has agreed to the study"
 KEY, BALLOTS = "the key: published alike by all holders", "ballots: signatures, proofs (knowledge), and their product"
 CONFIRMED, PARTS = "confirmations of one product", "partial decryptions: proofs, and what they open"
-RESULT = "the result: of the classes, columns, method and price that were agreed on"
-FOLLOWS, STEPS = (
-    "the result follows from the sum",
-    "every step: at the point that follows, and its sum published alike by t ",
-)
-STEPS += "holders"
+RESULT = AGREED
+STEPS = "every step: at the point that follows, and its sum published alike by t holders"
 SHARES = "shares of the sum: published by everybody"
-AGAIN = "computed again from public data, to 1e-09 of its length"
+AGAIN = "computed again from public data, bit for bit"
 LINES = tuple[tuple[str, str, str], ...]
 
 
@@ -507,33 +505,58 @@ def test_a_result_that_is_not_that_of_the_sum(public: Played) -> None:
     assert shown(public, board)[-1] == (FOLLOWS, "fails", AGAIN)
     board = before(public, Kind.RESULT, ("curator", frame(Kind.RESULT, session, b"none")))
     assert shown(public, board)[-1][:2] == (RESULT, "fails")
-    assert "no model of this version" in shown(public, board)[-1][2]
+    assert "not a model of this version" in shown(public, board)[-1][2]
 
 
-def test_a_result_computed_on_another_processor_is_the_same(public: Played) -> None:
-    """Whose linear algebra ends in other bits; and nothing more than that is let pass."""
+def test_every_bit_of_a_result_is_compared(public: Played) -> None:
+    """The neighbouring floating-point number of any coefficient or intercept is not what follows from the sum."""
     session, content = public.study.digest, public.agents["curator"].result.content
     model = msgspec.json.decode(content, type=Model)
-    length = float(np.linalg.norm([*np.ravel(model.coefficients), *model.intercepts]))
 
     def verdict(**changes: Any) -> str:
-        said = written_model(msgspec.structs.replace(model, **changes))
-        return shown(public, before(public, Kind.RESULT, ("curator", frame(Kind.RESULT, session, said))))[-1][1]
+        result = frame(Kind.RESULT, session, written_model(msgspec.structs.replace(model, **changes)))
+        return shown(public, before(public, Kind.RESULT, ("curator", result)))[-1][1]
 
-    def moved(by: float) -> tuple[tuple[float, ...], ...]:
-        return ((model.coefficients[0][0] + by * length, *model.coefficients[0][1:]), *model.coefficients[1:])
+    assert verdict() == "holds"
+    for row, coefficients in enumerate(model.coefficients):
+        rows = list(model.coefficients)
+        for place, value in enumerate(coefficients):
+            rows[row] = (*coefficients[:place], math.nextafter(value, math.inf), *coefficients[place + 1 :])
+            assert verdict(coefficients=tuple(rows)) == "fails"
+    for place, value in enumerate(model.intercepts):
+        changed_one = (*model.intercepts[:place], math.nextafter(value, -math.inf), *model.intercepts[place + 1 :])
+        assert verdict(intercepts=changed_one) == "fails"
 
-    def paid(**changes: float | None) -> Any:
-        return replace(model.release, **changes)
 
-    assert model.release.sensitivity is not None
-    for by, expected in ((0.9e-9, "holds"), (-0.9e-9, "holds"), (1.1e-9, "fails"), (-1.1e-9, "fails")):
-        assert verdict(coefficients=moved(by)) == expected
-        assert verdict(release=paid(sensitivity=model.release.sensitivity * (1 + by))) == expected
-    assert verdict(intercepts=(model.intercepts[0] + 1e-8 * length, *model.intercepts[1:])) == "fails"
-    assert verdict(release=paid(sensitivity=None)) == "fails"
-    assert verdict(release=paid(epsilon=(model.release.epsilon or 0) * (1 - 1e-8))) == "fails"
-    assert verdict(release=paid(norm="l3")) == verdict(release=paid(mechanism="none")) == "fails"
+@pytest.mark.parametrize("unit_of_column", [1.0, 1e-6, 1e-12, 1e-15])
+@pytest.mark.parametrize("protocol", ["pathak", "statistic"])
+def test_a_column_in_a_small_unit_gives_the_curator_no_room(
+    tmp_path: Path, protocol: str, unit_of_column: float
+) -> None:
+    """Unscaled, its coefficient is huge. Compared with the norm of all, any intercept would be within a tolerance."""
+    rows = np.random.default_rng(2).normal([40, 70, 5], size=(SAMPLES, 3))
+    rows[:, 2] *= unit_of_column
+    pd.DataFrame(rows, columns=["age", "weight", "hormone"]).to_csv(tmp_path / "public.csv", index=False)
+    samples = PublicSamples.read(tmp_path / "public.csv", "class")
+    fields = of(protocol) | {"samples": SAMPLES, "auxiliary": samples.auxiliary.digest, "features": samples.features}
+    if protocol == "statistic":
+        transform = plan_statistic(
+            samples.auxiliary.samples, 3, PARTIES, epsilon=0.5, mechanism="discrete-laplace", source="votes", joint=True
+        ).transform
+        fields["parameters"] = fields["parameters"] | {"coordinates": encode_coordinates(transform)}
+    made = trial(parties=PARTIES, **({"epsilon": 0.5} | fields))
+    for room in (0.0, 1e-13, 1e-10):
+
+        def release(opened: Any, room: float = room) -> bytes:
+            content = make_release(made.study, samples, opened)
+            model = msgspec.json.decode(content, type=Model)
+            length = float(np.linalg.norm([*np.ravel(model.coefficients), *model.intercepts]))
+            moved = (model.intercepts[0] + room * length, *model.intercepts[1:])
+            return changed(content, intercepts=moved)
+
+        played = Played(made, samples)
+        played.play(release, {})
+        assert played.checks(curator=False)[FOLLOWS].verdict == ("fails" if room else "holds")
 
 
 def test_ballots_that_were_refused_are_counted_by_their_errors(public: Played) -> None:
@@ -651,7 +674,7 @@ def test_one_delta_at_every_place_of_a_study(
     study, delta = played.study, stated_delta(1e-6 if what == "gaussian" else 0.0)
     said = re.compile(r"delta ([0-9.]+(?:e-?[0-9]+)?)")
     entry = bodies(played, Kind.RESULT)[0][1]
-    model = checked(study, played.samples, Reader(entry, Kind.RESULT, study.digest).rest())
+    model = read_release(study, played.samples, Reader(entry, Kind.RESULT, study.digest).rest())
     assert model.release.delta == delta
     page = Follower(study, lambda: played.board)
     page.step()

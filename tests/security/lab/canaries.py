@@ -52,7 +52,7 @@ from psephos.simulation.tally import TallyOptions, simulate_tally
 from psephos.specs.pathak import make_terms
 from psephos.specs.study import StudyTerms
 from psephos.study.monitor import Follower
-from psephos.study.release import card, checked, released
+from psephos.study.release import card, make_release, read_release
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
 from psephos.study.watch.app import application
@@ -411,7 +411,7 @@ def study(directory: Path) -> None:
         store = Store(stores[name])
         role: Role
         if kind == "curator":
-            role = curator_role(terms, lambda opened: released(made.study, samples, opened), store)
+            role = curator_role(terms, lambda opened: make_release(made.study, samples, opened), store)
         elif kind == "holder":
             role = holder_role(terms, int(number), store)
         else:
@@ -433,7 +433,7 @@ def study(directory: Path) -> None:
     bank.told("\n".join(lines), "the log of a study")
     content = agents["curator"].result.content
     bank.told(content.decode(), "the model")
-    bank.told(card(made.study, checked(made.study, samples, content)), "the card")
+    bank.told(card(made.study, read_release(made.study, samples, content)), "the card")
     follower = Follower(made.study, lambda: board)
     follower.step()
     with TestClient(application(follower)) as client:

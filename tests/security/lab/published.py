@@ -226,7 +226,7 @@ def law_of_study(method: str, draws: int = 40) -> None:
         samples=len(X), method=method, epsilon=epsilon, parameters={} if method == "statistic" else {"lam": LAM},
     ).study  # fmt: skip
     opened = OpenedSum(tuple(int(row[0] > 0) * PARTIES for row in X), tuple(range(PARTIES)))
-    models = [json.loads(study_release.released(study, samples, opened)) for _ in range(draws)]
+    models = [json.loads(study_release.make_release(study, samples, opened)) for _ in range(draws)]
     found = np.array([[*model["coefficients"][0], *model["intercepts"]] for model in models])
     fresh([found], f"a study's {method}")
     if method == "statistic":
