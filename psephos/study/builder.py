@@ -87,9 +87,8 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
 
     Raises StudyError, DataError or InvalidParameter for what nobody should sign.
     """
-    for name in ("curator", "public", "label"):
-        if not getattr(options, name):
-            raise InvalidParameter(f"a study needs --{name}")
+    if missing := [name for name in ("curator", "public", "label") if not getattr(options, name)]:
+        raise InvalidParameter(f"a study needs --{missing[0]}")
     keyed = options.protocol != "pathak"
     if keyed and not 0 < options.holders <= len(cards):
         raise StudyError(

@@ -96,7 +96,11 @@ def make_release(study: Study, samples: PublicSamples, result: Any, randomness: 
 
 
 def grid_step(w: Array) -> float:
-    """Return the power of 2 of which a released classifier's entries are multiples; 1 if all entries are 0."""
+    """Return the power of 2 of which a released classifier's entries are multiples; 1 if all entries are 0.
+
+    Args:
+        w: classifier of scaled rows, float64 (k, d').
+    """
     largest = float(np.abs(w).max())
     return math.ldexp(1.0, math.frexp(largest)[1] - _PRECISION) if largest > 0 else 1.0
 
