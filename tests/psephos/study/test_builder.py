@@ -84,6 +84,7 @@ def test_a_tally_of_nothing_but_what_must_be_said(files: Files) -> None:
         "confirmations": 3,
         "trial": True,
         "curator": files.keys["lab"],
+        "curator_name": "The lab",
         "parties": tuple(
             Member(f"The {name}", files.keys[name], holder) for name, holder in zip(NAMES, (1, 2, 3, 0), strict=True)
         ),
