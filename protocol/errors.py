@@ -41,7 +41,6 @@ __all__ = [
     "ProofError",
     "PsephosError",
     "RandomnessExhausted",
-    "RefutedResultError",
     "ReportError",
     "ReportVersionError",
     "SchedulerMissingError",
@@ -59,6 +58,7 @@ __all__ = [
     "WrongKeyError",
     "WrongPartialDecryptionError",
     "WrongPointError",
+    "WrongResultError",
     "WrongRoundError",
 ]
 
@@ -248,7 +248,7 @@ class AgreementError(PsephosError):
     """The terms of the participants differ: features, lambda, classes, key or another term."""
 
 
-class RefutedResultError(AgreementError):
+class WrongResultError(AgreementError):
     """The curator published a result that differs from the study or does not follow from the board."""
 
 

@@ -19,7 +19,7 @@ import msgspec
 from psephos.model import MODEL_FILE, write_atomically
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import Board
-from psephos.protocol.errors import RefutedResultError, StudyError
+from psephos.protocol.errors import StudyError, WrongResultError
 from psephos.protocol.roles import Role
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import CURATOR, Study
@@ -183,13 +183,13 @@ class Membership:
         evidence = examine(self.study, self.samples, board)
         about_result = [check for check in evidence.checks if check.what in (AGREED, FOLLOWS)]
         if failed := [f"{check.what}: {check.found}" for check in about_result if check.verdict == "fails"]:
-            raise RefutedResultError(
+            raise WrongResultError(
                 f"no model is written, because the curator published a wrong result. It fails: {'; '.join(failed)}. "
                 "`psephos verify` shows all checks"
             )
         model = read_release(self.study, self.samples, content)
         if evidence.model != model:
-            raise RefutedResultError("no model is written, because the board has another result than this agent read")
+            raise WrongResultError("no model is written, because the board has another result than this agent read")
         output = Path(self.settings.output or self.folder / "released")
         output.mkdir(parents=True, exist_ok=True)
         write_atomically(output / MODEL_FILE, content)

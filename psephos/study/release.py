@@ -5,7 +5,7 @@ ballots follows from the study. Where the parties add the noise, the coefficient
 public, and have the same bits on every machine:
 
 1. The classifier w of scaled rows is computed from the sum in floating point. Its last bits depend on the machine.
-2. w is rounded to multiples of `grid_step(w)`, so that they do not count.
+2. w is rounded to multiples of `_grid_step(w)`, so that they do not count.
 3. Rounded coefficients are converted to unscaled rows (`PublicScaler.fold`) by operations of IEEE 754 alone.
 
 Whoever checks repeats step 1. Where an entry lies within `_ERROR` of the middle between two multiples, two machines may
@@ -36,7 +36,7 @@ from psephos.study.consent import use_of_samples
 from psephos.study.identity import fingerprint
 from psephos.study.samples import PublicSamples
 
-__all__ = ["card", "follows_from_sum", "grid_step", "make_release", "read_release"]
+__all__ = ["card", "follows_from_sum", "make_release", "read_release"]
 
 Array = NDArray[np.float64]
 
@@ -95,7 +95,7 @@ def make_release(study: Study, samples: PublicSamples, result: Any, randomness: 
     return written_model(model)
 
 
-def grid_step(w: Array) -> float:
+def _grid_step(w: Array) -> float:
     """Return the power of 2 of which a released classifier's entries are multiples; 1 if all entries are 0.
 
     Args:
@@ -106,7 +106,7 @@ def grid_step(w: Array) -> float:
 
 
 def _on_grid(w: Array) -> Array:
-    step = grid_step(w)
+    step = _grid_step(w)
     rounded: Array = np.rint(w / step) * step + 0.0  # adding 0 turns -0 into 0
     return rounded
 
@@ -186,7 +186,7 @@ def follows_from_sum(study: Study, samples: PublicSamples, model: Model, result:
 def _is_rounded(w: Array, model: Model, scaler: PublicScaler) -> bool:
     """Return whether a model is w (k, d'), rounded, and converted to unscaled rows."""
     published = np.array(model.coefficients)
-    step = grid_step(w)
+    step = _grid_step(w)
     position = w / step
     nearest = np.rint(position)
     offset = position - nearest

@@ -42,10 +42,10 @@ from psephos.protocol.errors import (
     InvalidParameter,
     JournalError,
     KeyFilePermissionsError,
-    RefutedResultError,
     StoreInUseError,
     StudyError,
     TooFewBallotsError,
+    WrongResultError,
 )
 from psephos.protocol.paillier.packing import best_degree
 from psephos.protocol.storage.store import Store
@@ -377,7 +377,7 @@ def test_agents_write_no_result_that_the_board_refutes(  # wide: one row of a ta
             for name, runner in runners:
                 try:
                     runner.step()
-                except RefutedResultError as error:
+                except WrongResultError as error:
                     errors[name].append(str(error))
         assert all("the curator published a wrong result" in text for texts in errors.values() for text in texts)
         assert all(runner.released is None for _, runner in runners)

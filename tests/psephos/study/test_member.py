@@ -16,7 +16,7 @@ from psephos.curator.hamm.statistic import public_coordinates
 from psephos.curator.tally import OpenedSum
 from psephos.parties.learners import make_learner
 from psephos.protocol.board import MemoryBoard
-from psephos.protocol.errors import BudgetExceededError, InvalidParameter, JournalError, RefutedResultError, StudyError
+from psephos.protocol.errors import BudgetExceededError, InvalidParameter, JournalError, StudyError, WrongResultError
 from psephos.protocol.roles import MissingMessages
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import Member, Study
@@ -224,15 +224,15 @@ def test_no_release_is_written_that_the_board_refutes(house: House, monkeypatch:
     mine = house.member("north", study)
     content = make_release(study, house.samples, OpenedSum((1,) * 24, (0, 1, 2, 3)))
     another = make_release(study, house.samples, OpenedSum((2,) * 24, (0, 1, 2, 3)))
-    with pytest.raises(RefutedResultError, match="another result"):
+    with pytest.raises(WrongResultError, match="another result"):
         mine.write_release(content, board)  # the board has none
     evidence = BoardEvidence(model=read_release(study, house.samples, content))
     monkeypatch.setattr("psephos.study.member.examine", lambda *arguments: evidence)
-    with pytest.raises(RefutedResultError, match="another result"):
+    with pytest.raises(WrongResultError, match="another result"):
         mine.write_release(another, board)
     for what in (AGREED, FOLLOWS):
         evidence.checks = [StudyCheck(what, "fails", "it is invented")]
-        with pytest.raises(RefutedResultError, match=r"the curator published a wrong result.*it is invented"):
+        with pytest.raises(WrongResultError, match=r"the curator published a wrong result.*it is invented"):
             mine.write_release(content, board)
     assert not (mine.folder / "released").exists()
     evidence.checks = [StudyCheck("partial decryptions", "fails", "holder 2: wrong"), StudyCheck(FOLLOWS, "holds", "")]

@@ -24,7 +24,7 @@ from psephos.protocol.study.study import Study
 from psephos.specs.registry import spec_of
 from psephos.specs.study import StudyTerms
 from psephos.study.identity import fingerprint
-from psephos.study.release import _ERROR, _is_rounded, card, grid_step, make_release, read_release
+from psephos.study.release import _ERROR, _grid_step, _is_rounded, card, make_release, read_release
 from psephos.study.samples import PublicSamples
 from tests.psephos.study.cast import Cast, fields_of
 
@@ -54,7 +54,7 @@ def test_a_model_file_is_what_the_protocol_released(study: Study, samples: Publi
     content = make_release(study, samples, OPENED, seeded())
     model = msgspec.json.decode(content, type=Model)
     w, paid = spec_of(StudyTerms(study, samples.auxiliary)).release(OPENED, seeded())
-    step = grid_step(w)
+    step = _grid_step(w)
     assert np.abs(w).max() < step * 2**24 <= 2 * np.abs(w).max()
     coefficients, intercepts = samples.scaler.fold(np.rint(w / step) * step)
     assert model == Model(
@@ -188,7 +188,7 @@ def test_the_last_bits_of_a_computation_do_not_reach_the_model(
 ) -> None:
     generator = np.random.default_rng(seed)
     w = generator.normal(size=(3, 6)) * 10.0 ** generator.integers(-6, 6)
-    step = grid_step(w)
+    step = _grid_step(w)
     published = model_of(np.rint(w / step) * step, samples, template)
     assert _is_rounded(w, published, samples.scaler)
     noise = generator.uniform(-1, 1, size=w.shape) * np.abs(w).max() * _ERROR / 4
@@ -198,7 +198,7 @@ def test_the_last_bits_of_a_computation_do_not_reach_the_model(
 def test_either_multiple_is_taken_next_to_the_middle_and_nowhere_else(samples: PublicSamples, template: Model) -> None:
     w = np.random.default_rng(3).uniform(-1, 1, size=(3, 6))
     w[0, 0] = 1.75
-    step, error = grid_step(w), _ERROR * 1.75
+    step, error = _grid_step(w), _ERROR * 1.75
     assert step == 2.0**-23
     for place in ((1, 2), (2, 5)):  # the coefficient of a feature, and the constant's
         for distance, tie in ((0.0, True), (0.9 * error, True), (-0.9 * error, True), (1.1 * error, False)):
@@ -210,7 +210,7 @@ def test_either_multiple_is_taken_next_to_the_middle_and_nowhere_else(samples: P
                 expected = multiple in (1000, 1001) if tie else multiple == 1001
                 assert _is_rounded(other, model_of(rounded * step, samples, template), samples.scaler) == expected
     zero = np.zeros((3, 6))
-    assert grid_step(zero) == 1.0
+    assert _grid_step(zero) == 1.0
     assert _is_rounded(zero, model_of(zero, samples, template), samples.scaler)
     assert not _is_rounded(zero, model_of(w, samples, template), samples.scaler)
 
