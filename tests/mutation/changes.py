@@ -64,7 +64,7 @@ _OPERATORS: list[tuple[type, Callable[[Any], Any]]] = [
     (cst.Expr, _left_out),
 ]
 
-# What is left out, and why: docs/security/mutants.md.
+# What is left out, and why: benchmarks/mutants.md.
 _NEVER_CALLED_OTHERWISE = frozenset({"len", "isinstance"})
 _OF_TYPES = frozenset({"cast", "TypeVar", "ParamSpec", "NewType"})
 _OF_WORDS = frozenset({"option", "_said", "_tell", "getLogger", "debug", "info", "warning", "progress", "_progress"})

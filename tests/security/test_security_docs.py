@@ -31,9 +31,7 @@ def test_every_case_has_its_place_in_the_threat_model() -> None:
     assert all(f"`{name}`" in table for name in CASES)
 
 
-@pytest.mark.parametrize(
-    "name", ["index", "proofs", "attacks", "matrix", "mutants", "refusals", "parameters", "what-leaves"]
-)
+@pytest.mark.parametrize("name", ["index", "proofs", "attacks", "matrix", "parameters", "what-leaves"])
 def test_links_and_named_files_exist(name: str) -> None:
     text = page(name)
     for target in re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", text):
@@ -56,7 +54,7 @@ def test_the_ten_findings_have_their_evidence() -> None:
         assert script.removesuffix(".py") in (ROOT / "tests/security/test_attacks.py").read_text(encoding="utf-8")
 
 
-def test_every_error_that_a_party_or_holder_raises_is_on_the_page_of_refusals() -> None:
+def test_every_error_that_a_party_or_holder_raises_is_on_the_page() -> None:
     """Others see it stop; InvalidParameter is what its own caller did wrong."""
     raised = {
         name
@@ -64,4 +62,4 @@ def test_every_error_that_a_party_or_holder_raises_is_on_the_page_of_refusals() 
         for name in re.findall(r"raise (\w+Error)", path.read_text("utf-8"))
     }
     assert len(raised) > 8
-    assert {name for name in raised if f"`{name}`" not in page("refusals")} == set()
+    assert {name for name in raised if f"`{name}`" not in page("what-leaves")} == set()

@@ -227,7 +227,7 @@ def simulations(name: str, directory: Path) -> None:
         bank.told(message.data, f"message {number} of {name}, a {message.kind}")
     bank.told(json.dumps(transcript.redacted()), f"the transcript of {name}")
     bank.told("\n".join(lines), f"the log of {name}")
-    # What compares with data in one place is a simulation's own, and said to be (docs/security/refusals.md).
+    # What compares with data in one place is a simulation's own, and said to be (docs/security/what-leaves.md).
     bank.told(json.dumps(outcome.as_json()), f"the result of {name}", public)
     write_report(outcome, transcript.redacted(), directory)
     for path in directory.rglob("*"):

@@ -26,28 +26,38 @@ def _matrix(case: Case) -> str:
     for coalition in case.coalitions:
         verdicts = tuple(_MARKS[expected_verdict(coalition, secret)] for secret in case.secrets)
         coalitions.setdefault(verdicts, []).append(coalition.name)
-    rows = [_row("coalition", _MARKS[REVEALED], _MARKS[LEAK]), "| --- | --- | --- |"]
+    marks = [mark for mark in (REVEALED, LEAK) if any(_MARKS[mark] in verdicts for verdicts in coalitions)]
+    rows = [_row("coalition", *(_MARKS[mark] for mark in marks)), "| --- " * (1 + len(marks)) + "|"]
     for verdicts, names in coalitions.items():
         learned = [
-            ", ".join(secret for secret, verdict in zip(case.secrets, verdicts, strict=True) if verdict == mark) or "-"
-            for mark in (_MARKS[REVEALED], _MARKS[LEAK])
+            ", ".join(secret for secret, verdict in zip(case.secrets, verdicts, strict=True) if verdict == _MARKS[mark])
+            for mark in marks
         ]
-        rows.append(_row("; ".join(names), *learned))
-    return f"Secrets: {', '.join(case.secrets)}.\n\n" + "\n".join(rows)
+        rows.append(_row("; ".join(names), *(text or "-" for text in learned)))
+    secrets = f"Secrets: {', '.join(case.secrets)}."
+    if not marks:
+        return f"{secrets} All hidden from: {'; '.join(coalition.name for coalition in case.coalitions)}."
+    return f"{secrets}\n\n" + "\n".join(rows)
 
 
 def page() -> str:
-    """All tables."""
-    parts = [f"## {case.name}\n\n{_matrix(case)}" for case in CASES.values()]
+    """All tables; protocols with the same matrix share one, and mutants that one check catches share a row."""
+    matrices: dict[str, list[str]] = {}
+    for case in CASES.values():
+        matrices.setdefault(_matrix(case), []).append(case.name)
+    parts = [f"## {', '.join(names)}\n\n{text}" for text, names in matrices.items()]
     ordered = sorted(MUTANTS, key=lambda mutant: PROTOCOLS.index(mutant.protocol))
     protocols: dict[tuple[str, str], list[str]] = {}
     for mutant in ordered:
         protocols.setdefault((mutant.name, mutant.check), []).append(mutant.protocol)
-    rows = [_row("broken", "caught by", "protocols"), "| --- | --- | --- |"]
-    rows += [_row(name, check, ", ".join(names)) for (name, check), names in protocols.items()]
+    broken: dict[tuple[str, str], list[str]] = {}
+    for (name, check), names in protocols.items():
+        broken.setdefault((check, ", ".join(names)), []).append(name)
+    rows = [_row("caught by", "protocols", "broken"), "| --- | --- | --- |"]
+    rows += [_row(check, names, "; ".join(mutants)) for (check, names), mutants in broken.items()]
     parts.append("## Mutants\n\n" + "\n".join(rows))
-    for title, told in (("Not examined", NOT_EXAMINED), ("Changes that leak nothing", EQUIVALENT)):
-        parts.append(f"## {title}\n\n" + "\n".join(f"* **{what}**: {why}." for what, why in told.items()))
+    for title, reasons in (("Not examined", NOT_EXAMINED), ("Changes that leak nothing", EQUIVALENT)):
+        parts.append(f"## {title}\n\n" + "\n".join(f"* **{what}**: {why}." for what, why in reasons.items()))
     return "\n\n".join(parts) + "\n"
 
 
