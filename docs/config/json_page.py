@@ -18,19 +18,14 @@ HEAD = f"""# The JSON of every command
 Written by `python docs/config/json_page.py` from the types in `psephos.results`; a test compares them.
 
 With `--json` a command writes one object: `format` ({FORMAT}; refuse any other number), `kind`, and the fields below. A
-*derived* field follows from the others; readers ignore it. `psephos.results.Result.from_json` reads every kind, and
-names what is missing, unknown, of another type or out of range. A report's own JSON (`report.json`) has `kind`
-"report", the result under `result`, and also `environment`, `command` and `transcript`.
+*derived* field follows from the others; readers ignore it. `psephos.results.Result.from_json` reads every kind.
+`report.json` has `kind` "report", the result under `result`, and also `environment`, `command` and `transcript`.
 
-The first field is `notice` where a run used rows of your own (`--data`, or arrays): the JSON then has accuracies
-measured on private rows, and `alpha` where counts were opened. No epsilon covers these, so it is not for publication.
-Files that Psephos writes of such a run (`result.json`, `report.html`, `report.json`, figures) are readable by their
-owner only; a file that your shell makes of `--json` has the mode that its umask allows. Runs on the published data
-sets that Psephos knows by name have no notice.
+The first field is `notice` where a run used rows of your own: its accuracies are measured on private rows, no epsilon
+covers them, and the JSON is [not for publication](report.md#who-may-see-it).
 
-Shares and accuracies lie in [0, 1], times are in seconds, sizes in bytes; a number that is not finite is null. An
-`accuracy.NAME` has `nonprivate`, `private` and `private_std`, null where there is no such number. With several
-epsilons, accuracy and privacy are those of the first, and `by_epsilon` has every accuracy.
+Shares and accuracies lie in [0, 1], times are in seconds, sizes in bytes; a number that is not finite is null. With
+several epsilons, accuracy and privacy are those of the first, and `by_epsilon` has every accuracy.
 """
 
 PARTS: dict[str, type[Any]] = {}
@@ -82,14 +77,18 @@ def own_fields(one: type[Any], bases: list[type[Any]]) -> list[str]:
 
 
 def listed(one: type[Any], bases: list[type[Any]]) -> list[str]:
-    """Return the list of the fields of a type that its bases do not have, and of its derived fields."""
+    """Return the list of the fields of a type that its bases do not have, and of its derived fields.
+
+    Fields that are described together share a line.
+    """
     hints, words = typing.get_type_hints(one, include_extras=True), described(one)
-    lines = [
-        f"* `{name}`, {type_text(hints[name])}: {words.get(name, '')}"
-        if words
-        else f"* `{name}`, {type_text(hints[name])}"
-        for name in own_fields(one, bases)
-    ]
+    together: dict[str, dict[str, list[str]]] = {}
+    for name in own_fields(one, bases):
+        together.setdefault(words.get(name, ""), {}).setdefault(type_text(hints[name]), []).append(f"`{name}`")
+    lines = []
+    for text, by_type in together.items():
+        fields = "; ".join(f"{', '.join(names)}, {kind}" for kind, names in by_type.items())
+        lines.append(f"* {fields}: {text}" if words else f"* {fields}")
     inherited = {name for base in bases for name in getattr(base, "derived", ())}
     for name in getattr(one, "derived", ()):
         if name not in inherited:
@@ -112,7 +111,7 @@ def section(one: type[Any], heading: str, common: list[type[Any]]) -> list[str]:
     """Return a heading, the first sentence of the type's docstring, and its fields."""
     bases = [base for base in one.__mro__[1:] if base in common]
     first = " ".join((inspect.getdoc(one) or "").partition("\n\n")[0].split())
-    links = f" Fields: those of [{bases[0].__name__}](#{bases[0].__name__.lower()}), and" if bases else ""
+    links = f" Also the fields of [{bases[0].__name__}](#{bases[0].__name__.lower()})." if bases else ""
     return [f"\n{heading}\n", f"{first}{links}\n", *listed(one, bases), ""]
 
 

@@ -216,7 +216,7 @@ def test_the_documentation_of_the_json_has_every_field_of_every_kind() -> None:
     sections = {text.partition("\n")[0]: text for text in module.page().split("\n## ")}
     for kind, one in KINDS.items():
         bases = [base for base in one.__mro__[1:] if base in module.shared()]
-        assert not bases or f"those of [{bases[0].__name__}](#" in sections[kind]
+        assert not bases or f"fields of [{bases[0].__name__}](#" in sections[kind]
         listed = "".join(sections[name] for name in (kind, *(base.__name__ for base in bases)))
         for field in (*one.json_fields(), *one.derived):
-            assert f"\n* `{field}`, " in listed, (kind, field)
+            assert re.search(rf"^\* [^:\n]*`{field}`, ", listed, re.M), (kind, field)
