@@ -20,7 +20,7 @@ from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.storage.store import OnceLedger
 from psephos.simulation.key_setup import setup_keys
 from psephos.specs.base import SumSpec
-from psephos.specs.registry import participants_of, spec_of
+from psephos.specs.registry import SPECS, participants_of, spec_of
 from psephos.specs.statistic import StatisticSpec
 from psephos.specs.study import StudyTerms
 from psephos.study.builder import NewOptions, make_study
@@ -79,6 +79,7 @@ def run_study(table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
         holders=HOLDERS,
         threshold=THRESHOLD,
         trial=True,
+        curator_noise=not SPECS[chosen.get("protocol", NewOptions.protocol)].joint,
         **chosen,
     )
     study, samples = make_study(options, [member.directory / "card.toml" for member in members])

@@ -39,17 +39,23 @@ class NewOptions:
     ignore: tuple[str, ...] = option((), "Columns of the public file to leave out.", group="Data")
     text: tuple[str, ...] = option((), "Columns that are text whatever they hold, such as codes.", group="Data")
     protocol: ProtocolName = option(
-        "tally",
-        "What is added up: votes (tally) or parameters (average), opened to the curator, who adds the noise; or, with "
-        "noise from every party, a statistic of votes or own rows, gradients (psgd) or parameters (pathak).",
+        "statistic",
+        "What is added up. With noise from every party: a statistic of votes or own rows, gradients (psgd) or "
+        "parameters (pathak). With noise from the curator: votes (tally) or parameters (average).",
+        group="Protocol",
+    )
+    curator_noise: bool = option(
+        False,
+        "Let the curator add the noise, as tally and average do. It sees the exact sum, and nobody can verify that it "
+        "added any noise.",
         group="Protocol",
     )
     method: str | None = option(
         None,
-        "What is released of it: of a tally statistic, soft or vote; of a statistic statistic, own-data or "
-        "whitened; of an average avg, own-data or whitened.",
+        "What is released: statistic, own-data or whitened of a statistic; statistic, soft or vote of a tally; avg, "
+        "own-data or whitened of an average.",
         group="Protocol",
-        shown="the first of these",
+        shown="the first of the protocol's",
     )
     parameters: tuple[str, ...] = option(
         (),
@@ -87,8 +93,7 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
 
     Raises StudyError, DataError or InvalidParameter for what nobody should sign.
     """
-    if missing := [name for name in ("curator", "public", "label") if not getattr(options, name)]:
-        raise InvalidParameter(f"a study needs --{missing[0]}")
+    _check_options(options)
     keyed = options.protocol != "pathak"
     if keyed and not 0 < options.holders <= len(cards):
         raise StudyError(
@@ -146,6 +151,22 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
     if options.degree is None:
         study = replace(study, degree=spec.best_degree(study.key_bits, len(study.roster)))
     return study, samples
+
+
+def _check_options(options: NewOptions) -> None:
+    """Raise InvalidParameter for missing options, and unless curator's noise is asked for where there is such."""
+    if missing := [name for name in ("curator", "public", "label") if not getattr(options, name)]:
+        raise InvalidParameter(f"a study needs --{missing[0]}")
+    joint = SPECS[options.protocol].joint
+    if not joint and not options.curator_noise:
+        raise InvalidParameter(
+            f"in the protocol {options.protocol} the curator adds the noise, and nobody can verify that it does: "
+            "choose --protocol statistic, where every party adds a share, or accept this with --curator-noise"
+        )
+    if joint and options.curator_noise:
+        raise InvalidParameter(
+            f"--curator-noise is for tally and average; in the protocol {options.protocol} the parties add the noise"
+        )
 
 
 def _given(options: NewOptions, kind: type[Spec]) -> dict[str, Any]:

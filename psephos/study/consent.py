@@ -113,7 +113,8 @@ def _computation(study: Study) -> list[str]:
     noise = (
         "Every party adds its share of the noise; the sum with all the noise in it is opened for everybody."
         if SPECS[study.protocol].joint
-        else "The curator sees the exact sum, adds noise, and releases a classifier."
+        else "The curator sees the exact sum, adds noise, and releases a classifier. NOT VERIFIED: nobody else can "
+        "check that it adds the noise."
     )
     return [
         f"One linear classifier of {study.label or 'the classes'} ({', '.join(study.classes)}).",

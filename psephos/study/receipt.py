@@ -264,7 +264,9 @@ def _release(study: Study, evidence: BoardEvidence) -> ReleaseTerms:
             noise += f" It is enough against this many colluding parties: {colluders_text(coalition, study.threshold)}."
         noise += " That each party drew its share of the noise is not proved."
     else:
-        noise = "The curator adds the noise after the sum is opened; nobody else can check that it did."
+        noise = (
+            "NOT VERIFIED: the curator adds the noise after the sum is opened, and nobody else can check that it did."
+        )
     return ReleaseTerms(
         published=evidence.model is not None,
         protocol=study.protocol,

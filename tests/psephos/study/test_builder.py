@@ -16,6 +16,7 @@ from psephos.protocol.errors import DataError, InvalidParameter, StudyError
 from psephos.protocol.paillier.packing import best_degree
 from psephos.protocol.signing import SigningKey, VerificationKey
 from psephos.protocol.study.study import Member, Study
+from psephos.specs.registry import SPECS
 from psephos.specs.study import encode_coordinates
 from psephos.study.builder import NewOptions, make_study
 from psephos.study.identity import IdentityCard
@@ -47,13 +48,30 @@ class Files:
             "classes": ("a", "b"),
             "key_bits": 256,
             "trial": True,
-        }
-        return make_study(NewOptions(**given | options), self.cards(names))
+            "protocol": "tally",
+        } | options
+        given.setdefault("curator_noise", given["protocol"] in ("tally", "average"))
+        return make_study(NewOptions(**given), self.cards(names))
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return Files(tmp_path_factory.mktemp("make"))
+
+
+def test_the_curator_adds_noise_only_where_that_is_asked_for(files: Files) -> None:
+    """By default the parties add it, and the release follows from the board."""
+    default = NewOptions()
+    assert (default.protocol, default.curator_noise) == ("statistic", False)
+    study, _ = files.made(protocol=default.protocol)
+    assert SPECS[study.protocol].joint
+    assert study.public
+    for protocol in ("tally", "average"):
+        with pytest.raises(InvalidParameter, match="--curator-noise"):
+            files.made(protocol=protocol, curator_noise=False)
+    for protocol in ("statistic", "psgd", "pathak"):
+        with pytest.raises(InvalidParameter, match="the parties add the noise"):
+            files.made(protocol=protocol, curator_noise=True)
 
 
 def test_a_tally_of_nothing_but_what_must_be_said(files: Files) -> None:

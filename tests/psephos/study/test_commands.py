@@ -99,8 +99,11 @@ class Consortium:
             "key_bits": 256,
             "title": "A study of tests",
             "epsilon": 8.0,
+            "protocol": "tally",
         } | changed
         words = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", value)]
+        if options["protocol"] in ("tally", "average"):
+            words.append("--curator-noise")
         psephos("study", "new", self / output, *self.cards, *words, "--trial")
         return self / output
 

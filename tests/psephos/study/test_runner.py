@@ -342,12 +342,12 @@ def test_a_wait_is_over_after_the_studys_patience_also_across_a_restart(tmp_path
         settled(play)
         assert not any("cannot go on yet" in text for text in told)
         kept = json.loads(play.roles[0].store.get("play", b"since") or b"")
-        assert kept == [[2, "Closed", play.roles[0].agent.signed_entries], clock.now - 59.5, False]
+        assert kept == [[2, "VoteClosed", play.roles[0].agent.signed_entries], clock.now - 59.5, False]
         clock.now += 0.5
         settled(play)
         assert len([text for text in told if "cannot go on yet" in text]) == 1
         kept = json.loads(play.roles[0].store.get("play", b"since") or b"")
-        assert kept == [[2, "Closed", play.roles[0].agent.signed_entries], clock.now, True]
+        assert kept == [[2, "VoteClosed", play.roles[0].agent.signed_entries], clock.now, True]
         clock.now -= 10.0
         settled(play)
         kept = json.loads(play.roles[0].store.get("play", b"since") or b"")
