@@ -37,24 +37,24 @@ RATE = 1e-4
 
 NOT_EXAMINED: dict[str, str] = {
     "what a run does around its messages": (
-        "reports, JSON, logs, error messages, journals, temporary files and memory are in no view; the suite searches "
-        "them for planted values, but for memory, which holds secrets (tests/security/test_canaries.py)"
+        "reports, JSON, logs, errors, journals and temporary files are in no view; the suite searches them for planted "
+        "values (tests/security/test_canaries.py), but not memory, which holds secrets"
     ),
     "what is released": (
-        "views end where a sum is opened; the suite measures on the functions behind the commands that each release "
-        "has fresh noise of its law and scale and the stated cost (tests/security/test_published.py)"
+        "views end where a sum is opened; the suite measures that each release has fresh noise of its law and scale "
+        "and the stated cost (tests/security/test_published.py)"
     ),
     "data, options and studies": (
-        "cases run the ceremonies, rounds and descents of the product on inputs of their own; they include neither "
-        "training, scaling and the commands' options, nor the stages of a study, whose roles are the same"
+        "cases run ceremonies, rounds and descents on inputs of their own, without training, scaling, the commands' "
+        "options and the stages of a study, whose roles are the same"
     ),
     "engines and journals": (
-        "views come from runs in one process from beginning to end: no worker processes, no dask, no run that was "
-        "killed and continued; tests compare the sums that these open, not their views"
+        "views come from whole runs in one process: no worker processes, no dask, no run that was killed and "
+        "continued; tests compare the sums that these open, not their views"
     ),
     "sizes in use": (
-        "keys have 128 to 512 bits, parties are four or five, samples a few dozen: what depends on other sizes is "
-        "left to the proofs, and widths at 3072 bits to the suite (docs/security/parameters.md)"
+        "keys have 128 to 512 bits, parties are four or five, samples a few dozen: other sizes are left to the proofs, "
+        "and widths at 3072 bits to the suite (docs/security/parameters.md)"
     ),
     "how far a release's noise protects": (
         "docs/theory.md proves the sensitivities; `psephos audit --privacy` bounds the mechanisms from below, and runs "
@@ -64,12 +64,12 @@ NOT_EXAMINED: dict[str, str] = {
         "sampling detects leaks above `power`; a smaller one passes, such as a mask 40 bits too narrow"
     ),
     "deviations that are not listed": (
-        "`tally-liars`, `psgd-liars`, `pathak-liars` and the deviating checks try the attacks that are listed "
-        "there; the other cases' coalitions follow the protocol but for the messages that their checks try"
+        "`tally-liars`, `psgd-liars`, `pathak-liars` and the deviating checks try the listed attacks; the other "
+        "coalitions follow the protocol but for the messages that their checks try"
     ),
     "`short` exponents where `half` was agreed": (
-        "no test distinguishes an exponent of 256 bits from one of 1536 under the assumptions; a party "
-        "chooses the mode for itself, and it affects nobody else"
+        "no test distinguishes an exponent of 256 bits from one of 1536; a party chooses the mode for itself, and it "
+        "affects nobody else"
     ),
     "an operating system with predictable randomness": (
         "a pseudo-random stream under an unknown seed passes every test; the analysis checks that coins are used once "
