@@ -175,9 +175,10 @@ def _commands(task: str, rule: str) -> str:
         return f" No command of the product reads these rows: `python -m benchmarks.accuracy {task}`."
     data = f"{COMMANDS[task]} --parties {TASKS[task]['parties']}"
     others = [f" --method {name}" for name in OWN if name != rule]
-    runs = [f"$ psephos run {data}{method} --epsilon 1" for method in ("", *others, " --method statistic {shared}")]
+    votes = " --method statistic --reveal statistic --learners logistic"
+    runs = [f"$ psephos run {data}{method} --epsilon 1" for method in (" --method auto", *others, votes)]
     lines = [*runs, f"$ psephos simulate tally {data} --epsilon 1"]
-    return "\n".join(["\n", "```console", *lines, "```"]).format(shared="--reveal statistic")
+    return "\n".join(["\n", "```console", *lines, "```"])
 
 
 def _cells(splits: list[dict[str, list[float]]]) -> list[str]:
@@ -223,8 +224,8 @@ release that the [public rule](own-data.md#the-method) selects is bold. Commands
 columns and Gaussian noise are in [benchmarks/accuracy.md](../benchmarks/accuracy.md).
 
 * **own-data**, **whitened** and **statistic** (of votes) are the releases of `psephos run`, for instance
-  `psephos run --dataset har --data-dir DIR --parties 1000 --epsilon 1`. Nobody is trusted: the parties add the noise in
-  shares, sized so that any two of them may reveal theirs.
+  `psephos run --dataset har --data-dir DIR --parties 1000 --method auto --epsilon 1`. Nobody is trusted: the parties
+  add the noise in shares, sized so that any two of them may reveal theirs. (Votes need `--reveal statistic` for this.)
 * In the other columns a **trusted curator** knows the exact sums or counts and adds the noise. **avg** is clipped
   averaging, **soft** Hamm's Algorithm 2, **pate** GNMax or LNMax.
 * **confident** (PATE with confident aggregation and a semi-supervised student) and **rounds** (averaging over 2, 5 or
@@ -275,8 +276,8 @@ takes, of the other two, and of all that a trusted curator can release. They are
 the row, `--seed` 0 to 9 the split, and `--mechanism gaussian` belongs to the rows of that name. A command draws once
 (`psephos simulate tally`: 20 times) and measures on all test rows, the benchmark on 20,000 at most. In the gaussian
 rows of breast-cancer, and of moving at 0.1, own-data, whitened and statistic have the pure noise, which the rule finds
-quieter (and with a trusted curator, of adult at 0.1 and moving at 0.3 too): `psephos run --mechanism gaussian` then
-takes it by itself, and where the method is given the command is the one without `--mechanism`. Where no command reads
+quieter (and with a trusted curator, of adult at 0.1 and moving at 0.3 too): `psephos run --method auto
+--mechanism gaussian` then takes it by itself, and where the method is given the command is the one without `--mechanism`. Where no command reads
 the rows of a task, its releases are of the same kinds.
 
 The last two columns are rivals at equal total privacy, which only the benchmark runs, with a trusted curator, and each
