@@ -277,8 +277,8 @@ the row, `--seed` 0 to 9 the split, and `--mechanism gaussian` belongs to the ro
 (`psephos simulate tally`: 20 times) and measures on all test rows, the benchmark on 20,000 at most. In the gaussian
 rows of breast-cancer, and of moving at 0.1, own-data, whitened and statistic have the pure noise, which the rule finds
 quieter (and with a trusted curator, of adult at 0.1 and moving at 0.3 too): `psephos run --method auto
---mechanism gaussian` then takes it by itself, and where the method is given the command is the one without `--mechanism`. Where no command reads
-the rows of a task, its releases are of the same kinds.
+--mechanism gaussian` then takes it by itself, and where the method is given the command is the one without
+`--mechanism`. Where no command reads the rows of a task, its releases are of the same kinds.
 
 The last two columns are rivals at equal total privacy, which only the benchmark runs, with a trusted curator, and each
 is the best of three settings **in hindsight**, which no real run could have: confident is PATE with confident
