@@ -141,6 +141,10 @@ class StagedRole(Role):
         Public keys that come before their stage are kept. Roles that generate no key count them from the start, so the
         holders must do so as well. Otherwise a holder that publishes a key before its last message of the key
         generation, and another one later, would make roles enter the next stage at different entries of the board.
+
+        Other messages that come before their stage are dropped, and no honest role sends one: the key stage ends for
+        every role at the same entry of the board, the last holder's public key, which the curator of a descent has
+        read before it announces a step.
         """
         step, remaining = Step(state), list(entries)
         while remaining:

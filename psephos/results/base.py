@@ -121,8 +121,8 @@ def timed(seconds: Mapping[str, float | None]) -> dict[str, Phase]:
     return {name: Phase(elapsed) for name, elapsed in seconds.items()}
 
 
-AlphaNotice: TypeAlias = Literal["known to the curator, not private, not for release"]
-ALPHA_NOTICE: AlphaNotice = "known to the curator, not private, not for release"
+AlphaNotice: TypeAlias = Literal["alpha is exact: publishing it is not differentially private"]
+ALPHA_NOTICE: AlphaNotice = "alpha is exact: publishing it is not differentially private"
 """Notice that accompanies alpha wherever it is shown or saved."""
 
 

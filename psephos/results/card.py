@@ -41,8 +41,9 @@ def model_card(model: Model, result: TallyResult, split: Split, right: float | N
     learners = f"{model.parties} {'shards of one table' if shards else 'parties'}"
     opened = "statistic" if result.reveal == "statistic" else "sum" if model.method == "avg" else "counts"
     source = "the operating system" if result.noise_source == "system" else "a SEED, by which it can be taken off"
-    joint = []
+    noise_from, joint = "curator", []
     if result.colluders is not None:
+        noise_from = "parties"
         joint = [("colluders", colluders_text(result.colluders, result.threshold))]
     chosen = ", ".join(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
                        for name, value in release.chosen.items())  # fmt: skip
@@ -57,7 +58,7 @@ def model_card(model: Model, result: TallyResult, split: Split, right: float | N
             ("method", model.method),
             ("epsilon", cost_text(release).removeprefix("epsilon ")),
             ("unit", "none: nobody is protected" if split.not_private else _unit(model, shards=shards)),
-            ("noise", f"{release.mechanism}, from {source}"),
+            ("noise", f"{release.mechanism}, added by the {noise_from}, from {source}"),
             *joint,
             ("sensitivity", f"{release.sensitivity or 0:.4g} ({release.norm})"),
             ("its source", release.source),

@@ -233,7 +233,7 @@ def _alpha(alpha: Alpha) -> Figure:
     axes.grid(axis="y")
     axes.set_xlabel("share of the votes for the winning class")
     axes.set_ylabel("auxiliary samples")
-    axes.set_title("alpha: " + ALPHA_NOTICE.replace(", not private", ",\nnot private"))
+    axes.set_title(ALPHA_NOTICE.replace(": ", ":\n"))
     return figure
 
 

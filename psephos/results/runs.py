@@ -434,8 +434,10 @@ class SumResult(OpenedResult):
         return f"One {name} classifier{'' if self.not_private else private}{worth}."
 
     def _released(self) -> str:
-        several = "one of " if len(self.privacy) > 1 else ""
-        return f"releases {several}{', '.join(self.privacy)} with noise, epsilon {self.epsilon:g}, for everybody"
+        """Return what the curator does after the last message, and who added the noise."""
+        released = ("one of " if len(self.privacy) > 1 else "") + ", ".join(self.privacy)
+        noise = "with the noise that it adds" if self.colluders is None else "with the noise that the parties added"
+        return f"releases {released}, {noise}, epsilon {self.epsilon:g}, for everybody"
 
     def _draws_notes(self) -> list[str]:
         notes = [f"Private accuracies are means over {self.draws} releases."] if self.draws > 1 else []
@@ -529,11 +531,12 @@ class TallyResult(SumResult):
             f"one. {self.threshold} key holders together could open any ballot."
         )
         if self.reveal == "alpha":
-            note = f"alpha is given to the curator by design; it is {ALPHA_NOTICE.partition(', ')[2]}."
+            notice = ALPHA_NOTICE[0].upper() + ALPHA_NOTICE[1:]
+            note = f"The curator learns the vote counts (alpha), and adds the noise to what it fits. {notice}."
             if more := [name for name in ("avg", "own-data", "whitened") if name in self.accuracy]:
                 note += (
-                    f" For {' and '.join(more)} the parties add other vectors in encrypted sums of their own; the "
-                    "curator learns these sums as it learns alpha, and they are as little for release."
+                    f" For {' and '.join(more)} the parties add other vectors in encrypted sums of their own. The "
+                    "curator learns these exact sums too, and publishing them is not differentially private either."
                 )
         return replace(page, histogram=self.alpha, notes=[*page.notes, note])
 

@@ -78,7 +78,8 @@ def status(agent: Agent) -> str:
             if state.failed
             else ""
         )
-        return f"waits for the key, from {', '.join(missing.senders)}{failure}" if missing else "waits for the key"
+        others = [sender for sender in missing.senders if sender != role.name] if missing else []
+        return f"waits for the key, from {', '.join(others)}{failure}" if others else f"waits for the key{failure}"
     if isinstance(role, Observer) and isinstance(state, VoteOpen):
         counted, parties, minimum = len(role.product(state)), len(role.round.roster), role.round.minimum_ballots
         closing = "; the vote is being closed" if state.closing else ""

@@ -315,13 +315,24 @@ def test_every_kind_that_the_protocols_send_is_described(messages: list[dict[str
 
 
 def test_alpha_is_marked_wherever_it_is_shown(whole: Path, page: Page) -> None:
-    assert f"alpha: {ALPHA_NOTICE}." in page.text
+    assert f"{ALPHA_NOTICE}." in page.text
     drawn = (whole / "figures" / "alpha.svg").read_text()
-    assert all(part in drawn for part in ("known to the curator", "not private, not for release"))
+    assert all(part in drawn for part in ALPHA_NOTICE.split(": "))
     saved = json.loads((whole / "report.json").read_text())["result"]["alpha"]
     assert saved["notice"] == ALPHA_NOTICE
     assert sum(saved["samples_per_share"]) == len(COUNTS)
     assert saved["mean_alpha"] == pytest.approx((COUNTS / 6).mean(axis=0))
+
+
+def test_a_report_says_who_adds_the_noise(run: tuple[TallyResult, list[dict[str, Any]]]) -> None:
+    result, _ = run
+    by_parties = replace(result, options=result.options | {"reveal": "statistic"}, colluders=1, alpha=None)
+    for each, adds in ((result, "noise that it adds"), (by_parties, "noise that the parties added")):
+        page = each.page()
+        ((role, released),) = page.after
+        assert role == "curator"
+        assert adds in released
+        assert any("adds the noise" in note for note in page.notes) is (each is result)
 
 
 @pytest.mark.parametrize("name", list(CASES))

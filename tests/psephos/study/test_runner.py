@@ -77,6 +77,10 @@ def test_where_a_role_stands_before_the_vote() -> None:
     ):
         assert status(agent(keyed, SimpleNamespace(state=state), left)) == said
         assert failed(agent(keyed, SimpleNamespace(state=state), left)) is isinstance(state, NoKey)
+    own = SimpleNamespace(senders=("holder 1",))
+    assert (
+        status(agent(KeyStage("holder 1", STUDY), SimpleNamespace(state=ComparingKeys()), own)) == "waits for the key"
+    )
     holder = CeremonyHolder(STUDY.ceremony(), 1)
     for state, left, said in (
         (CeremonyFailed("worse"), None, "there is no key, and this study is over: worse"),
@@ -147,7 +151,7 @@ RESULT = "result of curator"
             ],
             [
                 "has joined; waits for others to join: holder 2, holder 3",
-                f"waits for the key, from {HOLDERS}",
+                "waits for the key, from holder 2, holder 3",
                 COUNTED.format(5),
                 "the vote is closed; 0 of 3 holders have confirmed what is opened",
                 "has opened the sum; waits for the result",
@@ -173,7 +177,7 @@ RESULT = "result of curator"
             ],
             [
                 "has joined; waits for others to join: holder 2, holder 3",
-                f"waits for the key, from {HOLDERS}",
+                "waits for the key, from holder 2, holder 3",
                 SUMS.format(0, RESULT),
                 SUMS.format(1, RESULT),
                 DONE,
