@@ -24,8 +24,9 @@ With `--json` a command writes one object: `format` ({FORMAT}; refuse any other 
 The first field is `notice` where a run used rows of your own: its accuracies are measured on private rows, no epsilon
 covers them, and the JSON is [not for publication](report.md#who-may-see-it).
 
-Shares and accuracies lie in [0, 1], times are in seconds, sizes in bytes; a number that is not finite is null. With
-several epsilons, accuracy and privacy are those of the first, and `by_epsilon` has every accuracy.
+A type with `?` may be null. Shares and accuracies lie in [0, 1], times are in seconds, sizes in bytes; a number that is
+not finite is null. With several epsilons, accuracy and privacy are those of the first, and `by_epsilon` has every
+accuracy.
 """
 
 PARTS: dict[str, type[Any]] = {}
@@ -37,7 +38,8 @@ def type_text(hint: Any) -> str:
     if origin is typing.Annotated:
         return type_text(inner[0])
     if origin in (typing.Union, types.UnionType):
-        return " or ".join(type_text(one) for one in inner)
+        present = [type_text(one) for one in inner if one is not type(None)]
+        return " or ".join(present) + ("?" if len(present) < len(inner) else "")
     if origin is typing.Literal:
         return " or ".join(f'"{value}"' for value in inner)
     if origin is list:
@@ -47,7 +49,7 @@ def type_text(hint: Any) -> str:
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         PARTS[hint.__name__] = hint
         return f"[{hint.__name__}](#{hint.__name__.lower()})"
-    names = {int: "integer", float: "number", str: "text", bool: "true or false", type(None): "null"}
+    names = {int: "integer", float: "number", str: "text", bool: "boolean"}
     return names.get(hint, "anything")
 
 
