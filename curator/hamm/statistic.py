@@ -331,7 +331,7 @@ def grid_sensitivity(grid: StatisticGrid | OwnDataGrid) -> tuple[Sensitivity, Se
     if isinstance(grid, OwnDataGrid):
         diameter = 2.0 * grid.maximum
         across = diameter * math.sqrt(grid.length) * (1 + 2.0**-50)
-        source = "two points of the unit ball"
+        source = "vectors of norm at most 1"
         return Sensitivity(across, norm="l1", source=f"sqrt(D) 2/M, {source}"), Sensitivity(
             diameter, source=f"2/M, {source}"
         )

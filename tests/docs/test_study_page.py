@@ -67,7 +67,7 @@ def play(clone: Path, *changes: tuple[str, str]) -> None:
     """Three terminals: blocks with agents run side by side, all others one after another. `psephos` is in bin/."""
     blocks = re.findall(r"^```sh\n# terminal (\d)\n(.*?)^```", PAGE, re.M | re.S)
     assert len(blocks) == 9
-    path = os.environ | {"PATH": f"{clone / 'bin'}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
+    path = os.environ | {"HOME": str(clone), "PATH": f"{clone / 'bin'}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
     where = dict.fromkeys("123", clone)
     for together, group in groupby(blocks, lambda block: "psephos agent" in block[1]):
         shells = []
@@ -80,7 +80,7 @@ def play(clone: Path, *changes: tuple[str, str]) -> None:
             shells.append((said, subprocess.Popen(["/bin/sh", "-c", script], cwd=where[terminal], env=path)))
             if not together:
                 shells[-1][1].wait()
-            if "cd trial" in text:
+            if "cd ~/trial" in text:
                 where[terminal] = clone / "trial"
         for said, shell in shells:
             assert shell.wait() == 0, said.read_text()
