@@ -1,10 +1,10 @@
-"""Private stochastic gradient descent from first message to last, every role in this machine (Rajkumar 2012).
+"""Simulate private stochastic gradient descent with all roles on this machine (Rajkumar and Agarwal 2012).
 
-`descend` plays Algorithm 1 on the encrypted sum: the curator announces a step, every party posts a signed ballot, the
-key holders open the product of the ballots and nothing else. `simulate_psgd` is what `psephos simulate psgd` runs.
+`descend` runs Algorithm 1 on the encrypted sum: the curator announces a step, every party posts a signed ballot, and
+the key holders open the product of the ballots and nothing else. `simulate_psgd` is what `psephos simulate psgd` runs.
 
-With a journal every role's state, what it claimed and what it sent are kept together. A run that is started again on it
-goes on where it was, with the very same ballots and openings: nothing is spent twice.
+A journal stores each role's state, ledger and messages in one transaction. A run that is started again continues from
+there with the same ballots and openings, so that no privacy is spent twice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from psephos.curator.psgd.curator import GradientCuratorState
 from psephos.curator.psgd.gop import perturbed_minimiser
 from psephos.curator.tally import OpenedSum
 from psephos.data.datasets import Dataset
-from psephos.data.partition import AbsentRole, load_split, scaler_for
+from psephos.data.partition import AbsentRole, load_split, one_of, scaler_for
 from psephos.data.splits import Split
 from psephos.options import option
 from psephos.parties.gradients import LocalLoss, signed_labels
@@ -51,16 +51,16 @@ from psephos.specs.psgd import PsgdSpec
 __all__ = ["DescentRun", "PsgdOptions", "clear_descent", "descend", "psgd_roles", "simulate_psgd"]
 
 Array = NDArray[np.float64]
-Puppets = Mapping[str, Callable[[Role], Role]]
+Replacements = Mapping[str, Callable[[Role], Role]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PsgdOptions(HolderOptions, DescentOptions):
-    """What `psephos simulate psgd` was asked for."""
+    """Options of `psephos simulate psgd`."""
 
     parties: int = option(15, "Data owners, K.")
     key_bits: int = option(DEFAULT_KEY_BITS, "Length of the Paillier modulus.", group="Encryption")
-    test_key: bool = option(False, "Accept a key under 2048 bits: protects nothing.", group="Encryption")
+    test_key: bool = option(False, "Accept a key under 2048 bits, which protects nothing.", group="Encryption")
     usual_holders: ClassVar[int] = 3
     keys: Keys = option("dealer", "Who makes the key: a dealer, or the holders themselves.", group="Encryption")
     randomness: RandomnessMode = option("half", "How ciphertexts are randomised.", group="Encryption")
@@ -69,30 +69,33 @@ class PsgdOptions(HolderOptions, DescentOptions):
     )
     simulate_noise: bool = option(False, "Draw the noise from the seed: repeatable, not private.", group="Machine")
     journal: str | None = option(
-        None, "Keep every step here; an interrupted run goes on from it. Holds secrets.", group="Machine"
+        None, "Directory that stores every step, to continue an interrupted run. Contains secrets.", group="Machine"
     )
 
     def check(self) -> None:
-        """Raise InvalidParameter for the first option at fault."""
+        """Raise InvalidParameter for the first invalid option."""
         DescentOptions.check(self)
         HolderOptions.check(self)
         if len(self.away) > self.dropouts:
-            raise InvalidParameter(f"{len(self.away)} parties are absent: with --dropouts {len(self.away)} they may be")
-        for name, wanted in (("keys", Keys), ("randomness", RandomnessMode), ("proofs", Literal["none", "knowledge"])):
-            if getattr(self, name) not in get_args(wanted):
-                raise InvalidParameter(f"{name} is one of {', '.join(get_args(wanted))}, not {getattr(self, name)!r}")
+            raise InvalidParameter(
+                f"{len(self.away)} parties are absent, and the noise allows for {self.dropouts}: set --dropouts to "
+                f"{len(self.away)} or more"
+            )
+        one_of("keys", self.keys, *get_args(Keys))
+        one_of("randomness", self.randomness, *get_args(RandomnessMode))
+        one_of("proofs", self.proofs, "none", "knowledge")
 
     @property
     def coalition(self) -> int:
-        """How many key holders may tell the curator their noise shares: by default as many as cannot open a sum."""
+        """Number of parties that may reveal their noise to the curator: by default one less than open a sum."""
         return self.opening_threshold - 1 if self.colluders is None else self.colluders
 
     def spec(self, agreement: Agreement) -> PsgdSpec:
-        """Return the specification of the descent that was agreed on."""
+        """Return the specification of the agreed descent."""
         return PsgdSpec(self, agreement, simulation_seed=self.seed if self.simulate_noise else None)
 
     def terms(self, agreement: Agreement, ceremony: KeySetup) -> SeriesTerms:
-        """Return what is agreed on, with everybody's keys."""
+        """Return the terms of the series, with the public keys of all roles."""
         participants = Participants(
             ceremony.roster,
             test_key=self.test_key,
@@ -102,26 +105,27 @@ class PsgdOptions(HolderOptions, DescentOptions):
         return self.spec(agreement).terms(ceremony.threshold_key, participants)
 
     def identity(self) -> dict[str, Any]:
-        """What makes it this run and no other, for its journal."""
+        """Return the options that identify the run in its journal, which are all but the two directories."""
         return {"protocol": "psgd"} | {k: v for k, v in asdict(self).items() if k not in ("journal", "data_dir")}
 
 
-# -- the walk on the encrypted sum
+# -- the descent on the encrypted sum
 
 
 @dataclass(frozen=True)
 class DescentRun:
-    """What a walk came to.
+    """Result and cost of a simulated descent.
 
     Attributes:
         w: the final iterate, (d,).
-        steps: sums taken, all runs of a resumed one together. resumed_at: how many of them an earlier run had taken.
-        opened: the sums taken here, in lattice units.
-        sums_equal_reference: whether every one of them is, entry by entry, the sum of the vectors that the parties
-            encrypted; None when no step was taken here.
-        seconds: wall-clock, of each step taken here.
-        clipped: gradients that were scaled down.
-        bytes_posted: of the whole run, on the board and to and from the holders.
+        steps: number of sums taken, including those of interrupted runs that this one continues.
+        resumed_at: number of sums that the earlier runs had taken.
+        opened: the sums that this run took, in lattice units.
+        sums_equal_reference: whether each of them equals, entry by entry, the sum of the vectors that the parties
+            encrypted; None if this run took no step.
+        seconds: wall-clock seconds of each step of this run.
+        clipped: number of gradients that were scaled down.
+        bytes_posted: bytes of all messages of the whole run, on the board and between roles.
     """
 
     w: Array = field(repr=False)
@@ -136,68 +140,71 @@ class DescentRun:
 
 def descend(
     options: PsgdOptions,
-    private: Sequence[LocalLoss],
+    losses: Sequence[LocalLoss],
     agreement: Agreement,
     ceremony: KeySetup,
     *,
-    roles: Puppets | None = None,
+    roles: Replacements | None = None,
     store: Store | None = None,
     transcript: Transcript | None = None,
     progress: Progress = silent,
 ) -> DescentRun:
-    """All steps that are left.
+    """Run all steps that remain.
 
     Args:
-        options: who clips, how ciphertexts are randomised, where noise comes from.
-        private: every party's records.
-        agreement, ceremony: what is fixed, and everybody's keys.
-        roles: by name, who plays a role in place of the honest one.
-        store: keeps the run, which can then be interrupted.
-        transcript: every message passes through it, and with its secrets every role's coins.
+        options: clipping, the randomness of ciphertexts and the source of the noise.
+        losses: the loss of each party on its own records.
+        agreement: steps, step sizes and noise.
+        ceremony: the keys of all roles.
+        roles: name of a role -> function that returns the replacement of the honest role.
+        store: stores the run, so that it can be interrupted and continued.
+        transcript: records every message; if it keeps secrets, it also supplies and records every role's randomness.
         progress: called after every step.
 
-    Raises InvalidParameter when not every party has records, PartyVanishedError when more than agreed do not answer,
-    and whatever a role raises.
+    Raises:
+        InvalidParameter: the number of parties with records is not the number of registered parties.
+        PartyVanishedError: more parties do not answer than was agreed.
+        PsephosError: an error that a role raised.
     """
     transcript = Transcript() if transcript is None else transcript
-    honest = psgd_roles(options, private, agreement, ceremony, transcript, store or Store())
-    walk = _Observed(progress, agreement.series.steps)
-    driver = walk.driver = Driver(
-        replace_roles(honest, roles or {}), store=store, transcript=transcript, watch=walk.watch
+    honest = psgd_roles(options, losses, agreement, ceremony, transcript, store or Store())
+    observer = _RunObserver(progress, agreement.series.steps)
+    driver = observer.driver = Driver(
+        replace_roles(honest, roles or {}), store=store, transcript=transcript, watch=observer.on_message
     )
-    resumed_at = walk.begin()
+    resumed_at = observer.start()
     results = driver.run()
-    walk.look()
-    end: GradientCuratorState = results["curator"]
+    observer.record_step()
+    final: GradientCuratorState = results["curator"]
     return DescentRun(
-        end.w,
-        end.steps,
+        final.w,
+        final.steps,
         resumed_at,
-        tuple(walk.opened),
-        walk.equal,
-        tuple(walk.seconds),
-        sum(account.clipped for account in results.values() if isinstance(account, GradientPartyState)),
+        tuple(observer.opened),
+        observer.equal,
+        tuple(observer.seconds),
+        sum(state.clipped for state in results.values() if isinstance(state, GradientPartyState)),
         sum(phase.bytes for phase in driver.phases.values()),
     )
 
 
 def psgd_roles(
     options: PsgdOptions,
-    private: Sequence[LocalLoss],
+    losses: Sequence[LocalLoss],
     agreement: Agreement,
     ceremony: KeySetup,
     transcript: Transcript,
     store: Store,
 ) -> list[Role]:
-    """Every role, honest; `store` keeps what each of them claims. Raises InvalidParameter as `descend`."""
+    """Return all roles, honest; `store` holds their ledgers. The other arguments and errors are those of `descend`."""
     spec, terms = options.spec(agreement), options.terms(agreement, ceremony)
-    if len(private) != len(ceremony.signing_keys):
-        raise InvalidParameter(f"{len(ceremony.signing_keys)} parties are registered and {len(private)} hold records")
+    if len(losses) != len(ceremony.signing_keys):
+        raise InvalidParameter(f"{len(ceremony.signing_keys)} parties are registered, and {len(losses)} have records")
     key = ceremony.threshold_key.key
-    # About one ciphertext per party and step: the comb's table pays for itself over the run.
-    expected = min(len(private) * agreement.series.steps, 1 << 16)
+    # About one ciphertext per party and step: enough for the precomputed tables to save time over the run.
+    expected = min(len(losses) * agreement.series.steps, 1 << 16)
     parties: list[Role] = []
-    for number, (local, signing_key) in enumerate(zip(private, ceremony.signing_keys, strict=True)):
+    for number, (local, signing_key) in enumerate(zip(losses, ceremony.signing_keys, strict=True)):
         name = f"party {number}"
         transcript.record_input(name, "records", (local.X, local.y))
         coins = transcript.coins(name)
@@ -210,43 +217,52 @@ def psgd_roles(
     return [*parties, *holders, spec.curator(terms, randomness=transcript.coins("curator"))]
 
 
-class _Observed:
-    """What only a simulation can do: look at everybody's state, and compare each opened sum with the clear one."""
+class _RunObserver:
+    """Reads the states of all roles during a run, and compares each opened sum with the one in the clear.
+
+    Attributes:
+        driver: the driver of the run.
+        equal: whether all opened sums equal those in the clear; None before the first.
+        seconds: wall-clock seconds of each step of this run.
+        opened: the sums that this run opened.
+    """
 
     def __init__(self, progress: Progress, steps: int) -> None:
         self.driver: Driver | None = None
         self.equal: bool | None = None
         self.seconds: list[float] = []
         self.opened: list[OpenedSum] = []
-        self._progress, self._total, self._done, self._since = progress, steps, 0, time.perf_counter()
+        self._progress, self._total, self._done, self._step_started = progress, steps, 0, time.perf_counter()
 
-    def begin(self) -> int:
-        """How far an earlier run came."""
+    def start(self) -> int:
+        """Return the number of steps that the stored state of an earlier run has."""
         curator = self._results().get("curator")
         self._done = curator.steps if isinstance(curator, GradientCuratorState) else 0
         self._progress("steps", self._done, self._total)
         return self._done
 
-    def watch(self, phase: str, entry: Entry) -> None:
-        """A step is over when the next one is announced."""
+    def on_message(self, phase: str, entry: Entry) -> None:
+        """Record the step that ended, if the message announces the next one. `Driver` calls this for each message."""
         if entry.kind is Kind.ANNOUNCEMENT:
-            self.look()
+            self.record_step()
 
-    def look(self) -> None:
-        """Note a step that was taken since the last look."""
+    def record_step(self) -> None:
+        """Record the curator's latest step, if it is not recorded yet."""
         results = self._results()
         curator = results.get("curator")
         if not isinstance(curator, GradientCuratorState) or curator.steps == self._done or curator.opened is None:
             return
         now = time.perf_counter()
-        self.seconds.append(now - self._since)
-        self._since, self._done = now, curator.steps
+        self.seconds.append(now - self._step_started)
+        self._step_started, self._done = now, curator.steps
         self.opened.append(curator.opened)
-        accounts = [results.get(f"party {number}") for number in curator.opened.parties]
+        states = [results.get(f"party {number}") for number in curator.opened.parties]
         vectors = [
-            a.vector for a in accounts if isinstance(a, GradientPartyState) and a.answered == self._done and a.vector
+            state.vector
+            for state in states
+            if isinstance(state, GradientPartyState) and state.answered == self._done and state.vector
         ]
-        if len(vectors) == len(accounts):  # the plaintext of an adversarial role is its own
+        if len(vectors) == len(states):  # an adversarial role does not tell its plaintext
             clear = tuple(sum(column) for column in zip(*vectors, strict=True))
             self.equal = self.equal is not False and clear == curator.opened.sums
         self._progress("steps", self._done, self._total)
@@ -255,7 +271,7 @@ class _Observed:
         return {} if self.driver is None else self.driver.results()
 
 
-# -- the same walk without encryption, for sweeps
+# -- the same descent without encryption, for sweeps
 
 
 def clear_descent(
@@ -267,14 +283,20 @@ def clear_descent(
     steps: int | None = None,
     step_noise: bool = True,
 ) -> Array:
-    """Algorithm 1 on pooled records with floating-point noise from a seeded generator: for simulations only.
+    """Run Algorithm 1 on pooled records with floating-point noise from a seeded generator. For simulations only.
 
-    What the sum of the parties' gradients is does not depend on who holds which record, so only their noise is drawn
-    per party. Returns the last iterate, (d,).
+    The sum of the parties' gradients does not depend on who holds which record, so only the noise is drawn per party.
 
     Args:
-        pooled: all records. eta: the sum of the fixed noise, (d,); drawn when not given.
-        steps: as agreed, otherwise. step_noise: False leaves rho out.
+        pooled: the loss on all records.
+        agreement: steps, step sizes and noise.
+        generator: source of the noise.
+        eta: the sum of the parties' fixed noise, (d,); drawn by default.
+        steps: number of steps; as agreed by default.
+        step_noise: whether step noise rho_t is added.
+
+    Returns:
+        The last iterate, (d,).
     """
     series, descent = agreement.series, agreement.descent
     d, K = series.dimension, series.parties
@@ -286,46 +308,54 @@ def clear_descent(
     for start in range(0, total, block):
         rho = np.zeros((block, d))
         if step_noise and series.step_law == "skellam":
-            # A share's variance is in units; its law is normal to within a part in the variance.
+            # A share's variance is in lattice units. Its distribution is close to normal, by a relative error of the
+            # order of 1 / variance.
             rho = generator.normal(scale=series.pitch * (series.step_scale * K) ** 0.5, size=(block, d))
         elif step_noise and series.step_law != "none":
-            drawn = generator.normal(size=(block, K, d))
-            drawn /= np.linalg.norm(drawn, axis=2, keepdims=True)
-            drawn *= generator.gamma(d, 1.0, size=(block, K, 1))
+            vectors = generator.normal(size=(block, K, d))
+            vectors /= np.linalg.norm(vectors, axis=2, keepdims=True)
+            vectors *= generator.gamma(d, 1.0, size=(block, K, 1))
             scales = [series.scale_at(min(start + i + 1, series.steps)) for i in range(block)]
-            rho = drawn.sum(axis=1) * np.array(scales)[:, None]
+            rho = vectors.sum(axis=1) * np.array(scales)[:, None]
         for t in range(start, min(start + block, total)):
             w = descent.step(w, pooled.gradient(w) + eta + rho[t - start], t)
     return w
 
 
-# -- the job
+# -- the command
 
 
 def simulate_psgd(
     options: PsgdOptions,
     *,
     data: Dataset | Split | None = None,
-    roles: Puppets | None = None,
+    roles: Replacements | None = None,
     transcript: Transcript | None = None,
     progress: Progress = silent,
     evaluation: Evaluation | None = None,
 ) -> PsgdResult:
-    """Run it; `data` and `evaluation` as in `psephos.simulation.sums.RunContext`, other arguments as in `descend`.
+    """Load and divide the data, make the keys, run the descent, and evaluate the classifier.
 
-    Raises InvalidParameter for options at fault, before anything is computed; DataError and DataSetMissingError as
-    `psephos.data.datasets.load`; JournalError where the journal is of another run, or one that cannot go on.
+    Args:
+        options: the data, the parties, the descent and the keys.
+        data, evaluation: as in `psephos.simulation.sums.RunContext`.
+        roles, transcript, progress: as in `descend`.
+
+    Raises:
+        InvalidParameter: the options are invalid; raised before anything is computed.
+        DataError, DataSetMissingError: as `psephos.data.datasets.load`.
+        JournalError: the journal belongs to another run, or to one that cannot be continued.
+        PsephosError: as `descend`.
     """
-    begun = time.perf_counter()
+    started = time.perf_counter()
     options, split = load_split(options, data)
     evaluation = Evaluation() if evaluation is None else evaluation
     private_data = _prepare(options, evaluation, split)
     roles = {f"party {number}": AbsentRole for number in options.away} | dict(roles or {})
-    agreement = agree(
-        options, private_data.sizes, private_data.dimension
-    )  # refuses what cannot be agreed on before keys are made
+    # Called before the keys are made, which takes long, because it raises InvalidParameter.
+    agreement = agree(options, private_data.sizes, private_data.dimension)
 
-    def ceremony() -> KeySetup:
+    def make_keys() -> KeySetup:
         return setup_keys(
             options.parties,
             key_bits=options.key_bits,
@@ -337,83 +367,95 @@ def simulate_psgd(
             progress=progress,
         )
 
-    with ExitStack() as opened:
+    with ExitStack() as resources:
         store = None
         if options.journal is None:
-            held = ceremony()
+            ceremony = make_keys()
         else:
-            journal = opened.enter_context(Journal(options.journal, options.identity() | {"sizes": private_data.sizes}))
-            held, store = journal.key_setup(ceremony), journal.store
+            identity = options.identity() | {"sizes": private_data.sizes}
+            journal = resources.enter_context(Journal(options.journal, identity))
+            ceremony, store = journal.key_setup(make_keys), journal.store
             nonce = OnceLedger(store, "series").do_once(b"nonce", b"", lambda: SYSTEM.draw(16))
             agreement = agree(options, private_data.sizes, private_data.dimension, nonce)
-        # The widest slots of the series fit the key, or PackingError.
-        agreement.series.plan(held.threshold_key.key, options.steps)
-        prepared = time.perf_counter() - begun
-        walk = descend(
+        # Raises PackingError now if the widest slots of the series do not fit the key.
+        agreement.series.plan(ceremony.threshold_key.key, options.steps)
+        prepared = time.perf_counter()
+        run = descend(
             options,
-            private_data.private,
+            private_data.losses,
             agreement,
-            held,
+            ceremony,
             roles=roles,
             store=store,
             transcript=transcript,
             progress=progress,
         )
-        walked = time.perf_counter() - begun - prepared
-    seconds = {"prepare": prepared, "steps": walked}
-    evaluation.sums.setdefault("steps", []).append(walk.opened)
-    _measure(options, private_data, walk, evaluation)
-    result = _result(options, private_data, agreement, held, walk, evaluation)
+        finished = time.perf_counter()
+    seconds = {"prepare": prepared - started, "steps": finished - prepared}
+    evaluation.sums.setdefault("steps", []).append(run.opened)
+    _evaluate(options, private_data, run, evaluation)
+    result = _result(options, private_data, agreement, ceremony, run, evaluation)
     return replace(result, phases=timed(seconds), transcript=transcript)
 
 
 @dataclass(frozen=True)
 class PrivateData:
-    """Every party's records, as they are scaled."""
+    """The scaled records of all parties. Secret.
+
+    Attributes:
+        dataset: name of the data set.
+        cautions: warnings about the data.
+        not_private: why no row is private, or "".
+        losses: the loss of each party on its own records.
+    """
 
     dataset: str
     cautions: tuple[str, ...]
     not_private: str
-    private: list[LocalLoss]
+    losses: list[LocalLoss] = field(repr=False)
 
     @property
     def sizes(self) -> list[int]:
-        return [len(local.y) for local in self.private]
+        """Number of records of each party."""
+        return [len(local.y) for local in self.losses]
 
     @property
     def dimension(self) -> int:
-        return self.private[0].dimension
+        """Number of scaled features, d."""
+        return self.losses[0].dimension
 
 
 def _prepare(options: PsgdOptions, evaluation: Evaluation, split: Split) -> PrivateData:
+    """Scale the rows of the split on its public rows, and start the evaluation on its test rows."""
     name, classes = split.dataset.name, len(split.dataset.classes)
     if classes != 2:
-        raise InvalidParameter(f"PSGD is for two classes, and {name} has {classes}")
+        raise InvalidParameter(f"psgd needs data of two classes, and {name} has {classes}: choose another data set")
     scaler = scaler_for(name).fit(split.X_auxiliary)
     evaluation.start(split, scaler, scaler.transform(split.X_test))
-    own = [split.party(number) for number in range(options.parties)]
-    private = [LocalLoss(scaler.transform(X), signed_labels(y), options.loss) for X, y in own]
-    return PrivateData(name, split.cautions, split.not_private, private)
+    rows = [split.party(number) for number in range(options.parties)]
+    losses = [LocalLoss(scaler.transform(X), signed_labels(y), options.loss) for X, y in rows]
+    return PrivateData(name, split.cautions, split.not_private, losses)
 
 
-def _measure(options: PsgdOptions, private_data: PrivateData, walk: DescentRun, evaluation: Evaluation) -> None:
-    """Keep the classifier, and the minimiser that a simulation compares it with."""
-    if all(one.method != "psgd" for one in evaluation.scores):
-        X, y = (np.concatenate([getattr(local, part) for local in private_data.private]) for part in ("X", "y"))
+def _evaluate(options: PsgdOptions, private_data: PrivateData, run: DescentRun, evaluation: Evaluation) -> None:
+    """Evaluate the classifier, and once the minimiser without noise that it is compared with."""
+    if all(score.method != "psgd" for score in evaluation.scores):
+        X = np.concatenate([local.X for local in private_data.losses])
+        y = np.concatenate([local.y for local in private_data.losses])
         eta = np.zeros(private_data.dimension)
         evaluation.add_classifier("psgd", perturbed_minimiser(X, y, ridge=options.lam, eta=eta, loss=options.phi).w)
-    evaluation.add_classifier("psgd", walk.w, options.epsilon)
+    evaluation.add_classifier("psgd", run.w, options.epsilon)
 
 
 def _result(
     options: PsgdOptions,
     private_data: PrivateData,
     agreement: Agreement,
-    held: KeySetup,
-    walk: DescentRun,
+    ceremony: KeySetup,
+    run: DescentRun,
     evaluation: Evaluation,
 ) -> PsgdResult:
-    terms = options.terms(agreement, held)
+    terms = options.terms(agreement, ceremony)
     example = terms.round(Announcement.create(terms, 1, (0.0,) * private_data.dimension))
     assert evaluation.split is not None
     return PsgdResult(
@@ -425,11 +467,11 @@ def _result(
         test=len(evaluation.test),
         class_names=list(evaluation.split.dataset.classes),
         accuracy=evaluation.accuracy(options.epsilon),
-        steps=walk.steps,
-        resumed_at=walk.resumed_at,
-        seconds_per_step=float(np.median(walk.seconds)) if walk.seconds else None,
-        sums_equal_reference=walk.sums_equal_reference,
-        bytes_posted=walk.bytes_posted,
+        steps=run.steps,
+        resumed_at=run.resumed_at,
+        seconds_per_step=float(np.median(run.seconds)) if run.seconds else None,
+        sums_equal_reference=run.sums_equal_reference,
+        bytes_posted=run.bytes_posted,
         evaluation=evaluation,
         cautions=[*private_data.cautions, *_cautions(options, agreement)],
         not_private=private_data.not_private,
@@ -443,14 +485,15 @@ def _result(
         sigma=agreement.sigma,
         slack=agreement.slack,
         gradient_bound=agreement.series.bound,
-        gradients_clipped_here=walk.clipped,
+        gradients_clipped_here=run.clipped,
         ciphertexts_per_ballot=example.plan.ciphertexts,
         bytes_per_ballot=Ballot.encoded_length(example),
-        w=walk.w.tolist(),
+        w=run.w.tolist(),
     )
 
 
 def _cautions(options: PsgdOptions, agreement: Agreement) -> list[str]:
+    """Return a warning if delta is not below 1/N."""
     records = agreement.descent.records
     if options.delta < 1 / records:
         return []
@@ -461,7 +504,7 @@ def _cautions(options: PsgdOptions, agreement: Agreement) -> list[str]:
 
 
 def _remarks(options: PsgdOptions, agreement: Agreement) -> list[str]:
-    """What a reader of the numbers should know."""
+    """Return notes on the two epsilons and on clipping."""
     guarantee, remarks = agreement.guarantee, []
     if guarantee.epsilon_final is not None:
         remarks.append(

@@ -35,7 +35,7 @@ def counts(classes: int) -> Any:
 
 
 @pytest.mark.parametrize("name", runs.RUNS["methods"])
-def test_whole_runs_are_as_they_were(name: str) -> None:
+def test_recorded_runs_are_reproduced(name: str) -> None:
     runs.check("methods", name)
 
 

@@ -24,7 +24,7 @@ SMALL = AverageOptions(parties=6, key_bits=512, test_key=True, holders=3, thresh
 
 
 @pytest.mark.parametrize("name", runs.RUNS["average"])
-def test_whole_runs_are_as_they_were(name: str) -> None:
+def test_recorded_runs_are_reproduced(name: str) -> None:
     runs.check("average", name)
 
 

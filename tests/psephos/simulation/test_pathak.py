@@ -563,7 +563,7 @@ def test_the_job_refuses_what_no_run_can_have() -> None:
 
 
 @pytest.mark.parametrize("name", runs.RUNS["pathak"])
-def test_whole_runs_are_as_they_were(name: str) -> None:
+def test_recorded_runs_are_reproduced(name: str) -> None:
     runs.check("pathak", name)
 
 

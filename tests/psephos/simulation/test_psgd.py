@@ -1,4 +1,4 @@
-"""PSGD on the encrypted sum: what it opens, what it costs, and that an interrupt never costs anything twice."""
+"""Tests of the simulated PSGD: opened sums, noise, costs, and runs that are interrupted and continued."""
 
 from __future__ import annotations
 
@@ -72,16 +72,16 @@ def agreed(options: PsgdOptions = SMALL) -> Agreement:
     return agree(options, SIZES, 4, bytes(16))
 
 
-def walk(ceremony: KeySetup, options: PsgdOptions = SMALL, **more: Any) -> DescentRun:
+def run_descent(ceremony: KeySetup, options: PsgdOptions = SMALL, **more: Any) -> DescentRun:
     return descend(options, private(options), agreed(options), ceremony, **more)
 
 
 class Interrupted(BaseException):
-    """Stands for the power cut: nothing in the library may catch it."""
+    """Raised in place of a power cut; a BaseException, so that the library does not catch it."""
 
 
 class Wrapped(Role):
-    """An honest role with somebody around it."""
+    """Base of roles that change what an honest role does."""
 
     def __init__(self, role: Role) -> None:
         self.role, self.name, self.reads = role, role.name, role.reads
@@ -100,7 +100,7 @@ class Wrapped(Role):
 
 
 class Fused(Wrapped):
-    """Dies after its `fuse`-th piece of work, before any of it is kept."""
+    """Raises `Interrupted` in its `fuse`-th step, before the step is stored."""
 
     def __init__(self, role: Role, fuse: int) -> None:
         super().__init__(role)
@@ -122,8 +122,8 @@ def messages_sent(transcript: Transcript) -> list[tuple[str, str, bytes | None]]
 
 
 @pytest.mark.parametrize("simulated", [True, False], ids=["noise of the seed", "noise of the system"])
-def test_a_run_killed_again_and_again_answers_each_step_once(tmp_path: Path, simulated: bool) -> None:
-    """Whatever moment it is killed at, what was sent before stands, and the run ends as if it had never been killed."""
+def test_run_that_is_killed_repeatedly_answers_each_step_once(tmp_path: Path, simulated: bool) -> None:
+    """A run killed at any step sends the same messages as one that is not, and ends with the same result."""
     options = replace(OPTIONS, journal=str(tmp_path / "journal"), simulate_noise=simulated)
     sent: list[tuple[str, str, bytes | None]] = []
     for who, fuse in (("party 2", 2), ("holder 2", 2), ("curator", 3), ("holder 1", 3), ("party 4", 1)):
@@ -150,8 +150,8 @@ def test_a_run_killed_again_and_again_answers_each_step_once(tmp_path: Path, sim
         assert resumed.w == simulate_psgd(OPTIONS).w
 
 
-def test_a_run_killed_when_a_step_was_posted_goes_on(tmp_path: Path) -> None:
-    """The moment after something left, wherever in a step that is."""
+def test_run_killed_after_a_message_was_posted_continues(tmp_path: Path) -> None:
+    """The run is killed directly after each message of a step."""
 
     class Watching(Transcript):
         last = 0
@@ -180,7 +180,7 @@ def test_finished_run_is_not_repeated(tmp_path: Path) -> None:
     assert again.bytes_posted == first.bytes_posted
 
 
-def test_other_options_are_another_run(tmp_path: Path) -> None:
+def test_journal_of_other_options_is_refused(tmp_path: Path) -> None:
     options = replace(OPTIONS, journal=str(tmp_path / "journal"), steps=1)
     simulate_psgd(options)
     with pytest.raises(JournalError, match=r"another run \(epsilon: 1.0 there, 2.0 here"):
@@ -191,22 +191,22 @@ def test_other_options_are_another_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("variant", ["paper", "footnote-4", "halving", "gaussian"])
-def test_opened_sum_is_the_sum(ceremony: KeySetup, variant: Any) -> None:
-    found = walk(ceremony, replace(SMALL, variant=variant))
+def test_opened_sum_equals_the_clear_sum(ceremony: KeySetup, variant: Any) -> None:
+    found = run_descent(ceremony, replace(SMALL, variant=variant))
     assert found.sums_equal_reference is True
     assert (found.steps, len(found.opened), len(found.seconds)) == (5, 5, 5)
 
 
 @pytest.mark.parametrize("loss", ["logistic", "huber"])
 def test_fixed_point_sum_is_within_its_bound(ceremony: KeySetup, loss: Any) -> None:
-    """With all noise off the opened sum is the plain sum but for half a unit per party and entry."""
+    """Without noise, the opened sum differs from the real one by at most half a unit per party and entry."""
     options = replace(SMALL, loss=loss)
     agreement = agreed(options)
     quiet = replace(
         agreement.series, fixed_sigmas=(0.0,) * len(SIZES), step_law="none", step_scale=0.0, fraction_bits=12
     )
     transcript = Transcript(secrets=True)
-    found = walk_with(ceremony, options, replace(agreement, series=quiet), transcript=transcript)
+    found = descent_with(ceremony, options, replace(agreement, series=quiet), transcript=transcript)
     points = [np.frombuffer(m.data[-32:], ">f8") for m in transcript.messages if m.kind == "announcement"]
     worst = 0.0
     for point, opened in zip(points, found.opened, strict=True):
@@ -215,24 +215,24 @@ def test_fixed_point_sum_is_within_its_bound(ceremony: KeySetup, loss: Any) -> N
     assert 0.5 < worst <= len(SIZES) / 2
 
 
-def walk_with(ceremony: KeySetup, options: PsgdOptions, agreement: Agreement, **more: Any) -> DescentRun:
+def descent_with(ceremony: KeySetup, options: PsgdOptions, agreement: Agreement, **more: Any) -> DescentRun:
     return descend(options, private(options), agreement, ceremony, **more)
 
 
-def test_a_lying_party_is_seen_by_the_comparison(ceremony: KeySetup) -> None:
-    """The clear sum is taken of what parties say they sent; one that sends something else makes the sums differ."""
+def test_comparison_detects_a_party_that_encrypts_another_vector(ceremony: KeySetup) -> None:
+    """The clear sum has the vectors that the parties report, so a party that encrypts another one makes it differ."""
 
     class Liar(Wrapped):
         def result(self, state: Any) -> Any:
             honest = self.role.result(state)
             return replace(honest, vector=tuple(v + 1 for v in honest.vector))
 
-    assert walk(ceremony, roles={"party 1": Liar}).sums_equal_reference is False
+    assert run_descent(ceremony, roles={"party 1": Liar}).sums_equal_reference is False
 
 
-def test_every_message_goes_through_the_transcript(ceremony: KeySetup) -> None:
+def test_transcript_has_every_message(ceremony: KeySetup) -> None:
     transcript = Transcript()
-    found = walk(ceremony, replace(SMALL, steps=2), transcript=transcript)
+    found = run_descent(ceremony, replace(SMALL, steps=2), transcript=transcript)
     kinds = Counter((m.kind, m.receiver if m.receiver == BOARD else m.receiver.split()[0]) for m in transcript.messages)
     assert kinds == {
         ("announcement", BOARD): 2,
@@ -249,7 +249,7 @@ def test_every_message_goes_through_the_transcript(ceremony: KeySetup) -> None:
 
 
 class AbsentRole(Wrapped):
-    """Hears everything, and does nothing at some steps while it is away."""
+    """Receives all messages, and sends nothing in some steps."""
 
     def __init__(self, role: Role, *steps: int) -> None:
         super().__init__(role)
@@ -278,7 +278,7 @@ class AbsentRole(Wrapped):
         return self.role.result(state[0])
 
 
-def test_a_vanished_party_stops_the_run_and_coming_back_the_step_is_finished(ceremony: KeySetup) -> None:
+def test_run_stops_without_a_party_and_finishes_the_step_when_it_returns(ceremony: KeySetup) -> None:
     absent: list[AbsentRole] = []
 
     def puppet(role: Role) -> Role:
@@ -301,12 +301,12 @@ def test_a_vanished_party_stops_the_run_and_coming_back_the_step_is_finished(cer
 def test_agreed_dropouts_are_tolerated(ceremony: KeySetup, variant: Any) -> None:
     options = replace(SMALL, variant=variant, dropouts=1)
     for steps in ((2, 4), range(1, 6)):
-        found = walk(ceremony, options, roles={"party 2": lambda role, steps=steps: AbsentRole(role, *steps)})  # type: ignore[misc]
+        found = run_descent(ceremony, options, roles={"party 2": lambda role, steps=steps: AbsentRole(role, *steps)})  # type: ignore[misc]
         assert found.sums_equal_reference is True
         assert [len(one.parties) for one in found.opened] == [3 if step in steps else 4 for step in range(1, 6)]
     gone = {f"party {number}": lambda role: AbsentRole(role, 1) for number in (0, 1)}
     with pytest.raises(PartyVanishedError):
-        walk(ceremony, options, roles=gone)
+        run_descent(ceremony, options, roles=gone)
 
 
 def test_an_absent_holder_is_replaced(ceremony: KeySetup) -> None:
@@ -314,13 +314,13 @@ def test_an_absent_holder_is_replaced(ceremony: KeySetup) -> None:
         def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
             return Step(state)
 
-    assert walk(ceremony, roles={"holder 1": ZeroShares}).sums_equal_reference is True
+    assert run_descent(ceremony, roles={"holder 1": ZeroShares}).sums_equal_reference is True
 
 
 # -- the job
 
 
-def test_the_outcome() -> None:
+def test_result_of_a_run() -> None:
     heard: list[tuple[str, int, int]] = []
     found = simulate_psgd(OPTIONS, progress=lambda *told: heard.append(told))
     document = json.loads(json.dumps(found.as_json(), allow_nan=False))
@@ -334,12 +334,12 @@ def test_the_outcome() -> None:
     assert document["accuracy"]["psgd"]["nonprivate"] > 0.9
 
 
-def test_the_holders_may_make_their_key_themselves() -> None:
+def test_holders_generate_the_key() -> None:
     found = simulate_psgd(replace(OPTIONS, keys="ceremony", key_bits=512, fraction_bits=8, steps=2))
     assert (found.steps, found.sums_equal_reference) == (2, True)
 
 
-def test_noise_is_the_systems_by_default() -> None:
+def test_noise_is_drawn_from_the_system_by_default() -> None:
     options = replace(OPTIONS, simulate_noise=False, steps=2)
     first, second = simulate_psgd(options), simulate_psgd(options)
     assert first.noise_source == "system"
@@ -350,7 +350,7 @@ def test_seeded_noise_repeats_exactly() -> None:
     assert simulate_psgd(OPTIONS).w == simulate_psgd(OPTIONS).w
 
 
-def test_what_is_clipped_or_weak_is_said() -> None:
+def test_result_reports_clipping_and_weak_keys() -> None:
     clipped = simulate_psgd(replace(OPTIONS, on_excess="clip", party_bound=0.5, steps=1, delta=0.05))
     assert clipped.gradients_clipped_here == 5
     assert clipped.gradient_bound == 0.5
@@ -405,29 +405,29 @@ def test_bad_input(change: dict[str, Any], error: type[Exception]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "option"),
     [
         ({"epsilon": 0.0}, "epsilon"),
-        ({"parties": 1}, "at least 2 parties"),
-        ({"absent": 0.2}, "1 parties are absent: with --dropouts 1 they may be"),
-        ({"absent": 0.4, "dropouts": 1}, "2 parties are absent"),
-        ({"keys": "mine"}, "keys is one of dealer, ceremony, not 'mine'"),
-        ({"randomness": "none"}, "randomness is one of full, half, short, not 'none'"),
-        ({"proofs": "valid"}, "proofs is one of none, knowledge, not 'valid'"),
+        ({"parties": 1}, "parties"),
+        ({"absent": 0.2}, "--dropouts"),
+        ({"absent": 0.4, "dropouts": 1}, "--dropouts"),
+        ({"keys": "mine"}, "keys"),
+        ({"randomness": "none"}, "randomness"),
+        ({"proofs": "valid"}, "proofs"),
     ],
 )
-def test_what_cannot_be_asked_for_is_refused_before_anything_is_dealt(change: dict[str, Any], words: str) -> None:
-    with pytest.raises(InvalidParameter, match=words):
+def test_invalid_options_are_refused_by_name(change: dict[str, Any], option: str) -> None:
+    with pytest.raises(InvalidParameter, match=option):
         replace(OPTIONS, **change).check()
     replace(OPTIONS, absent=0.2, dropouts=1).check()
 
 
 @pytest.mark.parametrize("name", runs.RUNS["psgd"])
-def test_whole_runs_are_as_they_were(name: str) -> None:
+def test_recorded_runs_are_reproduced(name: str) -> None:
     runs.check("psgd", name)
 
 
-def test_labels_have_signs() -> None:
+def test_signed_labels() -> None:
     found = signed_labels([0, 1, 1])
     assert (found.tolist(), found.dtype) == ([-1, 1, 1], np.int64)
     for other in ([0, 1, 2], [-1, 1], [0.5]):
@@ -435,15 +435,15 @@ def test_labels_have_signs() -> None:
             signed_labels(other)
 
 
-def test_what_makes_it_this_run_and_no_other() -> None:
-    """Where data is and the journal lies does not; everything else does."""
+def test_identity_of_a_run() -> None:
+    """All options identify a run but the directories of the data and of the journal."""
     identity = replace(OPTIONS, journal="there", data_dir="elsewhere").identity()
     assert identity == replace(OPTIONS, journal="here").identity()
     assert identity["protocol"] == "psgd"
     assert vars(OPTIONS).keys() - identity.keys() == {"journal", "data_dir"}
 
 
-def test_terms_are_as_they_were_agreed_on(ceremony: KeySetup) -> None:
+def test_terms_are_those_of_the_agreement(ceremony: KeySetup) -> None:
     agreement = agreed()
     found = replace(SMALL, proofs="knowledge").terms(agreement, ceremony)
     key = ceremony.threshold_key
@@ -451,14 +451,14 @@ def test_terms_are_as_they_were_agreed_on(ceremony: KeySetup) -> None:
     assert replace(SMALL, test_key=False).terms(agreement, ceremony).test_key is False
 
 
-def test_every_party_holds_records(ceremony: KeySetup) -> None:
-    with pytest.raises(InvalidParameter, match="4 parties are registered and 3 hold records"):
+def test_every_party_must_have_records(ceremony: KeySetup) -> None:
+    with pytest.raises(InvalidParameter, match="4 parties"):
         descend(SMALL, private()[:3], agreed(), ceremony)
 
 
 @pytest.mark.parametrize("share", [0.999, 1.0])
-def test_a_delta_that_a_single_record_may_cost_is_said(share: float) -> None:
-    """1/N is where publishing one record outright begins to satisfy it."""
+def test_caution_about_a_large_delta(share: float) -> None:
+    """From delta = 1/N on, publishing one random record would satisfy the guarantee."""
     agreement = agreed()
     options = replace(SMALL, delta=share / agreement.descent.records)
     assert [text.split(":")[0] for text in _cautions(options, agreement)] == (
@@ -474,7 +474,7 @@ def pooled() -> LocalLoss:
     return LocalLoss(np.concatenate([p.X for p in parts]), np.concatenate([p.y for p in parts]), "logistic")
 
 
-def test_the_clear_walk_without_noise_is_gradient_descent() -> None:
+def test_clear_descent_without_noise_is_gradient_descent() -> None:
     agreement, records = agreed(replace(SMALL, steps=300)), pooled()
     w = np.zeros(4)
     for t in range(300):  # more than one block of noise
@@ -489,7 +489,7 @@ def test_the_clear_walk_without_noise_is_gradient_descent() -> None:
 
 
 @pytest.mark.parametrize("variant", ["paper", "halving", "gaussian"])
-def test_the_clear_walk_has_the_noise_of_the_parties(variant: Any) -> None:
+def test_clear_descent_has_the_noise_of_all_parties(variant: Any) -> None:
     """Drawn 400 times, what one step adds has the variance of all shares together, and no mean; the fixed noise too.
 
     d E[norm^2]: for the spherical Laplace of scale b, K shares of d (d + 1) b^2. Standard deviations of the means are
@@ -515,7 +515,7 @@ def test_the_clear_walk_has_the_noise_of_the_parties(variant: Any) -> None:
 @pytest.mark.parametrize(
     ("proofs", "words"), [("none", "everybody follows the protocol"), ("knowledge", "partial decryptions carry proofs")]
 )
-def test_a_result_says_which_proofs_there_were_and_who_may_collude(proofs: Any, words: str) -> None:
+def test_result_names_the_proofs_and_the_coalition(proofs: Any, words: str) -> None:
     for colluders, warned in ((None, False), (0, True), (2, False)):
         outcome = simulate_psgd(replace(OPTIONS, steps=2, proofs=proofs, colluders=colluders))
         page = outcome.page()

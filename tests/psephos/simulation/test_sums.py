@@ -38,7 +38,7 @@ SMALL = AverageOptions(
 
 
 @pytest.mark.parametrize("name", runs.RUNS["sums"])
-def test_whole_runs_are_as_they_were(name: str) -> None:
+def test_recorded_runs_are_reproduced(name: str) -> None:
     runs.check("sums", name)
 
 

@@ -282,7 +282,7 @@ def test_the_round_of_a_joint_statistic() -> None:
 
 
 @pytest.mark.parametrize("name", runs.RUNS["tally"])
-def test_whole_runs_are_as_they_were(name: str) -> None:
+def test_recorded_runs_are_reproduced(name: str) -> None:
     runs.check("tally", name)
 
 
