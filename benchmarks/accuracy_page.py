@@ -147,7 +147,12 @@ def _reached(results: Results, *, cells_too: bool = False) -> list[str]:
     ]
     if not cells_too:
         largest = sorted(above, key=lambda cell: -above[cell])[:3]
-        return [*lines, f"* The largest margins: {_margins({cell: above[cell] for cell in largest})}."]
+        return [
+            *lines,
+            f"* The largest margins: {_margins({cell: above[cell] for cell in largest})}.",
+            f"* {len(missed)} cells are below what was required of them "
+            "([which](../benchmarks/accuracy.md#how-the-rule-compares)).",
+        ]
     return [
         *lines,
         f"* A column is better by more than 0.005 in: {_margins(above)}.",
