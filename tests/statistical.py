@@ -58,6 +58,6 @@ BOUNDS = {
     "tests/psephos/audit/test_testing.py::test_worlds_are_tossed_fairly_and_trials_have_coins_of_their_own": 2e-11,
     "tests/psephos/data/test_own.py::test_parties_of_few_rows_hold_out_as_large_a_share_on_average": 1e-30,
     "tests/psephos/data/test_splits.py::test_every_row_is_equally_likely_to_be_auxiliary": 1e-10,
-    "tests/psephos/simulation/test_psgd.py::test_the_clear_walk_has_the_noise_of_the_parties": 1e-20,
+    "tests/psephos/simulation/test_psgd.py::test_clear_descent_has_the_noise_of_all_parties": 1e-20,
 }
 """Tests of a mean or a frequency against bounds of at least seven standard deviations, with their rates."""

@@ -1,8 +1,8 @@
-"""The main job: data in, one private classifier out, with its card and its result.
+"""The job of `psephos run`: read a table, release one private classifier, and write it with its card and its result.
 
-A simulation of the tally (`psephos.simulation.tally`) that draws one release by one method, and opens what that method
-needs: by default the counts of the parties' votes on public samples (Hamm 2016), on which the released classifier is
-fitted; a sum with noise for own data, the sum of parameters for their average.
+The job simulates a tally (`psephos.simulation.tally`) that draws one release by one method, and opens only what that
+method needs: by default the counts of the parties' votes on public samples (Hamm 2016), to which the classifier is
+fitted; for own-data a sum with noise, and for avg the sum of parameters.
 """
 
 from __future__ import annotations
@@ -37,16 +37,15 @@ from psephos.simulation.tally import VOTED, TallyOptions, simulate_tally
 __all__ = ["WIDEST", "Job", "JobOptions"]
 
 WIDEST = 100_000
-"""Features that a model file may have: each has its name in it, and what stands for a gap."""
-
+"""Largest number of features in a model file, which stores the name and the replacement of gaps of each."""
 
 MIXED_LEARNERS = ("logistic", "tree", "knn", "naive-bayes")
-"""Local classifiers of the vote count unless others are named: parties may train classifiers of any kind."""
+"""Default local classifiers of the methods that count votes; the parties may train classifiers of any kind."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobOptions(TallyOptions):
-    """What `psephos run` is asked for."""
+    """Options of `psephos run`."""
 
     parties: int = option(50, "Number of data owners, M.")
     method: Literal["statistic", "soft", "vote", "pate", "own-data", "whitened", "avg", "auto"] = option(
@@ -65,10 +64,12 @@ class JobOptions(TallyOptions):
     draws: int | None = option(1)
 
     def check(self) -> None:
-        """As `TallyOptions.check`; raises InvalidParameter, too, for an option that the method would ignore."""
+        """Raise InvalidParameter for invalid options, and for an option that the method would ignore."""
         one_of("method", self.method, "auto", *METHODS)
         if len(self.epsilon) != 1 or self.draws != 1:
-            raise InvalidParameter("one release is drawn, at one epsilon; psephos simulate tally compares several")
+            raise InvalidParameter(
+                "psephos run draws one release at one epsilon: psephos simulate tally compares several"
+            )
         method = self.chosen_method
         if method in OWN and self.reveal == "alpha":
             raise InvalidParameter(
@@ -76,7 +77,10 @@ class JobOptions(TallyOptions):
                 f"votes ({', '.join(VOTED)})"
             )
         if self.reveal == "statistic" and method not in ("statistic", *OWN):
-            raise InvalidParameter(f"{method} needs the counts or parameters: --reveal statistic is for statistics")
+            raise InvalidParameter(
+                f"{method} is computed from exact counts or parameters: leave --reveal statistic out, or choose "
+                "another --method"
+            )
         if method not in VOTED and not set(self.learners) <= {"logistic", "whitened"}:
             raise InvalidParameter(
                 f"--learners has no effect on {method}, for which no party votes: leave it out, or choose a method of "
@@ -86,24 +90,26 @@ class JobOptions(TallyOptions):
 
     @property
     def compares(self) -> bool:
+        """False: a run may have no test rows."""
         return False
 
     @property
     def chosen_method(self) -> str:
-        """The released method; `auto` chooses by public values."""
+        """The released method; `auto` chooses one from public values only."""
         return choose_method(self.learners or ("logistic",), self.parties) if self.method == "auto" else self.method
 
     @property
     def local_learners(self) -> tuple[Any, ...]:
+        """The local classifiers that the run trains."""
         return self.learners or (MIXED_LEARNERS if self.chosen_method in VOTED else ("logistic",))
 
     @property
     def joint(self) -> bool:
-        # An exact sum of own data is more than its release needs: the parties add the noise.
+        """Whether the parties add the noise; always for statistics of own rows, whose exact sum nobody needs."""
         return self.reveal == "statistic" or self.chosen_method in OWN
 
     @property
-    def quieter(self) -> bool:
+    def may_choose_laplace(self) -> bool:
         return self.method == "auto" and self.noise == "gaussian"
 
 
@@ -111,19 +117,21 @@ class Job:
     """One run of the main job.
 
     Attributes:
-        options: with the method, and what it reveals, chosen.
+        options: the options, with the chosen method, learners and value of `reveal`.
         split: which party holds which rows.
-        method: what is released.
+        method: the released method.
     """
 
     def __init__(self, options: JobOptions, *, beside: Sequence[str] = ()) -> None:
-        """Read the data, assign rows to parties, and choose the method by what is public.
+        """Read the data, assign rows to parties, and choose the method from public values.
 
         Args:
-            options: of the run.
-            beside: other methods to release from the same votes, for comparison. Each costs epsilon once more.
+            options: the options of the run.
+            beside: other methods to release from the same votes, for comparison. Each spends epsilon again.
 
-        Raises the named errors of options and data that cannot be run.
+        Raises:
+            InvalidParameter: the options cannot be used.
+            DataError: the data cannot be used.
         """
         options, self.split = load_split(options)
         self.method = options.chosen_method
@@ -136,7 +144,7 @@ class Job:
 
     @property
     def data_summary(self) -> list[str]:
-        """Lines for a user to read before anything is computed: how their table was understood."""
+        """Describe how the table was read, in lines that a user reads before anything is computed."""
         split = self.split
         if split.encoding is None:
             return []
@@ -156,15 +164,16 @@ class Job:
         progress: Progress = silent,
         roles: Mapping[str, Callable[[Role], Role]] | None = None,
     ) -> TallyResult:
-        """Train, cast, open, release; `TallyResult.weights` has the released classifier.
+        """Train, vote, open the sum and release; `TallyResult.weights` has the released classifier.
 
-        Raises the named errors of what cannot be run.
+        Raises:
+            PsephosError: as `simulate_tally`.
         """
         result = simulate_tally(self.options, data=self.split, transcript=transcript, progress=progress, roles=roles)
         return replace(result, cautions=[*self.split.cautions, *self.split.remarks])
 
     def advice(self, result: TallyResult) -> str:
-        """Return one line that names a method which suits the run better, from public values alone; "" without one."""
+        """Return a line that recommends another method, chosen from public values only, or "" if none is better."""
         release, scaler = result.privacy[self.method], result.evaluation.scaler
         public, classes = scaler.transform(self.split.X_auxiliary), len(self.split.dataset.classes)
         noise_share = 0.0
@@ -189,12 +198,15 @@ class Job:
         )
 
     def model(self, result: TallyResult) -> Model:
-        """Return the released classifier of a result of `run`, as its file has it.
+        """Return the contents of the model file for a result of `run`.
 
-        Raises InvalidParameter for more features than `WIDEST`.
+        Raises:
+            InvalidParameter: there are more than `WIDEST` features.
         """
         if self.split.dataset.features > WIDEST:
-            raise InvalidParameter(f"a model file has at most {WIDEST:,} features, and these data have more")
+            raise InvalidParameter(
+                f"a model file has at most {WIDEST:,} features, and these data have more: leave columns out"
+            )
         coefficients, intercepts = result.evaluation.scaler.fold(np.atleast_2d(result.weights[self.method]))
         return Model(
             psephos_model=1,
@@ -233,11 +245,14 @@ class Job:
             if onnx:
                 write_onnx(model, directory / "model.onnx")
         except OSError as error:
-            raise ModelError(f"{directory}: {error.strerror}; what is not written is lost, and was paid for") from None
+            raise ModelError(
+                f"{directory}: {error.strerror}; files that are missing there cannot be made again: another run "
+                "would spend epsilon again"
+            ) from None
         return [directory / name for name in (MODEL_FILE, "card.md", "result.json", *(["model.onnx"] * onnx))]
 
     def _encoding(self) -> Encoding:
-        """How a table with these features is read; a published data set's are numbers."""
+        """Return how a table with these features is encoded; all features of a published data set are numbers."""
         if self.split.encoding is not None:
             return self.split.encoding
         data = self.split.dataset

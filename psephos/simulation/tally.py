@@ -1,10 +1,10 @@
-"""Votes counted under encryption, and every classifier that can be released from them, side by side.
+"""Simulate votes counted under encryption, and compare all classifiers that can be released from them.
 
-The five algorithms of Hamm 2016, section 6, on one split: batch (all data in one place), indiv (each party alone), vote
-(Algorithm 1), soft (Algorithm 2) and avg (parameter averaging), and ours. vote, soft, statistic and pate come from one
-encrypted tally of the parties' votes, avg from an encrypted sum of their parameters, own-data and whitened from sums of
-what their own rows say. With `--reveal statistic` the parties sum their own noisy statistics instead, and the
-curator never sees anything else.
+The methods of Hamm 2016, section 6, run on one split: batch (all data in one place), indiv (each party alone), vote
+(Algorithm 1), soft (Algorithm 2) and avg (parameter averaging). The other methods are those of this project. vote,
+soft, statistic and pate are released from one encrypted tally of the parties' votes, avg from an encrypted sum of their
+parameters, own-data and whitened from sums of a statistic of the parties' own rows. With `--reveal statistic` the
+parties add noise to their own statistics instead, and the curator learns their sum only.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ from psephos.specs.tally import LABELS, TallySpec
 __all__ = ["TallyOptions", "simulate_tally"]
 
 VOTED = ("vote", "soft", "statistic", "pate")
-"""Methods that are released from the counts of votes."""
+"""Methods whose release is computed from the counts of votes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TallyOptions(SumOptions):
-    """What `psephos simulate tally` is asked for."""
+    """Options of `psephos simulate tally`."""
 
     reveal: Literal["alpha", "statistic"] | None = option(
         None,
@@ -77,7 +77,7 @@ class TallyOptions(SumOptions):
     )
 
     def check(self) -> None:
-        """As `SumOptions.check`."""
+        """Raise InvalidParameter for invalid options, before anything is computed."""
         one_of("reveal", self.reveal, None, "alpha", "statistic")
         one_of("loss", self.loss, "logistic", "huber")
         super().check()
@@ -89,46 +89,56 @@ class TallyOptions(SumOptions):
             )
         for learner in learners:
             if not isinstance(learner, str):
-                make_learner(learner, classes=2)  # refuses what is no classifier
+                make_learner(learner, classes=2)  # raises InvalidParameter if it is no classifier
         if self.protect_auxiliary and "whitened" in learners:
-            raise InvalidParameter("whitened learners take coordinates from auxiliary samples, which are to be private")
+            raise InvalidParameter(
+                "whitened learners compute their coordinates from the auxiliary samples, which are private with "
+                "--protect-auxiliary: leave one of them out"
+            )
         if self.joint:
             self._check_joint()
         elif self.colluders is not None or self.dropouts:
             raise InvalidParameter(
-                "--colluders and --dropouts are about sums with joint noise: use them with --reveal statistic"
+                "--colluders and --dropouts have an effect only where the parties add the noise: use them with "
+                "--reveal statistic"
             )
 
     def _check_joint(self) -> None:
+        """Raise InvalidParameter for options that do not fit noise that the parties add."""
         contributors(self.parties, self.coalition or 0, self.dropouts)
         if self.loss != "logistic":
-            raise InvalidParameter("the linear statistic carries the logistic and softmax losses only, not huber")
+            raise InvalidParameter(
+                "the statistic is for the logistic loss, not huber: leave --loss out, or use --reveal alpha"
+            )
         if self.protect_auxiliary:
             raise InvalidParameter("the statistic release does not protect auxiliary samples; use --reveal alpha")
         least = self.parties - self.dropouts
         if (self.min_ballots or least) < least or len(self.away) > self.dropouts:
             raise InvalidParameter(
-                f"the joint noise is whole only with {least} ballots; with {len(self.away)} parties absent and a "
-                f"minimum of {self.min_ballots or least} it needs more --dropouts"
+                f"the parties' noise is complete only with {least} ballots; {len(self.away)} parties are absent, and "
+                f"the minimum is {self.min_ballots or least} ballots: set a larger --dropouts"
             )
 
     @property
     def coalition(self) -> int | None:
+        """Number of parties that may reveal their noise to each other; None where the curator adds the noise."""
         if not self.joint:
             return None
         return self.opening_threshold - 1 if self.colluders is None else self.colluders
 
     @property
     def joint(self) -> bool:
+        """Whether the parties add the noise in shares, so that the curator learns no exact sum."""
         return self.reveal == "statistic"
 
     @property
-    def quieter(self) -> bool:
-        """Whether a pure law may take the place of the Gaussian where it is the quieter of the two."""
+    def may_choose_laplace(self) -> bool:
+        """Whether Laplace noise may replace Gaussian noise where its variance is smaller."""
         return False
 
     @property
     def available(self) -> tuple[str, ...]:
+        """Methods that these options allow."""
         if self.joint:
             return ("statistic", *OWN)
         if self.protect_auxiliary:
@@ -144,12 +154,18 @@ class TallyOptions(SumOptions):
         return self.learners
 
 
-def simulate_tally(options: TallyOptions, **how: Unpack[RunContext]) -> TallyResult:
-    """Train, vote, count under encryption, release by every method, and measure.
+def simulate_tally(options: TallyOptions, **context: Unpack[RunContext]) -> TallyResult:
+    """Train the parties' classifiers, count their votes under encryption, release by every method, and evaluate.
 
-    `how`: see `RunContext`. Raises the named errors of `psephos.protocol.errors` for anything that cannot be run.
+    Args:
+        options: the data, the parties, the methods and the keys.
+        context: see `RunContext`.
+
+    Raises:
+        InvalidParameter: the options cannot be used.
+        PsephosError: another error of `psephos.protocol.errors` ended the run.
     """
-    run, fields = run_experiment(options, _reveal_statistic if options.joint else _reveal_alpha, options.loss, how)
+    run, fields = run_experiment(options, _reveal_statistic if options.joint else _reveal_alpha, options.loss, context)
     return TallyResult(
         protocol="statistic" if options.joint else "tally",
         alpha=None if run.evaluation.counts is None else Alpha.of(run.evaluation.counts),
@@ -158,14 +174,19 @@ def simulate_tally(options: TallyOptions, **how: Unpack[RunContext]) -> TallyRes
 
 
 def _reveal_alpha(run: SumExperiment) -> MethodsAt:
-    """The curator learns the counts, and sums of parameters and of own directions; it adds all the noise."""
+    """Take the exact sums, to which the curator adds all noise; return the function that makes the methods.
+
+    The sums are the counts of votes, of the parameters, and of statistics of the parties' own rows.
+    """
     options, population = run.options, run.population
     assert isinstance(options, TallyOptions)
     loss = loss_named(options.loss, population.classes)
     spec = TallySpec(AuxiliarySet(population.auxiliary, run.salt()), population.classes)
     counts = _count(run, spec) if set(options.offered) & set(VOTED) else np.empty((0, 0), np.int64)
     average = sum_parameters(run) if "avg" in options.offered else None
-    fits = {n: erm_fit(LABELS[n], counts, population.auxiliary, loss) for n in options.offered if n in LABELS}
+    fits = {
+        name: erm_fit(LABELS[name], counts, population.auxiliary, loss) for name in options.offered if name in LABELS
+    }
 
     def make(name: str, request: ReleaseRequest) -> Method:
         if average is not None and name == "avg":
@@ -178,23 +199,23 @@ def _reveal_alpha(run: SumExperiment) -> MethodsAt:
 
 
 def _count(run: SumExperiment, spec: TallySpec) -> NDArray[np.int64]:
-    """Cast and count the votes, and keep the counts with the run's evaluation."""
+    """Count the votes under encryption, int64 (N, K), and store the counts in the run's evaluation."""
     run.evaluation.counts = spec.counts(run.sum(spec, run.population.voters, "cast and count votes").opened)
     return run.evaluation.counts
 
 
 def _reveal_statistic(run: SumExperiment) -> MethodsAt:
-    """The curator learns the statistic with the noise that the parties add in shares, and no exact sum."""
-    return lambda epsilon: {name: _joint(run, name, epsilon) for name in run.options.offered}
+    """Return the function that makes the methods to whose sums the parties add noise in shares."""
+    return lambda epsilon: {name: _joint_method(run, name, epsilon) for name in run.options.offered}
 
 
-def _joint(run: SumExperiment, name: str, epsilon: float) -> Method:
-    """A method of which every release is a sum of its own."""
+def _joint_method(run: SumExperiment, name: str, epsilon: float) -> Method:
+    """Return a method for which every release takes an encrypted sum with fresh noise of the parties."""
     population, options = run.population, run.options
     assert isinstance(options, TallyOptions)
     terms = population.auxiliary, population.classes, options.parties
     noise = options.noise
-    if options.quieter:
+    if options.may_choose_laplace:
         noise = mechanism_with_less_noise(*terms, epsilon=epsilon, delta=options.delta, joint=True)
     plan = plan_statistic(
         *terms,
@@ -221,7 +242,7 @@ def _joint(run: SumExperiment, name: str, epsilon: float) -> Method:
         opened = run.sum(noisy, data, f"sum noisy {name}", label=label, minimum_ballots=minimum).opened
         return signal.note_statistic(spec.statistic(opened), ballots=opened.ballots, contributors=contributors)
 
-    def nonprivate() -> NDArray[np.float64]:  # only a simulation can know it, and only to say what the noise cost
+    def nonprivate() -> NDArray[np.float64]:  # for comparison; only a simulation has the rows
         if isinstance(plan.grid, OwnDataGrid):
             present = (rows[number] for number in population.present)
             return own_data_nonprivate(present, population.auxiliary, population.classes, SOURCE_OF[name])

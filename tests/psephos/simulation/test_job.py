@@ -163,7 +163,7 @@ def test_auto_takes_the_quieter_noise_where_a_delta_is_accepted(tmp_path: Path) 
 def test_the_statistic_of_votes_can_be_private_before_the_curator_sees_it(tmp_path: Path) -> None:
     job = Job(options(patients(tmp_path / "t.csv"), method="statistic", reveal="statistic"))
     assert job.run().alpha is None
-    with pytest.raises(InvalidParameter, match="soft needs the counts"):
+    with pytest.raises(InvalidParameter, match="--reveal statistic"):
         Job(options(tmp_path / "t.csv", method="soft", reveal="statistic"))
     with pytest.raises(InvalidParameter, match="method is one of auto"):
         Job(options(tmp_path / "t.csv", method="best"))
@@ -332,13 +332,13 @@ def test_one_release_at_one_epsilon(tmp_path: Path) -> None:
     JobOptions().check()
     assert JobOptions().compares is False
     for more in ({"draws": 2}, {"draws": None}, {"epsilon": (1.0, 2.0)}):
-        with pytest.raises(InvalidParameter, match="one release is drawn"):
+        with pytest.raises(InvalidParameter, match="one release at one epsilon"):
             JobOptions(**more).check()
     with pytest.raises(InvalidParameter, match="method is one of auto, vote"):
         JobOptions(method="best").check()  # type: ignore[arg-type]
     asked: dict[Any, bool] = {("auto", "gaussian"): True, ("auto", None): False, ("soft", "gaussian"): False}
     for (method, mechanism), quieter in asked.items():
-        assert JobOptions(method=method, mechanism=mechanism).quieter is quieter
+        assert JobOptions(method=method, mechanism=mechanism).may_choose_laplace is quieter
     assert JobOptions().chosen_method == "statistic"
     assert not JobOptions().joint
     found: dict[Any, str] = {(99, "logistic"): "whitened", (100, "logistic"): "own-data", (99, "tree"): "statistic"}
@@ -446,14 +446,14 @@ def test_a_release_is_not_written_over_another(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--epsilon", "1,2"), "one release is drawn"),
+        (("--epsilon", "1,2"), "one release at one epsilon"),
         (("--onnx",), "name one"),
         (("--method", "best"), "is not one of 'statistic'"),
         (("--label", "y"), "--label is about your own table"),
         (("--data", "absent.csv"), "--data needs --label"),
     ],
 )
-def test_what_cannot_be_run_is_said(words: tuple[str, ...], said: str) -> None:
+def test_error_message_of_a_run_that_cannot_start(words: tuple[str, ...], said: str) -> None:
     done = invoke("run", *KEYS, *words)
     assert done.exit_code
     assert said in done.output + str(done.exception)

@@ -192,9 +192,9 @@ def test_journal_of_other_options_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("variant", ["paper", "footnote-4", "halving", "gaussian"])
 def test_opened_sum_equals_the_clear_sum(ceremony: KeySetup, variant: Any) -> None:
-    found = run_descent(ceremony, replace(SMALL, variant=variant))
-    assert found.sums_equal_reference is True
-    assert (found.steps, len(found.opened), len(found.seconds)) == (5, 5, 5)
+    result = run_descent(ceremony, replace(SMALL, variant=variant))
+    assert result.sums_equal_reference is True
+    assert (result.steps, len(result.opened), len(result.seconds)) == (5, 5, 5)
 
 
 @pytest.mark.parametrize("loss", ["logistic", "huber"])
@@ -206,10 +206,10 @@ def test_fixed_point_sum_is_within_its_bound(ceremony: KeySetup, loss: Any) -> N
         agreement.series, fixed_sigmas=(0.0,) * len(SIZES), step_law="none", step_scale=0.0, fraction_bits=12
     )
     transcript = Transcript(secrets=True)
-    found = descent_with(ceremony, options, replace(agreement, series=quiet), transcript=transcript)
+    result = descent_with(ceremony, options, replace(agreement, series=quiet), transcript=transcript)
     points = [np.frombuffer(m.data[-32:], ">f8") for m in transcript.messages if m.kind == "announcement"]
     worst = 0.0
-    for point, opened in zip(points, found.opened, strict=True):
+    for point, opened in zip(points, result.opened, strict=True):
         plain = [math.fsum(c) for c in zip(*(local.gradient(point) for local in private(options)), strict=True)]
         worst = max(worst, *(abs(u - exact / quiet.pitch) for u, exact in zip(opened.sums, plain, strict=True)))
     assert 0.5 < worst <= len(SIZES) / 2
@@ -232,7 +232,7 @@ def test_comparison_detects_a_party_that_encrypts_another_vector(ceremony: KeySe
 
 def test_transcript_has_every_message(ceremony: KeySetup) -> None:
     transcript = Transcript()
-    found = run_descent(ceremony, replace(SMALL, steps=2), transcript=transcript)
+    result = run_descent(ceremony, replace(SMALL, steps=2), transcript=transcript)
     kinds = Counter((m.kind, m.receiver if m.receiver == BOARD else m.receiver.split()[0]) for m in transcript.messages)
     assert kinds == {
         ("announcement", BOARD): 2,
@@ -242,7 +242,7 @@ def test_transcript_has_every_message(ceremony: KeySetup) -> None:
         ("partial decryption", BOARD): 4,
         ("published sum", BOARD): 6,
     }
-    assert found.bytes_posted == sum(m.size for m in transcript.messages)
+    assert result.bytes_posted == sum(m.size for m in transcript.messages)
 
 
 # -- parties that vanish
@@ -301,9 +301,9 @@ def test_run_stops_without_a_party_and_finishes_the_step_when_it_returns(ceremon
 def test_agreed_dropouts_are_tolerated(ceremony: KeySetup, variant: Any) -> None:
     options = replace(SMALL, variant=variant, dropouts=1)
     for steps in ((2, 4), range(1, 6)):
-        found = run_descent(ceremony, options, roles={"party 2": lambda role, steps=steps: AbsentRole(role, *steps)})  # type: ignore[misc]
-        assert found.sums_equal_reference is True
-        assert [len(one.parties) for one in found.opened] == [3 if step in steps else 4 for step in range(1, 6)]
+        result = run_descent(ceremony, options, roles={"party 2": lambda role, steps=steps: AbsentRole(role, *steps)})  # type: ignore[misc]
+        assert result.sums_equal_reference is True
+        assert [len(one.parties) for one in result.opened] == [3 if step in steps else 4 for step in range(1, 6)]
     gone = {f"party {number}": lambda role: AbsentRole(role, 1) for number in (0, 1)}
     with pytest.raises(PartyVanishedError):
         run_descent(ceremony, options, roles=gone)
@@ -322,21 +322,21 @@ def test_an_absent_holder_is_replaced(ceremony: KeySetup) -> None:
 
 def test_result_of_a_run() -> None:
     heard: list[tuple[str, int, int]] = []
-    found = simulate_psgd(OPTIONS, progress=lambda *told: heard.append(told))
-    document = json.loads(json.dumps(found.as_json(), allow_nan=False))
-    assert Result.from_json(document) == found
+    result = simulate_psgd(OPTIONS, progress=lambda *told: heard.append(told))
+    document = json.loads(json.dumps(result.as_json(), allow_nan=False))
+    assert Result.from_json(document) == result
     assert heard == [("steps", done, 6) for done in range(7)]
-    assert found.sums_equal_reference is True
+    assert result.sums_equal_reference is True
     assert document["epsilon_final"] == 1.0
-    assert found.guarantee.unit == "record"
+    assert result.guarantee.unit == "record"
     assert 1 < document["epsilon_transcript"] <= 6.0
-    assert found.noise_source == "simulation"
+    assert result.noise_source == "simulation"
     assert document["accuracy"]["psgd"]["nonprivate"] > 0.9
 
 
 def test_holders_generate_the_key() -> None:
-    found = simulate_psgd(replace(OPTIONS, keys="ceremony", key_bits=512, fraction_bits=8, steps=2))
-    assert (found.steps, found.sums_equal_reference) == (2, True)
+    result = simulate_psgd(replace(OPTIONS, keys="ceremony", key_bits=512, fraction_bits=8, steps=2))
+    assert (result.steps, result.sums_equal_reference) == (2, True)
 
 
 def test_noise_is_drawn_from_the_system_by_default() -> None:
@@ -428,8 +428,8 @@ def test_recorded_runs_are_reproduced(name: str) -> None:
 
 
 def test_signed_labels() -> None:
-    found = signed_labels([0, 1, 1])
-    assert (found.tolist(), found.dtype) == ([-1, 1, 1], np.int64)
+    result = signed_labels([0, 1, 1])
+    assert (result.tolist(), result.dtype) == ([-1, 1, 1], np.int64)
     for other in ([0, 1, 2], [-1, 1], [0.5]):
         with pytest.raises(DataError):
             signed_labels(other)
@@ -445,9 +445,9 @@ def test_identity_of_a_run() -> None:
 
 def test_terms_are_those_of_the_agreement(ceremony: KeySetup) -> None:
     agreement = agreed()
-    found = replace(SMALL, proofs="knowledge").terms(agreement, ceremony)
+    result = replace(SMALL, proofs="knowledge").terms(agreement, ceremony)
     key = ceremony.threshold_key
-    assert found == SeriesTerms(agreement.series, agreement.descent, key, ceremony.roster, True, "knowledge")
+    assert result == SeriesTerms(agreement.series, agreement.descent, key, ceremony.roster, True, "knowledge")
     assert replace(SMALL, test_key=False).terms(agreement, ceremony).test_key is False
 
 
@@ -466,7 +466,7 @@ def test_caution_about_a_large_delta(share: float) -> None:
     )
 
 
-# -- the same walk without encryption
+# -- the same descent without encryption
 
 
 def pooled() -> LocalLoss:

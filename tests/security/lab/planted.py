@@ -125,7 +125,7 @@ if $clipped and not self._clip:
     Planted(
         "joint noise is always the seed's",
         psephos.simulation.tally,
-        "_joint",
+        "_joint_method",
         "$seed if $options.simulate_noise else None",
         "$seed",
         partial(published.joint_law, "discrete-laplace", "statistic", draws=2),
