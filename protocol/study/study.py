@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 import tomli_w
@@ -194,12 +194,13 @@ class Study:
         )
 
     def _check_texts(self) -> None:
-        texts = [*self.classes, self.label, self.method, self.closes, *self.parameters]
+        texts = [*self.classes, *self.features, self.label, self.method, self.closes, *self.parameters]
         texts += [value for value in self.parameters.values() if isinstance(value, str)]
         # They are shown in the terminals of members before these agree to the study.
         _require(
             "".join(texts).isprintable(),
-            "classes, label, method, closing time and parameters must be texts of one line without control characters",
+            "classes, features, label, method, closing time and parameters must be texts of one line without control "
+            "characters",
         )
 
     def _check_vote(self) -> None:
@@ -320,9 +321,11 @@ class Study:
                     "protocol": self.protocol,
                     "method": self.method,
                     "epsilon": float(self.epsilon),
-                    "delta": float(self.delta),
+                    "delta": _without_negative_zero(float(self.delta)),
                     "public": self.public,
-                    "parameters": dict(sorted(self.parameters.items())),
+                    "parameters": {
+                        name: _without_negative_zero(value) for name, value in sorted(self.parameters.items())
+                    },
                 },
                 "data": {
                     "label": self.label,
@@ -443,11 +446,17 @@ def _require(condition: object, message: str) -> None:
 
 
 def _is_time(text: str) -> bool:
-    """Return whether a text is a time with its zone, in ISO 8601."""
+    """Return whether a text is a time with its zone, in ISO 8601, which a clock can show."""
     try:
-        return datetime.fromisoformat(text).tzinfo is not None
-    except ValueError:
+        time = datetime.fromisoformat(text)
+        return time.tzinfo is not None and time.timestamp() > 0
+    except (ValueError, OverflowError):
         return False
+
+
+def _without_negative_zero(value: Any) -> Any:
+    """Return 0.0 for -0.0, which is equal to it and must not change the digest of a study."""
+    return value + 0.0 if type(value) is float else value
 
 
 def _from_hex(name: str, text: str) -> bytes:

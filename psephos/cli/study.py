@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -78,14 +79,18 @@ def _identities(group: typer.Typer) -> None:
         ] = None,
     ) -> None:
         """Create an identity: a secret key that stays here, and a public card for the author of the study."""
-        from psephos.study.identity import Identity, fingerprint
+        from psephos.study.identity import Identity, fingerprint, fingerprint_words
 
         created = Identity.create(name, output, budget)
+        key = created.card.key.raw
         note(
-            f"{output / 'card.toml'}     send this to the author of the study\n"
-            f"{output / 'identity.key'}  never leaves this machine; back up the whole directory while nothing runs\n"
-            f"fingerprint     {fingerprint(created.card.key.raw)}; read it to the others by telephone: their\n"
-            "                `psephos study show` must print the same"
+            f"{output / 'card.toml'}: send it to the author of the study.\n"
+            f"{output / 'identity.key'}: it never leaves this machine. Back up the whole directory while\n"
+            "nothing runs.\n"
+            "Fingerprint of the key, in digits and in words. Read one of them to the other members\n"
+            "by telephone; their `psephos study show` must print the same digits.\n"
+            f"  {fingerprint(key)}\n"
+            f"{fill(fingerprint_words(key), 78, initial_indent='  ', subsequent_indent='  ')}"
         )
 
     @group.command(

@@ -9,7 +9,7 @@ from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.study.study import Study
 from psephos.results.runs import colluders_text
 from psephos.specs.registry import SPECS, coalition_of, unit_of
-from psephos.study.identity import Identity, fingerprint
+from psephos.study.identity import Identity, fingerprint, fingerprint_words
 
 __all__ = ["curator_view", "describe_study", "use_of_samples"]
 
@@ -92,7 +92,12 @@ def _table(title: str, rows: Sequence[tuple[str, str]]) -> str:
 
 
 def _heading(study: Study) -> str:
-    lines = [study.title, f"study {fingerprint(study.digest)}: all members must see the same digits"]
+    lines = [
+        study.title,
+        f"study {fingerprint(study.digest)}",
+        fill(fingerprint_words(study.digest), _WIDTH, initial_indent="  ", subsequent_indent="  "),
+        "All members must see the same digits, or the same words: compare them by telephone.",
+    ]
     if study.trial:
         lines.append("A TRIAL: its key may be too short to protect anything.")
     return "\n".join(lines)

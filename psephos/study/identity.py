@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import tomli_w
+from mnemonic import Mnemonic
 
 from psephos.protocol.errors import AlreadyCastError, BudgetExceededError, PsephosError, StudyError
 from psephos.protocol.privacy.accounting import PrivacyEvent, compose, stated_delta
@@ -25,7 +26,7 @@ from psephos.protocol.storage.keyfiles import read_signing_key, write_signing_ke
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import Study, is_plain_text
 
-__all__ = ["Identity", "IdentityCard", "fingerprint"]
+__all__ = ["Identity", "IdentityCard", "fingerprint", "fingerprint_words"]
 
 FORMAT = 1
 MOST_BYTES = 10_000
@@ -36,9 +37,21 @@ _DELTA = 1e-5
 
 
 def fingerprint(data: bytes) -> str:
-    """Of a key or a study, for people to compare: the first 80 bits of its SHA-256, in groups of four digits."""
-    digits = hashlib.sha256(b"psephos fingerprint\0" + data).hexdigest()[:20]
-    return "-".join(digits[k : k + 4] for k in range(0, 20, 4))
+    """Return what people compare of a key or a study: 128 bits of its SHA-256, as eight groups of four digits."""
+    digits = _compared_bytes(data).hex()
+    return "-".join(digits[k : k + 4] for k in range(0, len(digits), 4))
+
+
+def fingerprint_words(data: bytes) -> str:
+    """Return the 128 bits of `fingerprint` as twelve English words, which are easier to read aloud.
+
+    The words are those of BIP 39; four bits of the last word are a checksum.
+    """
+    return str(Mnemonic("english").to_mnemonic(_compared_bytes(data)))
+
+
+def _compared_bytes(data: bytes) -> bytes:
+    return hashlib.sha256(b"psephos fingerprint\0" + data).digest()[:16]
 
 
 @dataclass(frozen=True)

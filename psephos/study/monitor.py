@@ -68,6 +68,7 @@ class Follower:
         lines: of the log, as many as are kept. size: of all entries, bytes.
         clock: seconds since 1970. check: makes every check of a study that has a result.
         counted: who had cast a ballot when the vote was closed.
+        stepped_at: when the last step ended, in seconds since 1970.
     """
 
     study: Study
@@ -93,6 +94,7 @@ class Follower:
         self._board: Board | None = None
         self._lock = threading.Lock()
         self.said = {name: Counter() for name in self.study.members.keys}
+        self.stepped_at = self.clock()
 
     def step(self) -> bool:
         """Read what is new; whether there was anything. A board that fails is noted, and tried again next time."""
@@ -104,6 +106,7 @@ class Follower:
                 self.checks, moved = self._checked(self._board, self.check), True
         except BoardError as error:
             moved, self.failure, self._board = self.failure != str(error), str(error), None
+        self.stepped_at = self.clock()
         return moved
 
     def _checked(self, board: Board, check: Callable[[Board], list[dict[str, str]]]) -> list[dict[str, str]]:
@@ -127,7 +130,9 @@ class Follower:
         now, taken = self.clock(), self._onlooker.check(number, data)
         self.size += len(data)
         author, receiver, kind = taken.record.author or "?", "", "not of this study"
-        if taken.error is not None:
+        if not data:
+            kind = "part of a longer entry"
+        elif taken.error is not None:
             self.refused[type(taken.error).__name__] += 1
         else:
             entry = SignedEntry.decode(data)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 from collections.abc import AsyncIterator, Sequence
 from importlib.resources import files
 from ipaddress import ip_address
@@ -26,6 +27,11 @@ __all__ = ["answers_to", "application"]
 
 _BEAT = 15.0
 """Seconds after which a page that hears nothing is told that all is well."""
+
+_log = logging.getLogger("psephos.study")
+
+_LONGEST_STEP = 60.0
+"""Seconds after which a reading of the board that has not ended is reported."""
 
 _SECURE = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'self'; connect-src 'self'; "
@@ -76,7 +82,7 @@ def application(follower: Follower, *, poll: float = 1.0, hosts: Sequence[str] =
 
     async def follow() -> None:
         while True:
-            if await asyncio.to_thread(follower.step):
+            if await asyncio.to_thread(_step, follower):
                 async with changed:
                     changed.notify_all()
             await asyncio.sleep(poll)
@@ -112,7 +118,8 @@ def application(follower: Follower, *, poll: float = 1.0, hosts: Sequence[str] =
         return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")
 
     async def healthy(request: Request) -> Response:
-        return JSONResponse({"board": follower.failure or "answers"}, 503 if follower.failure else 200)
+        trouble = _trouble(follower, poll)
+        return JSONResponse({"board": trouble or "answers"}, 503 if trouble else 200)
 
     routes = [
         Route("/", page),
@@ -124,6 +131,24 @@ def application(follower: Follower, *, poll: float = 1.0, hosts: Sequence[str] =
     ]
     answering = Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)
     return Starlette(routes=routes, middleware=[answering], lifespan=lifespan)
+
+
+def _step(follower: Follower) -> bool:
+    """Take a step; an error in it is a failure of the board, and does not end the page."""
+    try:
+        return follower.step()
+    except Exception as error:
+        _log.exception("the board could not be read")
+        follower.failure = f"the board could not be read: {type(error).__name__}"
+        return True
+
+
+def _trouble(follower: Follower, poll: float) -> str:
+    """Return why the page is not up to date; empty if it is."""
+    waited = follower.clock() - follower.stepped_at
+    if not follower.failure and waited > poll + _LONGEST_STEP:
+        return f"the reader has been stuck for {waited:.0f} s"
+    return follower.failure
 
 
 def answers_to(address: str) -> Sequence[str]:

@@ -279,6 +279,13 @@ key = "{raw(3)}"
     assert list(tomllib.loads(FIXED.text())["release"]["parameters"]) == ["coordinates", "dropouts", "flag", "x"]
 
 
+def test_a_negative_zero_is_zero() -> None:
+    positive = replace(FIXED, delta=0.0, parameters={"x": 0.0})
+    negative = replace(FIXED, delta=-0.0, parameters={"x": -0.0})
+    assert negative == positive
+    assert negative.digest == positive.digest
+
+
 def test_defaults() -> None:
     required = (
         "title",
@@ -383,6 +390,8 @@ def test_a_key_of_other_terms_is_refused(bits: int, degree: int, holders: int, t
         ({"parameters": {"x": "t"}}, {"parameters": {"x\n": "t"}}, "one line"),
         ({"label": "class"}, {"label": "cl\nass"}, "one line"),
         ({"method": "own-data"}, {"method": "own\ndata"}, "one line"),
+        ({"features": ("a", "b")}, {"features": ("a", "b\u202e")}, "one line"),
+        ({"closes": "1970-01-02T00:00Z"}, {"closes": "0001-01-01T00:00+23:59"}, "closes"),
         ({"classes": ("a", "b")}, {"classes": ("a", "b\n")}, "one line"),
         ({"curator_name": ""}, {"curator_name": FIXED.parties[0].name}, "names"),
         ({"curator_name": "x"}, {"curator_name": "x\u202e"}, "names"),

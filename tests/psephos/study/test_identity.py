@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from mnemonic import Mnemonic
 
 from psephos.protocol.errors import (
     AlreadyCastError,
@@ -24,15 +25,23 @@ from psephos.protocol.privacy.mechanisms import SAMPLER_DISTANCE
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import Store
 from psephos.study import identity as module
-from psephos.study.identity import Identity, IdentityCard, fingerprint
+from psephos.study.identity import Identity, IdentityCard, fingerprint, fingerprint_words
 from tests.psephos.study.cast import Cast
 
 TALLY, AVERAGE, PATHAK = (Cast(what).made.study for what in ("tally", "average", "pathak"))
 
 
-def test_a_fingerprint_is_80_bits_in_groups_of_four_digits() -> None:
+def test_a_fingerprint_is_128_bits_in_groups_of_four_digits() -> None:
     digits = hashlib.sha256(b"psephos fingerprint\0data").hexdigest()
-    assert fingerprint(b"data") == "-".join((digits[:4], digits[4:8], digits[8:12], digits[12:16], digits[16:20]))
+    groups = fingerprint(b"data").split("-")
+    assert [len(group) for group in groups] == [4] * 8
+    assert "".join(groups) == digits[:32], "two studies with one fingerprint take 2^64 attempts"
+
+
+def test_a_fingerprint_in_words_has_the_same_bits() -> None:
+    words = fingerprint_words(b"data")
+    assert len(words.split()) == 12
+    assert Mnemonic("english").to_entropy(words).hex() == fingerprint(b"data").replace("-", "")
 
 
 def test_a_card_is_a_name_and_a_key_signed_with_it(tmp_path: Path) -> None:
@@ -158,7 +167,7 @@ def test_what_is_given_once_to_exact_sums(tmp_path: Path) -> None:
     made.check(TALLY)
     made.charge(replace(again, auxiliary=bytes(32)))
     made.charge(AVERAGE)
-    with pytest.raises(AlreadyCastError, match=r"given its avg on these .* study, [0-9a-f-]{24}: the"):
+    with pytest.raises(AlreadyCastError, match=r"given its avg on these .* study, [0-9a-f-]{39}: the"):
         made.check(replace(AVERAGE, title="Again"))
     made.check(replace(AVERAGE, title="Again", method="own-data"))
     made.charge(PATHAK)

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -197,6 +198,47 @@ def test_a_board_that_dies_is_named_and_comes_back(talk: Talk) -> None:
     assert follower.step()
     assert follower.state()["failure"] == ""
     assert follower.entries == 2
+
+
+class Pieces(MemoryBoard):
+    """A server's board: an entry above 1 MB stands behind its pieces, which readers see as empty entries."""
+
+    def read(self, after: int) -> Iterator[tuple[int, bytes]]:
+        entries = [b"", b"", *self.entries]
+        yield from list(enumerate(entries, 1))[after:]
+
+
+def test_pieces_of_a_long_entry_are_shown_as_such(talk: Talk) -> None:
+    board = Pieces()
+    follower = Follower(talk.made.study, lambda: board)
+    assert follower.step()
+    assert follower.state()["failure"] == ""
+    assert [line.kind for line in follower.lines] == ["part of a longer entry"] * 2
+    assert follower.record()["refused"] == {}
+    assert "0 refused" in follower.text()
+    assert not follower.step()
+
+
+def test_a_reader_that_fails_or_is_stuck_is_not_healthy(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    follower = Follower(talk.made.study, lambda: talk.board, clock=lambda: now[0])
+    with TestClient(application(follower, poll=0.01)) as client:
+        monkeypatch.setattr(follower, "step", lambda: False)
+        assert client.get("/healthy").status_code == 200
+        now[0] += 61
+        answer = client.get("/healthy")
+        assert answer.status_code == 503
+        assert "stuck" in answer.json()["board"]
+
+        def failing() -> bool:
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(follower, "step", failing)
+        for _ in range(500):
+            if "ZeroDivisionError" in (said := client.get("/healthy").json()["board"]):
+                break
+            time.sleep(0.01)
+        assert "could not be read" in said
 
 
 def test_a_check_that_comes_to_no_end_is_said_and_the_page_goes_on(talk: Talk) -> None:
