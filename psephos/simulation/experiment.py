@@ -1,4 +1,4 @@
-"""`psephos.simulate`: an experiment with any of the protocols, on one's own arrays, in one call."""
+"""`psephos.simulate`: run an experiment with any of the protocols on arrays, in one call."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 __all__ = ["PROTOCOLS", "Simulation", "simulate"]
 
 PROTOCOLS = ("tally", "average", "pathak", "psgd")
-"""What can be simulated; the options of each are `psephos.simulation.PROTOCOL.PROTOCOLOptions`."""
+"""Names of the protocols; the options of one are the class `NameOptions` in `psephos.simulation.name`."""
 
 REPEATED = ("pathak", "psgd")
-"""Protocols that end in one release: each epsilon and draw is a run of its own."""
+"""Protocols with one release per run, so that each epsilon and draw needs a run."""
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """What an experiment gave. It holds every party's secrets, since it played everybody.
+    """Result of an experiment. It contains the secrets of all simulated parties.
 
     Attributes:
-        results: of each run, as the commands print them: `accuracy`, `privacy`, `weights`, `as_json()`, ...
-        transcript: every message; with `Transcript(secrets=True)` every role's view, too.
-        evaluation: every classifier that was measured, and what the curator opened.
+        results: the result of each run, with `accuracy`, `privacy`, `weights`, `as_json()` and so on.
+        transcript: every message; with `Transcript(secrets=True)` also every role's view.
+        evaluation: all evaluated classifiers, and the sums that the curator opened.
         classes: the K labels.
     """
 
@@ -49,59 +49,65 @@ class Simulation:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """A row per method, epsilon and draw, as released; and one per method without noise, whose epsilon is NaN.
+        """The scores: one row per method, epsilon and draw, and one per method without noise, whose epsilon is NaN.
 
-        Columns: method, epsilon, draw, accuracy and balanced_accuracy on the test rows, and for each class "recall of
-        CLASS".
+        The columns are method, epsilon, draw, accuracy and balanced_accuracy on the test rows, and "recall of CLASS"
+        for each class.
         """
         import pandas as pd
 
         rows = [
             {
-                "method": one.method,
-                "epsilon": np.nan if one.epsilon is None else one.epsilon,
-                "draw": pd.NA if one.draw is None else one.draw,
-                "accuracy": one.accuracy,
-                "balanced_accuracy": one.balanced,
-                **{f"recall of {name}": share for name, share in zip(self.classes, one.recall, strict=True)},
+                "method": score.method,
+                "epsilon": np.nan if score.epsilon is None else score.epsilon,
+                "draw": pd.NA if score.draw is None else score.draw,
+                "accuracy": score.accuracy,
+                "balanced_accuracy": score.balanced,
+                **{f"recall of {name}": share for name, share in zip(self.classes, score.recall, strict=True)},
             }
-            for one in self.evaluation.scores
+            for score in self.evaluation.scores
         ]
         return pd.DataFrame(rows).astype({"draw": "Int64"})
 
     @cached_property
     def models(self) -> dict[tuple[str, float | None], list[LinearClassifier]]:
-        """(method, epsilon) -> for each draw a classifier of rows as they were handed in; epsilon None: bare."""
-        found: dict[tuple[str, float | None], list[LinearClassifier]] = {}
-        for one in self.evaluation.scores:
-            if one.w is not None:
-                coefficients, intercepts = self.evaluation.scaler.fold(np.atleast_2d(one.w))
+        """(method, epsilon) -> the classifier of each draw, for unscaled rows; epsilon is None without noise."""
+        models: dict[tuple[str, float | None], list[LinearClassifier]] = {}
+        for score in self.evaluation.scores:
+            if score.w is not None:
+                coefficients, intercepts = self.evaluation.scaler.fold(np.atleast_2d(score.w))
                 model = LinearClassifier.of(coefficients, self.classes, intercepts)
-                found.setdefault((one.method, one.epsilon), []).append(model)
-        return found
+                models.setdefault((score.method, score.epsilon), []).append(model)
+        return models
 
     @property
     def sums(self) -> dict[str, list[Any]]:
-        """What the curator opened, by what was summed, an entry for each time: `OpenedSum`, integers, or steps."""
+        """All opened sums, by what was summed: lists of `OpenedSum`, of integers (pathak), or of steps (psgd)."""
         return self.evaluation.sums
 
     @property
     def counts(self) -> NDArray[np.int64] | None:
-        """Votes per auxiliary sample and class, (N, K), where the curator is given them."""
+        """Votes per auxiliary sample and class, int64 (N, K); None if the curator does not learn them."""
         return self.evaluation.counts
 
     def plot(self, axes: Any = None) -> Any:
-        """Accuracy against epsilon, mean and standard deviation over the draws; returns the matplotlib axes.
+        """Plot accuracy against epsilon, with the mean and standard deviation over the draws.
 
-        References without noise are lines across. Needs matplotlib (the extra `report`).
+        Classifiers without noise are horizontal lines. Needs matplotlib (the extra `report`).
+
+        Args:
+            axes: matplotlib axes to draw on; new ones by default.
+
+        Returns:
+            The axes.
         """
         if axes is None:
             import matplotlib.pyplot as plt
 
             axes = plt.subplots()[1]
         private = self.table.dropna(subset="epsilon").groupby(["method", "epsilon"])["accuracy"]
-        for name, found in private.agg(["mean", "std"]).groupby("method"):
-            level = found.droplevel("method")
+        for name, accuracies in private.agg(["mean", "std"]).groupby("method"):
+            level = accuracies.droplevel("method")
             axes.errorbar(level.index, level["mean"], level["std"].fillna(0.0), capsize=3, marker="o", label=name)
         for style, name in zip(("-", "--", ":"), ("batch", "indiv", "majority"), strict=True):
             for value in self.table.loc[self.table["method"] == name, "accuracy"]:
@@ -129,57 +135,62 @@ def simulate(  # wide: an experiment's terms, each with its default
     roles: Any = None,
     **options: Any,
 ) -> Simulation:
-    """Deal rows to simulated parties, run a protocol among them with real cryptography, and measure what is released.
+    """Assign rows to simulated parties, run a protocol with cryptography, and evaluate the released classifiers.
 
     Args:
-        X, y: features (n, d), numbers, and labels (n,) of any kind. 30 % are held out to measure on, a tenth of the
-            rest is taken to be public, and so are the classes. Without them `dataset="digits"`, or `data="table.csv",
-            label="outcome", public="open.csv"`, as the command.
+        X: features, numbers, shape (n, d). 30 % of the rows are held out as test rows, and a tenth of the others is
+            public. Omit X and y to name data in `options` as on the command line: `dataset="digits"`, or
+            `data="table.csv", label="outcome", public="open.csv"`.
+        y: labels of any type, shape (n,). Their set, the classes, is public.
         protocol: one of `PROTOCOLS`. pathak and psgd are for two classes.
-        parties: M.
-        sizes: how rows are dealt (`psephos.data.splits.split_dataset`), or how many each party has.
-        absent: share of the parties that stay away; they send nothing.
+        parties: number of parties, M.
+        sizes: how rows are assigned (`psephos.data.splits.split_dataset`), or the number of rows of each party.
+        absent: share of the parties that are absent; they send nothing.
         learners: names of `psephos.parties.learners.LEARNERS` or scikit-learn classifiers, for the parties in turn.
-        epsilons: at each of which everything is released, `draws` times: 20 where the curator adds the noise, and once
-            where a release is a run of its own (pathak, psgd, and reveal="statistic").
-        methods: to release and compare; all that there are by default.
-        seed: of splits and training, never of keys, encryption or noise.
-        transcript: notes every message.
+        epsilons: privacy parameters, at each of which every method is released.
+        methods: methods to release and compare; all by default.
+        draws: number of releases of each method at each epsilon. By default 20 where the curator adds the noise, and 1
+            where each release needs a run (pathak, psgd, and reveal="statistic").
+        seed: seed of splits and training, never of keys, encryption or noise.
+        transcript: records every message.
         progress: called with (what, done, total).
-        roles: what replaces honest roles, by name (`psephos.audit.Tampering`).
-        options: every other option of the protocol, such as `auxiliary`, `mechanism`, `reveal`, `key_bits=512,
-            test_key=True` for test keys. The defaults are real keys.
+        roles: name of a role -> function that returns its replacement (`psephos.audit.Tampering`).
+        options: all other options of the protocol, such as `auxiliary`, `mechanism`, `reveal`, or `key_bits=512,
+            test_key=True` for test keys. By default keys are secure.
 
-    Raises InvalidParameter for an option that the protocol does not have or that cannot be, DataError for data that are
-    no numbers, and the named errors of a run.
+    Raises:
+        InvalidParameter: the protocol does not have an option, or its value is invalid.
+        DataError: the data are not numbers.
+        PsephosError: an error that ended a run.
     """
     if protocol not in PROTOCOLS:
         raise InvalidParameter(f"the protocol is one of {', '.join(PROTOCOLS)}, not {protocol!r}")
     module = import_module(f"psephos.simulation.{protocol}")
-    kind, run = getattr(module, f"{protocol.capitalize()}Options"), getattr(module, f"simulate_{protocol}")
-    asked = {"sizes": sizes if isinstance(sizes, str) else ",".join(map(str, sizes)), "absent": absent, "seed": seed}
-    asked |= {"parties": parties} if parties is not None else {}
-    asked |= {"learners": tuple(learners)} if learners is not None else {}
-    asked |= {"methods": tuple(methods)} if methods else {}
-    known = [one.name for one in fields(kind) if one.name not in ("epsilon", "draws")]
-    if unknown := [name for name in (*asked, *options) if name not in known]:
+    options_class, run = getattr(module, f"{protocol.capitalize()}Options"), getattr(module, f"simulate_{protocol}")
+    values: dict[str, Any] = {"sizes": sizes if isinstance(sizes, str) else ",".join(map(str, sizes)), "absent": absent}
+    values |= {"seed": seed}
+    values |= {"parties": parties} if parties is not None else {}
+    values |= {"learners": tuple(learners)} if learners is not None else {}
+    values |= {"methods": tuple(methods)} if methods else {}
+    known = [option.name for option in fields(options_class) if option.name not in ("epsilon", "draws")]
+    if unknown := [name for name in (*values, *options) if name not in known]:
         raise InvalidParameter(f"{protocol} has no option {', '.join(unknown)}; it has {', '.join(known)}")
     data = None if X is None else _dataset(X, y)
     if data is not None and (named := {"dataset", "data", "journal"} & options.keys()):
-        raise InvalidParameter(f"with rows of one's own there is no {', '.join(sorted(named))}")
-    base = kind(**asked, **options)
+        raise InvalidParameter(f"X and y are given: leave {', '.join(sorted(named))} out")
+    base = options_class(**values, **options)
     if (protocol == "psgd" or getattr(base, "joint", False)) and "dropouts" not in options:
         base = replace(base, dropouts=len(base.away))
     transcript = Transcript() if transcript is None else transcript
     context: dict[str, Any] = {"data": data, "transcript": transcript, "progress": progress, "roles": roles}
     if protocol in REPEATED:
-        context["evaluation"] = Evaluation()  # one for all runs: references are trained once
+        context["evaluation"] = Evaluation()  # shared by all runs, so that references are trained once
         if base.simulate_noise and draws not in (None, 1):
-            raise InvalidParameter("noise from the seed is the same in every run: simulate one draw")
+            raise InvalidParameter("with simulate_noise every draw has the same noise: set draws to 1")
         runs = [replace(base, epsilon=epsilon) for epsilon in epsilons for _ in range(1 if draws is None else draws)]
     else:
         runs = [replace(base, epsilon=tuple(epsilons), draws=draws)]
-    results: list[RunResult] = [run(one, **context) for one in runs]
+    results: list[RunResult] = [run(run_options, **context) for run_options in runs]
     evaluation = results[-1].evaluation
     assert evaluation.split is not None
     classes = evaluation.split.dataset.classes if y is None else tuple(np.unique(np.asarray(y)).tolist())
@@ -187,19 +198,19 @@ def simulate(  # wide: an experiment's terms, each with its default
 
 
 def _dataset(X: ArrayLike, y: ArrayLike | None) -> Dataset:
-    """One's own rows; the labels may be of any kind."""
+    """Return a data set of the given rows and labels, whose sorted values are the classes."""
     try:
         rows = np.array(X, dtype=np.float64)
     except (TypeError, ValueError):
         raise DataError(
-            "X holds something that is no number: encode it first, or write a file and give data=FILE and label=COLUMN"
+            "X has values that are not numbers: encode them first, or write a file and pass data=FILE and label=COLUMN"
         ) from None
     labels = np.asarray(y)
     if rows.ndim != 2 or labels.shape != (len(rows),):
-        raise DataError(f"X of shape {rows.shape} and y of shape {labels.shape} are not n rows and their n labels")
+        raise DataError(f"X must have shape (n, d) and y shape (n,); they have {rows.shape} and {labels.shape}")
     if not np.isfinite(rows).all():
-        raise DataError("X holds NaN or infinite numbers: fill the gaps first")
+        raise DataError("X has NaN or infinite numbers: replace them first")
     classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
-        raise DataError("y holds one class only")
+        raise DataError("y has only one class: at least two are needed")
     return Dataset("X, y", rows, codes.astype(np.int64), None, None, tuple(map(str, classes)), "rows of one's own")

@@ -1,7 +1,8 @@
-"""Pathak, Rane and Raj (2010) from first message to last, every role in this machine (`psephos simulate pathak`).
+"""Simulate the protocol of Pathak, Rane and Raj (2010) with all roles on this machine.
 
-`run_protocol` plays the protocol on data sets it is handed and compares what was published with the clear computation.
-`simulate_pathak` is the job behind the command: load, split, scale, run, and measure the classifier.
+`run_protocol` runs the protocol on given data sets and compares the published result with the computation in the clear.
+`simulate_pathak` is what `psephos simulate pathak` runs: it loads, splits and scales the data, runs the protocol, and
+evaluates the classifier.
 """
 
 from __future__ import annotations
@@ -50,27 +51,34 @@ from psephos.specs.pathak import SMALLEST_SIZE, PathakSpec, make_terms
 
 __all__ = ["PathakKeys", "PathakOptions", "PathakRun", "run_protocol", "simulate_pathak"]
 
-Puppets = Mapping[str, Callable[[Role], Role]]
+Replacements = Mapping[str, Callable[[Role], Role]]
 
 Records = tuple[Any, NDArray[np.integer]]
 
 CAUTIONS: dict[Variant, str] = {
     "printed": (
-        "The protocol as printed, for studying the paper: a curator that lies and selects nobody's noise publishes the "
-        "bare average, and the smallest party knows the noise. Use the variant public-bound for anything else."
+        "The protocol as printed, for studying the paper: a curator that deviates and selects no party's noise "
+        "publishes the exact average, and the smallest party knows the noise. Use the variant public-bound for "
+        "anything else."
     ),
     "repaired": (
-        "For studying the repair: one liar strips the noise. A party that claims the smallest size and then votes for "
-        "no rung, or for the largest one, or a curator that selects nobody, publishes the bare average. Use the "
-        "variant public-bound for anything else."
+        "For studying the repair: one dishonest role can remove the noise. The exact average is published if a party "
+        "claims the smallest size and then votes for no rung or for the largest one, or if the curator selects no "
+        "party. Use the variant public-bound for anything else."
     ),
 }
-"""What one liar does to a variant; nothing to the others (docs/protocols/pathak.md)."""
+"""Warnings about the variants in which one dishonest role removes the noise (docs/protocols/pathak.md)."""
 
 
 @dataclass(frozen=True)
 class PathakKeys:
-    """All private keys of a run with stages 1 and 2: Charlie's two and the parties' one."""
+    """All private keys of a run with stages 1 and 2. Secret.
+
+    Attributes:
+        curator: Charlie's key of zeta.
+        comparison: Charlie's key of the comparisons.
+        group: the parties' key of xi.
+    """
 
     curator: PrivateKey
     comparison: DgkPrivateKey
@@ -78,7 +86,11 @@ class PathakKeys:
 
     @classmethod
     def generate(cls, bits: int = DEFAULT_KEY_BITS, *, test_key: bool = False) -> PathakKeys:
-        """Fresh keys of one size; raises WeakKeyError under 2048 bits unless `test_key`."""
+        """Generate keys of `bits` bits.
+
+        Raises:
+            WeakKeyError: they are shorter than 2048 bits and `test_key` is not set.
+        """
         return cls(
             generate_private_key(bits, test_key=test_key),
             generate_dgk_key(bits, comparison_bits=KEYED_SIZE_BITS, test_key=test_key),
@@ -88,14 +100,14 @@ class PathakKeys:
 
 @dataclass(frozen=True)
 class PathakRun:
-    """What a run of the protocol gave.
+    """Result and cost of a run of the protocol.
 
     Attributes:
-        terms: what was agreed.
+        terms: the agreed terms.
         parameters: w_s, float64 of shape (d,). Public.
         total: K w_s in integer units of the grid. Public.
-        contributions: what each party put in, by name; a simulation knows it, and nobody else.
-        stages: seconds, bytes and messages of each stage; all roles together, one after the other.
+        contributions: what each party added to the sum, by name. Secret; only a simulation has it.
+        stages: seconds, bytes and messages of each stage, summed over all roles.
     """
 
     terms: PathakTerms
@@ -106,16 +118,17 @@ class PathakRun:
 
     @property
     def shares_equal_reference(self) -> bool:
-        """Whether `total` is exactly the sum of the parameters and of the noise that the variant calls for."""
-        clear = list(self.contributions.values())
-        if len(clear) < self.terms.parties:
+        """Whether `total` is exactly the sum of the parameters and of the noise that the variant requires."""
+        contributions = list(self.contributions.values())
+        if len(contributions) < self.terms.parties:
             return False
-        found = [t - sum(entries) for t, *entries in zip(self.total, *(c.parameters for c in clear), strict=True)]
-        smallest = min(c.size for c in clear)
-        if self.terms.variant == "printed":  # among equal sizes any may be the smallest
-            return any(found == list(c.noise[0]) for c in clear if c.size == smallest)
-        place = self.terms.rung(smallest) if self.terms.finds_smallest else 0
-        return found == [sum(entries) for entries in zip(*(c.noise[place] for c in clear), strict=True)]
+        parameters = zip(*(one.parameters for one in contributions), strict=True)
+        noise = [entry - sum(column) for entry, column in zip(self.total, parameters, strict=True)]
+        smallest = min(one.size for one in contributions)
+        if self.terms.variant == "printed":  # of several parties of the smallest size, any may be selected
+            return any(noise == list(one.noise[0]) for one in contributions if one.size == smallest)
+        rung = self.terms.rung(smallest) if self.terms.finds_smallest else 0
+        return noise == [sum(column) for column in zip(*(one.noise[rung] for one in contributions), strict=True)]
 
 
 def run_protocol(
@@ -125,27 +138,28 @@ def run_protocol(
     *,
     test_key: bool = False,
     noise_seed: int | None = None,
-    roles: Puppets | None = None,
+    roles: Replacements | None = None,
     transcript: Transcript | None = None,
     progress: Progress = silent,
 ) -> PathakRun:
-    """All stages, with real cryptography.
+    """Run all stages of the protocol, with cryptography.
 
     Args:
-        data: (features, labels) of each of the K parties, rows of norm at most 1, labels 0 and 1.
-        terms: what is agreed on.
-        keys: where stages 1 and 2 run.
+        data: (features, labels) of each of the K parties; rows of norm at most 1, labels 0 and 1.
+        terms: the agreed terms.
+        keys: the private keys, for the variants with stages 1 and 2; None for the others.
         test_key: accept keys under 2048 bits.
-        noise_seed: draw the noise from this seed (a simulation that protects nobody) instead of the system.
-        roles: replacements of roles: by name, what makes the adversarial role from the honest one.
-        transcript: watches; one with secrets keeps every role's view.
-        progress: called after every message with its stage, the stage's messages so far, and all of them.
+        noise_seed: seed of the noise, which then protects nobody; by default it is drawn from the operating system.
+        roles: name of a role -> function that returns the replacement of the honest role.
+        transcript: records every message; if it keeps secrets, also every role's view.
+        progress: called after every message with its stage, and the number of the stage's messages so far and in all.
 
-    Raises InvalidParameter when another number of parties brought data than the terms are for, and every named error of
-    the roles and of the driver. Nothing is returned then.
+    Raises:
+        InvalidParameter: the number of data sets is not the number of parties in the terms.
+        PsephosError: an error that a role or the driver raised.
     """
     if len(data) != terms.parties:
-        raise InvalidParameter(f"the terms are for {terms.parties} parties and {len(data)} brought data")
+        raise InvalidParameter(f"the terms are for {terms.parties} parties, and there are {len(data)} data sets")
     transcript = Transcript() if transcript is None else transcript
     spec = PathakSpec(terms, test_key, noise_seed)
     honest: list[Role] = []
@@ -162,26 +176,27 @@ def run_protocol(
         transcript.record_input(party_name(LEADER), "group key", keys.group)
     curator = spec.separate_curator(terms, curator_keys, randomness=transcript.coins(CURATOR))
     honest = [curator, *honest, spec.consumer(terms)]
-    driver = Driver(replace_roles(honest, roles or {}), transcript=transcript, watch=_Counter(terms, progress))
+    driver = Driver(replace_roles(honest, roles or {}), transcript=transcript, watch=_MessageCounter(terms, progress))
     results = driver.run()
     total = results.pop(CONSUMERS)
     return PathakRun(
         terms,
         spec.parameters_of(total),
         tuple(total),
-        {name: found for name, found in results.items() if isinstance(found, Contribution)},
+        {name: result for name, result in results.items() if isinstance(result, Contribution)},
         driver.phases,
     )
 
 
-class _Counter:
-    """Tells a progress how many messages of a stage there were."""
+class _MessageCounter:
+    """Reports the number of messages of each stage to a progress callback."""
 
     def __init__(self, terms: PathakTerms, progress: Progress) -> None:
-        K, found = terms.parties, terms.finds_smallest
-        compared = 4 * (K - 1) if terms.comparisons == "tournament" else 3 * K + K * (K - 1) // 2  # at most
+        K, finds_smallest = terms.parties, terms.finds_smallest
+        # Upper bounds: the number of comparisons depends on their outcomes.
+        comparisons = 4 * (K - 1) if terms.comparisons == "tournament" else 3 * K + K * (K - 1) // 2
         factors = 4 * K - 3 if terms.variant == "repaired" else 2 * K - 1
-        expected = (K + found * K, 3 * K + compared, factors, K * (K + 1) + found, K + 1)
+        expected = (K + finds_smallest * K, 3 * K + comparisons, factors, K * (K + 1) + finds_smallest, K + 1)
         self._expected = dict(zip(STAGES, expected, strict=True))
         self._progress, self._done = progress, Counter[str]()
 
@@ -190,22 +205,22 @@ class _Counter:
         self._progress(stage, min(self._done[stage], self._expected[stage]), self._expected[stage])
 
 
-# -- the command's job
+# -- the command
 
 
 @dataclass(frozen=True, kw_only=True)
 class PathakOptions(DataOptions):
-    """What `psephos simulate pathak` was asked for.
+    """Options of `psephos simulate pathak`.
 
-    No key is shared, so there is no threshold from which a coalition follows. The noise is whole against the consumers
-    and any `excluded` parties together: by default against each party alone.
+    There are no key holders, so the size of the coalition does not follow from a threshold. The noise is sufficient
+    against a coalition of the consumers with any `excluded` parties: by default, with any single party.
     """
 
     parties: int = option(5, "Data owners, K.")
     variant: Variant = option(
         "public-bound",
         "Whose noise: everybody's, for a public smallest size; or the paper's protocol, as printed or repaired, in "
-        "which one liar strips the noise.",
+        "which one dishonest role can remove the noise.",
         group="Protocol",
     )
     noise: Noise = option("laplace", "Law of the noise; spherical for the printed variant only.", group="Protocol")
@@ -231,16 +246,22 @@ class PathakOptions(DataOptions):
     test_key: bool = option(False, "Accept a key under 2048 bits, which protects nothing.", group="Encryption")
 
     def check(self) -> None:
-        """Raise InvalidParameter for numbers that no run can have, before anything is computed."""
+        """Raise InvalidParameter for invalid options, before anything is computed."""
         super().check()
         if self.away:
-            raise InvalidParameter("Pathak's protocol needs every party to its end: nobody can be absent")
+            raise InvalidParameter("Pathak's protocol needs every party until its end: leave --absent out")
         check_key_bits(self.key_bits, test_key=self.test_key)
         self.terms(1, ("0", "1"), SMALLEST_SIZE)
 
-    def terms(self, features: int, classes: tuple[str, str], split: int) -> PathakTerms:
-        """What the parties agree on; `split`: the smallest number of records that the split, which is public, deals."""
-        default = SMALLEST_SIZE if self.variant in CAUTIONS else split
+    def terms(self, features: int, classes: tuple[str, str], smallest: int) -> PathakTerms:
+        """Return the terms of the protocol.
+
+        Args:
+            features: number of scaled features, d.
+            classes: names of the two classes.
+            smallest: number of records of the smallest party, which is public, since the simulation divides the rows.
+        """
+        default = SMALLEST_SIZE if self.variant in CAUTIONS else smallest
         return make_terms(
             parties=self.parties,
             features=features,
@@ -258,7 +279,7 @@ class PathakOptions(DataOptions):
 
     @property
     def proved_for(self) -> str:
-        """For whom, and against whom, epsilon is proved."""
+        """The unit of privacy, and the roles against which epsilon is proved."""
         if self.variant == "printed":
             return "one record, data set sizes fixed, against everybody but the smallest party, all honest"
         if self.variant == "repaired":
@@ -270,30 +291,39 @@ def simulate_pathak(  # long: the fields of its result
     options: PathakOptions,
     *,
     data: Dataset | Split | None = None,
-    roles: Puppets | None = None,
+    roles: Replacements | None = None,
     transcript: Transcript | None = None,
     progress: Progress = silent,
     evaluation: Evaluation | None = None,
 ) -> PathakResult:
-    """One run on one split of a two-class data set. Features are scaled on the public rows of the split.
+    """Load and divide the data, run the protocol, and evaluate the classifier.
 
-    `data`, `evaluation`: as in `psephos.simulation.sums.RunContext`; otherwise as `run_protocol`.
+    Features are scaled on the public rows of the split.
 
-    Raises InvalidParameter for options out of range and for a data set of more than two classes, DataSetMissingError
-    and DataError as `psephos.data.datasets.load` does, and as `run_protocol`.
+    Args:
+        options: the data, the parties, the variant and the keys.
+        data, evaluation: as in `psephos.simulation.sums.RunContext`.
+        roles, transcript, progress: as in `run_protocol`.
+
+    Raises:
+        InvalidParameter: an option is invalid, or the data set has more than two classes.
+        DataSetMissingError, DataError: as `psephos.data.datasets.load`.
+        PsephosError: as `run_protocol`.
     """
     options, split = load_split(options, data)
     name, classes = split.dataset.name, split.dataset.classes
     if len(classes) != 2:
-        raise InvalidParameter(f"Pathak's protocol is for two classes and {name} has {len(classes)}")
+        raise InvalidParameter(
+            f"Pathak's protocol needs data of two classes, and {name} has {len(classes)}: choose another data set"
+        )
     scaler = scaler_for(name).fit(split.X_auxiliary)
     records = [(scaler.transform(X), y) for X, y in map(split.party, range(options.parties))]
     test = scaler.transform(split.X_test)
     sizes = [len(y) for _, y in records]
     terms = options.terms(test.shape[1], (classes[0], classes[1]), min(sizes))
-    begun = time.perf_counter()
+    keygen_started = time.perf_counter()
     keys = PathakKeys.generate(options.key_bits, test_key=options.test_key) if terms.finds_smallest else None
-    keygen_seconds = round(time.perf_counter() - begun, 3)
+    keygen_seconds = round(time.perf_counter() - keygen_started, 3)
     run = run_protocol(
         records,
         terms,
@@ -307,12 +337,12 @@ def simulate_pathak(  # long: the fields of its result
     evaluation = Evaluation() if evaluation is None else evaluation
     evaluation.start(split, scaler, test)
     evaluation.sums.setdefault("published", []).append(run.total)
-    _references(evaluation, records, terms)
+    _evaluate_references(evaluation, records, terms)
     evaluation.add_classifier("pathak", run.parameters, options.epsilon)
     proved, delta = proved_epsilon(terms)
     return PathakResult(
         phases={"keygen": Phase(keygen_seconds)}
-        | {n: Phase(round(p.seconds, 3), p.messages, p.bytes) for n, p in run.stages.items()},
+        | {name: Phase(round(cost.seconds, 3), cost.messages, cost.bytes) for name, cost in run.stages.items()},
         protocol=f"pathak-{options.variant}",
         options=options.plain(),
         dataset=name,
@@ -321,7 +351,7 @@ def simulate_pathak(  # long: the fields of its result
         class_names=list(classes),
         delta=max(delta, stated_delta()),
         accuracy=evaluation.accuracy(options.epsilon),
-        cautions=[*split.cautions, *(CAUTIONS[v] for v in (options.variant,) if v in CAUTIONS)],
+        cautions=[*split.cautions, *([CAUTIONS[options.variant]] if options.variant in CAUTIONS else [])],
         not_private=split.not_private,
         epsilon_proved=proved,
         epsilon_proved_for=options.proved_for,
@@ -332,9 +362,9 @@ def simulate_pathak(  # long: the fields of its result
     )
 
 
-def _references(evaluation: Evaluation, records: Sequence[Records], terms: PathakTerms) -> None:
-    """Keep what a simulation can compare the published parameters with, which is the same for every release."""
-    if any(one.method == "pathak" for one in evaluation.scores):
+def _evaluate_references(evaluation: Evaluation, records: Sequence[Records], terms: PathakTerms) -> None:
+    """Evaluate the classifiers without noise, once: on pooled data, of each party, and their average."""
+    if any(score.method == "pathak" for score in evaluation.scores):
         return
     mu, sizes = terms.strong_convexity, [len(y) for _, y in records]
     X, y = np.concatenate([X for X, _ in records]), np.concatenate([y for _, y in records])

@@ -165,22 +165,22 @@ def test_views_and_replaced_roles_reach_the_run() -> None:
         ({"protocol": "voodoo"}, InvalidParameter, "tally, average, pathak, psgd"),
         ({"wings": 2}, InvalidParameter, "tally has no option wings"),
         ({"protocol": "pathak", "methods": ["soft"]}, InvalidParameter, "no option methods"),
-        ({"protocol": "pathak", "absent": 0.5}, InvalidParameter, "nobody can be absent"),
-        ({"protocol": "psgd", "simulate_noise": True, "draws": 2}, InvalidParameter, "one draw"),
+        ({"protocol": "pathak", "absent": 0.5}, InvalidParameter, "--absent"),
+        ({"protocol": "psgd", "simulate_noise": True, "draws": 2}, InvalidParameter, "draws"),
         ({"methods": ["oracle"]}, InvalidParameter, "methods is one of"),
         ({"sizes": "by-hand"}, InvalidParameter, "sizes is one of"),
         ({"learners": ["oracle"]}, InvalidParameter, "learners"),
         ({"learners": [object()]}, InvalidParameter, "learner"),
-        ({"journal": "kept"}, InvalidParameter, "there is no journal"),
-        ({"X": X[:, 0]}, DataError, "not n rows"),
-        ({"X": X[:5]}, DataError, "not n rows"),
-        ({"X": np.full((4, 2), "a"), "y": [0, 1, 0, 1]}, DataError, "no number"),
+        ({"journal": "kept"}, InvalidParameter, "journal"),
+        ({"X": X[:, 0]}, DataError, "X must have shape"),
+        ({"X": X[:5]}, DataError, "X must have shape"),
+        ({"X": np.full((4, 2), "a"), "y": [0, 1, 0, 1]}, DataError, "not numbers"),
         ({"X": np.full((4, 2), np.nan), "y": [0, 1, 0, 1]}, DataError, "NaN"),
         ({"y": np.zeros(len(X))}, DataError, "one class"),
-        ({"y": None}, DataError, "labels"),
+        ({"y": None}, DataError, "y shape"),
     ],
 )
-def test_what_cannot_be_is_refused_by_name(change: dict[str, Any], error: type[Exception], words: str) -> None:
+def test_invalid_arguments_are_refused_by_name(change: dict[str, Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         psephos.simulate(**{"X": X, "y": y, "parties": 4, **TEST, **change})
 

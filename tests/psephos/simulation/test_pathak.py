@@ -631,7 +631,7 @@ def test_what_a_role_is_given_is_in_its_view() -> None:
 
 
 def test_as_many_parties_as_the_terms_are_for() -> None:
-    with pytest.raises(InvalidParameter, match="the terms are for 3 parties and 2 brought data"):
+    with pytest.raises(InvalidParameter, match="the terms are for 3 parties"):
         run_protocol(records([4, 5]), terms_for([4, 5, 6], variant="public-bound"))
 
 
@@ -648,7 +648,7 @@ def test_the_job_on_data_that_is_handed_in() -> None:
     for variant, asked, smallest in (("public-bound", None, 30), ("printed", None, 16), ("public-bound", 7, 7)):
         chosen = replace(options, variant=variant, smallest_size=asked)  # type: ignore[arg-type]
         assert chosen.terms(4, ("a", "b"), 30).smallest_size == smallest
-    with pytest.raises(InvalidParameter, match="nobody can be absent"):
+    with pytest.raises(InvalidParameter, match="--absent"):
         replace(options, absent=0.4).check()
     with pytest.raises(WeakKeyError):
         replace(options, key_bits=512).check()
