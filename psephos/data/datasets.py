@@ -92,7 +92,14 @@ class Dataset:
 
 @dataclass(frozen=True)
 class DataFile:
-    """One published file: `name` on disk, `rows` and the SHA-256 of its (decompressed) content, its home."""
+    """One file of a published data set.
+
+    Attributes:
+        name: its name on disk.
+        rows: number of its rows.
+        sha256: SHA-256 of its decompressed content, in hexadecimal.
+        home: the address that it is downloaded from.
+    """
 
     name: str
     rows: int
@@ -128,7 +135,7 @@ _FILES = (
     DataFile("test/y_test.txt", 2947, "2a94cb53ca46b956c1b2aebd4a09a72badd8a8e9ea9cdfe9f31b3306a08666bb", _HAR),
 )
 PUBLISHED: Mapping[str, DataFile] = {file.name: file for file in _FILES}
-"""What `load` and `download` expect of each file, by its name; HAR's are the members of its archive."""
+"""The files that `load` and `download` check, by name; those of HAR are the members of its archive."""
 
 _ADULT = ("a9a", "a9a.t")
 _KDD99 = ("kddcup.data_10_percent.gz", "corrected.gz")

@@ -1,7 +1,7 @@
-"""A table of one's own: who holds which rows, what is public, and which rows are held out to measure on.
+"""Users' own tables: which party holds which rows, which rows are public, and which are held out as test rows.
 
-Whatever a party contributes follows from its own rows and public values: its place in the roster from its name, its
-held-out rows from its own rows, the seed and that place, the encoding and the classes from public rows or a schema.
+A party's contribution depends on its own rows and on public values only. Its place in the roster follows from its name;
+its held-out rows from its own rows, the seed and its place; the encoding and the classes from public rows or a schema.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
 __all__ = ["OwnTable", "TableOptions"]
 
 FEWEST_PUBLIC = 10
-"""Public rows that an encoding can be settled by, and a classifier be learned on."""
+"""Smallest number of public rows that can determine an encoding and serve as auxiliary samples."""
 
 NOT_PRIVATE = (
     "NOT PRIVATE: private rows were taken as public samples (--sample-public). Their medians, categories and classes "
     "are in the released model, and no epsilon covers them."
 )
-"""Said first wherever a release made with --sample-public is shown."""
+"""Notice that is shown first with every release made with --sample-public."""
 
 _HELD_OUT_STREAM = 2
-"""Tells this stream of a run's seed from its others."""
+"""Number of the random stream of a run's seed that chooses held-out rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableOptions:
-    """How a table of one's own is read; a field is an option of its command."""
+    """Options that say how a user's own table is read; each field is an option of the command line."""
 
     data: str | None = option(None, "Your own table: a CSV or Parquet file.", group="Your own data")
     label: str | None = option(None, "The column with the class.", group="Your own data")
@@ -87,7 +87,7 @@ class TableOptions:
     )
 
     def check_table(self) -> None:
-        """Raise InvalidParameter where the options about the table do not fit together."""
+        """Raise InvalidParameter if the options about the table are invalid or contradict each other."""
         about = ("label", "party", "public", "schema", "sample_public", "classes", "ignore", "text")
         alone = [name.replace("_", "-") for name in about if getattr(self, name)]
         if self.held_out != TableOptions.held_out:
@@ -115,18 +115,23 @@ class TableOptions:
 
 
 class OwnTable:
-    """The rows of a table with their labels and owners, read once.
+    """The rows of a table with their labels and owners.
 
     Attributes:
-        name: of the file.
+        name: name of the file.
         owners: names of the parties, sorted, without the public one; () without --party.
-        classes: names of the K classes, public.
+        classes: names of the K classes. Public.
     """
 
     def __init__(self, options: TableOptions) -> None:
-        """Read the file and check what can be checked before rows are dealt.
+        """Read the file, and check everything that does not depend on the distribution of the rows.
 
-        Raises as `read_table` and `read_schema`, InvalidParameter, DataError.
+        Args:
+            options: where the table is, and how it is read.
+
+        Raises:
+            InvalidParameter: the options are invalid.
+            DataError: the table or the schema cannot be used; also as `read_table` and `read_schema`.
         """
         import pandas as pd
 
@@ -163,7 +168,7 @@ class OwnTable:
         self.owners: tuple[str, ...] = () if owners is None else tuple(sorted(owners[~public[: len(table)]].unique()))
 
     def _public(self, table: pd.DataFrame, path: Path) -> tuple[NDArray[np.bool_], pd.DataFrame | None]:
-        """Which rows are public, and the rows of another file, which are, as well."""
+        """Return which rows of the table are public, bool (rows,), and the public rows of another file, if any."""
         options, public = self._options, np.zeros(len(table), bool)
         if options.public is None:
             return public, None
@@ -187,9 +192,11 @@ class OwnTable:
         return np.concatenate([public, np.ones(len(extra), bool)]), extra
 
     def _class_names(self) -> tuple[str, ...]:
-        """The classes as --classes, the schema or the labels of the public rows say.
+        """Return the names of the classes, from --classes, the schema or the labels of the public rows.
 
-        Raises InvalidParameter for contradicting or repeated names, DataError where nothing public names the classes.
+        Raises:
+            InvalidParameter: names contradict each other or are repeated.
+            DataError: nothing public names the classes.
         """
         options = self._options
         from_schema = () if self._schema is None else self._schema.classes
@@ -216,9 +223,10 @@ class OwnTable:
         return tuple(sorted(str(name) for name in counts.index))
 
     def _class_numbers(self) -> NDArray[np.int64]:
-        """The class of each row, 0 to K - 1, int64 (n,); -1 for a row without one, which nobody trains on.
+        """Return the class index of each row, int64 (n,); -1 for rows without a class, which are not trained on.
 
-        Raises DataError for a private row without a label, or with one that is no class where --other-labels refuses.
+        Raises:
+            DataError: a private row has no label, or a label that is no class and --other-labels is "refuse".
         """
         options, private = self._options, ~self._is_public
         if (gap := is_gap(self._labels[private])).any():
@@ -246,7 +254,7 @@ class OwnTable:
         return y
 
     def _remarks(self, rows_of: Sequence[NDArray[np.intp]], encoding: Encoding, X: NDArray[np.float64]) -> list[str]:
-        """What only who holds the private rows may know. `X`: the encoded rows, (n, d)."""
+        """Return remarks about the private rows, which are secret; X are the encoded rows, (n, d)."""
         places = np.concatenate(rows_of)
         private = self._features.iloc[places]
         remarks = [
@@ -265,7 +273,7 @@ class OwnTable:
         return remarks
 
     def _out_of_range(self, rows: NDArray[np.float64], encoding: Encoding) -> list[str]:
-        """How many private cells lie outside the ranges of the schema."""
+        """Return remarks on the private cells outside the ranges of the schema. Secret."""
         assert self._schema is not None
         remarks = []
         for name, (low, high) in self._schema.ranges.items():
@@ -275,7 +283,7 @@ class OwnTable:
         return remarks
 
     def _rows_of_owners(self, rows: NDArray[np.intp]) -> list[NDArray[np.intp]]:
-        """Those of the rows that each owner holds, in their order."""
+        """Divide row numbers by owner, in the order of `owners`."""
         assert self._owners is not None
         place = {name: number for number, name in enumerate(self.owners)}
         owner = np.array([place[name] for name in self._owners.to_numpy()[rows]])
@@ -294,7 +302,7 @@ class OwnTable:
         concentration: float = 0.5,
         samples: int | None = None,
     ) -> Split:
-        """Deal the rows. Public rows are encoded with the others, in the way that they alone, or the schema, settle.
+        """Assign the rows to the parties, and encode them in the way that the public rows or the schema determine.
 
         Args:
             parties: M, as many as `owners`; without those the rows are dealt to them at random.
@@ -341,7 +349,7 @@ class OwnTable:
         )
 
     def _encoding(self, auxiliary: NDArray[np.intp]) -> tuple[Encoding, list[str]]:
-        """The encoding that the schema or the public rows settle, and what a reader should know about it."""
+        """Return the encoding that the schema or the public rows determine, and the warnings about it."""
         cautions: list[str] = []
         if self._schema is not None:
             encoding = self._schema.encoding
@@ -353,9 +361,11 @@ class OwnTable:
         return encoding, cautions
 
     def _drawn(self, samples: int | None, seed: int) -> NDArray[np.float64] | None:
-        """Encoded auxiliary samples from the schema, (N, d); None where there are public rows.
+        """Draw encoded auxiliary samples from the schema, (N, d); return None if there are public rows.
 
-        Raises InvalidParameter for a number of samples beside public rows, DataError for too few.
+        Raises:
+            InvalidParameter: a number of samples is set, and there are public rows.
+            DataError: there are too few samples.
         """
         if self._schema is None or self._options.public is not None:
             if samples is not None:
@@ -366,14 +376,14 @@ class OwnTable:
         return self._schema.samples(count, seed)
 
     def _sample_public(self, private: NDArray[np.intp], generator: np.random.Generator) -> NDArray[np.intp]:
-        """A tenth of the private rows, at least `FEWEST_PUBLIC`, but never a party's last row."""
+        """Choose a tenth of the private rows, at least `FEWEST_PUBLIC`, but never a party's last row."""
         rows_of = [private] if self._owners is None else self._rows_of_owners(private)
         loose = generator.permutation(np.concatenate([rows[1:] for rows in rows_of]))
         return np.sort(loose[: max(FEWEST_PUBLIC, round(AUXILIARY_SHARE * len(private)))])
 
 
 def held_out_rows(rows: NDArray[np.intp], share: float, generator: np.random.Generator) -> NDArray[np.intp]:
-    """The rows of one party that it does not train on, sorted.
+    """Choose the rows of one party that it does not train on, sorted.
 
     Args:
         rows: of the party, (n,).

@@ -70,9 +70,15 @@ class DataOptions(TableOptions):
         return sorted(np.random.default_rng([self.seed, 1]).permutation(self.parties)[:count].tolist())
 
     def deal(self, data: Dataset | OwnTable, *, samples: int | None = None, auxiliary: int | None = None) -> Split:
-        """Who holds what of `data`.
+        """Assign the rows of `data` to the public set, the parties and the test set.
 
-        `samples`: of each party, where none are asked for. Raises what `OwnTable` and `split` of `psephos.data` raise.
+        Args:
+            data: a data set or a user's own table.
+            samples: rows of each party, if the options do not set their number.
+            auxiliary: number of auxiliary samples; by default as `split_dataset` and `OwnTable.deal`.
+
+        Raises:
+            InvalidParameter, DataError: as `split_dataset` and `OwnTable.deal`.
         """
         sizes = self._sizes()
         if isinstance(data, OwnTable):
@@ -108,10 +114,18 @@ Options = TypeVar("Options", bound=DataOptions)
 
 
 def load_split(options: Options, data: Dataset | Split | None = None) -> tuple[Options, Split]:
-    """The options, checked, and who holds what: of `data`, by default of the table or the data set that they name.
+    """Check the options and assign the rows of their data to the parties.
 
-    A table of one's own may name the parties: there are then so many. Raises as
-    `check`, `load` and `OwnTable` do, and InvalidParameter where no rows are left to measure on.
+    Args:
+        options: the options, which are checked here.
+        data: a data set, or one that is split already; by default the table or data set that the options name.
+
+    Returns:
+        The options, whose number of parties is that of the table if it names them, and the split.
+
+    Raises:
+        InvalidParameter: the options are invalid, or no test rows are left.
+        DataError, DataSetMissingError: as `OwnTable` and `psephos.data.datasets.load`.
     """
     table = OwnTable(options) if data is None and options.data is not None else None
     if table is not None and table.owners:

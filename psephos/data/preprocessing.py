@@ -105,7 +105,7 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """The rows X (n, d) scaled, (n, d') float64, every row's exact norm at most 1."""
+        """Return the rows X (n, d) scaled, float64 (n, d'); the exact norm of every row is at most 1."""
         check_is_fitted(self)
         X = self._narrowed(self._checked(X, reset=False))
         if self.columns is not None:
@@ -146,7 +146,7 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=np.float64)
 
     def _narrowed(self, X: Any) -> Any:
-        """Only the used columns of sparse X (all, if `used_` is None), dense unless PCA comes next and makes it so."""
+        """Return the used columns of sparse X (all if `used_` is None), as a dense array unless PCA follows."""
         if self.used_ is not None:
             X = scipy.sparse.csr_array(X)[:, self.used_]
         if not scipy.sparse.issparse(X) or (self.components is not None and self.columns is None):
@@ -177,7 +177,7 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
 
 def project_on_unit_ball(X: NDArray[np.float64]) -> NDArray[np.float64]:
-    """X (n, d) float64 with rows longer than 1 shortened to 1; the norm of every returned row is at most 1 exactly.
+    """Return X, float64 (n, d), with the rows of norm above 1 scaled to norm 1; the exact norms are at most 1.
 
     A computed sum of d squares is off by a relative (d + 1) 2^-53 at most, in whatever order it is summed; a row
     counts as inside only if its computed squared norm stays below 1 by twice that. Returns X if all rows are inside.
@@ -201,7 +201,7 @@ def project_on_unit_ball(X: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _norms(X: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Row norms, also of rows whose squares would overflow or vanish."""
+    """Return the norms of the rows, without overflow or underflow of the squares."""
     largest = np.abs(X).max(axis=1)
     largest[largest == 0] = 1
     return np.asarray(largest * np.sqrt(_squared_norms(X / largest[:, None])))
@@ -229,7 +229,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 
 
 def default_scaler(name: str) -> PublicScaler:
-    """The unfitted scaler the data set `name` is run with by default; InvalidParameter for an unknown name."""
+    """Return the unfitted default scaler of the data set `name`; raise InvalidParameter for an unknown name."""
     if name not in DEFAULTS:
         raise InvalidParameter(f"no default preprocessing for data set {name!r}; known: {', '.join(DEFAULTS)}")
     return PublicScaler(**DEFAULTS[name])

@@ -1,4 +1,4 @@
-"""A schema: what everybody may know about a table without seeing a row of it.
+"""Schemas: the public description of a table's columns and classes, in place of public rows.
 
 A schema takes the place of public rows. It fixes the encoding and the classes, and auxiliary samples are drawn from it,
 uniformly, by a public seed. Nothing of it depends on anybody's rows.
@@ -23,7 +23,7 @@ from psephos.protocol.errors import DataError, DataSetMissingError
 __all__ = ["DRAWN_SAMPLES", "Schema", "read_schema"]
 
 DRAWN_SAMPLES = 500
-"""Auxiliary samples that are drawn from a schema, unless another number is asked for."""
+"""Default number of auxiliary samples that are drawn from a schema."""
 
 Finite = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 
@@ -71,7 +71,7 @@ class Schema(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def encoding(self) -> Encoding:
-        """How the rows of the table become numbers."""
+        """The encoding of the table's rows as numbers."""
         return Encoding(tuple(_encoded(name, column) for name, column in self.columns.items()))
 
     @property
@@ -84,7 +84,7 @@ class Schema(Struct, frozen=True, forbid_unknown_fields=True):
         }
 
     def samples(self, count: int, seed: int) -> NDArray[np.float64]:
-        """Encoded rows (count, d), float64, drawn uniformly from the ranges and values, each column by itself."""
+        """Draw encoded rows, float64 (count, d): each column independently and uniformly from its range or values."""
         generator = np.random.default_rng([seed, _SCHEMA_STREAM])
         blocks: list[NDArray[np.float64]] = []
         for column in self.columns.values():
@@ -107,11 +107,11 @@ class Schema(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 _SCHEMA_STREAM = 3
-"""Tells this stream of a run's seed from its others."""
+"""Number of the random stream of a run's seed that draws samples from a schema."""
 
 
 def read_schema(path: Path) -> Schema:
-    """The schema in a TOML file (docs/own-data.md has one).
+    """Read a schema from a TOML file (docs/own-data.md has an example).
 
     Raises DataSetMissingError where there is no such file; DataError for one that is no schema: the message names the
     field.
@@ -154,5 +154,5 @@ def _is_gap(value: str) -> bool:
 
 
 def _number(value: float | date) -> float:
-    """A number as it is, a date in days since 1970-01-01."""
+    """Return a number unchanged, and a date as days since 1970-01-01."""
     return float((value - date(1970, 1, 1)).days) if isinstance(value, date) else value

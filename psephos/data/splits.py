@@ -38,7 +38,7 @@ Indices = NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Split:
-    """Which rows of a data set are public, which party holds which, and which are for testing.
+    """The assignment of a data set's rows to the public set, the parties and the test set.
 
     Rows are indices into `dataset.X_train`; test rows are indices into `dataset.X_test` where there is one.
 
@@ -92,7 +92,7 @@ class Split:
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """How many samples each party holds, (M,)."""
+        """Number of samples of each party, (M,)."""
         return np.array([len(rows) for rows in self.parties], np.int64)
 
     def party(self, number: int) -> tuple[Any, NDArray[np.int64]]:
