@@ -6,8 +6,9 @@ authors who have read the same log. Every other entry is rejected with a named e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from psephos.protocol.board import MOST_BYTES
 from psephos.protocol.board.entries import SignedEntry
@@ -28,7 +29,15 @@ from psephos.protocol.signing import SigningKey, VerificationKey
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind, Reader, frame
 
-__all__ = ["BoardClient", "BoardMembers", "BoardReader", "CheckedEntry", "LogRecord", "join_message"]
+__all__ = [
+    "BoardClient",
+    "BoardMembers",
+    "BoardReader",
+    "CheckedEntry",
+    "LogRecord",
+    "describe_missing",
+    "join_message",
+]
 
 
 @dataclass(frozen=True)
@@ -77,6 +86,16 @@ class CheckedEntry:
     error: PsephosError | None = None
 
 
+def describe_missing(places: Mapping[str, Sequence[range]]) -> str:
+    """Return `BoardReader.missing_places` as a text; empty if nothing is missing."""
+    texts = [
+        f"{author} {gap.start}" + (f" to {gap.stop - 1}" if gap.stop - gap.start > 1 else "")
+        for author, gaps in places.items()
+        for gap in gaps
+    ]
+    return f"entries that the board or their author left out, by author and place: {', '.join(texts)}" if texts else ""
+
+
 def join_message(session: bytes, sealing_key: bytes) -> bytes:
     """Return the first message of every role, with which it agrees to the study.
 
@@ -106,6 +125,21 @@ class BoardReader:
     def head(self) -> Head:
         """The head of the log, as far as it was read."""
         return self._history.head
+
+    def missing_places(self) -> dict[str, list[range]]:
+        """Return, by author, the places before an author's last entry that have no entry.
+
+        An author signs its entries in places 0, 1, 2, ...; for a missing one, either the board left it out or its
+        author did.
+        """
+        places: dict[str, list[int]] = {}
+        for author, place in self._leaves:
+            places.setdefault(author, [-1]).append(place)
+        gaps = {
+            author: [range(one + 1, after) for one, after in pairwise(sorted(own)) if after > one + 1]
+            for author, own in sorted(places.items())
+        }
+        return {author: missing for author, missing in gaps.items() if missing}
 
     def check(self, number: int, data: bytes) -> CheckedEntry:
         """Check the next entry of the board and remember it.

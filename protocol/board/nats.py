@@ -25,6 +25,7 @@ import threading
 from collections.abc import Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import fields
+from itertools import pairwise
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
@@ -269,20 +270,24 @@ class NatsBoard:
             self._run(self._post_parts(data))
 
     async def _post_parts(self, data: bytes) -> None:
-        numbers = [
-            (await self._publish("part", data[at : at + _PART])).to_bytes(8, "big") for at in range(0, len(data), _PART)
-        ]
-        await self._publish("parts", hashlib.sha256(data).digest() + b"".join(numbers))
+        digest, numbers = hashlib.sha256(data).digest(), []
+        for at in range(0, len(data), _PART):
+            # A part belongs to one entry and has one place in it, also where it is equal to another part.
+            number = await self._publish("part", data[at : at + _PART], digest + at.to_bytes(8, "big"))
+            numbers.append(number.to_bytes(8, "big"))
+        await self._publish("parts", digest + b"".join(numbers))
 
-    async def _publish(self, entry_type: str, data: bytes) -> int:
+    async def _publish(self, entry_type: str, data: bytes, context: bytes = b"") -> int:
         """Publish a message and return its number.
 
-        The server drops a message whose id it has stored already. The id is derived from a signature, so that nobody
-        else can publish another message under it first.
+        The server drops a message whose id it has stored already. The id is derived from a signature of the data and
+        the context, so that nobody else can publish another message under it first.
         """
         if self._key is None:
             raise BoardError("this board was opened for reading only; posting needs the key of a role")
-        message_id = hashlib.sha256(self._key.sign(b"psephos nats\0" + hashlib.sha256(data).digest())).hexdigest()
+        message_id = hashlib.sha256(
+            self._key.sign(b"psephos nats\0" + hashlib.sha256(context + data).digest())
+        ).hexdigest()
         js = self._client.jetstream(timeout=self._timeout)
         headers = {"Nats-Msg-Id": message_id}
         return (await js.publish(f"{self._subject}.{entry_type}", data, stream=self._stream, headers=headers)).seq
@@ -337,18 +342,31 @@ class NatsBoard:
     async def _join_parts(self, message: RawStreamMsg) -> bytes:
         """Return a longer entry, joined from its parts; the list of parts itself if they do not form an entry.
 
-        The result depends on the log only, so it is the same for all readers at any time.
+        The result depends on the log only, so it is the same for all readers at any time. A list names parts in the
+        order of the log, and is the first list of its author after the first of them. So no part is in two lists, and
+        nobody makes readers fetch more than twice what was posted.
         """
         data, subject = message.data or b"", (message.subject or "").rpartition(".")[0]
         digest, listed = data[:DIGEST_BYTES], data[DIGEST_BYTES:]
         numbers = [int.from_bytes(listed[at : at + 8], "big") for at in range(0, len(listed), 8)]
-        if len(numbers) > -(-MOST_BYTES // _PART) or not all(0 < number < (message.seq or 0) for number in numbers):
+        in_order = all(one < next_one for one, next_one in pairwise([0, *numbers, message.seq or 0]))
+        if not numbers or len(numbers) > -(-MOST_BYTES // _PART) or not in_order:
+            return data
+        if await self._next_list(subject, numbers[0]) != message.seq:
             return data
         parts = [await self._fetch_one(number) for number in numbers]
         whole = b"".join([part.data or b"" for part in parts])
         # A server may accept longer parts than ours, so the total is limited as for any entry.
         valid = len(whole) <= MOST_BYTES and all(part.subject == f"{subject}.part" for part in parts)
         return whole if valid and hashlib.sha256(whole).digest() == digest else data
+
+    async def _next_list(self, subject: str, number: int) -> int | None:
+        """Return the number of an author's first list of parts after message `number`."""
+        js = self._client.jetstream(timeout=self._timeout)
+        try:
+            return (await js.get_msg(self._stream, number, f"{subject}.parts", direct=True, next=True)).seq
+        except js_errors.NotFoundError:
+            raise BoardError(f"the board at {self._where} does not have a list of parts yet; try again") from None
 
     def close(self) -> None:
         """Close the connection; requests in progress are cancelled."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from psephos.protocol.board import Board
-from psephos.protocol.board.client import BoardReader
+from psephos.protocol.board.client import BoardReader, describe_missing
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.errors import BoardError, PsephosError
 from psephos.protocol.privacy.accounting import stated_delta
@@ -205,6 +205,7 @@ class Follower:
                 "roles": roles,
                 "refused": dict(self.refused),
                 "forked": self.refused["EquivocationError"],
+                "missing": describe_missing(self._onlooker.missing_places()),
                 "over": self.over,
                 "result": self.result,
                 "checks": self.checks,
@@ -303,6 +304,7 @@ class Follower:
             "head": state["head"]["root"],
             "roles": done,
             "refused": {str(line.number): line.error for line in self.lines if line.error},
+            "missing": state["missing"],
             "result": state["result"] or None,
         }
 
@@ -317,6 +319,8 @@ class Follower:
         for name, steps in found["roles"].items():
             lines.append(f"  {name:<10} {owners[name]:<30} {', '.join(steps) or 'has not joined'}")
         lines += [f"  refused: entry {number}: {why}" for number, why in list(found["refused"].items())[:20]]
+        if found["missing"]:
+            lines.append(f"  WARNING: {found['missing']}")
         end = f"result: SHA-256 {self.result}" if self.result else "no result" if self.over else "no result yet"
         return "\n".join([*lines, end]) + "\n"
 

@@ -18,7 +18,7 @@ from psephos.curator.psgd.curator import GradientCuratorState
 from psephos.curator.tally import OpenedSum, open_product
 from psephos.model import Model
 from psephos.protocol.board import Board
-from psephos.protocol.board.client import BoardReader
+from psephos.protocol.board.client import BoardReader, describe_missing
 from psephos.protocol.board.sealing import SealingKey
 from psephos.protocol.encrypted_sum.messages import PartialDecryption
 from psephos.protocol.encrypted_sum.product import BallotProduct, Observer, VoteClosed
@@ -177,13 +177,15 @@ def _read(study: Study, board: Board, curator: Store | None, evidence: BoardEvid
     told = f"{evidence.size} entries; head {evidence.head}"
     if refused:
         told += f"; not of this study, forged or of another board, and so not counted: {_counted(refused)}"
-    evidence.note("signatures, order and heads of the log", "holds", told)
+    if missing := describe_missing(reader.missing_places()):
+        told += f"; {missing}"
+    evidence.note("signatures, order and heads of the log", "fails" if missing else "holds", told)
     evidence.joined = frozenset(entry.sender for entry in evidence.of(Kind.JOINED))
-    missing = sorted({*study.must_join} - evidence.joined)
+    absent = sorted({*study.must_join} - evidence.joined)
     evidence.note(
         "who has agreed to the study",
-        "fails" if missing else "holds",
-        f"missing: {', '.join(missing)}" if missing else f"{len(evidence.joined)} of {len(study.members.keys)} roles",
+        "fails" if absent else "holds",
+        f"missing: {', '.join(absent)}" if absent else f"{len(evidence.joined)} of {len(study.members.keys)} roles",
     )
 
 

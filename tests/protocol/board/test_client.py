@@ -9,7 +9,14 @@ import pytest
 
 from psephos.audit.studies import trial
 from psephos.protocol.board import MOST_BYTES
-from psephos.protocol.board.client import BoardClient, BoardMembers, BoardReader, LogRecord, join_message
+from psephos.protocol.board.client import (
+    BoardClient,
+    BoardMembers,
+    BoardReader,
+    LogRecord,
+    describe_missing,
+    join_message,
+)
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.history import Head, leaf_hash
 from psephos.protocol.board.sealing import SealingKey
@@ -186,3 +193,26 @@ def test_repr_shows_no_session() -> None:
     assert repr(client("party 3")) == f"<BoardClient of party 3, {Head()}>"
     assert SESSION.hex() not in repr(BoardMembers(SESSION, {}))
     assert str(SESSION) not in repr(BoardMembers(SESSION, {}))
+
+
+def test_places_that_an_author_has_left_out_are_named() -> None:
+    """Or that the board has left out, which looks the same."""
+    party = client("party 0")
+    entries = [party.sign(Post(BOARD, bytes([k]), "phase")) for k in range(6)]
+    reader = BoardReader(MEMBERS)
+    assert describe_missing(reader.missing_places()) == ""
+    for number, place in enumerate((0, 2, 5), 1):
+        assert reader.check(number, entries[place]).error is None
+    assert reader.missing_places() == {"party 0": [range(1, 2), range(3, 5)]}
+    assert describe_missing(reader.missing_places()).endswith("party 0 1, party 0 3 to 4")
+    reader.check(4, entries[1])
+    assert reader.missing_places() == {"party 0": [range(3, 5)]}
+
+
+def test_a_place_far_ahead_costs_its_readers_nothing() -> None:
+    party = client("party 0")
+    party.place = 2**63
+    reader = BoardReader(MEMBERS)
+    assert reader.check(1, party.sign(Post(BOARD, b"far", "phase"))).error is None
+    assert reader.missing_places() == {"party 0": [range(2**63)]}
+    assert "party 0 0 to 9223372036854775807" in describe_missing(reader.missing_places())

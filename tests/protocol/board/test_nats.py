@@ -154,21 +154,65 @@ class PartsOnly(NatsBoard):
     async def _fetch_one(self, number: int) -> RawStreamMsg:
         return RawStreamMsg(subject="psephos.0.party-0.part", data=self.part)
 
+    async def _next_list(self, subject: str, number: int) -> int | None:
+        return 100
+
 
 def test_parts_above_the_greatest_length_are_not_joined() -> None:
     """An entry of 67.6 MB could not be exported to a file."""
     entry = PartsOnly.part * 65
     assert len(entry) > MOST_BYTES
-    listed = hashlib.sha256(entry).digest() + (7).to_bytes(8, "big") * 65
-    message = RawStreamMsg(subject="psephos.0.party-0.parts", seq=8, data=listed)
+    listed = listing(entry, *range(1, 66))
+    message = RawStreamMsg(subject="psephos.0.party-0.parts", seq=100, data=listed)
     assert asyncio.run(PartsOnly()._join_parts(message)) == listed
+
+
+@pytest.mark.nats
+def test_equal_parts_of_entries_are_parts_of_their_own(server: StudyServer) -> None:
+    one = server.board("party 0")
+    long = bytes(2_000_001)
+    one.post(long)
+    one.post(bytes(3_000_000))
+    one.post(long)
+    assert contents(one) == [b"", b"", b"", long, b"", b"", b"", bytes(3_000_000)]
+
+
+@pytest.mark.nats
+def test_a_part_is_fetched_for_one_entry_only(server: StudyServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists that repeat a part, or name those of an earlier list, cost their author as much as each reader."""
+    evil = server.board("party 0")
+    part = bytes(1_000_000)
+    number = evil._run(evil._publish("part", part))
+    lists = [listing(part * 67, *[number] * 67), *(listing(part, number) + bytes([0] * 7 + [k]) for k in range(20))]
+    lists[1:1] = [listing(part, number)]
+    for data in lists:
+        evil._run(evil._publish("parts", data))
+    reader = NatsBoard(server.reading, server.session)
+    server.boards.append(reader)
+    fetched: list[int] = []
+    fetch = reader._fetch_one
+
+    async def counting(number: int) -> RawStreamMsg:
+        message = await fetch(number)
+        fetched.append(len(message.data or b""))
+        return message
+
+    monkeypatch.setattr(reader, "_fetch_one", counting)
+    entries = contents(reader)
+    assert entries[0] == b""
+    assert entries[1:] == lists, "the first list of the author after the part repeats it"
+    assert sum(fetched) == len(part) + sum(map(len, lists))
 
 
 @pytest.mark.nats
 def test_incomplete_and_foreign_parts_delay_nobody(server: StudyServer) -> None:
     one, two = server.board("party 0"), server.board("party 1")
     long = secrets.token_bytes(2_000_001)
-    mine = [one._run(one._publish("part", long[at : at + 1_000_000])) for at in (0, 1_000_000)]  # then it is killed
+    digest = hashlib.sha256(long).digest()
+    mine = [
+        one._run(one._publish("part", long[at : at + 1_000_000], digest + at.to_bytes(8, "big")))
+        for at in (0, 1_000_000)
+    ]  # then it is killed
     two.post(b"meanwhile")
     stolen = two._run(two._publish("parts", secrets.token_bytes(32) + b"".join(n.to_bytes(8, "big") for n in mine)))
     two._run(two._publish("parts", b"short"))
@@ -611,8 +655,13 @@ class Stream:
         self.published.append((subject, data, stream, headers))
         return SimpleNamespace(seq=len(self.published))
 
-    async def get_msg(self, stream: str, number: int, *, direct: bool) -> RawStreamMsg:
+    async def get_msg(
+        self, stream: str, number: int, subject: str | None = None, *, direct: bool, next: bool = False
+    ) -> RawStreamMsg:
         assert (stream, direct) == (f"psephos-{STUDY}", True)
+        if next:
+            later = [n for n, message in sorted(self.messages.items()) if n >= number and message.subject == subject]
+            return self.messages[later[0]]
         self.asked.append(number)
         if number not in self.messages:
             raise js_errors.NotFoundError
@@ -797,16 +846,23 @@ def test_published_messages(stream: Stream, board: Offline) -> None:
         reader.post(b"x")
     reader.close()
 
-    def name(data: bytes) -> str:
-        return hashlib.sha256(KEY.sign(b"psephos nats\0" + hashlib.sha256(data).digest())).hexdigest()
+    def name(data: bytes, context: bytes = b"") -> str:
+        return hashlib.sha256(KEY.sign(b"psephos nats\0" + hashlib.sha256(context + data).digest())).hexdigest()
 
     own, short, long = f"psephos.{STUDY}.party-3", bytes(1_000_000), secrets.token_bytes(1_000_001)
     for data in (short, long):
         board.post(data)
     whole = hashlib.sha256(long).digest() + (2).to_bytes(8, "big") + (3).to_bytes(8, "big")
-    sent = [("entry", short), ("part", long[:1_000_000]), ("part", long[1_000_000:]), ("parts", whole)]
+    contexts = [whole[:32] + at.to_bytes(8, "big") for at in (0, 1_000_000)]
+    sent = [
+        ("entry", short, b""),
+        ("part", long[:1_000_000], contexts[0]),
+        ("part", long[1_000_000:], contexts[1]),
+        ("parts", whole, b""),
+    ]
     assert stream.published == [
-        (f"{own}.{what}", data, f"psephos-{STUDY}", {"Nats-Msg-Id": name(data)}) for what, data in sent
+        (f"{own}.{what}", data, f"psephos-{STUDY}", {"Nats-Msg-Id": name(data, context)})
+        for what, data, context in sent
     ]
 
 
@@ -907,21 +963,33 @@ def test_lists_of_parts_that_do_and_do_not_form_an_entry() -> None:
     right = listing(b"onetwo", 1, 99)
     assert whole(parts, right) == b"onetwo"
     assert whole(parts, listing(b"onetwo", 1, 5, 99)) == b"onetwo"
+    assert whole(parts, right, seq=101) == right, "another list, 100, came before"
     assert whole(parts, listing(b"", 5)) == b""
     asked = parts.asked
-    for wrong, seq in ((listing(b"onetwo", 0, 1), 100), (right, 99), (right, None), (listing(b"", *[1] * 69), 100)):
+    twice = listing(b"oneone", 1, 1)
+    backwards = listing(b"twoone", 99, 1)
+    many = listing(b"", *range(1, 70))
+    for wrong, seq in (
+        (listing(b"onetwo", 0, 1), 100),
+        (right, 99),
+        (right, None),
+        (many, 100),
+        (twice, 100),
+        (backwards, 100),
+        (right, 101),
+    ):
         assert whole(parts, wrong, seq) == wrong
     assert parts.asked == asked, "nothing is fetched for an invalid list"
-    for wrong in (listing(b"onetwo", 99, 1), listing(b"onetwo", 3, 99), listing(b"onetwo", 4, 99), b"short", b""):
+    for wrong in (listing(b"onetwo", 3, 99), listing(b"onetwo", 4, 99), listing(b""), b"short", b""):
         assert whole(parts, wrong) == wrong
     assert whole(parts, None) == b""
     assert whole(parts, right, subject=None) == right
     most = bytes(MOST_BYTES)
     rest = RawStreamMsg(subject="a.b.part", data=bytes(MOST_BYTES - 67_000_000))
-    parts = GivenParts(_1=rest)
-    assert whole(parts, listing(most, *range(2, 69), 1)) == most
-    parts.parts[1] = RawStreamMsg(subject="a.b.part", data=bytes(MOST_BYTES - 67_000_000 + 1))
-    long = listing(most + b"\0", *range(2, 69), 1)
+    parts = GivenParts(_68=rest)
+    assert whole(parts, listing(most, *range(1, 69))) == most
+    parts.parts[68] = RawStreamMsg(subject="a.b.part", data=bytes(MOST_BYTES - 67_000_000 + 1))
+    long = listing(most + b"\0", *range(1, 69))
     assert whole(parts, long) == long
 
 

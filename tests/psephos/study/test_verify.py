@@ -569,6 +569,16 @@ def test_ballots_that_were_refused_are_counted_by_their_errors(public: Played) -
     assert told[0].count("Error") == 2
 
 
+def test_an_entry_that_was_left_out_is_named(public: Played) -> None:
+    """The board shows a later entry of the same author, so everybody sees that one is missing."""
+    client, board = public.made.board_client("party 2"), MemoryBoard()
+    client.sign(Post(BOARD, b"left out"))
+    board.post(client.sign(Post(BOARD, b"shown")))
+    what, verdict, found = shown(public, board)[0]
+    assert (what, verdict) == (LOG, "fails")
+    assert found.endswith("party 2 0")
+
+
 def test_what_stands_on_the_board_and_counts_for_nothing(public: Played) -> None:
     board = MemoryBoard()
     board.entries = [*public.board.entries, b"noise", b"noise", bytes(200)]
@@ -662,7 +672,7 @@ def test_checks_in_words(public: Played) -> None:
     real = replace(study, trial=False, key_bits=2048)
     assert "TRIAL" not in as_text(real, [])
     long = [StudyCheck("a check of many words " * 9, "holds", "found " * 30)]
-    assert max(map(len, as_text(study, long, width=60).splitlines())) <= 60
+    assert max(map(len, as_text(study, long, width=70).splitlines())) <= 70
 
 
 @pytest.mark.parametrize("what", ["honest", "public", "gaussian"])

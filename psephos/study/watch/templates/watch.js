@@ -23,6 +23,7 @@ function show(state) {
   if (state.failure) warn(`The board does not answer: ${state.failure}. What is shown is what was read before.`);
   if (state.forked) warn(`${state.forked} entries contradict this board: their author was shown another one, was set back to an old copy, or lies.`);
   at("stage").textContent = state.stage;
+  if (state.missing) warn(`Missing on this board: ${state.missing}.`);
   at("stage").className = state.forked || state.over ? "bad" : state.result ? "done" : "";
   at("terms").replaceChildren(...Object.entries(state.terms).map(([name, value]) => {
     const pair = make("div");

@@ -200,6 +200,16 @@ def test_a_board_that_dies_is_named_and_comes_back(talk: Talk) -> None:
     assert follower.entries == 2
 
 
+def test_entries_that_were_left_out_are_named(talk: Talk, follower: Follower) -> None:
+    client = talk.made.board_client("party 0")
+    client.sign(Post(BOARD, b"left out"))
+    talk.board.post(client.sign(Post(BOARD, b"shown")))
+    follower.step()
+    assert follower.state()["missing"].endswith("party 0 0")
+    assert follower.record()["missing"].endswith("party 0 0")
+    assert "WARNING: entries that the board or their author left out" in follower.text()
+
+
 class Pieces(MemoryBoard):
     """A server's board: an entry above 1 MB stands behind its pieces, which readers see as empty entries."""
 
