@@ -27,7 +27,7 @@ from psephos.specs.registry import check_study
 from psephos.specs.study import StudyTerms
 from psephos.study.identity import Identity, fingerprint
 from psephos.study.party_input import PartyInput
-from psephos.study.release import card, make_release, read_release
+from psephos.study.release import card, is_verifiable, make_release, read_release
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
 from psephos.study.verify import AGREED, FOLLOWS, examine
@@ -176,8 +176,8 @@ class Membership:
             The directory of the model and its card.
 
         Raises:
-            RefutedResultError: the result differs from the study, or does not follow from the board; nothing is
-                written.
+            WrongResultError: the result differs from the study, does not follow from the board, or could not be
+                computed again although all that it follows from should be public; nothing is written.
             BoardError: the board cannot be read.
         """
         evidence = examine(self.study, self.samples, board)
@@ -188,6 +188,13 @@ class Membership:
                 "`psephos verify` shows all checks"
             )
         model = read_release(self.study, self.samples, content)
+        if evidence.model is not None and is_verifiable(self.study):
+            verdicts = [check.verdict for check in about_result if check.what == FOLLOWS]
+            if verdicts != ["holds"]:
+                raise WrongResultError(
+                    "no model is written, because nothing on this board shows that the curator's result follows from "
+                    "the sum. `psephos verify` shows what is missing"
+                )
         if evidence.model != model:
             raise WrongResultError("no model is written, because the board has another result than this agent read")
         output = Path(self.settings.output or self.folder / "released")

@@ -36,7 +36,7 @@ from psephos.study.consent import use_of_samples
 from psephos.study.identity import fingerprint
 from psephos.study.samples import PublicSamples
 
-__all__ = ["card", "follows_from_sum", "make_release", "read_release"]
+__all__ = ["card", "follows_from_sum", "is_verifiable", "make_release", "read_release"]
 
 Array = NDArray[np.float64]
 
@@ -57,6 +57,10 @@ _CURATOR_LEARNED = {
 """By whether the parties add the noise."""
 
 _UNVERIFIED_NOISE = "The curator added the noise, and nobody can verify that it did. "
+
+_SEALED_SUM = (
+    "The sum was opened for the curator alone: that the classifier follows from it is NOT VERIFIED by anybody else. "
+)
 
 
 # -- the curator
@@ -92,7 +96,12 @@ def make_release(study: Study, samples: PublicSamples, result: Any, randomness: 
         release=replace(cost, delta=stated_delta(study.delta)),
         warnings=_warnings(study),
     )
-    return written_model(model)
+    return _canonical(written_model(model))
+
+
+def _canonical(content: bytes) -> bytes:
+    """Return the only bytes that are accepted for what `content` says; raises MsgspecError for what is no model."""
+    return written_model(msgspec.json.decode(content, type=Model))
 
 
 def _grid_step(w: Array) -> float:
@@ -124,8 +133,8 @@ def read_release(study: Study, samples: PublicSamples, content: bytes) -> Model:
     The coefficients are not checked (`follows_from_sum`).
 
     Raises:
-        AgreementError: the content is not a model, or differs from the study in its classes, columns, method, number of
-            ballots or privacy cost.
+        AgreementError: the content is not a model, is not written as `make_release` writes one, or differs from the
+            study in its classes, columns, method, number of ballots or privacy cost.
     """
     if len(content) > MOST_BYTES:
         raise AgreementError("the curator published a result larger than any model")
@@ -133,6 +142,9 @@ def read_release(study: Study, samples: PublicSamples, content: bytes) -> Model:
         model = msgspec.json.decode(content, type=Model)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise AgreementError(f"the curator's result is not a model of this version of Psephos: {error}") from None
+    if written_model(model) != content:
+        # A field that occurs twice has one value here and may have the other one in another reader of JSON.
+        raise AgreementError("the curator's result is not written as Psephos writes a model")
     for name, agrees in (
         ("classes", model.classes == study.classes),
         ("encoding", model.encoding == samples.encoding),
@@ -166,6 +178,11 @@ def _equal(stated: Any, expected: Any) -> bool:
     if isinstance(expected, float) and type(stated) in (int, float):
         return math.isclose(stated, expected, rel_tol=_COST_ERROR)
     return type(stated) is type(expected) and bool(stated == expected)
+
+
+def is_verifiable(study: Study) -> bool:
+    """Return whether everybody who reads the board can compute the classifier that a study must release."""
+    return SPECS[study.protocol].joint and (study.public or not study.uses_key)
 
 
 def follows_from_sum(study: Study, samples: PublicSamples, model: Model, result: Any) -> bool:
@@ -202,9 +219,15 @@ def _is_rounded(w: Array, model: Model, scaler: PublicScaler) -> bool:
     candidates = [scaler.fold(choice * step + 0.0) for choice in (multiples, constant)]
     intercepts = np.array(model.intercepts)
     return bool(
-        np.array_equal(candidates[0][0], published)
-        and np.all((candidates[0][1] == intercepts) | (candidates[1][1] == intercepts))
+        _same_bits(candidates[0][0], published).all()
+        and (_same_bits(candidates[0][1], intercepts) | _same_bits(candidates[1][1], intercepts)).all()
     )
+
+
+def _same_bits(first: Array, second: Array) -> NDArray[np.bool_]:
+    """Return where two arrays of one shape are equal, -0 and 0 being different."""
+    same: NDArray[np.bool_] = (first == second) & (np.signbit(first) == np.signbit(second))
+    return same
 
 
 def card(study: Study, model: Model) -> str:
@@ -250,7 +273,7 @@ none of the parties' rows left them.
 | --- | --- |
 {_table(rows)}
 Not checked: what the parties trained on, that each party added its share of the noise, and how good the classifier is
-on your own rows. {"" if joint else _UNVERIFIED_NOISE}{shares}
+on your own rows. {"" if is_verifiable(study) else _SEALED_SUM if joint else _UNVERIFIED_NOISE}{shares}
 
 ## Columns
 

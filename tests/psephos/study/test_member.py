@@ -234,6 +234,10 @@ def test_no_release_is_written_that_the_board_refutes(house: House, monkeypatch:
         evidence.checks = [StudyCheck(what, "fails", "it is invented")]
         with pytest.raises(WrongResultError, match=r"the curator published a wrong result.*it is invented"):
             mine.write_release(content, board)
+    evidence.checks = [StudyCheck(AGREED, "holds", ""), StudyCheck(FOLLOWS, "not checked", "the sum is not known here")]
+    monkeypatch.setattr("psephos.study.member.is_verifiable", lambda study: True)
+    with pytest.raises(WrongResultError, match="follows from the sum"):
+        mine.write_release(content, board)
     assert not (mine.folder / "released").exists()
     evidence.checks = [StudyCheck("partial decryptions", "fails", "holder 2: wrong"), StudyCheck(FOLLOWS, "holds", "")]
     mine.write_release(content, board)  # a liar among the holders changes nothing that follows from the sum

@@ -24,7 +24,7 @@ from psephos.protocol.study.study import Study
 from psephos.specs.registry import spec_of
 from psephos.specs.study import StudyTerms
 from psephos.study.identity import fingerprint
-from psephos.study.release import _ERROR, _grid_step, _is_rounded, card, make_release, read_release
+from psephos.study.release import _ERROR, _grid_step, _is_rounded, card, is_verifiable, make_release, read_release
 from psephos.study.samples import PublicSamples
 from tests.psephos.study.cast import Cast, fields_of
 
@@ -147,6 +147,40 @@ def test_a_model_of_other_columns(study: Study, samples: PublicSamples, tmp_path
 def test_bytes_that_are_no_model(study: Study, samples: PublicSamples, content: bytes) -> None:
     with pytest.raises(AgreementError, match="not a model"):
         read_release(study, samples, content)
+
+
+@pytest.mark.parametrize("lie", ["twice", "space", "number", "byte order mark"])
+def test_a_model_that_other_readers_of_json_read_otherwise(study: Study, samples: PublicSamples, lie: str) -> None:
+    """Agents write the curator's bytes: of a field that occurs twice, some readers take the first and some the last."""
+    content = make_release(study, samples, OPENED)
+    changed = {
+        "twice": content.replace(b"{\n", b'{\n "intercepts": [0.0, 0.0, 1e9],\n', 1),
+        "space": content + b" ",
+        "number": content.replace(b'"parties": 4', b'"parties": 4.0'),
+        "byte order mark": b"\xef\xbb\xbf" + content,
+    }[lie]
+    assert changed != content
+    with pytest.raises(AgreementError):
+        read_release(study, samples, changed)
+
+
+@pytest.mark.parametrize("scale", [1e-290, 1e-30, 1.0, 1e30, 1e290])
+def test_classifiers_of_any_scale_are_compared_entry_by_entry(
+    samples: PublicSamples, template: Model, scale: float
+) -> None:
+    w = np.random.default_rng(4).normal(size=(3, 6)) * scale
+    w[1] = 0.0
+    step = _grid_step(w)
+    honest = model_of(np.rint(w / step) * step, samples, template)
+    assert _is_rounded(w, honest, samples.scaler)
+    turned = tuple(tuple(-value for value in row) for row in honest.coefficients)
+    zeros = (honest.coefficients[0], tuple(-0.0 for _ in honest.coefficients[1]), honest.coefficients[2])
+    for coefficients in (turned, zeros, honest.coefficients[::-1], (honest.coefficients[0],) * 3):
+        lie = msgspec.structs.replace(honest, coefficients=coefficients)
+        assert not _is_rounded(w, lie, samples.scaler)
+    for value in (-0.0, scale, 1e300):
+        lie = msgspec.structs.replace(honest, intercepts=(honest.intercepts[0], value, honest.intercepts[2]))
+        assert not _is_rounded(w, lie, samples.scaler)
 
 
 class Long(bytes):
@@ -298,3 +332,15 @@ def test_a_card_of_noise_in_shares_and_without_a_key(study: Study, samples: Publ
     )
     assert "your own rows. \n" in text
     assert "Whoever has" not in text
+
+
+def test_a_joint_study_whose_sum_is_sealed_says_that_nobody_else_can_verify_it(
+    study: Study, samples: PublicSamples
+) -> None:
+    model = msgspec.json.decode(make_release(study, samples, OPENED, seeded()), type=Model)
+    fields = {name: value for name, value in fields_of("statistic", 5).items() if name in ("protocol", "method")}
+    for public in (True, False):
+        joint = replace(study, **fields, parameters={}, public=public)
+        assert is_verifiable(joint) == public
+        assert ("NOT VERIFIED by anybody else" in card(joint, model)) != public
+    assert not is_verifiable(study)
