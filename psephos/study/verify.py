@@ -410,7 +410,8 @@ def as_text(study: Study, checks: Sequence[StudyCheck], width: int = 80) -> str:
     """
     failed = sum(check.verdict == "fails" for check in checks)
     outcome = f"{failed} of {len(checks)} checks FAIL." if failed else "Nothing that was checked fails."
-    lines = [outcome, f"{study.title}, study {fingerprint(study.digest)}" + (", a TRIAL" if study.trial else "")]
+    title = f"{study.title}, study {fingerprint(study.digest)}" + (", a TRIAL" if study.trial else "")
+    lines = [outcome, *textwrap.wrap(title, width, break_long_words=False, break_on_hyphens=False)]
     for verdict, mark in (("fails", "FAILS "), ("holds", "holds "), ("not checked", "not checked ")):
         for check in checks:
             if check.verdict == verdict:
