@@ -15,7 +15,16 @@ from psephos.specs.statistic import StatisticSpec
 from psephos.specs.study import SAMPLES, DerivedDefault, StudyTerms
 from psephos.specs.tally import TallySpec
 
-__all__ = ["SPECS", "check_study", "coalition_of", "participants_of", "spec_of", "type_of_parameter", "unit_of"]
+__all__ = [
+    "SPECS",
+    "check_study",
+    "coalition_of",
+    "is_verifiable",
+    "participants_of",
+    "spec_of",
+    "type_of_parameter",
+    "unit_of",
+]
 
 SPECS: dict[str, type[Spec]] = {
     "tally": TallySpec,
@@ -56,6 +65,11 @@ def check_study(study: Study) -> type[Spec]:
         if isinstance(default, type) and name not in study.parameters:
             raise StudyError(f"a study of {study.protocol} must state the parameter {name}")
     return kind
+
+
+def is_verifiable(study: Study) -> bool:
+    """Return whether everybody who reads the board can compute the classifier that a study must release."""
+    return SPECS[study.protocol].joint and (study.public or not study.uses_key)
 
 
 def type_of_parameter(default: Any) -> type:

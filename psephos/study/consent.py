@@ -8,7 +8,7 @@ from textwrap import fill, wrap
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.study.study import Study
 from psephos.results.runs import colluders_text
-from psephos.specs.registry import SPECS, coalition_of, unit_of
+from psephos.specs.registry import SPECS, coalition_of, is_verifiable, unit_of
 from psephos.study.identity import Identity, fingerprint, fingerprint_words
 
 __all__ = ["curator_view", "describe_study", "use_of_samples"]
@@ -117,6 +117,9 @@ def _participants(study: Study) -> str:
 def _computation(study: Study) -> list[str]:
     noise = (
         "Every party adds its share of the noise; the sum with all the noise in it is opened for everybody."
+        if is_verifiable(study)
+        else "Every party adds its share of the noise; the sum with all the noise in it is opened for the curator "
+        "alone. NOT VERIFIED: nobody else can check that the classifier follows from it."
         if SPECS[study.protocol].joint
         else "The curator sees the exact sum, adds noise, and releases a classifier. NOT VERIFIED: nobody else can "
         "check that it adds the noise."

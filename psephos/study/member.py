@@ -23,11 +23,11 @@ from psephos.protocol.errors import StudyError, WrongResultError
 from psephos.protocol.roles import Role
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import CURATOR, Study
-from psephos.specs.registry import check_study
+from psephos.specs.registry import check_study, is_verifiable
 from psephos.specs.study import StudyTerms
 from psephos.study.identity import Identity, fingerprint
 from psephos.study.party_input import PartyInput
-from psephos.study.release import card, is_verifiable, make_release, read_release
+from psephos.study.release import card, make_release, read_release
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
 from psephos.study.verify import AGREED, FOLLOWS, examine

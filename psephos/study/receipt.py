@@ -18,7 +18,7 @@ from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.results.palette import DARK, LIGHT
 from psephos.results.runs import colluders_text
-from psephos.specs.registry import SPECS, coalition_of, unit_of
+from psephos.specs.registry import SPECS, coalition_of, is_verifiable, unit_of
 from psephos.study.consent import curator_view
 from psephos.study.identity import fingerprint
 from psephos.study.verify import BoardEvidence, StudyCheck
@@ -263,6 +263,8 @@ def _release(study: Study, evidence: BoardEvidence) -> ReleaseTerms:
         if coalition is not None:
             noise += f" It is enough against this many colluding parties: {colluders_text(coalition, study.threshold)}."
         noise += " That each party drew its share of the noise is not proved."
+        if not is_verifiable(study):
+            noise += " NOT VERIFIED: the sum is opened for the curator alone, who computes the classifier from it."
     else:
         noise = (
             "NOT VERIFIED: the curator adds the noise after the sum is opened, and nobody else can check that it did."

@@ -30,13 +30,13 @@ from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.study.study import Study
 from psephos.results.runs import colluders_text
-from psephos.specs.registry import SPECS, coalition_of, spec_of
+from psephos.specs.registry import SPECS, coalition_of, is_verifiable, spec_of
 from psephos.specs.study import StudyTerms
 from psephos.study.consent import use_of_samples
 from psephos.study.identity import fingerprint
 from psephos.study.samples import PublicSamples
 
-__all__ = ["card", "follows_from_sum", "is_verifiable", "make_release", "read_release"]
+__all__ = ["card", "follows_from_sum", "make_release", "read_release"]
 
 Array = NDArray[np.float64]
 
@@ -178,11 +178,6 @@ def _equal(stated: Any, expected: Any) -> bool:
     if isinstance(expected, float) and type(stated) in (int, float):
         return math.isclose(stated, expected, rel_tol=_COST_ERROR)
     return type(stated) is type(expected) and bool(stated == expected)
-
-
-def is_verifiable(study: Study) -> bool:
-    """Return whether everybody who reads the board can compute the classifier that a study must release."""
-    return SPECS[study.protocol].joint and (study.public or not study.uses_key)
 
 
 def follows_from_sum(study: Study, samples: PublicSamples, model: Model, result: Any) -> bool:

@@ -21,10 +21,11 @@ from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import AgreementError, StudyError
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.study.study import Study
-from psephos.specs.registry import spec_of
+from psephos.specs.registry import is_verifiable, spec_of
 from psephos.specs.study import StudyTerms
+from psephos.study.consent import describe_study
 from psephos.study.identity import fingerprint
-from psephos.study.release import _ERROR, _grid_step, _is_rounded, card, is_verifiable, make_release, read_release
+from psephos.study.release import _ERROR, _grid_step, _is_rounded, card, make_release, read_release
 from psephos.study.samples import PublicSamples
 from tests.psephos.study.cast import Cast, fields_of
 
@@ -343,4 +344,5 @@ def test_a_joint_study_whose_sum_is_sealed_says_that_nobody_else_can_verify_it(
         joint = replace(study, **fields, parameters={}, public=public)
         assert is_verifiable(joint) == public
         assert ("NOT VERIFIED by anybody else" in card(joint, model)) != public
+        assert ("NOT VERIFIED" in " ".join(describe_study(joint).split())) != public
     assert not is_verifiable(study)
