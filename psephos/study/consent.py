@@ -96,7 +96,7 @@ def _heading(study: Study) -> str:
         study.title,
         f"study {fingerprint(study.digest)}",
         fill(fingerprint_words(study.digest), _WIDTH, initial_indent="  ", subsequent_indent="  "),
-        "All members must see the same digits, or the same words: compare them by telephone.",
+        "All members must see the same digits, or words: compare them by telephone.",
     ]
     if study.trial:
         lines.append("A TRIAL: its key may be too short to protect anything.")

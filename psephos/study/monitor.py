@@ -167,7 +167,9 @@ class Follower:
     def state(self) -> dict[str, Any]:
         """Everything a page shows, as JSON has it."""
         study = self.study
-        owners = {member.key: member.name for member in study.parties} | {study.curator: "the curator"}
+        owners = {member.key: member.name for member in study.parties} | {
+            study.curator: study.curator_name or "the curator"
+        }
         with self._lock:
             roles = [
                 {

@@ -261,7 +261,7 @@ def _release(study: Study, evidence: BoardEvidence) -> ReleaseTerms:
     if joint:
         noise = "The parties add the noise before encryption, so the opened sum contains it."
         if coalition is not None:
-            noise += f" It is enough against this many colluding parties: {colluders_text(coalition, study.threshold)}."
+            noise += f" Colluders {colluders_text(coalition, study.threshold)}."
         noise += " That each party drew its share of the noise is not proved."
         if not is_verifiable(study):
             noise += " NOT VERIFIED: the sum is opened for the curator alone, who computes the classifier from it."

@@ -670,8 +670,8 @@ def test_the_grids_own_sensitivity_where_all_of_it_is_exact():
     ball = OwnDataGrid(np.eye(2), 3)
     l1, l2 = st.grid_sensitivity(ball)
     assert (l1.value, l2.value) == (2.0**26 * (1 + 2.0**-50), 2.0**25)
-    assert (l1.norm, l1.source) == ("l1", "sqrt(D) 2/M, two points of the unit ball")
-    assert (l2.norm, l2.source) == ("l2", "2/M, two points of the unit ball")
+    assert (l1.norm, l1.source) == ("l1", "sqrt(D) 2/M, vectors of norm at most 1")
+    assert (l2.norm, l2.source) == ("l2", "2/M, vectors of norm at most 1")
     st.grid_sensitivity(StatisticGrid(np.array([[2**53 - 1]]), np.array([[-1, 1]])))
     with pytest.raises(InvalidParameter, match=r"2\^53"):
         st.grid_sensitivity(StatisticGrid(np.array([[2**53]]), np.array([[-1, 1]])))

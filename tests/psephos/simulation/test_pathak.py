@@ -543,8 +543,8 @@ def test_the_job_on_breast_cancer(variant: Any, noise: Any) -> None:
     nonprivate = result.accuracy["pathak"].nonprivate
     assert nonprivate is not None
     assert nonprivate > 0.85
-    # What one liar can do stands first; there is no key to warn of with a public size.
-    assert ("liar" in result.page().warnings[0] or "lies" in result.page().warnings[0]) == (variant != "public-bound")
+    # What one dishonest role can do stands first; there is no key to warn of with a public size.
+    assert ("public-bound" in result.page().warnings[0]) == (variant != "public-bound")
     assert any("test key" in warning for warning in result.page().warnings) == (variant != "public-bound")
     assert simulate_pathak(options).accuracy == result.accuracy, "simulated noise repeats, ties included"
 

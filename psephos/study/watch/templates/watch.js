@@ -14,6 +14,11 @@ const clock = (seconds) => {
 };
 const warn = (text) => at("warnings").append(make("p", text, "warning"));
 
+function shown(value) {
+  if (Array.isArray(value)) return value.join(", ");
+  return typeof value === "number" && value > 0 && value < 1e-3 ? value.toExponential(2) : String(value);
+}
+
 function show(state) {
   document.title = `${state.title}: a study`;
   at("title").textContent = state.title;
@@ -27,7 +32,7 @@ function show(state) {
   at("stage").className = state.forked || state.over ? "bad" : state.result ? "done" : "";
   at("terms").replaceChildren(...Object.entries(state.terms).map(([name, value]) => {
     const pair = make("div");
-    pair.append(make("dt", name), make("dd", Array.isArray(value) ? value.join(", ") : String(value)));
+    pair.append(make("dt", name), make("dd", shown(value)));
     return pair;
   }));
   at("roles").tBodies[0].replaceChildren(...state.roles.map((role) => {
