@@ -1,7 +1,7 @@
-"""A study followed on its board: read what is new, and say where everybody stands. It holds no secret.
+"""Follows a study on its board, and describes its progress for `psephos status` and `psephos watch`.
 
-Two lines of defence keep a page harmless: nothing here can sign, and what is shown are names from the study, kinds of
-messages and sizes, never a body but a holder's line of why there is no key.
+It holds no secret and cannot sign. It shows names from the study, kinds of messages and sizes; of the content of
+messages only a holder's reason why there is no key.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from psephos.study.identity import fingerprint
 
 __all__ = ["Follower", "LogLine", "steps_of", "verifier"]
 
-_KEPT = 500
-"""Lines of the log that are kept for a page; the board has all of them."""
+_LOG_LENGTH = 500
+"""Lines of the log that a page can show; the board has all of them."""
 
 
 def steps_of(study: Study, name: str) -> list[tuple[Kind, str]]:
-    """What a role does in the open, in order; a sealed answer shows as the last."""
+    """Return the public messages of a role in order: their kinds, and what the role has done with each."""
     kind, joined = name.split()[0], (Kind.JOINED, "joined")
     if not study.uses_key:
         last = [(Kind.RESULT, "published the result")] if kind == CURATOR else []
@@ -48,7 +48,7 @@ def steps_of(study: Study, name: str) -> list[tuple[Kind, str]]:
 
 @dataclass(frozen=True)
 class LogLine:
-    """One entry of the log as a page shows it; `error`: why nobody takes it."""
+    """One entry of the log as a page shows it; `error` says why readers reject it."""
 
     number: int
     author: str
@@ -61,13 +61,26 @@ class LogLine:
 
 @dataclass
 class Follower:
-    """Follows one board from its beginning; `step` reads what is new, `state` says all of it, for many readers.
+    """Follows one board from its beginning: `step` reads what is new, `state` describes all that was read.
+
+    One thread may call `step` while others call `state`.
 
     Attributes:
-        study: what was agreed on. open: opens the board, and again after it failed.
-        lines: of the log, as many as are kept. size: of all entries, bytes.
-        clock: seconds since 1970. check: makes every check of a study that has a result.
-        counted: who had cast a ballot when the vote was closed.
+        study: the study.
+        open: opens the board; called again after the board failed.
+        clock: returns seconds since 1970.
+        check: makes the checks of a study that has a result; None to make none.
+        lines: the last lines of the log.
+        messages: the number of messages of each role, by kind.
+        sizes: bytes of all entries, by author.
+        size: bytes of all entries.
+        times: when the last entry of an author was read, in seconds since 1970.
+        heads: the size of the log that an author had read when it signed its last entry.
+        refused: the number of rejected entries, by the class of the error.
+        counted: the number of parties that had cast a ballot when the vote was closed; None before.
+        result: SHA-256 of the published result in hexadecimal; empty before.
+        failure: why the board could not be read; empty if it could.
+        checks: the checks of a study that has a result.
         stepped_at: when the last step ended, in seconds since 1970.
     """
 
@@ -75,8 +88,8 @@ class Follower:
     open: Callable[[], Board]
     clock: Callable[[], float] = time.time
     check: Callable[[Board], list[dict[str, str]]] | None = None
-    lines: deque[LogLine] = field(default_factory=lambda: deque(maxlen=_KEPT))
-    said: dict[str, Counter[str]] = field(default_factory=dict)
+    lines: deque[LogLine] = field(default_factory=lambda: deque(maxlen=_LOG_LENGTH))
+    messages: dict[str, Counter[str]] = field(default_factory=dict)
     sizes: Counter[str] = field(default_factory=Counter)
     size: int = 0
     times: dict[str, float] = field(default_factory=dict)
@@ -88,84 +101,91 @@ class Follower:
     checks: list[dict[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._onlooker = BoardReader(self.study.members)
-        self._begins = StagedRole("follower", *initial_stages("follower", self.study))
-        self._begun = self._begins.start().state
+        self._reader = BoardReader(self.study.members)
+        self._setup = StagedRole("follower", *initial_stages("follower", self.study))  # up to the holders' key
+        self._setup_state = self._setup.start().state
         self._board: Board | None = None
         self._lock = threading.Lock()
-        self.said = {name: Counter() for name in self.study.members.keys}
+        self.messages = {name: Counter() for name in self.study.members.keys}
         self.stepped_at = self.clock()
 
     def step(self) -> bool:
-        """Read what is new; whether there was anything. A board that fails is noted, and tried again next time."""
-        moved = bool(self.failure)
+        """Read what is new, and return whether anything changed.
+
+        A board that fails is opened again by the next step.
+        """
+        changed = bool(self.failure)
         try:
             self._board = self._board or self.open()
-            moved, self.failure = self.read(self._board) or moved, ""
+            changed, self.failure = self.read(self._board) or changed, ""
             if self.result and self.check is not None and not self.checks:
-                self.checks, moved = self._checked(self._board, self.check), True
+                self.checks, changed = self._make_checks(self._board, self.check), True
         except BoardError as error:
-            moved, self.failure, self._board = self.failure != str(error), str(error), None
+            changed, self.failure, self._board = self.failure != str(error), str(error), None
         self.stepped_at = self.clock()
-        return moved
+        return changed
 
-    def _checked(self, board: Board, check: Callable[[Board], list[dict[str, str]]]) -> list[dict[str, str]]:
-        """What is checked, or why that came to no end: whatever stands on the board, the page goes on."""
+    def _make_checks(self, board: Board, check: Callable[[Board], list[dict[str, str]]]) -> list[dict[str, str]]:
+        """Return the checks, or one that failed if they end in an error, so that the page goes on."""
         try:
             return check(board)
         except BoardError:
             raise
         except PsephosError as error:
-            return [{"what": "the study, again", "verdict": "fails", "found": f"{type(error).__name__}: {error}"}]
+            return [{"what": "the checks", "verdict": "fails", "found": f"{type(error).__name__}: {error}"}]
 
     def read(self, board: Board) -> bool:
-        """The same of a board that is open; raises BoardError."""
+        """Read what is new on an open board, and return whether there was anything. Raises BoardError."""
         before = self.entries
         for number, data in board.read(before):
             with self._lock:
-                self._note(number, data)
+                self._record(number, data)
         return self.entries > before
 
-    def _note(self, number: int, data: bytes) -> None:
-        now, taken = self.clock(), self._onlooker.check(number, data)
+    def _record(self, number: int, data: bytes) -> None:
+        now, checked = self.clock(), self._reader.check(number, data)
         self.size += len(data)
-        author, receiver, kind = taken.record.author or "?", "", "not of this study"
+        author, receiver, kind = checked.record.author or "?", "", "not of this study"
         if not data:
             kind = "part of a longer entry"
-        elif taken.error is not None:
-            self.refused[type(taken.error).__name__] += 1
+        elif checked.error is not None:
+            self.refused[type(checked.error).__name__] += 1
         else:
             entry = SignedEntry.decode(data)
             receiver, self.heads[author] = entry.receiver, entry.head.size
             kind = ("secret to the curator" if receiver == CURATOR else "secret") if entry.secret else "repeated"
-            if taken.entry is not None:
-                self._begun = self._begins.receive(self._begun, [taken.entry]).state
-            if taken.entry is not None or (not entry.secret and receiver != BOARD):
+            if checked.entry is not None:
+                self._setup_state = self._setup.receive(self._setup_state, [checked.entry]).state
+            if checked.entry is not None or (not entry.secret and receiver != BOARD):
                 kind = self._kind(entry)
-            self.said[author][kind] += 1
+            self.messages[author][kind] += 1
             self.sizes[author] += len(data)
             self.times[author] = now
-        error = "" if taken.error is None else f"{type(taken.error).__name__}: {taken.error}"
+        error = "" if checked.error is None else f"{type(checked.error).__name__}: {checked.error}"
         self.lines.append(LogLine(number, author, receiver, kind, len(data), now, error))
 
     def _kind(self, entry: SignedEntry) -> str:
         try:
             kind = kind_of(entry.body)
             if kind is Kind.CLOSE and entry.author == CURATOR and self.counted is None:
-                self.counted = sum(said[Kind.BALLOT.title] > 0 for said in self.said.values())
+                self.counted = self._senders_of(Kind.BALLOT)
             if kind is Kind.RESULT and entry.author == CURATOR and not self.result:
                 self.result = hashlib.sha256(Reader(entry.body, kind, self.study.digest).rest()).hexdigest()
         except PsephosError:
-            return "no message"
+            return "not a message"
         return kind.title
+
+    def _senders_of(self, kind: Kind) -> int:
+        """Return how many roles have sent a message of this kind."""
+        return sum(kinds[kind.title] > 0 for kinds in self.messages.values())
 
     @property
     def entries(self) -> int:
-        """How many were read."""
-        return self._onlooker.head.size
+        """The number of entries that were read."""
+        return self._reader.head.size
 
     def state(self) -> dict[str, Any]:
-        """Everything a page shows, as JSON has it."""
+        """Return everything that a page shows, as values of JSON."""
         study = self.study
         owners = {member.key: member.name for member in study.parties} | {
             study.curator: study.curator_name or "the curator"
@@ -176,14 +196,14 @@ class Follower:
                     "role": name,
                     "owner": owners[key],
                     "steps": self._steps(name),
-                    "entries": sum(self.said[name].values()),
+                    "entries": sum(self.messages[name].values()),
                     "bytes": self.sizes[name],
                     "last": self.times.get(name),
                     "read": self.heads.get(name),
                 }
                 for name, key in study.members.keys.items()
             ]
-            head = self._onlooker.head
+            head = self._reader.head
             return {
                 "title": study.title,
                 "study": fingerprint(study.digest),
@@ -207,7 +227,7 @@ class Follower:
                 "roles": roles,
                 "refused": dict(self.refused),
                 "forked": self.refused["EquivocationError"],
-                "missing": describe_missing(self._onlooker.missing_places()),
+                "missing": describe_missing(self._reader.missing_places()),
                 "over": self.over,
                 "result": self.result,
                 "checks": self.checks,
@@ -217,64 +237,73 @@ class Follower:
 
     @property
     def _key(self) -> Any:
-        """Where the holders' key stands, for a reader of the board; None before it is made."""
-        return getattr(self._begun.state, "state", None)
+        """The state of the holders' key for a reader of the board; None before the holders generate it."""
+        return getattr(self._setup_state.state, "state", None)
 
     @property
     def over(self) -> bool:
-        """Whether there will be no key, and so no result."""
+        """Whether there will be no key, and therefore no result."""
         return isinstance(self._key, NoKey)
 
     def _stage(self) -> str:
+        """Return the stage of the study, as a sentence."""
         study, key = self.study, self._key
-
-        def did(kind: Kind) -> int:
-            return sum(said[kind.title] > 0 for said in self.said.values())
-
         if isinstance(key, NoKey):
             return f"There is no key, and this study is over: {key.why}."
         if self.result:
             return "The result is published."
-        if shares := did(Kind.PUBLISHED_SHARE):
+        if shares := self._senders_of(Kind.PUBLISHED_SHARE):
             return f"{shares} of {len(study.parties) + 1} shares of the sum are published."
-        if step := self.said[CURATOR][Kind.ANNOUNCEMENT.title]:
-            here = sum(said[Kind.BALLOT.title] >= step for said in self.said.values())
-            return f"Step {step}: {here} of {len(study.parties)} parties have answered; {study.minimum_ballots} must."
+        if step := self.messages[CURATOR][Kind.ANNOUNCEMENT.title]:
+            answers = sum(kinds[Kind.BALLOT.title] >= step for kinds in self.messages.values())
+            return (
+                f"Step {step}: {answers} of {len(study.parties)} parties have answered; {study.minimum_ballots} must."
+            )
         if self.counted is not None:
-            return f"The vote is closed; ballots: {self.counted}. {self._opening(did(Kind.CONFIRMATION))}."
+            return f"The vote is closed; ballots: {self.counted}. {self._opening(self._senders_of(Kind.CONFIRMATION))}."
         if isinstance(key, AgreedKey):
-            voted, all_ = did(Kind.BALLOT), len(study.parties)
-            then = f"{study.minimum_ballots} are needed" if voted < all_ else "the curator is to close the vote"
-            return f"Voting: {voted} of {all_} parties have; {then}."
-        if did(Kind.JOINED):
-            if missing := [name for name in study.must_join if not self.said[name][Kind.JOINED.title]]:
+            ballots, parties = self._senders_of(Kind.BALLOT), len(study.parties)
+            next_step = (
+                f"{study.minimum_ballots} are needed" if ballots < parties else "the curator is to close the vote"
+            )
+            return f"Voting: {ballots} of {parties} parties have voted; {next_step}."
+        if self._senders_of(Kind.JOINED):
+            if missing := [name for name in study.must_join if not self.messages[name][Kind.JOINED.title]]:
                 return f"Waiting for {', '.join(missing)} to join."
             if not study.uses_key:
                 return "The parties send each other shares of their parameters."
             failed = isinstance(key, ComparingKeys) and key.failed
-            told = (
-                f" But {key.describe_failure()}; it takes {study.threshold} holders to be believed." if failed else ""
+            failure = (
+                f" But {key.describe_failure()}; {study.threshold} holders must say so before it counts."
+                if failed
+                else ""
             )
-            return f"The holders make the key, each a share of it: {self._making(did(Kind.PUBLIC_KEY))}.{told}"
+            progress = self._key_progress(self._senders_of(Kind.PUBLIC_KEY))
+            return f"The holders generate the key, each a share of it: {progress}.{failure}"
         return "Nobody has joined yet."
 
-    def _making(self, made: int) -> str:
-        """How far the holders are with the key, and who of them is behind the others, and so waited for."""
-        study = self.study
-        terms, said = study.ceremony(), {name: self.said[name] for name in study.holders}
-        tried = max(0, max(one[Kind.RESIDUE_PRODUCTS.title] for one in said.values()) - 1) * terms.batch
-        told = f"{tried:,} candidates tried, about {round(1 / terms.success):,} in all"
-        most = max(sum(one.values()) for one in said.values())
-        behind = [name for name, one in said.items() if sum(one.values()) < most]
-        told = f"{made} of {len(said)} have published it" if made else told
-        return f"{told}; waits for {', '.join(behind)}" if behind else told
+    def _key_progress(self, published: int) -> str:
+        """Describe how far the holders are with the key, and which of them the others wait for.
+
+        Args:
+            published: the number of holders that have published the public key.
+        """
+        terms, messages = self.study.ceremony(), {name: self.messages[name] for name in self.study.holders}
+        batches = max(kinds[Kind.RESIDUE_PRODUCTS.title] for kinds in messages.values())
+        tried = max(0, batches - 1) * terms.batch
+        progress = f"{tried:,} candidates tried, about {round(1 / terms.success):,} in all"
+        if published:
+            progress = f"{published} of {len(messages)} have published it"
+        most = max(sum(kinds.values()) for kinds in messages.values())
+        behind = [name for name, kinds in messages.items() if sum(kinds.values()) < most]
+        return f"{progress}; waits for {', '.join(behind)}" if behind else progress
 
     def _opening(self, confirmed: int) -> str:
-        """Whose turn it is between the close and the result."""
+        """Describe who must act between the close and the result; `confirmed`: holders that have confirmed."""
         study = self.study
         if confirmed < study.confirmations:
             return f"{confirmed} of {study.confirmations} holders have confirmed the product"
-        if not self.said[CURATOR][Kind.TALLY_REQUEST.title]:
+        if not self.messages[CURATOR][Kind.TALLY_REQUEST.title]:
             return "The holders have confirmed the product; the curator is to ask some to open it"
         opened = sum(self._steps(name)[-1]["done"] for name in study.holders)
         if opened < study.threshold:
@@ -282,18 +311,18 @@ class Follower:
         return "The product is opened; the curator is to publish the result"
 
     def _steps(self, name: str) -> list[dict[str, Any]]:
-        """What the role does in the open, and whether it has."""
-        said = self.said[name]
-        found = [{"step": told, "done": said[kind.title] > 0} for kind, told in steps_of(self.study, name)]
-        if said["secret to the curator"] and name.startswith("holder") and not found[-1]["done"]:
-            found[-1] = {"step": "answered the curator", "done": True}
-        for step in found:
+        """Return the public steps of a role, and whether it has taken them and whether they are needed."""
+        kinds = self.messages[name]
+        steps = [{"step": text, "done": kinds[kind.title] > 0} for kind, text in steps_of(self.study, name)]
+        if kinds["secret to the curator"] and name.startswith("holder") and not steps[-1]["done"]:
+            steps[-1] = {"step": "answered the curator", "done": True}
+        for step in steps:
             # With enough confirmations and partial decryptions the curator asks no more holders.
             step["needed"] = step["done"] or not (self.result and name.startswith("holder"))
-        return found
+        return steps
 
     def record(self) -> dict[str, Any]:
-        """All that stands on the board, for scripts: `psephos status --json`."""
+        """Return the progress of the study for scripts: the object of `psephos status --json`."""
         state = self.state()
         done = {role["role"]: [step["step"] for step in role["steps"] if step["done"]] for role in state["roles"]}
         return {
@@ -311,24 +340,29 @@ class Follower:
         }
 
     def text(self) -> str:
-        """The same for people."""
-        found, owners = self.record(), {role["role"]: role["owner"] for role in self.state()["roles"]}
+        """Return the progress of the study as text of several lines."""
+        record, owners = self.record(), {role["role"]: role["owner"] for role in self.state()["roles"]}
         lines = [
             f"{self.study.title}, study {fingerprint(self.study.digest)}" + (", a TRIAL" if self.study.trial else ""),
-            found["stage"],
-            f"board: {self._onlooker.head}, {self.size:,} bytes, {len(found['refused'])} refused",
+            record["stage"],
+            f"board: {self._reader.head}, {self.size:,} bytes, {len(record['refused'])} refused",
         ]
-        for name, steps in found["roles"].items():
+        for name, steps in record["roles"].items():
             lines.append(f"  {name:<10} {owners[name]:<30} {', '.join(steps) or 'has not joined'}")
-        lines += [f"  refused: entry {number}: {why}" for number, why in list(found["refused"].items())[:20]]
-        if found["missing"]:
-            lines.append(f"  WARNING: {found['missing']}")
+        lines += [f"  refused: entry {number}: {why}" for number, why in list(record["refused"].items())[:20]]
+        if record["missing"]:
+            lines.append(f"  WARNING: {record['missing']}")
         end = f"result: SHA-256 {self.result}" if self.result else "no result" if self.over else "no result yet"
         return "\n".join([*lines, end]) + "\n"
 
 
 def verifier(study: Study, public: Path) -> Callable[[Board], list[dict[str, str]]]:
-    """What checks the study with these public samples; raises as `PublicSamples.of`."""
+    """Return a function that makes the checks of a study on its board. Raises what `PublicSamples.of` raises.
+
+    Args:
+        study: the study.
+        public: the file of its public samples.
+    """
     from psephos.study.samples import PublicSamples
     from psephos.study.verify import verify
 

@@ -81,7 +81,7 @@ def test_every_stage_is_said(talk: Talk, follower: Follower) -> None:
     talk.joins("curator", "holder 1")
     assert stage() == "Waiting for holder 2, holder 3 to join."
     talk.joins("holder 2", "holder 3", "party 0")
-    said = "The holders make the key, each a share of it: 0 candidates tried, about 752 in all"
+    said = "The holders generate the key, each a share of it: 0 candidates tried, about 752 in all"
     assert stage() == f"{said}."
     talk.says("holder 2", talk.message(Kind.SEED_COMMITMENTS))
     assert stage() == f"{said}; waits for holder 1, holder 3."
@@ -91,7 +91,7 @@ def test_every_stage_is_said(talk: Talk, follower: Follower) -> None:
         assert "Voting" not in stage()
         talk.says(name, encode_key(study, key))
     talk.says("party 0", talk.message(Kind.BALLOT))
-    assert stage() == "Voting: 1 of 5 parties have; 3 are needed."
+    assert stage() == "Voting: 1 of 5 parties have voted; 3 are needed."
     talk.says("curator", Close(talk.made.study.digest).encode())
     talk.says("party 1", talk.message(Kind.BALLOT))
     talk.says("holder 2", talk.message(Kind.CONFIRMATION))
