@@ -1,8 +1,8 @@
-"""What anybody can check of a study again, from its board alone; and what only with the curator's help, or not at all.
+"""Checks a study from its board alone, as anybody can; with the curator's store, also what was sealed to the curator.
 
-Everything is computed anew from the entries: who said it, that it is one log, the key, every ballot's proof, the
-product of the ballots before the close, every partial decryption's proof, the opened sum. Where the sum is for the
-curator alone, its store opens what was sealed to it. docs/protocols/board.md says what each check rests on.
+Everything is computed again from the entries: signatures, the order of the log, the key, the proof of every ballot, the
+product of the ballots before the close, the proof of every partial decryption, the opened sum, and the classifier that
+follows from it. docs/protocols/board.md says what each check rests on.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def _known(key: ThresholdKey | None) -> ThresholdKey:
 
 
 def _read(study: Study, board: Board, curator: Store | None, evidence: BoardEvidence) -> None:
-    """The log from its beginning, as a reader without a part in it, or as the curator."""
+    """Read the log from its beginning, as a reader without a role, or as the curator."""
     reader = BoardReader(study.members)
     if curator is not None:
         secret = curator.get("seat", b"sealing")
@@ -168,18 +168,18 @@ def _read(study: Study, board: Board, curator: Store | None, evidence: BoardEvid
         reader = BoardReader(study.members, CURATOR, SealingKey(secret))
     refused: Counter[str] = Counter()
     for number, data in board.read(0):
-        taken = reader.check(number, data)
-        if taken.error is not None:
-            refused[type(taken.error).__name__] += 1
-        elif taken.entry is not None:
-            evidence.entries.append(taken.entry)
+        checked = reader.check(number, data)
+        if checked.error is not None:
+            refused[type(checked.error).__name__] += 1
+        elif checked.entry is not None:
+            evidence.entries.append(checked.entry)
     evidence.size, evidence.head = reader.head.size, reader.head.root.hex()
-    told = f"{evidence.size} entries; head {evidence.head}"
+    found = f"{evidence.size} entries; head {evidence.head}"
     if refused:
-        told += f"; not of this study, forged or of another board, and so not counted: {_counted(refused)}"
+        found += f"; not of this study, forged or of another board, and so not counted: {_listed(refused)}"
     if missing := describe_missing(reader.missing_places()):
-        told += f"; {missing}"
-    evidence.note("signatures, order and heads of the log", "fails" if missing else "holds", told)
+        found += f"; {missing}"
+    evidence.note("signatures, order and heads of the log", "fails" if missing else "holds", found)
     evidence.joined = frozenset(entry.sender for entry in evidence.of(Kind.JOINED))
     absent = sorted({*study.must_join} - evidence.joined)
     evidence.note(
@@ -189,20 +189,20 @@ def _read(study: Study, board: Board, curator: Store | None, evidence: BoardEvid
     )
 
 
-def _counted(numbers: Counter[str]) -> str:
+def _listed(numbers: Counter[str]) -> str:
     return ", ".join(f"{count} {name}" for name, count in sorted(numbers.items()))
 
 
-def _played(role: Role, entries: Iterable[Entry]) -> tuple[Any, Sequence[Refusal]]:
-    """What a role makes of entries that it only watches."""
+def _run(role: Role, entries: Iterable[Entry]) -> tuple[Any, Sequence[Refusal]]:
+    """Return the state of a role after it has read these entries, and the entries that it refused."""
     step = role.receive(role.start().state, list(entries))
     return step.state, step.refused
 
 
 def _ready(study: Study, evidence: BoardEvidence) -> bool:
-    """Whether the protocol has begun: all have joined that must, and there is a key where one is needed.
+    """Return whether the protocol has begun: all that must have joined, and there is a key where one is needed.
 
-    What stands on the board before is no part of it to anybody, and `evidence` does not contain it.
+    Entries before that are not part of the protocol for anybody; they are removed from `evidence`.
     """
     what = "the key: published alike by all holders"
     reader = StagedRole("verifier", *initial_stages("verifier", study))
@@ -228,7 +228,7 @@ def _ready(study: Study, evidence: BoardEvidence) -> bool:
 
 
 def _sum(round_: Round, study: Study, as_curator: bool, evidence: BoardEvidence) -> None:
-    """One encrypted sum."""
+    """Check one encrypted sum."""
     evidence.round, evidence.steps = round_, 1
     _ballots(study, evidence)
     _confirmations(evidence)
@@ -236,23 +236,23 @@ def _sum(round_: Round, study: Study, as_curator: bool, evidence: BoardEvidence)
 
 
 def _series(spec: PsgdSpec, study: Study, as_curator: bool, evidence: BoardEvidence) -> None:
-    """Every step of a descent: where it was announced, and its encrypted sum."""
+    """Check every step of a descent: the point that was announced, and its encrypted sum."""
     terms = spec.terms(_known(evidence.key), participants_of(study))
-    told = "at the point that follows, and its sum published alike by t holders"
-    walk, refused, steps, last = DescentState.start(terms), Counter[str](), list[BoardEvidence](), None
-    said_in = evidence.of(Kind.BALLOT, Kind.CLOSE, Kind.CONFIRMATION, Kind.PARTIAL_DECRYPTION)
-    begun = 0
+    what = "every step: at the point that follows, and its sum published alike by t holders"
+    descent, refused, steps, last = DescentState.start(terms), Counter[str](), list[BoardEvidence](), None
+    messages = evidence.of(Kind.BALLOT, Kind.CLOSE, Kind.CONFIRMATION, Kind.PARTIAL_DECRYPTION)
+    announced_at = 0
     for entry in evidence.of(Kind.ANNOUNCEMENT, Kind.PUBLISHED_SUM):
         try:
-            is_next = entry.is_a(Kind.ANNOUNCEMENT)
-            after = walk.announced(terms, entry, "verifier") if is_next else walk.published(terms, entry)
+            is_announcement = entry.is_a(Kind.ANNOUNCEMENT)
+            after = descent.announced(terms, entry, "verifier") if is_announcement else descent.published(terms, entry)
         except PsephosError as error:
             refused[type(error).__name__] += 1
             continue
-        begun = entry.number if is_next else begun
-        if after.steps > walk.steps and after.announcement is not None:
+        announced_at = entry.number if is_announcement else announced_at
+        if after.steps > descent.steps and after.announcement is not None:
             round_ = terms.round(after.announcement)
-            own = [one for one in said_in if one.number > begun and session_of(one.data) == round_.digest]
+            own = [one for one in messages if one.number > announced_at and session_of(one.data) == round_.digest]
             last = BoardEvidence(own, key=evidence.key)
             _sum(round_, study, as_curator, last)
             if last.opened is None:
@@ -261,47 +261,47 @@ def _series(spec: PsgdSpec, study: Study, as_curator: bool, evidence: BoardEvide
                 same = last.opened.sums == after.sums()
                 last.note("the published sum is the opened one", "holds" if same else "fails", f"step {after.steps}")
             steps.append(last)
-        walk = after
-    said = f"{walk.steps} steps" + (f"; refused: {_counted(refused)}" if refused else "")
-    evidence.note(f"every step: {told}", "holds" if walk.over(terms) else "not checked", said)
-    for what in dict.fromkeys(check.what for step in steps for check in step.checks):
-        verdicts = [(check.verdict, check.found) for step in steps for check in step.checks if check.what == what]
+        descent = after
+    found = f"{descent.steps} steps" + (f"; refused: {_listed(refused)}" if refused else "")
+    evidence.note(what, "holds" if descent.over(terms) else "not checked", found)
+    for name in dict.fromkeys(check.what for step in steps for check in step.checks):
+        verdicts = [(check.verdict, check.found) for step in steps for check in step.checks if check.what == name]
         worst = max(verdicts, key=lambda one: ("holds", "not checked", "fails").index(one[0]))
-        evidence.note(f"{what}, in each of {len(verdicts)} steps", *worst)
+        evidence.note(f"{name}, in each of {len(verdicts)} steps", *worst)
     evidence.steps = len(steps)
     if last is not None:
         evidence.counted, evidence.openers = last.counted, last.openers
-    if not walk.over(terms):
+    if not descent.over(terms):
         evidence.lacks = "the descent is not over"
     elif last is not None and last.opened is not None:
-        evidence.result = GradientCuratorState(walk, last.opened)
+        evidence.result = GradientCuratorState(descent, last.opened)
 
 
 def _shares(spec: PathakSpec, study: Study, evidence: BoardEvidence) -> None:
     what = "shares of the sum: published by everybody"
     consumer = spec.consumer(spec.terms(None, participants_of(study)))
-    state, refused = _played(consumer, evidence.of(Kind.PUBLISHED_SHARE))
+    state, refused = _run(consumer, evidence.of(Kind.PUBLISHED_SHARE))
     total = consumer.result(state)
     if total is None:
         evidence.lacks = f"not all shares of it are on this board: it waits for {consumer.awaits(state)}"
         return evidence.note(what, "not checked", f"waits for {consumer.awaits(state)}")
     evidence.result = SharedSum(total)
-    told = f"{spec.agreed.parties} parties and the curator" + (f"; {len(refused)} refused" if refused else "")
-    return evidence.note(what, "holds", told)
+    found = f"{spec.agreed.parties} parties and the curator" + (f"; {len(refused)} refused" if refused else "")
+    return evidence.note(what, "holds", found)
 
 
 def _ballots(study: Study, evidence: BoardEvidence) -> None:
     what = f"ballots: signatures, proofs ({study.proofs}), and their product"
     assert evidence.round is not None
     observer = Observer("verifier", evidence.round)
-    state, refused = _played(observer, evidence.of(Kind.BALLOT, Kind.CLOSE))
+    state, refused = _run(observer, evidence.of(Kind.BALLOT, Kind.CLOSE))
     evidence.product = observer.product(state.state)
     evidence.counted = tuple(n for n in range(len(study.parties)) if evidence.product.members >> n & 1)
     evidence.closed = state.state if isinstance(state.state, VoteClosed) else None
-    told = f"{len(evidence.product)} ballots count, and the vote is {'closed' if evidence.closed else 'open'}"
+    found = f"{len(evidence.product)} ballots count, and the vote is {'closed' if evidence.closed else 'open'}"
     if refused:
-        told += f"; refused: {_counted(Counter(type(refusal.error).__name__ for refusal in refused))}"
-    return evidence.note(what, "holds", told)
+        found += f"; refused: {_listed(Counter(type(refusal.error).__name__ for refusal in refused))}"
+    return evidence.note(what, "holds", found)
 
 
 def _confirmations(evidence: BoardEvidence) -> None:
@@ -322,10 +322,10 @@ def _confirmations(evidence: BoardEvidence) -> None:
     if others:
         return evidence.note(what, "fails", f"holders {others} confirmed another product than this board's")
     enough = len(agreed) >= evidence.round.confirmations
-    told = f"{len(agreed)} of at least {evidence.round.confirmations}"
+    found = f"{len(agreed)} of at least {evidence.round.confirmations}"
     if not enough:
-        evidence.lacks = f"its product is confirmed by {told}"
-    return evidence.note(what, "holds" if enough else "not checked", told)
+        evidence.lacks = f"its product is confirmed by {found}"
+    return evidence.note(what, "holds" if enough else "not checked", found)
 
 
 def _opening(study: Study, as_curator: bool, evidence: BoardEvidence) -> None:
@@ -345,7 +345,7 @@ def _opening(study: Study, as_curator: bool, evidence: BoardEvidence) -> None:
         try:
             part = PartialDecryption.decode(entry.data, evidence.round)
             if entry.sender != f"holder {part.holder}" or part.product_digest != evidence.product.digest:
-                raise StudyError("it is of another holder, or of another product")
+                raise StudyError("it is from another holder, or for another product")
             check_opening(evidence.round, part.holder, vector.ciphertexts, part.values, part.proof)
         except PsephosError as error:
             wrong.append(f"{entry.sender}: {error}")
@@ -384,9 +384,9 @@ def _result(spec: Spec, study: Study, samples: PublicSamples, evidence: BoardEvi
         )
     evidence.model = model
     coalition = coalition_of(study)
-    price = f"epsilon {model.release.epsilon:g}, delta {model.release.delta:.3g}"
-    price += "" if coalition is None else f", colluders {coalition}"
-    evidence.note(what, "holds", f"{model.method} of {model.parties} parties, {price}")
+    cost = f"epsilon {model.release.epsilon:g}, delta {model.release.delta:.3g}"
+    cost += "" if coalition is None else f", colluders {coalition}"
+    evidence.note(what, "holds", f"{model.method} of {model.parties} parties, {cost}")
     if evidence.result is None:
         return evidence.note(FOLLOWS, "not checked", "the sum is not known here")
     if not spec.joint:

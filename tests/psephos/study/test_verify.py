@@ -483,7 +483,7 @@ def test_lies_of_holders_are_named(public: Played) -> None:
     (who, confirmation), *_ = bodies(public, Kind.CONFIRMATION)
     assert {one, two} == {"holder 1", "holder 2"}
     board = before(public, Kind.PARTIAL_DECRYPTION, (two, first), (one, first), ("party 4", b"x"), ("holder 3", second))
-    another = "it is of another holder, or of another product"
+    another = "it is from another holder, or for another product"
     assert [line[1:] for line in shown(public, board) if line[0] == PARTS] == [
         ("fails", f"{two}: {another}; holder 3: {another}"),
         ("not checked", "1 of 2 are there"),
