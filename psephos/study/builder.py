@@ -29,10 +29,10 @@ _VALID_UP_TO = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class NewOptions:
-    """What a study is made of, besides its members' cards; a field is an option of `psephos study new`."""
+    """The terms of a new study, besides its members' cards; a field is an option of `psephos study new`."""
 
-    title: str = option("A study", "What people call it.")
-    curator: str = option("", "The curator's card.")
+    title: str = option("A study", "The name of the study for people.")
+    curator: str = option("", "The file of the curator's card.")
     public: str = option("", "The public samples: a CSV or Parquet file that every member is given.", group="Data")
     label: str = option("", "The column with the class, in every party's own file.", group="Data")
     classes: tuple[str, ...] = option((), "The classes, as they stand in that column.", group="Data")
@@ -59,39 +59,57 @@ class NewOptions:
     )
     parameters: tuple[str, ...] = option(
         (),
-        "What else the protocol takes, NAME=VALUE, such as dropouts=1 or steps=30,lam=0.1; the documentation lists "
+        "Further parameters of the protocol, NAME=VALUE, such as dropouts=1 or steps=30,lam=0.1; docs/study.md lists "
         "them.",
         group="Protocol",
     )
-    epsilon: float = option(1.0, "What the release costs every party.", group="Privacy")
+    epsilon: float = option(1.0, "The epsilon that the release costs every party.", group="Privacy")
     delta: float = option(
         0.0,
-        "Positive: the target of Gaussian noise, which is smaller. 0: noise with a pure epsilon, stated at 2^-64 for "
-        "numerical error.",
+        "A positive delta chooses Gaussian noise, which is smaller. With 0 the noise has a pure epsilon, stated at a "
+        "delta of 2^-64 for numerical error.",
         group="Privacy",
     )
     minimum_ballots: int | None = option(
-        None, "Nothing is opened of fewer ballots.", group="Vote", shown="half of the parties, or what the noise needs"
+        None,
+        "The smallest number of ballots whose sum is opened.",
+        group="Vote",
+        shown="half of the parties, or what the noise needs",
     )
-    closes: str = option("", "When the vote ends at the latest, as 2026-12-01T12:00Z.", group="Vote")
+    closes: str = option("", "The time at which the vote ends at the latest, such as 2026-12-01T12:00Z.", group="Vote")
     patience: int = option(600, "Seconds to wait for answers after the vote.", group="Vote")
     proofs: Proofs | None = option(
-        None, "What a ballot proves: knowledge, or valid.", group="Vote", shown=f"valid up to {_VALID_UP_TO:,} entries"
+        None,
+        "What every ballot proves: that its sender knows its content (knowledge), or also that it holds votes (valid).",
+        group="Vote",
+        shown=f"valid up to {_VALID_UP_TO:,} entries",
     )
-    key_bits: int = option(3072, "Length of the Paillier modulus.", group="Key")
-    degree: int | None = option(None, "Of the key, 1 to 4.", group="Key", shown="what ballots take fewest bytes with")
-    holders: int = option(3, "The first so many parties make and hold the key.", group="Key")
-    threshold: int | None = option(None, "How many of them open a sum.", group="Key", shown="more than half")
+    key_bits: int = option(3072, "The length of the Paillier modulus in bits.", group="Key")
+    degree: int | None = option(
+        None, "The degree of the key, from 1 to 4.", group="Key", shown="the one with the shortest ballots"
+    )
+    holders: int = option(3, "The number of key holders; they are the first parties that are named.", group="Key")
+    threshold: int | None = option(None, "The number of holders that open a sum.", group="Key", shown="more than half")
     confirmations: int | None = option(
-        None, "How many confirm what is opened.", group="Key", shown="as many as make two openings impossible"
+        None,
+        "The number of holders that confirm what is opened.",
+        group="Key",
+        shown="enough to make two openings impossible",
     )
-    trial: bool = option(False, "Allow short keys, and say everywhere that this is a trial.", group="Key")
+    trial: bool = option(
+        False, "Allow short keys. Everything that shows a result then says that this is a trial.", group="Key"
+    )
 
 
 def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, PublicSamples]:
-    """A fresh study of these parties, the first of whom hold the key, and the samples that it is about.
+    """Return a new study of these parties, the first of whom hold the key, and its public samples.
 
-    Raises StudyError, DataError or InvalidParameter for what nobody should sign.
+    Args:
+        options: the terms.
+        cards: the files of the parties' cards.
+
+    Raises:
+        StudyError, DataError, InvalidParameter: the options do not make a valid study.
     """
     _check_options(options)
     keyed = options.protocol != "pathak"
@@ -102,11 +120,11 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
         )
     samples = PublicSamples.read(Path(options.public), options.label, options.ignore, options.text)
     curator = IdentityCard.read(Path(options.curator))
-    members, kind = [IdentityCard.read(path) for path in cards], SPECS[options.protocol]
-    method = kind.methods[0] if options.method is None else options.method
-    given = _given(options, kind)
-    follows = _following(options, method, given, samples, len(cards))
-    chosen: dict[str, Any] = {"ignore": ",".join(options.ignore), "text": ",".join(options.text)} | follows | given
+    members, spec_class = [IdentityCard.read(path) for path in cards], SPECS[options.protocol]
+    method = spec_class.methods[0] if options.method is None else options.method
+    parsed = _parsed_parameters(options, spec_class)
+    derived = _derived_parameters(options, method, parsed, samples, len(cards))
+    parameters: dict[str, Any] = {"ignore": ",".join(options.ignore), "text": ",".join(options.text)} | derived | parsed
     holders = options.holders if keyed else 0
     threshold = holders // 2 + 1 if options.threshold is None else options.threshold
     confirmations = options.confirmations
@@ -114,10 +132,10 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
         confirmations = min(holders, safe_confirmations(holders, threshold))
     rows, proofs = len(samples.auxiliary.samples), options.proofs
     if proofs is None:
-        small = rows * (len(options.classes) - 1) <= _VALID_UP_TO
-        proofs = "valid" if options.protocol == "tally" and small else "knowledge"
-    whole = kind.joint or method in OWN  # the noise is sized for all but the dropouts
-    minimum = len(cards) - int(given.get("dropouts", 0)) if whole else -(-len(cards) // 2)
+        short = rows * (len(options.classes) - 1) <= _VALID_UP_TO
+        proofs = "valid" if options.protocol == "tally" and short else "knowledge"
+    all_needed = spec_class.joint or method in OWN  # the noise is sized for all but the dropouts
+    minimum = len(cards) - int(parsed.get("dropouts", 0)) if all_needed else -(-len(cards) // 2)
     study = Study(
         title=options.title,
         nonce=SYSTEM.draw(16),
@@ -125,7 +143,7 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
         method=method,
         epsilon=options.epsilon,
         delta=options.delta,
-        parameters={name: value for name, value in chosen.items() if value != ""},
+        parameters={name: value for name, value in parameters.items() if value != ""},
         classes=options.classes,
         features=samples.features,
         label=options.label,
@@ -133,7 +151,7 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
         samples=rows,
         minimum_ballots=minimum if options.minimum_ballots is None else options.minimum_ballots,
         proofs=proofs,
-        public=kind.joint,
+        public=spec_class.joint,
         closes=options.closes,
         patience=options.patience,
         key_bits=options.key_bits if keyed else 0,
@@ -169,9 +187,9 @@ def _check_options(options: NewOptions) -> None:
         )
 
 
-def _given(options: NewOptions, kind: type[Spec]) -> dict[str, Any]:
-    """What was asked for in words, as what the protocol takes; raises InvalidParameter."""
-    found: dict[str, Any] = {}
+def _parsed_parameters(options: NewOptions, kind: type[Spec]) -> dict[str, Any]:
+    """Return the parameters that were given as NAME=VALUE. Raises InvalidParameter for one that the protocol lacks."""
+    parsed: dict[str, Any] = {}
     for word in options.parameters:
         name, _, text = word.partition("=")
         if name not in kind.parameters:
@@ -180,16 +198,16 @@ def _given(options: NewOptions, kind: type[Spec]) -> dict[str, Any]:
             )
         wanted = type_of_parameter(kind.parameters[name])
         try:
-            found[name] = {"true": True, "false": False}[text.lower()] if wanted is bool else wanted(text)
+            parsed[name] = {"true": True, "false": False}[text.lower()] if wanted is bool else wanted(text)
         except (KeyError, ValueError):
             raise InvalidParameter(f"{word!r} should be {name}=VALUE, of type {wanted.__name__}") from None
-    return found
+    return parsed
 
 
-def _following(
+def _derived_parameters(
     options: NewOptions, method: str, given: Mapping[str, Any], samples: PublicSamples, parties: int
 ) -> dict[str, Any]:
-    """What the study says because everybody must have the same bits, or by a public rule."""
+    """Return the parameters that follow by a public rule; they are stated so that all members have the same bits."""
     joint, own = options.protocol == "statistic", method in OWN
     if joint or own:
         noise: MechanismName = "gaussian" if options.delta else "discrete-laplace" if joint else "spherical-laplace"

@@ -56,10 +56,17 @@ def _compared_bytes(data: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class IdentityCard:
-    """The public half of an identity, as it is sent around: name and key, under the key's own signature.
+    """The public part of an identity: a name and a verification key, signed with that key.
 
-    The signature shows that nothing was garbled on the way. It does not show whose card it is: compare fingerprints.
-    Raises StudyError for a name of more than one line.
+    The signature shows that the card arrived as it was written. It does not show whose card it is: compare
+    fingerprints.
+
+    Attributes:
+        name: one line of at most 100 characters.
+        key: the verification key.
+
+    Raises:
+        StudyError: the name is not such a line.
     """
 
     name: str
@@ -73,7 +80,7 @@ class IdentityCard:
         return b"psephos card\0" + self.key.raw + self.name.encode()
 
     def text(self, key: SigningKey) -> str:
-        """As a file, signed."""
+        """Return the card as the text of a file, signed with the key."""
         signature = key.sign(self._signed()).hex()
         return tomli_w.dumps(
             {"psephos_card": FORMAT, "name": self.name, "key": self.key.raw.hex(), "signature": signature}
@@ -81,19 +88,25 @@ class IdentityCard:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> IdentityCard:
-        """Raises StudyError for a file that is missing, no card of this version, or garbled."""
+        """Read a card from a file.
+
+        Raises:
+            StudyError: the file is missing, not a card of this version, or damaged.
+        """
         try:
             with Path(path).open("rb") as file:
-                found = tomllib.loads(file.read(MOST_BYTES).decode())
+                fields = tomllib.loads(file.read(MOST_BYTES).decode())
         except OSError as error:
             raise StudyError(f"the card {path} cannot be read: {error.strerror}") from None
         except (ValueError, RecursionError):
-            raise StudyError(f"{path} is no card: it is not TOML") from None
-        if found.get("psephos_card") != FORMAT:
-            raise StudyError(f"{path} is no card of this version; a member makes one with `psephos study identity`")
+            raise StudyError(f"{path} is not a card, because it is not TOML") from None
+        if fields.get("psephos_card") != FORMAT:
+            raise StudyError(
+                f"{path} is not a card of this version; its owner creates one with `psephos study identity`"
+            )
         try:
-            card = cls(found["name"], VerificationKey(bytes.fromhex(found["key"])))
-            card.key.verify(bytes.fromhex(found["signature"]), card._signed())
+            card = cls(fields["name"], VerificationKey(bytes.fromhex(fields["key"])))
+            card.key.verify(bytes.fromhex(fields["signature"]), card._signed())
         except (KeyError, TypeError, ValueError, AttributeError, PsephosError):
             raise StudyError(f"the card {path} is damaged: ask its owner to send it again, as a file") from None
         return card
@@ -101,7 +114,7 @@ class IdentityCard:
 
 @dataclass(frozen=True)
 class Identity:
-    """An identity and its directory."""
+    """A member's signing key, with its card and its privacy budget, in a directory."""
 
     directory: Path
     card: IdentityCard
@@ -109,10 +122,16 @@ class Identity:
 
     @classmethod
     def create(cls, name: str, directory: Path, budget: float | None = None) -> Identity:
-        """A fresh one in a new directory, or an empty one; `budget`: as in `set_limit`.
+        """Create an identity with a new key in a new or empty directory.
 
-        Raises StudyError for a directory with something in it, a bad name or one that cannot be written;
-        InvalidParameter for a budget out of range.
+        Args:
+            name: for the card.
+            directory: for the identity.
+            budget: as in `set_limit`; None for no limit.
+
+        Raises:
+            StudyError: the directory is not empty or cannot be written, or the name is not one line.
+            InvalidParameter: the budget is out of range.
         """
         key = SigningKey.generate()
         identity = cls(directory, IdentityCard(name, key.verification_key), key)
@@ -133,48 +152,55 @@ class Identity:
 
     @classmethod
     def read(cls, directory: Path) -> Identity:
-        """Raises StudyError for a directory that is none, KeyFilePermissionsError for one that others can read."""
+        """Read an identity from its directory.
+
+        Raises:
+            StudyError: the directory does not contain an identity.
+            KeyFilePermissionsError: others can read the signing key.
+        """
         if not (directory / "identity.key").is_file():
             raise StudyError(
-                f"{directory} is no identity: `psephos study identity NAME --output {directory}` makes one"
+                f"{directory} is not an identity: `psephos study identity NAME --output {directory}` creates one"
             )
         key, card = read_signing_key(directory / "identity.key"), IdentityCard.read(directory / "card.toml")
         if card.key != key.verification_key:
-            raise StudyError(f"{directory}: the card is of another key than the one that lies beside it")
+            raise StudyError(f"{directory}: the card belongs to another key than the signing key beside it")
         return cls(directory, card, key)
 
-    # -- what it spends
+    # -- the privacy budget
 
     def _store(self) -> Store:
         return Store(self.directory / "budget.sqlite", {"budget of": self.card.key.raw.hex()})
 
     def limit(self) -> float | None:
-        """The epsilon that all its studies together may cost, at a delta of 1e-5; None when nobody set one."""
+        """Return the epsilon that all studies together may cost, at a delta of 1e-5; None if there is no limit."""
         with self._store() as store:
-            found = store.get("budget", b"epsilon")
-        return None if found is None else float(json.loads(found))
+            limit = store.get("budget", b"epsilon")
+        return None if limit is None else float(json.loads(limit))
 
     def set_limit(self, epsilon: float) -> None:
-        """Set that; raises InvalidParameter for an epsilon out of range."""
+        """Set the limit of `limit`. Raises InvalidParameter for an epsilon out of range."""
         check_epsilon(epsilon)
         with self._store() as store:
             store.put("budget", b"epsilon", json.dumps(epsilon).encode())
 
     def spent(self, besides: Study | None = None) -> float:
-        """The epsilon of all studies that were charged, at a delta of 1e-5; together with another, charged or not."""
+        """Return the epsilon of all charged studies, and of `besides`, charged or not, at a delta of 1e-5."""
         with self._store() as store:
             return _spent(store, besides)
 
     def check(self, study: Study) -> None:
-        """Raise what `charge` would raise; nothing changes."""
+        """Raise what `charge` would raise, without charging the study."""
         with self._store() as store:
             self._check(store, study)
 
     def charge(self, study: Study) -> None:
-        """Put a study down, once, before it costs anything.
+        """Charge a study to the budget, before the first message that costs anything; a second time changes nothing.
 
-        Raises BudgetExceededError when it does not fit, AlreadyCastError when this identity has given the same to an
-        exact sum before, votes or parameters: with it there and away once, the difference of two sums is its own.
+        Raises:
+            BudgetExceededError: the study exceeds the limit.
+            AlreadyCastError: this identity has contributed the same votes or parameters to another study with an exact
+                sum. With the other parties unchanged, the difference of the two sums would be its contribution.
         """
         with self._store() as store, store.transaction():
             self._check(store, study)
@@ -189,7 +215,7 @@ class Identity:
             what = "voted on" if study.protocol == "tally" else f"given its {study.method} on"
             raise AlreadyCastError(
                 f"{self.card.name} has {what} these auxiliary samples in another study, {fingerprint(before)}: the "
-                "difference of two sums would show what it gave; agree on other samples"
+                "difference of two sums would show its contribution; agree on other samples"
             )
         limit, after = store.get("budget", b"epsilon"), _spent(store, study)
         if limit is not None and after > float(json.loads(limit)) * (1 + 1e-12):
@@ -200,7 +226,7 @@ class Identity:
 
 
 def _claim(study: Study) -> bytes | None:
-    """What is given once, where the curator sees exact sums: votes on these samples, or parameters by one method."""
+    """Return what may be contributed only once, because the curator sees the exact sum; None if nothing is."""
     about = {"tally": b"", "average": study.method.encode()}.get(study.protocol)
     return None if about is None else about + study.auxiliary
 

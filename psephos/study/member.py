@@ -1,11 +1,11 @@
-"""One member's part in one study: what it has signed, where it finds what it needs, and its roles.
+"""A member of a study: the study that it signed, its settings, and its roles.
 
     DIR/STUDY/study.toml      the study that was signed, in its canonical form
     DIR/STUDY/settings.toml   where board, samples and data are; not part of the study, and may be edited
     DIR/STUDY/party-3.sqlite  one store for each role, readable by its owner only
     DIR/STUDY/released/       the model and its card, when there is a result
 
-STUDY is the beginning of the study's digest.
+STUDY is the fingerprint of the study.
 """
 
 from __future__ import annotations
@@ -36,13 +36,15 @@ __all__ = ["MemberSettings", "Membership", "sign"]
 
 
 class MemberSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a member finds what it needs, absolute paths; and how it votes.
+    """The files of a member, as absolute paths, and what it votes with.
 
     Attributes:
-        board: as `open_board` takes it.
-        public: the public samples. data: its own rows, where it trains `learner` on them.
-        voter: PATH.py:OBJECT or MODULE:OBJECT with predict_votes(X), in place of data.
-        output: where model and card go.
+        board: the address of the board, as `open_board` takes it.
+        public: the file of the public samples.
+        data: the file of its own rows.
+        learner: the classifier that it trains on them.
+        voter: PATH.py:OBJECT or MODULE:OBJECT with `predict_votes(X)`, instead of `data`.
+        output: the directory for the model and its card.
     """
 
     board: str = ""
@@ -54,9 +56,10 @@ class MemberSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def sign(study: Study, identity: Identity) -> Membership:
-    """Put down that this identity agrees to a study; what its agents say from then on is signed with its digest.
+    """Record that an identity agrees to a study. Everything that its roles sign includes the study's digest.
 
-    Raises StudyError for a study that it has no part in, or that this version cannot play.
+    Raises:
+        StudyError: the identity has no role in the study, or this version cannot run it.
     """
     study.roles_of(identity.key.verification_key)
     check_study(study)
@@ -93,17 +96,17 @@ class Membership:
 
     @property
     def folder(self) -> Path:
-        """Of this study."""
+        """The directory of this study within that of the identity."""
         return self.identity.directory / fingerprint(self.study.digest)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The roles that it plays."""
+        """The names of its roles."""
         return tuple(self.study.roles_of(self.identity.key.verification_key))
 
     @property
     def settings(self) -> MemberSettings:
-        """As they were kept; raises StudyError for a file that cannot be read."""
+        """The stored settings. Raises StudyError for a file that cannot be read."""
         path = self.folder / "settings.toml"
         try:
             return msgspec.toml.decode(path.read_bytes(), type=MemberSettings) if path.exists() else MemberSettings()
@@ -111,16 +114,16 @@ class Membership:
             raise StudyError(f"{path} cannot be used: {error}") from None
 
     def keep(self, **changed: str | None) -> MemberSettings:
-        """The settings with what is not None changed, on disk."""
+        """Change the settings that are not None, store them, and return them."""
         settings = msgspec.structs.replace(self.settings, **{k: v for k, v in changed.items() if v is not None})
         write_atomically(self.folder / "settings.toml", msgspec.toml.encode(settings))
         return settings
 
     @cached_property
     def samples(self) -> PublicSamples:
-        """The public samples; raises StudyError when they are not the study's."""
+        """The public samples. Raises StudyError if they are not those of the study."""
         if not self.settings.public:
-            raise StudyError("where are the public samples? `psephos join ... --public FILE` says so")
+            raise StudyError("the public samples are not known: name their file with psephos join ... --public FILE")
         samples = PublicSamples.of(self.study, Path(self.settings.public))
         StudyTerms(self.study, samples.auxiliary)
         if samples.features != self.study.features:
@@ -129,17 +132,19 @@ class Membership:
 
     @cached_property
     def voter(self) -> PartyInput:
-        """What it votes with: a classifier, or its rows; not read or trained yet."""
+        """What it votes with, a classifier or its rows, which are read and trained when they are needed."""
         return PartyInput(self)
 
     def closing(self) -> Path:
-        """A file whose presence tells whoever plays the curator here to close the vote."""
+        """Return the file whose presence asks the curator's runner to close the vote."""
         return self.folder / "close"
 
     def agent(self, name: str, board: Board) -> tuple[Agent, Store]:
-        """One of its roles over the board, and its store; made for the first time, it joins.
+        """Return the agent of one of its roles on a board, and the role's store.
 
-        Raises JournalError when another process plays it, and what the role raises.
+        Raises:
+            StoreInUseError: another process runs this role.
+            PsephosError: as the role.
         """
         store = Store(self.store(name), {"study": self.study.digest.hex(), "role": name}, exclusive=True, timeout=1.0)
         try:
@@ -149,11 +154,11 @@ class Membership:
             raise
 
     def joined(self) -> bool:
-        """Whether its roles have been made."""
+        """Return whether all its roles have a store."""
         return all(self.store(name).exists() for name in self.names)
 
     def store(self, name: str) -> Path:
-        """Where a role keeps what it must not forget."""
+        """Return the path of a role's store."""
         return self.folder / f"{name.replace(' ', '-')}.sqlite"
 
     def _role(self, name: str, store: Store) -> Role:

@@ -77,13 +77,13 @@ def test_no_more_of_a_card_is_read_than_one_has(tmp_path: Path) -> None:
     (tmp_path / "card.toml").write_text(fits + "no TOML")
     assert IdentityCard.read(tmp_path / "card.toml").name == "The north"
     (tmp_path / "card.toml").write_text(fits[:-2] + "\nno TOML")
-    with pytest.raises(StudyError, match="is no card: it is not TOML"):
+    with pytest.raises(StudyError, match="is not a card, because it is not TOML"):
         IdentityCard.read(tmp_path / "card.toml")
     (tmp_path / "card.toml").write_bytes(b"\xff")
-    with pytest.raises(StudyError, match="is no card: it is not TOML"):
+    with pytest.raises(StudyError, match="is not a card, because it is not TOML"):
         IdentityCard.read(tmp_path / "card.toml")
     (tmp_path / "card.toml").write_text("a = " + "[" * 4000)
-    with pytest.raises(StudyError, match="is no card: it is not TOML"):
+    with pytest.raises(StudyError, match="is not a card, because it is not TOML"):
         IdentityCard.read(tmp_path / "card.toml")
 
 

@@ -146,7 +146,7 @@ def test_where_a_role_keeps_what_it_must_not_forget(house: House) -> None:
         Store(folder / "holder-1.sqlite", names | {"role": "holder 2"})
     lost = sign(mine.study, house.identities["south"])
     for _ in range(2):  # nothing is left open by an error
-        with pytest.raises(StudyError, match="where are the public samples"):
+        with pytest.raises(StudyError, match="public samples are not known"):
             lost.agent("party 1", MemoryBoard())
 
 
@@ -193,7 +193,7 @@ def test_every_role_keeps_what_happens_once_in_its_own_store(house: House) -> No
 def test_samples_that_are_missing_or_of_another_study(house: House) -> None:
     study = house.study()
     mine = sign(study, house.identities["north"])
-    with pytest.raises(StudyError, match="where are the public samples"):
+    with pytest.raises(StudyError, match="public samples are not known"):
         mine.samples  # noqa: B018
     assert house.member("north", study).samples.auxiliary.digest == study.auxiliary
     with pytest.raises(StudyError, match="not the auxiliary samples of the study"):
