@@ -58,8 +58,11 @@ class PlanResult(Result):
     def page(self) -> Page:
         rows = [[name.replace("_", " "), size] for name, size in self.bytes.items()]
         times = [[name, self.seconds_at_least[name], s, self.seconds_at_most[name]] for name, s in self.seconds.items()]
+        total, least, most = (each["total"] for each in (self.seconds, self.seconds_at_least, self.seconds_at_most))
         return Page(
             title=f"Psephos: {self.protocol}, predicted",
+            answer=f"About {_duration(total)} on this machine ({_duration(least)} to {_duration(most)}); "
+            f"{self.bytes['ballots'] / 1e6:,.3g} MB of ballots.",
             warnings=test_key_warning(self.key_bits),
             facts=[
                 ("Parties", self.parties),
@@ -73,6 +76,16 @@ class PlanResult(Result):
                 Table("Seconds", ("phase", "at least", "likely", "at most"), times),
             ],
         )
+
+
+def _duration(seconds: Seconds) -> str:
+    """Return a time with a suitable unit; "an unknown time" for None."""
+    if seconds is None:
+        return "an unknown time"
+    for unit, length in (("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.3g} {unit}"
+    return f"{seconds:.2g} s"
 
 
 @dataclass(frozen=True)
