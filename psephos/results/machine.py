@@ -78,7 +78,7 @@ class PlanResult(Result):
         )
 
 
-def _duration(seconds: Seconds) -> str:
+def _duration(seconds: float | None) -> str:
     """Return a time with a suitable unit; "an unknown time" for None."""
     if seconds is None:
         return "an unknown time"
