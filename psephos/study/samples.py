@@ -1,7 +1,7 @@
-"""The public samples of a study as every member has them: one file, encoded and scaled as the file alone settles.
+"""The public samples of a study: one file, which every member encodes and scales in the same way.
 
-The study names the result by its digest, so everybody must come to the same numbers, on whatever processor: entries are
-cut off at multiples of 2^-20, towards 0, so that last bits do not count and no row grows longer.
+The study states the digest of the result, so all machines must compute the same numbers: entries are rounded towards 0
+to multiples of 2^-20, so that last bits do not count and no row grows longer.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _PITCH = 2.0**-20
 
 @dataclass(frozen=True)
 class PublicSamples:
-    """The file's rows as samples that are voted on, and how any other row becomes one.
+    """The rows of the public file as auxiliary samples, and the encoding and scaling of other rows.
 
     Attributes:
-        encoding: of a table's columns; all of the file's but the label and those left out.
-        scaler: into the unit ball, learned on these rows.
+        encoding: how a table becomes numbers; of all columns but the label and those left out.
+        scaler: scales encoded rows into the unit ball; learned on the public rows.
         auxiliary: the samples.
-        cautions: what a reader should know about the columns.
+        cautions: warnings about columns.
     """
 
     encoding: Encoding
@@ -49,9 +49,17 @@ class PublicSamples:
 
     @classmethod
     def read(cls, path: Path, label: str, ignore: Sequence[str] = (), text: Sequence[str] = ()) -> PublicSamples:
-        """From a CSV or Parquet file; `ignore`, `text`: columns to leave out, and that are text whatever they hold.
+        """Read the samples from a CSV or Parquet file.
 
-        Raises DataError or DataSetMissingError for a file that cannot be used so.
+        Args:
+            path: the file.
+            label: the column with the classes; left out where the file has it.
+            ignore: columns to leave out.
+            text: columns that are text although they contain numbers.
+
+        Raises:
+            DataError: the file has no such columns, or cannot be encoded.
+            DataSetMissingError: there is no such file.
         """
         table = read_table(path)
         if unknown := [name for name in (*ignore, *text) if name not in table.columns]:
@@ -64,24 +72,33 @@ class PublicSamples:
 
     @classmethod
     def of(cls, study: Study, path: Path) -> PublicSamples:
-        """As the study's parameters say; whether they are the study's is for `psephos.study.roles.Public` to see."""
+        """Read the samples with the columns that a study names; `StudyTerms` compares their digest with the study's."""
         lists = (str(study.parameters.get(name, "")) for name in ("ignore", "text"))
         ignore, text = ([name for name in names.split(",") if name] for names in lists)
         return cls.read(path, study.label, ignore, text)
 
     @property
     def features(self) -> tuple[str, ...]:
-        """Names of the samples' columns."""
+        """The names of the samples' columns."""
         return (*self.encoding.features, CONSTANT)
 
     def private(self, study: Study, path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """A party's own rows, float64 (n, d), and their classes, int64 (n,), 0 to K - 1.
+        """Read a party's own rows.
 
-        Raises DataError or DataSetMissingError for a file without the study's columns, or with other classes.
+        Args:
+            study: names the label and the classes.
+            path: a CSV or Parquet file.
+
+        Returns:
+            The scaled rows, float64 (n, d), and their class numbers, int64 (n,), from 0 to K - 1.
+
+        Raises:
+            DataError: the file lacks columns of the study, or contains other classes.
+            DataSetMissingError: there is no such file.
         """
         table = read_table(path)
         if study.label not in table.columns:
-            raise DataError(f"{path} has no column {study.label!r}, which the study's classes stand in")
+            raise DataError(f"{path} has no column {study.label!r}, which contains the study's classes")
         places = {name: place for place, name in enumerate(study.classes)}
         classes: pd.Series[Any] = table[study.label].map(places)
         if (foreign := classes.isna()).any():

@@ -38,12 +38,16 @@ def run_trial(roles: int, output: Path | None, key_bits: int, nats: bool, say: C
     """Spec it, and check at the end that everybody has the model that stands on the board.
 
     Args:
-        roles: members, a curator among them. output: a directory that is not there yet. key_bits: of the key.
-        nats: whether the board is on a NATS server, started here for it, and not a file in the directory.
-        say: is told what happens.
+        roles: the number of members, the curator included.
+        output: a new directory for all files; None creates a temporary one.
+        key_bits: the length of the key.
+        nats: start a NATS server as the board, instead of using a file in the directory.
+        say: called with each line of text about what happens.
 
-    Raises InvalidParameter for fewer than 4 members, StudyError where a process failed or the outcome is not one, and
-    BoardError where there is no NATS server.
+    Raises:
+        InvalidParameter: fewer than 4 members, or more than 100.
+        StudyError: a process failed, or the members do not end with the same verified model.
+        BoardError: there is no NATS server.
     """
     if not 4 <= roles <= 100:
         raise InvalidParameter(f"a trial has 4 to 100 members, a curator and at least three parties; not {roles}")
@@ -106,7 +110,7 @@ def run_trial(roles: int, output: Path | None, key_bits: int, nats: bool, say: C
 
 
 def _serve(output: Path, study: Study) -> tuple[str, str, subprocess.Popen[bytes]]:
-    """The board's address for members, and for whoever only reads, on a server that was started for it."""
+    """Start a server for the board, and return its address for members, that for readers, and its process."""
     try:
         from psephos.protocol.board.server import start_server, write_server
     except ModuleNotFoundError as error:
@@ -135,7 +139,7 @@ def _write_data(output: Path, parties: list[str]) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """One thread for each process: numerical libraries would start one for each core in every one of them."""
+    """Return the environment of a member's process, with one thread: libraries would start one for each core."""
     return {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
@@ -146,8 +150,8 @@ def _start(folder: Path, name: str, *words: str) -> subprocess.Popen[bytes]:
 
 
 def _wait(folder: Path, agents: dict[str, subprocess.Popen[bytes]], say: Callable[[str], None], began: float) -> None:
-    """Until all have ended, telling what stands on the board; raises StudyError for one that failed."""
-    told, page = "", folder / "watch.log"
+    """Wait until all agents have ended, and report their progress. Raises StudyError for an agent that failed."""
+    reported, page = "", folder / "watch.log"
     while None in [process.poll() for process in agents.values()]:
         for name, process in agents.items():
             if process.returncode:
@@ -155,41 +159,44 @@ def _wait(folder: Path, agents: dict[str, subprocess.Popen[bytes]], say: Callabl
                 raise StudyError(f"{name} failed: {last[0] if last else process.returncode}")
         if page.exists() and (shown := page.read_text()).startswith("http"):
             say(f"{shown.split()[0]} shows it while it runs")
-            page = folder / "told"
-        if (now := _progress(folder)) != told:
-            told = now
-            say(f"{time.monotonic() - began:4.0f} s  {told}")
+            page = folder / "reported"
+        if (progress := _progress(folder)) != reported:
+            reported = progress
+            say(f"{time.monotonic() - began:4.0f} s  {progress}")
         time.sleep(1.0)
 
 
 def _progress(folder: Path) -> str:
-    """What the curator and the first holder said last of where they stand."""
-    said = {}
+    """Return the last status of the curator and of the first holder."""
+    statuses = {}
     for name in (CURATOR, "party-0"):
         for line in (folder / f"{name}.log").read_text().splitlines():
-            if line.endswith("}") and (found := json.loads(line)).get("message") == "standing":
-                said[found["role"]] = found["said"]
-    return "; ".join(f"{role} {said[role]}" for role in ("holder 1", CURATOR) if role in said) or "starting"
+            if line.endswith("}") and (record := json.loads(line)).get("message") == "standing":
+                statuses[record["role"]] = record["said"]
+    return "; ".join(f"{role} {statuses[role]}" for role in ("holder 1", CURATOR) if role in statuses) or "starting"
 
 
 def _verified(folder: Path, address: str, study: Study, names: list[str]) -> str:
-    """That what the board shows holds, that everybody has its model, and what that is worth; raises StudyError."""
+    """Verify the board and compare all members' models with it; return the outcome and the model's accuracy.
+
+    Raises StudyError if a check fails or a member has another model.
+    """
     board = open_board(address, study.digest)
     try:
-        seen = Follower(study, lambda: board)
-        seen.read(board)
+        follower = Follower(study, lambda: board)
+        follower.read(board)
         checks = verify(study, PublicSamples.of(study, folder / "public.csv"), board)
     finally:
         board.close()
     if failed := [f"{check.what}: {check.found}" for check in checks if check.verdict == "fails"]:
-        raise StudyError(f"the board does not hold what it should: {'; '.join(failed)}")
+        raise StudyError(f"checks of the board fail: {'; '.join(failed)}")
     released = [folder / name / fingerprint(study.digest) / "released" for name in names]
-    if any(hashlib.sha256((place / MODEL_FILE).read_bytes()).hexdigest() != seen.result for place in released):
-        raise StudyError("somebody has another model than the one that stands on the board")
+    if any(hashlib.sha256((place / MODEL_FILE).read_bytes()).hexdigest() != follower.result for place in released):
+        raise StudyError("a member has another model than the one on the board")
     test = read_table(folder / "test.csv")
     right = (load_model(released[0]).predict(test) == test[_LABEL]).mean()
     return (
         f"Verified: {sum(check.verdict == 'holds' for check in checks)} checks of the board hold, none fails. "
         f"All {len(names)} members have the model that stands on the board. It is right for {right:.1%} of "
-        f"{len(test)} rows that nobody was given, at epsilon {study.epsilon:g}."
+        f"{len(test)} rows that no member has, at epsilon {study.epsilon:g}."
     )

@@ -79,5 +79,5 @@ def test_own_rows_and_their_classes(path: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"own.csv, line 4: the outcome is none of the study's classes \(a, b, c\)"):
         samples.private(study, tmp_path / "own.csv")
     FRAME.to_csv(tmp_path / "own.csv", index=False)
-    with pytest.raises(DataError, match="no column 'outcome', which the study's classes stand in"):
+    with pytest.raises(DataError, match="no column 'outcome', which contains the study's classes"):
         samples.private(study, tmp_path / "own.csv")

@@ -203,17 +203,17 @@ def test_a_trial_ends_in_words_that_were_verified(ended: Ended) -> None:
     right = (load_model(ended.place("curator")).predict(test) == test["diagnosis"]).mean()
     assert ended.verified() == (
         "Verified: 6 checks of the board hold, none fails. All 2 members have the model that stands on the board. "
-        f"It is right for {right:.1%} of 20 rows that nobody was given, at epsilon 2.5."
+        f"It is right for {right:.1%} of 20 rows that no member has, at epsilon 2.5."
     )
     (ended.place("party-0") / "model.json").write_bytes(ended.content + b"\n")
-    with pytest.raises(StudyError, match="somebody has another model than the one that stands on the board"):
+    with pytest.raises(StudyError, match="a member has another model than the one on the board"):
         ended.verified()
 
 
 def test_a_trial_whose_board_does_not_hold(ended: Ended) -> None:
     ended.study = replace(ended.study, title="Another")
     with pytest.raises(
-        StudyError, match="the board does not hold what it should: who has agreed to the study: missing"
+        StudyError, match="checks of the board fail: who has agreed to the study: missing"
     ):
         ended.verified()
 
