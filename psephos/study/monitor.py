@@ -347,8 +347,9 @@ class Follower:
             record["stage"],
             f"board: {self._reader.head}, {self.size:,} bytes, {len(record['refused'])} refused",
         ]
+        width = max(map(len, owners.values()))
         for name, steps in record["roles"].items():
-            lines.append(f"  {name:<10} {owners[name]:<30} {', '.join(steps) or 'has not joined'}")
+            lines.append(f"  {name:<9}  {owners[name]:<{width}}  {', '.join(steps) or 'has not joined'}")
         lines += [f"  refused: entry {number}: {why}" for number, why in list(record["refused"].items())[:20]]
         if record["missing"]:
             lines.append(f"  WARNING: {record['missing']}")

@@ -212,9 +212,7 @@ def test_a_trial_ends_in_words_that_were_verified(ended: Ended) -> None:
 
 def test_a_trial_whose_board_does_not_hold(ended: Ended) -> None:
     ended.study = replace(ended.study, title="Another")
-    with pytest.raises(
-        StudyError, match="checks of the board fail: who has agreed to the study: missing"
-    ):
+    with pytest.raises(StudyError, match="checks of the board fail: who has agreed to the study: missing"):
         ended.verified()
 
 

@@ -1,0 +1,68 @@
+"""Writes docs/commands.md: `python docs/config/commands_page.py`. Its blocks are what the commands print."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+DOCS = Path(__file__).resolve().parents[1]
+TABLE = DOCS / "examples" / "patients.csv"
+STUDY = "study.toml --board board.sqlite"
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "One private classifier": (
+        "psephos demo",
+        "psephos run --data patients.csv --label outcome --party hospital --public 11 --output out",
+        "psephos predict out patients.csv --output predicted.csv",
+    ),
+    "Simulations": (
+        "psephos simulate tally --parties 50 --epsilon 1,10",
+        "psephos plan --parties 50 --samples 1000",
+    ),
+    "Security analysis": ("psephos audit tally",),
+    "A study": (
+        "psephos study try --output trial --key-bits 512",
+        f"cd trial && psephos study show {STUDY.split()[0]}",
+        f"cd trial && psephos status {STUDY}",
+        f"cd trial && psephos verify {STUDY} --public public.csv",
+    ),
+}
+"""The commands of the page, by heading; they run in one directory, one after another."""
+
+INTRODUCTION = """# What commands print
+
+Each block is what the command above it printed at 80 columns, without progress. `--verbose` prints more, `--json` one
+JSON object ([its fields](json.md)), and `--report` writes [a page](report.md). `patients.csv` is
+`docs/examples/patients.csv`. The key of the study is far too short to protect anything, so that the example is fast.
+"""
+
+
+def printed(command: str, folder: Path) -> str:
+    """Run a command in a directory and return its standard output."""
+    settings = {"COLUMNS": "80", "NO_COLOR": "1", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(  # noqa: S602 - the commands are those above
+        command, shell=True, cwd=folder, env=os.environ | settings, stdout=subprocess.PIPE, text=True, check=True
+    )
+    return "\n".join(line.rstrip() for line in done.stdout.strip("\n").splitlines())
+
+
+def page() -> str:
+    """Return the page; runs every command, which takes about two minutes."""
+    parts = [INTRODUCTION]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / TABLE.name).write_bytes(TABLE.read_bytes())
+        for heading, commands in COMMANDS.items():
+            parts.append(f"## {heading}\n")
+            for command in commands:
+                text = printed(command, folder)
+                parts.append(f"```console\n$ {command}\n```\n")
+                if text:
+                    parts.append(f"```text\n{text}\n```\n")
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    (DOCS / "commands.md").write_text(page(), encoding="utf-8")
