@@ -57,7 +57,9 @@ class DescentOptions:
     )
     epsilon: float = field(
         default=1.0,
-        metadata=_option_help("Of the final classifier; halving and gaussian: of the transcript.", "Privacy"),
+        metadata=_option_help(
+            "The epsilon of the final classifier; for halving and gaussian, of the transcript.", "Privacy"
+        ),
     )
     delta: float = field(default=1e-5, metadata=_option_help("The same; keep it far below 1/N.", "Privacy"))
     party_bound: float | None = field(
@@ -77,7 +79,7 @@ class DescentOptions:
     )
     dropouts: int = field(default=0, metadata=_option_help("Parties that may stay away.", "Privacy"))
     loss: Literal["logistic", "huber"] = field(
-        default="logistic", metadata=_option_help("Of the objective; huber is nearly the hinge.", "Descent")
+        default="logistic", metadata=_option_help("The loss of the objective; huber is nearly the hinge.", "Descent")
     )
     lam: float = field(default=0.1, metadata=_option_help("Ridge lambda of the objective.", "Descent"))
     steps: int = field(default=200, metadata=_option_help("T, the largest number of noisy sums.", "Descent"))
@@ -85,9 +87,11 @@ class DescentOptions:
         default=None, metadata=_option_help("z_0 of z_t = z_0/(1 + t/offset)^power.", "Descent", "1/(c + lambda)")
     )
     step_offset: float | None = field(
-        default=None, metadata=_option_help("Its offset.", "Descent", "2 (c + lambda)/lambda")
+        default=None, metadata=_option_help("The offset in the step size.", "Descent", "2 (c + lambda)/lambda")
     )
-    step_power: float = field(default=1.0, metadata=_option_help("Its power, above 1/2 and at most 1.", "Descent"))
+    step_power: float = field(
+        default=1.0, metadata=_option_help("The power in the step size, above 1/2 and at most 1.", "Descent")
+    )
     radius: float | None = field(
         default=None,
         metadata=_option_help(
@@ -97,7 +101,9 @@ class DescentOptions:
     stop_tolerance: float = field(
         default=0.0, metadata=_option_help("Stop when the iterate moved by less than this share; 0: never.", "Descent")
     )
-    stop_window: int = field(default=50, metadata=_option_help("... during so many steps.", "Descent"))
+    stop_window: int = field(
+        default=50, metadata=_option_help("The number of steps over which --stop-tolerance looks.", "Descent")
+    )
     fraction_bits: int = field(
         default=20, metadata=_option_help("Gradients and noise are multiples of 2^-bits.", "Descent")
     )

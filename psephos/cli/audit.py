@@ -60,7 +60,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
         epsilon: Annotated[
             float | None,
-            typer.Option(help="What each mechanism claims.", show_default="1", rich_help_panel=_NOISE),
+            typer.Option(help="The epsilon that each mechanism claims.", show_default="1", rich_help_panel=_NOISE),
         ] = None,
         report: ReportDir = None,
         as_json: AsJson = False,

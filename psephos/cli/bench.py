@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
         bits: Annotated[
             str, typer.Option(help="Key lengths in bits.", parser=list_of(int), metavar="N[,...]")
         ] = "2048,3072",
-        repetitions: Annotated[int, typer.Option(help="Interleaved repetitions; medians are shown.")] = 7,
+        repetitions: Annotated[int, typer.Option(help="The number of interleaved repetitions; medians are shown.")] = 7,
         as_json: AsJson = False,
     ) -> None:
         """Measure speed and sizes on this machine, beside the Paillier libraries that are installed."""

@@ -54,7 +54,7 @@ def _plain_message(error: typer.BadParameter) -> str:
         "value_error": lambda: str(limits["error"]),
     }
     message = messages.get(first["type"])
-    return error.message if message is None else message()
+    return f"{str(value)[:40]!r} cannot be used here" if message is None else message()
 
 
 def examples(*lines: str) -> str:
@@ -107,6 +107,9 @@ def _plain_type(hint: Any) -> tuple[Any, Any]:
     return hint, None
 
 
+_KINDS = {int: "whole numbers", float: "numbers"}
+
+
 def list_of(kind: Any) -> Callable[[Any], Any]:
     """Return a parser that reads A,B,C as a tuple of `kind`."""
 
@@ -116,7 +119,7 @@ def list_of(kind: Any) -> Callable[[Any], Any]:
         try:
             return tuple(kind(part.strip()) for part in str(text).split(",") if part.strip())
         except ValueError:
-            raise typer.BadParameter(f"{text!r} is not a list of {kind.__name__}s, such as A,B,C") from None
+            raise typer.BadParameter(f"{text!r} is not a list of {_KINDS.get(kind, 'values')}, such as A,B,C") from None
 
     return parse
 

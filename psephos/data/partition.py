@@ -34,10 +34,12 @@ class DataOptions(TableOptions):
         "How rows are dealt: equal; dirichlet (unequal sizes, skewed labels); shards (a few labels each); or the size "
         "of each party, as in 5,5,20.",
     )
-    concentration: float = option(0.5, "Of the Dirichlet law: the smaller, the more skewed.")
+    concentration: float = option(0.5, "The concentration of the Dirichlet law: the smaller, the more skewed.")
     absent: float = option(0.0, "Share of the parties that stay away, chosen by the seed.")
-    data_dir: str | None = option(None, "Where data sets are.", group="Machine", shown="PSEPHOS_DATA, or the cache")
-    seed: int = option(0, "Drives splits and training; never keys or encryption.", group="Machine")
+    data_dir: str | None = option(
+        None, "The directory of the data sets.", group="Machine", shown="PSEPHOS_DATA, or the cache"
+    )
+    seed: int = option(0, "The seed of splits and training; never of keys or encryption.", group="Machine")
 
     def check(self) -> None:
         """Raise InvalidParameter for invalid options, before anything is computed."""

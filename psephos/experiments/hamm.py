@@ -207,15 +207,17 @@ class HammOptions:
     data_dir: str | None = option(
         None, "Where the data files lie.", group="Data", shown="$PSEPHOS_DATA, or the user's cache"
     )
-    seed: int = option(0, "Drives splits and noise.", group="Data")
+    seed: int = option(0, "The seed of splits and noise.", group="Data")
     encrypted: bool = option(False, "Count encrypted ballots, not clear ones.", group="Encryption")
     randomness: RandomnessMode = option("half", "Randomness of the encryption.", group="Encryption")
     key_bits: int = option(DEFAULT_KEY_BITS, "Length of the Paillier modulus.", group="Encryption")
     test_key: bool = option(False, "Accept a key under 2048 bits: protects nothing.", group="Encryption")
     holders: int = option(5, "Key holders, the first parties.", group="Encryption")
     threshold: int = option(3, "How many holders open a count.", group="Encryption")
-    workers: int = option(1, "Processes.", group="Machine")
-    engine: str = option("local", "Where parties are simulated: local, or dask (a cluster).", group="Machine")
+    workers: int = option(1, "The number of processes.", group="Machine")
+    engine: str = option(
+        "local", "The machine or cluster on which parties are simulated: local, or dask (a cluster).", group="Machine"
+    )
     scheduler: str | None = option(None, "dask: the scheduler's address, HOST:PORT.", group="Machine")
     journal: str | None = option(
         None, "Keep finished trials and encrypted counts here, and go on. Holds secrets.", group="Machine"

@@ -227,7 +227,7 @@ class PathakOptions(DataOptions):
     comparisons: Comparisons = option("tournament", "How the smallest data set is found.", group="Protocol")
     regulariser: Regulariser = option("lambda", "The objective has lambda ||w||^2, or half of it.", group="Protocol")
     lam: float = option(1e-3, "lambda.", group="Protocol")
-    epsilon: float = option(1.0, "For one record.", group="Privacy")
+    epsilon: float = option(1.0, "The epsilon of the release, for one record.", group="Privacy")
     excluded: int = option(
         1,
         "Parties that may tell each other their shares of the noise: colluders + 1, since the one that looks at the "
@@ -242,7 +242,9 @@ class PathakOptions(DataOptions):
     )
     largest_size: int = option(1 << 20, "Public: larger data sets count as if they had as many.", group="Privacy")
     simulate_noise: bool = option(False, "Draw the noise from the seed. It protects nobody.", group="Privacy")
-    key_bits: int = option(DEFAULT_KEY_BITS, "Of the keys, where stages 1 and 2 run.", group="Encryption")
+    key_bits: int = option(
+        DEFAULT_KEY_BITS, "The length of the keys in bits, where stages 1 and 2 run.", group="Encryption"
+    )
     test_key: bool = option(False, "Accept a key under 2048 bits, which protects nothing.", group="Encryption")
 
     def check(self) -> None:

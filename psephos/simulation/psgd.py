@@ -63,7 +63,7 @@ class PsgdOptions(HolderOptions, DescentOptions):
     test_key: bool = option(False, "Accept a key under 2048 bits, which protects nothing.", group="Encryption")
     usual_holders: ClassVar[int] = 3
     keys: Keys = option("dealer", "Who makes the key: a dealer, or the holders themselves.", group="Encryption")
-    randomness: RandomnessMode = option("half", "How ciphertexts are randomised.", group="Encryption")
+    randomness: RandomnessMode = option("half", "The way in which ciphertexts are randomised.", group="Encryption")
     proofs: Literal["none", "knowledge"] = option(
         "none", "What ballots and partial decryptions prove.", group="Encryption"
     )

@@ -96,7 +96,9 @@ METHODS = ("vote", "soft", "avg", "statistic", "own-data", "whitened", "pate")
 class SumOptions(HolderOptions):
     """What every simulation around an encrypted sum is asked for; a field is an option of its command."""
 
-    auxiliary: int | None = option(None, "Auxiliary samples, public.", shown="the rest of the training data")
+    auxiliary: int | None = option(
+        None, "The number of public auxiliary samples.", shown="the rest of the training data"
+    )
     scaling: Literal["max-norm", "unit-rows"] | None = option(
         None,
         "How rows get into the unit ball: divided by the largest auxiliary norm, as Hamm does, or each to norm 1.",
@@ -127,7 +129,7 @@ class SumOptions(HolderOptions):
     key_bits: int = option(DEFAULT_KEY_BITS, "Length of the Paillier modulus.", group="Encryption")
     degree: int | None = option(
         None,
-        "Of the key (Damgard and Jurik): 1 is Paillier's, 2 to 4 send fewer bytes and take longer to open.",
+        "The degree of the key (Damgard and Jurik): 1 is Paillier's; 2 to 4 send fewer bytes and take longer to open.",
         group="Encryption",
         shown="what the first vectors summed take fewest bytes with",
     )
@@ -135,7 +137,7 @@ class SumOptions(HolderOptions):
     min_ballots: int | None = option(
         None, "Holders open no sum of fewer ballots.", group="Encryption", shown="half of the parties"
     )
-    randomness: RandomnessMode = option("half", "How ciphertexts are randomised.", group="Encryption")
+    randomness: RandomnessMode = option("half", "The way in which ciphertexts are randomised.", group="Encryption")
     keys: Keys = option("dealer", "Who makes the key: a dealer, or the holders themselves.", group="Encryption")
     proofs: Proofs = option(
         "none",
@@ -144,13 +146,17 @@ class SumOptions(HolderOptions):
         group="Encryption",
     )
     workers: int = option(
-        None, "Processes.", group="Machine", shown="up to 2", factory=lambda: min(2, os.cpu_count() or 1)
+        None, "The number of processes.", group="Machine", shown="up to 2", factory=lambda: min(2, os.cpu_count() or 1)
     )
     simulate_noise: bool = option(False, "Draw the noise from the seed: repeatable, not private.", group="Machine")
     journal: str | None = option(
-        None, "Commit each batch here; an interrupted run goes on from it. Holds secrets.", group="Machine"
+        None,
+        "The directory for the results of each batch, from which an interrupted run continues. It contains secrets.",
+        group="Machine",
     )
-    engine: str = option("local", "Where parties are simulated: local, or dask (a cluster).", group="Machine")
+    engine: str = option(
+        "local", "The machine or cluster on which parties are simulated: local, or dask (a cluster).", group="Machine"
+    )
     scheduler: str | None = option(None, "dask: the scheduler's address, HOST:PORT.", group="Machine")
 
     def check(self) -> None:

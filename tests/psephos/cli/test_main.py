@@ -222,6 +222,8 @@ def test_a_full_disk_is_one_line() -> None:
     [
         (["run", "--parties", "3.5"], "3.5"),
         (["plan", "--parties", "x"], "x"),
+        (["plan", "--parties", "9" * 5000], "999"),
+        (["run", "--epsilon", "a,b"], "a,b"),
         (["run", "--method", "foo"], "foo"),
         (["watch", "study.toml", "--board", "board.sqlite", "--port", "70000"], "70000"),
         (["watch", "study.toml", "--board", "board.sqlite", "--poll", "soon"], "soon"),
