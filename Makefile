@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+ALL_EXTRAS := [report,parquet,onnx,dask,nats,watch]
 
-.PHONY: demo study test test-all lint format bench mutants docs clean
+.PHONY: demo study test test-all test-floors lint format bench mutants docs wheels sbom clean
 
 demo: $(VENV)/.installed
 	rm -rf build/demo
@@ -21,6 +22,16 @@ test: $(VENV)/.installed-test
 test-all: $(VENV)/.installed-test
 	$(BIN)/pytest -n auto --dist worksteal
 
+# The tests with the oldest versions that pyproject.toml allows of what the package depends on.
+FLOORS := build/floors
+test-floors: $(VENV)/.installed-floors
+	mkdir -p build
+	$(BIN)/uv pip compile --quiet --upgrade --resolution lowest-direct --python-version 3.11 --all-extras \
+	  --output-file $(FLOORS).txt pyproject.toml
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(FLOORS)
+	$(BIN)/uv pip install --python $(FLOORS) --constraint $(FLOORS).txt --editable '.$(ALL_EXTRAS)' --group test httpx
+	$(FLOORS)/bin/pytest -n auto --dist worksteal -m "not ($(TIERS))"
+
 lint: $(VENV)/.installed-lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -31,7 +42,7 @@ format: $(VENV)/.installed-lint
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.installed-bench
-	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m benchmarks.run $(if $(DATA),--data-dir $(DATA))
 
 mutants: $(VENV)/.installed-mutants
 	$(BIN)/python -m tests.mutation run $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED))
@@ -39,18 +50,45 @@ mutants: $(VENV)/.installed-mutants
 docs: $(VENV)/.installed-docs
 	$(BIN)/mkdocs build --strict -f docs/config/mkdocs.yml
 
+# For this machine, and one without C extensions for every other; `cibuildwheel` builds those of other platforms.
+wheels: $(VENV)/.installed-wheels
+	$(BIN)/python -m build
+	PSEPHOS_PURE=1 $(BIN)/python -m build --wheel
+
+# What an installation consists of, in the format of CycloneDX.
+sbom: $(VENV)/.installed-sbom
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/sbom
+	$(BIN)/uv pip install --quiet --python build/sbom '.$(ALL_EXTRAS)'
+	mkdir -p dist
+	$(BIN)/cyclonedx-py environment build/sbom --mc-type library --pyproject pyproject.toml --output-reproducible \
+	  --output-file dist/psephos.cdx.json
+
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Psephos needs Python 3.11 or later; run make PYTHON=python3.11"'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: $(BIN)/python pyproject.toml setup.py protocol/paillier/ifma.c
+INSTALLED := $(BIN)/python pyproject.toml setup.py protocol/paillier/ifma.c protocol/proofs/field.c
+
+$(VENV)/.installed: $(INSTALLED)
 	@echo "Installing into $(VENV), once; one to three minutes, most of it for NumPy, SciPy, pandas and scikit-learn:"
 	$(BIN)/python -m pip install --disable-pip-version-check --editable .
 	@touch $@
 
-$(VENV)/.installed-%: $(BIN)/python pyproject.toml setup.py protocol/paillier/ifma.c
+$(VENV)/.installed-watch: $(INSTALLED)
+	@echo "Installing into $(VENV), with what 'psephos watch' needs, once; some minutes:"
+	$(BIN)/python -m pip install --disable-pip-version-check --editable '.[watch]'
+	@touch $@
+
+# Besides the package: the extras that a target uses, and the dependency group of its name.
+EXTRAS_test := $(ALL_EXTRAS)
+EXTRAS_mutants := $(ALL_EXTRAS)
+EXTRAS_lint := [report,dask,nats,watch]
+EXTRAS_bench := [report]
+
+$(VENV)/.installed-%: $(INSTALLED)
 	@echo "Installing into $(VENV), with what 'make $*' needs, once; some minutes:"
-	$(BIN)/python -m pip install --disable-pip-version-check --editable '.[$*]'
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --upgrade 'pip>=25.1' # reads dependency groups
+	$(BIN)/python -m pip install --disable-pip-version-check --editable '.$(EXTRAS_$*)' --group $*
 	@touch $@
 
 clean:

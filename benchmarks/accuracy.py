@@ -19,7 +19,7 @@ import io
 import json
 import math
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import pairwise
@@ -60,13 +60,17 @@ from psephos.curator.losses import loss_named
 from psephos.data.datasets import Dataset, data_folder, load, make_synthetic
 from psephos.data.preprocessing import PublicScaler, default_scaler
 from psephos.data.splits import Split, split_dataset
-from psephos.parties.noise import Shares, SkellamShares, shares_of
+from psephos.parties.learners import make_learner
+from psephos.parties.noise import DiscreteGaussianShares, Shares, shares_of
+from psephos.parties.party import labels_of
 from psephos.parties.training import WHITENED_RIDGE, train_parties, train_whitened, votes, votes_in_blocks
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
-from psephos.protocol.encrypted_sum.own_data import OWN, Own, OwnDataGrid, unit_rows
-from psephos.protocol.privacy.mechanisms import NoiseMechanism, RoundedGaussian, Skellam
+from psephos.protocol.encrypted_sum.own_data import OWN, Own, OwnDataGrid, contrast_basis, unit_rows
+from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
+from psephos.protocol.encrypted_sum.vote_directions import VoteDirectionGrid
+from psephos.protocol.privacy.mechanisms import DiscreteGaussian, NoiseMechanism, RoundedGaussian
 from psephos.protocol.randomness import SYSTEM, Randomness
-from psephos.simulation.job import JobOptions
+from psephos.simulation.job import MIXED_LEARNERS, JobOptions
 from psephos.simulation.linear import count_votes
 from psephos.sweep import Sampler, sweep
 
@@ -94,6 +98,9 @@ TASKS: dict[str, dict[str, Any]] = {
 features. `wide`: bags of words, 1,000 features, made by scikit-learn. `moving`: HAR's features, moving or still.
 `occupation`: Adult's other features, which of 14. `har-subjects`: a party is a person."""
 
+LAWS = ("pure", "gaussian")
+"""Noises: of a pure epsilon, and at delta = 1e-6."""
+
 DEVELOPMENT = ("har", "digits", "adult", "tall", "moving", "occupation", "har-60")
 """On these the rules' constants are chosen (`benchmarks.constants`); the others report."""
 
@@ -102,6 +109,12 @@ VOTERS = ("whitened votes", "propagation")
 parties that spread their labels over the public rows."""
 
 SUMMED = (*OWN, "statistic")
+DIRECTIONS: dict[str, tuple[str, ...]] = {
+    "joint vote-directions": ("logistic",),
+    "joint mixed vote-directions": MIXED_LEARNERS,
+}
+"""Directions of the votes of these learners, with joint noise."""
+
 JOINT = tuple(f"joint {name}" for name in SUMMED)
 """What `psephos run` releases: the parties add the noise to these sums, in shares."""
 
@@ -115,10 +128,7 @@ RIVALS: dict[str, tuple[Callable[..., Any], tuple[float, ...]]] = {
 """Rivals that a user would tune, with the values tried; the best value in hindsight counts."""
 
 SHOWN = (*JOINT, "avg", "soft", "pate", *SUMMED, "confident", "rounds")
-COLUMNS = (*SHOWN, *VOTERS)
-
-PURE_IS_QUIETER: dict[str, tuple[float, ...]] = {"breast-cancer": MIDDLE, "moving": (0.1,)}
-"""Epsilons by data set at which `mechanism_with_less_noise` chooses the discrete Laplace for joint noise."""
+COLUMNS = (*SHOWN, *VOTERS, *DIRECTIONS)
 
 COLLUDERS = JobOptions().opening_threshold - 1
 """Parties that may tell each other their noise shares: one key holder fewer than it takes to open a sum."""
@@ -239,32 +249,52 @@ def _noise(problem: dict[Any, Any], law: str, epsilon: float, *, joint: bool = F
 def joint_noise(mechanism: NoiseMechanism, shares: Shares, randomness: Randomness = SYSTEM) -> list[int]:
     """Draw the sum of all parties' noise shares, `shares.dimension` integers.
 
-    Skellam variances add up; a variance above 2^80 is drawn as the rounded Gaussian, which is faster and whose excess
-    kurtosis differs by 2^-80. Of Polya shares those of `shares.contributors` parties add up to exactly the law of
-    `mechanism`, which is drawn at once, and those of the other parties are drawn one by one.
+    Variances of discrete Gaussians add up; one above 2^80 is drawn as the rounded Gaussian, which is faster. Of Polya
+    shares those of `shares.contributors` parties add up to exactly the law of `mechanism`, which is drawn at once, and
+    those of the other parties are drawn one by one.
     """
-    if isinstance(shares, SkellamShares):
+    if isinstance(shares, DiscreteGaussianShares):
         variance = shares.variance * shares.parties / shares.contributors
         if variance > 2**80:
             return RoundedGaussian(shares.dimension, math.sqrt(variance), 1.0).sample(randomness)
-        return Skellam(shares.dimension, variance).sample(randomness)
+        return DiscreteGaussian(shares.dimension, variance).sample(randomness)
     others = (shares.share(randomness) for _ in range(shares.parties - shares.contributors))
     return [sum(entry) for entry in zip(mechanism.sample(randomness), *others, strict=True)]
 
 
 def joint_at(
-    problem: dict[Any, Any], law: str, epsilon: float, name: str = "own-data", lam: float = WHITENED_RIDGE
+    problem: dict[Any, Any],
+    law: str,
+    epsilon: float,
+    name: str = "own-data",
+    lam: float = WHITENED_RIDGE,
+    learners: Sequence[str] = ("logistic",),
 ) -> Method:
-    """A method of `SUMMED` as `psephos run` releases it: every party adds its share of the noise to what it sends."""
+    """A method of `SUMMED` or vote-directions as `psephos run` releases it: every party adds its share of the noise.
+
+    Args:
+        problem: from `prepare`.
+        law: "pure" or "gaussian".
+        epsilon: privacy parameter.
+        name: the method.
+        lam: lambda of whitened.
+        learners: of vote-directions, dealt to the parties in turn.
+    """
     auxiliary, classes, parties = problem["auxiliary"], problem["classes"], problem["parties"]
+    source = SOURCE_OF[name]
     noise = _noise(problem, law, epsilon, joint=True)
-    terms: dict[str, Any] = {"epsilon": epsilon, "mechanism": noise, "source": SOURCE_OF[name], "joint": True}
+    terms: dict[str, Any] = {"epsilon": epsilon, "mechanism": noise, "source": source, "joint": True}
     plan = plan_statistic(auxiliary, classes, parties, **terms)
     assert plan.mechanism is not None
     mechanism, shares = plan.mechanism, shares_of(plan, colluders=COLLUDERS)
     plan = with_joint_noise(plan, shares.contributors)
     grid = plan.grid
-    total = _own_sum(problem, plan, lam) if isinstance(grid, OwnDataGrid) else grid.total(problem["counts"])
+    if isinstance(grid, StatisticGrid):
+        total = grid.total(problem["counts"])
+    elif isinstance(grid, VoteDirectionGrid):
+        total = _vote_direction_sum(problem, plan, learners)
+    else:
+        total = _own_sum(problem, plan, lam)
 
     def draw(randomness: Randomness) -> Any:
         noisy = [exact + entry for exact, entry in zip(total, joint_noise(mechanism, shares, randomness), strict=True)]
@@ -283,7 +313,9 @@ def own_data_at(
     return own_data_method(_own_sum(problem, plan, lam), plan)
 
 
-def measure_split(task: str, seed: int, draws: int, folder: Path, columns: set[str]) -> dict[str, list[float]]:
+def measure_split(
+    task: str, seed: int, draws: int, folder: Path, columns: set[str], laws: Sequence[str] = LAWS
+) -> dict[str, list[float]]:
     """Measure one split of a task.
 
     Args:
@@ -292,22 +324,22 @@ def measure_split(task: str, seed: int, draws: int, folder: Path, columns: set[s
         draws: number of releases of each method at each epsilon.
         folder: where the data files are.
         columns: the columns to measure, of `COLUMNS`.
+        laws: the noises to measure, of `LAWS`.
 
     Returns:
         The accuracies of the releases by "law epsilon column". For a rival with a parameter, those of the value with
         the best mean.
     """
-    problem = prepare(task, seed, folder, trained=not columns <= {*JOINT[: len(OWN)], *OWN, *VOTERS})
+    problem = prepare(task, seed, folder, trained=not columns <= {*JOINT[: len(OWN)], *OWN, *VOTERS, *DIRECTIONS})
     loss = loss_named("logistic", problem["classes"])
     fit = erm_fit("soft", problem["counts"], problem["auxiliary"], loss) if "soft" in columns else None
     generator = np.random.default_rng(seed)
     mechanisms: dict[str, MechanismName] = {"pure": "spherical-laplace", "gaussian": "gaussian"}
     accuracies: dict[str, list[float]] = {}
-    for law, mechanism in mechanisms.items():
+    for law in laws:
+        mechanism = mechanisms[law]
 
         def samplers_at(epsilon: float, law: str = law, mechanism: MechanismName = mechanism) -> dict[str, Sampler]:
-            laplace = law == "pure" or epsilon in PURE_IS_QUIETER.get(task, ())
-            assert laplace == (_noise(problem, law, epsilon, joint=True) == "discrete-laplace")
             request = ReleaseRequest(epsilon, 1e-6, mechanism, None, "certified", False)
             ours = _ours(problem, law, request, seed, fit)
             methods = {name: make() for name, make in ours.items() if name in columns}
@@ -343,6 +375,9 @@ def _ours(
         "whitened votes": lambda: whitened_votes(problem, law, request.epsilon),
         "propagation": lambda: statistic_method(_propagated(problem), auxiliary, quiet),
     }
+    for column, learners in DIRECTIONS.items():
+        name = "vote-directions"
+        ours[column] = partial(joint_at, problem, law, request.epsilon, name, learners=learners)
     if counts is not None:
         ours |= {
             "statistic": lambda: statistic_method(counts, auxiliary, quiet),
@@ -404,7 +439,7 @@ def whitened_votes(problem: dict[Any, Any], law: str, epsilon: float, rank: int 
 def _own_sum(problem: dict[Any, Any], plan: StatisticPlan, lam: float) -> list[int]:
     """Of all parties' vectors, kept by what they depend on."""
     assert isinstance(plan.grid, OwnDataGrid)
-    kept = (plan.source, plan.rank, lam)
+    kept = (plan.source, plan.rank, lam, plan.grid.norm)
     if kept not in problem:
         X, y, total = problem["X"], problem["y"], np.zeros(plan.dimension, np.int64)
         W = _whitened(problem, plan.transform, lam) if plan.source == "whitened" else None
@@ -416,12 +451,31 @@ def _own_sum(problem: dict[Any, Any], plan: StatisticPlan, lam: float) -> list[i
     return found
 
 
+def _vote_direction_sum(problem: dict[Any, Any], plan: StatisticPlan, learners: Sequence[str]) -> list[int]:
+    """Of all parties' vectors. What the classifiers say is kept in all coordinates, of which a plan takes the first."""
+    assert isinstance(plan.grid, VoteDirectionGrid)
+    if learners not in problem:
+        X, y, edges, classes = problem["X"], problem["y"], problem["edges"], problem["classes"]
+        Z, auxiliary = plan.self_training.rows @ plan.self_training.transform, problem["auxiliary"]
+        matrices = []
+        for number, (a, b) in enumerate(pairwise(edges)):
+            learner = make_learner(learners[number % len(learners)], classes=classes, seed=number)
+            labels = labels_of(learner.fit(X[a:b], y[a:b]), auxiliary)
+            weights = labels if labels.ndim == 2 else np.eye(classes)[labels]
+            matrices.append(contrast_basis(classes) @ weights.T @ Z)
+        problem[learners] = np.array(matrices)
+    vectors = (plan.grid.direction(matrix[:, : plan.rank]) for matrix in problem[learners])
+    return [sum(column) for column in zip(*vectors, strict=True)]
+
+
 def main() -> None:
     """Measure the tasks named, one split at a time."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tasks", nargs="*", choices=[[], *TASKS])
     parser.add_argument("--data-dir")
     parser.add_argument("--methods", nargs="*", choices=COLUMNS, default=METHODS, help="only these columns")
+    parser.add_argument("--laws", nargs="*", choices=LAWS, default=LAWS, help="only these noises")
+    parser.add_argument("--again", action="store_true", help="measure what has been measured before, too")
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--draws", type=int, default=20)
     options = parser.parse_args()
@@ -430,8 +484,8 @@ def main() -> None:
         for task in options.tasks or TASKS:
             splits = measured(task)[seed : seed + 1]
             known = {c.split(" ", 2)[2] for one in splits for c, drawn in one.items() if len(drawn) >= options.draws}
-            if missing := set(options.methods) - known:
-                found = measure_split(task, seed, options.draws, folder, missing)
+            if missing := set(options.methods) - (set() if options.again else known):
+                found = measure_split(task, seed, options.draws, folder, missing, options.laws)
                 done = measured(task)  # again: another process may have measured other columns meanwhile
                 done += [{} for _ in range(seed + 1 - len(done))]
                 done[seed] |= found

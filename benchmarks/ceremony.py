@@ -76,7 +76,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--batches", type=int, help="measure the search alone, over so many batches")
     given = parser.parse_args()
-    threshold = given.threshold or given.holders // 2 + 1
+    threshold = given.threshold or (given.holders + 1) // 2
     terms = CeremonyTerms(given.bits, given.holders, threshold, bytes(32), test_key=given.bits < 2048)
     if given.batches:
         runs = [search_seconds(given.bits, given.holders, threshold, given.batches)]

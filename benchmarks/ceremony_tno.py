@@ -66,7 +66,7 @@ def main() -> None:
     parser.add_argument("--holders", type=int, default=5)
     given = parser.parse_args()
     wall, processor = time.perf_counter(), time.process_time()
-    asyncio.run(_generate(given.bits, given.holders, given.holders // 2 + 1))
+    asyncio.run(_generate(given.bits, given.holders, (given.holders + 1) // 2))
     tried = Counting.drawn // given.holders * BATCH
     taken = time.process_time() - processor
     # p and q are sums of a random number for each party, and 3 modulo 4: prime with chance 2 / ln p each.

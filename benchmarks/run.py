@@ -2,6 +2,8 @@
 
 Everything is measured on one core in CPU seconds or as ratios within one run, except the plan's accuracy, which is wall
 clock. `--parts` measures some of it again and keeps the rest; `--page` draws the page again without measuring.
+Figures that are more than 10 % worse than the recorded ones (`benchmarks.guard`) are measured again; if they still are,
+their part is not recorded and the exit status is 1. `--accept` records them.
 `--full-size FILE` adds what one large `psephos simulate tally --json` took to the results, beside what `psephos plan`
 foresees for it.
 """
@@ -16,6 +18,7 @@ from typing import Any
 
 from rich.console import Console
 
+from benchmarks.guard import losses, measured_commands
 from benchmarks.page import write_page
 from benchmarks.scaling import full_size, growth, memory, plan_accuracy, wire
 from psephos.cli.show import show as show_outcome
@@ -23,11 +26,19 @@ from psephos.experiments.bench import measure
 from psephos.experiments.bench.core import addition
 from psephos.protocol.signing import VERIFICATION_KEY_BYTES
 
-PARTS = ("encryption", "growth", "memory", "holder", "plan")
+PARTS = ("commands", "encryption", "growth", "memory", "holder", "plan")
 
 
-def measured(part: str, bits: list[int], repetitions: int, console: Console) -> dict[str, Any]:
+def measured(part: str, options: argparse.Namespace, console: Console) -> dict[str, Any]:
     """One part of the results, printed."""
+    bits, repetitions = options.bits, options.repetitions
+    if part == "commands":
+        times = measured_commands(options.data_dir)
+        for name, time in times.items():
+            console.print(
+                f"{name}: {time['seconds']} s, {time['over_reference']} times the reference program's CPU time"
+            )
+        return {"commands": times}
     if part == "encryption":
         outcome = measure(bits, repetitions)
         show_outcome(outcome)
@@ -61,6 +72,8 @@ def main() -> None:
     parser.add_argument("--docs", type=Path, default=here.parent / "docs")
     parser.add_argument("--page", action="store_true", help="only draw the page again from the saved results")
     parser.add_argument("--full-size", type=Path, help="the JSON that a large `psephos simulate tally --json` printed")
+    parser.add_argument("--data-dir", help="where HAR is; without it the command on HAR is not measured")
+    parser.add_argument("--accept", action="store_true", help="record figures that are worse than before")
     parser.add_argument("--note", default="", help="what a reader of that large run's row should know")
     options = parser.parse_args()
     console = Console()
@@ -76,12 +89,24 @@ def main() -> None:
         proofs = "" if row["proofs"] == "none" else f", {row['proofs']}"
         name = f"{row['dataset']}, M = {row['parties']:,}, {row['randomness']}{proofs}"
         keep({"full_size": {**results.get("full_size", {}), name: row}})
-    elif not options.page:
+    lost: dict[str, str] = {}
+    if not (options.full_size or options.page):
         for part in options.parts:
             console.print(f"{part} ...")
-            keep(measured(part, options.bits, options.repetitions, console))
+            found = measured(part, options, console)
+            if not options.accept and (worse := losses(results, found)):
+                console.print("measured again, since some of it was worse than recorded ...")
+                found = measured(part, options, console)
+                worse = {name: text for name, text in losses(results, found).items() if name in worse}
+                lost |= worse
+                if worse:
+                    continue
+            keep(found)
     page = write_page(results, options.docs)
     console.print(f"results in {options.output}, page in {page}")
+    for name, text in lost.items():
+        console.print(f"worse than recorded: {name}: {text}")
+    raise SystemExit(bool(lost))
 
 
 if __name__ == "__main__":

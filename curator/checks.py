@@ -28,13 +28,3 @@ def check_count(value: int, name: str, least: int = 1) -> int:
     if not least <= value < math.inf or value != int(value):
         raise InvalidParameter(f"{name} must be a whole number, at least {least}, not {value}")
     return int(value)
-
-
-def rounded_up(value: float) -> float:
-    """Round a positive number up to 30 bits.
-
-    Results of floating-point functions differ in their last bits between processors; rounded up, everybody who plans
-    the same noise gets the same number.
-    """
-    mantissa, exponent = math.frexp(value)
-    return math.ldexp(math.ceil(math.ldexp(mantissa, 30)), exponent - 30)

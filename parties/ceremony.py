@@ -64,6 +64,7 @@ from psephos.protocol.ceremony.search import (
     is_good,
     moduli,
     passes,
+    sieved_modulus,
     survivors,
 )
 from psephos.protocol.ceremony.terms import CeremonyTerms
@@ -277,7 +278,10 @@ class CeremonyHolder(HolderComputation, Machine):
         )
         if state.stage == FIRST and passed:
             return self._try(replace(state, passed=tuple(passed), stage=AGAIN))
-        state = replace(state, winner=passed[0] if passed else None)
+        if passed:
+            at = places.index(passed[0])
+            sums = tuple(mpz(sum(each)) for each in zip(*(forms[at] for _, forms in values), strict=True))
+            state = replace(state, winner=passed[0], form_sums=sums)
         return self._next(state, self._opening_message(state))
 
     @gathers(ModulusSearch, Kind.OPENED_CANDIDATES, lambda self, state: self.terms.names)
@@ -303,10 +307,13 @@ class CeremonyHolder(HolderComputation, Machine):
     # -- the key
 
     def _deal(self, state: ModulusSearch) -> Step:
-        """Commit to the polynomial that shares this holder's part of d, t of n."""
+        """Commit to the polynomial that shares this holder's part of d, t of n; prove the form of the modulus."""
         assert state.winner is not None
-        n = state.moduli[state.winner]
-        share = self._batch(state).exponent_share(self.number, self._numbers(state), state.winner, n)
+        n, batch, numbers = state.moduli[state.winner], self._batch(state), self._numbers(state)
+        form = self._form_proof(state, batch, self.number, numbers)
+        if form is None:
+            return self._accuse(WinnerEvidence(state))
+        share = batch.exponent_share(self.number, numbers, state.winner, n)
         polynomial = integer_polynomial(
             share,
             1 << exponent_share_bits(self.terms),
@@ -316,7 +323,12 @@ class CeremonyHolder(HolderComputation, Machine):
         )
         order, modulus = n**self.terms.degree, self.terms.ciphertext_modulus(n)
         commitments = committed(verification_base(self.terms, n), polynomial, modulus)
-        parts = (pack_integers([share % order], order), pack_integers(commitments, modulus))
+        parts = (
+            pack_integers([share % order], order),
+            pack_integers(commitments, modulus),
+            pack_integers(form[:1], sieved_modulus(self.terms)),
+            pack_integers(form[1:], n),
+        )
         post = self._public(Kind.EXPONENT_COMMITMENTS, state.batch, AGAIN, *parts)
         return Step(AwaitingExponentCommitments(state, tuple(polynomial)), (post,))
 
@@ -324,27 +336,18 @@ class CeremonyHolder(HolderComputation, Machine):
     def derive(self, state: AwaitingExponentCommitments, messages: Said) -> Step:
         """Compute theta and the verification values, and send the shares of d, sealed.
 
-        A d that is not a multiple of the order is detected here.
+        A d that is not a multiple of the order, and a modulus without the agreed form, are detected here.
         """
+        evidence = self._read_exponents(state.search, messages)
         assert state.search.winner is not None
-        n, t = state.search.moduli[state.search.winner], self.terms.threshold
-        order, modulus = n**self.terms.degree, self.terms.ciphertext_modulus(n)
-        length = byte_length(order) + t * byte_length(modulus)
-        thetas, commitments = [], []
-        for name, data in messages.items():
-            reader = self._read(Kind.EXPONENT_COMMITMENTS, state.search.batch, AGAIN, name, data, length)
-            thetas += unpack_integers(reader, 1, order, name)
-            commitments.append(tuple(unpack_integers(reader, t, modulus, name)))
-            if any(gmpy2.gcd(value, n) != 1 for value in commitments[-1]):
-                raise CheatingError(f"{name} committed to a number that shares a factor with n")
+        n = state.search.moduli[state.search.winner]
         total = mpz(1)
-        for values in commitments:
+        for values in evidence.committed:
             total = total * values[0] % n
-        theta = sum(thetas) % order
-        evidence = WinnerEvidence(state.search, tuple(thetas), tuple(commitments))
-        if total != 1 or gmpy2.gcd(theta, n) != 1:
+        theta = sum(evidence.thetas) % n**self.terms.degree
+        if total != 1 or gmpy2.gcd(theta, n) != 1 or not self._has_form(evidence):
             return self._accuse(evidence)
-        key = threshold_key(self.terms, n, theta, commitments)
+        key = threshold_key(self.terms, n, theta, evidence.committed)
         bound = share_bound(self.terms)
         parts = {k: pack_integers([evaluate(state.polynomial, k)], bound) for k in self._others()}
         sealed = self._sealed(state.search.material, Kind.EXPONENT_SHARES, parts)
@@ -434,11 +437,13 @@ class CeremonyHolder(HolderComputation, Machine):
             order, modulus = n**self.terms.degree, self.terms.ciphertext_modulus(n)
             numbers, base = batch.numbers(self._chosen(search)), verification_base(self.terms, n)
             # Empty when the accusation is about a rejected candidate.
-            for j, (theta, values) in enumerate(zip(evidence.thetas, evidence.committed, strict=True), 1):
+            said = zip(evidence.thetas, evidence.committed, evidence.form, strict=True)
+            for j, (theta, values, form) in enumerate(said, 1):
                 share = batch.exponent_share(j, numbers, search.winner, n)
-                if (theta, values[:1]) != (
+                if (theta, values[:1], form) != (
                     share % order,
                     committed(base, [share * math.factorial(self.terms.holders)], modulus),
+                    self._form_proof(search, batch, j, numbers),
                 ):
                     liars.append(f"holder {j}")
         if liars:

@@ -26,6 +26,7 @@ from psephos.parties.ceremony_states import (
 )
 from psephos.protocol.ceremony import pairs
 from psephos.protocol.ceremony.exponent import committed_share, share_bound, verification_base
+from psephos.protocol.ceremony.form import form_tests, form_weights
 from psephos.protocol.ceremony.messages import (
     Said,
     byte_length,
@@ -47,6 +48,7 @@ from psephos.protocol.ceremony.search import (
     choose,
     form_modulus,
     is_good,
+    sieved_modulus,
 )
 from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.errors import CheatingError, InvalidParameter, MessageError
@@ -185,6 +187,37 @@ class HolderComputation:
                 parts.append(pack_integers(shares, form_modulus(self.terms, n)))
         return self._encode(Kind.TEST_VALUES, state, *parts)
 
+    def _form_proof(self, state: ModulusSearch, batch: Batch, j: int, numbers: Numbers) -> tuple[mpz, ...] | None:
+        """Return holder j's part of the proof of form: x_j of `sieved`, and its roots; None without weights."""
+        assert state.winner is not None
+        n = state.moduli[state.winner]
+        weights = form_weights(self.terms, n, state.form_sums)
+        if weights is None:
+            return None
+        sieved, larger = form_tests(self.terms, n)
+        multiple = batch.sieved_multiple(j, numbers, state.winner, n, self._chosen(state)[state.winner])
+        quotient, rest = gmpy2.f_divmod(multiple, sieved.modulus)
+        exponent = batch.form_exponent(j, numbers, state.winner, n, weights)
+        return (rest, *sieved.roots(quotient), *larger.roots(exponent))
+
+    def _has_form(self, evidence: WinnerEvidence) -> bool:
+        """Return whether all holders' parts together prove the form of the modulus."""
+        search = evidence.search
+        assert search.winner is not None
+        n = search.moduli[search.winner]
+        sieved, larger = form_tests(self.terms, n)
+        weights, count = form_weights(self.terms, n, search.form_sums), len(sieved.bases)
+        total = mpz(sum(rest for rest, *_ in evidence.form))
+        return (
+            weights is not None
+            and gmpy2.gcd(total, sieved.modulus) == 1
+            and sieved.accepts(total, [roots[:count] for _, *roots in evidence.form])
+            and larger.accepts(
+                mpz(sum(w * x for w, x in zip(weights, search.form_sums, strict=True))),
+                [roots[count:] for _, *roots in evidence.form],
+            )
+        )
+
     def _commitment_message(self, state: ModulusSearch, name: str, values: bytes) -> bytes:
         """Return a commitment to values; it includes the name, so that no holder can copy another's commitment."""
         return self._encode(Kind.COMMITMENT, state, hashlib.sha256(name.encode() + b"\0" + values).digest())
@@ -220,6 +253,28 @@ class HolderComputation:
             if state.stage == AGAIN:
                 forms.append(unpack_integers(reader, FORM_MASKS, bounds[at], name))
         return tests, forms
+
+    def _read_exponents(self, search: ModulusSearch, messages: Said) -> WinnerEvidence:
+        """Decode the holders' commitments to the exponent, and their parts of the proof of form.
+
+        Raises:
+            CheatingError: a number that must be a unit shares a factor with n.
+        """
+        assert search.winner is not None
+        n, t = search.moduli[search.winner], self.terms.threshold
+        order, modulus, sieved = n**self.terms.degree, self.terms.ciphertext_modulus(n), sieved_modulus(self.terms)
+        roots = sum(len(test.bases) for test in form_tests(self.terms, n))
+        length = byte_length(order) + t * byte_length(modulus) + byte_length(sieved) + roots * byte_length(n)
+        thetas, commitments, forms = [], [], []
+        for name, data in messages.items():
+            reader = self._read(Kind.EXPONENT_COMMITMENTS, search.batch, AGAIN, name, data, length)
+            thetas += unpack_integers(reader, 1, order, name)
+            commitments.append(tuple(unpack_integers(reader, t, modulus, name)))
+            rest = unpack_integers(reader, 1, sieved, name)
+            forms.append((*rest, *unpack_integers(reader, roots, n, name)))
+            if any(gmpy2.gcd(value, n) != 1 for value in (*commitments[-1], *forms[-1][1:])):
+                raise CheatingError(f"{name} committed to a number that shares a factor with n")
+        return WinnerEvidence(search, tuple(thetas), tuple(commitments), form=tuple(forms))
 
     def _opening_message(self, state: ModulusSearch) -> bytes:
         """Return the message with the seeds of the sets that this holder opens, or with all pieces but the winner's."""

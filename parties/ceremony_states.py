@@ -96,6 +96,7 @@ class ModulusSearch:
         stage: MODULI, FIRST or AGAIN.
         values: this holder's message with its shares of n or its values, until all have committed to theirs.
         winner: the place of the modulus.
+        form_sums: of the winner, the sums of all holders' shares of multiples of phi(n), not reduced.
         shown: SHA-256 of the pieces of every set that were opened beside the winner's.
         due: the kind of message that this holder has sent and waits for from the others.
     """
@@ -114,6 +115,7 @@ class ModulusSearch:
     stage: int = MODULI
     values: bytes = field(default=b"", repr=False)
     winner: int | None = None
+    form_sums: tuple[mpz, ...] = ()
     opened_digests: tuple[bytes, ...] = ()
     due: int = Kind.RESIDUE_PRODUCTS.value
 
@@ -130,12 +132,21 @@ class AwaitingExponentCommitments:
 @storable
 @dataclass(frozen=True)
 class WinnerEvidence:
-    """The winner's batch, and all holders' messages about d: theta_j, commitments to polynomials, sealed shares."""
+    """The winner's batch, and all holders' messages about d: theta_j, commitments to polynomials, sealed shares.
+
+    Attributes:
+        search: the winner's batch.
+        thetas: of each holder, its part of theta.
+        committed: of each holder, the commitments to its polynomial.
+        sealed: of each holder, its shares of d, sealed for each of the others.
+        form: of each holder, its part of the proof of form: x_j of the test `sieved`, and its roots for both tests.
+    """
 
     search: ModulusSearch = field(repr=False)
     thetas: tuple[mpz, ...] = field(default=(), repr=False)
     committed: tuple[tuple[mpz, ...], ...] = field(default=(), repr=False)
     sealed: tuple[bytes, ...] = field(default=(), repr=False)
+    form: tuple[tuple[mpz, ...], ...] = field(default=(), repr=False)
 
 
 @storable

@@ -60,9 +60,9 @@ class LocalLoss:
         """
         rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[0] < 1 or rows.shape[1] < 1:
-            raise DataError(f"X must have shape (n, d) with n >= 1, not {rows.shape}")
+            raise DataError("X must have shape (n, d), with at least one record and one feature")
         if labels.shape != rows.shape[:1]:
-            raise DataError(f"y must have shape ({rows.shape[0]},), one label per record, not {labels.shape}")
+            raise DataError("y must have shape (n,), one label for each of the n records of X")
         if not np.isfinite(rows).all():
             raise DataError("a record has a NaN or infinite feature")
         if not np.isin(labels, (-1.0, 1.0)).all():

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from psephos.parties.training import WHITENED_RIDGE, train_parties, train_whitened, votes
+from psephos.parties.training import WHITENED_RIDGE, class_probabilities, train_parties, train_whitened, votes
 from psephos.protocol.encrypted_sum.own_data import unit_rows
 from psephos.protocol.errors import DataError, InvalidParameter
 
@@ -87,11 +87,20 @@ class RidgeLogistic(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X = validate_data(self, X, reset=False, dtype=np.float64)
         return np.asarray(self.classes_[votes(self.coef_[None], X)[0]])
 
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Predict the probability of every class for X (N, d), float64 (N, K). Raises as `predict`."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        return class_probabilities(self.coef_, X)
+
 
 def _classifier(module: str, name: str, **settings: Any) -> Any:
     """Create a scikit-learn classifier; only its own module is imported, since all together take half a second."""
     return getattr(import_module(f"sklearn.{module}"), name)(**settings)
 
+
+_ROUNDING = 1e-9
+"""By how much the probabilities of a row may miss a sum of 1."""
 
 # By name: a function of the party's number of samples, because k nearest neighbours need k samples.
 LEARNERS: Mapping[str, Callable[[int], Any]] = MappingProxyType(
@@ -162,7 +171,7 @@ class LocalClassifier:
         X = _samples(X, gaps=True)
         labels = self._encode(y)
         if len(labels) != len(X) or not len(X):
-            raise DataError(f"there are {len(X)} samples and {len(labels)} labels; give as many of each, at least one")
+            raise DataError("there must be as many labels as samples, and at least one")
         estimator = self._make(len(X))
         unseeded = [
             key for key, value in estimator.get_params().items() if key.endswith("random_state") and value is None
@@ -208,6 +217,29 @@ class LocalClassifier:
         ):
             raise DataError("the classifier predicted a value that is not an agreed class")
         return indices
+
+    def predict_probabilities(self, X: NDArray[np.floating]) -> NDArray[np.float64] | None:
+        """Return the probability of every agreed class for each row of X (N, d), float64 (N, K).
+
+        Returns:
+            None for a classifier without probabilities, for one that votes without having been trained, and where a
+            probability is not a number.
+
+        Raises:
+            InvalidParameter: the classifier is not fitted.
+            DataError: the samples have another width, or are NaN or infinite.
+        """
+        self.predict_votes(X[:0])
+        if self._constant is not None or not hasattr(self._estimator, "predict_proba"):
+            return None
+        seen = np.asarray(self._estimator.classes_)
+        known = np.asarray(self._estimator.predict_proba(_samples(X)))
+        if known.shape != (len(X), len(seen)) or not np.isin(seen, range(len(self.classes))).all():
+            return None
+        probabilities = np.zeros((len(X), len(self.classes)))
+        probabilities[:, seen.astype(np.int64)] = known
+        valid = (probabilities >= 0).all() and (np.abs(probabilities.sum(axis=1) - 1) < _ROUNDING).all()
+        return probabilities if valid else None
 
     def _encode(self, y: Sequence[Any] | NDArray[Any]) -> NDArray[np.int64]:
         labels = y.tolist() if isinstance(y, np.ndarray) else list(y)
@@ -261,7 +293,7 @@ def make_learner(
 def _samples(X: NDArray[np.floating], *, gaps: bool = False) -> NDArray[np.floating]:
     X = np.asarray(X)
     if X.ndim != 2 or X.shape[1] < 1 or not np.issubdtype(X.dtype, np.number):
-        raise DataError(f"samples must be a matrix of numbers, not an array of shape {X.shape} and type {X.dtype}")
+        raise DataError(f"samples must be a matrix of numbers, not an array of {X.ndim} dimensions and type {X.dtype}")
     if np.isinf(X).any() or not (gaps or np.isfinite(X).all()):
         raise DataError("features are NaN or infinite")
     return X

@@ -4,7 +4,8 @@ Each party adds its share before it encrypts, so that nobody ever holds a sum wi
 
 * **Polya shares** sum to discrete Laplace noise (pure epsilon, L1). A geometric variable is infinitely divisible: it
   is the sum of n negative binomial variables of shape 1/n, and discrete Laplace is the difference of two geometrics.
-* **Skellam shares** sum to Skellam noise (epsilon, delta): Poisson means add (Agarwal, Kairouz, Liu 2021).
+* **Discrete Gaussian shares** sum to discrete Gaussian noise (epsilon, delta), to within far less than the distance
+  stated below (Kairouz, Liu, Steinke 2021): variances add.
 
 docs/theory.md, "Joint noise", derives both.
 
@@ -14,8 +15,9 @@ nothing else, so callers set `colluders` to t - 1 by default. Shares are sized f
 `contributors` = M - (colluders + dropouts + 1) parties: the shares of any that many parties sum to the whole law, and
 the other shares are independent of it, hence post-processing.
 
-Each share is clipped to a public bound, which determines its slot under encryption. Without clipping the law would be
-exact; by the union bound, clipping moves the sum of all M shares by at most `distance` in total variation.
+Each entry of a share is clipped to a public bound, which determines its slot under encryption, and a share whose norm
+is above another is drawn again, so that bounds of a whole ballot can be proved. Without both the law would be exact; by
+the union bound, they move the sum of all M shares by at most `distance` in total variation.
 """
 
 from __future__ import annotations
@@ -30,17 +32,26 @@ from typing import Any, Protocol
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.mechanisms import (
     SAMPLER_DISTANCE,
+    DiscreteGaussian,
     DiscreteLaplace,
     NoiseMechanism,
-    Skellam,
     check_epsilon,
+    discrete_gaussian,
     poisson,
 )
-from psephos.protocol.privacy.precision import MPFR, UNIFORM_BITS, midpoint, rational
+from psephos.protocol.privacy.precision import MPFR, UNIFORM_BITS, midpoint, rational, rounded_up
 from psephos.protocol.randomness import SYSTEM, Randomness
 
 _TAIL = SAMPLER_DISTANCE / 2
-"""Total variation that clipping may add; the samplers stay far below the other half of `SAMPLER_DISTANCE`."""
+"""Total variation that clipping may add."""
+
+_NORM_TAIL = SAMPLER_DISTANCE / 4
+"""Total variation that drawing a share again may add, where its norm is above `Shares.norm_bound`; the samplers stay
+far below the last quarter of `SAMPLER_DISTANCE`.
+"""
+
+_CHERNOFF = tuple(2.0**-place for place in range(1, 40)) + tuple(1 - 2.0**-place for place in range(2, 12))
+"""Values of the free parameter of Chernoff's bound, which holds for every value in (0, 1); the least bound is taken."""
 
 
 def contributors(parties: int, colluders: int, dropouts: int = 0) -> int:
@@ -98,9 +109,32 @@ class Shares(ABC):
     def bound(self) -> int:
         """Bound of the absolute value of an entry of a share."""
 
+    @property
     @abstractmethod
+    def norm_bound(self) -> int:
+        """Bound of the Euclidean norm of a share; a longer one is drawn again, with probability 2^-162/M at most.
+
+        docs/theory.md, "Joint noise", derives it.
+        """
+
+    @abstractmethod
+    def _draw(self, randomness: Randomness) -> list[int]:
+        """Draw a share, each entry clipped to `bound`."""
+
     def share(self, randomness: Randomness = SYSTEM) -> list[int]:
         """Draw one party's share, `dimension` integers."""
+        while True:
+            share = self._draw(randomness)
+            if sum(entry * entry for entry in share) <= self.norm_bound**2:
+                return share
+
+    def _norm_exponent(self) -> float:
+        """Return L with M e^-L = the probability that any share is drawn again."""
+        return math.log(self.parties) - math.log(_NORM_TAIL)
+
+    def _whole_norm(self, norm: float) -> int:
+        """Round a bound of the norm up alike on every processor; that of a vector of clipped entries if it is less."""
+        return min(math.ceil(rounded_up(norm)), 1 + math.isqrt(self.dimension * self.bound**2))
 
     def delta(self, epsilon: float) -> float:
         """Return the delta that clipping and sampling cost, (1 + e^epsilon) * distance, at most 2^-64.
@@ -139,6 +173,19 @@ class PolyaShares(Shares):
         return math.ceil(Fraction(self._tail_exponent() * (1 + 1e-9)) * self.scale_units)
 
     @cached_property
+    def norm_bound(self) -> int:
+        """As in `Shares`: Chernoff's bound of the sum of all jumps, which no norm exceeds.
+
+        The sum is a negative binomial variable of shape r = 2 D/contributors: with q = e^(-1/scale) and
+        t = (1 - u)/scale, P(sum >= x) <= e^(-t x) ((1 - q)/(1 - q e^t))^r.
+        """
+        scale, shape = float(self.scale_units), 2 * self.dimension / self.contributors
+        logarithms = ((u, math.log(math.expm1(-1 / scale) / math.expm1(-u / scale))) for u in _CHERNOFF)
+        return self._whole_norm(
+            min((self._norm_exponent() + shape * log) * scale / (1 - u) for u, log in logarithms) * (1 + 1e-9)
+        )
+
+    @cached_property
     def _log_miss(self) -> Any:
         """log(1 - q) with q = e^(-1/scale)."""
         return MPFR.log(MPFR.minus(MPFR.expm1(rational(-1 / self.scale_units))))
@@ -154,8 +201,8 @@ class PolyaShares(Shares):
         numerator, denominator = MPFR.div(mean, self.contributors).as_integer_ratio()
         return Fraction(int(numerator), int(denominator))
 
-    def share(self, randomness: Randomness = SYSTEM) -> list[int]:
-        """Draw one party's share, `dimension` integers, as a sum of jumps.
+    def _draw(self, randomness: Randomness) -> list[int]:
+        """Draw a share as a sum of jumps, each entry clipped.
 
         A negative binomial of shape r is the sum of a Poisson number, of mean -r log(1 - q), of logarithmic variables.
         The number of jumps of all entries and both signs is drawn at once, and each jump gets a uniform entry and sign:
@@ -206,37 +253,45 @@ class PolyaShares(Shares):
 
 
 @dataclass(frozen=True)
-class SkellamShares(Shares):
-    """Shares that sum to Skellam(variance): differences of Poisson variables of mean variance/(2 contributors).
+class DiscreteGaussianShares(Shares):
+    """Shares that sum to discrete Gaussian noise: each is one of variance/contributors per entry.
 
     Attributes:
-        variance: variance of the Skellam noise per entry, in squared lattice units.
+        variance: variance of the whole noise per entry, in squared lattice units.
 
     Raises:
-        InvalidParameter: as `Shares`, and for a variance that is not positive.
+        InvalidParameter: as `Shares`.
+        GridTooCoarseError: the variance of a share is below `LEAST_VARIANCE`.
     """
 
     variance: Fraction
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.variance <= 0:
-            raise InvalidParameter(f"the variance is {self.variance}; it must be above 0")
+        DiscreteGaussian(self.dimension, self.variance / self.contributors)  # checks the variance of a share
 
     @property
     def bound(self) -> int:
-        """Bound of the absolute value of an entry, from Bernstein's inequality.
+        """Bound of the absolute value of an entry: P(|share| >= B) <= 2 exp(-B^2/(2 v)), v the share's variance.
 
-        P(|share| >= B) <= 2 exp(-B^2 / (2 (v + B/3))) with v the share's variance.
+        (Canonne, Kamath, Steinke 2020, proposition 25.)
         """
-        exponent = self._tail_exponent()
         variance = float(self.variance / self.contributors)
-        return math.ceil((exponent / 3 + math.sqrt(exponent * exponent / 9 + 2 * variance * exponent)) * (1 + 1e-9))
+        return math.ceil(math.sqrt(2 * variance * self._tail_exponent()) * (1 + 1e-9))
 
-    def share(self, randomness: Randomness = SYSTEM) -> list[int]:
-        mean = self.variance / (2 * self.contributors)
-        bound = self.bound
-        draws = (poisson(mean, randomness) - poisson(mean, randomness) for _ in range(self.dimension))
+    @cached_property
+    def norm_bound(self) -> int:
+        """As in `Shares`: P(|share|^2 >= v (D + 2 sqrt(D L) + 2 L)) <= e^-L, v the share's variance per entry.
+
+        (Hsu, Kakade, Zhang 2012, theorem 2.1, of sub-Gaussian vectors.)
+        """
+        variance, exponent = float(self.variance / self.contributors), self._norm_exponent()
+        square = self.dimension + 2 * math.sqrt(self.dimension * exponent) + 2 * exponent
+        return self._whole_norm(math.sqrt(variance * square) * (1 + 1e-9))
+
+    def _draw(self, randomness: Randomness) -> list[int]:
+        variance, bound = self.variance / self.contributors, self.bound
+        draws = (discrete_gaussian(variance, randomness) for _ in range(self.dimension))
         return [max(-bound, min(bound, e)) for e in draws]
 
 
@@ -267,6 +322,6 @@ def shares_of(plan: JointPlan, *, colluders: int, dropouts: int = 0) -> Shares:
     honest = contributors(plan.parties, colluders, dropouts)
     if isinstance(plan.mechanism, DiscreteLaplace):
         return PolyaShares(plan.dimension, plan.parties, honest, plan.mechanism.scale_units)
-    if isinstance(plan.mechanism, Skellam):
-        return SkellamShares(plan.dimension, plan.parties, honest, plan.mechanism.variance)
-    raise InvalidParameter("joint noise is discrete-laplace or gaussian (Skellam); plan the statistic with joint=True")
+    if isinstance(plan.mechanism, DiscreteGaussian):
+        return DiscreteGaussianShares(plan.dimension, plan.parties, honest, plan.mechanism.variance)
+    raise InvalidParameter("joint noise is discrete-laplace or gaussian; plan the statistic with joint=True")

@@ -32,10 +32,10 @@ from psephos.protocol.signing import SigningKey, VerificationKey
 from psephos.protocol.storage.store import OnceLedger
 from psephos.protocol.storage.values import storable
 
-if TYPE_CHECKING:  # dp-accounting takes a second to load, and only a party with a budget needs it
+if TYPE_CHECKING:
     from psephos.protocol.privacy.accounting import Budget, PrivacyEvent
 
-__all__ = ["BallotCast", "Party", "RoundParty", "VectorParty", "Voter", "VotingParty"]
+__all__ = ["BallotCast", "Party", "RoundParty", "VectorParty", "Voter", "VotingParty", "labels_of"]
 
 
 class Voter(Protocol):
@@ -43,6 +43,20 @@ class Voter(Protocol):
 
     def predict_votes(self, X: NDArray[np.float64]) -> NDArray[np.integer]:
         """Return the class index in [0, K) that it votes for on each row of X, shape (N,)."""
+
+
+def labels_of(voter: Voter, X: NDArray[np.float64]) -> NDArray[Any]:
+    """Return what a classifier says of the rows of X (N, d): probabilities if it has them, otherwise its votes.
+
+    A voter that has probabilities has a method `predict_probabilities(X)`, which returns float64 (N, K), or None where
+    it cannot tell.
+
+    Returns:
+        Probabilities of the classes, float64 (N, K), or class indices, integers (N,).
+    """
+    predict = getattr(voter, "predict_probabilities", None)
+    probabilities = predict(X) if callable(predict) else None
+    return voter.predict_votes(X) if probabilities is None else np.asarray(probabilities)
 
 
 class Party:
@@ -121,6 +135,12 @@ class Party:
         if self._voter is None:
             raise DataError(f"party {self.number} has no classifier; call train first")
         return self._voter.predict_votes(auxiliary.samples)
+
+    def labels(self, auxiliary: AuxiliarySet) -> NDArray[Any]:
+        """Return its classifier's `labels_of` the N auxiliary samples, (N,) or (N, K). A secret. Raises as `votes`."""
+        if self._voter is None:
+            raise DataError(f"party {self.number} has no classifier; call train first")
+        return labels_of(self._voter, auxiliary.samples)
 
     def ballot(  # wide: what was agreed, what is sent, how it is encrypted, what it costs  # long: all that is checked
         self,

@@ -147,14 +147,14 @@ class ComparingSizes:
     Attributes:
         agreed: the agreement.
         masked: this party's masked share.
-        lent: the last turn in which it lent its share; -1 before the first.
-        asked: the last turn in which it was asked; -1 before the first.
+        lending_turn: the last turn in which it lent its share; -1 before the first.
+        answering_turn: the last turn in which it received questions; -1 before the first.
     """
 
     agreed: PathakAgreement
     masked: int = field(repr=False)
-    lent: int = -1
-    asked: int = -1
+    lending_turn: int = -1
+    answering_turn: int = -1
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class AwaitingLentShares:
     """Charlie's questions of a turn are known; the opponents' shares are awaited."""
 
     standing: ComparingSizes
-    asked: Questions
+    questions: Questions
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ def _permuted_here(party: PathakParty, state: AwaitingSizeShare) -> Iterable[str
 
 def _opponents(party: PathakParty, state: AwaitingLentShares) -> Iterable[str]:
     """Return the parties that lend this one their shares in this turn."""
-    return [party_name(number) for number in state.asked.opponents]
+    return [party_name(number) for number in state.questions.opponents]
 
 
 class PathakParty(Machine):
@@ -423,10 +423,10 @@ class PathakParty(Machine):
             UnexpectedMessageError: it is a second list in a turn.
         """
         named = Opponents.decode(messages[CURATOR], state.agreed.terms, self.number)
-        self._check_turn(named.turn, state.lent)
+        self._check_turn(named.turn, state.lending_turn)
         low = LentShare(named.turn, state.masked & ((1 << LENT_BITS) - 1))
         posts = [post(state.agreed.terms, party_name(opponent), low) for opponent in named.opponents]
-        return Step(replace(state, lent=named.turn), tuple(posts))
+        return Step(replace(state, lending_turn=named.turn), tuple(posts))
 
     @gathers(ComparingSizes, Kind.QUESTIONS, _curator)
     def borrow_shares(self, state: ComparingSizes, messages: Messages) -> Step:
@@ -436,9 +436,9 @@ class PathakParty(Machine):
             MessageError, CiphertextError: the message cannot be decoded.
             UnexpectedMessageError: it is a second batch in a turn.
         """
-        asked = Questions.decode(messages[CURATOR], state.agreed.terms, self.number, state.agreed.comparison_key)
-        self._check_turn(asked.turn, state.asked)
-        return Step(AwaitingLentShares(replace(state, asked=asked.turn), asked))
+        questions = Questions.decode(messages[CURATOR], state.agreed.terms, self.number, state.agreed.comparison_key)
+        self._check_turn(questions.turn, state.answering_turn)
+        return Step(AwaitingLentShares(replace(state, answering_turn=questions.turn), questions))
 
     def _check_turn(self, turn: int, last: int) -> None:
         if turn <= last:
@@ -449,12 +449,12 @@ class PathakParty(Machine):
     @gathers(AwaitingLentShares, Kind.LENT_SHARE, _opponents)
     def answer_questions(self, state: AwaitingLentShares, messages: Messages) -> Step:
         """Answer this turn's comparisons, all in one message (step 6). Raises MessageError, ShareRangeError."""
-        asked, agreed, masked = state.asked, state.standing.agreed, state.standing.masked
-        shares = [masked - LentShare.decode(data, agreed.terms, asked.turn).value for data in messages.values()]
+        questions, agreed, masked = state.questions, state.standing.agreed, state.standing.masked
+        shares = [masked - LentShare.decode(data, agreed.terms, questions.turn).value for data in messages.values()]
         answers = answer(
-            agreed.comparison_key, shares, asked.questions, bits=KEYED_SIZE_BITS, randomness=self._randomness
+            agreed.comparison_key, shares, questions.questions, bits=KEYED_SIZE_BITS, randomness=self._randomness
         )
-        message = Answers(asked.turn, tuple(answers), agreed.comparison_key)
+        message = Answers(questions.turn, tuple(answers), agreed.comparison_key)
         return Step(state.standing, (post(agreed.terms, CURATOR, message),))
 
     # -- stage 2: the encrypted noise of the smallest data set

@@ -22,7 +22,7 @@ import numpy as np
 
 from psephos.parties.gradients import LocalLoss
 from psephos.parties.holder import KeyHolder
-from psephos.parties.noise import SkellamShares
+from psephos.parties.noise import DiscreteGaussianShares
 from psephos.protocol.encrypted_sum.fixed_point import project
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption
 from psephos.protocol.encrypted_sum.opened import open_product, received_part
@@ -86,9 +86,9 @@ def step_share(series: Series, step: int, randomness: Randomness = SYSTEM) -> li
     scale = series.scale_at(step)
     if series.step_law == "none":
         return [0] * series.dimension
-    if series.step_law == "skellam":
+    if series.step_law == "discrete-gaussian":
         # One contributor: `scale` is this share's own variance already.
-        shares = SkellamShares(series.dimension, series.parties, 1, Fraction(scale))
+        shares = DiscreteGaussianShares(series.dimension, series.parties, 1, Fraction(scale))
         return _within(lambda: shares.share(randomness), series.step_bound(step))
     law = SphericalLaplace(series.dimension, scale, series.pitch)
     return _within(lambda: law.sample(randomness), series.step_bound(step))

@@ -14,29 +14,40 @@ from numpy.typing import ArrayLike, NDArray
 from psephos.parties.noise import Shares
 from psephos.parties.party import Party, RoundParty, VectorParty
 from psephos.parties.training import train_whitened
+from psephos.protocol.encrypted_sum.directions import DirectionGrid
+from psephos.protocol.encrypted_sum.local_step import LocalStepGrid
 from psephos.protocol.encrypted_sum.own_data import Array, OwnDataGrid
+from psephos.protocol.encrypted_sum.record_grid import RecordGrid
 from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.encrypted_sum.score_grid import ScoreGrid, ShareGrid
 from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
+from psephos.protocol.encrypted_sum.vote_directions import VoteDirectionGrid
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import Step
 
+RowGrid = RecordGrid | ScoreGrid | ShareGrid
+"""Grids under which a party's vector is computed from its rows, and from whose they are where persons are protected."""
 
-def entry_range(grid: StatisticGrid | OwnDataGrid, shares: Shares | None) -> tuple[int, int]:
+
+def entry_range(grid: StatisticGrid | DirectionGrid | RowGrid, shares: Shares | None) -> tuple[int, int]:
     """Return the smallest and largest possible entry of one party's vector, for a `PackingPlan`."""
     bound = 0 if shares is None else shares.bound
     return grid.minimum - bound, grid.maximum + bound
 
 
 def noisy_contribution(
-    grid: StatisticGrid, choices: NDArray[np.integer], shares: Shares | None, randomness: Randomness = SYSTEM
+    grid: StatisticGrid | VoteDirectionGrid,
+    choices: ArrayLike,
+    shares: Shares | None,
+    randomness: Randomness = SYSTEM,
 ) -> list[int]:
     """Compute the vector that a party encrypts: its exact integer statistic plus its share of the noise.
 
     Args:
         grid: the grid of the statistic.
-        choices: its votes, class indices (N,).
+        choices: its votes, class indices (N,); for directions of votes, also the probabilities of the classes (N, K).
         shares: the noise shares; None where the parties add no noise.
         randomness: source of the noise.
 
@@ -63,7 +74,9 @@ def with_share(own: list[int], shares: Shares | None, randomness: Randomness = S
     return [value + noise for value, noise in zip(own, shares.share(randomness), strict=True)]
 
 
-def own_vector(grid: OwnDataGrid, X: ArrayLike, y: ArrayLike) -> list[int]:
+def own_vector(
+    grid: OwnDataGrid | RowGrid | LocalStepGrid, X: ArrayLike, y: ArrayLike, persons: ArrayLike | None = None
+) -> list[int]:
     """Compute a party's exact vector from its own rows or, for a "whitened" grid, from a classifier trained on them.
 
     The classifier is ridge logistic regression (K = 2) or softmax regression in the grid's coordinates.
@@ -72,11 +85,16 @@ def own_vector(grid: OwnDataGrid, X: ArrayLike, y: ArrayLike) -> list[int]:
         grid: the grid.
         X: its rows, float64 (n, d).
         y: its labels, class numbers (n,).
+        persons: for a `RowGrid` only: whose each row is, integers (n,).
 
     Raises:
-        PsephosError: as `OwnDataGrid.contribution`.
+        PsephosError: as the grid's `contribution`.
         ConvergenceError: as `psephos.parties.training.train_parties`.
     """
+    if isinstance(grid, RowGrid):
+        return grid.contribution(X, y, persons)
+    if isinstance(grid, LocalStepGrid):
+        return grid.contribution(X, y)
     return grid.contribution(X, y, partial(_classifier, grid) if grid.source == "whitened" else None)
 
 
@@ -86,7 +104,7 @@ def _classifier(grid: OwnDataGrid, Z: Array, labels: NDArray[np.int64]) -> Array
 
 
 class StatisticParty(RoundParty):
-    """A party that posts its statistic of votes plus its share of the noise.
+    """A party that posts its statistic of votes, or the direction of its votes, plus its share of the noise.
 
     It makes no once-only claim, because the noisy sums can be repeated at their cost.
     """
@@ -98,7 +116,7 @@ class StatisticParty(RoundParty):
         party: Party,
         round_: Round,
         auxiliary: ArrayLike | AuxiliarySet,
-        grid: StatisticGrid,
+        grid: StatisticGrid | VoteDirectionGrid,
         shares: Shares | None,
         *,
         randomness: Randomness = SYSTEM,
@@ -120,8 +138,9 @@ class StatisticParty(RoundParty):
 
     def _start(self) -> Step:
         """Post the noisy statistic; raises as `noisy_contribution`, `Party.votes` and `Party.ballot`."""
-        votes = self.party.votes(self._auxiliary)
-        values = noisy_contribution(self._grid, votes, self._shares, self._randomness)
+        soft = isinstance(self._grid, VoteDirectionGrid)
+        labels = self.party.labels(self._auxiliary) if soft else self.party.votes(self._auxiliary)
+        values = noisy_contribution(self._grid, labels, self._shares, self._randomness)
         return self._posted(self._grid.digest, values, None)
 
 
@@ -132,8 +151,8 @@ class OwnDataParty(VectorParty):
         self,
         party: Party,
         round_: Round,
-        rows: tuple[ArrayLike, ArrayLike],
-        grid: OwnDataGrid,
+        rows: tuple[ArrayLike, ...],
+        grid: OwnDataGrid | RowGrid | LocalStepGrid,
         shares: Shares | None,
         *,
         randomness: Randomness = SYSTEM,
@@ -143,8 +162,9 @@ class OwnDataParty(VectorParty):
         Args:
             party: the data owner.
             round_: a round of kind "statistic", or "parameters" where `shares` is None.
-            rows: its samples, float64 (n, d), and their labels, class numbers (n,). Secrets.
-            grid: the grid of the statistic.
+            rows: its samples, float64 (n, d), and their labels, class numbers (n,); for a `RowGrid` also, optionally,
+                whose row each is, integers (n,). Secrets.
+            grid: the grid of the statistic, of a step or of an evaluation.
             shares: the noise shares; None leaves the noise to the curator, who then learns the exact sum.
             randomness: source of its share of the noise.
             encryption: keywords of `RoundParty`.

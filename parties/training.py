@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logsumexp
+from scipy.special import expit, logsumexp, softmax
 
 from psephos.protocol.errors import ConvergenceError, DataError, InvalidParameter, NormError
 
@@ -151,6 +151,17 @@ def votes(W: Floats, X: NDArray[np.floating], *, max_bytes: int = 1 << 26) -> ND
     for parties, block in votes_in_blocks(W, X, max_bytes=max_bytes):
         result[parties] = block
     return result
+
+
+def class_probabilities(w: Floats, X: NDArray[np.floating]) -> Floats:
+    """Compute the probabilities that one logistic (d,) or softmax (K, d) classifier gives the classes of X (N, d).
+
+    Returns:
+        float64 (N, K).
+    """
+    scores = np.asarray(X, np.float64) @ (np.stack([np.zeros_like(w), w]) if w.ndim == 1 else w).T
+    probabilities: Floats = softmax(scores, axis=1)
+    return probabilities
 
 
 # -- batches

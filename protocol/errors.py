@@ -233,6 +233,10 @@ class BudgetExceededError(PsephosError):
 # -- fitting
 
 
+class NoGainError(PsephosError):
+    """A release is not expected to be better than what public rows give; nothing was asked of the parties."""
+
+
 class ConvergenceError(PsephosError):
     """A solver did not converge although it provably does: a defect of this library, not a property of the data."""
 

@@ -2,5 +2,5 @@
 
 from psephos._front import front
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __getattr__, __dir__, __all__ = front(__name__, __file__)

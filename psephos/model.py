@@ -16,7 +16,9 @@ import msgspec
 import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
+from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array
 
 from psephos.data.tables import Encoding, cells_of
@@ -47,6 +49,8 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         parties: how many parties contributed.
         release: the mechanism and its privacy cost for each party.
         warnings: to be shown with every prediction, such as that the keys were test keys.
+        calibration: slope and intercept of the Platt scaling that the coefficients contain: the sigmoid of the score is
+            then a probability. None, which is not written, where there is none.
     """
 
     psephos_model: Literal[1]
@@ -58,6 +62,7 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     parties: Annotated[int, Meta(ge=1)]
     release: Release
     warnings: tuple[str, ...] = ()
+    calibration: tuple[Finite, Finite] | None = None
 
     def __post_init__(self) -> None:
         width, rows = len(self.encoding.features), 1 if len(self.classes) == 2 else len(self.classes)
@@ -68,6 +73,8 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         names = [column.name for column in self.encoding.columns]
         if len(set(names)) < len(names) or len(set(self.classes)) < len(self.classes):
             raise ValueError("two columns, or two classes, have the same name")
+        if self.calibration is not None and rows > 1:
+            raise ValueError("a calibrated model has two classes")
 
 
 class ReleasedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -76,7 +83,7 @@ class ReleasedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Rows are a DataFrame with the columns of the training table (other columns are ignored), or encoded features,
     float64 (n, d), in the order of `feature_names_in_`. Attributes as in scikit-learn: classes_ (K,), coef_ (1, d) or
     (K, d), intercept_, n_features_in_, feature_names_in_. Scores are not calibrated as probabilities, because the noise
-    changes their scale.
+    changes their scale; a model that `psephos evaluate` has calibrated has `predict_proba`.
     """
 
     def __init__(self, model: Model) -> None:
@@ -126,6 +133,12 @@ class ReleasedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the class with the largest score of each row, (n,); raises as `decision_function`."""
         scores = self.decision_function(X)
         return np.asarray(self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)])
+
+    @available_if(lambda self: self.model.calibration is not None)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the probability of each class, (n, 2), of a calibrated model; raises as `decision_function`."""
+        second = expit(self.decision_function(X))
+        return np.column_stack([1 - second, second])
 
     def encode(self, X: Any) -> NDArray[np.float64]:
         """Encode rows as features, float64 (n, d), the input of `model.onnx`; raises as `decision_function`."""
@@ -181,6 +194,8 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
 def written_model(model: Model) -> bytes:
     """Encode a model as the bytes of a model file: one JSON object with a field on each line."""
     fields = msgspec.to_builtins(model)
+    if model.calibration is None:
+        del fields["calibration"]  # files without it remain readable by earlier versions
     lines = ",\n".join(
         f" {json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in fields.items()
     )
@@ -198,7 +213,7 @@ def write_onnx(model: Model, path: Path) -> None:
     try:
         from onnx import TensorProto, checker, helper, numpy_helper
     except ImportError:
-        raise InvalidParameter("writing ONNX needs the package onnx: pip install 'psephos[onnx]'") from None
+        raise InvalidParameter("writing ONNX needs the package onnx; in a clone: pip install -e '.[onnx]'") from None
     weights, intercepts = np.array(model.coefficients), np.array(model.intercepts)
     if len(model.classes) == 2:  # the first class scores 0
         weights, intercepts = np.vstack([np.zeros_like(weights), weights]), np.array([0.0, *intercepts])

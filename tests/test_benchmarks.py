@@ -16,30 +16,32 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from benchmarks.accuracy import COLLUDERS, _own_sum, accuracy, joint_at, joint_noise, prepare
+from benchmarks.validity import vote_costs
+from psephos.audit.rounds import short_key
 from psephos.curator.hamm.statistic import SOURCE_OF, fit_statistic, plan_statistic, release_sum
-from psephos.parties.noise import PolyaShares, Shares, SkellamShares, contributors
+from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, Shares, contributors
 from psephos.parties.training import WHITENED_RIDGE
-from psephos.protocol.privacy.mechanisms import DiscreteLaplace, NoiseMechanism, Skellam
+from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, NoiseMechanism
+from psephos.protocol.proofs import field
 from psephos.protocol.randomness import Randomness, SimulationRandomness
 from psephos.simulation.job import Job, JobOptions
 from tests.statistical import FALSE_ALARM
 
-PARTIES, ENTRIES, SCALE, VARIANCE = 12, 9_000, Fraction(5, 2), Fraction(9)
+PARTIES, ENTRIES, SCALE, VARIANCE = 12, 9_000, Fraction(5, 2), Fraction(180)
 NOISY = contributors(PARTIES, COLLUDERS)
-SUPPORT = np.arange(-60, 61)
+SUPPORT = np.arange(-120, 121)
 
 LAWS: dict[str, tuple[NoiseMechanism, Shares]] = {
     "pure": (DiscreteLaplace(ENTRIES, SCALE), PolyaShares(ENTRIES, PARTIES, NOISY, SCALE)),
-    "gaussian": (Skellam(ENTRIES, VARIANCE), SkellamShares(ENTRIES, PARTIES, NOISY, VARIANCE)),
+    "gaussian": (DiscreteGaussian(ENTRIES, VARIANCE), DiscreteGaussianShares(ENTRIES, PARTIES, NOISY, VARIANCE)),
 }
 
 
 def masses(law: str, surplus: float) -> NDArray[np.float64]:
     """The law of the sum on `SUPPORT`, where `surplus` times the noise that is needed is added."""
     if law == "gaussian":
-        mean = surplus * float(VARIANCE) / 2
-        found: NDArray[np.float64] = stats.skellam.pmf(SUPPORT, mean, mean)
-        return found
+        weights = np.exp(-(SUPPORT**2) / (2 * surplus * float(VARIANCE)))
+        return np.asarray(weights / weights.sum())
     one = stats.nbinom.pmf(np.arange(400), surplus, -np.expm1(-1 / float(SCALE)))
     difference = np.convolve(one, one[::-1])
     return difference[len(one) - 1 + SUPPORT]
@@ -77,8 +79,8 @@ def test_noise_drawn_at_once_has_the_law_of_the_summed_shares(
 
 def test_wide_noise_has_the_variance_of_the_summed_shares() -> None:
     variance = Fraction(2**90)
-    shares = SkellamShares(ENTRIES, PARTIES, NOISY, variance)
-    drawn = joint_noise(Skellam(ENTRIES, variance), shares, SimulationRandomness(28, "wide"))
+    shares = DiscreteGaussianShares(ENTRIES, PARTIES, NOISY, variance)
+    drawn = joint_noise(DiscreteGaussian(ENTRIES, variance), shares, SimulationRandomness(28, "wide"))
     for surplus, fits in ((PARTIES / NOISY, True), (1.0, False), (PARTIES / contributors(PARTIES, 0), False)):
         squares = sum((entry / (surplus * 2**90) ** 0.5) ** 2 for entry in drawn)
         tail = 2 * min(stats.chi2.cdf(squares, ENTRIES), stats.chi2.sf(squares, ENTRIES))
@@ -101,3 +103,9 @@ def test_the_benchmark_sums_and_plans_what_run_does(method: str, tmp_path: Path)
     everything = plan_statistic(problem["auxiliary"], 10, problem["parties"], epsilon=None, source=SOURCE_OF[method])
     exact = fit_statistic(release_sum(_own_sum(problem, everything, WHITENED_RIDGE), everything))
     assert accuracy(problem, exact) == pytest.approx(without_noise, abs=1e-4)
+
+
+def test_the_costs_of_valid_ballots_have_a_row_for_each_kernel() -> None:
+    costs = vote_costs(short_key().public_key, samples=20, classes=3, parties=5, repetitions=1)
+    assert list(costs) == list(field.KERNELS)
+    assert all(prove > 0 and check > 0 and size > 0 for prove, check, size in costs.values())

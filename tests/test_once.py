@@ -239,7 +239,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.mark.parametrize("kind", _KINDS)
 @pytest.mark.parametrize("what", _NAMES)
-def test_once_whichever_statement_fails(asks: dict[str, Ask], what: str, kind: str, folder: Path) -> None:
+def test_once_holds_whichever_statement_fails(asks: dict[str, Ask], what: str, kind: str, folder: Path) -> None:
     """The first to ask meets a fault; then all names are tried, by it or its successor and by another object."""
     for statement in range(1, 100):
         place = folder / str(statement)
@@ -453,7 +453,7 @@ class Machines(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
 
-def test_a_store_set_back_to_before_its_start_is_found_out() -> None:
+def test_a_store_set_back_to_its_start_is_detected() -> None:
     """As `Machines` would find it, now and then."""
     machines = Machines()
     machines.fails("curator", "fails", 1)

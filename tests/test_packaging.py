@@ -1,7 +1,8 @@
 """What is installed is one package, whole, from the wheel and from the sdist, and it is nobody's rival.
 
-The wheel made from the checkout has the C extension where there is a compiler; the sdist's is made without one, and
-works as well.
+The wheel made from the checkout has the C extensions where there is a compiler; the sdist's is made without one, and
+works as well. A checkout without symbolic links, as on Windows, gives the same package, installed from a wheel or in
+place. In a clean environment the wheel brings all that a command needs, and nothing that holds other packages back.
 
 Two projects on PyPI own the names that our folders have at the top of the repository: `elasticsearch-curator` installs
 `curator`, and `protocol` installs `protocol`. Installed beside them, no file may take the place of another.
@@ -13,10 +14,12 @@ import base64
 import csv
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import zipfile
 from pathlib import Path
 from typing import Literal
@@ -36,7 +39,7 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> str:
     done = subprocess.run(
         [sys.executable, *map(str, command)],
         cwd=cwd,
-        env={**{k: v for k, v in os.environ.items() if k != "PYTHONPATH"}, **environment},
+        env=without_pythonpath() | environment,
         capture_output=True,
         text=True,
         check=False,
@@ -45,17 +48,32 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> str:
     return done.stdout
 
 
-def build_both(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`direct/`: the wheel of a checkout. `packed/`: the sdist, and the wheel made of it by whom has no compiler."""
-    checkout = folder / "checkout"
+def copy_checkout(folder: Path, *, links: bool) -> Path:
+    """Copy what git tracks; a symbolic link becomes a file with its target in it where the system has no links."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout
     for name in filter(None, os.fsdecode(listed).split("\0")):
-        place = checkout / name
+        place = folder / name
         place.parent.mkdir(parents=True, exist_ok=True)
         if (ROOT / name).is_symlink():
-            place.symlink_to((ROOT / name).readlink())
+            target = (ROOT / name).readlink()
+            place.symlink_to(target) if links else place.write_text(str(target))
         elif (ROOT / name).exists():
             place.write_bytes((ROOT / name).read_bytes())
+    return folder
+
+
+def no_index_answers(output: str) -> bool:
+    return "No matching distribution" in output or "ConnectionError" in output
+
+
+def build_all(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Build from each kind of source.
+
+    `direct/` gets the wheel of a checkout, `packed/` the sdist and the wheel made of it without a compiler, and `pure/`
+    the wheel without extensions of a checkout without links.
+    """
+    checkout = copy_checkout(folder / "checkout", links=True)
+    without_links = copy_checkout(folder / "without-links", links=False)
     try:
         with build.env.DefaultIsolatedEnv() as environment:
             environment.install(build.ProjectBuilder(checkout).build_system_requires)
@@ -70,8 +88,12 @@ def build_both(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             (unpacked,) = (folder / "unpacked").iterdir()
             monkeypatch.setenv("CC", "there-is-no-compiler")
             make("wheel", unpacked, "packed")
+            monkeypatch.setenv("PSEPHOS_PURE", "1")
+            make("wheel", without_links, "pure")
+            monkeypatch.delenv("PSEPHOS_PURE")
+            monkeypatch.delenv("CC")
     except subprocess.CalledProcessError as error:
-        if b"No matching distribution" in (error.output or b"") or b"ConnectionError" in (error.output or b""):
+        if no_index_answers(os.fsdecode(error.output or b"")):
             pytest.skip("no package index answers, and setuptools comes from one")
         raise
 
@@ -79,13 +101,18 @@ def build_both(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def contents(wheel: Path) -> dict[str, bytes]:
     """What is no machine code, and no record of it."""
     with zipfile.ZipFile(wheel) as archive:
-        return {name: archive.read(name) for name in archive.namelist() if not name.endswith((".so", "RECORD"))}
+        return {
+            name: archive.read(name) for name in archive.namelist() if not name.endswith((".so", "RECORD", "WHEEL"))
+        }
 
 
-def check_the_extension_is_where_it_can_be(direct: Path, packed: Path) -> None:
-    extension = "psephos/protocol/paillier/_ifma.abi3.so"
-    assert (extension in zipfile.ZipFile(direct).namelist()) == bool(COMPILER)
-    assert extension not in zipfile.ZipFile(packed).namelist()
+def check_the_extensions_are_where_they_can_be(direct: Path, packed: Path, pure: Path) -> None:
+    for extension in ("psephos/protocol/paillier/_ifma.abi3.so", "psephos/protocol/proofs/_field.abi3.so"):
+        assert (extension in zipfile.ZipFile(direct).namelist()) == bool(COMPILER)
+        assert extension not in zipfile.ZipFile(packed).namelist()
+        assert extension not in zipfile.ZipFile(pure).namelist()
+    assert "-cp311-abi3-" in direct.name
+    assert pure.name.endswith("-py3-none-any.whl")
 
 
 def check_the_wheel_holds_one_package_and_all_of_it(wheel: Path) -> None:
@@ -146,22 +173,116 @@ def check_installed_it_is_found_and_works(installed: Path, folder: Path) -> None
     assert "psephos" in run("-c", main, "--version", cwd=folder, PYTHONPATH=str(installed))
 
 
+def new_environment(folder: Path) -> Path:
+    """Make an empty environment and return its Python."""
+    run("-m", "venv", folder, cwd=folder.parent)
+    return folder / "bin" / "python"
+
+
+def without_pythonpath() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+
+def install(python: Path, *arguments: str | Path) -> None:
+    command = list(map(str, [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *arguments]))
+    done = subprocess.run(
+        command, cwd=python.parent, env=without_pythonpath(), capture_output=True, text=True, check=False
+    )
+    if no_index_answers(done.stderr):
+        pytest.skip("no package index answers")
+    assert done.returncode == 0, done.stderr
+
+
+def check_commands_run(python: Path, folder: Path) -> str:
+    """Run the installed command in a folder of its own, and return where the package is."""
+
+    def output(*command: str | Path) -> str:
+        return subprocess.run(
+            list(map(str, command)), cwd=folder, env=without_pythonpath(), check=True, capture_output=True, text=True
+        ).stdout
+
+    assert "Traceback" not in output(python.parent / "psephos", "demo", "--output", python.parent / "demo")
+    assert (python.parent / "demo" / "model.json").is_file()
+    names = "psephos.protocol.paillier.keys, psephos.parties.party, psephos.curator.tally"
+    return output(python, "-c", f"import psephos, {names}; print(psephos.__file__)").strip()
+
+
+def check_a_clean_environment_runs_a_command(wheel: Path, folder: Path) -> None:
+    """The wheel and what it depends on, from the index: no package of the tests is there by chance."""
+    folder.mkdir()
+    python = new_environment(folder / "venv")
+    install(python, wheel)
+    assert Path(check_commands_run(python, folder)).is_relative_to(folder / "venv")
+    run("-m", "pip", "--python", python, "check", cwd=folder)
+
+
+def check_a_checkout_without_links_is_installed_in_place(checkout: Path, folder: Path) -> None:
+    """Dependencies are those of the tests' own environment, which the new one reads."""
+    folder.mkdir()
+    python = new_environment(folder / "venv")
+    (site,) = (folder / "venv" / "lib").glob("*/site-packages")
+    install(python, "--no-deps", "--editable", checkout)
+    (site / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"])
+    assert not (checkout / "psephos" / "protocol").is_symlink()
+    assert Path(check_commands_run(python, folder)) == checkout / "psephos" / "__init__.py"
+
+
 @pytest.mark.packaging
-def test_what_is_built_is_one_package_and_nobodys_rival(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_built_package_installs_one_top_level_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One test, since building takes its time."""
-    build_both(tmp_path, monkeypatch)
-    (direct,), (packed,) = (tmp_path / "direct").glob("*.whl"), (tmp_path / "packed").glob("*.whl")
+    build_all(tmp_path, monkeypatch)
+    direct, packed, pure = (next((tmp_path / name).glob("*.whl")) for name in ("direct", "packed", "pure"))
     check_the_wheel_holds_one_package_and_all_of_it(direct)
-    assert contents(direct) == contents(packed)
-    check_the_extension_is_where_it_can_be(direct, packed)
+    assert contents(direct) == contents(packed) == contents(pure)
+    check_the_extensions_are_where_they_can_be(direct, packed, pure)
     install_beside_rivals(direct, tmp_path / "site")
     check_beside_its_rivals_every_file_is_its_owners(tmp_path / "site")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     check_installed_it_is_found_and_works(tmp_path / "site", elsewhere)
+    check_a_checkout_without_links_is_installed_in_place(tmp_path / "without-links", tmp_path / "in-place")
+    check_a_clean_environment_runs_a_command(direct, tmp_path / "clean")
 
 
-def test_the_type_checker_sees_each_module_once() -> None:
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PUBLISHED = [*PROJECT["project"]["dependencies"]]
+PUBLISHED += [line for extra in PROJECT["project"]["optional-dependencies"].values() for line in extra]
+
+
+@pytest.mark.parametrize("requirement", PUBLISHED)
+def test_a_published_requirement_is_a_lower_bound_alone(requirement: str) -> None:
+    """An upper bound holds back what is installed beside Psephos; `make test-floors` tests the lower bounds."""
+    assert re.fullmatch(r"[A-Za-z0-9-]+>=[0-9.]+", requirement)
+    assert not requirement.startswith("psephos")
+
+
+def test_no_dependency_of_ours_holds_back_others() -> None:
+    """dp-accounting pins attrs below 24 and mpmath: what is published does not depend on it."""
+    assert not [line for line in PUBLISHED if line.startswith("dp-accounting")]
+
+
+def test_groups_of_the_development_name_no_package_of_ours() -> None:
+    """By its name, somebody else's package would be installed from the index."""
+    for name, group in PROJECT["dependency-groups"].items():
+        assert not [line for line in group if str(line).startswith("psephos")], name
+
+
+PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
+SOURCES = [
+    str(path.relative_to(ROOT))
+    for folder in ("psephos", "protocol", "parties", "curator")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+]
+
+
+@pytest.mark.parametrize("name", [*PAGES, *SOURCES])
+def test_nothing_tells_a_user_to_install_psephos_by_its_name(name: str) -> None:
+    """The name is not on the package index, so whoever registers it would be installed instead."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert not re.search(r"install [^\n`&]*(?<![\w./-])['\"]?psephos(\[|['\"`\s]|$)", text)
+
+
+def test_mypy_finds_each_module_once() -> None:
     modulefinder = pytest.importorskip("mypy.modulefinder")
     paths = modulefinder.SearchPaths((str(ROOT),), (), (), ())
     found = modulefinder.FindModuleCache(paths, None, None).find_modules_recursive("psephos")

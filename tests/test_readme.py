@@ -25,7 +25,7 @@ def test_the_library_example_releases_a_useful_classifier(capsys: pytest.Capture
     assert float(found[1]) > float(found[2]) + 0.1
 
 
-def test_the_commands_of_make_exist() -> None:
+def test_make_targets_in_the_readme_exist() -> None:
     makefile = (README.parent / "Makefile").read_text(encoding="utf-8")
     for target in re.findall(r"`?make ([\w-]+)", README.read_text(encoding="utf-8")):
         assert re.search(rf"^{target}:", makefile, re.M), target

@@ -106,21 +106,19 @@ class SignalEstimator:
     def __call__(self) -> Signal | None:
         return None if self._compute is None else self._compute()
 
-    def note_statistic(self, release: StatisticRelease, *, ballots: int | None = None, contributors: int = 0) -> Array:
+    def note_statistic(self, release: StatisticRelease, *, contributors: int = 0) -> Array:
         """Record a released statistic, and return its classifier, (d,) or (K, d).
 
         Args:
-            release: the released statistic.
-            ballots: number of parties counted, if not all were.
+            release: the released statistic, under the plan of the parties counted.
             contributors: for joint noise, the number of shares that make up the law.
         """
         w, plan = fit_statistic(release), release.plan
-        counted = ballots or plan.parties
 
         def compute() -> Signal:
             assert plan.mechanism is not None
-            shares = counted / contributors if contributors else 1.0
-            energy = noise_energy(plan.mechanism, plan.unit * plan.parties / counted, shares)
+            shares = plan.parties / contributors if contributors else 1.0
+            energy = noise_energy(plan.mechanism, plan.unit, shares)
             rows = plan.self_training.rows
             return signal_of(release.T, rows @ plan.transform, decisions(w, rows), energy, falling=True)
 
@@ -321,7 +319,7 @@ def own_data_method(total: list[int], plan: StatisticPlan, nonprivate: Callable[
 
     Args:
         total: `plan.dimension` integers.
-        plan: the plan.
+        plan: the plan; `for_ballots` where parties are absent.
         nonprivate: fits the classifier without noise, (d,) or (K, d); None uses the plan's coordinates, whose number
             depends on epsilon.
 

@@ -9,7 +9,8 @@ A parameter tuned on private accuracy would be a release of its own, so these ru
   flattening costs more than the noise. Without noise it is 1e-4.
 * **Method** (`choose_method`). For linear learners, the whitened average where parties are few, because each then has
   enough rows for a classifier of its own, and otherwise the own-data statistic, because rows carry more information
-  than votes. The statistic of votes for every other kind of classifier, which only votes can represent.
+  than votes. Directions of votes for every other kind of classifier, which only votes can represent: they need less
+  noise than a statistic of counted votes, and nobody counts them.
 * **Advice** (`suggest_method`). Another method suits better where the chosen one's noise is expected to exceed 0.3 of
   what is released, or where linear classifiers could be summed without opening counts of votes.
 * **Averaging** (`averaging_radius`). Only the direction of a linear classifier matters for its predictions, and once
@@ -72,7 +73,7 @@ def averaging_radius(lam: float, classes: int) -> float:
     return radius(lam, classes) / 10
 
 
-def choose_method(learners: Sequence[str], parties: int) -> Literal["own-data", "whitened", "statistic"]:
+def choose_method(learners: Sequence[str], parties: int) -> Literal["own-data", "whitened", "vote-directions"]:
     """Choose the release for `method="auto"`, before any data is seen.
 
     Args:
@@ -80,7 +81,7 @@ def choose_method(learners: Sequence[str], parties: int) -> Literal["own-data", 
         parties: M.
 
     Returns:
-        "statistic" unless all learners are linear; then "whitened" for fewer than `FEW_PARTIES` parties, else
+        "vote-directions" unless all learners are linear; then "whitened" for fewer than `FEW_PARTIES` parties, else
         "own-data".
 
     Raises:
@@ -89,7 +90,7 @@ def choose_method(learners: Sequence[str], parties: int) -> Literal["own-data", 
     if not learners:
         raise InvalidParameter("the list of learners is empty; name at least one")
     if not set(learners) <= {"logistic", "whitened"}:
-        return "statistic"
+        return "vote-directions"
     return "whitened" if parties < FEW_PARTIES else "own-data"
 
 
@@ -111,7 +112,7 @@ def suggest_method(
         InvalidParameter: there are no learners.
     """
     average: Literal["own-data", "whitened"] = "whitened" if parties < FEW_PARTIES else "own-data"
-    linear = choose_method(learners, parties) != "statistic"
+    linear = choose_method(learners, parties) != "vote-directions"
     if method == "avg":
         return average, "the noise is added to directions of norm 1, whatever the ridge, and no exact sum is opened"
     if method in ("soft", "vote") and noise_share > NOISE_SHARE:

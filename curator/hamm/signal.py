@@ -32,10 +32,10 @@ from numpy.typing import NDArray
 
 from psephos.protocol.encrypted_sum.own_data import contrast_basis
 from psephos.protocol.privacy.mechanisms import (
+    DiscreteGaussian,
     DiscreteLaplace,
     NoiseMechanism,
     RoundedGaussian,
-    Skellam,
     SphericalLaplace,
 )
 
@@ -105,7 +105,7 @@ def noise_energy(mechanism: NoiseMechanism, unit: float = 1.0, shares: float = 1
         return Energy(count * (count + 1) * square, fourth * square**2, count)
     if isinstance(mechanism, DiscreteLaplace):
         each, excess = 2 * (float(mechanism.scale_units) * mechanism.pitch * unit) ** 2 * shares, 3 / shares
-    elif isinstance(mechanism, Skellam):
+    elif isinstance(mechanism, DiscreteGaussian):
         each, excess = float(mechanism.variance) * (mechanism.pitch * unit) ** 2 * shares, 0.0
     elif isinstance(mechanism, RoundedGaussian):
         each, excess = (mechanism.sigma * unit) ** 2, 0.0

@@ -9,7 +9,9 @@ private the fit is free: no 1/lambda in the noise, no solver tolerance in the pr
 **Of own data**: T = (1/M) sum_m S_m/||S_m|| with S_m = sum (e_y - 1/K) (x) z over party m's own rows
 (`psephos.protocol.encrypted_sum.own_data`): one vector of norm 1 each, which is worth more than votes where rows are
 few, and asks that what is learned be linear. **Whitened**: the same with S_m replaced by the coefficients of a
-classifier that the party trained in these coordinates.
+classifier that the party trained in these coordinates. **Directions of votes**: the same with the public rows, labelled
+by the party's own classifier, in place of its own rows (`psephos.protocol.encrypted_sum.vote_directions`). ||.|| is the
+L1 norm for discrete Laplace noise, whose scale is the L1 sensitivity, and the L2 norm for other noise.
 
 T is taken in public coordinates z = A' x/||x|| with A = V_r diag(s_r)^(-1/2): the leading r principal directions of the
 (uncentred) second moment of the auxiliary rows at unit length, s the moments, the small ones raised towards their mean
@@ -25,10 +27,11 @@ of T that is mostly noise is damped (`SelfTraining`, `wiener_filter`).
 **Rules.** They depend on public quantities (X, M, K, epsilon, delta, mechanism) and on the release itself, only:
 
 * `rank` r minimises  E||noise||^2 (r)  +  (1 - 1/K) / (2 r).  The first term is known exactly, with the sensitivity of
-  votes. The second is the expected loss of label energy in the dropped coordinates: labels carry at most 1 - 1/K, and
-  their energy at the j-th principal coordinate is assumed to fall like 1/(2 j^2). r is at least K/2 + 2 and at most
-  N/10, ten rows for each coordinate. With the spherical Laplace the norm of the noise grows with the dimension, so
-  releasing few coordinates at small epsilon is the main gain.
+  votes, for directions too (`_cost`). The second is the expected loss of label energy in the dropped coordinates:
+  labels carry at most 1 - 1/K, and their energy at the j-th principal coordinate is assumed to fall like 1/(2 j^2).
+  r is at least K/2 + 2 and at most N/10, ten rows for each coordinate. With the spherical
+  Laplace the norm of the noise grows with the dimension, so releasing few coordinates at small epsilon is the main
+  gain.
 * `mechanism_with_less_noise`: a pure epsilon guarantee is an (epsilon, delta) guarantee as well, and below some 13
   entries the spherical Laplace has the smaller variance. Where a delta is accepted, the mechanism with the smaller sum
   above is used.
@@ -48,38 +51,54 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from psephos.curator.checks import rounded_up
 from psephos.curator.hamm.labels import check_counts
 from psephos.curator.hamm.sensitivity import Sensitivity, operator_norm
+from psephos.protocol.encrypted_sum.directions import DirectionGrid
+from psephos.protocol.encrypted_sum.fixed_point import Norm
 from psephos.protocol.encrypted_sum.own_data import OWN, Own, OwnDataGrid, contrast_basis, in_coordinates, unit_rows
 from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
+from psephos.protocol.encrypted_sum.vote_directions import VoteDirectionGrid
 from psephos.protocol.errors import DataError, GridTooCoarseError, InvalidParameter
-from psephos.protocol.privacy.accounting import PrivacyEvent, approximate_event, event_of, pure_event
+from psephos.protocol.privacy.accounting import PrivacyEvent, event_of, pure_event
 from psephos.protocol.privacy.mechanisms import (
     SAMPLER_DISTANCE,
+    DiscreteGaussian,
     DiscreteLaplace,
     NoiseMechanism,
     RoundedGaussian,
-    Skellam,
     SphericalLaplace,
     check_epsilon,
+    discrete_gaussian_variance,
     gaussian_sigma,
     simulate_gaussian,
     simulate_laplace,
     simulate_spherical_laplace,
-    skellam_variance,
 )
+from psephos.protocol.privacy.precision import rounded_up
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 
 Array = NDArray[np.float64]
 MechanismName = Literal["spherical-laplace", "discrete-laplace", "gaussian"]
-Source = Literal["votes"] | Own
+Source = Literal["votes", "vote-directions"] | Own
 
 MECHANISMS: tuple[MechanismName, ...] = ("spherical-laplace", "discrete-laplace", "gaussian")
 """Mechanisms of `plan_statistic`: the first two give a pure epsilon, the last (epsilon, delta)."""
 
-SOURCE_OF: Mapping[str, Source] = {"statistic": "votes", **{own: own for own in OWN}}
-"""Input of the statistic by method: votes on the public rows, the parties' own rows, or classifiers trained on them."""
+SOURCE_OF: Mapping[str, Source] = {
+    "statistic": "votes",
+    "vote-directions": "vote-directions",
+    **{own: own for own in OWN},
+}
+"""Input of the statistic by method: votes on the public rows, their directions, the parties' own rows, or classifiers
+trained on them."""
+
+_EVENT_NAMES: Mapping[Source, str] = {
+    "votes": "statistic",
+    "vote-directions": "vote directions",
+    "own-data": "own-data statistic",
+    "whitened": "whitened average",
+}
+"""Name of the privacy event of a release, by source."""
 
 _SIGNAL = 0.5
 """Label energy beyond coordinate r is assumed to be _SIGNAL (1 - 1/K) / r, in the rule for the rank."""
@@ -240,14 +259,14 @@ class StatisticPlan:
         l1: certified L1 sensitivity of the sum, in lattice units; independent of M.
         l2: certified L2 sensitivity of the sum, in lattice units; independent of M.
         epsilon: privacy parameter; None releases without noise.
-        delta: delta of Gaussian or Skellam noise, else 0.
+        delta: delta of Gaussian noise, else 0.
         mechanism: the noise, in lattice units; None releases without noise.
         self_training: self-training on the public rows, for `fit_statistic`.
         noise: E||noise||^2 in T.
         joint: whether the parties add the noise in shares, rather than the curator.
     """
 
-    grid: StatisticGrid | OwnDataGrid
+    grid: StatisticGrid | OwnDataGrid | VoteDirectionGrid
     transform: Array = field(repr=False)
     classes: int
     unit: float
@@ -273,12 +292,14 @@ class StatisticPlan:
 
     @property
     def source(self) -> Source:
-        """Input of the statistic: "votes", "own-data" or "whitened"."""
-        return self.grid.source if isinstance(self.grid, OwnDataGrid) else "votes"
+        """Input of the statistic: "votes", "vote-directions", "own-data" or "whitened"."""
+        if isinstance(self.grid, OwnDataGrid):
+            return self.grid.source
+        return "vote-directions" if isinstance(self.grid, VoteDirectionGrid) else "votes"
 
     @property
     def sensitivity(self) -> Sensitivity:
-        """Sensitivity of T, in the mechanism's norm. In L2: about sqrt(2) rho/M for votes, 2/M for own data."""
+        """Sensitivity of T, in the mechanism's norm: about sqrt(2) rho/M in L2 for votes, 2/M for directions."""
         bound = self.l1 if isinstance(self.mechanism, DiscreteLaplace) else self.l2
         return Sensitivity(bound.value * self.unit, norm=bound.norm, source=bound.source)
 
@@ -287,11 +308,8 @@ class StatisticPlan:
         """Privacy cost of one release under this plan. Raises InvalidParameter for a plan without noise."""
         if self.mechanism is None or self.epsilon is None:
             raise InvalidParameter("this plan adds no noise, so it has no privacy cost; give plan_statistic an epsilon")
-        name = {"votes": "statistic", "own-data": "own-data statistic", "whitened": "whitened average"}[self.source]
-        if isinstance(self.mechanism, Skellam):
-            sampler = (1 + math.exp(self.epsilon)) * SAMPLER_DISTANCE
-            return approximate_event(name, self.epsilon, self.delta + sampler)
-        if self.joint:
+        name = _EVENT_NAMES[self.source]
+        if self.joint and not isinstance(self.mechanism, DiscreteGaussian):
             return pure_event(name, self.epsilon, distance=SAMPLER_DISTANCE)
         bound = self.l1 if isinstance(self.mechanism, DiscreteLaplace) else self.l2
         return event_of(name, self.mechanism, bound.value, self.epsilon)
@@ -314,10 +332,11 @@ class StatisticRelease:
     noise_source: str
 
 
-def grid_sensitivity(grid: StatisticGrid | OwnDataGrid) -> tuple[Sensitivity, Sensitivity]:
+def grid_sensitivity(grid: StatisticGrid | DirectionGrid) -> tuple[Sensitivity, Sensitivity]:
     """Certify the (L1, L2) sensitivity of the summed integer vector when one party is replaced by any other.
 
-    Own data: two points of the ball of radius 2^24 are at most 2^25 apart, in L1 at most sqrt(D) times that. Votes: the
+    Directions: two points of the ball of radius 2^24 are at most 2^25 apart in the norm of the ball. Points of the L1
+    ball are no further apart in L2; points of the L2 ball are at most sqrt(D) times as far apart in L1. Votes: the
     change is contrast @ Delta' @ points with rows of Delta of the form e_a - e_b, so its Frobenius norm is at most
     max_ab ||contrast (e_a - e_b)|| sqrt(N) ||points||_op. In L1 it is at most sqrt(D) times that, and at most
     max_ab ||contrast (e_a - e_b)||_1 times the sum of the points' L1 norms.
@@ -328,8 +347,11 @@ def grid_sensitivity(grid: StatisticGrid | OwnDataGrid) -> tuple[Sensitivity, Se
     Raises:
         InvalidParameter: an entry of the grid is 2^53 or more, which float64 cannot hold exactly.
     """
-    if isinstance(grid, OwnDataGrid):
+    if isinstance(grid, DirectionGrid):
         diameter = 2.0 * grid.maximum
+        if grid.norm == "l1":
+            source = "2/M, vectors of L1 norm at most 1"
+            return Sensitivity(diameter, norm="l1", source=source), Sensitivity(diameter, source=source)
         across = diameter * math.sqrt(grid.length) * (1 + 2.0**-50)
         source = "vectors of norm at most 1"
         return Sensitivity(across, norm="l1", source=f"sqrt(D) 2/M, {source}"), Sensitivity(
@@ -354,7 +376,12 @@ def grid_sensitivity(grid: StatisticGrid | OwnDataGrid) -> tuple[Sensitivity, Se
 
 
 def choose_rank(  # the release's public terms
-    most: int, classes: int, parties: int, epsilon: float, delta: float, mechanism: MechanismName
+    most: int,
+    classes: int,
+    parties: int,
+    epsilon: float,
+    delta: float,
+    mechanism: MechanismName,
 ) -> int:
     """Choose the number of whitened coordinates r to release, by the module's rule.
 
@@ -377,7 +404,13 @@ def choose_rank(  # the release's public terms
 
 
 def mechanism_with_less_noise(  # wide: the release's public terms
-    X: Array, classes: int, parties: int, *, epsilon: float, delta: float, joint: bool = False
+    X: Array,
+    classes: int,
+    parties: int,
+    *,
+    epsilon: float,
+    delta: float,
+    joint: bool = False,
 ) -> MechanismName:
     """Choose the mechanism where (epsilon, delta) is accepted: the one with the smaller cost by the module's rule.
 
@@ -397,24 +430,57 @@ def mechanism_with_less_noise(  # wide: the release's public terms
 
 
 def _cost(  # the release's public terms
-    rank: int, classes: int, parties: int, epsilon: float, delta: float, mechanism: MechanismName
+    rank: int,
+    classes: int,
+    parties: int,
+    epsilon: float,
+    delta: float,
+    mechanism: MechanismName,
 ) -> float:
-    """Expected loss of releasing `rank` coordinates of votes: E||noise||^2 plus the label energy left out."""
-    noise = _noise_energy((classes - 1) * rank, math.sqrt(2) / parties, epsilon, delta, mechanism)
+    """Expected loss of releasing `rank` coordinates: E||noise||^2 plus the label energy left out.
+
+    The noise is that of votes, with the L1 sensitivity sqrt(D) sqrt(2)/M for the discrete Laplace. Directions of L1
+    norm 1 have less, relative to the signal, and take the same rank (docs/theory.md, "The statistic release").
+    """
+    dimension, reach = (classes - 1) * rank, math.sqrt(2) / parties
+    if mechanism == "discrete-laplace":
+        reach *= math.sqrt(dimension)
+    noise = _noise_energy(dimension, reach, epsilon, delta, mechanism)
     return noise + _SIGNAL * (1 - 1 / classes) / rank
 
 
 def _noise_energy(dimension: int, reach: float, epsilon: float, delta: float, mechanism: MechanismName) -> float:
-    """Return E||noise||^2 for a vector of this dimension with L2 sensitivity `reach`."""
+    """Return E||noise||^2 for a vector of this dimension and sensitivity `reach`, in L1 for the discrete Laplace."""
     if mechanism == "gaussian":
         return dimension * gaussian_sigma(reach, epsilon, delta) ** 2
-    spread = dimension + 1 if mechanism == "spherical-laplace" else 2 * dimension  # the latter calibrated in L1
+    spread = dimension + 1 if mechanism == "spherical-laplace" else 2
     return dimension * spread * (reach / check_epsilon(epsilon)) ** 2
 
 
 def with_joint_noise(plan: StatisticPlan, contributors: int) -> StatisticPlan:
     """Return the plan with the noise energy of joint noise: M parties add a share, `contributors` make up the law."""
     return replace(plan, noise=plan.noise * plan.parties / contributors)
+
+
+def for_ballots(plan: StatisticPlan, ballots: int) -> StatisticPlan:
+    """Return the plan of the mean over the parties that are present (docs/theory.md, "Absent parties").
+
+    The integers that a party sums, their sensitivity and the law of the noise do not depend on the number of parties.
+    T is divided by `ballots` in place of M, and with it the sensitivity of T. So is the energy of a curator's noise, by
+    ballots^2; of joint noise, `ballots` shares remain of M.
+
+    Args:
+        plan: for M parties; with joint noise, as `with_joint_noise` returns it.
+        ballots: number of parties counted.
+
+    Raises:
+        InvalidParameter: `ballots` is not from 1 to M.
+    """
+    if not 1 <= ballots <= plan.parties:
+        raise InvalidParameter(f"a sum of {plan.parties} parties counts from 1 to all of them, not {ballots}")
+    share = plan.parties / ballots
+    noise = plan.noise * share * (1.0 if plan.joint else share)
+    return replace(plan, parties=ballots, unit=plan.unit * share, noise=noise)
 
 
 def _most_coordinates(axes: Array, samples: int) -> int:
@@ -464,8 +530,8 @@ def plan_statistic(  # wide: every keyword is a public term of the release that 
         rank: number of coordinates; None uses the module's rule.
         transform: float64 (d, r), agreed coordinates in place of computed ones, which differ in their last bits between
             processors. The sensitivity is certified for any coordinates.
-        joint: the parties add the noise in shares (`psephos.parties.noise`). "gaussian" is then Skellam noise, and
-            "spherical-laplace" is refused, because rounded shares do not sum to it.
+        joint: the parties add the noise in shares (`psephos.parties.noise`). "gaussian" is then discrete Gaussian
+            noise, and "spherical-laplace" is refused, because rounded shares do not sum to it.
 
     Raises:
         DataError: X is constant, or has fewer independent directions than `rank`.
@@ -481,13 +547,17 @@ def plan_statistic(  # wide: every keyword is a public term of the release that 
     if rank is None:
         rank = most if epsilon is None else choose_rank(most, classes, parties, epsilon, delta, mechanism)
     transform = _coordinates(axes, rank, transform)
-    grid: StatisticGrid | OwnDataGrid
-    if source != "votes":
-        grid = OwnDataGrid(transform, classes, source)
-        pitch, unit = 1 / grid.maximum, 1 / (grid.maximum * parties)
-    else:
+    grid: StatisticGrid | OwnDataGrid | VoteDirectionGrid
+    if source == "votes":
         grid, pitch = _vote_grid(in_coordinates(rows, transform), classes)
         unit = pitch / (2.0**_CONTRAST_BITS * len(rows) * parties)
+    else:
+        norm: Norm = "l1" if mechanism == "discrete-laplace" else "l2"
+        if source == "vote-directions":
+            grid = VoteDirectionGrid(in_coordinates(rows, transform), classes, norm)
+        else:
+            grid = OwnDataGrid(transform, classes, source, norm)
+        pitch, unit = 1 / grid.maximum, 1 / (grid.maximum * parties)
     l1, l2 = (replace(bound, value=rounded_up(bound.value)) for bound in grid_sensitivity(grid))
     noise = None if epsilon is None else _noise(mechanism, joint, l1.value, l2.value, epsilon, delta, grid.length)
     # Rounding moves the normalised T by at most a pitch per entry; the noise must dwarf it.
@@ -496,7 +566,8 @@ def plan_statistic(  # wide: every keyword is a public term of the release that 
             f"numbers rounded to {pitch:g} are too coarse for noise of about {l2.value / epsilon * unit:g}; with "
             f"{parties} parties choose a smaller epsilon"
         )
-    spread = 0.0 if epsilon is None else _noise_energy(grid.length, l2.value * unit, epsilon, delta, mechanism)
+    reach = (l1 if mechanism == "discrete-laplace" else l2).value * unit
+    spread = 0.0 if epsilon is None else _noise_energy(grid.length, reach, epsilon, delta, mechanism)
     return StatisticPlan(
         grid=grid,
         transform=transform,
@@ -524,7 +595,7 @@ def _check_terms(mechanism: str, source: str, classes: int, parties: int, joint:
     if joint and mechanism == "spherical-laplace":
         raise InvalidParameter(
             "parties cannot add spherical Laplace noise in shares: rounded shares do not sum to the rounded law. "
-            "Choose discrete-laplace (pure epsilon) or gaussian (Skellam)"
+            "Choose discrete-laplace (pure epsilon) or gaussian"
         )
 
 
@@ -571,7 +642,7 @@ def _noise(
     if name == "discrete-laplace":
         return DiscreteLaplace.for_epsilon(l1, epsilon, dimension, 1.0)
     if joint:
-        return Skellam(dimension, skellam_variance(l1, l2, epsilon, delta))
+        return DiscreteGaussian(dimension, discrete_gaussian_variance(l2, epsilon, delta))
     return RoundedGaussian.for_epsilon_delta(l2, epsilon, delta, dimension, 1.0)
 
 
@@ -593,27 +664,25 @@ def _whitened_axes(rows: Array) -> Array:
     return axes
 
 
-def _decode(plan: StatisticPlan, units: list[int], ballots: int) -> Array:
+def _decode(plan: StatisticPlan, units: list[int]) -> Array:
     """Return T (K, r) from the summed integer vector of contrasts."""
     contrasts = np.array([float(v) for v in units]).reshape(plan.classes - 1, -1)
-    T: Array = contrast_basis(plan.classes).T @ contrasts * (plan.unit * plan.parties / ballots)
+    T: Array = contrast_basis(plan.classes).T @ contrasts * plan.unit
     return T
 
 
-def release_total(plan: StatisticPlan, total: list[int], ballots: int | None = None) -> StatisticRelease:
+def release_total(plan: StatisticPlan, total: list[int]) -> StatisticRelease:
     """Decode a sum that already carries its noise (`--reveal statistic`), or is meant to have none.
 
     Args:
-        plan: the plan.
+        plan: the plan; `for_ballots` where parties are absent.
         total: `plan.dimension` integers, in lattice units.
-        ballots: number of parties counted, if fewer than planned; the sensitivity in lattice units does not depend on
-            it.
 
     Raises:
         DataError: `total` has another length.
     """
     _check_length(total, plan)
-    return StatisticRelease(plan, _decode(plan, total, ballots or plan.parties), plan.mechanism is not None, "shares")
+    return StatisticRelease(plan, _decode(plan, total), plan.mechanism is not None, "shares")
 
 
 def release_sum(total: list[int], plan: StatisticPlan, randomness: Randomness = SYSTEM) -> StatisticRelease:
@@ -621,7 +690,7 @@ def release_sum(total: list[int], plan: StatisticPlan, randomness: Randomness = 
 
     Args:
         total: `plan.dimension` integers, in lattice units.
-        plan: the plan.
+        plan: the plan; `for_ballots` where parties are absent.
         randomness: source of the noise.
 
     Raises:
@@ -630,7 +699,7 @@ def release_sum(total: list[int], plan: StatisticPlan, randomness: Randomness = 
     _check_length(total, plan)
     if plan.mechanism is not None:
         total = [t + e for t, e in zip(total, plan.mechanism.sample(randomness), strict=True)]
-    return StatisticRelease(plan, _decode(plan, total, plan.parties), plan.mechanism is not None, "system")
+    return StatisticRelease(plan, _decode(plan, total), plan.mechanism is not None, "system")
 
 
 def release_statistic(
@@ -666,10 +735,10 @@ def simulate_release(
         noise = simulate_laplace(plan.dimension, float(plan.mechanism.scale_units), generator)
     elif isinstance(plan.mechanism, RoundedGaussian):
         noise = simulate_gaussian(plan.dimension, plan.mechanism.sigma, generator)
-    elif isinstance(plan.mechanism, Skellam):
+    elif isinstance(plan.mechanism, DiscreteGaussian):
         noise = simulate_gaussian(plan.dimension, math.sqrt(plan.mechanism.variance), generator)
     noisy = [t + round(e) for t, e in zip(total, noise.tolist(), strict=True)]
-    return StatisticRelease(plan, _decode(plan, noisy, plan.parties), False, "simulated")
+    return StatisticRelease(plan, _decode(plan, noisy), False, "simulated")
 
 
 def _total(counts: NDArray[np.integer], plan: StatisticPlan) -> list[int]:

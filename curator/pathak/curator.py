@@ -230,12 +230,12 @@ class PathakCurator(Machine):
         state = replace(state, pairs=tuple(pairs))
         questions = ask(public, state.shares, bits=KEYED_SIZE_BITS, randomness=self._randomness)
         for place in standing:
-            asked = [(other, q) for (first, other), q in zip(pairs, questions, strict=True) if first == place]
+            comparisons = [(other, q) for (first, other), q in zip(pairs, questions, strict=True) if first == place]
             lenders = sorted(first for first, other in pairs if other == place)
             if lenders:
                 posts.append(post(self.terms, party_name(place), Opponents(state.turn, tuple(lenders))))
-            if asked:
-                opponents, bits = zip(*asked, strict=True)
+            if comparisons:
+                opponents, bits = zip(*comparisons, strict=True)
                 posts.append(post(self.terms, party_name(place), Questions(state.turn, opponents, bits, public)))
         return Step(state, tuple(posts))
 

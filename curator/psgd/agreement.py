@@ -13,11 +13,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from psephos.curator.checks import check_count, check_positive, rounded_up
+from psephos.curator.checks import check_count, check_positive
 from psephos.curator.losses import Loss, loss_named
 from psephos.curator.psgd import bounds as bounds
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.privacy.mechanisms import SAMPLER_DISTANCE, check_delta, check_epsilon
+from psephos.protocol.privacy.mechanisms import (
+    SAMPLER_DISTANCE,
+    check_delta,
+    check_epsilon,
+    discrete_gaussian_variance,
+)
+from psephos.protocol.privacy.precision import rounded_up
 from psephos.protocol.psgd.descent import Descent, StepSizes, StoppingRule
 from psephos.protocol.psgd.series import Series, StepLaw
 from psephos.protocol.randomness import SYSTEM
@@ -42,8 +48,8 @@ class DescentOptions:
     * "paper": Algorithm 1; fixed noise eta drawn once, step noise rho at every step;
     * "footnote-4": the same, with the eta of each party sized for its own data alone, so that it protects itself;
     * "halving": the first attempt of section 3.2; no eta, epsilon/2^t at step t;
-    * "gaussian": not in the paper; no eta, Skellam shares at every step, calibrated so that the whole transcript is
-      (epsilon, delta)-private.
+    * "gaussian": not in the paper; no eta, discrete Gaussian shares at every step, calibrated so that the whole
+      transcript is (epsilon, delta)-private.
 
     Epsilon and delta are those of the final classifier for the first two, of the whole transcript for the others.
     """
@@ -351,7 +357,7 @@ class _NoisePlanner:
         """Calibrate rho for the variant."""
         epsilon, delta, steps = self.options.epsilon, self.options.delta, self.options.steps
         if self.options.variant == "gaussian":
-            return self._skellam(epsilon, delta, steps)
+            return self._gaussian(epsilon, delta, steps)
         scale = math.nextafter(self.sensitivity / epsilon, math.inf)
         assumed = "the transcript's epsilon: nobody but the party itself; the final one: all but the colluders"
         if self.options.variant == "halving":
@@ -360,16 +366,16 @@ class _NoisePlanner:
         composed = bounds.pure_composition(epsilon, steps, delta)
         return _StepNoise("spherical-laplace", scale, epsilon, composed, steps * epsilon, assumed)
 
-    def _skellam(self, epsilon: float, delta: float, steps: int) -> _StepNoise:
+    def _gaussian(self, epsilon: float, delta: float, steps: int) -> _StepNoise:
         l2 = self.sensitivity / self.pitch
-        l1 = math.sqrt(self.dimension) * l2  # smaller than the integer bound l2 * l2, since l2 is at least sqrt(d)
         reserve = 2.0**-60  # bounds truncation and samplers; multiplied by 1 + e^epsilon below
         reserved = (1 + math.exp(epsilon)) * reserve
         if reserved >= delta:
             raise InvalidParameter(f"delta = {delta:g} is below the samplers' cost; use at least {2 * reserved:.1e}")
-        variance = bounds.skellam_variance(epsilon, delta - reserved, l1, l2, steps) / self.honest
+        variance = float(discrete_gaussian_variance(l2, epsilon, delta - reserved, steps) / self.honest)
         assumed = f"all but {self.options.coalition} colluding and {self.options.dropouts} absent parties"
-        return _StepNoise("skellam", math.nextafter(variance, math.inf), None, epsilon, None, assumed, reserved)
+        variance = math.nextafter(variance, math.inf)
+        return _StepNoise("discrete-gaussian", variance, None, epsilon, None, assumed, reserved)
 
 
 def _descent(options: DescentOptions, series: Series, records: int, ridge: float) -> Descent:

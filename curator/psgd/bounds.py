@@ -11,14 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import gmpy2
 from scipy.special import chdtri
 
 from psephos.curator.checks import check_count, check_positive
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.privacy.mechanisms import check_delta, check_epsilon, skellam_rdp
+from psephos.protocol.privacy.mechanisms import check_delta, check_epsilon
 
 # -- Procedure 2
 
@@ -203,56 +202,3 @@ def pure_composition(epsilon: float, steps: int, delta: float) -> float:
     if composed <= 0:
         return 0.0
     return min(steps * epsilon, math.nextafter(composed, math.inf))
-
-
-ORDERS: tuple[int, ...] = (*range(2, 64), *range(64, 256, 8), *range(256, 1025, 64), 2048, 4096, 8192, 16384)
-"""Integer Renyi orders; the Skellam bound is proved for integers."""
-
-
-def skellam_epsilon(variance: float, l1: float, l2: float, steps: int, delta: float) -> float:
-    """Return epsilon at `delta` of `steps` adaptive Skellam releases; Renyi curves add, and dp-accounting converts.
-
-    Args:
-        variance: variance of the noise per entry, in squared lattice units.
-        l1: L1 sensitivity, in lattice units.
-        l2: L2 sensitivity, in lattice units.
-        steps: number of releases.
-        delta: privacy parameter.
-
-    Raises:
-        InvalidParameter: the variance or delta is out of range.
-    """
-    from dp_accounting.rdp import rdp_privacy_accountant  # imported here because it takes about a second
-
-    variance = check_positive(variance, "the variance")
-    curve = [steps * skellam_rdp(order, variance, l1, l2) for order in ORDERS]
-    epsilon, _order = rdp_privacy_accountant.compute_epsilon(ORDERS, curve, check_delta(delta))
-    return float(epsilon)
-
-
-@lru_cache(maxsize=64)
-def skellam_variance(epsilon: float, delta: float, l1: float, l2: float, steps: int) -> float:
-    """Return the least variance per entry, rounded up, for which `steps` sums together are (epsilon, delta)-private.
-
-    Arguments as in `skellam_epsilon`.
-
-    Raises:
-        InvalidParameter: no variance below 2^100 is enough, or epsilon, delta or the number of steps is out of range.
-    """
-    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
-    steps = check_count(steps, "the number of steps")
-    low = high = 1.0
-    while skellam_epsilon(high, l1, l2, steps, delta) > epsilon:
-        low, high = high, 4 * high
-        if high > 2.0**100:
-            raise InvalidParameter(
-                f"no Skellam noise makes {steps} steps ({epsilon:g}, {delta:g})-private; allow a larger epsilon or "
-                "delta, or fewer steps"
-            )
-    while high > low * (1 + 1e-9):
-        middle = math.sqrt(low * high)
-        if skellam_epsilon(middle, l1, l2, steps, delta) > epsilon:
-            low = middle
-        else:
-            high = middle
-    return high

@@ -16,6 +16,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         "psephos demo",
         "psephos run --data patients.csv --label outcome --party hospital --public 11 --output out",
         "psephos predict out patients.csv --output predicted.csv",
+        "psephos evaluate out --data patients.csv --label outcome --party hospital --public 11 "
+        "--unit party --epsilon 5",
     ),
     "Simulations": (
         "psephos simulate tally --parties 50 --epsilon 1,10",

@@ -41,7 +41,7 @@ ORDER: list[tuple[str, list[str]]] = [
     ("Security", ["security/"]),
     ("Results", ["accuracy.md", "performance.md", "compared.md"]),
     ("Examples", ["examples/"]),
-    ("Look up", ["commands.md", "library.md", "report.md", "json.md", "design.md", "glossary.md"]),
+    ("Look up", ["commands.md", "library.md", "report.md", "json.md", "wire.md", "design.md", "glossary.md"]),
 ]
 
 

@@ -29,5 +29,5 @@ def open_board(address: str, session: bytes, name: str = "", key: SigningKey | N
     try:
         from psephos.protocol.board.nats import NatsBoard
     except ModuleNotFoundError:
-        raise BoardError("boards on a NATS server need nats-py; install it: pip install 'psephos[nats]'") from None
+        raise BoardError("boards on a NATS server need nats-py; in a clone: pip install -e '.[nats]'") from None
     return NatsBoard(address, session, name, key)

@@ -183,6 +183,8 @@ class BoardFile(Database):
             sqlite3.SQLITE_FULL: "the disk is full; the entries that were posted before are still there",
             sqlite3.SQLITE_CORRUPT: "it is damaged",
             sqlite3.SQLITE_NOTADB: "it is not a board",
+            sqlite3.SQLITE_READONLY: "it, or its directory, is read-only; copy it to a directory that you may write to",
+            sqlite3.SQLITE_CANTOPEN: "it cannot be opened as a file; is it a directory, or in one that is read-only?",
         }.get(code, f"{error} (is there room?)")
         return BoardError(f"the board {self._path} cannot be used: {reason}")
 

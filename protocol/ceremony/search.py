@@ -5,8 +5,8 @@
                 (a - 1)(b - 1) = y + 1 - a - b is linear in what is shared (after Malkin, Wu and Boneh 1999)
     moduli      n = p q: modulo the l it is known, the rest is opened modulo 2^s
     tests       g^((n + 1 - p - q)/4) = 1 or -1 for Jacobi symbol (g/n) = 1: once, and of who passes 80 times more
-    form        three times c phi(n) modulo (n - 1) times the primes between the l and 2^16, c random: no such prime in
-                (p - 1)/2 or (q - 1)/2, and gcd(phi(n), n - 1) = 4, which makes gcd(p - 1, q - 1) = 2
+    form        three times c phi(n) modulo the odd part of n - 1 times the primes between the l and 2^16, c random: no
+                such prime in (p - 1)/2 or (q - 1)/2, and gcd(phi(n), n - 1) = 4, which makes gcd(p - 1, q - 1) = 2
 
 All of it is a function of the sets' seeds of the batch and of what was opened before: a `Batch` with some seeds
 computes what a holder says, one with all seeds what everybody should have said.
@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -65,9 +65,13 @@ class Batch:
 
     def difference_share(self, holder: int, products: Flat) -> Flat:
         """Return the holder's masked share of z = c (y + 1 - a - b)."""
-        a, b, c = self._residues("a"), self._residues("b"), self._residues("c")
+        a, b, c = self._residues("a"), self._residues("b"), self._difference_masks()
         rest = {s: (products + 1 if s == 0 else 0) - a[s] - b[s] for s in self._seeds}
         return self._masked(holder, product_share(self._terms, holder, c, rest), "z")
+
+    def _difference_masks(self) -> dict[int, Flat]:
+        """Return the pieces of c."""
+        return self._residues("c")
 
     def _residues(self, name: str) -> dict[int, Flat]:
         return {s: _uniform(self._terms, seed, name) for s, seed in self._seeds.items()}
@@ -125,21 +129,58 @@ class Batch:
         # The exponent is 0 for a holder that is responsible for no set.
         return ring(n).power(list(chosen), exponent) if exponent else [mpz(1) for _ in chosen]
 
-    def form_share(self, holder: int, numbers: Numbers, place: int, n: mpz) -> list[mpz]:
-        """Return the holder's masked shares of c phi(n), `FORM_MASKS` of them."""
+    def form_multiples(self, holder: int, numbers: Numbers, place: int, n: mpz) -> list[mpz]:
+        """Return the holder's masked shares of `FORM_MASKS` multiples c phi(n), over the integers."""
         terms, modulus = self._terms, form_modulus(self._terms, n)
-        phi = self._phi(numbers, place, n)
+        phi, multiples = self._phi(numbers, place, n), []
+        size = (modulus.bit_length() + STATISTICAL_BITS + 7) // 8
 
         def draw(subset: int, label: str) -> mpz:
-            size = (modulus.bit_length() + STATISTICAL_BITS + 7) // 8
-            return mpz.from_bytes(stream(self._seeds[subset], f"{label} of form {place}", size), "little") % modulus
+            drawn = stream(self._seeds[subset], f"{label} of form {place}", size)
+            return mpz.from_bytes(drawn, "little") % modulus
 
-        shares = []
         for time in range(FORM_MASKS):
             masks = {s: draw(s, f"mask {time}") for s in numbers}
-            zero = zero_share(terms, holder, partial(lambda time, s, i: draw(s, f"zero {time} {i}"), time))
-            shares.append((product_share(terms, holder, masks, phi) + zero) % modulus)
-        return shares
+            zero = self._integer_zero(holder, f"zero {time}", place, modulus.bit_length())
+            multiples.append(mpz(product_share(terms, holder, masks, phi) + zero))
+        return multiples
+
+    def form_share(self, holder: int, numbers: Numbers, place: int, n: mpz) -> list[mpz]:
+        """Return the holder's `form_multiples` modulo R, as they are opened."""
+        modulus = form_modulus(self._terms, n)
+        return [multiple % modulus for multiple in self.form_multiples(holder, numbers, place, n)]
+
+    def form_exponent(self, holder: int, numbers: Numbers, place: int, n: mpz, weights: Sequence[int]) -> mpz:
+        """Return (D_j - x_j) / R of the weighted sum of the multiples."""
+        modulus, multiples = form_modulus(self._terms, n), self.form_multiples(holder, numbers, place, n)
+        return mpz(sum(w * (multiple // modulus) for w, multiple in zip(weights, multiples, strict=True)))
+
+    def sieved_multiple(self, holder: int, numbers: Numbers, place: int, n: mpz, chosen: NDArray[np.int64]) -> mpz:
+        """Return the holder's masked share, over the integers, of a multiple c phi(n) that no l_i divides, nor 3.
+
+        It is z modulo every l_i and 1 modulo 3: c is the factor of z there, and phi(n) is 1 modulo 3.
+
+        Args:
+            holder, numbers, place, n: as for `form_multiples`.
+            chosen: the places of the candidate's residues, shape (primes,).
+        """
+        modulus, idempotents = _sieved_basis(self._terms)
+        masks = {}
+        for s, residues in self._difference_masks().items():
+            parts = (int(s == 0), *map(int, residues[chosen]))
+            masks[s] = mpz(sum(part * unit for part, unit in zip(parts, idempotents, strict=True)) % modulus)
+        zero = self._integer_zero(holder, "zero", place, modulus.bit_length())
+        return mpz(product_share(self._terms, holder, masks, self._phi(numbers, place, n)) + zero)
+
+    def _integer_zero(self, holder: int, label: str, place: int, mask_bits: int) -> mpz:
+        """Return the holder's share of zero, 128 bits longer than its share of c phi(n) with pieces of c this long."""
+        bits = mask_bits + self._terms.bits + 1 + 2 * _count_bits(self._terms) + STATISTICAL_BITS
+
+        def draw(subset: int, member: int) -> mpz:
+            drawn = stream(self._seeds[subset], f"{label} {member} of form {mask_bits} {place}", bits // 8 + 1)
+            return mpz.from_bytes(drawn, "little") >> (8 - bits % 8)
+
+        return mpz(zero_share(self._terms, holder, draw))
 
     def exponent_share(self, holder: int, numbers: Numbers, place: int, n: mpz) -> int:
         """Return the holder's share of d = beta phi(n), an integer in (-2^b, 2^b) with b = `exponent_share_bits`."""
@@ -248,8 +289,8 @@ def _first(terms: CeremonyTerms, place: int) -> int:
 
 
 def form_modulus(terms: CeremonyTerms, n: mpz) -> mpz:
-    """Return (n - 1) times the primes between the largest l and the bound of the form."""
-    return (n - 1) * _larger_primes(terms)
+    """Return the odd part of n - 1, times the primes between the largest l and the bound of the form."""
+    return ((n - 1) >> gmpy2.bit_scan1(n - 1)) * _larger_primes(terms)
 
 
 @lru_cache(maxsize=4)
@@ -260,8 +301,26 @@ def _larger_primes(terms: CeremonyTerms) -> mpz:
 def good_form(terms: CeremonyTerms, n: mpz, shares: Sequence[Sequence[mpz]]) -> bool:
     """Whether phi(n) makes a key of form "psephos"; `shares`: every holder's, of random multiples of phi(n)."""
     modulus = form_modulus(terms, n)
-    common = gmpy2.gcd(modulus, *(sum(each) % modulus for each in zip(*shares, strict=True)))
-    return bool(gmpy2.gcd(common, _larger_primes(terms)) == 1 and _without_small(terms, gmpy2.gcd(common, n - 1)) == 1)
+    return is_clean(terms, n, gmpy2.gcd(modulus, *(sum(each) % modulus for each in zip(*shares, strict=True))))
+
+
+def is_clean(terms: CeremonyTerms, n: mpz, multiple: mpz) -> bool:
+    """Return whether a multiple of phi(n) has none of the larger primes, and no large prime in common with n - 1."""
+    return bool(
+        gmpy2.gcd(multiple, _larger_primes(terms)) == 1 and _without_small(terms, gmpy2.gcd(multiple, n - 1)) == 1
+    )
+
+
+def sieved_modulus(terms: CeremonyTerms) -> mpz:
+    """Return 3 l_1 .. l_k."""
+    return terms.step // 4
+
+
+@lru_cache(maxsize=4)
+def _sieved_basis(terms: CeremonyTerms) -> tuple[mpz, tuple[mpz, ...]]:
+    """Return 3 l_1 .. l_k, and for 3 and every l_i the number below it that is 1 there and 0 at the others."""
+    modulus, primes = sieved_modulus(terms), (3, *terms.primes)
+    return modulus, tuple((modulus // prime) * gmpy2.invert(modulus // prime, prime) for prime in primes)
 
 
 def is_good(terms: CeremonyTerms, p: mpz, q: mpz) -> bool:

@@ -40,7 +40,7 @@ class CeremonyTerms:
     Attributes:
         bits: length of the modulus.
         holders: n, 3 to 9.
-        threshold: t, n/2 < t <= n.
+        threshold: t, 2 <= t <= (n + 1)/2, so that t - 1 holders learn nothing while the key is made, too.
         context: 32 bytes that identify the purpose of the key (a study), different for every key setup.
         test_key: accept fewer than 2048 bits.
         degree: s of the key, whose plaintexts are integers modulo n^s.
@@ -64,10 +64,12 @@ class CeremonyTerms:
                 f"a ceremony has 3 to {MOST_HOLDERS} holders, not {self.holders}: two cannot multiply what they share, "
                 "and pieces grow too fast with their number. A dealer can share a key among more (--keys dealer)"
             )
-        if not self.holders / 2 < self.threshold <= self.holders:
+        most = self.tolerated + 1
+        if not 2 <= self.threshold <= most:
+            thresholds = "2" if most == 2 else f"2 to {most}"
             raise InvalidParameter(
-                f"without a dealer more than half of the {self.holders} holders open a ciphertext, not "
-                f"{self.threshold}: as many can open the key while it is made"
+                f"without a dealer {self.holders} holders have a threshold of {thresholds}, not {self.threshold}: "
+                f"{most} of them know the key if they keep what they see while it is made"
             )
         if self.bits % 2 or self.bits < SMALLEST_CEREMONY:
             raise InvalidParameter(f"a ceremony makes an even number of bits from {SMALLEST_CEREMONY}, not {self.bits}")

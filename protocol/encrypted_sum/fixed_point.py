@@ -4,8 +4,8 @@ A party projects its vector onto the ball of a public radius C (`project`) and e
 fraction bits (`FixedPoint.encode`). The sum of the integers is decoded into the average (`FixedPoint.mean`). Privacy
 depends on two properties, which this module enforces:
 
-* every encoded vector, read as a real vector, lies in the ball, so replacing one of M parties moves the average by at
-  most 2 C/M in L2;
+* every encoded vector, read as a real vector, lies in the ball of the agreed norm, so replacing one of M parties moves
+  the average by at most 2 C/M in that norm;
 * no entry exceeds `FixedPoint.limit(C)`, which sizes the slots of a packing plan.
 
 Hamm 2016, appendix B.4, compares with averaging; the projection onto a ball is an addition of this library
@@ -19,11 +19,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from psephos.protocol.errors import DataError, InvalidParameter
+
+Norm = Literal["l1", "l2"]
+"""Norms in which vectors can be bounded: the sum of the entries' magnitudes, or the Euclidean length."""
 
 _RADII = (2.0**-400, 2.0**400)
 
@@ -97,15 +101,27 @@ class FixedPoint:
         """
         return math.floor(Fraction(_check_radius(radius)) * (1 << self.fraction_bits))
 
-    def encode(self, vector: ArrayLike, radius: float) -> list[int]:
+    def square_limit(self, radius: float) -> int:
+        """Return floor(C^2 4^fraction_bits), the largest sum of squares of an encoded vector of the ball.
+
+        It can be above the square of `limit`: with C = 1.5 and no fraction bits, (1, 1) lies in the ball.
+
+        Raises:
+            InvalidParameter: the radius is out of range.
+        """
+        return math.floor((Fraction(_check_radius(radius)) * (1 << self.fraction_bits)) ** 2)
+
+    def encode(self, vector: ArrayLike, radius: float, norm: Norm = "l2") -> list[int]:
         """Encode a vector of the ball, rounding every entry towards zero.
 
         Rounding towards zero makes no entry larger, so a vector in the ball stays in it, which rounding to nearest
-        would not guarantee; the error is below one unit per entry. The exact norm of the result is checked as well.
+        would not guarantee; the error is below one unit per entry. The exact norm of the result is checked as well, on
+        the integers.
 
         Args:
             vector: real entries, of any shape; flattened.
             radius: C, the radius of the ball.
+            norm: the norm of the ball.
 
         Returns:
             The entries in units of 2^-fraction_bits.
@@ -126,7 +142,10 @@ class FixedPoint:
             raise DataError("a vector to be encoded lies outside the agreed ball; call project first")
         # Scaling by a power of two is exact; int() truncates towards zero.
         units = [int(entry) for entry in np.ldexp(point, self.fraction_bits).tolist()]
-        if sum(unit * unit for unit in units) > bound * bound:
+        length, limit = (
+            (sum(map(abs, units)), bound) if norm == "l1" else (sum(unit * unit for unit in units), bound * bound)
+        )
+        if length > limit:
             raise DataError("a vector to be encoded lies outside the agreed ball; call project first")
         return units
 

@@ -7,9 +7,8 @@ of
     whitened:  the coefficients W (K, r) of the classifier that it trained on the z_i.
 
 The matrix is expressed in K - 1 orthonormal contrasts (its component along the constant vector changes no prediction),
-divided by its norm and rounded towards zero in fixed point. So the vector lies in the unit ball exactly, whatever the
-party's data are, and replacing one party moves the sum by at most 2 in L2 (docs/theory.md, "The own-data statistic").
-Both are Pathak's averaging (2010) in coordinates that suit a noisy average.
+and its direction is sent (`psephos.protocol.encrypted_sum.directions`): replacing one party moves the sum by at most 2,
+whatever the party's data are. Both are Pathak's averaging (2010) in coordinates that suit a noisy average.
 
 Whether a party takes part does not depend on its data: a party without rows contributes the zero vector.
 """
@@ -26,7 +25,8 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, project
+from psephos.protocol.encrypted_sum.directions import FIXED_POINT, DirectionGrid
+from psephos.protocol.encrypted_sum.fixed_point import Norm
 from psephos.protocol.errors import DataError, InvalidParameter
 
 Array = NDArray[np.float64]
@@ -34,9 +34,6 @@ Array = NDArray[np.float64]
 Own = Literal["own-data", "whitened"]
 OWN: tuple[Own, ...] = get_args(Own)
 """Kinds of vectors that parties can compute from their own rows."""
-
-FIXED_POINT = FixedPoint(24)
-"""The encoding of entries; rounding moves an entry by less than 2^-24, far below the noise of any release."""
 
 
 def contrast_basis(classes: int) -> Array:
@@ -90,13 +87,14 @@ def in_coordinates(rows: Array, transform: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class OwnDataGrid:
+class OwnDataGrid(DirectionGrid):
     """The public coordinates in which parties sum vectors of their own rows.
 
     Attributes:
         transform: float64 (d, r), read-only; a row x of unit length has the coordinates z = x @ transform.
         classes: K.
         source: which vector a party computes from its rows.
+        norm: the norm that the vector has at most 1 of.
 
     Raises:
         InvalidParameter: `transform` is not a non-empty finite matrix, or there are fewer than two classes.
@@ -105,6 +103,7 @@ class OwnDataGrid:
     transform: Array
     classes: int
     source: Own = "own-data"
+    norm: Norm = "l2"
 
     def __post_init__(self) -> None:
         transform = np.array(self.transform, dtype="<f8", order="C")
@@ -115,19 +114,8 @@ class OwnDataGrid:
         object.__setattr__(self, "transform", transform)
 
     @property
-    def length(self) -> int:
-        """Number of entries of a party's vector: (K - 1) r."""
-        return (self.classes - 1) * int(self.transform.shape[1])
-
-    @property
-    def maximum(self) -> int:
-        """Largest value of an entry of one party's vector, in units of 2^-24."""
-        return FIXED_POINT.limit(1.0)
-
-    @property
-    def minimum(self) -> int:
-        """Smallest value of an entry of one party's vector, in units of 2^-24."""
-        return -self.maximum
+    def rank(self) -> int:
+        return int(self.transform.shape[1])
 
     def contribution(
         self, X: ArrayLike, y: ArrayLike, train: Callable[[Array, NDArray[np.int64]], Array] | None = None
@@ -141,7 +129,7 @@ class OwnDataGrid:
                 (K, r).
 
         Returns:
-            (K - 1) r integers in units of 2^-24, row-major by contrast, of L2 norm at most 2^24; zeros for a party
+            (K - 1) r integers in units of 2^-24, row-major by contrast, of norm at most 2^24; zeros for a party
             without rows.
 
         Raises:
@@ -154,7 +142,7 @@ class OwnDataGrid:
             )
         rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y)
         if rows.ndim != 2 or rows.shape[1] != len(self.transform) or labels.shape != (len(rows),):
-            raise DataError(f"rows of shape {rows.shape} and labels of shape {labels.shape} do not fit {self!r}")
+            raise DataError(f"the rows must be a table with one label for each row, as wide as {self!r} says")
         if not np.isfinite(rows).all():
             raise DataError("the features have NaN or infinite entries")
         if labels.size and (labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= self.classes):
@@ -164,14 +152,12 @@ class OwnDataGrid:
             summed = contrast_basis(self.classes)[:, labels] @ Z
         else:
             summed = contrast_basis(self.classes) @ train(Z, labels)
-        norm = float(np.linalg.norm(summed))
-        direction = summed / norm if norm > 0 else summed
-        return FIXED_POINT.encode(project(direction, 1.0), 1.0)
+        return self.direction(summed)
 
     @cached_property
     def digest(self) -> bytes:
-        """SHA-256 of coordinates, classes and source, 32 bytes; parties and curator compare it before they start."""
-        head = repr((self.transform.shape, self.classes, self.source, FIXED_POINT.fraction_bits)).encode()
+        norm = ("l1",) if self.norm == "l1" else ()
+        head = repr((self.transform.shape, self.classes, self.source, FIXED_POINT.fraction_bits, *norm)).encode()
         return hashlib.sha256(b"psephos own data\0" + head + self.transform.tobytes()).digest()
 
     def __repr__(self) -> str:

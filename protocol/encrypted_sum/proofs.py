@@ -17,7 +17,8 @@ from psephos.protocol.paillier.encryption import Encryptor, Randomizers
 from psephos.protocol.paillier.packing import IntegerVector
 from psephos.protocol.paillier.threshold import KeyShare
 from psephos.protocol.paillier.vectors import EncryptedVector
-from psephos.protocol.proofs import knowledge, opening, validity
+from psephos.protocol.proofs import bounded, knowledge, opening, validity
+from psephos.protocol.proofs.bounded import BoundedLayout
 from psephos.protocol.proofs.knowledge import KnowledgeProof
 from psephos.protocol.proofs.opening import OpeningProof
 from psephos.protocol.randomness import SYSTEM, Randomness
@@ -29,7 +30,7 @@ def proof_bytes(round_: Round) -> tuple[int, int]:
         return 0, 0
     if round_.proofs == "knowledge":
         return (KnowledgeProof.encoded_length(round_.key),) * 2
-    return 1, validity.Layout.of(round_.key, round_.plan, round_.group).longest_proof
+    return 1, round_.layout.longest_proof
 
 
 def encrypt_with_proof(
@@ -53,7 +54,7 @@ def encrypt_with_proof(
 
     Raises:
         PackingError: a value is outside the plan's range.
-        InvalidParameter: validity is to be proved and the encryptor's mode is `full`.
+        InvalidParameter: validity is to be proved and the encryptor's mode is `full`, or the vector is too long.
     """
     if round_.proofs == "valid" and encryptor.mode == "full":
         raise InvalidParameter(
@@ -67,9 +68,12 @@ def encrypt_with_proof(
         known = knowledge.prove(statement, round_.key, ciphertexts, witness, encryptor.mode, randomness=randomness)
         proof = known.encode(round_.key)
     else:
-        layout = validity.Layout.of(round_.key, round_.plan, round_.group)
         entries = np.asarray(values, dtype=np.int64)
-        proof = validity.prove(statement, layout, entries, ciphertexts, witness, randomness=randomness)
+        layout, secret = round_.layout, (entries, ciphertexts, witness)
+        if isinstance(layout, BoundedLayout):
+            proof = bounded.prove(statement, layout, *secret, randomness=randomness)
+        else:
+            proof = validity.prove(statement, layout, *secret, randomness=randomness)
     return EncryptedVector(round_.key, round_.plan, ciphertexts), proof
 
 
@@ -94,10 +98,14 @@ def check_proofs(round_: Round, ballots: Sequence[tuple[int, Sequence[mpz], byte
                 "encrypts, or made the proof for another round"
             )
     elif round_.proofs == "valid":
-        layout = validity.Layout.of(round_.key, round_.plan, round_.group)
+        layout = round_.layout
         for party, ciphertexts, proof in ballots:
             with _named(party):
-                validity.verify(_statement(round_, party), layout, ciphertexts, proof)
+                statement = _statement(round_, party)
+                if isinstance(layout, BoundedLayout):
+                    bounded.verify(statement, layout, ciphertexts, proof)
+                else:
+                    validity.verify(statement, layout, ciphertexts, proof)
 
 
 @contextmanager

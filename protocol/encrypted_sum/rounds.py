@@ -17,6 +17,7 @@ from psephos.protocol.errors import InvalidParameter, UnknownPartyError, WrongKe
 from psephos.protocol.paillier.keys import PublicKey, check_key_size
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.threshold import ThresholdKey
+from psephos.protocol.proofs.bounded import BoundedLayout
 from psephos.protocol.proofs.validity import Layout
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.signing import Roster, VerificationKey
@@ -28,7 +29,7 @@ RoundKind = Literal["votes", "parameters", "statistic", "gradients"]
 Proofs = Literal["none", "knowledge", "valid"]
 PROOFS: tuple[Proofs, ...] = get_args(Proofs)
 """What a ballot proves: nothing (for parties that follow the protocol), that its sender knows the plaintext, or also
-that the plaintext is a valid vote.
+that the plaintext is valid: one vote for each sample, or a vector within bounds.
 """
 
 
@@ -49,7 +50,9 @@ class Round:
         nonce: 16 random bytes.
         test_key: whether a key under 2048 bits is accepted.
         proofs: what every ballot must prove.
-        group: for `valid` ballots, the number of consecutive entries that add up to 0 or 1: K - 1 for votes.
+        group: for `valid` votes, the number of consecutive entries that add up to 0 or 1: K - 1.
+        square_bound: for other `valid` ballots, the largest sum of squares of the entries; their range is that of the
+            plan, which `bounded_plan` chooses.
         confirmations: how many holders must have confirmed the product on the board before any of them opens it. With
             q of n, no board can have two products opened unless 2q - n holders deviate; 0 for no confirmations.
 
@@ -69,6 +72,7 @@ class Round:
     proofs: Proofs = "none"
     group: int = 1
     confirmations: int = 0
+    square_bound: int = 0
 
     def __post_init__(self) -> None:
         roster = Roster.of(self.roster)
@@ -79,11 +83,11 @@ class Round:
         if not 1 <= self.group < 1 << 24:
             raise InvalidParameter(f"group is {self.group}; it must lie between 1 and 2^24 - 1")
         if self.proofs == "valid":
-            if self.kind != "votes" or self.key.form != "psephos":
-                raise InvalidParameter(
-                    "proofs='valid' is for votes under a key of form 'psephos'; use proofs='knowledge'"
-                )
-            Layout.of(self.key, self.plan, self.group)
+            if self.key.form != "psephos":
+                raise InvalidParameter("proofs='valid' needs a key of form 'psephos'; use proofs='knowledge'")
+            self.layout  # noqa: B018 - raises unless a proof fits the plan
+        if self.square_bound and (self.proofs != "valid" or self.kind == "votes"):
+            raise InvalidParameter("a round has a bound of the sum of squares where its ballots prove it, only")
         check_key_size(self.key, test_key=self.test_key)
         parties = len(roster)
         if roster.has_duplicates():
@@ -147,6 +151,13 @@ class Round:
         return self.threshold_key.key
 
     @cached_property
+    def layout(self) -> Layout | BoundedLayout:
+        """What a `valid` ballot proves; raise InvalidParameter where the plan has no such proof."""
+        if self.kind == "votes":
+            return Layout.of(self.key, self.plan, self.group)
+        return BoundedLayout.of(self.key, self.plan, self.square_bound)
+
+    @cached_property
     def digest(self) -> bytes:
         """SHA-256 of all terms, 32 bytes."""
         state = hashlib.sha256(b"psephos round\0")
@@ -162,6 +173,7 @@ class Round:
             bytes([self.test_key, PROOFS.index(self.proofs)]),
             self.group.to_bytes(4, "big"),
             bytes([self.confirmations]),
+            *([self.square_bound.to_bytes(64, "big")] if self.proofs == "valid" and self.kind != "votes" else []),
         ):
             state.update(part)
         return state.digest()

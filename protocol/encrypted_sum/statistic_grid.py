@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from psephos.protocol.errors import DataError, InvalidParameter
 
@@ -65,7 +65,7 @@ class StatisticGrid:
         """Number of entries of the statistic: (K - 1) r."""
         return int(self.contrast.shape[0] * self.points.shape[1])
 
-    def contribution(self, choices: NDArray[np.integer]) -> list[int]:
+    def contribution(self, choices: ArrayLike) -> list[int]:
         """Compute one party's vector, exactly.
 
         Args:

@@ -11,7 +11,8 @@ Digit k of a product is what Montgomery's reduction makes of z_k, the sum of the
     z_k = R out_k - m_k n,    so that - m_k is carried to digit k + 1, and what digit D - 1 carries is 0 modulo n^D
 
 To carry nothing negative, R - 1 - m_k is added in its place, and with it c_(k+1), which modulo n^D makes up for all the
-R - 1 (kernel.py). That is D (D + 3) / 2 products of digits: 5, 9, 14 for D = 2, 3, 4, where one long digit takes as much as 2 D^2.
+R - 1 (kernel.py). That is D (D + 3) / 2 products of digits: 5, 9, 14 for D = 2, 3, 4, where one long digit takes as much as 2 D^2. A square
+takes 4 for D = 2: z_1 = a_0 (2 a_1), and 2 a_1 < 4 n < R.
 
 What comes in is below 2 n and so is what goes out, with n < R / 8 D (R / 4 for D = 1): z_k + m n < 4 D n^2 + R + n + R n,
 which is divided by R. So nothing is ever compared with n, and the time depends on nothing but the sizes.
@@ -132,25 +133,39 @@ IFMA static void add_and_reduce(vec *t, const vec *from, const vec *b, vec *told
     }
 }
 
-/* out = a b / R modulo n^D, of eight. room for (D + 2) L + ROWS + 1 vectors; out may be a or b. */
+/* out = 2 a of eight */
+IFMA static void double_eight(vec *out, const vec *a, size_t L)
+{
+    const vec mask = _mm512_set1_epi64((1LL << 52) - 1);
+    vec carry = _mm512_setzero_si512();
+    for (size_t j = 0; j < L; j++) {
+        out[j] = _mm512_and_si512(_mm512_or_si512(_mm512_slli_epi64(a[j], 1), carry), mask);
+        carry = _mm512_srli_epi64(a[j], 51);
+    }
+}
+
+/* out = a b / R modulo n^D, of eight. room for (D + 3) L + ROWS + 1 vectors; out may be a or b. */
 IFMA static void multiply_eight(vec *out, const vec *a, const vec *b, const modulus *by, vec *room)
 {
     const vec zero = _mm512_setzero_si512(), mask = _mm512_set1_epi64((1LL << 52) - 1);
     const size_t L = by->L, D = by->D;
-    vec *done = room, *m = done + D * L, *t = m + L;
+    vec *done = room, *m = done + D * L, *twice = m + L, *t = twice + L;
+    const int square = a == b && D == 2;
 
+    if (square)
+        double_eight(twice, a + L, L);
     for (size_t j = 0; j < L + ROWS + 1; j++)
         t[j] = zero; /* t[L ..] are so after each block */
     for (size_t k = 0; k < D; k++) {
         for (size_t j = 0; k && j < L; j++)
             t[j] = _mm512_add_epi64(_mm512_xor_si512(m[j], mask), _mm512_set1_epi64((long long)by->n[k * L + j]));
         for (size_t block = 0; block < L; block += ROWS) {
-            size_t i = k;
+            size_t i = square ? 0 : k;
             for (; i >= 2; i -= 2)
                 add_products(t, a + i * L + block, b + (k - i) * L, a + (i - 1) * L + block, b + (k - i + 1) * L, L);
             if (i)
                 add_products(t, a + L + block, b + (k - 1) * L, NULL, NULL, L);
-            add_and_reduce(t, a + block, b + k * L, m + block, by);
+            add_and_reduce(t, a + block, square && k ? twice : b + k * L, m + block, by);
         }
         vec carry = zero;
         for (size_t j = 0; j < L; j++) {
@@ -246,19 +261,33 @@ INLINE void reduce_alone(vec *t, const vec *a, const vec *b, vec *told, size_t k
     t[0] = w;
 }
 
+/* out = 2 a of one */
+IFMA static void double_alone(vec *out, const vec *a, size_t K)
+{
+    const vec mask = _mm512_set1_epi64((1LL << 52) - 1);
+    vec carry = _mm512_alignr_epi64(_mm512_srli_epi64(a[K - 1], 51), _mm512_setzero_si512(), 7);
+    for (size_t j = 0; j < K; j++) {
+        out[j] = _mm512_and_si512(_mm512_or_si512(_mm512_slli_epi64(a[j], 1), carry), mask);
+        carry = _mm512_srli_epi64(a[j], 51);
+    }
+}
+
 /* out = a b / R modulo n^D, of one; room and out as above. */
 IFMA static void multiply_alone(vec *out, const vec *a, const vec *b, const modulus *by, vec *room)
 {
     const vec zero = _mm512_setzero_si512(), mask = _mm512_set1_epi64((1LL << 52) - 1);
     const size_t K = by->L / 8, D = by->D;
-    vec *done = room, *told = done + D * K;
+    vec *done = room, *told = done + D * K, *twice = told + K;
+    const int square = a == b && D == 2;
 
+    if (square)
+        double_alone(twice, a + K, K);
     for (size_t k = 0; k < D; k++) {
         vec *t = done + k * K;
         for (size_t j = 0; j < K; j++)
             t[j] = k ? _mm512_add_epi64(_mm512_xor_si512(told[j], mask), by->alone[k * K + j]) : zero;
-        switch (k) { /* so that the compiler knows how many */
-        case 0: reduce_alone(t, a, b, told, 0, by); break;
+        switch (square ? 0 : k) { /* so that the compiler knows how many */
+        case 0: reduce_alone(t, a, square && k ? twice : b, told, 0, by); break;
         case 1: reduce_alone(t, a, b, told, 1, by); break;
         case 2: reduce_alone(t, a, b, told, 2, by); break;
         case 3: reduce_alone(t, a, b, told, 3, by); break;
@@ -381,6 +410,47 @@ IFMA static void power_rows(uint64_t *out, const uint64_t *base, size_t count, c
     }
 }
 
+/* As load_eight, for rows that are anywhere. */
+IFMA static void load_chosen(vec *to, const uint64_t *const *rows, size_t words)
+{
+    for (size_t j = 0; j < words; j += 8) {
+        for (size_t i = 0; i < LANES; i++)
+            to[j + i] = _mm512_loadu_si512(rows[i] + j);
+        transpose(to + j);
+    }
+}
+
+/* out = the product of tables[g][digits[g][i]]^(2^i) over all groups g and places i, for public digits: of eight places the
+   products over the groups, side by side; then from the last place to the first, alone. chosen: `places` rows, rounded up to
+   a multiple of eight. */
+IFMA static void multiply_powers(uint64_t *out, const uint64_t *tables, const uint8_t *digits, size_t groups, size_t entries,
+                                 size_t places, const modulus *by, uint64_t *chosen, vec *room)
+{
+    const size_t words = by->D * by->L;
+    vec *x = room, *y = x + words, *rest = y + words;
+
+    for (size_t first = 0; first < places; first += LANES) {
+        for (size_t g = 0; g < groups; g++) {
+            const uint64_t *rows[LANES];
+            for (size_t i = 0; i < LANES; i++) {
+                const size_t place = first + i < places ? first + i : first;
+                rows[i] = tables + (g * entries + digits[g * places + place]) * words;
+            }
+            load_chosen(g ? y : x, rows, words);
+            if (g)
+                multiply_eight(x, x, y, by, rest);
+        }
+        store_eight(chosen + first * words, x, words, LANES);
+    }
+    load_alone(x, chosen + (places - 1) * words, by->L, by->D);
+    for (size_t i = places - 1; i-- > 0;) {
+        multiply_alone(x, x, x, by, rest);
+        load_alone(y, chosen + i * words, by->L, by->D);
+        multiply_alone(x, x, y, by, rest);
+    }
+    store_alone(out, x, by->L, by->D);
+}
+
 /* What was computed with is a secret, and no compiler may think that nobody reads it again. */
 static void *(*const volatile wipe)(void *, int, size_t) = memset;
 
@@ -406,7 +476,7 @@ static PyObject *compute(PyObject *module, PyObject *arguments)
         PyErr_SetString(PyExc_ValueError, "rows of one multiple of 8 limbs, 16 to 1000, are multiplied with one row or as many");
     else if (!powers || PyObject_GetBuffer(how, &exponent, PyBUF_SIMPLE) == 0) {
         /* the moduli; table, result and chosen, or both factors; what a multiplication needs */
-        const size_t size = (words * (powers ? WINDOW + 4 : 4) + 2 * L + ROWS + 1) * sizeof(vec);
+        const size_t size = (words * (powers ? WINDOW + 4 : 4) + 3 * L + ROWS + 1) * sizeof(vec);
         vec *room = aligned_alloc(sizeof(vec), size);
         if (!room)
             PyErr_NoMemory();
@@ -434,6 +504,55 @@ static PyObject *compute(PyObject *module, PyObject *arguments)
     return result;
 }
 
+/* multi_power(out, tables, digits, groups, moduli, inverse, D): tables (groups, entries) of numbers, digits (groups, places) of
+   bytes below `entries` */
+static PyObject *multi_power(PyObject *module, PyObject *arguments)
+{
+    Py_buffer out, tables, digits, n;
+    unsigned long long inverse;
+    unsigned int D;
+    Py_ssize_t groups;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "w*y*y*ny*KI", &out, &tables, &digits, &groups, &n, &inverse, &D))
+        return NULL;
+
+    const size_t words = (size_t)n.len / 8, L = D ? words / D : 0, row = 8 * words;
+    const int fits = D >= 1 && D <= DIGITS && L >= 16 && L % 8 == 0 && (size_t)n.len == 8 * D * L && L * (D + 1) <= 2 * LIMIT &&
+                     out.len == n.len && groups > 0 && tables.len > 0 && digits.len > 0 && digits.len % groups == 0 &&
+                     (size_t)tables.len % ((size_t)groups * row) == 0;
+    const size_t entries = fits ? (size_t)tables.len / ((size_t)groups * row) : 0, places = fits ? (size_t)(digits.len / groups) : 0;
+    int inside = fits;
+    for (Py_ssize_t i = 0; fits && i < digits.len; i++)
+        inside &= ((const uint8_t *)digits.buf)[i] < entries;
+    PyObject *result = NULL;
+    if (!available())
+        PyErr_SetString(PyExc_RuntimeError, "this processor has no AVX-512 IFMA");
+    else if (!inside)
+        PyErr_SetString(PyExc_ValueError, "tables of equally many numbers need one byte for each table and place, below that number");
+    else {
+        const size_t size = (5 * words + 3 * L + ROWS + 1) * sizeof(vec), padded = (places + LANES - 1) / LANES * LANES;
+        vec *room = aligned_alloc(sizeof(vec), size);
+        uint64_t *chosen = padded <= SIZE_MAX / row ? malloc(padded * row) : NULL;
+        if (!room || !chosen)
+            PyErr_NoMemory();
+        else {
+            const modulus by = {L, D, n.buf, room, inverse};
+            Py_BEGIN_ALLOW_THREADS
+            load_alone(room, n.buf, L, D);
+            multiply_powers(out.buf, tables.buf, digits.buf, (size_t)groups, entries, places, &by, chosen, room + words);
+            Py_END_ALLOW_THREADS
+            result = Py_NewRef(Py_None);
+        }
+        free(room);
+        free(chosen);
+    }
+    PyBuffer_Release(&out);
+    PyBuffer_Release(&tables);
+    PyBuffer_Release(&digits);
+    PyBuffer_Release(&n);
+    return result;
+}
+
 #else
 
 static int available(void) { return 0; }
@@ -443,6 +562,7 @@ static PyObject *compute(PyObject *module, PyObject *arguments)
     PyErr_SetString(PyExc_RuntimeError, "built for another processor or by another compiler");
     return NULL;
 }
+static PyObject *multi_power(PyObject *module, PyObject *arguments) { return compute(module, arguments); }
 
 #endif
 
@@ -455,6 +575,7 @@ static PyObject *is_available(PyObject *module, PyObject *nothing)
 static PyMethodDef methods[] = {
     {"available", is_available, METH_NOARGS, "Whether this processor has AVX-512 IFMA."},
     {"compute_digits", compute, METH_VARARGS, "Products, or powers with one exponent, of rows of limbs: see kernel.py."},
+    {"multi_power", multi_power, METH_VARARGS, "The product of chosen entries of tables to powers of two: see kernel.py."},
     {NULL, NULL, 0, NULL},
 };
 

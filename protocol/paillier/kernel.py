@@ -5,7 +5,8 @@ the base n. A product modulo n^D needs only D (D + 1) / 2 products of digits and
 than a product of whole numbers and a division by n^D. With gmpy2 the digits are mpz objects. With AVX-512 IFMA (ifma.c)
 a digit is a row of 52-bit limbs in Montgomery form: a R modulo n^D, R = 2^(52 limbs) (Montgomery 1985, section 1). Both
 kernels give identical numbers; IFMA is several times faster. The C extension is built if there is a compiler. The
-environment variable PSEPHOS_KERNEL ("ifma" or "gmpy2") and `use` select the kernel.
+environment variable PSEPHOS_KERNEL ("ifma" or "gmpy2") and `use` select the kernel. If they select "gmpy2", no other C
+extension is used either (`compiled`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ try:
 except ImportError:  # installed without a compiler
     _ifma = None
 
-__all__ = ["KERNELS", "Array", "Ring", "kernel", "ring", "use"]
+__all__ = ["KERNELS", "Array", "Ring", "compiled", "kernel", "ring", "use"]
 
 Array = NDArray[Any]
 
@@ -40,14 +41,20 @@ _LIMB = 52
 _LIMBS = 1000  # largest number of limbs of a digit: LIMIT in ifma.c
 _SMALLEST = 1000  # bits; below, the overhead of numpy exceeds the cost of the multiplications
 
-_chosen: ContextVar[str] = ContextVar("kernel", default=os.environ.get("PSEPHOS_KERNEL") or KERNELS[0])
+_DEFAULT = os.environ.get("PSEPHOS_KERNEL", "")
+_chosen: ContextVar[str] = ContextVar("kernel", default=_DEFAULT)
 
 
 def kernel() -> str:
     """Return the name of the current kernel; raise InvalidParameter if this machine does not have it."""
-    if (name := _chosen.get()) not in KERNELS:
+    if (name := _chosen.get() or KERNELS[0]) not in KERNELS:
         raise InvalidParameter(f"PSEPHOS_KERNEL is {name!r}; this machine has {', '.join(KERNELS)}")
     return name
+
+
+def compiled() -> bool:
+    """Return whether C extensions may be used: unless PSEPHOS_KERNEL or `use` selects "gmpy2"."""
+    return _chosen.get() != "gmpy2"
 
 
 @contextmanager
@@ -125,6 +132,16 @@ class Ring:
         """Return the entrywise product of rows of numbers."""
         return [reduce(lambda a, b: a * b % self.modulus, column) for column in zip(*rows, strict=True)]
 
+    def multi_power(self, tables: Array, digits: Array) -> mpz:
+        """Return the product over g and i of tables[g, digits[g, i]]^(2^i); the digits are public.
+
+        Args:
+            tables: elements, (groups, entries, ...).
+            digits: an entry for each group and each power of two, (groups, places).
+        """
+        products = self.numbers(self.fold(tables[np.arange(len(tables)), digits.T]))
+        return reduce(lambda result, product: result * result * product % self.modulus, products[::-1])
+
 
 _divided = np.frompyfunc(gmpy2.f_divmod, 2, 2)
 """Quotients and remainders of arrays of integers, entry by entry."""
@@ -195,6 +212,14 @@ class _IfmaRing(Ring):
     def power(self, numbers: Sequence[mpz], exponent: mpz) -> list[mpz]:
         digits = exponent.to_bytes((exponent.bit_length() + 7) // 8, "big")
         return self.numbers(self._compute(self.array(numbers), self._unit, digits))
+
+    def multi_power(self, tables: Array, digits: Array) -> mpz:
+        if not hasattr(_ifma, "multi_power"):  # built from older sources
+            return super().multi_power(tables, digits)
+        out, octets = np.empty_like(tables[0, :1]), digits.astype(np.uint8)
+        tables = np.ascontiguousarray(tables)
+        _ifma.multi_power(out, tables, octets, len(tables), self._moduli, self._inverse, self._digits)
+        return self.numbers(out)[0]
 
     def products(self, *rows: Sequence[mpz]) -> list[mpz]:
         if len(rows) < 4:  # packing and unpacking would cost more

@@ -161,7 +161,7 @@ class PackingPlan:
             slots = min(self.slots_per_plaintext, self.length - place * self.slots_per_plaintext)
             if not 0 <= plaintext < mpz(self.radix) ** slots:
                 raise PackingError(f"plaintext {place} holds more than its {slots} slots")
-        limbs = np.array([_decompose(mpz(m), self._limb, self._limbs) for m in plaintexts], dtype=self._powers.dtype)
+        limbs = np.array([decompose(mpz(m), self._limb, self._limbs) for m in plaintexts], dtype=self._powers.dtype)
         block = (limbs[:, :, np.newaxis] // self._powers % self.radix).reshape(self.ciphertexts, -1)
         sums = block[:, : self.slots_per_plaintext].reshape(-1)[: self.length]
         if sums.max() > addends * (self.maximum - self.minimum):
@@ -233,7 +233,7 @@ def _compose(digits: Sequence[int | mpz], radix: mpz) -> mpz:
     return mpz(digits[0])
 
 
-def _decompose(number: mpz, radix: mpz, count: int) -> list[int]:
+def decompose(number: mpz, radix: mpz, count: int) -> list[int]:
     """Return the `count` digits of a number below radix^count, the inverse of `_compose`."""
     powers = [radix]
     while 1 << len(powers) < count:

@@ -10,7 +10,6 @@ This takes one multiplication per base and window, and two per bucket. Eight ind
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 
 import numpy as np
 from gmpy2 import mpz
@@ -71,13 +70,7 @@ def _by_tables(ring: Ring, bases: Sequence[mpz], exponents: Sequence[mpz], bits:
     octets = b"".join([int(e).to_bytes(size, "little") for e in exponents]).ljust(groups * _SHARE * size, b"\0")
     bit_array = np.unpackbits(np.frombuffer(octets, np.uint8).reshape(groups, _SHARE, size), axis=2, bitorder="little")
     digits = (1 << np.arange(_SHARE)) @ bit_array[..., :bits]
-    products = ring.fold(tables[np.arange(groups), digits.T])
-    if ring.lanes == 1:
-        return reduce(lambda result, product: result * result * product % ring.modulus, ring.numbers(products)[::-1])
-    result = products[-1:]
-    for place in reversed(range(bits - 1)):
-        result = ring.multiply(ring.multiply(result, result), products[place : place + 1])
-    return ring.numbers(result)[0]
+    return ring.multi_power(tables, digits)
 
 
 def _weighted(ring: Ring, factors: Array, digits: Array) -> list[mpz]:

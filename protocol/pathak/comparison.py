@@ -181,7 +181,7 @@ def _blinded(
         above = above * (g * negative % n if bit else question[i]) % n
     entries.append(powers[1 - delta] * above % n)
     units = [1 + randomness.below(key.u - 1) for _ in entries]
-    return [gmpy2.powmod(c, r, n) * h % n for c, r, h in zip(entries, units, fresh, strict=True)]
+    return [gmpy2.powmod_sec(c, r, n) * h % n for c, r, h in zip(entries, units, fresh, strict=True)]
 
 
 def mask_encrypted_difference(

@@ -159,7 +159,12 @@ class DgkPrivateKey:
 
     def __init__(self, public_key: DgkPublicKey, p: int, v_p: int) -> None:
         """Create a key; raise InvalidParameter unless h^(v_p) = 1 and g^(v_p) != 1 modulo p."""
-        if public_key.n % p or gmpy2.powmod(public_key.h, v_p, p) != 1 or gmpy2.powmod(public_key.g, v_p, p) == 1:
+        if (
+            public_key.n % p
+            or v_p < 1
+            or gmpy2.powmod_sec(public_key.h, v_p, p) != 1
+            or gmpy2.powmod_sec(public_key.g, v_p, p) == 1
+        ):
             raise InvalidParameter("these numbers are not the private key of this DGK public key")
         self.public_key = public_key
         self._p, self._v_p = mpz(p), mpz(v_p)
@@ -247,6 +252,6 @@ def _of_order(primes: tuple[int | mpz, ...], p: mpz, randomness: Randomness) -> 
     for prime in primes:
         order *= prime
     while True:
-        element = gmpy2.powmod(1 + randomness.below(int(p) - 1), (p - 1) // order, p)
-        if all(gmpy2.powmod(element, order // prime, p) != 1 for prime in primes):
+        element = gmpy2.powmod_sec(1 + randomness.below(int(p) - 1), (p - 1) // order, p)
+        if all(gmpy2.powmod_sec(element, order // prime, p) != 1 for prime in primes):
             return element

@@ -1,9 +1,7 @@
-"""Privacy accounting: the events of releases, their composition through dp-accounting, and a party's budget.
+"""Privacy accounting: the events of releases, their composition, and a party's budget.
 
 Neighbours differ in everything that one party holds, with M fixed (replace one); sensitivities are distances between
-such neighbours. Events are composed by the privacy loss distributions (PLD) of dp-accounting directly, because its
-accountant has no (epsilon, delta) event and no Skellam noise, ignores `count` for randomised response, and doubles a
-Gaussian's sensitivity under replace-one:
+such neighbours. Events are composed by their privacy loss distributions (PLD, `composition.py`):
 
 * a pure epsilon is binary randomised response with p = 2/(1 + e^epsilon), and k of the same are composed at once. Any
   epsilon-private mechanism is a post-processing of it (Kairouz, Oh, Viswanath 2015);
@@ -19,13 +17,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from statistics import NormalDist
 
 from psephos.protocol.errors import BudgetExceededError, InvalidParameter
+from psephos.protocol.privacy.composition import composed_epsilon
 from psephos.protocol.privacy.mechanisms import (
     MAX_EPSILON,
+    DiscreteGaussian,
     NoiseMechanism,
     RoundedGaussian,
     check_delta,
@@ -79,15 +78,6 @@ def pure_event(name: str, epsilon: float, *, distance: float = 0.0, unit: str = 
     return PrivacyEvent(name, epsilon, (1 + math.exp(epsilon)) * distance, distance=distance, unit=unit)
 
 
-def approximate_event(name: str, epsilon: float, delta: float, *, unit: str = "party") -> PrivacyEvent:
-    """Create the event of an (epsilon, delta) mechanism unknown to dp-accounting (Skellam, truncated shares).
-
-    Raises:
-        InvalidParameter: epsilon or delta is out of range.
-    """
-    return PrivacyEvent(name, check_epsilon(epsilon), check_delta(delta), unit=unit)
-
-
 def gaussian_event(
     name: str, sigma: float, sensitivity: float, epsilon: float, *, distance: float = 0.0, unit: str = "party"
 ) -> PrivacyEvent:
@@ -116,7 +106,7 @@ def event_of(
     Raises:
         InvalidParameter: epsilon is out of range.
     """
-    if isinstance(mechanism, RoundedGaussian):
+    if isinstance(mechanism, RoundedGaussian | DiscreteGaussian):
         return gaussian_event(name, mechanism.sigma, sensitivity, epsilon, distance=mechanism.distance, unit=unit)
     return pure_event(name, epsilon, distance=mechanism.distance, unit=unit)
 
@@ -167,37 +157,11 @@ def compose(events: Iterable[PrivacyEvent], delta: float) -> float:
     left = delta - (1 + math.exp(MAX_EPSILON)) * math.fsum(e.distance for e in events)
     # Deltas besides those of the samplers; a Gaussian's follows from its multiplier.
     left -= sum(max(0.0, e.delta - (1 + math.exp(e.epsilon)) * e.distance) for e in events if e.multiplier is None)
-    if left <= 0 or (basic < math.inf and (len(events) == 1 or _beyond(events, left))):
+    if left <= 0 or (basic < math.inf and len(events) == 1):
         return basic
-    from dp_accounting.pld import (
-        privacy_loss_distribution as pld,  # importing it takes a second, and most budgets compose nothing
-    )
-
-    total = pld.identity()
-    for epsilon, times in Counter(e.epsilon for e in events if e.multiplier is None).items():
-        total = total.compose(pld.from_randomized_response(2 / (1 + math.exp(epsilon)), 2).self_compose(times))
-    if gaussians := [
-        e.multiplier**-2 for e in events if e.multiplier is not None
-    ]:  # adaptive Gaussians compose to one as well
-        total = total.compose(pld.from_gaussian_mechanism(math.fsum(gaussians) ** -0.5))
-    tight = float(total.get_epsilon_for_delta(left))
-    return min(basic, tight if tight <= MAX_EPSILON else math.inf)
-
-
-def _beyond(events: Sequence[PrivacyEvent], delta: float) -> bool:
-    """Return whether the PLD would only find, after minutes, that epsilon exceeds `MAX_EPSILON`.
-
-    The privacy losses add up to a nearly normal variable, whose upper tail is about delta. If this estimate is wrong,
-    basic composition, which is used instead, holds as well.
-    """
-    mean = variance = 0.0
-    for event in events:
-        loss = event.epsilon if event.multiplier is None else 1 / event.multiplier
-        gaussian = event.multiplier is not None
-        mean += loss * loss / 2 if gaussian else loss * math.tanh(loss / 2)
-        variance += loss * loss if gaussian else (loss / math.cosh(loss / 2)) ** 2
-    quantile = NormalDist().inv_cdf(max(min(delta, 0.5), 1e-300))
-    return mean - quantile * math.sqrt(variance) > 1.2 * MAX_EPSILON
+    counts = Counter(e.epsilon for e in events if e.multiplier is None)
+    mu = math.sqrt(math.fsum(e.multiplier**-2 for e in events if e.multiplier is not None))
+    return min(basic, composed_epsilon(counts, mu, left, MAX_EPSILON))
 
 
 def shown_together(events: Iterable[PrivacyEvent]) -> tuple[float, float]:
@@ -205,7 +169,7 @@ def shown_together(events: Iterable[PrivacyEvent]) -> tuple[float, float]:
 
     The choice is a function of all of them, so unpublished releases cost as well: the better of five 1-private releases
     need not be 4-private (`tests/protocol/privacy/test_accounting.py`). The delta is the sum of theirs plus 2^-40 for
-    the accountant; a single event is not composed.
+    the composition; a single event is not composed.
     """
     events = list(events)
     if len(events) == 1:

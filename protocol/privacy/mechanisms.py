@@ -51,6 +51,14 @@ SAMPLER_DISTANCE = 2.0**-160
 of joint shares, clipping included (`psephos.parties.noise`).
 """
 
+SMOOTHING = 9
+"""tau^2: the sum of exp(-(k - c)^2/(2 tau^2)) over the integers depends on c by a factor of at most 1 + 2^-254."""
+
+LEAST_VARIANCE = 2 * SMOOTHING
+"""Least variance of discrete Gaussian noise and of a share of it: sums of such variables are discrete Gaussians to
+within a factor of 1 + 2^-252 for each addition (docs/theory.md, "Joint noise").
+"""
+
 _MAX_DIMENSION = 1 << 20
 _MAX_RATIO = 2.0**96
 
@@ -303,22 +311,23 @@ class DiscreteLaplace(NoiseMechanism):
         return 0.0  # the sampler is exact
 
     def sample(self, randomness: Randomness = SYSTEM) -> list[int]:
-        return [self._one(randomness) for _ in range(self.dimension)]
-
-    def _one(self, randomness: Randomness) -> int:
-        """Draw one entry."""
         numerator, denominator = self.scale_units.numerator, self.scale_units.denominator
-        while True:
-            remainder = randomness.below(numerator)
-            if not _bernoulli_exp(remainder, numerator, randomness):
-                continue
-            whole = 0
-            while _bernoulli_exp(1, 1, randomness):
-                whole += 1
-            magnitude = (remainder + numerator * whole) // denominator
-            negative = randomness.bits(1)
-            if magnitude or not negative:  # zero must not be drawn with both signs
-                return -magnitude if negative else magnitude
+        return [_discrete_laplace(numerator, denominator, randomness) for _ in range(self.dimension)]
+
+
+def _discrete_laplace(numerator: int, denominator: int, randomness: Randomness) -> int:
+    """Draw an integer with P(k) proportional to exp(-|k| denominator/numerator), exactly."""
+    while True:
+        remainder = randomness.below(numerator)
+        if not _bernoulli_exp(remainder, numerator, randomness):
+            continue
+        whole = 0
+        while _bernoulli_exp(1, 1, randomness):
+            whole += 1
+        magnitude = (remainder + numerator * whole) // denominator
+        negative = randomness.bits(1)
+        if magnitude or not negative:  # zero must not be drawn with both signs
+            return -magnitude if negative else magnitude
 
 
 def poisson(mean: Fraction, randomness: Randomness = SYSTEM) -> int:
@@ -435,68 +444,75 @@ def _poisson_exact(law: _Poisson, draws: list[int], sign: int, randomness: Rando
 
 
 @dataclass(frozen=True)
-class Skellam(NoiseMechanism):
-    """Independent differences of two Poisson variables of mean variance/2: integers, closed under addition.
+class DiscreteGaussian(NoiseMechanism):
+    """Independent integers with P(k) proportional to exp(-k^2/(2 variance)), drawn exactly; times `pitch`.
 
-    Used in place of the Gaussian where parties add the noise themselves: a sum of Skellam shares is Skellam (Agarwal,
-    Kairouz, Liu 2021), whereas a sum of rounded Gaussians is not a rounded Gaussian. Calibrate with `skellam_variance`.
+    Used in place of the rounded Gaussian where parties add the noise themselves: a sum of discrete Gaussians is one,
+    to within far less than `SAMPLER_DISTANCE` (Kairouz, Liu, Steinke 2021), whereas a sum of rounded Gaussians is not
+    a rounded Gaussian. docs/theory.md, "Joint noise", derives its privacy. Calibrate with
+    `discrete_gaussian_variance`.
 
     Raises:
         InvalidParameter: the dimension, variance or pitch is out of range.
+        GridTooCoarseError: the variance is below `LEAST_VARIANCE`.
     """
 
     variance: Fraction
     pitch: float = 1.0
 
     def __post_init__(self) -> None:
+        if self.variance < LEAST_VARIANCE:
+            raise GridTooCoarseError(
+                f"discrete Gaussian noise needs a variance of {LEAST_VARIANCE} squared steps of the grid, not "
+                f"{float(self.variance):g}, to be as private as the Gaussian; choose a finer grid or a smaller epsilon"
+            )
         spread = self.pitch * math.sqrt(self.variance)
         _check_lattice(self.dimension, self.pitch, spread, "standard deviation", integers=True)
 
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the continuous Gaussian noise, in units, of which this noise is a post-processing."""
+        return math.sqrt(self.variance - SMOOTHING) * (1 - 2.0**-50)
+
     def sample(self, randomness: Randomness = SYSTEM) -> list[int]:
-        half = self.variance / 2
-        return [poisson(half, randomness) - poisson(half, randomness) for _ in range(self.dimension)]
+        return [discrete_gaussian(self.variance, randomness) for _ in range(self.dimension)]
 
 
-def skellam_rdp(order: int, variance: float, l1: float, l2: float) -> float:
-    """Bound the Renyi divergence of integer order alpha between Skellam noise of this variance per entry and its shift.
+def discrete_gaussian(variance: Fraction, randomness: Randomness = SYSTEM) -> int:
+    """Draw an integer with P(k) proportional to exp(-k^2/(2 variance)), exactly (Canonne, Kamath, Steinke 2020).
 
-    For a shift by an integer vector of these norms: alpha l2^2/(2 v) + min(((2 alpha - 1) l2^2 + 6 l1)/(4 v^2),
-    3 l1/(2 v)) (Agarwal, Kairouz, Liu 2021, theorem 3.5).
+    Their algorithm 3: a discrete Laplace variable y of scale t = floor(sigma) + 1 is accepted with probability
+    exp(-(|y| - variance/t)^2/(2 variance)).
     """
-    rest = min(((2 * order - 1) * l2 * l2 + 6 * l1) / (4 * variance * variance), 3 * l1 / (2 * variance))
-    return order * l2 * l2 / (2 * variance) + rest
+    p, q = variance.numerator, variance.denominator
+    scale = math.isqrt(p // q) + 1
+    while True:
+        y = _discrete_laplace(scale, 1, randomness)
+        excess = (abs(y) * q * scale - p) ** 2  # over 2 p q scale^2
+        whole, rest = divmod(excess, 2 * p * q * scale**2)
+        if all(_bernoulli_exp(1, 1, randomness) for _ in range(whole)) and _bernoulli_exp(
+            rest, 2 * p * q * scale**2, randomness
+        ):
+            return y
 
 
-def skellam_delta(l1: float, l2: float, epsilon: float, variance: float) -> float:
-    """Return delta of the Skellam mechanism for integer vectors at distance at most l1 and l2.
-
-    `skellam_rdp` at integer orders, converted by Canonne, Kamath, Steinke 2020, proposition 12.
-    """
-    best = 0.0
-    for order in (*range(2, 257), *(2**k for k in range(9, 40))):
-        renyi = skellam_rdp(order, variance, l1, l2)
-        best = min(best, (order - 1) * (renyi - epsilon + math.log1p(-1 / order)) - math.log(order))
-    return math.exp(best)
-
-
-def skellam_variance(l1: float, l2: float, epsilon: float, delta: float) -> Fraction:
-    """Return the smallest variance with which the Skellam mechanism is (epsilon, delta)-private by `skellam_delta`.
+def discrete_gaussian_variance(sensitivity: float, epsilon: float, delta: float, releases: int = 1) -> Fraction:
+    """Return a variance with which discrete Gaussian noise is (epsilon, delta)-private, that of `gaussian_sigma` + 9.
 
     Args:
-        l1, l2: sensitivities of the integer vector in lattice units.
-        epsilon, delta: the guarantee.
+        sensitivity: L2 sensitivity of the integer vector, in lattice units.
+        epsilon, delta: the guarantee; the sampler's part of delta is not in it.
+        releases: number of vectors, each chosen after the noisy sums before it, that the guarantee covers together:
+            Gaussians compose as one with sqrt(releases) times the sensitivity (Dong, Roth, Su 2022, corollary 3.3).
 
     Returns:
-        The variance per entry in lattice units squared, rounded up.
+        The variance per entry in lattice units squared, an integer.
 
     Raises:
-        InvalidParameter: epsilon or delta is out of range, or no integer vector has both sensitivities.
+        InvalidParameter: epsilon, delta or the sensitivity is out of range.
     """
-    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
-    if not (0 < l2 <= l1 * (1 + 1e-9) and math.isfinite(l1)):
-        raise InvalidParameter(f"sensitivities l1 = {l1} and l2 = {l2} do not belong to one integer vector")
-    enough = least(lambda variance: skellam_delta(l1, l2, epsilon, variance) <= delta, l2 * l2, 1e-9)
-    return Fraction(math.ceil(enough * (1 + 1e-6)))
+    sigma = gaussian_sigma(sensitivity * math.sqrt(releases) * (1 + 2.0**-48), epsilon, delta)
+    return Fraction(math.ceil(Fraction(sigma) ** 2) + SMOOTHING)
 
 
 def least(enough: Callable[[float], bool], first: float, precision: float) -> float:

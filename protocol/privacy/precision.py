@@ -6,6 +6,7 @@ Uniform variables are midpoints of cells of width 2^-640, and all further arithm
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -35,3 +36,13 @@ def uniforms(count: int, randomness: Randomness) -> list[Any]:
 def rational(value: Fraction) -> Any:
     """Round a fraction correctly to an MPFR number."""
     return gmpy2.mpfr(gmpy2.mpq(value), MPFR.precision)
+
+
+def rounded_up(value: float) -> float:
+    """Round a positive number up to 30 bits.
+
+    Results of floating-point functions differ in their last bits between processors; rounded up, everybody who plans
+    the same noise gets the same number.
+    """
+    mantissa, exponent = math.frexp(value)
+    return math.ldexp(math.ceil(math.ldexp(mantissa, 30)), exponent - 30)

@@ -2,17 +2,31 @@
 
 p - 1 is divisible by 2^32, so roots of unity exist for every order 2^i that a Reed-Solomon code needs. Modulo p,
 2^64 = 2^32 - 1 and 2^96 = -1, so a product of two words is reduced by shifts and additions. All functions work on
-uint64 arrays with entries below p and rely on numpy's wrap-around of words. The fast transform is that of Cooley and
-Tukey (1965).
+uint64 arrays with entries below p. The fast transform is that of Cooley and Tukey (1965).
+
+Every function is computed by field.c, or by numpy, which relies on the wrap-around of words. Both give identical words;
+field.c is several times faster. It is built if there is a compiler. If PSEPHOS_KERNEL selects "gmpy2"
+(`psephos.protocol.paillier.kernel`), no C extension is used; `use` selects one of `KERNELS`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.paillier.kernel import compiled
+
+try:
+    from psephos.protocol.proofs import _field  # type: ignore[attr-defined]
+except ImportError:  # installed without a compiler
+    _field = None
 
 PRIME = 2**64 - 2**32 + 1
 """p, the size of the field."""
@@ -20,15 +34,67 @@ PRIME = 2**64 - 2**32 + 1
 GENERATOR = 7
 """A generator of the multiplicative group; also the shift of the coset on which codewords are evaluated."""
 
+NONRESIDUE = 7
+"""A number that is no square: X^2 - 7 is irreducible, and pairs (a0, a1) stand for a0 + a1 X modulo it."""
+
+KERNELS = ("c", "numpy") if hasattr(_field, "transform") else ("numpy",)
+"""What can compute on this machine, the fastest first."""
+
 Words = NDArray[np.uint64]
 
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 _P = np.uint64(PRIME)
 
+_chosen: ContextVar[str] = ContextVar("field kernel", default="")
+
+
+@contextmanager
+def use(name: str) -> Iterator[None]:
+    """Select one of `KERNELS` inside a context, for comparisons and tests; raise InvalidParameter for another name."""
+    if name not in KERNELS:
+        raise InvalidParameter(f"there is no kernel {name!r} for the field; this machine has {', '.join(KERNELS)}")
+    token = _chosen.set(name)
+    try:
+        yield
+    finally:
+        _chosen.reset(token)
+
+
+def native() -> Any:
+    """Return the C extension, or None if numpy computes."""
+    name = _chosen.get() or (KERNELS[0] if compiled() else "numpy")
+    return _field if name == "c" else None
+
+
+def aligned(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array of any shape, or a copy of it, as field.c reads it: contiguous, and aligned for words."""
+    array = np.asarray(array, order="C")
+    return array if array.flags.aligned else np.array(array, order="C")
+
+
+def _words(array: Words) -> Words:
+    """Return field elements as field.c reads them."""
+    return aligned(np.asarray(array, dtype=np.uint64))
+
+
+def _entrywise(compute: Any, a: Words, b: Words) -> Words:
+    """Return what field.c computes from two arrays entry by entry. The second is repeated, but not copied."""
+    a, b = _words(a), _words(b)
+    shape = a.shape if a.shape == b.shape else np.broadcast_shapes(a.shape, b.shape)
+    if a.shape != shape:
+        a = _words(np.broadcast_to(a, shape))
+    if b.size != 1 and b.shape != shape[len(shape) - b.ndim :]:
+        b = _words(np.broadcast_to(b, shape))
+    result = np.empty(shape, dtype=np.uint64)
+    compute(result, a, b)
+    return result
+
 
 def add(a: Words, b: Words) -> Words:
     """Return a + b, entry by entry."""
+    if kernel := native():
+        return _entrywise(kernel.add, a, b)
     total = a + b
     total = np.where(total < a, total + _LOW, total)
     return np.where(total >= _P, total - _P, total)
@@ -36,11 +102,15 @@ def add(a: Words, b: Words) -> Words:
 
 def sub(a: Words, b: Words) -> Words:
     """Return a - b, entry by entry."""
+    if kernel := native():
+        return _entrywise(kernel.subtract, a, b)
     return np.where(a >= b, a - b, a + (_P - b))
 
 
 def mul(a: Words, b: Words) -> Words:
     """Return a * b, entry by entry."""
+    if kernel := native():
+        return _entrywise(kernel.multiply, a, b)
     a0, a1, b0, b1 = a & _LOW, a >> _HALF, b & _LOW, b >> _HALF
     low = a0 * b0
     middle = a0 * b1 + (low >> _HALF)
@@ -59,19 +129,109 @@ def mul(a: Words, b: Words) -> Words:
 
 def dot(weights: Words, rows: Words) -> Words:
     """Return sum_r weights[r] rows[r], (n,), for weights (m,) and rows (m, n)."""
+    if native():
+        result: Words = product(weights[None], rows)[0]
+        return result
     return column_sum(mul(weights[:, None], rows))
 
 
 def column_sum(rows: Words) -> Words:
-    """Sum over the first axis, in 32-bit halves so that no word overflows."""
+    """Sum over the first axis."""
+    if kernel := native():
+        sums = np.empty(rows.shape[1:], dtype=np.uint64)
+        kernel.column_sums(sums, _words(rows))
+        return sums
+    # In 32-bit halves, so that no word overflows.
     low = (rows & _LOW).sum(axis=0, dtype=np.uint64)
     high = (rows >> _HALF).sum(axis=0, dtype=np.uint64)
     low, high = (half % _P for half in (low, high))
     return add(mul(high, np.full_like(high, 1 << 32)), low)
 
 
+def sum_of_products(left: Words, right: Words) -> Words:
+    """Return sum_r left[r] right[r], the products entry by entry; both (m, ...) -> (...)."""
+    if kernel := native():
+        sums = np.empty(left.shape[1:], dtype=np.uint64)
+        kernel.column_sums(sums, _words(left), _words(right))
+        return sums
+    return column_sum(mul(left, right))
+
+
+def power(a: Words, exponent: int) -> Words:
+    """Return a^exponent, entry by entry, for a public exponent of at least 0."""
+    result = np.ones_like(a)
+    for bit in f"{exponent:b}":
+        result = mul(result, result)
+        if bit == "1":
+            result = mul(result, a)
+    return result
+
+
+def inverse(a: Words) -> Words:
+    """Return 1 / a, entry by entry, by one division for all of them (Montgomery 1987); the inverse of 0 is 0."""
+    if kernel := native():
+        result = np.empty(a.shape, dtype=np.uint64)
+        kernel.inverses(result, _words(a))
+        return result
+    # Multiply in pairs until one entry is left, invert it, and go back.
+    zero = a == 0
+    levels = [np.where(zero, np.uint64(1), a).reshape(-1)]
+    while len(levels[-1]) > 1:
+        below = levels[-1]
+        pairs = mul(below[: len(below) & ~1 : 2], below[1::2])
+        levels.append(np.concatenate([pairs, below[len(below) & ~1 :]]))
+    inverses = power(levels.pop(), PRIME - 2)
+    for below in reversed(levels):
+        even, last = len(below) & ~1, len(below) & 1
+        wider = np.empty_like(below)
+        pairs = inverses[: len(inverses) - last]
+        wider[:even:2], wider[1::2] = mul(pairs, below[1::2]), mul(pairs, below[:even:2])
+        wider[even:] = inverses[len(pairs) :]
+        inverses = wider
+    return np.where(zero, np.uint64(0), inverses.reshape(a.shape))
+
+
+def prefix_products(a: Words) -> Words:
+    """Return a[0], a[0] a[1], a[0] a[1] a[2], ..., (n,)."""
+    if kernel := native():
+        products = np.empty(a.shape, dtype=np.uint64)
+        kernel.prefix_products(products, _words(a))
+        return products
+    result, step = a.copy(), 1
+    while step < len(result):
+        result[step:] = mul(result[step:], result[:-step])
+        step *= 2
+    return result
+
+
+def ext_mul(a: Words, b: Words) -> Words:
+    """Return a * b in the field of p^2 elements, entry by entry; (2, ...) each, a[0] + a[1] X modulo X^2 - 7."""
+    if (kernel := native()) and a.shape == b.shape:
+        products = np.empty(a.shape, dtype=np.uint64)
+        kernel.extension_products(products, _words(a), _words(b))
+        return products
+    low, high = mul(a[0], b[0]), mul(a[1], b[1])
+    cross = add(mul(a[0], b[1]), mul(a[1], b[0]))
+    return np.stack([add(low, mul(high, np.array(NONRESIDUE, dtype=np.uint64))), cross])
+
+
+def ext_inverse(a: Words) -> Words:
+    """Return 1 / a in the field of p^2 elements, entry by entry, (2, ...); the inverse of 0 is 0."""
+    norm = sub(mul(a[0], a[0]), mul(mul(a[1], a[1]), np.array(NONRESIDUE, dtype=np.uint64)))
+    scale = inverse(norm)
+    return np.stack([mul(a[0], scale), mul(sub(np.zeros_like(a[1]), a[1]), scale)])
+
+
 def product(left: Words, right: Words) -> Words:
-    """Return the matrix product of (m, c) and (c, n), exactly: c < 2^21 products of 16-bit limbs fit in float64."""
+    """Return the matrix product of (m, c) and (c, n)."""
+    if kernel := native():
+        result = np.empty((len(left), right.shape[1]), dtype=np.uint64)
+        if left.shape[1] != len(right):
+            raise ValueError(f"shapes {left.shape} and {right.shape} have no matrix product")
+        if result.size:
+            kernel.product(result, _words(left), _words(right), len(left))
+        return result
+    # Exactly: c < 2^21 products of 16-bit limbs fit in float64.
     shifts = [np.uint64(16 * place) for place in range(4)]
     left_limbs = [(left >> shift & np.uint64(0xFFFF)).astype(np.float64) for shift in shifts]
     right_limbs = [(right >> shift & np.uint64(0xFFFF)).astype(np.float64) for shift in shifts]
@@ -94,6 +254,8 @@ def values(polynomials: Words, size: int) -> Words:
     Returns:
         Values, (m, size).
     """
+    if kernel := native():
+        return _evaluated(kernel, polynomials, size, 1)
     padded = np.zeros((len(polynomials), size), dtype=np.uint64)
     padded[:, : polynomials.shape[1]] = polynomials
     return _transform(padded, _root(size))
@@ -102,22 +264,72 @@ def values(polynomials: Words, size: int) -> Words:
 def coefficients(evaluations: Words) -> Words:
     """Interpolate: the inverse of `values`, (m, n) -> (m, n)."""
     size = evaluations.shape[1]
+    if kernel := native():
+        result = np.empty(evaluations.shape, dtype=np.uint64)
+        if result.size:
+            kernel.transform(result, _words(evaluations), *_inverse_tables(size), size)
+        return result
     scale = np.array(pow(size, PRIME - 2, PRIME), dtype=np.uint64)
     return mul(_transform(evaluations, pow(_root(size), PRIME - 2, PRIME)), scale)
 
 
 def coset_values(polynomials: Words, size: int) -> Words:
     """Evaluate polynomials at the generator times the powers of `values`, a coset disjoint from those powers."""
+    if kernel := native():
+        return _evaluated(kernel, polynomials, size, GENERATOR)
     return values(mul(polynomials, powers(GENERATOR, polynomials.shape[1])), size)
 
 
 def coset_values_at(polynomials: Words, size: int, places: Sequence[int]) -> Words:
     """Return the columns `places` of `coset_values`, (m, places); cheaper when there are few."""
+    if kernel := native():
+        return _evaluated(kernel, polynomials, size, GENERATOR, np.array(places, dtype=np.int64))
     table = np.ones((1, len(places)), dtype=np.uint64)
     step = mul(powers(_root(size), size)[list(places)], np.array(GENERATOR, dtype=np.uint64))
     while len(table) < polynomials.shape[1]:
         table, step = np.concatenate([table, mul(table, step)]), mul(step, step)
     return product(polynomials, table[: polynomials.shape[1]])
+
+
+def _evaluated(
+    kernel: Any, polynomials: Words, size: int, shift: int, places: NDArray[np.int64] | None = None
+) -> Words:
+    """Evaluate polynomials by field.c at `shift` times the powers of a root of order `size`, or at some of them.
+
+    The points are divided into cosets of the smallest group whose order is at least the number of coefficients.
+    """
+    count, columns = polynomials.shape
+    _root(size)  # refuses sizes of which there is no root
+    if columns > size:
+        raise ValueError(f"{columns} coefficients are more than the {size} points")
+    result = np.zeros((count, size if places is None else len(places)), dtype=np.uint64)
+    if result.size and columns:
+        tables = _tables(1 << (columns - 1).bit_length(), size, shift)
+        kernel.transform(result, _words(polynomials), *tables, columns, *(() if places is None else (places,)))
+    return result
+
+
+@lru_cache(maxsize=32)
+def _tables(length: int, size: int, shift: int) -> tuple[Words, Words]:
+    """Return what field.c multiplies by: powers of the root of order `length`, and the powers for each coset."""
+    root = _root(size)
+    cosets = range(size // length)
+    scales = [_powers(shift * pow(root, coset, PRIME) % PRIME, length) for coset in cosets]
+    return _twiddles(_root(length), length), np.concatenate(scales)
+
+
+@lru_cache(maxsize=32)
+def _inverse_tables(length: int) -> tuple[Words, Words]:
+    """Return what field.c multiplies by when it interpolates."""
+    scale = np.array([pow(length, PRIME - 2, PRIME)], dtype=np.uint64)
+    return _twiddles(pow(_root(length), PRIME - 2, PRIME), length), np.repeat(scale, length)
+
+
+def _twiddles(root: int, length: int) -> Words:
+    """Return length / 2 powers of a root of unity of this order, then length / 4 of its square, and so on."""
+    table = _powers(root, max(1, length // 2))
+    stages = [table[:: 1 << stage] for stage in range(length.bit_length() - 1)]
+    return np.concatenate([np.zeros(0, dtype=np.uint64), *stages])
 
 
 def _root(size: int) -> int:
@@ -128,6 +340,11 @@ def _root(size: int) -> int:
 @lru_cache(maxsize=32)
 def powers(base: int, count: int) -> Words:
     """Return 1, base, base^2, ..., (count,)."""
+    return _powers(base, count)
+
+
+def _powers(base: int, count: int) -> Words:
+    """Compute what `powers` returns."""
     result = np.ones(1, dtype=np.uint64)
     while len(result) < count:
         step = np.array(pow(base, len(result), PRIME), dtype=np.uint64)

@@ -1,13 +1,22 @@
 """Merkle trees (Merkle 1987): commitments to a list of byte strings, some of which are opened later.
 
 Leaves and inner nodes are hashed with different first bytes, as in RFC 9162. To commit to secrets, put random bytes
-into each leaf, so that the root reveals nothing about leaves that are never opened.
+into each leaf, so that the root reveals nothing about leaves that are never opened. The leaves of a proof are the
+columns of a matrix of field elements, each behind its salt. field.c hashes sixteen of them, or of the inner nodes, at a
+time; without it hashlib does, one by one.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.proofs.field import Words, aligned, native
 
 HASH_BYTES = 32
 """Length of the hash of a node."""
@@ -17,25 +26,57 @@ class MerkleTree:
     """A Merkle tree over `leaves`, whose number must be a power of two."""
 
     def __init__(self, leaves: Sequence[bytes]) -> None:
-        self._levels = [[hashlib.sha256(b"\0" + leaf).digest() for leaf in leaves]]
-        while len(below := self._levels[-1]) > 1:
-            pairs = zip(below[::2], below[1::2], strict=True)
-            self._levels.append([hashlib.sha256(b"\1" + left + right).digest() for left, right in pairs])
+        self._build(b"".join(_hash_leaf(leaf) for leaf in leaves))
+
+    @classmethod
+    def of_columns(cls, salts: bytes, columns: Words) -> Self:
+        """Return the tree whose leaves are the columns of a matrix, each behind its salt.
+
+        Args:
+            salts: random bytes, equally many for each column, a multiple of four.
+            columns: the matrix, (rows, columns); the number of columns is a power of two.
+        """
+        tree = cls.__new__(cls)
+        tree._build(hash_columns(salts, columns))
+        return tree
+
+    def _build(self, hashes: bytes) -> None:
+        """Compute all levels from the hashes of the leaves; raise InvalidParameter if there are not 2^i."""
+        count = len(hashes) // HASH_BYTES
+        if not count or count & (count - 1):
+            raise InvalidParameter(f"a Merkle tree has a power of two leaves, not {count}")
+        self._levels = [hashes]
+        while len(below := self._levels[-1]) > HASH_BYTES:
+            self._levels.append(_hash_pairs(below))
 
     @property
     def root(self) -> bytes:
         """The commitment, 32 bytes."""
-        return self._levels[-1][0]
+        return self._levels[-1]
 
     def path(self, places: Sequence[int]) -> list[bytes]:
         """Return the hashes that `opened_root` needs in addition to the leaves at these places."""
-        hashes = []
-        known = sorted(set(places))
+        hashes: list[bytes] = []
+        known = np.unique(np.asarray(places, dtype=np.intp))
         for level in self._levels[:-1]:
-            missing = sorted({place ^ 1 for place in known} - set(known))
-            hashes += [level[place] for place in missing]
-            known = sorted({place >> 1 for place in known})
+            missing = (known[_is_alone(known)] ^ 1).tolist()
+            hashes += [level[HASH_BYTES * place : HASH_BYTES * (place + 1)] for place in missing]
+            known = np.unique(known >> 1)
         return hashes
+
+
+def hash_columns(salts: bytes, columns: Words) -> bytes:
+    """Return the hashes of leaves that are the columns of a matrix, (rows, columns), each behind its salt."""
+    count = columns.shape[1]
+    if not count or len(salts) % (4 * count):
+        raise InvalidParameter(f"{len(salts)} bytes of salt are not a multiple of four for each of {count} columns")
+    if kernel := native():
+        hashes = bytearray(HASH_BYTES * count)
+        kernel.hash_columns(hashes, salts, aligned(columns))
+        return bytes(hashes)
+    rows = np.ascontiguousarray(columns.T).astype("<u8", copy=False)
+    length = len(salts) // count
+    return b"".join([_hash_leaf(salts[at * length : (at + 1) * length] + row.tobytes()) for at, row in enumerate(rows)])
 
 
 def opened_root(leaves: Mapping[int, bytes], size: int, path: Sequence[bytes]) -> bytes | None:
@@ -49,14 +90,66 @@ def opened_root(leaves: Mapping[int, bytes], size: int, path: Sequence[bytes]) -
     Returns:
         The root, or None if the path has a wrong length.
     """
-    nodes = {place: hashlib.sha256(b"\0" + leaf).digest() for place, leaf in leaves.items()}
-    rest = list(reversed(path))
+    hashes = b"".join([_hash_leaf(leaf) for leaf in leaves.values()])
+    return _root(list(leaves), hashes, size, path)
+
+
+def opened_columns_root(
+    places: Sequence[int], salts: bytes, columns: Words, size: int, path: Sequence[bytes]
+) -> bytes | None:
+    """Compute the root of `MerkleTree.of_columns` from some of its columns.
+
+    Args:
+        places: the distinct places of the opened columns.
+        salts: their salts.
+        columns: the opened columns, (rows, places).
+        size: number of columns of the whole matrix.
+        path: the hashes from `MerkleTree.path` for these places.
+
+    Returns:
+        The root, or None if the path has a wrong length.
+    """
+    return _root(places, hash_columns(salts, columns), size, path)
+
+
+def _root(places: Sequence[int], hashes: bytes, size: int, path: Sequence[bytes]) -> bytes | None:
+    """Compute the root from the hashes of leaves at distinct places, in that order, and a path."""
+    order = np.argsort(places)
+    known = np.asarray(places, dtype=np.intp)[order]
+    nodes = np.frombuffer(hashes, dtype=np.uint8).reshape(-1, HASH_BYTES)[order]
+    rest = np.frombuffer(b"".join(path), dtype=np.uint8).reshape(-1, HASH_BYTES)
     while size > 1:
-        missing = sorted({place ^ 1 for place in nodes} - set(nodes))
-        if len(missing) > len(rest):
+        alone = _is_alone(known)
+        count = int(alone.sum())
+        if count > len(rest):
             return None
-        nodes |= {place: rest.pop() for place in missing}
-        pairs = sorted({place >> 1 for place in nodes})
-        nodes = {p: hashlib.sha256(b"\1" + nodes[2 * p] + nodes[2 * p + 1]).digest() for p in pairs}
-        size //= 2
-    return nodes.get(0) if not rest else None
+        parents, at = np.unique(known >> 1, return_inverse=True)
+        pairs = np.empty((len(parents), 2, HASH_BYTES), dtype=np.uint8)
+        pairs[at, known & 1] = nodes
+        pairs[at[alone], known[alone] & 1 ^ 1] = rest[:count]
+        nodes = np.frombuffer(_hash_pairs(pairs.tobytes()), dtype=np.uint8).reshape(-1, HASH_BYTES)
+        known, rest, size = parents, rest[count:], size // 2
+    return nodes.tobytes() if known.tolist() == [0] and not len(rest) else None
+
+
+def _is_alone(places: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Return for each place of an ascending list, (places,), whether the other child of its parent is not in it."""
+    pairs = np.flatnonzero(places[:-1] ^ 1 == places[1:])
+    alone = np.ones(len(places), dtype=np.bool_)
+    alone[pairs] = alone[pairs + 1] = False
+    return alone
+
+
+def _hash_leaf(leaf: bytes) -> bytes:
+    """Return the hash of a leaf."""
+    return hashlib.sha256(b"\0" + leaf).digest()
+
+
+def _hash_pairs(hashes: bytes) -> bytes:
+    """Return the hashes of the parents of nodes, of each two that follow each other."""
+    if kernel := native():
+        parents = bytearray(len(hashes) // 2)
+        kernel.hash_pairs(parents, hashes)
+        return bytes(parents)
+    starts = range(0, len(hashes), 2 * HASH_BYTES)
+    return b"".join([hashlib.sha256(b"\1" + hashes[at : at + 2 * HASH_BYTES]).digest() for at in starts])

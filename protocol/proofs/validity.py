@@ -21,69 +21,74 @@ theorem 3).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import islice
 from typing import Self
 
-import gmpy2
 import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
-from psephos.protocol.errors import CiphertextError, InvalidParameter, ProofError
-from psephos.protocol.paillier.ciphertexts import check_ciphertexts
+from psephos.protocol.errors import InvalidParameter, ProofError
 from psephos.protocol.paillier.encryption import Witness
 from psephos.protocol.paillier.generator import generator_power
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.packing import PackingPlan
-from psephos.protocol.paillier.public_power import public_power
-from psephos.protocol.proofs.challenge import CHALLENGE_BITS, HIDING_BITS, challenges, digest, stream
+from psephos.protocol.proofs.challenge import CHALLENGE_BITS, HIDING_BITS
+from psephos.protocol.proofs.codewords import (
+    DEGREES,
+    PRIMES,
+    QUERIES,
+    RATE,
+    REPEATS,
+    ChallengeChain,
+    CommittedMatrix,
+    MatrixLayout,
+    ProofReader,
+    block_rows,
+    hidden_rows,
+    padded,
+    powers_modulo,
+    random_masks,
+)
 from psephos.protocol.proofs.field import (
     PRIME,
     Words,
     add,
     coefficients,
     column_sum,
-    coset_values,
     coset_values_at,
     dot,
     mul,
     powers,
+    product,
     sub,
     values,
 )
-from psephos.protocol.proofs.knowledge import answer_bits, base_power, mask_bits
-from psephos.protocol.proofs.merkle import HASH_BYTES, MerkleTree, opened_root
+from psephos.protocol.proofs.knowledge import base_power, mask_bits
+from psephos.protocol.proofs.merkle import HASH_BYTES
 from psephos.protocol.randomness import SYSTEM, Randomness
-
-QUERIES = 152
-"""Number of opened columns: (5/8)^152 < 2^-103."""
-
-RATE = 8
-"""Length of a codeword divided by the degree of its polynomial."""
-
-DEGREES = (256, 512, 1024)
-"""Possible degrees of the polynomials that encode rows; the largest bounds the error of a random combination."""
-
-REPEATS = 2
-"""Repetitions of each random combination: one errs with probability at most 2^-51 (longest codeword / field size)."""
-
-PRIMES = 6
-"""Number of 31-bit primes: a wrong equation holds modulo all of them with probability below 2^-112, for 3072-bit keys.
-"""
-
-SALT_BYTES = 32
 
 _LABEL = "psephos valid ballot"
 
-Weights = tuple[Words, Words]
-"""Weights of the entries and of the bits of mu, modulo one prime."""
+
+@dataclass(frozen=True)
+class Weights:
+    """The weights in z of all committed numbers, modulo each of the primes (step 3).
+
+    Attributes:
+        primes: the primes q.
+        entries: e_l radix^j modulo q for each entry, (PRIMES, S).
+        mask: 2^b modulo q for each bit of mu, (PRIMES, mask_bits).
+    """
+
+    primes: Sequence[int]
+    entries: Words
+    mask: Words
 
 
 @dataclass(frozen=True)
-class Layout:
+class Layout(MatrixLayout):
     """The layout of the committed matrix, derived from public numbers.
 
     Attributes:
@@ -113,17 +118,7 @@ class Layout:
     def of(cls, key: PublicKey, plan: PackingPlan, group: int) -> Self:
         """Return the layout with the shortest proof."""
         layouts = [cls(key, plan, group, degree) for degree in DEGREES]
-        return min(layouts, key=lambda layout: layout._least_bytes)
-
-    @property
-    def used(self) -> int:
-        """Entries of a row that hold data; the others are random, one per opened column."""
-        return self.degree - QUERIES
-
-    @property
-    def size(self) -> int:
-        """n, the number of entries of a codeword."""
-        return RATE * self.degree
+        return min(layouts, key=lambda layout: layout.least_bytes)
 
     @property
     def blocks(self) -> int:
@@ -151,130 +146,49 @@ class Layout:
         """Number of rows of bits of the quotients."""
         return -(-PRIMES * self.quotient_bits // self.used)
 
-    @property
-    def _least_bytes(self) -> int:
-        rows = self.first_rows + self.second_rows + 3 * REPEATS
-        return 8 * (QUERIES * rows + 5 * REPEATS * self.degree)
-
-    @property
-    def longest_proof(self) -> int:
-        """Length of the longest proof in bytes; the number of hashes that open the columns depends on their places."""
-        committed = 2 * HASH_BYTES + self.key.ciphertext_bytes + sum(self.proof_parts)
-        leaves = 2 * SALT_BYTES + 8 * (self.first_rows + self.second_rows + 3 * REPEATS)
-        paths = 2 * (2 + QUERIES * HASH_BYTES * self.size.bit_length())
-        return committed + QUERIES * leaves + paths
-
     def votes(self, entries: NDArray[np.integer]) -> Words:
         """Arrange entries (S,) as rows (blocks * group, used); a row holds one class of a block of samples."""
-        table = np.zeros((self.blocks * self.used, self.group), dtype=np.uint64)
-        table[: self.plan.length // self.group] = np.asarray(entries).reshape(-1, self.group)
-        by_class = table.reshape(self.blocks, self.used, self.group).transpose(0, 2, 1)
-        return np.ascontiguousarray(by_class).reshape(-1, self.used)
+        table = np.asarray(entries).reshape(-1, self.group).astype(np.uint64)
+        return block_rows(table, self.used, np.zeros(self.group, dtype=np.uint64))
 
-    def bits(self, numbers: Sequence[int], width: int) -> Words:
-        """Return the bits of numbers, `width` each, least significant first, as rows of `used` entries."""
-        encoded = b"".join(int(number).to_bytes((width + 7) // 8, "little") for number in numbers)
-        table = np.unpackbits(
-            np.frombuffer(encoded, dtype=np.uint8).reshape(len(numbers), -1), axis=1, bitorder="little"
-        )
-        return self._rows(table[:, :width].reshape(-1).astype(np.uint64))
+    def weights(self, factors: Sequence[mpz], primes: Sequence[int]) -> Weights:
+        """Return the weights for the challenges e_l, modulo each prime."""
+        entries = self.slot_weights(factors, primes)
+        return Weights(primes, entries, powers_modulo(2, self.mask_bits, primes))
 
-    def _rows(self, entries: Words) -> Words:
-        """Arrange entries as rows of `used`, filled with zeros."""
-        rows = np.zeros((-(-len(entries) // self.used), self.used), dtype=np.uint64)
-        rows.reshape(-1)[: len(entries)] = entries
-        return rows
-
-    def weights(self, factors: Sequence[mpz], prime: int) -> Weights:
-        """Return the weights in z of each entry and of each bit of mu, modulo a prime (step 3).
-
-        Args:
-            factors: the challenges e_l.
-            prime: q.
-
-        Returns:
-            e_l radix^j for each entry, (S,), and 2^b for each bit, (mask_bits,).
-        """
-        slots = _powers_modulo(int(self.plan.radix), min(self.plan.slots_per_plaintext, self.plan.length), prime)
-        reduced = np.array([int(e % prime) for e in factors], dtype=np.uint64)
-        entries = (reduced[:, None] * slots % np.uint64(prime)).reshape(-1)[: self.plan.length]
-        return entries, _powers_modulo(2, self.mask_bits, prime)
-
-    def linear(self, weights: Mapping[int, Weights], combine: Words) -> Words:
+    def linear(self, weights: Weights, combine: Words) -> Words:
         """Combine the equations of step 3 into weights of all committed entries.
 
         Args:
-            weights: `weights` of each prime.
+            weights: the weights modulo each prime.
             combine: coefficients of the random combinations, (REPEATS, PRIMES).
 
         Returns:
             The weights as polynomials that vanish where rows are random: coefficients (REPEATS, rows, k).
         """
-        first = [np.concatenate([self.votes(votes), self._rows(mask)]) for votes, mask in weights.values()]
-        quotient, polynomials = powers(2, self.quotient_bits), []
-        modulus = np.array([PRIME - prime for prime in weights], dtype=np.uint64)
-        for factors in combine:
-            combined = dot(factors, np.stack(first).reshape(PRIMES, -1)).reshape(self.first_rows, self.used)
-            second = mul(quotient, mul(modulus, factors)[:, None]).reshape(-1)
-            rows = np.concatenate([combined, self._rows(second)])
-            polynomials.append(coefficients(np.pad(rows, ((0, 0), (0, QUERIES)))))
-        return np.stack(polynomials)
-
-    @cached_property
-    def proof_parts(self) -> tuple[int, int, int]:
-        """Lengths of z, of w, and of all polynomials in bytes."""
-        return (self.mask_bits + 8) // 8, (answer_bits(self.key) + 7) // 8, 8 * 5 * REPEATS * self.degree
+        modulus = np.array([PRIME - prime for prime in weights.primes], dtype=np.uint64)
+        entries, mask = product(combine, weights.entries), product(combine, weights.mask)
+        quotients = mul(mul(combine, modulus)[:, :, None], powers(2, self.quotient_bits)).reshape(len(combine), -1)
+        rows = [
+            np.concatenate([self.votes(of_entries), self.rows_of(of_mask), self.rows_of(of_quotients)])
+            for of_entries, of_mask, of_quotients in zip(entries, mask, quotients, strict=True)
+        ]
+        padded = np.pad(np.concatenate(rows), ((0, 0), (0, QUERIES)))
+        return coefficients(padded).reshape(len(combine), -1, self.degree)
 
 
-def _powers_modulo(base: int, count: int, prime: int) -> Words:
-    """Return 1, base, base^2, ... modulo a prime below 2^32, (count,)."""
-    result = np.ones(1, dtype=np.uint64)
-    while len(result) < count:
-        step = np.uint64(pow(base, len(result), prime))
-        result = np.concatenate([result, result * step % np.uint64(prime)])
-    return result[:count]
-
-
-class _Chain:
-    """The hash chain of a proof: absorbs the messages of the prover and derives the challenges from them."""
-
-    def __init__(self, layout: Layout, statement: bytes, ciphertexts: Sequence[mpz]) -> None:
-        size = layout.key.ciphertext_bytes
-        shape = f"{layout.group} {layout.degree} {QUERIES} {RATE} {REPEATS} {PRIMES}".encode()
-        parts = (layout.key.identifier, layout.plan.digest, shape, statement)
-        self._state = digest(_LABEL, (*parts, *(c.to_bytes(size, "little") for c in ciphertexts)))
-
-    def absorb(self, *parts: bytes) -> None:
-        """Extend the chain by a message of the prover."""
-        self._state = digest(_LABEL, (self._state, *parts))
-
-    def weights(self, count: int) -> list[mpz]:
-        """Return the challenges e_l of step 2."""
-        return challenges(f"{_LABEL}: weights", (self._state,), count)
-
-    def primes(self) -> list[int]:
-        """Return the first distinct primes among pseudorandom odd numbers in [2^30, 2^31)."""
-        drawn = np.frombuffer(stream(f"{_LABEL}: primes", (self._state,), 4 * 1024), dtype="<u4")
-        primes = (x for x in (drawn >> 2 | 1 << 30 | 1).tolist() if gmpy2.is_prime(x))
-        return list(dict.fromkeys(islice(primes, 2 * PRIMES)))[:PRIMES]
-
-    def elements(self, name: str, shape: tuple[int, ...]) -> Words:
-        """Return pseudorandom field elements of this shape."""
-        count = int(np.prod(shape))
-        # A word lies outside the field with probability 2^-32, so 16 spare words are enough for any proof.
-        drawn = np.frombuffer(stream(f"{_LABEL}: {name}", (self._state,), 8 * (count + 16)), dtype="<u8")
-        return drawn[drawn < np.uint64(PRIME)][:count].astype(np.uint64).reshape(shape)
-
-    def columns(self, size: int) -> list[int]:
-        """Return the places of the columns to open."""
-        drawn = np.frombuffer(stream(f"{_LABEL}: columns", (self._state,), 4 * 4 * QUERIES), dtype="<u4")
-        return list(dict.fromkeys((drawn & (size - 1)).tolist()))[:QUERIES]
+def _chain(layout: Layout, statement: bytes, ciphertexts: Sequence[mpz]) -> ChallengeChain:
+    """Return the hash chain of a proof of validity, with the statement absorbed."""
+    size = layout.key.ciphertext_bytes
+    shape = f"{layout.group} {layout.degree} {QUERIES} {RATE} {REPEATS} {PRIMES}".encode()
+    parts = (layout.key.identifier, layout.plan.digest, shape, statement)
+    return ChallengeChain(_LABEL, (*parts, *(c.to_bytes(size, "little") for c in ciphertexts)))
 
 
 class _Combinations:
     """The challenges of step 4, REPEATS times: weights of rows, of quadratic constraints and of equations."""
 
-    def __init__(self, chain: _Chain, layout: Layout) -> None:
+    def __init__(self, chain: ChallengeChain, layout: Layout) -> None:
         rows = layout.first_rows + layout.second_rows
         sums = layout.blocks if layout.group > 1 else 0
         self.rows = chain.elements("rows", (REPEATS, rows))
@@ -293,54 +207,15 @@ def _constraints(layout: Layout, rows: Words) -> Words:
     return sub(mul(rows, rows), rows)
 
 
-def _uniform(count: int, randomness: Randomness) -> Words:
-    """Draw uniform field elements, (count,), by rejection."""
-    drawn = np.frombuffer(randomness.draw(8 * count), dtype=np.uint64).copy()
-    while (outside := np.flatnonzero(drawn >= np.uint64(PRIME))).size:
-        drawn[outside] = np.frombuffer(randomness.draw(8 * outside.size), dtype=np.uint64)
-    return drawn
-
-
-class _Committed:
-    """A matrix of codewords with a Merkle tree over its salted columns."""
-
-    def __init__(self, polynomials: Words, layout: Layout, randomness: Randomness) -> None:
-        self.columns = np.ascontiguousarray(coset_values(polynomials, layout.size).T)
-        salts = randomness.draw(SALT_BYTES * layout.size)
-        self._salts = [salts[at : at + SALT_BYTES] for at in range(0, len(salts), SALT_BYTES)]
-        self.tree = MerkleTree([salt + row.tobytes() for salt, row in zip(self._salts, self.columns, strict=True)])
-
-    def open(self, places: Sequence[int]) -> bytes:
-        """Encode the columns at these places with their salts and Merkle path."""
-        leaves = b"".join(self._salts[place] + self.columns[place].tobytes() for place in places)
-        path = self.tree.path(places)
-        return leaves + len(path).to_bytes(2, "big") + b"".join(path)
-
-
-def _hidden_rows(layout: Layout, messages: Words, randomness: Randomness) -> Words:
-    """Append random entries to rows (m, used) and return their polynomials: coefficients (m, k)."""
-    random = _uniform(len(messages) * QUERIES, randomness).reshape(len(messages), QUERIES)
-    return coefficients(np.concatenate([messages, random], axis=1))
-
-
 def _masks(layout: Layout, randomness: Randomness) -> tuple[Words, Words, Words]:
     """Draw polynomials that mask the answers of step 4.
 
     Returns:
         Uniform polynomials; polynomials that vanish where rows hold data; polynomials whose values sum to zero.
     """
-    k = layout.degree
-    any_ = _uniform(REPEATS * k, randomness).reshape(REPEATS, k)
-    zero = _uniform(REPEATS * 2 * k, randomness).reshape(REPEATS, 2 * k)
-    zero[:, : 2 * layout.used : 2] = 0
-    balanced = _uniform(REPEATS * 2 * k, randomness).reshape(REPEATS, 2 * k)
-    balanced[:, 0] = sub(np.zeros(REPEATS, np.uint64), balanced[:, k])
-    return any_, coefficients(zero), balanced
-
-
-def _padded(polynomials: Words, width: int) -> Words:
-    """Extend the coefficients of each row with zeros to `width`."""
-    return np.pad(polynomials, ((0, 0), (0, width - polynomials.shape[1])))
+    any_, zero, balanced = random_masks(layout, randomness)
+    balanced[:, 0] = sub(np.zeros(REPEATS, np.uint64), balanced[:, layout.degree])
+    return any_, zero, balanced
 
 
 def prove(
@@ -365,14 +240,14 @@ def prove(
         The encoded proof, at most `layout.longest_proof` bytes.
     """
     key, k = layout.key, layout.degree
-    chain = _Chain(layout, statement, ciphertexts)
+    chain = _chain(layout, statement, ciphertexts)
     # 1
     mu, alpha = mpz(randomness.bits(layout.mask_bits)), mpz(randomness.bits(mask_bits(key)))
     announcement = generator_power(key, mu) * base_power(key, alpha) % key.ciphertext_modulus
     first = np.concatenate([layout.votes(entries), layout.bits([int(mu)], layout.mask_bits)])
-    rows = _hidden_rows(layout, first, randomness)
+    rows = hidden_rows(first, randomness)
     masks = _masks(layout, randomness)
-    committed = [_Committed(np.concatenate([_padded(part, 2 * k) for part in (rows, *masks)]), layout, randomness)]
+    committed = [CommittedMatrix(np.concatenate([padded(part, 2 * k) for part in (rows, *masks)]), layout, randomness)]
     announced = announcement.to_bytes(key.ciphertext_bytes, "little")
     chain.absorb(committed[0].tree.root, announced)
     # 2
@@ -383,13 +258,14 @@ def prove(
     answers = z.to_bytes(sizes[0], "little") + w.to_bytes(sizes[1], "little")
     chain.absorb(answers)
     # 3
-    weights = {prime: layout.weights(factors, prime) for prime in chain.primes()}
+    weights = layout.weights(factors, chain.primes())
     mask = layout.bits([int(mu)], layout.mask_bits).reshape(-1)[: layout.mask_bits]
-    bits = np.concatenate([np.asarray(entries), mask]).astype(np.int64)
-    sums = {prime: int((np.concatenate(each).astype(np.int64) * bits).sum()) for prime, each in weights.items()}
+    totals = weights.entries.astype(np.int64) @ np.asarray(entries, dtype=np.int64)
+    totals += (weights.mask @ mask).astype(np.int64)
+    sums = dict(zip(weights.primes, totals.tolist(), strict=True))
     quotients = [(total - int(z % prime)) // prime for prime, total in sums.items()]
-    second = _hidden_rows(layout, layout.bits(quotients, layout.quotient_bits), randomness)
-    committed.append(_Committed(second, layout, randomness))
+    second = hidden_rows(layout.bits(quotients, layout.quotient_bits), randomness)
+    committed.append(CommittedMatrix(second, layout, randomness))
     chain.absorb(committed[1].tree.root)
     # 4
     combine = _Combinations(chain, layout)
@@ -415,31 +291,13 @@ def verify(statement: bytes, layout: Layout, ciphertexts: Sequence[mpz], proof: 
     _Verification(statement, layout, ciphertexts, proof).run()
 
 
-class _Verification:
+class _Verification(ProofReader):
     """The verification of one proof, step by step."""
 
     def __init__(self, statement: bytes, layout: Layout, ciphertexts: Sequence[mpz], proof: bytes) -> None:
-        if len(ciphertexts) != layout.plan.ciphertexts:
-            raise ProofError(
-                f"a ballot of this round has {layout.plan.ciphertexts} ciphertexts, not {len(ciphertexts)}"
-            )
-        self.layout, self.ciphertexts = layout, ciphertexts
-        self.chain = _Chain(layout, statement, ciphertexts)
-        self._proof, self._at = proof, 0
-
-    def _take(self, count: int) -> bytes:
-        """Read the next `count` bytes of the proof."""
-        if self._at + count > len(self._proof):
-            raise ProofError("a proof of validity ends early")
-        self._at += count
-        return self._proof[self._at - count : self._at]
-
-    def _words(self, *shape: int) -> Words:
-        """Read field elements of this shape; raise ProofError for numbers outside the field."""
-        words = np.frombuffer(self._take(8 * int(np.prod(shape))), dtype="<u8").astype(np.uint64)
-        if words.size and words.max() >= np.uint64(PRIME):
-            raise ProofError("a proof of validity has a number outside the field")
-        return words.reshape(shape)
+        super().__init__(layout, ciphertexts, proof)
+        self.layout = layout
+        self.chain = _chain(layout, statement, ciphertexts)
 
     def run(self) -> None:
         """Raise ProofError unless the proof holds."""
@@ -467,9 +325,9 @@ class _Verification:
         rows = np.concatenate([first[: layout.first_rows], second])
         masks = first[layout.first_rows :].reshape(3, REPEATS, len(places))
         constraints = _constraints(layout, rows)
-        linear = layout.linear({prime: layout.weights(factors, prime) for prime in primes}, combine.equations)
+        linear = layout.linear(layout.weights(factors, primes), combine.equations)
         linear_at = coset_values_at(linear.reshape(-1, k), layout.size, places).reshape(REPEATS, -1, len(places))
-        sent = np.concatenate([_padded(one[None], 2 * k) for several in polynomials for one in several])
+        sent = np.concatenate([padded(one[None], 2 * k) for several in polynomials for one in several])
         answers_at = coset_values_at(sent, layout.size, places).reshape(REPEATS, 3, len(places))
         for repeat, (_near, square, equation) in enumerate(polynomials):
             target = sum(int(g) * int(z % q) for g, q in zip(combine.equations[repeat], primes, strict=True)) % PRIME
@@ -483,23 +341,6 @@ class _Verification:
                 if not np.array_equal(answer, add(combination, mask)):
                     raise ProofError("the proof of validity does not hold: an opened column contradicts an answer")
 
-    def _check_opening(self, announcement: mpz, factors: Sequence[mpz], z: mpz, w: mpz) -> None:
-        """Check the equation of step 2, up to the sign, and the ranges of its numbers."""
-        key, modulus = self.layout.key, self.layout.key.ciphertext_modulus
-        if z >> (self.layout.mask_bits + 1) or w >> answer_bits(key):
-            raise ProofError("an answer in a proof of validity lies outside its range")
-        try:
-            check_ciphertexts(key, (announcement,))
-        except CiphertextError as error:
-            raise ProofError(f"the announcement of a proof of validity is not a unit: {error}") from None
-        left = generator_power(key, z) * base_power(key, w) % modulus
-        right = announcement * public_power(self.ciphertexts, factors, key.ring) % modulus
-        if (left * left - right * right) % modulus:
-            raise ProofError(
-                "the proof of validity does not open these ciphertexts: the sender did not encrypt them, or made the "
-                "proof for another round"
-            )
-
     def _check_sums(self, square: Words, equation: Words, target: int) -> None:
         """Check that the constraints vanish where rows hold data, and that the equations sum to the target."""
         k = self.layout.degree
@@ -507,16 +348,3 @@ class _Verification:
             raise ProofError("a ballot is not valid: an entry is not 0 or 1, or a sample has more than one vote")
         if int(add(equation[:1], equation[k : k + 1])[0]) * k % PRIME != target:
             raise ProofError("a ballot is not valid: its entries are not those of its ciphertexts")
-
-    def _open(self, root: bytes, places: Sequence[int], rows: int) -> Words:
-        """Read opened columns, check them against the root and return them as (rows, places)."""
-        opened = np.frombuffer(self._take(len(places) * (SALT_BYTES + 8 * rows)), np.uint8).reshape(len(places), -1)
-        hashes = self._take(HASH_BYTES * int.from_bytes(self._take(2), "big"))
-        path = [hashes[at : at + HASH_BYTES] for at in range(0, len(hashes), HASH_BYTES)]
-        leaves = {place: leaf.tobytes() for place, leaf in zip(places, opened, strict=True)}
-        if opened_root(leaves, self.layout.size, path) != root:
-            raise ProofError("the opened columns of a proof of validity are not the committed ones")
-        columns = np.ascontiguousarray(opened[:, SALT_BYTES:]).view("<u8").astype(np.uint64)
-        if columns.size and columns.max() >= np.uint64(PRIME):
-            raise ProofError("a proof of validity has a number outside the field")
-        return np.ascontiguousarray(columns.T)

@@ -28,13 +28,14 @@ from psephos.protocol.errors import InvalidParameter, MessageError
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.threshold import ThresholdKey
+from psephos.protocol.privacy.mechanisms import LEAST_VARIANCE
 from psephos.protocol.psgd.descent import Descent
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.signing import Roster, VerificationKey
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind, Reader, frame
 
-StepLaw = Literal["none", "spherical-laplace", "spherical-laplace-halving", "skellam"]
+StepLaw = Literal["none", "spherical-laplace", "spherical-laplace-halving", "discrete-gaussian"]
 
 _LOG_TAIL = 66 * math.log(2)
 _MAX_STEPS = 1 << 20
@@ -54,7 +55,7 @@ class Series:
         step_law: law of the noise each party draws afresh at every step.
         step_scale: its scale: of the norm's Gamma law ("spherical-laplace"; doubled at every step with "-halving", so
             that step 1 already has twice of it), or one share's variance per entry, in lattice units squared
-            ("skellam").
+            ("discrete-gaussian").
         minimum_ballots: no product of fewer ballots is opened.
         nonce: 16 random bytes.
 
@@ -109,6 +110,11 @@ class Series:
                 math.isfinite(self.step_scale) and (self.step_scale > 0) != (self.step_law == "none"),
                 f"step_scale {self.step_scale} does not fit the step law {self.step_law!r}",
             ),
+            (
+                self.step_law != "discrete-gaussian" or self.step_scale >= LEAST_VARIANCE,
+                f"a share of discrete Gaussian noise needs a variance of {LEAST_VARIANCE} lattice units squared, "
+                f"not {self.step_scale:g}: take more fraction_bits",
+            ),
             (len(self.nonce) == 16, "the nonce of a series must have 16 bytes"),
         ):
             if not holds:
@@ -159,10 +165,9 @@ class Series:
         scale = self.scale_at(step)
         if self.step_law == "none":
             return 0
-        if self.step_law == "skellam":
-            # Bernstein's inequality: the cumulant mu (cosh t - 1) is below the Poisson's mu (e^t - 1 - t).
-            third = self._log_tail / 3
-            return math.ceil(third + math.sqrt(third**2 + 2 * scale * self._log_tail)) + 1
+        if self.step_law == "discrete-gaussian":
+            # P(|share| >= B) <= 2 exp(-B^2/(2 variance)) (Canonne, Kamath, Steinke 2020, proposition 25).
+            return math.ceil(math.sqrt(2 * scale * self._log_tail)) + 1
         # P(Gamma(d) > x) <= exp(-(x - d - d log(x/d))) for x > d: the norm, which bounds every entry.
         d, x = self.dimension, 2.0 * self.dimension
         while x - d - d * math.log(x / d) < self._log_tail:

@@ -31,13 +31,13 @@ from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.privacy.mechanisms import MAX_EPSILON, MIN_EPSILON
 from psephos.protocol.signing import VerificationKey
 
-__all__ = ["CURATOR", "Member", "ProtocolName", "Study", "is_plain_text", "safe_confirmations"]
+__all__ = ["CURATOR", "Member", "ProtocolName", "Study", "is_plain_text", "printable", "safe_confirmations"]
 
 FORMAT = 1
 CURATOR = "curator"
 """The name of the curator's role."""
 
-ProtocolName = Literal["tally", "statistic", "average", "psgd", "pathak"]
+ProtocolName = Literal["tally", "statistic", "average", "record", "evaluation", "psgd", "pathak"]
 
 
 def safe_confirmations(holders: int, threshold: int) -> int:
@@ -80,7 +80,7 @@ class Study:
         title: the name of the study for people.
         nonce: 16 random bytes, so that no two studies are the same.
         protocol: what is computed: "tally" (counts of votes), "statistic" (sums with joint noise), "average" (sums of
-            parameters or of statistics of own data), "psgd" or "pathak".
+            parameters or of statistics of own data), "record" (a Newton step over rows), "psgd" or "pathak".
         method: what is released, such as "statistic" or "soft".
         epsilon: the epsilon that the release costs every party.
         delta: the delta that the release costs every party.
@@ -217,10 +217,11 @@ class Study:
 
     def _check_key_terms(self) -> None:
         holders = sum(1 for member in self.parties if member.holder)
+        fewest = max(self.threshold, holders // 2 + 1) if holders else 0
         _require(
-            self.threshold <= self.confirmations <= holders,
-            f"`confirmations` must be between the threshold, {self.threshold}, and the number of holders, {holders}; "
-            f"it is {self.confirmations}",
+            fewest <= self.confirmations <= holders,
+            f"`confirmations` must be at least the threshold and more than half of the {holders} holders, {fewest} to "
+            f"{holders}, so that no two groups open two sums; it is {self.confirmations}",
         )
         _require(
             self.uses_key or not (holders or self.key_bits or self.threshold or self.confirmations),
@@ -276,7 +277,10 @@ class Study:
         """
         names = [name for name, member_key in self.members.keys.items() if member_key == key]
         if not names:
-            raise StudyError(f"the identity {key.raw.hex()[:12]} is not in this study")
+            raise StudyError(
+                "this identity is not a member of the study: its author needs the identity's card.toml, or you have "
+                "named another directory than that of the member"
+            )
         return names
 
     def ceremony(self, context: bytes | None = None) -> CeremonyTerms:
@@ -438,6 +442,24 @@ class Study:
 def is_plain_text(name: str) -> bool:
     """Return whether a name or title is one line of 1 to 100 visible characters without spaces around it."""
     return 0 < len(name) <= 100 and name.isprintable() and name == unicodedata.normalize("NFC", name.strip())
+
+
+def printable(text: str, length: int) -> str:
+    """Return a text that others may have written, so that a terminal or page can show it.
+
+    Args:
+        text: any text.
+        length: longest result, in characters; a longer text ends with "...".
+
+    Returns:
+        One line without control characters, which are replaced.
+
+    Examples:
+        >>> printable("a\\x1b[2Jb", 4)
+        'a\ufffd[2...'
+    """
+    cut = text if len(text) <= length else text[:length] + "..."
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in cut)
 
 
 def _require(condition: object, message: str) -> None:

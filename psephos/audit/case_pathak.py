@@ -466,10 +466,10 @@ def _jacobi_symbols(kind: PathakKind, context: AnalysisContext) -> CheckResult:
                 agree += jacobi(zeta, c) == int(np.prod(odd))
                 factors += 1
     p_value = float(binomtest(agree, factors, 0.5).pvalue)
-    told = (
+    evidence = (
         f"{agree} of {factors} noise factors have the Jacobi symbol that the noise's parity predicts, p = {p_value:.2g}"
     )
-    return CheckResult(p_value <= context.rate, told, p_value)
+    return CheckResult(p_value <= context.rate, evidence, p_value)
 
 
 def _noise_law(kind: PathakKind, context: AnalysisContext) -> CheckResult:

@@ -1,7 +1,7 @@
 """The analysis of private SGD (Rajkumar and Agarwal 2012): three parties, three steps, three holders of whom two open.
 
 There are two cases: `psgd` with the paper's noise (eta once, spherical Laplace rho at every step), and `psgd-gaussian`,
-where Skellam shares at every step cover the whole transcript and there is no eta.
+where discrete Gaussian shares at every step cover the whole transcript and there is no eta.
 
 The functionality runs the descent: at each step it gives the curator the sum of the parties' gradients at the public
 point, the honest parties' noise and the coalition's own vectors. How much noise that must be is computed here from
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.audit.compare import compare_samples
-from psephos.audit.ideal import ideal_sum, joint_skellam, spherical_noise
+from psephos.audit.ideal import ideal_sum, joint_gaussian, spherical_noise
 from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, Members
 from psephos.audit.settings import AuditSetting, RecordedTranscript, SumRun, make_setting
 from psephos.audit.simulators import simulate_sum_view
@@ -35,7 +35,7 @@ from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import AlreadyCastError, PsephosError, UnexpectedMessageError, WrongPointError
 from psephos.protocol.paillier.encryption import Encryptor
-from psephos.protocol.privacy.mechanisms import snap
+from psephos.protocol.privacy.mechanisms import gaussian_sigma, snap
 from psephos.protocol.psgd.series import Announcement, SeriesTerms
 from psephos.protocol.psgd.state import PublishedSum
 from psephos.protocol.randomness import SYSTEM, Randomness
@@ -145,18 +145,17 @@ def _required_noise(variant: Variant, colluders: int) -> tuple[float, float]:
     """Return the noise that one party must add, in units of the lattice, computed from epsilon and delta.
 
     Returns:
-        The standard deviation of a party's eta and the scale of its rho (`paper`), or 0 and the variance of its Skellam
-        share (`gaussian`). In `paper` the eta of all but the colluders has the deviation of Theorem 4.2 as corrected
-        (finding 8), and one rho has the scale 2/epsilon. In `gaussian` the shares of all but the colluders and the
-        party itself cover T sums of L2 sensitivity 2. Snapping and rounding add at most 2^-11 of it.
+        The standard deviation of a party's eta and the scale of its rho (`paper`), or 0 and the variance of its
+        discrete Gaussian share (`gaussian`). In `paper` the eta of all but the colluders has the deviation of
+        Theorem 4.2 as corrected (finding 8), and one rho has the scale 2/epsilon. In `gaussian` the shares of all but
+        the colluders and the party itself cover T sums of L2 sensitivity 2. Snapping and rounding add at most 2^-11
+        of it.
     """
     pitch = 2.0**-OPTIONS.fraction_bits
     sensitivity = 2.0  # one record of norm 1 replaced, |phi'| <= 1
     if variant == "gaussian":
-        l2 = sensitivity / pitch
-        l1 = min(FEATURES**0.5 * l2, l2 * l2)
-        whole = bounds.skellam_variance(OPTIONS.epsilon, OPTIONS.delta, l1, l2, STEPS)
-        return 0.0, whole / (PARTIES - colluders - 1)
+        deviation = gaussian_sigma(sensitivity / pitch * STEPS**0.5, OPTIONS.epsilon, OPTIONS.delta)
+        return 0.0, deviation**2 / (PARTIES - colluders - 1)
     slack = bounds.compute_slack(OPTIONS.epsilon, OPTIONS.lam, RECORDS * PARTIES, OPTIONS.phi.smoothness)
     sigma = bounds.sigma_from_density_ratio(FEATURES, slack.epsilon, OPTIONS.delta, sensitivity=sensitivity)
     return sigma / (PARTIES - colluders) ** 0.5 / pitch, sensitivity / OPTIONS.epsilon / pitch
@@ -166,7 +165,7 @@ def _ideal_noise(variant: Variant, generator: np.random.Generator, colluders: in
     """Return one party's noise in all steps, drawn by numpy: int64 (T, d), in units of the lattice."""
     fixed, fresh = _required_noise(variant, colluders)
     if variant == "gaussian":
-        return np.array([joint_skellam(fresh, FEATURES, 1, 1, generator) for _ in range(STEPS)])
+        return np.array([joint_gaussian(fresh, FEATURES, 1, 1, generator) for _ in range(STEPS)])
     eta = np.rint(generator.normal(scale=fixed, size=FEATURES)).astype(np.int64)
     rho = [spherical_noise(Fraction(fresh), FEATURES, generator) for _ in range(STEPS)]
     noise: NDArray[np.int64] = eta + np.array(rho)
@@ -292,7 +291,7 @@ class _Descent(SumAnalysis):
         """Compare one party's noise in all steps, sized for as many colluders as possible, with the required law."""
         colluders = PARTIES - (
             2 if self.variant == "gaussian" else 1
-        )  # a party's own eta counts, its own Skellam share does not
+        )  # a party's own eta counts, its own discrete Gaussian share does not
         agreement = agreement_of(context, "noise law", self.variant, colluders)
         terms, generator = terms_of(context, agreement), np.random.default_rng([context.seed, 81])
         announcements = [Announcement.create(terms, step, (0.0,) * FEATURES) for step in range(1, STEPS + 1)]

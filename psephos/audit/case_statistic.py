@@ -1,11 +1,12 @@
 """The analysis of sums of a statistic (docs/design.md, section 4): five parties, up to three of them colluding.
 
-The statistic is of votes, of own rows, or of classifiers in whitened coordinates.
+The statistic is of votes, of own rows, or of classifiers in whitened coordinates; or the sum is a record step, whose
+messages are the same (its privacy is that of single rows, and is examined with whole commands).
 
 With joint noise the parties add shares, sized for three colluders: Polya shares, which sum to discrete Laplace noise
-(pure epsilon), or Skellam shares (delta). The functionality adds the honest parties' part of the noise to the sum; the
-coalition's own vectors, shares included, are its inputs. The curator therefore has neither the exact sum nor the noise,
-and when colluders subtract their own vectors, noise of the whole law remains.
+(pure epsilon), or discrete Gaussian shares (delta). The functionality adds the honest parties' part of the noise to the
+sum; the coalition's own vectors, shares included, are its inputs. The curator therefore has neither the exact sum nor
+the noise, and when colluders subtract their own vectors, noise of the whole law remains.
 
 With the curator's noise (own rows only; for votes see `psephos.audit.case_tally`) the functionality gives the exact sum
 to the curator, and the parties' vectors are hidden.
@@ -23,21 +24,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.audit.compare import compare_samples
-from psephos.audit.ideal import ideal_sum, joint_noise, joint_skellam
+from psephos.audit.ideal import ideal_sum, joint_gaussian, joint_noise
 from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, Members
 from psephos.audit.settings import FixedVoter, SumRun, TrainedVoter, cast_ballot, round_of
 from psephos.audit.sums import COALITIONS, SumAnalysis, coalitions, dealt_shares
+from psephos.curator.evaluation import EvaluationPlan, plan_evaluation
+from psephos.curator.hamm.records import RecordPlan, plan_records
 from psephos.curator.hamm.statistic import MechanismName, Source, StatisticPlan, plan_statistic
 from psephos.parties.noise import Shares, shares_of
 from psephos.parties.statistic import own_vector
 from psephos.protocol.encrypted_sum.own_data import Own, OwnDataGrid
+from psephos.protocol.encrypted_sum.record_grid import RecordGrid
 from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.encrypted_sum.score_grid import ScoreGrid
 from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.privacy.mechanisms import DiscreteLaplace, Skellam
+from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
 from psephos.simulation.encrypted_sum import PartyFactory
 from psephos.specs.average import OwnDataSpec
+from psephos.specs.evaluation import EvaluationSpec
+from psephos.specs.record import RecordSpec
 from psephos.specs.secrets import names_of
 from psephos.specs.statistic import StatisticSpec
 
@@ -45,7 +52,7 @@ PARTIES, SAMPLES, COLLUDERS = 5, 12, 3
 HONEST = PARTIES - COLLUDERS - 1
 """The number of parties, one, whose shares must make up the whole law: neither the colluders nor the party itself."""
 SCALE, VARIANCE = Fraction(60), Fraction(7200)
-"""Of the discrete Laplace and of the Skellam noise, in units of the grid."""
+"""Of the discrete Laplace and of the discrete Gaussian noise, in units of the grid."""
 
 Rows = list[tuple[NDArray[np.float64], NDArray[np.int64]]]
 """Each party's samples, float64 (n, 2), and class numbers, int64 (n,)."""
@@ -56,12 +63,12 @@ class _Statistic(SumAnalysis):
     """The sum of a statistic.
 
     Attributes:
-        own: what the statistic is of where it is of own rows; None for votes.
+        own: what the sum is of where it is of own rows; None for votes.
         noise: the law of the noise that the parties add; None where the curator adds it.
     """
 
-    own: Own | None = None
-    noise: Literal["laplace", "skellam"] | None = "laplace"
+    own: Own | Literal["records", "scores"] | None = None
+    noise: Literal["laplace", "gaussian"] | None = "laplace"
 
     @property
     def vectors(self) -> str:
@@ -77,10 +84,14 @@ class _Statistic(SumAnalysis):
     @property
     def inputs_of_vectors(self) -> tuple[str, ...]:
         """The secrets from which the vectors are computed, and on which no message depends otherwise."""
-        return ("data", "sizes") if self.own == "own-data" else ("data", "classifier", "sizes")
+        return ("data", "sizes") if self.own in ("own-data", "records", "scores") else ("data", "classifier", "sizes")
 
-    def grid(self, context: AnalysisContext) -> StatisticGrid | OwnDataGrid:
+    def grid(self, context: AnalysisContext) -> StatisticGrid | OwnDataGrid | RecordGrid | ScoreGrid:
         """Return the grid, which maps votes or rows to integers."""
+        if self.own == "scores":
+            return ScoreGrid(np.array([[0.8], [0.6]]), np.array([0.0]), 2)
+        if self.own == "records":
+            return RecordGrid(np.array([[0.8], [0.6]]), 0.5, np.zeros((2, 1)), 2)
         if self.own:
             return OwnDataGrid(np.array([[0.8, -0.6], [0.6, 0.8]]), 2, self.own)
 
@@ -90,31 +101,40 @@ class _Statistic(SumAnalysis):
 
         return context.cached("grid", make)
 
-    def plan(self, context: AnalysisContext) -> StatisticPlan:
-        """Return the plan of the statistic, with a small grid and noise of a known scale."""
-        mechanism: MechanismName = "gaussian" if self.noise == "skellam" else "discrete-laplace"
-        law = Skellam(2, VARIANCE) if self.noise == "skellam" else DiscreteLaplace(2, SCALE)
-        source: Source = self.own or "votes"
+    def plan(self, context: AnalysisContext) -> StatisticPlan | RecordPlan | EvaluationPlan:
+        """Return the plan of the sum, with a small grid and noise of a known scale."""
+        return context.cached((self.label, "plan"), lambda: self._make_plan(context))
 
-        def make() -> StatisticPlan:
-            plan = plan_statistic(
-                self.auxiliary(context), 2, PARTIES, epsilon=1.0, mechanism=mechanism, source=source, rank=2, joint=True
+    def _make_plan(self, context: AnalysisContext) -> StatisticPlan | RecordPlan | EvaluationPlan:
+        mechanism: MechanismName = "gaussian" if self.noise == "gaussian" else "discrete-laplace"
+        samples, grid = self.auxiliary(context), self.grid(context)
+        law: DiscreteLaplace | DiscreteGaussian = DiscreteLaplace(grid.length, SCALE)
+        if self.noise == "gaussian":
+            law = DiscreteGaussian(grid.length, VARIANCE)
+        if isinstance(grid, RecordGrid):
+            samples[:, -1] = 1  # the constant of the scaling
+            records = plan_records(
+                samples, None, 2, PARTIES, rows=1000, epsilon=1.0, mechanism=mechanism, grid=grid, labelled=0
             )
-            return replace(plan, grid=self.grid(context), mechanism=law)
-
-        return context.cached((self.label, "plan"), make)
+            return replace(records, mechanism=law)
+        if isinstance(grid, ScoreGrid):
+            scores = plan_evaluation(samples, grid.weights, 2, PARTIES, epsilon=1.0)
+            return replace(scores, grid=grid, mechanism=DiscreteLaplace(grid.length, SCALE))
+        source: Source = "votes" if self.own is None or self.own == "records" or self.own == "scores" else self.own
+        plan = plan_statistic(samples, 2, PARTIES, epsilon=1.0, mechanism=mechanism, source=source, rank=2, joint=True)
+        return replace(plan, grid=grid, mechanism=law)
 
     def shares(self, context: AnalysisContext) -> Shares | None:
         """Return the shares of the noise, None where the curator adds it."""
         return None if self.noise is None else shares_of(self.plan(context), colluders=COLLUDERS)
 
-    def sum_of_shares(self, shares: int, generator: np.random.Generator) -> list[int]:
+    def sum_of_shares(self, length: int, shares: int, generator: np.random.Generator) -> list[int]:
         """Return the sum of so many shares of the noise, of which `HONEST` make up the whole law, drawn by numpy."""
         if self.noise is None:
-            return [0, 0]
-        if self.noise == "skellam":
-            return joint_skellam(VARIANCE, 2, shares, HONEST, generator)
-        return joint_noise(SCALE, 2, shares, HONEST, generator)
+            return [0] * length
+        if self.noise == "gaussian":
+            return joint_gaussian(VARIANCE, length, shares, HONEST, generator)
+        return joint_noise(SCALE, length, shares, HONEST, generator)
 
     def votes(self, context: AnalysisContext) -> NDArray[np.int64]:
         """Return every party's votes, int64 (M, N)."""
@@ -129,8 +149,12 @@ class _Statistic(SumAnalysis):
         """Return the auxiliary samples, float64 (N, 2)."""
         return np.random.default_rng([context.seed, 11]).normal(size=(SAMPLES, 2))
 
-    def spec(self, context: AnalysisContext) -> OwnDataSpec | StatisticSpec:
+    def spec(self, context: AnalysisContext) -> OwnDataSpec | RecordSpec | EvaluationSpec | StatisticSpec:
         plan, shares = self.plan(context), self.shares(context)
+        if isinstance(plan, EvaluationPlan):
+            return EvaluationSpec(plan, shares)
+        if isinstance(plan, RecordPlan):
+            return RecordSpec(plan, shares)
         if shares is None:
             return OwnDataSpec(plan)
         return StatisticSpec(plan, shares, AuxiliarySet.of(self.auxiliary(context)))
@@ -153,13 +177,13 @@ class _Statistic(SumAnalysis):
     def exact(self, context: AnalysisContext) -> list[list[int]]:
         """Return the parties' vectors without noise."""
         grid = self.grid(context)
-        if isinstance(grid, OwnDataGrid):
-            return [own_vector(grid, *rows) for rows in self.rows(context)]
-        return [grid.contribution(votes) for votes in self.votes(context)]
+        if isinstance(grid, StatisticGrid):
+            return [grid.contribution(votes) for votes in self.votes(context)]
+        return [own_vector(grid, *rows) for rows in self.rows(context)]
 
     def output(self, context: AnalysisContext, own: Mapping[int, Sequence[int]], number: int) -> list[int]:
         honest = [vector for p, vector in enumerate(self.exact(context)) if p not in own]
-        noise = self.sum_of_shares(len(honest), np.random.default_rng([context.seed, number, 78]))
+        noise = self.sum_of_shares(len(honest[0]), len(honest), np.random.default_rng([context.seed, number, 78]))
         return ideal_sum(*honest, *own.values(), noise)
 
     def opened_values(self, run: SumRun, members: Members) -> Iterator[tuple[str, float]] | None:
@@ -188,7 +212,7 @@ class _Statistic(SumAnalysis):
         for i in range(12 * context.views):
             honest = (shares.share(context.coins("share", str(self.noise), i, j)) for j in range(HONEST))
             sides[0].append(row(ideal_sum(*honest)))
-            sides[1].append(row(self.sum_of_shares(HONEST, generator)))
+            sides[1].append(row(self.sum_of_shares(shares.dimension, HONEST, generator)))
         return compare_samples(context, sides, f"{HONEST} honest share against the whole law")
 
     def shares_differ(self, context: AnalysisContext) -> CheckResult:
@@ -223,7 +247,9 @@ class _Statistic(SumAnalysis):
         for copies in (1, 5):
             voter = TrainedVoter(context.seed, copies, 2)
             votes.append(voter.predict_votes(auxiliary).tolist())
-            own = (np.repeat(X, copies, axis=0), np.repeat(y, copies)) if self.own else voter
+            rows = (np.repeat(X, copies, axis=0), np.repeat(y, copies))
+            whose = (np.repeat(np.arange(len(y)), copies),) if self.own in ("records", "scores") else ()
+            own = (*rows, *whose) if self.own else voter
             round_, coins = self.round(context, "same inputs"), context.coins("same inputs")
             ballots.append(
                 cast_ballot(self.setting(context), round_, self.source(context, [own]), 0, coins)[0].encode()
@@ -291,8 +317,11 @@ def _case(name: str, analysis: _Statistic) -> Case:
 
 VOTE_STATISTIC = _Statistic("statistic")
 STATISTIC = _case("statistic", VOTE_STATISTIC)
-STATISTIC_GAUSSIAN = _case("statistic-gaussian", _Statistic("statistic skellam", noise="skellam"))
-OWN_DATA = _case("own-data", _Statistic("own data", own="own-data", noise="skellam"))
+STATISTIC_GAUSSIAN = _case("statistic-gaussian", _Statistic("statistic gaussian", noise="gaussian"))
+OWN_DATA = _case("own-data", _Statistic("own data", own="own-data", noise="gaussian"))
+RECORDS = _Statistic("records", own="records", noise="gaussian")
+RECORD = _case("record", RECORDS)
+SCORES = _Statistic("scores", own="scores")
 OWN_DATA_EXACT = _case("own-data-exact", _Statistic("own data exact", own="own-data", noise=None))
 WHITENED = _case("whitened", _Statistic("whitened", own="whitened", noise=None))
 """The average as in Pathak 2010, whose curator has the exact sum."""

@@ -10,16 +10,26 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from psephos.audit.neighbours import NEIGHBOURS, NO_CHANGE, RECORD, Neighbour, PartyTable, is_own_error, synthetic_table
+from psephos.audit.neighbours import (
+    NEIGHBOURS,
+    NO_CHANGE,
+    RECORD,
+    RECORDS,
+    Neighbour,
+    PartyTable,
+    is_own_error,
+    replace_person,
+    synthetic_table,
+)
 from psephos.audit.pipelines import Pipeline, RunRecord, run_by_schema, run_job, run_sums
-from psephos.audit.record_pipelines import run_pathak, run_psgd
+from psephos.audit.record_pipelines import run_evaluation, run_pathak, run_psgd
 from psephos.audit.study_pipelines import run_study
 from psephos.progress import Progress, counted, silent
 from psephos.results.security import ComparedRun, Finding
@@ -31,10 +41,14 @@ STUDIES = (
     ("tally", "soft"),
     ("statistic", "statistic"),
     ("statistic", "own-data"),
+    ("statistic", "vote-directions"),
     ("average", "avg"),
     ("average", "whitened"),
 )
 """The protocols and methods of the studies that are run."""
+
+ABSENT_STUDIES = (("statistic", "whitened"), ("average", "own-data"), ("average", "avg"))
+"""The protocols and methods of the studies that are run with a party that is absent, as was agreed."""
 
 COLLUDERS = "t - 1 key holders collude"
 """Stands for a neighbour where one run is compared with the claims about colluding parties."""
@@ -46,6 +60,7 @@ __all__ = [
     "compare",
     "compare_colluders",
     "default_pipelines",
+    "evaluation_pipelines",
     "neighbours_of",
     "pipelines",
     "record_pipelines",
@@ -192,6 +207,12 @@ def pipelines(**options: Any) -> tuple[Pipeline, ...]:
         *(_command(f"run --method {method}", method=method, **options) for method in METHODS),
         _command("run --method statistic --reveal statistic", method="statistic", reveal="statistic", **options),
         _command("run --method own-data --mechanism gaussian", method="own-data", mechanism="gaussian", **options),
+        _command(
+            "run --method vote-directions --mechanism gaussian",
+            method="vote-directions",
+            mechanism="gaussian",
+            **options,
+        ),
         _command("run --learners tree,logistic", method="vote", learners=("tree", "logistic"), **options),
         Pipeline("simulate average", "party", sums),
     )
@@ -199,10 +220,22 @@ def pipelines(**options: Any) -> tuple[Pipeline, ...]:
 
 def record_pipelines(**options: Any) -> tuple[Pipeline, ...]:
     """Return the pipelines of the protocols that protect a record, which need two classes."""
+    record = {"unit": "record", **options}
     return (
+        _record_command("run --unit record", **record),
+        _record_command("run --unit record --mechanism discrete-laplace", mechanism="discrete-laplace", **record),
         Pipeline("simulate psgd", "record", partial(run_psgd, **options)),
         Pipeline("simulate psgd --variant gaussian", "record", partial(run_psgd, variant="gaussian", **options)),
         Pipeline("simulate pathak", "record", partial(run_pathak, **options)),
+    )
+
+
+def evaluation_pipelines(**options: Any) -> tuple[Pipeline, ...]:
+    """Return the pipelines of private evaluation: of held-out rows, of all rows, and where a party is protected."""
+    return (
+        Pipeline("evaluate", "record", partial(run_evaluation, **{"held_out": 0.7, **options}), private_sizes=True),
+        Pipeline("evaluate --rows all", "record", partial(run_evaluation, rows="all", **options), private_sizes=True),
+        Pipeline("evaluate --unit party", "party", partial(run_evaluation, unit="party", **options)),
     )
 
 
@@ -211,6 +244,10 @@ def default_pipelines() -> tuple[Pipeline, ...]:
     tally = partial(run_sums, simulate_tally, TallyOptions)
     return (
         *pipelines(),
+        _command("run --method rehearsed", method="rehearsed", epsilon=(60.0,)),
+        _command(
+            "run --method rehearsed --mechanism gaussian", method="rehearsed", mechanism="gaussian", epsilon=(30.0,)
+        ),
         _command("run --other-labels drop", method="own-data", other_labels="drop"),
         Pipeline("run, with nothing named as public", "party", run_job, without_public=True, refuses=True),
         Pipeline("run --schema", "party", run_by_schema, without_public=True),
@@ -220,7 +257,43 @@ def default_pipelines() -> tuple[Pipeline, ...]:
             Pipeline(f"study of {protocol}, {method}", "party", partial(run_study, protocol=protocol, method=method))
             for protocol, method in STUDIES
         ),
+        *(
+            Pipeline(
+                f"study of {protocol}, {method}, dropouts=1",
+                "party",
+                partial(run_study, protocol=protocol, method=method, parameters=("dropouts=1",), absent=1),
+            )
+            for protocol, method in ABSENT_STUDIES
+        ),
+        replace(_record_command("run --unit record --record ward", unit="record", record="ward"), persons="ward"),
+        Pipeline(
+            "study of record, newton, record=ward",
+            "record",
+            partial(run_study, protocol="record", ignore=("ward",), parameters=("rows=60", "record=ward"), delta=1e-6),
+            private_sizes=True,
+            persons="ward",
+        ),
+        Pipeline(
+            "study of record, newton",
+            "record",
+            partial(run_study, protocol="record", method="newton", delta=1e-6),
+            private_sizes=True,
+        ),
+        Pipeline(
+            "study of record, newton, dropouts=1",
+            "record",
+            partial(run_study, protocol="record", parameters=("dropouts=1",), delta=1e-6, absent=1),
+            private_sizes=True,
+        ),
         *record_pipelines(),
+        *evaluation_pipelines(),
+        Pipeline(
+            "evaluate --record ward",
+            "record",
+            partial(run_evaluation, record="ward", rows="all"),
+            private_sizes=True,
+            persons="ward",
+        ),
     )
 
 
@@ -228,9 +301,17 @@ def _command(name: str, **options: Any) -> Pipeline:
     return Pipeline(name, "party", partial(run_job, **options))
 
 
+def _record_command(name: str, **options: Any) -> Pipeline:
+    return Pipeline(name, "record", partial(run_job, **options), private_sizes=True)
+
+
 def neighbours_of(pipeline: Pipeline) -> tuple[Neighbour, ...]:
     """Return the neighbours that a pipeline must protect, and `NO_CHANGE`."""
-    return (*(NEIGHBOURS if pipeline.unit == "party" else (RECORD,)), NO_CHANGE)
+    records = RECORDS if pipeline.private_sizes else (RECORD,)
+    if pipeline.persons:
+        reordered = (neighbour for neighbour in RECORDS if neighbour.reorders)
+        records = (Neighbour("one person replaced", replace_person(pipeline.persons)), *reordered)
+    return (*(NEIGHBOURS if pipeline.unit == "party" else records), NO_CHANGE)
 
 
 def audit_pipelines(
@@ -277,4 +358,6 @@ def audit_pipelines(
             with tempfile.TemporaryDirectory() as directory:
                 after = pipeline.record(other, Path(directory) / "run")
             comparison = compare(before, after, party, pipeline.select(other), changes=neighbour is not NO_CHANGE)
+            if neighbour.reorders and comparison.ratio:
+                comparison.add_finding("order", "the sum over the party's rows depends on their order")
             yield ComparedRun(pipeline.name, neighbour.name, comparison.findings, comparison.ratio)

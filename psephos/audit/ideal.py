@@ -31,7 +31,7 @@ def ideal_sum(*vectors: Sequence[int]) -> list[int]:
 
     * Sum of parameters: the curator receives it.
     * Statistic: the curator receives the sum of the statistics plus the honest parties' shares of the noise, which the
-      functionality draws (`joint_noise`, `joint_skellam`). A party of the coalition submits its statistic with its own
+      functionality draws (`joint_noise`, `joint_gaussian`). A party of the coalition submits its statistic with its own
       share added, since it may choose both.
     * One step of PSGD: the curator receives the sum of the gradients and of the honest parties' noise, drawn likewise;
       everybody receives the next public point.
@@ -66,16 +66,17 @@ def joint_noise(
     return [int(a) - int(b) for a, b in zip(first, second, strict=True)]
 
 
-def joint_skellam(
+def joint_gaussian(
     variance: Fraction | float, dimension: int, shares: int, contributors: int, generator: np.random.Generator
 ) -> list[int]:
-    """Return the sum of some parties' shares of Skellam noise: differences of two Poisson variables.
+    """Return the sum of some parties' shares of discrete Gaussian noise: normal variables, rounded.
+
+    On a lattice as fine as that of the cases the two laws are the same for a test of this power.
 
     `variance`: of the law that all shares sum to. Other arguments: as of `joint_noise`.
     """
-    mean = float(variance) / 2 * shares / contributors
-    first, second = (generator.poisson(mean, dimension) for _ in range(2))
-    return [int(a) - int(b) for a, b in zip(first, second, strict=True)]
+    deviation = float(variance * shares / contributors) ** 0.5
+    return [int(e) for e in np.rint(generator.normal(scale=deviation, size=dimension))]
 
 
 def spherical_noise(scale: Fraction, dimension: int, generator: np.random.Generator) -> list[int]:

@@ -25,6 +25,7 @@ __all__ = [
     "NEIGHBOURS",
     "NO_CHANGE",
     "RECORD",
+    "RECORDS",
     "SCHEMA",
     "Neighbour",
     "PartyTable",
@@ -278,6 +279,50 @@ def replace_record(table: PartyTable, party: str, generator: Generator) -> Party
     return table.with_cells(cells)
 
 
+def add_record(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+    """Add a copy of any party's row to its rows, with a random class and an extreme number half of the time."""
+    import pandas as pd
+
+    new = table.cells.iloc[[int(generator.integers(len(table.cells)))]].copy()
+    new[table.party] = party
+    new[table.label] = table.classes[int(generator.integers(len(table.classes)))]
+    numbers = [name for name in table.features if table.numeric(name)]
+    if numbers and generator.random() < 0.5:
+        new[numbers[int(generator.integers(len(numbers)))]] = EXTREME
+    at = int(generator.integers(len(table.cells) + 1))
+    return table.with_cells(pd.concat([table.cells.iloc[:at], new, table.cells.iloc[at:]]))
+
+
+def remove_record(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+    """Remove one of its rows; at least one remains."""
+    places = table.places(party)
+    if len(places) < 2:
+        return table
+    return table.with_cells(table.cells.drop(index=table.cells.index[_one_of(places, generator)]))
+
+
+def replace_person(column: str) -> Change:
+    """Return the change that replaces all rows of one of its persons, whom a column names, by another person's.
+
+    The new person has another name and twelve rows: copies of one row of any party, with one random class. Their sum
+    is long, as equal rows cannot cancel.
+    """
+
+    def change(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+        import pandas as pd
+
+        own = table.cells.iloc[table.places(party)]
+        names = sorted(own[column].unique())
+        person = names[int(generator.integers(len(names)))]
+        rest = table.cells.drop(index=own.index[own[column] == person])
+        new = table.cells.iloc[[int(generator.integers(len(table.cells)))] * 12].copy()
+        new[table.party], new[column] = party, NEW_VALUE
+        new[table.label] = table.classes[int(generator.integers(len(table.classes)))]
+        return table.with_cells(pd.concat([rest, new]))
+
+    return change
+
+
 def interleave_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
     """Reorder the rows of different parties in the file, and change no party's rows or their order."""
     owners = table.cells[table.party].to_numpy()
@@ -299,10 +344,12 @@ class Neighbour:
     Attributes:
         name: of the change.
         change: makes the neighbour.
+        reorders: whether it only changes the order of rows, on which no sum over rows may depend.
     """
 
     name: str
     change: Change
+    reorders: bool = False
 
     def of(self, table: PartyTable, party: str, seed: int) -> PartyTable:
         """Return the neighbour of a table; `seed`: of the random choices. Raises DataError for a party without rows."""
@@ -327,6 +374,16 @@ NEIGHBOURS: tuple[Neighbour, ...] = (
 RECORD = Neighbour("one record replaced", replace_record)
 """The change for protocols that protect a record."""
 
+RECORDS: tuple[Neighbour, ...] = (
+    RECORD,
+    Neighbour("one record added", add_record),
+    Neighbour("one record removed", remove_record),
+    Neighbour("a new category", add_category),
+    Neighbour("an extreme number", insert_extreme),
+    Neighbour("records permuted", permute_rows, reorders=True),
+)
+"""The changes for protocols that protect a record and keep the number of rows private."""
+
 NO_CHANGE = Neighbour("rows interleaved differently", interleave_rows)
 """Changes no party's rows, so that nothing may change."""
 
@@ -340,5 +397,5 @@ def is_own_error(error: PsephosError, table: PartyTable, party: str) -> bool:
     return f"{party}.csv" in message or (lines <= table.lines(party) if lines else repr(party) in message)
 
 
-BY_NAME: Mapping[str, Neighbour] = {one.name: one for one in (*NEIGHBOURS, RECORD, NO_CHANGE)}
+BY_NAME: Mapping[str, Neighbour] = {one.name: one for one in (*NEIGHBOURS, *RECORDS, NO_CHANGE)}
 """All changes, by name."""

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.audit.neighbours import SCHEMA, PartyTable
+from psephos.curator.evaluation import evaluation_sensitivity
 from psephos.curator.hamm.statistic import grid_sensitivity
 from psephos.data.own import OwnTable
 from psephos.data.partition import load_split
@@ -34,6 +35,9 @@ from psephos.simulation.job import Job, JobOptions
 from psephos.simulation.sums import SumOptions, populate
 from psephos.specs.average import OwnDataSpec
 from psephos.specs.base import SumSpec
+from psephos.specs.evaluation import EvaluationSpec
+from psephos.specs.record import RecordSpec
+from psephos.specs.rehearsed import RehearsedSpec
 from psephos.specs.statistic import StatisticSpec
 from psephos.specs.tally import TallySpec
 
@@ -138,6 +142,8 @@ class Pipeline:
         run: runs it on a table, in an empty directory.
         without_public: whether it gets the table without its public rows.
         refuses: whether it must refuse every table.
+        private_sizes: whether a protocol that protects a record keeps the number of a party's rows private.
+        persons: the column that names persons, where these are protected; "" otherwise.
     """
 
     name: str
@@ -145,6 +151,8 @@ class Pipeline:
     run: Callable[[PartyTable, Path], RunRecord]
     without_public: bool = False
     refuses: bool = False
+    private_sizes: bool = False
+    persons: str = ""
 
     def select(self, table: PartyTable) -> PartyTable:
         """Return the table with the rows that the command gets."""
@@ -231,13 +239,17 @@ def record_sum(
         vectors: name of a party -> the vector that it encrypted.
         unknown: how many shares of the noise t - 1 key holders do not know.
     """
-    shares = spec.shares if isinstance(spec, StatisticSpec) else None
+    shares = spec.shares if isinstance(spec, StatisticSpec | RecordSpec | RehearsedSpec | EvaluationSpec) else None
     plan = round_.plan
     public = (plan.length, plan.minimum, plan.maximum, plan.addends, round_.minimum_ballots, round_.proofs)
     record.terms[name] = (round_.kind, round_.context.hex(), *public, shares)
     record.vectors[name] = dict(vectors)
     if isinstance(spec, TallySpec):
         record.bounds[name] = Bound(votes=spec.classes - 1)
+    elif isinstance(spec, EvaluationSpec):
+        record.bounds[name] = Bound(evaluation_sensitivity(spec.plan.grid, spec.plan.neighbours).value)
+    elif isinstance(spec, RecordSpec | RehearsedSpec):
+        record.bounds[name] = Bound(spec.plan.l1.value, spec.plan.l2.value)
     elif isinstance(spec, StatisticSpec | OwnDataSpec):
         l1, l2 = grid_sensitivity(spec.plan.grid)
         record.bounds[name] = Bound(l1.value, l2.value)

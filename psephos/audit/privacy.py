@@ -30,25 +30,26 @@ from psephos.curator.hamm.statistic import MechanismName, StatisticPlan, plan_st
 from psephos.curator.losses import Logistic, loss_named
 from psephos.curator.psgd import bounds as psgd_bounds
 from psephos.curator.psgd.gop import perturbed_minimiser
-from psephos.parties.noise import PolyaShares, SkellamShares, contributors
+from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, contributors
 from psephos.parties.pathak_noise import noise_share
 from psephos.parties.statistic import own_vector
 from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.own_data import Own, OwnDataGrid, contrast_basis
 from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
+from psephos.protocol.encrypted_sum.vote_directions import VoteDirectionGrid
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.pathak.noise import record_sensitivity
 from psephos.protocol.pathak.terms import PathakTerms
 from psephos.protocol.privacy.mechanisms import (
+    DiscreteGaussian,
     DiscreteLaplace,
     NoiseMechanism,
     RoundedGaussian,
-    Skellam,
     SphericalLaplace,
     check_epsilon,
     choose_pitch,
+    discrete_gaussian_variance,
     release,
-    skellam_variance,
 )
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.results.base import timed
@@ -185,7 +186,10 @@ def experiments(epsilon: float = 1.0, noise_factor: float = 1.0) -> Iterator[Mec
     yield _statistic("gaussian", 2, 1, epsilon, noise_factor)
     yield _own_data("own-data", "spherical-laplace", epsilon, noise_factor)
     yield _own_data("own-data", "gaussian", epsilon, noise_factor)
+    yield _own_data("own-data", "discrete-laplace", epsilon, noise_factor)
     yield _own_data("whitened", "spherical-laplace", epsilon, noise_factor)
+    yield _vote_directions("discrete-laplace", epsilon, noise_factor)
+    yield _vote_directions("gaussian", epsilon, noise_factor)
     yield _algorithm_2(epsilon, noise_factor)
     yield _average(epsilon, noise_factor)
     yield from _joint(epsilon, noise_factor)
@@ -203,7 +207,7 @@ def _weakened(mechanism: NoiseMechanism, factor: float) -> NoiseMechanism:
         return replace(mechanism, sigma=mechanism.sigma * factor)
     if isinstance(mechanism, DiscreteLaplace):
         return replace(mechanism, scale_units=mechanism.scale_units * Fraction(factor))
-    if isinstance(mechanism, Skellam):
+    if isinstance(mechanism, DiscreteGaussian):
         return replace(mechanism, variance=mechanism.variance * Fraction(factor) ** 2)
     raise InvalidParameter(f"the audit cannot scale the noise of {type(mechanism).__name__}")
 
@@ -265,6 +269,27 @@ def _own_data(source: Own, mechanism: MechanismName, epsilon: float, factor: flo
     )
     assert isinstance(plan.grid, OwnDataGrid)
     totals = [own_vector(plan.grid, [[1.0], [0.5]], [label, label]) for label in (0, 1)]
+    return _sum_release(f"{plan.event.name}, {mechanism}", plan, totals, factor)
+
+
+def _vote_directions(mechanism: MechanismName, epsilon: float, factor: float) -> MechanismExperiment:
+    """Return the release of directions of votes, three classes, M = 2: one party's probabilities become their mirror.
+
+    Both vectors then have norm 1 and opposite signs, which is the largest change; with the discrete Laplace, whose
+    likelihood ratio depends on the entries one by one, in two dimensions.
+    """
+    plan = plan_statistic(
+        np.array([[1.0], [-1.0]]),
+        3,
+        2,
+        epsilon=epsilon,
+        delta=AUDIT_DELTA,
+        mechanism=mechanism,
+        source="vote-directions",
+    )
+    assert isinstance(plan.grid, VoteDirectionGrid)
+    labels = np.array([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]])
+    totals = [plan.grid.contribution(probabilities) for probabilities in (labels, 2 / 3 - labels)]
     return _sum_release(f"{plan.event.name}, {mechanism}", plan, totals, factor)
 
 
@@ -331,18 +356,18 @@ def _noisy_sums(
 
 
 def _joint(epsilon: float, factor: float) -> Iterator[MechanismExperiment]:
-    """Yield Polya and Skellam shares, and two sums of a PSGD series, for M = 6 with 2 colluders and 1 dropout."""
+    """Yield both kinds of shares, and two sums of a PSGD series, for M = 6 with 2 colluders and 1 dropout."""
     honest = contributors(6, colluders=2, dropouts=1)
 
-    def shared(shares: PolyaShares | SkellamShares) -> Callable[[Randomness], int]:
+    def shared(shares: PolyaShares | DiscreteGaussianShares) -> Callable[[Randomness], int]:
         return lambda randomness: sum(shares.share(randomness)[0] for _ in range(honest))
 
     scale = DiscreteLaplace.for_epsilon(20, epsilon, 1, 1.0).scale_units * Fraction(factor)
     yield _noisy_sums("joint discrete-laplace", epsilon, 0.0, 20, shared(PolyaShares(1, 6, honest, scale)))
-    once = skellam_variance(100, 100, epsilon, AUDIT_DELTA)
-    twice = Fraction(psgd_bounds.skellam_variance(epsilon, AUDIT_DELTA, 100, 100, 2))
-    for name, variance, steps in (("joint gaussian (Skellam)", once, 1), ("psgd series (Skellam)", twice, 2)):
-        shares = SkellamShares(1, 6, honest, variance * Fraction(factor) ** 2)
+    once = discrete_gaussian_variance(100, epsilon, AUDIT_DELTA)
+    twice = discrete_gaussian_variance(100, epsilon, AUDIT_DELTA, 2)
+    for name, variance, steps in (("joint gaussian", once, 1), ("psgd series", twice, 2)):
+        shares = DiscreteGaussianShares(1, 6, honest, variance * Fraction(factor) ** 2)
         yield _noisy_sums(name, epsilon, AUDIT_DELTA, 100, shared(shares), steps)
 
 

@@ -1,4 +1,4 @@
-"""Record what leaves a party in the protocols that protect a record: gradient descent and Pathak's averaging."""
+"""Record what leaves a party in gradient descent, in Pathak's averaging, and in private evaluation."""
 
 from __future__ import annotations
 
@@ -11,17 +11,28 @@ import numpy as np
 
 from psephos.audit.adversary import Replacements, Tampering
 from psephos.audit.neighbours import PartyTable
-from psephos.audit.pipelines import SETTINGS, Bound, RunRecord, digest_of, messages_of, table_options
+from psephos.audit.pipelines import (
+    SETTINGS,
+    Bound,
+    RunRecord,
+    digest_of,
+    messages_of,
+    record_sum,
+    table_options,
+)
+from psephos.curator.ledger import Release
 from psephos.curator.psgd.agreement import agree
 from psephos.data.own import OwnTable
 from psephos.data.partition import load_split
+from psephos.model import Model, ReleasedClassifier
 from psephos.protocol.pathak.noise import record_sensitivity
 from psephos.protocol.roles import Step
 from psephos.protocol.transcript import Transcript
+from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun
 from psephos.simulation.pathak import PathakOptions, simulate_pathak
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
 
-__all__ = ["run_pathak", "run_psgd"]
+__all__ = ["run_evaluation", "run_pathak", "run_psgd"]
 
 
 def _observing(names: Sequence[str]) -> tuple[dict[str, Any], Replacements]:
@@ -77,4 +88,35 @@ def run_pathak(table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
     # Both vectors are rounded to the grid, which moves each entry by up to half a unit.
     record.bounds[phase] = Bound(root * sensitivity + terms.features, sensitivity + root)
     record.terms[phase] = replace(terms, nonce="0" * 32)
+    return record
+
+
+def run_evaluation(table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
+    """Run `psephos evaluate` on a classifier whose coefficients are fixed numbers."""
+    settings = {**SETTINGS, "workers": 1, "epsilon": 1.0, **table_options(table, directory), **chosen}
+    options, split = load_split(EvaluationOptions(**settings))
+    assert split.encoding is not None
+    width, classes = len(split.encoding.features), split.dataset.classes
+    weights = np.random.default_rng(0).normal(size=(1 if len(classes) == 2 else len(classes), width))
+    weights /= np.abs(split.X_auxiliary).max(axis=0) + 1.0
+    model = Model(
+        psephos_model=1,
+        classes=classes,
+        encoding=split.encoding,
+        coefficients=tuple(map(tuple, weights.tolist())),
+        intercepts=(0.0,) * len(weights),
+        method="fixed",
+        parties=options.parties,
+        release=Release("none", 1.0, 0.0, options.unit),
+    )
+    run, transcript = EvaluationRun(EvaluationOptions(**settings), ReleasedClassifier(model)), Transcript(secrets=True)
+    done = run.sum(transcript=transcript)
+    names = OwnTable(run.options).owners
+    record = RunRecord(roster=names, messages=messages_of(transcript))
+    for number, name in enumerate(names):
+        record.local[name] = {"rows": digest_of(*run.rows_of(number)[:2])}
+    vectors = {names[number]: vector for number, vector in done.vectors.items()}
+    unknown = run.options.parties - run.options.dropouts - (run.options.opening_threshold - 1)
+    record_sum(record, "histogram", done.round, run.spec, vectors, unknown)
+    record.files = {f"cautions: {place}": text for place, text in enumerate(run.cautions)}
     return record

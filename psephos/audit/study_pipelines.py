@@ -16,10 +16,12 @@ from psephos.audit.pipelines import RunRecord, digest_of, public_files, record_s
 from psephos.parties.noise import Shares
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.randomness import SYSTEM, Randomness
+from psephos.protocol.randomness import Randomness
 from psephos.protocol.storage.store import OnceLedger
 from psephos.simulation.key_setup import setup_keys
 from psephos.specs.base import SumSpec
+from psephos.specs.evaluation import EvaluationSpec
+from psephos.specs.record import RecordSpec
 from psephos.specs.registry import SPECS, participants_of, spec_of
 from psephos.specs.statistic import StatisticSpec
 from psephos.specs.study import StudyTerms
@@ -35,30 +37,35 @@ HOLDERS, THRESHOLD = 5, 3
 
 @dataclass(frozen=True)
 class ZeroShares(Shares):
-    """Shares without noise, with the same bound and the same number of contributors as the shares of a plan."""
+    """Shares without noise, with the same bounds and the same number of contributors as the shares of a plan."""
 
     limit: int
+    longest: int
 
     @classmethod
     def of(cls, shares: Shares) -> ZeroShares:
         """Return shares without noise in place of these."""
-        return cls(shares.dimension, shares.parties, shares.contributors, shares.bound)
+        return cls(shares.dimension, shares.parties, shares.contributors, shares.bound, shares.norm_bound)
 
     @property
     def bound(self) -> int:
         return self.limit
 
-    def share(self, randomness: Randomness = SYSTEM) -> list[int]:
-        """Return zeros."""
+    @property
+    def norm_bound(self) -> int:
+        return self.longest
+
+    def _draw(self, randomness: Randomness) -> list[int]:
         return [0] * self.dimension
 
 
-def run_study(table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
+def run_study(table: PartyTable, directory: Path, *, absent: int = 0, **chosen: Any) -> RunRecord:
     """Run every party of a study: each has a file of its own rows, and all have the public rows.
 
     Args:
         table: with public rows.
         directory: an empty one.
+        absent: number of parties, the last ones, that sign the study and send nothing.
         chosen: fields of `NewOptions`, such as protocol and method.
 
     Raises:
@@ -87,7 +94,7 @@ def run_study(table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
     if not isinstance(spec, SumSpec):
         raise InvalidParameter(f"the audit runs studies of one encrypted sum, which {study.protocol} is not")
     agreed = spec
-    if isinstance(spec, StatisticSpec) and spec.shares is not None:
+    if isinstance(spec, StatisticSpec | RecordSpec | EvaluationSpec) and spec.shares is not None:
         spec = replace(spec, shares=ZeroShares.of(spec.shares))
     record = RunRecord(roster=tuple(member.name for member in study.parties))
     key = _dealt_key(study.key_bits, len(names), spec.best_degree(study.key_bits, len(names)))
@@ -96,6 +103,8 @@ def run_study(table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
         member = sign(study, identity)
         member.keep(public=str(public), data=str(_file(table, name, directory / f"{name}.csv")))
         record.local[name] = {"rows": digest_of(*member.voter)}
+        if number >= len(names) - absent:
+            continue
         role = spec.party(number, identity.key, spec.prepare(member.voter), round_, ledger=OnceLedger())
         vectors[name] = role.result(role.start().state)
     unknown = len(names) - int(study.parameters.get("dropouts", 0)) - (study.threshold - 1)
@@ -103,7 +112,7 @@ def run_study(table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
     record.terms["parameters"] = dict(study.parameters)
     record.terms["samples"] = study.auxiliary.hex(), study.classes, study.features, study.minimum_ballots
     total = tuple(sum(column) for column in zip(*vectors.values(), strict=True))
-    content = make_release(study, samples, OpenedSum(total, tuple(range(len(names)))))
+    content = make_release(study, samples, OpenedSum(total, tuple(range(len(vectors)))))
     text = card(study, read_release(study, samples, content))
     # The digest differs between any two studies, and does not depend on rows.
     record.files = public_files(content, text.replace(study.digest.hex(), "").replace(fingerprint(study.digest), ""))

@@ -23,6 +23,7 @@ COMMANDS = {
     "demo": "The vote count on a bundled data set, told step by step.",
     "run": "The main job: from data to one private classifier and its card.",
     "predict": "Predict with a model file that `run` wrote: CSV in, CSV out.",
+    "evaluate": "Evaluate a model on the parties' held-out rows, with privacy, and calibrate its scores.",
     "study": "Prepare a study on many machines: identities, and the file that all members sign.",
     "join": "Sign a study and announce it on its board.",
     "agent": "Run all roles of a member in a study until there is a result.",
@@ -106,7 +107,7 @@ def _show_version(wanted: bool) -> None:
 
     import psephos
 
-    libraries = ("phe", "gmpy2", "numpy", "scipy", "scikit-learn", "cryptography", "dp-accounting")
+    libraries = ("phe", "gmpy2", "numpy", "scipy", "scikit-learn", "cryptography")
     typer.echo(f"psephos {psephos.__version__}, Python {platform.python_version()}")
     typer.echo(", ".join(f"{name} {version(name)}" for name in libraries))
     raise typer.Exit

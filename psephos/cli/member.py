@@ -209,6 +209,8 @@ def register_status(app: typer.Typer) -> None:
             agreement, name, key = membership.study, membership.names[0], membership.identity.key
             board = board or membership.settings.board
         else:
+            if not where.exists():
+                raise InvalidParameter(f"there is neither a study nor a member's directory {where}")
             agreement = Study.read(where)
             if not board:
                 raise InvalidParameter("no board was named: psephos status STUDY --board BOARD")

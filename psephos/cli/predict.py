@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from psephos.cli.generate import SectionedCommand, examples
-from psephos.cli.shared import AsJson, emit, note
+from psephos.cli.shared import AsJson, OutputError, emit, note
 from psephos.results import FORMAT
 
 __all__ = ["register"]
@@ -22,7 +22,9 @@ def register(app: typer.Typer) -> None:
 
     @app.command(
         cls=SectionedCommand,
-        epilog=examples("psephos predict out patients.csv", "psephos predict out/model.json new.csv --output said.csv"),
+        epilog=examples(
+            "psephos predict out patients.csv", "psephos predict out/model.json new.csv --output predicted.csv"
+        ),
     )
     def predict(
         model: Annotated[Path, typer.Argument(help="A model file, or the directory that `psephos run` wrote.")],
@@ -56,5 +58,10 @@ def register(app: typer.Typer) -> None:
         if output is None:
             emit(text)
         else:
-            write_atomically(output, text.encode())
+            try:
+                write_atomically(output, text.encode())
+            except OSError as error:
+                raise OutputError(
+                    f"the predictions cannot be written to {output}: {error.strerror}; name another file"
+                ) from None
             note(f"{len(table):,} predictions written to {output}")

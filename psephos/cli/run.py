@@ -39,6 +39,10 @@ OPTIONS = (
     "data_dir",
     "learners",
     "method",
+    "unit",
+    "neighbours",
+    "record",
+    "announced_rows",
     "epsilon",
     "delta",
     "mechanism",
@@ -66,6 +70,7 @@ def register(app: typer.Typer) -> None:
             "psephos run --data patients.csv --label outcome --party hospital --public 11 --output out",
             "psephos run --data patients.csv --label outcome --party hospital --schema patients.toml --output out",
             "psephos run --data patients.csv --label outcome --public open.csv --parties 40 --epsilon 3 --output out",
+            "psephos run --data patients.csv --label outcome --party hospital --public open.csv --unit record",
             "psephos run --dataset har --parties 1000 --data-dir DIR --json",
         ),
     )
@@ -108,6 +113,7 @@ def register(app: typer.Typer) -> None:
                 emit("\n".join(["", *alpha_lines(result.evaluation.counts, result.class_names), *lines, ""]))
 
         shown: Any = {"report": report, "as_json": as_json, "verbose": verbose, "save": save}
+        shown["printed_before"] = job.warnings_about_data
         perform(job.options, lambda _, **context: job.run(**context), "run", **shown)
 
 

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -232,6 +232,7 @@ def finish(
     report: Path | None = None,
     transcript: Any = None,
     save: Callable[[Any], None] = lambda result: None,
+    printed_before: Collection[str] = (),
 ) -> None:
     """Print a result, save what it produced, and write its report, in this order: a report that fails loses nothing.
 
@@ -242,6 +243,7 @@ def finish(
         report: the directory for the report; None writes none.
         transcript: the messages of the run, for the report.
         save: called with the result, to save what the run produced, unless it is not exact.
+        printed_before: warnings that were printed before the run, and are not printed again.
 
     Exits with status 1 if an opened sum, or what an audit judged, is not what it must be.
     """
@@ -250,14 +252,16 @@ def finish(
         if result.notice:
             note(f"psephos: {result.notice}")
         for text in result.page().warnings:
-            note(f"psephos: WARNING: {text}")
+            if text not in printed_before:
+                note(f"psephos: WARNING: {text}")
     else:
         from rich.console import Console
 
         from psephos.cli.show import show
 
         page = io.StringIO()
-        show(result, Console(file=page, force_terminal=sys.stdout.isatty(), width=Console().width), verbose=verbose)
+        console = Console(file=page, force_terminal=sys.stdout.isatty(), width=Console().width)
+        show(result, console, verbose=verbose, printed_before=printed_before)
         emit(page.getvalue())
     _log.info("result", extra={"about": {"kind": result.kind, "exact": result.exact}})
     if result.exact is not False:

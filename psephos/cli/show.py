@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,13 @@ GAP = 2
 """Spaces between two columns of a table."""
 
 
-def show(result: Result, console: Console | None = None, *, verbose: bool = False) -> None:
+def show(
+    result: Result,
+    console: Console | None = None,
+    *,
+    verbose: bool = False,
+    printed_before: Collection[str] = (),
+) -> None:
     """Print a result; the notice and warnings come first.
 
     Args:
@@ -30,6 +37,7 @@ def show(result: Result, console: Console | None = None, *, verbose: bool = Fals
         console: where to print; standard output by default.
         verbose: print everything that the result's page has. Otherwise a run's details (recall by class, sizes, notes,
             times) are left out; `--report` and `--json` have them, too.
+        printed_before: warnings that are not printed again.
     """
     console, page = Console() if console is None else console, result.page()
 
@@ -39,7 +47,8 @@ def show(result: Result, console: Console | None = None, *, verbose: bool = Fals
     if page.notice:
         say(page.notice, "bold red")
     for text in page.warnings:
-        say(f"WARNING: {text}", "bold red")
+        if text not in printed_before:
+            say(f"WARNING: {text}", "bold red")
     if page.answer:
         say(page.answer, "bold")
     if page.cost and (verbose or not page.answer or page.several_releases):
@@ -48,7 +57,9 @@ def show(result: Result, console: Console | None = None, *, verbose: bool = Fals
         say(_fact(fact))
     _show_accuracies(page, console, verbose=verbose)
     for panel in page.panels if verbose or not page.accuracies else page.panels[:1]:
-        _show_panel(panel, console)
+        # The note of a figure repeats the cost, for readers of the figure alone.
+        note = panel.note.replace(f". {page.cost.rstrip('.')}", "") if page.several_releases else panel.note
+        _show_panel(replace(panel, note=note), console)
     _show_comparison(page, console)
     for matrix in page.matrices:
         _show_matrix(matrix, console, verbose=verbose)

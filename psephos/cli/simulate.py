@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -82,10 +82,12 @@ def perform(
     as_json: bool,
     verbose: bool = False,
     save: Callable[[Any], None] = lambda result: None,
+    printed_before: Collection[str] = (),
 ) -> None:
     """Check the options, simulate, and `finish`; write a report of the transcript so far if the run is interrupted.
 
-    Messages are recorded only if there is a report, since they take about 0.4 kB of memory each.
+    Messages are recorded only if there is a report, since they take about 0.4 kB of memory each. Warnings that were
+    `printed_before` are not printed again.
     """
     options.check()
     check_directory(report, secret=options.data is not None)  # a report on private rows
@@ -102,4 +104,5 @@ def perform(
                 page = write_report(interrupted, transcript.redacted(), report, command=command_line())
                 note(f"report of what there is written to {page}")
             raise
-    finish(result, as_json=as_json, verbose=verbose, report=report, transcript=transcript, save=save)
+    output: Any = {"as_json": as_json, "verbose": verbose, "printed_before": printed_before}
+    finish(result, report=report, transcript=transcript, save=save, **output)

@@ -85,10 +85,10 @@ def _identities(group: typer.Typer) -> None:
         key = created.card.key.raw
         note(
             f"{output / 'card.toml'}: send it to the author of the study.\n"
-            f"{output / 'identity.key'}: it never leaves this machine. Back up the whole directory while\n"
-            "nothing runs.\n"
-            "Fingerprint of the key, in digits and in words. Read one of them to the other members\n"
-            "by telephone; their `psephos study show` must print the same digits.\n"
+            f"{output / 'identity.key'}: it never leaves this machine.\n"
+            "Back up the whole directory while nothing runs.\n"
+            "Fingerprint of the key, in digits and in words. Read one of them to the other\n"
+            "members by telephone; their `psephos study show` must print the same digits.\n"
             f"  {fingerprint(key)}\n"
             f"{fill(fingerprint_words(key), 78, initial_indent='  ', subsequent_indent='  ')}"
         )

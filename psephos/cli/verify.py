@@ -57,6 +57,10 @@ def register(app: typer.Typer) -> None:
 
         if report is not None and curator is not None:
             raise StudyError("a receipt contains only what anybody can check: leave out --curator, or --report")
+        if report is not None:
+            from psephos.study.receipt import receipt_of, receipt_paths, write_receipt
+
+            receipt_paths(report)  # an unusable path is an error before the checks, which may take long
         agreement = Study.read(study)
         samples = PublicSamples.of(agreement, public)
         store = None if curator is None else _curator_store(curator, agreement)
@@ -69,8 +73,6 @@ def register(app: typer.Typer) -> None:
                 store.close()
         checks = evidence.checks
         if report is not None:
-            from psephos.study.receipt import receipt_of, write_receipt
-
             page, document = write_receipt(receipt_of(agreement, evidence), report)
             typer.echo(f"receipt: {page} and {document}", err=True)
         emit(json.dumps([asdict(each) for each in checks]) + "\n" if as_json else as_text(agreement, checks))

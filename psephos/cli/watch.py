@@ -45,7 +45,7 @@ def register(app: typer.Typer) -> None:
 
             from psephos.study.watch.app import answers_to, application
         except ModuleNotFoundError as error:
-            raise EngineError(f"psephos watch needs {error.name}: pip install 'psephos[watch]'") from None
+            raise EngineError(f"psephos watch needs {error.name}; in a clone: pip install -e '.[watch]'") from None
         from psephos.protocol.board.address import open_board
         from psephos.protocol.study.study import Study
         from psephos.study.monitor import Follower, verifier

@@ -6,6 +6,7 @@ its held-out rows from its own rows, the seed and its place; the encoding and th
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,6 +87,11 @@ class TableOptions:
         group="Your own data",
     )
 
+    @property
+    def person_column(self) -> str | None:
+        """The column that says which person a row is about, where persons are protected; None otherwise."""
+        return None
+
     def check_table(self) -> None:
         """Raise InvalidParameter if the options about the table are invalid or contradict each other."""
         about = ("label", "party", "public", "schema", "sample_public", "classes", "ignore", "text")
@@ -148,6 +154,7 @@ class OwnTable:
         if self._schema is not None:
             self._schema.check_columns(features)
         self._labels = table[options.label]
+        self._persons = None if options.person_column is None else table[options.person_column]
         public, extra = self._public(table, path)
         # The public rows are the last file's: `Encoding.learn` reads numbers as that file writes them.
         self._files = [table[features]] if extra is None else [table[features], extra[features]]
@@ -156,6 +163,10 @@ class OwnTable:
         if extra is not None:
             self._labels = pd.concat([self._labels, extra[options.label]])
         self._is_public = public
+        if self._persons is not None and (empty := is_gap(self._persons[~public[: len(table)]])).any():
+            raise DataError(
+                f"no {options.person_column!r} in line {empty.idxmax()}: say whose row it is, or take it out"
+            )
         if public.all():
             raise DataError("every row is public: there is nobody left to protect")
         self.classes = self._class_names()
@@ -184,7 +195,7 @@ class OwnTable:
         if path.resolve() == other.resolve():
             raise DataError(f"{path} cannot be private and public")
         extra = read_table(other)
-        wanted = [name for name in table.columns if name not in (options.label, options.party, *options.ignore)]
+        wanted = [name for name in table.columns if name not in (*_special_columns(options), *options.ignore)]
         if missing := [name for name in wanted if name not in extra.columns]:
             raise DataError(f"{other} has no column {', '.join(map(repr, missing))}, which {path} has")
         if options.label not in extra.columns:
@@ -282,13 +293,18 @@ class OwnTable:
                 remarks.append(f"{count} private cells of the column {name!r} lie outside the range of the schema")
         return remarks
 
-    def _rows_of_owners(self, rows: NDArray[np.intp]) -> list[NDArray[np.intp]]:
-        """Divide row numbers by owner, in the order of `owners`."""
+    def _rows_of_owners(self, rows: NDArray[np.intp], *, may_be_none: bool = False) -> list[NDArray[np.intp]]:
+        """Divide row numbers by owner, in the order of `owners`; raises DataError unless each has one or may have none.
+
+        Args:
+            rows: row numbers, (n,).
+            may_be_none: whether an owner may have no row.
+        """
         assert self._owners is not None
         place = {name: number for number, name in enumerate(self.owners)}
-        owner = np.array([place[name] for name in self._owners.to_numpy()[rows]])
+        owner = np.array([place[name] for name in self._owners.to_numpy()[rows]], dtype=np.intp)
         sizes = np.bincount(owner, minlength=len(place))
-        if not sizes.all():
+        if not (may_be_none or sizes.all()):
             name = self.owners[int(sizes.argmin())]
             raise DataError(f"the party {name!r} has no row left to train on")
         return np.split(rows[np.argsort(owner, kind="stable")], np.cumsum(sizes))[:-1]
@@ -301,6 +317,8 @@ class OwnTable:
         sizes: str | Sequence[int] = "equal",
         concentration: float = 0.5,
         samples: int | None = None,
+        by_content: bool = False,
+        agreed: Encoding | None = None,
     ) -> Split:
         """Assign the rows to the parties, and encode them in the way that the public rows or the schema determine.
 
@@ -309,6 +327,9 @@ class OwnTable:
             seed: of dealing rows without owners, of the rows that are held out, and of samples from a schema.
             sizes, concentration: of rows without owners, as in `psephos.data.splits.deal_rows`.
             samples: drawn from a schema without public rows; `DRAWN_SAMPLES` by default.
+            by_content: hold out rows by `held_out_by_content`, as privacy of a record needs; an owner may then be left
+                without a row, since one record must not decide whether it takes part.
+            agreed: encodes the rows in place of what the public rows or the schema determine.
 
         Raises DataError for too few rows, and as `Encoding` does; InvalidParameter for `samples` beside public rows.
         """
@@ -317,23 +338,34 @@ class OwnTable:
         if options.sample_public:
             auxiliary = self._sample_public(private, generator)
             private = np.setdiff1d(private, auxiliary)
-        if len(private) < parties:
+        if len(private) < parties and (self._owners is None or not by_content):
             raise DataError(f"{len(private)} private rows are too few for {parties} parties, each of which needs one")
         if self._owners is not None:
-            rows_of = self._rows_of_owners(private)
+            rows_of = self._rows_of_owners(private, may_be_none=by_content)
         else:
             shuffled = generator.permutation(private)
             rows_of = deal_rows(shuffled, self._y[shuffled], parties, sizes, concentration, generator)
-        encoding, cautions = self._encoding(auxiliary)
+        encoding, cautions = self._encoding(auxiliary) if agreed is None else (agreed, [])
         X, y = np.concatenate([encoding.apply(file) for file in self._files]), self._y
         drawn = self._drawn(samples, seed)
         if drawn is not None:
+            assert self._schema is not None
+            if encoding != self._schema.encoding:
+                raise DataError(
+                    "the schema encodes rows in another way than the agreed encoding: name public rows with --public"
+                )
             auxiliary = np.arange(len(X), len(X) + len(drawn))
             X, y = np.concatenate([X, drawn]), np.concatenate([y, np.full(len(drawn), -1)])
-        held_out = [
-            held_out_rows(rows, options.held_out, np.random.default_rng([seed, _HELD_OUT_STREAM, number]))
-            for number, rows in enumerate(rows_of)
-        ]
+        if by_content:
+            cells = self._features.assign(**{"": self._labels.to_numpy()})
+            if self._persons is not None:
+                cells = self._persons.to_frame()
+            held_out = [rows[held_out_by_content(cells.iloc[rows], options.held_out, seed)] for rows in rows_of]
+        else:
+            held_out = [
+                held_out_rows(rows, options.held_out, np.random.default_rng([seed, _HELD_OUT_STREAM, number]))
+                for number, rows in enumerate(rows_of)
+            ]
         names = tuple(encoding.features)
         return Split(
             Dataset(self.name, X, y, None, None, self.classes, f"the file {self.name}", names),
@@ -341,10 +373,12 @@ class OwnTable:
             auxiliary,
             tuple(np.setdiff1d(rows, out) for rows, out in zip(rows_of, held_out, strict=True)),
             np.sort(np.concatenate(held_out)),
+            held_out=tuple(held_out),
             encoding=encoding,
             cautions=tuple(cautions),
             remarks=tuple(self._remarks(rows_of, encoding, X)),
             not_private=NOT_PRIVATE if options.sample_public else "",
+            persons=None if self._persons is None else np.unique(self._persons, return_inverse=True)[1],
             schema="" if self._schema is None else "encoding" if drawn is None else "samples",
         )
 
@@ -395,9 +429,29 @@ def held_out_rows(rows: NDArray[np.intp], share: float, generator: np.random.Gen
     return np.sort(generator.permutation(rows)[: min(count, len(rows) - 1)])
 
 
+def held_out_by_content(cells: pd.DataFrame, share: float, seed: int) -> NDArray[np.bool_]:
+    """Choose rows that are not trained on, each by its own content alone: a hash of its cells and of the seed.
+
+    So whether a row is held out does not depend on any other row, on their number or on their order: where one record
+    is private, a neighbouring table differs in that record's part of the sum alone. All rows of a party may be held
+    out.
+
+    Args:
+        cells: text, one row for each of the party's (n, columns).
+        share: of rows that are held out on average.
+        seed: of the choice.
+
+    Returns:
+        Whether each row is held out, (n,).
+    """
+    limit = int(share * 2**64)
+    digests = (hashlib.sha256("\0".join((str(seed), *map(str, row))).encode()) for row in cells.to_numpy())
+    return np.array([int.from_bytes(digest.digest()[:8], "big") < limit for digest in digests], dtype=np.bool_)
+
+
 def _feature_columns(table: pd.DataFrame, path: Path, options: TableOptions) -> list[str]:
     """Names of the columns that are features; raises DataError or InvalidParameter for columns that do not fit."""
-    special = [name for name in (options.label, options.party) if name is not None]
+    special = _special_columns(options)
     for name in (*special, *options.ignore, *options.text):
         if name not in table.columns:
             raise DataError(f"{path} has no column {name!r}; it has: {', '.join(table.columns)}")
@@ -408,6 +462,11 @@ def _feature_columns(table: pd.DataFrame, path: Path, options: TableOptions) -> 
     if not features:
         raise DataError(f"no column of {path} is left to learn from")
     return features
+
+
+def _special_columns(options: TableOptions) -> list[str]:
+    """Names of the columns that are no features: the class, the owner and the person of a row."""
+    return [name for name in (options.label, options.party, options.person_column) if name is not None]
 
 
 def _check_public(count: int) -> None:

@@ -85,6 +85,7 @@ class DataOptions(TableOptions):
         sizes = self._sizes()
         if isinstance(data, OwnTable):
             terms: dict[str, Any] = {"sizes": sizes, "concentration": self.concentration, "samples": auxiliary}
+            terms["by_content"] = self.protects_records
             return data.deal(self.parties, self.seed, **terms)
         fixed = sizes if not isinstance(sizes, str) else self.samples_per_party or samples
         return split_dataset(
@@ -96,6 +97,11 @@ class DataOptions(TableOptions):
             deal=sizes if isinstance(sizes, str) else "equal",
             concentration=self.concentration,
         )
+
+    @property
+    def protects_records(self) -> bool:
+        """Whether one row is private while the number of a party's rows is not public."""
+        return False
 
     @property
     def compares(self) -> bool:

@@ -142,6 +142,25 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             w[:, self.used_] = narrow
         return w, intercept
 
+    def unfold(self, w: NDArray[np.float64], intercepts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the linear classifier of scaled rows of which `fold` makes this one of unscaled rows.
+
+        Args:
+            w: coefficients of unscaled rows, float64 (k, d).
+            intercepts: float64 (k,).
+
+        Returns:
+            A classifier of scaled rows, float64 (k, d').
+
+        Raises:
+            InvalidParameter: the scaler reduces features, or has no intercept.
+        """
+        check_is_fitted(self)
+        if self.pca_ is not None or self.used_ is not None or not self.intercept:
+            raise InvalidParameter("a classifier is scaled only with an intercept, and where no feature is left out")
+        constant = (intercepts + w @ self.mean_) / self.intercept
+        return np.column_stack([w * self.deviation_, constant])
+
     def _checked(self, X: Any, reset: bool) -> Any:
         return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=np.float64)
 
@@ -208,6 +227,8 @@ def _norms(X: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _squared_norms(X: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the squared norms of the rows, (n,), each a function of its row alone, bit for bit."""
+    X = np.ascontiguousarray(X)  # the order in which a row is summed depends on the memory layout
     with np.errstate(over="ignore"):
         return np.asarray(np.einsum("ij,ij->i", X, X))
 

@@ -6,6 +6,7 @@ uniformly, by a public seed. Nothing of it depends on anybody's rows.
 
 from __future__ import annotations
 
+import shlex
 import tomllib
 from collections.abc import Sequence
 from datetime import date
@@ -102,7 +103,7 @@ class Schema(Struct, frozen=True, forbid_unknown_fields=True):
         if unknown := [name for name in names if name not in self.columns]:
             raise DataError(
                 f"the schema does not describe the column {', '.join(map(repr, unknown))}: add it, or leave the column "
-                f"out with --ignore {','.join(unknown)}"
+                f"out with --ignore {shlex.quote(','.join(unknown))}"
             )
 
 
@@ -122,7 +123,7 @@ def read_schema(path: Path) -> Schema:
         document: Any = tomllib.loads(path.read_text(encoding="utf-8"))
         schema = msgspec.convert(document, Schema)
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise DataError(f"{path} is no schema: {error}") from None
+        raise DataError(f"{path} is not a schema: {error}") from None
     for name, column in schema.columns.items():
         _check_column(path, name, column)
     return schema

@@ -52,6 +52,9 @@ class Split:
         cautions: warnings about the public rows.
         remarks: warnings about private rows, which only their holder may read.
         not_private: the reason why no epsilon covers a release from this split; "" if one does.
+        persons: number of the person of each row of a table, int64 (n,), where persons are protected; None otherwise.
+            A secret.
+        held_out: the rows of each party of a user's own table that are in `test`; () for other data sets.
         schema: "" without a schema; "encoding" if it determined the encoding; "samples" if the auxiliary samples were
             drawn from it, too.
     """
@@ -66,6 +69,8 @@ class Split:
     remarks: tuple[str, ...] = ()
     not_private: str = ""
     schema: Literal["", "encoding", "samples"] = ""
+    persons: NDArray[np.int64] | None = None
+    held_out: tuple[Indices, ...] = ()
 
     def __repr__(self) -> str:
         sizes = sorted({len(rows) for rows in self.parties})

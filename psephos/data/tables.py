@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import shlex
 from collections.abc import Collection, Sequence
 from datetime import date
 from decimal import Decimal
@@ -53,6 +54,9 @@ FEW_CLASSES = 5
 LARGEST = 1e100
 """The largest magnitude of a number in a table: the squares of larger ones could overflow."""
 
+_YEARS = 1678, 2261
+"""The years that lie wholly within the range of 64-bit nanoseconds, in which dates become numbers."""
+
 DECIMAL_COMMA = "decimal_comma"
 """The entry of a table's `attrs` that is True where its numbers may be written with a decimal comma, as in 1,5."""
 
@@ -85,7 +89,8 @@ def read_table(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     if not path.is_file():
-        raise DataSetMissingError(f"there is no file {path}")
+        what = f"{path} is a directory: name the file of the table" if path.is_dir() else f"there is no file {path}"
+        raise DataSetMissingError(what)
     if path.suffix in (".parquet", ".pq"):
         table = _read_parquet(path)
     else:
@@ -102,7 +107,7 @@ def read_table(path: Path) -> pd.DataFrame:
         if name in names[:place]:
             raise DataError(f"{path}: two columns are called {name!r}: give one of them another name")
     if not len(table):
-        raise DataError(f"{path} has no rows" + (" but the names of the columns" if names else ""))
+        raise DataError(f"{path} has no rows" + (" below the names of its columns" if names else ""))
     return table
 
 
@@ -126,13 +131,16 @@ def _read_csv(path: Path) -> tuple[list[str], list[list[str]], list[int], str]:
     except csv.Error as error:
         raise DataError(f"{path}, line {reader.line_num}: {error}") from None
     if not rows:
-        raise DataError(f"{path} is empty")
+        raise DataError(f"{path} is empty: a table begins with a line of the names of its columns")
     names, *rows = rows
     if len(names) < 2:
         raise DataError(f"{path} has one column only: columns are separated by a comma, a semicolon, a tab or |")
     for row, line in zip(rows, lines[1:], strict=True):
         if len(row) != len(names):
-            raise DataError(f"{path}, line {line}: {len(row)} cells where the first line names {len(names)} columns")
+            count = "1 cell" if len(row) == 1 else f"{len(row)} cells"
+            raise DataError(
+                f"{path}, line {line}: {count}, but the first line names {len(names)} columns: correct this line"
+            )
     return names, rows, lines[1:], separator
 
 
@@ -140,10 +148,11 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     try:
-        return cells_of(pd.read_parquet(path))
+        # Nullable types: one empty cell must not turn the other rows' integers into floats, 7 into 7.0.
+        return cells_of(pd.read_parquet(path, dtype_backend="numpy_nullable"))
     except ImportError:
         raise DataError(
-            "Parquet files need pyarrow: pip install 'psephos[parquet]', or save the table as CSV"
+            "Parquet files need pyarrow (in a clone: pip install -e '.[parquet]'); or save the table as CSV"
         ) from None
     except DataError:
         raise
@@ -267,7 +276,10 @@ class Encoding(Struct, frozen=True, forbid_unknown_fields=True):
         cell, which may be private.
         """
         if missing := [column.name for column in self.columns if column.name not in table.columns]:
-            raise DataError(f"the table has no column {', '.join(map(repr, missing))}; it has: {_some(table.columns)}")
+            raise DataError(
+                f"the table has no column{'s' if len(missing) > 1 else ''} {', '.join(map(repr, missing))}; it has: "
+                f"{_some(table.columns)}"
+            )
         if not self.columns:
             raise DataError("the encoding has no columns: leave fewer columns out with --ignore")
         return np.column_stack([_encoded(column, table[column.name]) for column in self.columns])
@@ -294,7 +306,9 @@ def _learn_column(cells: pd.Series[str], is_text: bool) -> tuple[Column, list[st
     name = str(cells.name)
     filled = cells[~is_gap(cells)]
     if not len(filled):
-        raise DataError(f"no public row has a value in the column {name!r}: leave it out with --ignore {name}")
+        raise DataError(
+            f"no public row has a value in the column {name!r}: leave it out with --ignore {shlex.quote(name)}"
+        )
     kind = "text" if is_text else _kind(name, with_decimal_points(filled))
     if kind == "text":
         values = tuple(sorted(filled.unique()))
@@ -313,7 +327,7 @@ def _about_text(name: str, values: Sequence[str], filled: pd.Series[str]) -> lis
     examples = _some(values, 3)
     return _about_identifiers(name, filled) or [
         f"the column {name!r} holds {len(values)} different texts ({examples}), and each becomes a feature; "
-        f"--ignore {name} leaves it out"
+        f"--ignore {shlex.quote(name)} leaves it out"
     ]
 
 
@@ -341,7 +355,7 @@ def _about_identifiers(name: str, filled: pd.Series[str], numbers: NDArray[np.fl
         return []
     return [
         f"the column {name!r} is different in each of {len(filled)} public rows: if it identifies the row, leave it "
-        f"out with --ignore {name}"
+        f"out with --ignore {shlex.quote(name)}"
     ]
 
 
@@ -367,10 +381,15 @@ def _kind(name: str, filled: pd.Series[str]) -> Literal["number", "date", "text"
             name,
             ~number,
             "a date with ambiguous day and month",
-            f"write 2024-12-31, or --text {name}, or --ignore {name}",
+            f"write 2024-12-31, or --text {shlex.quote(name)}, or --ignore {shlex.quote(name)}",
         )
     if number.mean() > 0.5:
-        raise _wrong(name, ~number, "text among numbers", f"empty such cells, or --text {name}, or --ignore {name}")
+        raise _wrong(
+            name,
+            ~number,
+            "text among numbers",
+            f"empty such cells, or --text {shlex.quote(name)}, or --ignore {shlex.quote(name)}",
+        )
     return "text"
 
 
@@ -382,6 +401,8 @@ def _numbers(name: str, kind: str, filled: pd.Series[str]) -> NDArray[np.float64
         stamps = pd.to_datetime(filled, format="ISO8601", errors="coerce", utc=True)
         if not (valid := filled.str.fullmatch(_DATE) & stamps.notna()).all():
             raise _wrong(name, ~valid, "something other than a date as 2024-12-31", "correct it, or empty the cell")
+        if not (near := stamps.dt.year.between(*_YEARS)).all():
+            raise _wrong(name, ~near, f"a date outside the years {_YEARS[0]} to {_YEARS[1]}", "empty the cell")
         return np.asarray((stamps - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1), dtype=np.float64)
     if not (valid := filled.str.fullmatch(_NUMBER)).all():
         raise _wrong(name, ~valid, "something other than a finite number", "correct it, or empty the cell")

@@ -103,7 +103,7 @@ class PlanOptions:
     )
     test_key: bool = option(False, "Accept a key under 2048 bits: protects nothing.", group="Encryption")
     randomness: RandomnessMode = option("half", "Length of the encryption's exponents.", group="Encryption")
-    proofs: Proofs = option("none", "What ballots prove: none, knowledge or valid.", group="Encryption")
+    proofs: Proofs = option("none", "What ballots prove: none, knowledge or, for votes, valid.", group="Encryption")
     holders: int = option(5, "Number of key holders.", group="Encryption")
     threshold: int = option(3, "Number of holders that open a sum.", group="Encryption")
     workers: int = option(

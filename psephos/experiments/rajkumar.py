@@ -8,8 +8,8 @@ A row of the result compares these methods:
   2/(n_(1) epsilon lambda).
 * **la_repaired**: the same with the missing factor 1/K and spherical noise. It has pure epsilon for the L2 sensitivity
   2/(K n_(1) lambda), with public sizes.
-* **psgd_transcript**: our variant with fewer steps and Skellam shares, calibrated so that everything the curator sees
-  is (epsilon, delta)-private.
+* **psgd_transcript**: our variant with fewer steps and discrete Gaussian shares, calibrated so that everything the
+  curator sees is (epsilon, delta)-private.
 * **gop_sigma_printed**: Algorithm 4 with the sigma of Procedure 3 as printed. NOT private.
 * **nonprivate**: the minimiser without noise.
 

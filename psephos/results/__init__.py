@@ -25,6 +25,7 @@ from psephos.results.runs import (
     RunResult,
     TallyResult,
 )
+from psephos.results.scores import EvaluationResult
 from psephos.results.security import (
     AuditedCell,
     AuditedCoalition,
@@ -52,6 +53,7 @@ __all__ = [
     "ComparedRun",
     "ComposedCost",
     "Curve",
+    "EvaluationResult",
     "Finding",
     "Guarantee",
     "HammResult",

@@ -33,8 +33,8 @@ def model_card(model: Model, result: TallyResult, split: Split, right: float | N
         right: share of the labelled public rows that the classifier gets right; None if there are none.
     """
     release, own, shards = model.release, split.encoding is not None, result.parties_are == "shards"
-    everybody = "what epsilon allows them to say about any one " + (
-        "shard" if shards else "party; who took part, and each ballot's size"
+    everybody = f"what epsilon allows them to say about any one {_one(model, shards=shards)}" + (
+        "" if shards else "; who took part, and each ballot's size"
     )
     if split.not_private:
         everybody = "what they say about any party's rows, without a bound"
@@ -104,8 +104,30 @@ def _encoded_by(split: Split) -> str:
     return f"Settled by {len(split.auxiliary)} rows alone that somebody named as public."
 
 
+def _one(model: Model, *, shards: bool) -> str:
+    """Whom epsilon protects, as a noun."""
+    if "persons" in model.release.chosen:
+        return "person"
+    return "row" if model.release.unit == "record" else "shard" if shards else "party"
+
+
 def _unit(model: Model, *, shards: bool) -> str:
     """What epsilon protects, in words."""
+    if model.release.unit == "record":
+        changed = (
+            "added or removed" if model.release.chosen["neighbours"] == "add-remove" else "replaced, added or removed"
+        )
+        if (persons := model.release.chosen.get("persons")) is not None:
+            return (
+                f"record: what is protected is one person, as the column {persons} names them, {changed} with all "
+                f"rows at one of the {model.parties} {'shards' if shards else 'parties'}; a person known to several of "
+                "them less, and what all persons of a party have in common not at all"
+            )
+        return (
+            f"record: what is protected is one row, {changed}, of one of the {model.parties} "
+            f"{'shards' if shards else 'parties'}; a person with several rows less, and what all rows of a party have "
+            "in common not at all"
+        )
     if not shards:
         return f"{model.release.unit}: what is protected is everything that one of the {model.parties} holds"
     return (
@@ -119,7 +141,7 @@ def _unchecked(result: TallyResult, own: bool) -> list[str]:
     followed = {
         "none": "that parties follow the protocol: ballots carried no proofs",
         "knowledge": "that votes are valid: ballots proved only that their senders knew what was in them",
-        "valid": "that votes are honest: ballots proved only that they were valid",
+        "valid": "that ballots are honest: they proved only that votes are valid, and other vectors within bounds",
     }
     return [
         followed[result.options["proofs"]],

@@ -18,7 +18,7 @@ from psephos.protocol.errors import ReportError, ReportVersionError
 from psephos.results import FORMAT, Result
 from psephos.results.base import plain
 
-LIBRARIES = ("phe", "gmpy2", "numpy", "scipy", "scikit-learn", "cryptography", "dp-accounting", "joblib")
+LIBRARIES = ("phe", "gmpy2", "numpy", "scipy", "scikit-learn", "cryptography", "joblib")
 """Whose versions a repetition needs."""
 
 

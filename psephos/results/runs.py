@@ -82,7 +82,7 @@ def cost_text(release: Release) -> str:
 
 @dataclass(frozen=True)
 class ComposedCost:
-    """Privacy cost for a party if all releases of a run were published together.
+    """Privacy cost for a party, or for a record, if all releases of a run were published together.
 
     Attributes:
         releases: number of releases.
@@ -254,6 +254,7 @@ class RunResult(Result):
             return []
         protected = {release.unit for release in self.releases.values()}
         rows = "the rows of one shard" if protected == {"party"} else "what the ledger names as its unit, in one shard"
+        rows = "one row of one shard" if protected == {"record"} else rows
         return [
             f"The {self.parties} parties are shards of one {'table' if self.own_rows else 'published data set'}, dealt "
             f"at random by whoever ran this: epsilon protects {rows}, and says nothing of an institution, or of a "
@@ -270,15 +271,18 @@ class RunResult(Result):
         if self.not_private:
             which = "With noise, but not private,"
         spread = " (one draw)" if accuracy.private_std is None else f" ± {accuracy.private_std:.3f}"
-        lost = "" if accuracy.nonprivate is None else f"; privacy cost {accuracy.nonprivate - released[best]:.3f}"
+        lost = "" if accuracy.nonprivate is None else f"; without noise {accuracy.nonprivate:.3f}"
         unit = "" if self.not_private else " per party" if self.parties_are == "owners" else " per shard"
+        if unit and {release.unit for release in self.releases.values()} == {"record"}:
+            unit = " per record"
         return f"{which} at epsilon {self.epsilon:g}{unit}: {best} {released[best]:.3f}{spread}{lost}"
 
 
 _MODELS = {
     "none": "everybody follows the protocol (no proofs); ",
     "knowledge": "ballots and partial decryptions carry proofs: a ballot made of others' ciphertexts is refused; ",
-    "valid": "ballots and partial decryptions carry proofs: votes are 0 or 1 and their senders' own; ",
+    "valid": "ballots and partial decryptions carry proofs: votes are 0 or 1, other vectors within bounds, and their "
+    "senders' own; ",
 }
 _KEYS = {"dealer": "a dealer made the key, and could read every ballot", "ceremony": "the holders made the key"}
 _BEFORE = {
@@ -391,7 +395,7 @@ class SumResult(OpenedResult):
             (
                 ("epsilon", "none: not private")
                 if self.not_private
-                else ("epsilon", self.epsilon, f" at delta = {self.delta:.3g}", " per release and party")
+                else ("epsilon", self.epsilon, f" at delta = {self.delta:.3g}", f" per release and {self._protected()}")
             ),
             (
                 "Paillier key",
@@ -425,7 +429,8 @@ class SumResult(OpenedResult):
             return super()._answer()
         ((name, release),) = self.privacy.items()
         units = "parties" if self.parties_are == "owners" else "shards dealt at random"
-        private = f", private for each of {self.parties} {units} at {cost_text(release)}"
+        whom = f"each {self._protected()}" if release.unit == "record" else "each"
+        private = f", private for {whom} of {self.parties} {units} at {cost_text(release)}"
         released, usual = self.accuracy[name].private, self.accuracy.get("majority", Accuracy()).nonprivate
         worth = ""
         if released is not None and usual is not None:
@@ -438,6 +443,12 @@ class SumResult(OpenedResult):
         released = ("one of " if len(self.privacy) > 1 else "") + ", ".join(self.privacy)
         noise = "with the noise that it adds" if self.colluders is None else "with the noise that the parties added"
         return f"releases {released}, {noise}, epsilon {self.epsilon:g}, for everybody"
+
+    def _protected(self) -> str:
+        """Return what epsilon is about, as a noun: "record" or "person" where all releases protect one, or "party"."""
+        if {release.unit for release in self.privacy.values()} != {"record"}:
+            return "party"
+        return "person" if all("persons" in release.chosen for release in self.privacy.values()) else "record"
 
     def _draws_notes(self) -> list[str]:
         notes = [f"Private accuracies are means over {self.draws} releases."] if self.draws > 1 else []
@@ -453,7 +464,7 @@ class SumResult(OpenedResult):
         if (total := self.composed) is None:
             return ""
         spent = "no finite epsilon" if total.epsilon is None else f"epsilon {total.epsilon:.4g}"
-        at = f"{spent} at delta {total.delta:.3g} on each party, numerical error included"
+        at = f"{spent} at delta {total.delta:.3g} on each {self._protected()}, numerical error included"
         if total.releases == 1:
             return f"This run drew one release, which spends {at}."
         return (
@@ -465,6 +476,8 @@ class SumResult(OpenedResult):
         """Return the figures of accuracy and balanced accuracy against epsilon, if there are several epsilons."""
         label, x = "epsilon (log scale; more private to the left)", [float(epsilon) for epsilon in self.by_epsilon]
         note = "the same sums, released anew with fresh noise at each epsilon"
+        if self.colluders is not None:
+            note = "a sum of its own at each epsilon, with fresh noise"
         accuracy: list[Curve] = []
         balanced: list[Curve] = []
         for name in self.privacy if x else ():
@@ -522,7 +535,8 @@ class TallyResult(SumResult):
     @property
     def reveal(self) -> Literal["alpha", "statistic"]:
         """What the curator learns: the vote counts, or the statistic with noise."""
-        return "statistic" if self.options["reveal"] == "statistic" else "alpha"
+        record = self.options.get("unit") == "record"
+        return "statistic" if record or self.options["reveal"] == "statistic" else "alpha"
 
     def page(self) -> Page:
         page = super().page()
@@ -731,7 +745,7 @@ class PsgdResult(OpenedResult):
             )
         joint = self.options["variant"] == "gaussian"
         releases["everything the curator saw"] = Release(
-            mechanism="Skellam shares at every step" if joint else "spherical Laplace at every step, from every party",
+            mechanism=f"{'discrete Gaussian shares' if joint else 'spherical Laplace of every party'} at every step",
             epsilon=guarantee.epsilon_transcript,
             said="without a finite bound" if guarantee.epsilon_transcript is None else "",
             source=f"{source} and the grid, {self.options['steps']:,} steps composed",

@@ -95,9 +95,12 @@ class AuditResult(Result):
             warnings=_surprise(self.as_expected),
             answer="Every verdict is the expected one." if self.as_expected else "",
             facts=[
-                ("False alarms, all tests together", self.false_alarm_rate),
-                ("Views a side", self.views),
-                ("Noticed with probability 0.99: a classifier right in", self.power),
+                ("Probability of a false alarm, all tests together", self.false_alarm_rate),
+                ("Views on each side of a comparison", self.views),
+                (
+                    "Noticed with probability 0.99",
+                    f"a leak that lets a classifier be right in {self.power:.1%} of cases",
+                ),
             ],
             matrices=[protocol.matrix() for protocol in self.protocols],
             details=[Table("What was not examined", ("what", "why"), rows)] if rows else [],

@@ -6,7 +6,7 @@ It is the baseline of Hamm 2016, appendix B.4. The ball onto which each party's 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Unpack
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from psephos.curator.hamm import sensitivity as bounds
 from psephos.curator.hamm.averaging import Average
-from psephos.curator.hamm.methods import Method, ReleaseRequest, average_method, own_data_method
+from psephos.curator.hamm.methods import Method, ReleaseRequest, average_method
 from psephos.curator.hamm.rules import averaging_radius
 from psephos.curator.hamm.statistic import SOURCE_OF, plan_statistic
 from psephos.protocol.encrypted_sum.own_data import OWN
@@ -86,18 +86,15 @@ def sum_own_data(run: SumExperiment, method: str, request: ReleaseRequest) -> Me
             source=SOURCE_OF[method],
         )
     )
-    plan = spec.plan
-    label = f"{method}, {plan.rank} coordinates"
+    label = f"{method}, {spec.plan.rank} coordinates"
     opened = run.sum(spec, population.rows(), f"sum {method}", label=label).opened
-    # The number of parties that took part is public, and the mean is over them.
-    plan_of_present = replace(plan, parties=opened.ballots, unit=plan.unit * plan.parties / opened.ballots)
 
     def nonprivate() -> NDArray[np.float64]:
         rows = population.rows()
         present = [rows[number] for number in population.present]
         return own_data_nonprivate(present, population.auxiliary, population.classes, SOURCE_OF[method])
 
-    return own_data_method(list(opened.sums), plan_of_present, nonprivate)
+    return spec.method_of(opened, nonprivate)
 
 
 def sum_parameters(run: SumExperiment) -> Average:

@@ -229,7 +229,7 @@ class DaskEngine:
         try:
             from distributed import Client
         except ImportError as error:
-            raise EngineError("the engine 'dask' needs Dask: install psephos[dask]") from error
+            raise EngineError("the engine 'dask' needs Dask; in a clone: pip install -e '.[dask]'") from error
         try:
             connect: Any = Client
             return connect(self.address, timeout=self.timeout, set_as_default=False)

@@ -18,7 +18,7 @@ import numpy as np
 
 from psephos.curator.hamm.rules import choose_method, suggest_method
 from psephos.curator.hamm.sensitivity import radius
-from psephos.curator.hamm.statistic import plan_statistic
+from psephos.curator.hamm.statistic import SOURCE_OF, plan_statistic
 from psephos.data.partition import load_split, one_of
 from psephos.data.tables import Column, Encoding
 from psephos.model import MODEL_FILE, Model, ReleasedClassifier, write_atomically, write_onnx, written_model
@@ -31,8 +31,8 @@ from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
 from psephos.results import TallyResult
 from psephos.results.card import model_card
-from psephos.simulation.sums import METHODS
-from psephos.simulation.tally import VOTED, TallyOptions, simulate_tally
+from psephos.simulation.sums import LABELLED_METHODS, METHODS, RECORD_METHODS
+from psephos.simulation.tally import COUNTED, VOTED, TallyOptions, simulate_tally
 
 __all__ = ["WIDEST", "Job", "JobOptions"]
 
@@ -43,18 +43,40 @@ MIXED_LEARNERS = ("logistic", "tree", "knn", "naive-bayes")
 """Default local classifiers of the methods that count votes; the parties may train classifiers of any kind."""
 
 
+_ALWAYS_JOINT = ("vote-directions", *OWN, *LABELLED_METHODS)
+"""Methods whose sum a run opens only with the parties' noise."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class JobOptions(TallyOptions):
     """Options of `psephos run`."""
 
     parties: int = option(50, "Number of data owners, M.")
-    method: Literal["statistic", "soft", "vote", "pate", "own-data", "whitened", "avg", "auto"] = option(
-        "statistic",
+    method: (
+        Literal[
+            "statistic",
+            "soft",
+            "vote",
+            "pate",
+            "vote-directions",
+            "own-data",
+            "whitened",
+            "avg",
+            "rehearsed",
+            "newton",
+            "auto",
+        ]
+        | None
+    ) = option(
+        None,
         "What is released. From the counts of votes: statistic (a linear statistic of them), soft or vote (Hamm's "
-        "weighted ERM on soft or majority labels), pate. Without votes: own-data (a statistic of the parties' own "
-        "rows), whitened or avg (averages of the parties' parameters). auto: whitened or own-data where all parties "
-        "train linear classifiers, otherwise statistic.",
+        "weighted ERM on soft or majority labels), pate. From votes that nobody counts: vote-directions (the direction "
+        "of each party's votes, with noise from every party). Without votes: own-data (a statistic of the parties' own "
+        "rows), whitened or avg (averages of the parties' parameters). Where public rows have labels: rehearsed (a "
+        "step from a model of these rows, chosen on simulated parties). For a record: newton (a Newton step over "
+        "all rows). auto: whitened or own-data where all parties train linear classifiers, otherwise vote-directions.",
         group="Privacy",
+        shown="statistic; newton with --unit record",
     )
     learners: tuple[str, ...] = option(
         (),
@@ -65,18 +87,19 @@ class JobOptions(TallyOptions):
 
     def check(self) -> None:
         """Raise InvalidParameter for invalid options, and for an option that the method would ignore."""
-        one_of("method", self.method, "auto", *METHODS)
+        one_of("method", self.method, None, "auto", *METHODS, *LABELLED_METHODS, *RECORD_METHODS)
         if len(self.epsilon) != 1 or self.draws != 1:
             raise InvalidParameter(
                 "psephos run draws one release at one epsilon: psephos simulate tally compares several"
             )
         method = self.chosen_method
-        if method in OWN and self.reveal == "alpha":
+        replace(self, methods=(method,))._check_unit()
+        if method in _ALWAYS_JOINT and self.reveal == "alpha":
             raise InvalidParameter(
                 f"{method} opens a sum with noise and counts no votes: leave --reveal out, or choose a method of "
-                f"votes ({', '.join(VOTED)})"
+                f"counted votes ({', '.join(COUNTED)})"
             )
-        if self.reveal == "statistic" and method not in ("statistic", *OWN):
+        if self.reveal == "statistic" and method not in (*SOURCE_OF, *LABELLED_METHODS, *RECORD_METHODS):
             raise InvalidParameter(
                 f"{method} is computed from exact counts or parameters: leave --reveal statistic out, or choose "
                 "another --method"
@@ -96,6 +119,8 @@ class JobOptions(TallyOptions):
     @property
     def chosen_method(self) -> str:
         """The released method; `auto` chooses one from public values only."""
+        if self.method is None or (self.method == "auto" and self.unit == "record"):
+            return RECORD_METHODS[0] if self.unit == "record" else "statistic"
         return choose_method(self.learners or ("logistic",), self.parties) if self.method == "auto" else self.method
 
     @property
@@ -105,8 +130,12 @@ class JobOptions(TallyOptions):
 
     @property
     def joint(self) -> bool:
-        """Whether the parties add the noise; always for statistics of own rows, whose exact sum nobody needs."""
-        return self.reveal == "statistic" or self.chosen_method in OWN
+        """Whether the parties add the noise; always for sums of directions and of rows, which nobody needs exactly."""
+        return self.unit == "record" or self.reveal == "statistic" or self.chosen_method in _ALWAYS_JOINT
+
+    @property
+    def rehearses(self) -> bool:
+        return self.chosen_method in LABELLED_METHODS
 
     @property
     def may_choose_laplace(self) -> bool:
@@ -143,6 +172,11 @@ class Job:
         )
 
     @property
+    def warnings_about_data(self) -> list[str]:
+        """The warnings about how the table was read; `data_summary` ends with them."""
+        return [] if self.split.encoding is None else [*self.split.cautions, *self.split.remarks]
+
+    @property
     def data_summary(self) -> list[str]:
         """Describe how the table was read, in lines that a user reads before anything is computed."""
         split = self.split
@@ -154,7 +188,7 @@ class Job:
         held = f" and {len(split.test)} held out to measure on"
         lines = [f"{split.dataset.name}: {counts}{held}; classes {', '.join(split.dataset.classes)}"]
         lines += [f"  {name}: {words}" for name, words in split.encoding.summary]
-        warnings = [f"WARNING: {text}" for text in (*split.cautions, *split.remarks)]
+        warnings = [f"WARNING: {text}" for text in self.warnings_about_data]
         return [*([split.not_private] if split.not_private else []), *lines, *warnings]
 
     def run(
@@ -208,6 +242,7 @@ class Job:
                 f"a model file has at most {WIDEST:,} features, and these data have more: leave columns out"
             )
         coefficients, intercepts = result.evaluation.scaler.fold(np.atleast_2d(result.weights[self.method]))
+        released = result.privacy[self.method]  # warnings about other methods' releases are not this model's
         return Model(
             psephos_model=1,
             classes=self.split.dataset.classes,
@@ -216,8 +251,8 @@ class Job:
             intercepts=tuple(intercepts.tolist()),
             method=self.method,
             parties=result.parties,
-            release=result.privacy[self.method],
-            warnings=tuple(replace(result, cautions=[]).page().warnings),
+            release=released,
+            warnings=tuple(replace(result, cautions=[], privacy={self.method: released}).page().warnings),
         )
 
     def write(self, result: TallyResult, directory: Path, *, onnx: bool = False) -> list[Path]:
@@ -261,9 +296,12 @@ class Job:
         return Encoding(tuple(Column(name, "number", fill=fill) for name, fill in zip(names, fills, strict=True)))
 
     def _right_in_public(self, model: Model) -> float | None:
-        """Return the share of the user's labelled public rows that a model classifies correctly; None without any."""
+        """Return the share of the user's labelled public rows that a model classifies correctly.
+
+        None without any, and where the method was fitted to these rows.
+        """
         rows = self.split.auxiliary[self.split.dataset.y_train[self.split.auxiliary] >= 0]
-        if self.options.public is None or not len(rows):
+        if self.options.public is None or not len(rows) or self.method in (*LABELLED_METHODS, *RECORD_METHODS):
             return None
         data = self.split.dataset
         names = np.array(data.classes)[data.y_train[rows]]

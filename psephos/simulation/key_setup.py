@@ -48,10 +48,11 @@ class HolderOptions(DataOptions):
     )
     threshold: int | None = option(
         None,
-        "Number of holders that open a sum; more than half of them.",
+        "Number of holders that open a sum. Holders who make the key themselves: at most half, rounded up.",
         group="Encryption",
-        shown="the smallest majority of the holders",
+        shown="with a dealer the smallest majority of the holders, else half of them, rounded up",
     )
+    keys: Keys = option("dealer", "Who makes the key: a dealer, or the holders themselves.", group="Encryption")
     usual_holders: ClassVar[int] = 5
 
     @property
@@ -62,7 +63,9 @@ class HolderOptions(DataOptions):
     @property
     def opening_threshold(self) -> int:
         """Number of holders that open a sum."""
-        return self.key_holders // 2 + 1 if self.threshold is None else self.threshold
+        if self.threshold is not None:
+            return self.threshold
+        return (self.key_holders + 1) // 2 if self.keys == "ceremony" else self.key_holders // 2 + 1
 
     def check(self) -> None:
         """Raise InvalidParameter for invalid options, before anything is computed."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.parties.training import votes
+from psephos.parties.training import class_probabilities, votes
 
 __all__ = ["LinearVoter", "LinearVoters", "count_votes"]
 
@@ -27,6 +27,10 @@ class LinearVoter:
     def predict_votes(self, X: NDArray[np.float64]) -> NDArray[np.integer]:
         """Return the class index of each sample, shape (N,), for samples of shape (N, d)."""
         return np.asarray(votes(self.w[None], X)[0])
+
+    def predict_probabilities(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the probability of every class for each sample, shape (N, K), for samples of shape (N, d)."""
+        return class_probabilities(self.w, X)
 
 
 class LinearVoters(Sequence[LinearVoter]):

@@ -62,7 +62,6 @@ class PsgdOptions(HolderOptions, DescentOptions):
     key_bits: int = option(DEFAULT_KEY_BITS, "Length of the Paillier modulus.", group="Encryption")
     test_key: bool = option(False, "Accept a key under 2048 bits, which protects nothing.", group="Encryption")
     usual_holders: ClassVar[int] = 3
-    keys: Keys = option("dealer", "Who makes the key: a dealer, or the holders themselves.", group="Encryption")
     randomness: RandomnessMode = option("half", "The way in which ciphertexts are randomised.", group="Encryption")
     proofs: Literal["none", "knowledge"] = option(
         "none", "What ballots and partial decryptions prove.", group="Encryption"
@@ -307,9 +306,8 @@ def clear_descent(
     block = 256
     for start in range(0, total, block):
         rho = np.zeros((block, d))
-        if step_noise and series.step_law == "skellam":
-            # A share's variance is in lattice units. Its distribution is close to normal, by a relative error of the
-            # order of 1 / variance.
+        if step_noise and series.step_law == "discrete-gaussian":
+            # A share's variance is in lattice units; on so fine a lattice its law is the normal one.
             rho = generator.normal(scale=series.pitch * (series.step_scale * K) ** 0.5, size=(block, d))
         elif step_noise and series.step_law != "none":
             vectors = generator.normal(size=(block, K, d))

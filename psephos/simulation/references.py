@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.hamm.statistic import Source, fit_statistic, plan_statistic, release_sum
+from psephos.parties.party import Voter, labels_of
 from psephos.parties.statistic import own_vector
 from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
+from psephos.protocol.encrypted_sum.vote_directions import VoteDirectionGrid
 
-__all__ = ["own_data_nonprivate"]
+__all__ = ["own_data_nonprivate", "vote_directions_nonprivate"]
 
 Array = NDArray[np.float64]
 
@@ -35,4 +37,25 @@ def own_data_nonprivate(
     assert isinstance(plan.grid, OwnDataGrid)
     vectors = (own_vector(plan.grid, X, y) for X, y in party_rows)
     total = [sum(column) for column in zip(*vectors, strict=True)]
+    return fit_statistic(release_sum(total, plan))
+
+
+def vote_directions_nonprivate(voters: Iterable[Voter], auxiliary: Array, classes: int) -> Array:
+    """Fit the method `vote-directions` without noise, in all public coordinates.
+
+    Args:
+        voters: the classifier of every party that takes part.
+        auxiliary: auxiliary samples, float64 (N, d).
+        classes: number of classes K.
+
+    Returns:
+        The weights, shape (d,) for two classes, (K, d) for more.
+
+    Raises:
+        PsephosError: as `plan_statistic` and the classifiers.
+    """
+    labels = [labels_of(voter, auxiliary) for voter in voters]
+    plan = plan_statistic(auxiliary, classes, len(labels), epsilon=None, source="vote-directions")
+    assert isinstance(plan.grid, VoteDirectionGrid)
+    total = [sum(column) for column in zip(*map(plan.grid.contribution, labels), strict=True)]
     return fit_statistic(release_sum(total, plan))

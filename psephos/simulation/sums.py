@@ -59,7 +59,9 @@ from psephos.sweep import Sampler, sweep
 
 __all__ = [
     "KDD99_SPLIT",
+    "LABELLED_METHODS",
     "METHODS",
+    "RECORD_METHODS",
     "MethodsAt",
     "Population",
     "RunContext",
@@ -88,7 +90,13 @@ OwnRows = tuple[Array, NDArray[np.int64]]
 
 # -- options
 
-METHODS = ("vote", "soft", "avg", "statistic", "own-data", "whitened", "pate")
+RECORD_METHODS = ("newton",)
+"""What can be released with privacy of a record (`psephos.curator.hamm.records`)."""
+
+LABELLED_METHODS = ("rehearsed",)
+"""What can be released only where public rows have labels (`psephos.curator.hamm.rehearsed`)."""
+
+METHODS = ("vote", "soft", "avg", "statistic", "vote-directions", "own-data", "whitened", "pate")
 """What can be released from encrypted sums (`psephos.curator.hamm.methods`)."""
 
 
@@ -115,7 +123,10 @@ class SumOptions(HolderOptions):
         None, "Ridge lambda everywhere, as in the papers.", group="Privacy", shown="each method's public rule"
     )
     mechanism: MechanismName | None = option(
-        None, "The noise (gaussian: Skellam where parties add it).", group="Privacy", shown="as the release takes it"
+        None,
+        "The noise of the release.",
+        group="Privacy",
+        shown="as the release takes it",
     )
     bound: Bound = option(
         "certified", "Sensitivity: certified, or the papers' own constants, for comparison.", group="Privacy"
@@ -138,11 +149,10 @@ class SumOptions(HolderOptions):
         None, "Holders open no sum of fewer ballots.", group="Encryption", shown="half of the parties"
     )
     randomness: RandomnessMode = option("half", "The way in which ciphertexts are randomised.", group="Encryption")
-    keys: Keys = option("dealer", "Who makes the key: a dealer, or the holders themselves.", group="Encryption")
     proofs: Proofs = option(
         "none",
-        "What a ballot proves: nothing (parties follow the protocol), that its sender knows what is in it, or that its "
-        "votes are valid too. With proofs, holders prove their partial decryptions.",
+        "What a ballot proves: nothing (parties follow the protocol), that its sender knows what is in it, or also "
+        "that its votes are valid, or its vector within bounds. With proofs, holders prove their partial decryptions.",
         group="Encryption",
     )
     workers: int = option(
@@ -172,8 +182,9 @@ class SumOptions(HolderOptions):
         if self.lam is not None:
             check_positive(self.lam, "lambda")
         check_delta(self.delta)
-        if self.workers < 1 or self.drawn < 1:
-            raise InvalidParameter(f"--workers and --draws are at least 1, not {self.workers} and {self.drawn}")
+        for name, number in (("--workers", self.workers), ("--draws", self.drawn)):
+            if number < 1:
+                raise InvalidParameter(f"{name} must be at least 1, not {number}")
         one_of("bound", self.bound, "certified", "paper")
         one_of("randomness", self.randomness, *RANDOMNESS_MODES)
         one_of("keys", self.keys, *get_args(Keys))
@@ -229,6 +240,11 @@ class SumOptions(HolderOptions):
     def coalition(self) -> int | None:
         """How many parties may tell the curator their noise shares; None where the curator adds the noise."""
         return None
+
+    @property
+    def rehearses(self) -> bool:
+        """Whether a step from a model of labelled public rows is released."""
+        return bool(set(self.methods) & set(LABELLED_METHODS))
 
     @property
     def private_auxiliary(self) -> bool:
@@ -299,6 +315,13 @@ class Population:
         """Return every party's own samples, scaled when they are read, and their labels. Secrets."""
         return _Rows(self.split, self.scaler)
 
+    def records(self) -> Sequence[tuple[Any, ...]]:
+        """Return `rows`, with whose each row is, int64 (n,), where persons are protected. Secrets."""
+        split, rows = self.split, self.rows()
+        if split.persons is None:
+            return rows
+        return [(*rows[number], split.persons[own]) for number, own in enumerate(split.parties)]
+
     def counts(self, X: Array) -> NDArray[np.int64]:
         """Return the votes of the present parties on X, int64 (len(X), K), without encryption."""
         if self.options.local_learners == ("logistic",):
@@ -346,7 +369,7 @@ class _Rows(Sequence[OwnRows]):
         if isinstance(at, slice):
             return [self[number] for number in range(*at.indices(len(self)))]
         X, y = self._split.party(range(len(self))[at])
-        return self._scaler.transform(X), y
+        return _transformed(self._scaler, X), y
 
 
 def populate(options: SumOptions, split: Split, progress: Progress) -> Population:
@@ -354,6 +377,12 @@ def populate(options: SumOptions, split: Split, progress: Progress) -> Populatio
     # Learned on the auxiliary samples, which are public; where they are not, nothing may be learned on them.
     name = split.dataset.name
     scaler = PublicScaler() if options.private_auxiliary else scaler_for(name)
+    if options.protects_records:
+        # The record step divides rows by a constant feature. Principal components are its own: a matrix product here
+        # would let the last bits of a row's coordinates depend on how many other rows there are.
+        scaler.set_params(intercept=scaler.intercept or 1.0, components=None)
+    if options.rehearses:  # the step is taken in features with a constant
+        scaler.set_params(intercept=scaler.intercept or 1.0)
     scaler.set_params(scaling=options.rows(name)).fit(split.X_auxiliary)
     public_rows, test = scaler.transform(split.X_auxiliary), _transformed(scaler, split.X_test)
     parameters, voters = _train(options, split, scaler, public_rows, progress)
@@ -380,7 +409,7 @@ def _train(
     rows = _Rows(split, scaler)
     # One party at a time, as on machines of their own: nothing of a party depends on another's rows, nor on how many.
     for number, (X, y) in enumerate(rows):
-        every[number] = train_parties(X, y, [len(y)], classes=classes, lam=options.local_lam)[0]
+        every[number] = train_parties(X, y, [len(y)], classes=classes, lam=options.local_lam)[0] if len(y) else 0.0
         done(1)
     if learners == ("logistic",):
         return every, LinearVoters(every)

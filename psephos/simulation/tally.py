@@ -4,13 +4,16 @@ The methods of Hamm 2016, section 6, run on one split: batch (all data in one pl
 (Algorithm 1), soft (Algorithm 2) and avg (parameter averaging). The other methods are those of this project. vote,
 soft, statistic and pate are released from one encrypted tally of the parties' votes, avg from an encrypted sum of their
 parameters, own-data and whitened from sums of a statistic of the parties' own rows. With `--reveal statistic` the
-parties add noise to their own statistics instead, and the curator learns their sum only.
+parties add noise to their own statistics instead, and the curator learns their sum only; only then can vote-directions
+be released.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, Unpack
 
 import numpy as np
@@ -25,8 +28,19 @@ from psephos.curator.hamm.methods import (
     statistic_choices,
     statistic_nonprivate,
 )
+from psephos.curator.hamm.records import (
+    NEIGHBOURS,
+    ROWS_PER_PARTY,
+    Neighbours,
+    fit_records,
+    plan_records,
+    release_records,
+)
+from psephos.curator.hamm.rehearsal import WORLDS
+from psephos.curator.hamm.rehearsed import REHEARSED_ROWS, fit_rehearsed, plan_rehearsed, rehearsal_of
 from psephos.curator.hamm.statistic import (
     SOURCE_OF,
+    MechanismName,
     mechanism_with_less_noise,
     plan_statistic,
 )
@@ -35,33 +49,78 @@ from psephos.data.partition import one_of
 from psephos.options import option
 from psephos.parties.learners import LEARNERS, make_learner
 from psephos.parties.noise import contributors
+from psephos.parties.statistic import own_vector
+from psephos.progress import counted
+from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.own_data import OWN, OwnDataGrid
+from psephos.protocol.encrypted_sum.vote_directions import VoteDirectionGrid
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
-from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.errors import InvalidParameter, NoGainError
 from psephos.protocol.randomness import Randomness
 from psephos.results import Alpha, TallyResult
 from psephos.simulation.average import sum_own_data, sum_parameters
-from psephos.simulation.references import own_data_nonprivate
-from psephos.simulation.sums import METHODS, MethodsAt, RunContext, SumExperiment, SumOptions, run_experiment
+from psephos.simulation.references import own_data_nonprivate, vote_directions_nonprivate
+from psephos.simulation.sums import (
+    LABELLED_METHODS,
+    METHODS,
+    RECORD_METHODS,
+    MethodsAt,
+    RunContext,
+    SumExperiment,
+    SumOptions,
+    run_experiment,
+)
+from psephos.specs.record import RecordSpec
+from psephos.specs.rehearsed import RehearsedSpec
 from psephos.specs.statistic import StatisticSpec
 from psephos.specs.tally import LABELS, TallySpec
 
 __all__ = ["TallyOptions", "simulate_tally"]
 
-VOTED = ("vote", "soft", "statistic", "pate")
+COUNTED = ("vote", "soft", "statistic", "pate")
 """Methods whose release is computed from the counts of votes."""
+
+VOTED = (*COUNTED, "vote-directions")
+"""Methods for which the parties' classifiers label the auxiliary samples."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TallyOptions(SumOptions):
     """Options of `psephos simulate tally`."""
 
+    epsilon: tuple[float, ...] = option(
+        (1.0,), "Privacy of each release, of a party or (--unit record) of a record: one or several.", group="Privacy"
+    )
     reveal: Literal["alpha", "statistic"] | None = option(
         None,
         "What the curator learns: alpha (the exact counts of votes; it adds the noise), or statistic (a sum to which "
         "the parties have added the noise).",
         group="Privacy",
         shown="alpha",
+    )
+    unit: Literal["party", "record"] = option(
+        "party",
+        "What epsilon protects: party (all that one party holds) or record (one row; by the method newton alone).",
+        group="Privacy",
+    )
+    neighbours: Neighbours = option(
+        NEIGHBOURS[0],
+        "With --unit record: one row is replaced, added or removed; or it is only added or removed, with less noise.",
+        group="Privacy",
+    )
+    record: str | None = option(
+        None,
+        "With --unit record: the column that names the person of a row. A person's rows at a party then count as one, "
+        "so that the person is protected.",
+        group="Privacy",
+        shown="every row is a record of its own",
+    )
+    announced_rows: int | None = option(
+        None,
+        "With --unit record or --method rehearsed: about how many rows all parties have together, which is public and "
+        "chooses the number of coordinates. It need not be exact.",
+        group="Privacy",
+        shown=f"{ROWS_PER_PARTY:,} for each party; with rehearsed {REHEARSED_ROWS}",
     )
     colluders: int | None = option(
         None,
@@ -80,6 +139,9 @@ class TallyOptions(SumOptions):
         """Raise InvalidParameter for invalid options, before anything is computed."""
         one_of("reveal", self.reveal, None, "alpha", "statistic")
         one_of("loss", self.loss, "logistic", "huber")
+        one_of("unit", self.unit, "party", "record")
+        one_of("neighbours", self.neighbours, *NEIGHBOURS)
+        self._check_unit()
         super().check()
         learners = self.local_learners
         unknown = [name for name in learners if isinstance(name, str) and name not in LEARNERS]
@@ -102,6 +164,38 @@ class TallyOptions(SumOptions):
                 "--colluders and --dropouts have an effect only where the parties add the noise: use them with "
                 "--reveal statistic"
             )
+
+    def _check_unit(self) -> None:
+        """Raise InvalidParameter for methods of another unit of privacy, and options without effect on this one."""
+        wrong = [name for name in self.methods if (name in RECORD_METHODS) != (self.unit == "record")]
+        if wrong and self.unit == "record":
+            raise InvalidParameter(
+                f"{wrong[0]} protects a party and has no bound for a record: choose {' or '.join(RECORD_METHODS)}, or "
+                "leave --unit record out"
+            )
+        if wrong:
+            raise InvalidParameter(f"{wrong[0]} protects a record: add --unit record")
+        if self.announced_rows is not None and self.announced_rows < 1:
+            raise InvalidParameter(f"--announced-rows is at least 1, not {self.announced_rows}")
+        if self.unit == "record":
+            if self.reveal == "alpha":
+                raise InvalidParameter(
+                    "with --unit record the parties add the noise and no votes are counted: leave --reveal out"
+                )
+            if self.data is not None and not isinstance(self._sizes(), str):
+                raise InvalidParameter(
+                    "--sizes with numbers leaves rows of a table out, and one row more or less would change which: "
+                    "with --unit record deal the rows equal, dirichlet or shards"
+                )
+            if self.record is not None and (self.data is None or self.party is None):
+                raise InvalidParameter(
+                    "--record names a column of your own table whose rows have owners: name them with --data FILE and "
+                    "--party COLUMN (rows dealt at random would put one person's rows into several parties)"
+                )
+        elif self.record is not None or self.neighbours != NEIGHBOURS[0]:
+            raise InvalidParameter("--neighbours and --record have an effect only with --unit record")
+        elif self.announced_rows is not None and not self.rehearses:
+            raise InvalidParameter("--announced-rows has an effect only with --unit record or --method rehearsed")
 
     def _check_joint(self) -> None:
         """Raise InvalidParameter for options that do not fit noise that the parties add."""
@@ -129,7 +223,20 @@ class TallyOptions(SumOptions):
     @property
     def joint(self) -> bool:
         """Whether the parties add the noise in shares, so that the curator learns no exact sum."""
-        return self.reveal == "statistic"
+        return self.reveal == "statistic" or self.unit == "record"
+
+    @property
+    def noise(self) -> MechanismName:
+        """The mechanism; by default gaussian for a record, otherwise as `SumOptions.noise`."""
+        return self.mechanism or ("gaussian" if self.unit == "record" else super().noise)
+
+    @property
+    def protects_records(self) -> bool:
+        return self.unit == "record"
+
+    @property
+    def person_column(self) -> str | None:
+        return self.record
 
     @property
     def may_choose_laplace(self) -> bool:
@@ -139,11 +246,15 @@ class TallyOptions(SumOptions):
     @property
     def available(self) -> tuple[str, ...]:
         """Methods that these options allow."""
+        if self.unit == "record":
+            return RECORD_METHODS
         if self.joint:
-            return ("statistic", *OWN)
+            return (*SOURCE_OF, *(name for name in LABELLED_METHODS if name in self.methods))
         if self.protect_auxiliary:
             return ("vote", "soft", "avg")
-        return METHODS if self.loss == "logistic" else ("vote", "soft", "avg", "pate")
+        if self.loss == "huber":
+            return ("vote", "soft", "avg", "pate")
+        return tuple(name for name in METHODS if name != "vote-directions")  # no exact sum is opened for these
 
     @property
     def private_auxiliary(self) -> bool:
@@ -167,7 +278,7 @@ def simulate_tally(options: TallyOptions, **context: Unpack[RunContext]) -> Tall
     """
     run, fields = run_experiment(options, _reveal_statistic if options.joint else _reveal_alpha, options.loss, context)
     return TallyResult(
-        protocol="statistic" if options.joint else "tally",
+        protocol="record" if options.unit == "record" else "statistic" if options.joint else "tally",
         alpha=None if run.evaluation.counts is None else Alpha.of(run.evaluation.counts),
         **fields,
     )
@@ -182,7 +293,7 @@ def _reveal_alpha(run: SumExperiment) -> MethodsAt:
     assert isinstance(options, TallyOptions)
     loss = loss_named(options.loss, population.classes)
     spec = TallySpec(AuxiliarySet(population.auxiliary, run.salt()), population.classes)
-    counts = _count(run, spec) if set(options.offered) & set(VOTED) else np.empty((0, 0), np.int64)
+    counts = _count(run, spec) if set(options.offered) & set(COUNTED) else np.empty((0, 0), np.int64)
     average = sum_parameters(run) if "avg" in options.offered else None
     fits = {
         name: erm_fit(LABELS[name], counts, population.auxiliary, loss) for name in options.offered if name in LABELS
@@ -206,7 +317,113 @@ def _count(run: SumExperiment, spec: TallySpec) -> NDArray[np.int64]:
 
 def _reveal_statistic(run: SumExperiment) -> MethodsAt:
     """Return the function that makes the methods to whose sums the parties add noise in shares."""
-    return lambda epsilon: {name: _joint_method(run, name, epsilon) for name in run.options.offered}
+    special = dict.fromkeys(RECORD_METHODS, _record_method) | dict.fromkeys(LABELLED_METHODS, _rehearsed_method)
+    make = {name: special.get(name, _joint_method) for name in run.options.offered}
+    return lambda epsilon: {name: method(run, name, epsilon) for name, method in make.items()}
+
+
+def _noisy_sum(  # what names the sum, and its parts
+    run: SumExperiment,
+    spec: StatisticSpec | RecordSpec | RehearsedSpec,
+    data: Sequence[Any],
+    name: str,
+    epsilon: float,
+    number: int,
+) -> OpenedSum:
+    """Take one encrypted sum with fresh noise of the parties, or with noise of the seed where the options say so."""
+    options = run.options
+    assert isinstance(options, TallyOptions)
+    seed = (options.seed << 32) + number if options.simulate_noise else None
+    label = f"{name} at {epsilon!r}, {number}"
+    minimum = options.min_ballots or max(2, options.parties - options.dropouts)
+    seeded = replace(spec, simulation_seed=seed)
+    return run.sum(seeded, data, f"sum noisy {name}", label=label, minimum_ballots=minimum).opened
+
+
+def _record_method(run: SumExperiment, name: str, epsilon: float) -> Method:
+    """Return the record step; every release takes an encrypted sum with fresh noise of the parties."""
+    population, options = run.population, run.options
+    assert isinstance(options, TallyOptions)
+    split, agreed = population.split, {"colluders": options.coalition or 0, "dropouts": options.dropouts}
+    plan_at = partial(
+        plan_records,
+        population.auxiliary,
+        split.dataset.y_train[split.auxiliary],
+        population.classes,
+        options.parties,
+        rows=options.announced_rows or options.parties * ROWS_PER_PARTY,
+        delta=options.delta,
+        mechanism=options.noise,
+        neighbours=options.neighbours,
+        contributors=contributors(options.parties, **agreed),
+    )
+    spec = RecordSpec.from_plan(plan_at(epsilon=epsilon), **agreed, persons=options.record or "")
+    rows, releases = population.records(), itertools.count()
+
+    def draw(randomness: Randomness) -> NDArray[np.float64]:
+        return spec.fitted(_noisy_sum(run, spec, rows, name, epsilon, next(releases)))
+
+    def nonprivate() -> NDArray[np.float64]:  # for comparison; only a simulation has the rows
+        plan = plan_at(epsilon=None)
+        vectors = (own_vector(plan.grid, *rows[number]) for number in population.present)
+        return fit_records(release_records(plan, [sum(column) for column in zip(*vectors, strict=True)]))
+
+    entry = spec.cost(options.parties)
+    chosen = {**entry.chosen, "labelled": spec.plan.labelled, "mechanism": options.noise}
+    return Method(nonprivate, draw, spec.plan.sensitivity, spec.plan.event, chosen)
+
+
+def _rehearsed_method(run: SumExperiment, name: str, epsilon: float) -> Method:
+    """Return the rehearsed step; every release takes an encrypted sum with fresh noise of the parties.
+
+    Raises NoGainError, before any party computes anything, where no gain is expected.
+    """
+    population, options = run.population, run.options
+    assert isinstance(options, TallyOptions)
+    split, parties = population.split, options.parties
+    agreed = {"colluders": options.coalition or 0, "dropouts": options.dropouts}
+    terms: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": options.delta,
+        "contributors": contributors(parties, **agreed),
+    }
+    announced = max(1, (options.announced_rows or parties * REHEARSED_ROWS) // parties)
+    rehearsal = rehearsal_of(
+        population.auxiliary,
+        split.dataset.y_train[split.auxiliary],
+        population.classes,
+        parties,
+        rows=announced,
+        mechanism=options.noise,
+        done=counted(run.progress, "rehearse", WORLDS),
+        **terms,
+    )
+    accuracy, gain = rehearsal.calibration.cross_validated, rehearsal.gain
+    if not rehearsal.asks:
+        raise NoGainError(
+            f"the parties were asked nothing, and no epsilon was spent: a model of the public rows alone is right on "
+            f"{accuracy:.1%} by cross-validation, and in simulated worlds a step of {parties} parties at epsilon "
+            f"{epsilon:g} adds {gain:+.1%}. Use a model of the public rows, or choose a larger --epsilon"
+        )
+    plan = plan_rehearsed(rehearsal, parties, **terms)
+    spec = RehearsedSpec.from_plan(plan, **agreed)
+    rows, releases = population.rows(), itertools.count()
+
+    def draw(randomness: Randomness) -> NDArray[np.float64]:
+        return spec.fitted(_noisy_sum(run, spec, rows, name, epsilon, next(releases)))
+
+    def nonprivate() -> NDArray[np.float64]:  # for comparison; only a simulation has the rows
+        vectors = [own_vector(plan.grid, *rows[number]) for number in population.present]
+        total = [sum(column) for column in zip(*vectors, strict=True)]
+        return fit_rehearsed(replace(plan, mechanism=None), total, len(vectors))
+
+    chosen = spec.cost(parties).chosen | {
+        "mechanism": "discrete-laplace" if plan.grid.norm == "l1" else "gaussian",
+        "public accuracy": accuracy,
+        "expected gain": gain,
+    }
+    present = replace(plan, parties=len(population.present))
+    return Method(nonprivate, draw, present.sensitivity, plan.event, chosen)
 
 
 def _joint_method(run: SumExperiment, name: str, epsilon: float) -> Method:
@@ -228,24 +445,22 @@ def _joint_method(run: SumExperiment, name: str, epsilon: float) -> Method:
     agreed = {"colluders": options.coalition or 0, "dropouts": options.dropouts}
     spec = StatisticSpec.from_plan(plan, AuxiliarySet.of(population.auxiliary), **agreed)
     assert spec.shares is not None
-    plan, contributors = spec.noisy_plan, spec.shares.contributors
+    plan, contributors = spec.noisy_plan(len(population.present)), spec.shares.contributors
     releases, signal = itertools.count(), SignalEstimator()
     rows = population.rows()
     data = population.voters if spec.takes_classifier else rows
 
     def draw(randomness: Randomness) -> NDArray[np.float64]:
-        number = next(releases)
-        seed = (options.seed << 32) + number if options.simulate_noise else None
-        label = f"{name} at {epsilon!r}, {number}"
-        minimum = options.min_ballots or max(2, options.parties - options.dropouts)
-        noisy = replace(spec, simulation_seed=seed)
-        opened = run.sum(noisy, data, f"sum noisy {name}", label=label, minimum_ballots=minimum).opened
-        return signal.note_statistic(spec.statistic(opened), ballots=opened.ballots, contributors=contributors)
+        opened = _noisy_sum(run, spec, data, name, epsilon, next(releases))
+        return signal.note_statistic(spec.statistic(opened), contributors=contributors)
 
     def nonprivate() -> NDArray[np.float64]:  # for comparison; only a simulation has the rows
         if isinstance(plan.grid, OwnDataGrid):
             present = (rows[number] for number in population.present)
             return own_data_nonprivate(present, population.auxiliary, population.classes, SOURCE_OF[name])
+        if isinstance(plan.grid, VoteDirectionGrid):
+            voters = (population.voters[number] for number in population.present)
+            return vote_directions_nonprivate(voters, population.auxiliary, population.classes)
         return statistic_nonprivate(population.counts(population.auxiliary), population.auxiliary, options.local_lam)
 
     chosen = statistic_choices(plan, noise) | {"contributors": contributors}

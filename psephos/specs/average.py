@@ -6,7 +6,7 @@ projected on, and the directions of own rows, are in docs/theory.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from psephos.curator.hamm.averaging import Average, average_of
 from psephos.curator.hamm.methods import Method, ReleaseRequest, average_method, own_data_method
-from psephos.curator.hamm.statistic import StatisticPlan
+from psephos.curator.hamm.statistic import StatisticPlan, for_ballots
 from psephos.curator.ledger import Release
 from psephos.parties.party import VectorParty
 from psephos.parties.statistic import OwnDataParty
@@ -31,7 +31,7 @@ from psephos.protocol.storage.store import OnceLedger
 from psephos.specs.base import Array, Rows, SumSpec, VectorFormat, data_owner
 from psephos.specs.secrets import CLASSIFIER, DATA, DIRECTION, EXACT_SUM, NOISE, OTHER_SUM, SIZES, Secret
 from psephos.specs.statistic import planned
-from psephos.specs.study import StudyTerms, request_of
+from psephos.specs.study import DerivedDefault, StudyTerms, check_dropouts, request_of
 
 __all__ = ["AverageSpec", "OwnDataSpec", "VectorSpec"]
 
@@ -40,11 +40,16 @@ FIXED_POINT = FixedPoint(FRACTION_BITS)
 PARAMETER_SUM = Secret("sum of parameters", "all parties", "The sum of the parties' parameters without noise.")
 
 
+DROPOUTS = DerivedDefault(int, lambda study: len(study.roster) - study.minimum_ballots)
+"""Parties that may be absent: by default as many as the minimum of ballots allows. None of the noise is missing with
+them, because the curator adds all of it."""
+
+
 class _ExactSum(SumSpec):
     """What averages have in common as a protocol of studies."""
 
     methods: ClassVar[tuple[str, ...]] = ("avg", *OWN)
-    parameters: ClassVar[Mapping[str, Any]] = {"coordinates": "", "radius": 0.0, "lam": 0.0}
+    parameters: ClassVar[Mapping[str, Any]] = {"coordinates": "", "radius": 0.0, "lam": 0.0, "dropouts": DROPOUTS}
     joint: ClassVar[bool] = False
     secrets: ClassVar[tuple[Secret, ...]] = (DATA, CLASSIFIER, NOISE, SIZES, PARAMETER_SUM, OTHER_SUM)
     kind: ClassVar[RoundKind] = "parameters"
@@ -119,6 +124,7 @@ class AverageSpec(_ExactSum):
         study = terms.study
         if study.method in OWN:
             return OwnDataSpec.from_study(terms)
+        check_dropouts(study, terms.value("dropouts"))
         for name in ("radius", "lam"):
             terms.require(name)
             if not 0 < terms.value(name) < 1e6:
@@ -135,6 +141,11 @@ class AverageSpec(_ExactSum):
     def entries(self) -> VectorFormat:
         limit = FIXED_POINT.limit(self.radius)
         return VectorFormat(int(np.prod(self.shape)), -limit, limit)
+
+    @property
+    def square_bound(self) -> int:
+        """As `SumSpec.square_bound`: parameters are projected on the ball, whose radius is not a whole number."""
+        return min(super().square_bound, FIXED_POINT.square_limit(self.radius))
 
     @property
     def context(self) -> bytes:
@@ -188,7 +199,7 @@ class OwnDataSpec(_ExactSum):
     """The average of the directions of the parties' own rows, or of classifiers in public coordinates.
 
     Attributes:
-        plan: what is summed, and the noise that the curator adds.
+        plan: what is summed by all parties, and the noise that the curator adds.
     """
 
     secrets: ClassVar[tuple[Secret, ...]] = (DATA, CLASSIFIER, DIRECTION, NOISE, SIZES, EXACT_SUM, OTHER_SUM)
@@ -197,12 +208,8 @@ class OwnDataSpec(_ExactSum):
 
     @classmethod
     def from_study(cls, terms: StudyTerms) -> Self:
-        study = terms.study
         terms.require("coordinates")
-        if study.minimum_ballots < len(study.roster):
-            raise StudyError(
-                "the noise of an average of directions is sized for all parties: the minimum is all of them"
-            )
+        check_dropouts(terms.study, terms.value("dropouts"))
         return cls(planned(terms, joint=False))
 
     @property
@@ -214,6 +221,11 @@ class OwnDataSpec(_ExactSum):
     @property
     def entries(self) -> VectorFormat:
         return VectorFormat(self.plan.dimension, self.grid.minimum, self.grid.maximum)
+
+    @property
+    def norm_bound(self) -> int:
+        """As `SumSpec.norm_bound`: a direction has norm 1."""
+        return self.grid.maximum
 
     @property
     def context(self) -> bytes:
@@ -234,10 +246,17 @@ class OwnDataSpec(_ExactSum):
         owner = data_owner(number, signing_key, ledger)
         return OwnDataParty(owner, terms, data, self.grid, None, randomness=randomness, encryptor=encryptor)
 
+    def method_of(self, opened: OpenedSum, nonprivate: Callable[[], Array] | None = None) -> Method:
+        """Return the method that releases the mean over the ballots counted.
+
+        `nonprivate`: fits the classifier without noise, (d,) or (K, d), as in `own_data_method`.
+        """
+        return own_data_method(list(opened.sums), for_ballots(self.plan, opened.ballots), nonprivate)
+
     def cost(self, ballots: int) -> Release:
         """As `Spec.cost`: that of a sum of zeros, since it is the same for any sum."""
-        return own_data_method([0] * self.entries.length, self.plan).ledger_entry
+        return self.method_of(OpenedSum((0,) * self.entries.length, tuple(range(ballots)))).ledger_entry
 
     def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
-        method = own_data_method(list(result.sums), self.plan)
+        method = self.method_of(result)
         return method.draw(randomness), method.ledger_entry

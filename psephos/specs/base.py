@@ -26,6 +26,8 @@ from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.packing import PackingPlan, best_degree
 from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey
+from psephos.protocol.proofs.bounded import BoundedLayout, bounded_plan
+from psephos.protocol.proofs.validity import Layout
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import Role
 from psephos.protocol.signing import SigningKey, VerificationKey
@@ -55,7 +57,7 @@ class Participants:
         roster: the parties' verification keys; a party's number is its place here.
         minimum_ballots: holders open no sum of fewer; None stands for half of the parties.
         test_key: whether a key under 2048 bits is accepted.
-        proofs: what every ballot must prove; where ballots hold no votes, "valid" asks for "knowledge".
+        proofs: what every ballot must prove.
         confirmations: as in `Round`.
         nonce: (the holders' key, what the nonce is for) -> 16 bytes; fresh ones by default.
     """
@@ -87,6 +89,9 @@ class Spec(ABC):
 
     joint: ClassVar[bool] = True
     """Whether the parties add the noise. What is released is then a function of what they have sent."""
+
+    sum_is_public: ClassVar[bool] = False
+    """Whether every run publishes its sums. Otherwise a study chooses between the board and the curator alone."""
 
     unit: ClassVar[str] = "party"
     """The unit of privacy: "party" or "record"."""
@@ -181,6 +186,10 @@ class Spec(ABC):
         """Return how many parties' data are in the curator's result."""
         return int(result.ballots)
 
+    def summary(self, result: Any) -> str:
+        """Return what the result says besides the classifier, in a sentence without its full stop; "" for nothing."""
+        return ""
+
 
 class SumSpec(Spec):
     """A protocol of one encrypted sum of bounded integer vectors; its terms are a `Round`."""
@@ -207,10 +216,35 @@ class SumSpec(Spec):
         length, low, high = self.entries
         return best_degree(key_bits, length=length, addends=parties, minimum=low, maximum=high)
 
-    def plan_for(self, key: PublicKey, parties: int) -> PackingPlan:
-        """Return how the vectors of so many parties are packed under a key."""
+    @property
+    def norm_bound(self) -> int | None:
+        """Largest Euclidean norm of a vector; None where it follows from the range of the entries alone."""
+        return None
+
+    def plan_for(self, key: PublicKey, parties: int, proofs: Proofs = "none") -> PackingPlan:
+        """Return how the vectors of so many parties are packed under a key.
+
+        Raises InvalidParameter where `proofs` is "valid" and no proof of bounds exists for so wide entries.
+        """
         length, low, high = self.entries
-        return PackingPlan.for_key(key, length=length, addends=parties, minimum=low, maximum=high)
+        plan = bounded_plan if proofs == "valid" and self.kind != "votes" else PackingPlan.for_key
+        return plan(key, length=length, addends=parties, minimum=low, maximum=high)
+
+    @property
+    def square_bound(self) -> int:
+        """Largest sum of squares of a vector that follows the protocol."""
+        length, low, high = self.entries
+        longest: int = length * max(-low, high) ** 2
+        return longest if self.norm_bound is None else min(longest, self.norm_bound**2)
+
+    def check_proofs(self, key_bits: int, degree: int, parties: int) -> None:
+        """Raise InvalidParameter where no proof shows that vectors under a key of this size are valid."""
+        key = PublicKey((1 << key_bits) - 1, form="psephos", degree=degree)  # whether a proof fits depends on its size
+        plan = self.plan_for(key, parties, "valid")
+        if self.kind == "votes":
+            Layout.of(key, plan, self.group)
+        else:
+            BoundedLayout.of(key, plan, self.square_bound)
 
     def terms(self, key: ThresholdKey | None, participants: Participants) -> Round:
         """Return the round. Raises what `Round` and `PackingPlan.for_key` do."""
@@ -220,15 +254,16 @@ class SumSpec(Spec):
         return Round(
             self.kind,
             key,
-            self.plan_for(key.key, parties),
+            self.plan_for(key.key, parties, proofs),
             participants.roster,
             max(2, -(-parties // 2)) if minimum is None else minimum,
             self.context,
             participants.nonce(key, "round"),
             participants.test_key,
-            "knowledge" if proofs == "valid" and self.kind != "votes" else proofs,
+            proofs,
             self.group,
             participants.confirmations,
+            self.square_bound if proofs == "valid" and self.kind != "votes" else 0,
         )
 
     def holder(

@@ -8,9 +8,11 @@ from typing import Any
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.study.study import Study
 from psephos.specs.average import AverageSpec
-from psephos.specs.base import Participants, Spec
+from psephos.specs.base import Participants, Spec, SumSpec
+from psephos.specs.evaluation import EvaluationSpec
 from psephos.specs.pathak import PathakSpec
 from psephos.specs.psgd import PsgdSpec
+from psephos.specs.record import RecordSpec
 from psephos.specs.statistic import StatisticSpec
 from psephos.specs.study import SAMPLES, DerivedDefault, StudyTerms
 from psephos.specs.tally import TallySpec
@@ -21,7 +23,9 @@ __all__ = [
     "coalition_of",
     "is_verifiable",
     "participants_of",
+    "person_column",
     "spec_of",
+    "sum_is_public",
     "type_of_parameter",
     "unit_of",
 ]
@@ -30,6 +34,8 @@ SPECS: dict[str, type[Spec]] = {
     "tally": TallySpec,
     "statistic": StatisticSpec,
     "average": AverageSpec,
+    "record": RecordSpec,
+    "evaluation": EvaluationSpec,
     "psgd": PsgdSpec,
     "pathak": PathakSpec,
 }
@@ -54,6 +60,10 @@ def check_study(study: Study) -> type[Spec]:
     kind = SPECS[study.protocol]
     if study.method not in kind.methods:
         raise StudyError(f"{study.protocol} is released by one of {', '.join(kind.methods)}, not by {study.method!r}")
+    if study.proofs == "valid" and not issubclass(kind, SumSpec):
+        raise StudyError(
+            f"no proof shows that a ballot of {study.protocol} is valid: choose --proofs knowledge, or another protocol"
+        )
     known = {**SAMPLES, **kind.parameters}
     for name, value in study.parameters.items():
         if name not in known:
@@ -69,7 +79,12 @@ def check_study(study: Study) -> type[Spec]:
 
 def is_verifiable(study: Study) -> bool:
     """Return whether everybody who reads the board can compute the classifier that a study must release."""
-    return SPECS[study.protocol].joint and (study.public or not study.uses_key)
+    return SPECS[study.protocol].joint and sum_is_public(study)
+
+
+def sum_is_public(study: Study) -> bool:
+    """Return whether the opened sum is published on the board, and not known to the curator alone."""
+    return study.public or SPECS[study.protocol].sum_is_public
 
 
 def type_of_parameter(default: Any) -> type:
@@ -102,6 +117,11 @@ def coalition_of(study: Study) -> int | None:
     if "colluders" not in defaults:
         return None
     return int(study.parameters.get("colluders", defaults["colluders"].rule(study)))
+
+
+def person_column(study: Study) -> str:
+    """Return the column that names persons where a study protects a person with all rows at a party; "" elsewhere."""
+    return str(study.parameters.get("record", "")) if "record" in SPECS[study.protocol].parameters else ""
 
 
 def unit_of(study: Study) -> str:

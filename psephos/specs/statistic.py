@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 from psephos.curator.hamm.statistic import (
@@ -13,6 +12,7 @@ from psephos.curator.hamm.statistic import (
     StatisticPlan,
     StatisticRelease,
     fit_statistic,
+    for_ballots,
     plan_statistic,
     release_total,
     with_joint_noise,
@@ -21,13 +21,13 @@ from psephos.curator.ledger import Release, ledger_entry
 from psephos.parties.noise import Shares, shares_of
 from psephos.parties.party import RoundParty
 from psephos.parties.statistic import OwnDataParty, StatisticParty, entry_range
+from psephos.protocol.encrypted_sum.directions import DirectionGrid
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
 from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
-from psephos.protocol.errors import StudyError
 from psephos.protocol.paillier.encryption import Encryptor
-from psephos.protocol.privacy.mechanisms import Skellam
+from psephos.protocol.privacy.mechanisms import DiscreteGaussian
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger
@@ -44,7 +44,7 @@ from psephos.specs.secrets import (
     VOTES,
     Secret,
 )
-from psephos.specs.study import COLLUDERS, StudyTerms
+from psephos.specs.study import COLLUDERS, StudyTerms, check_dropouts
 
 __all__ = ["StatisticSpec"]
 
@@ -99,22 +99,24 @@ class StatisticSpec(SumSpec):
     @classmethod
     def from_study(cls, terms: StudyTerms) -> Self:
         study, dropouts = terms.study, terms.value("dropouts")
-        fewest = len(study.roster) - dropouts
-        if study.minimum_ballots < fewest:
-            raise StudyError(
-                f"with {dropouts} dropouts allowed for, the noise is whole from {fewest} ballots on; the minimum of "
-                f"ballots is {study.minimum_ballots}"
-            )
+        check_dropouts(study, dropouts)
         plan = planned(terms, joint=True)
         return cls.from_plan(plan, terms.auxiliary, colluders=terms.value("colluders"), dropouts=dropouts)
 
     @property
     def takes_classifier(self) -> bool:
-        return self.plan.source == "votes"
+        return self.plan.source in ("votes", "vote-directions")
 
     @property
     def entries(self) -> VectorFormat:
         return VectorFormat(self.plan.dimension, *entry_range(self.plan.grid, self.shares))
+
+    @property
+    def norm_bound(self) -> int | None:
+        """As `SumSpec.norm_bound`: a direction of norm 1 and a share of the noise."""
+        if not isinstance(self.plan.grid, DirectionGrid):
+            return None
+        return self.plan.grid.maximum + (0 if self.shares is None else self.shares.norm_bound)
 
     @property
     def context(self) -> bytes:
@@ -142,20 +144,19 @@ class StatisticSpec(SumSpec):
         owner = data_owner(number, signing_key, ledger, classes=range(grid.classes), voter=data)
         return StatisticParty(owner, terms, self.auxiliary, grid, self.shares, **drawn)
 
-    @cached_property
-    def noisy_plan(self) -> StatisticPlan:
-        """The plan with the noise that reaches the curator: the law that all honest shares make up."""
+    def noisy_plan(self, ballots: int) -> StatisticPlan:
+        """Return the plan of so many ballots, with the noise that reaches the curator: the sum of their shares."""
         assert self.shares is not None
-        return with_joint_noise(self.plan, self.shares.contributors)
+        return for_ballots(with_joint_noise(self.plan, self.shares.contributors), ballots)
 
     def statistic(self, opened: OpenedSum) -> StatisticRelease:
         """Return the noisy statistic that the opened sum stands for."""
-        return release_total(self.noisy_plan, list(opened.sums), ballots=opened.ballots)
+        return release_total(self.noisy_plan(opened.ballots), list(opened.sums))
 
     def cost(self, ballots: int) -> Release:
-        """As `Spec.cost`; it does not depend on the number of ballots."""
-        noise = "Skellam shares" if isinstance(self.plan.mechanism, Skellam) else "discrete Laplace in shares"
-        plan = self.noisy_plan
+        """As `Spec.cost`: epsilon is the same for any number of ballots, and the sensitivity is that of their mean."""
+        noise = f"discrete {'Gaussian' if isinstance(self.plan.mechanism, DiscreteGaussian) else 'Laplace'} in shares"
+        plan = self.noisy_plan(ballots)
         chosen = {"rank": plan.rank, "colluders": self.colluders}
         return ledger_entry(plan.event, plan.sensitivity, noise, chosen)
 

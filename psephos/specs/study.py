@@ -17,7 +17,7 @@ from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import StudyError
 from psephos.protocol.study.study import Study
 
-__all__ = ["COLLUDERS", "DerivedDefault", "StudyTerms", "encode_coordinates", "request_of"]
+__all__ = ["COLLUDERS", "DerivedDefault", "StudyTerms", "check_dropouts", "encode_coordinates", "request_of"]
 
 
 @dataclass(frozen=True)
@@ -74,16 +74,26 @@ class StudyTerms:
         if not self.value(name):
             raise StudyError(f"an average released by {self.study.method} must state the parameter {name}")
 
-    def coordinates(self) -> NDArray[np.float64]:
-        """Return the parameter `coordinates`, (d, r). Raises StudyError for what is no such array."""
+    def coordinates(self, name: str = "coordinates") -> NDArray[np.float64]:
+        """Return the parameter `name`, a matrix (d, r). Raises StudyError for what is no such matrix."""
         features = len(self.study.features)
         try:
-            numbers = np.frombuffer(base64.b64decode(self.value("coordinates"), validate=True), "<f4")
+            numbers = np.frombuffer(base64.b64decode(self.value(name), validate=True), "<f4")
         except (binascii.Error, ValueError):
-            raise StudyError("the coordinates of the study are no float32 numbers in base64") from None
+            raise StudyError(f"the {name} of the study are no float32 numbers in base64") from None
         if not numbers.size or numbers.size % features or not np.isfinite(numbers).all():
-            raise StudyError(f"the coordinates of the study are not those of {features} features")
+            raise StudyError(f"the {name} of the study are not those of {features} features")
         return numbers.astype(np.float64).reshape(features, -1)
+
+
+def check_dropouts(study: Study, dropouts: int) -> None:
+    """Raise StudyError where a sum could be opened with more absent parties than `dropouts`."""
+    fewest = len(study.roster) - dropouts
+    if study.minimum_ballots < fewest:
+        raise StudyError(
+            f"with dropouts={dropouts} a sum is opened of {fewest} ballots or more, and the minimum of ballots is "
+            f"{study.minimum_ballots}: raise the minimum or dropouts"
+        )
 
 
 def encode_coordinates(transform: NDArray[np.float64]) -> str:

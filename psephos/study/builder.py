@@ -7,15 +7,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from psephos.curator.hamm.records import NEIGHBOURS, ROWS_PER_PARTY, plan_records
 from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
 from psephos.curator.hamm.statistic import SOURCE_OF, MechanismName, plan_statistic
+from psephos.model import load_model
 from psephos.options import option
+from psephos.parties.noise import contributors
 from psephos.protocol.encrypted_sum.own_data import OWN
 from psephos.protocol.encrypted_sum.rounds import Proofs
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.randomness import SYSTEM
 from psephos.protocol.study.study import Member, ProtocolName, Study, safe_confirmations
-from psephos.specs.base import Spec
+from psephos.specs.base import Spec, SumSpec
 from psephos.specs.registry import SPECS, spec_of, type_of_parameter
 from psephos.specs.study import StudyTerms, encode_coordinates
 from psephos.study.identity import IdentityCard
@@ -40,8 +46,9 @@ class NewOptions:
     text: tuple[str, ...] = option((), "Columns that are text whatever they hold, such as codes.", group="Data")
     protocol: ProtocolName = option(
         "statistic",
-        "What is added up. With noise from every party: a statistic of votes or own rows, gradients (psgd) or "
-        "parameters (pathak). With noise from the curator: votes (tally) or parameters (average).",
+        "What is added up. With noise from every party: a statistic of votes or own rows, a Newton step over all rows "
+        "(record), a histogram of scores (evaluation), gradients (psgd) or parameters (pathak). With noise from the "
+        "curator: votes (tally) or parameters (average).",
         group="Protocol",
     )
     curator_noise: bool = option(
@@ -52,8 +59,8 @@ class NewOptions:
     )
     method: str | None = option(
         None,
-        "What is released: statistic, own-data or whitened of a statistic; statistic, soft or vote of a tally; avg, "
-        "own-data or whitened of an average.",
+        "What is released: statistic, vote-directions, own-data or whitened of a statistic; statistic, soft or vote of "
+        "a tally; avg, own-data or whitened of an average; newton of record; platt of an evaluation.",
         group="Protocol",
         shown="the first of the protocol's",
     )
@@ -61,6 +68,11 @@ class NewOptions:
         (),
         "Further parameters of the protocol, NAME=VALUE, such as dropouts=1 or steps=30,lam=0.1; docs/study.md lists "
         "them.",
+        group="Protocol",
+    )
+    model: str = option(
+        "",
+        "With --protocol evaluation: the model file to evaluate, whose public rows were those of --public.",
         group="Protocol",
     )
     epsilon: float = option(1.0, "The epsilon that the release costs every party.", group="Privacy")
@@ -80,16 +92,19 @@ class NewOptions:
     patience: int = option(600, "Seconds to wait for answers after the vote.", group="Vote")
     proofs: Proofs | None = option(
         None,
-        "What every ballot proves: that its sender knows its content (knowledge), or also that it holds votes (valid).",
+        "What every ballot proves: that its sender knows its content (knowledge), or also that it holds votes, or a "
+        "vector within bounds (valid).",
         group="Vote",
-        shown=f"valid up to {_VALID_UP_TO:,} entries",
+        shown=f"valid in a tally of up to {_VALID_UP_TO:,} entries, knowledge otherwise",
     )
     key_bits: int = option(3072, "The length of the Paillier modulus in bits.", group="Key")
     degree: int | None = option(
         None, "The degree of the key, from 1 to 4.", group="Key", shown="the one with the shortest ballots"
     )
     holders: int = option(3, "The number of key holders; they are the first parties that are named.", group="Key")
-    threshold: int | None = option(None, "The number of holders that open a sum.", group="Key", shown="more than half")
+    threshold: int | None = option(
+        None, "The number of holders that open a sum.", group="Key", shown="half of them, rounded up"
+    )
     confirmations: int | None = option(
         None,
         "The number of holders that confirm what is opened.",
@@ -112,12 +127,8 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
         StudyError, DataError, InvalidParameter: the options do not make a valid study.
     """
     _check_options(options)
+    _check_cards(options, len(cards))
     keyed = options.protocol != "pathak"
-    if keyed and not 0 < options.holders <= len(cards):
-        raise StudyError(
-            f"key holders are some of the {len(cards)} parties: --holders is from 1 to {len(cards)}, not "
-            f"{options.holders}"
-        )
     samples = PublicSamples.read(Path(options.public), options.label, options.ignore, options.text)
     curator = IdentityCard.read(Path(options.curator))
     members, spec_class = [IdentityCard.read(path) for path in cards], SPECS[options.protocol]
@@ -126,7 +137,7 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
     derived = _derived_parameters(options, method, parsed, samples, len(cards))
     parameters: dict[str, Any] = {"ignore": ",".join(options.ignore), "text": ",".join(options.text)} | derived | parsed
     holders = options.holders if keyed else 0
-    threshold = holders // 2 + 1 if options.threshold is None else options.threshold
+    threshold = _threshold(options, holders)
     confirmations = options.confirmations
     if confirmations is None:
         confirmations = min(holders, safe_confirmations(holders, threshold))
@@ -134,8 +145,9 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
     if proofs is None:
         short = rows * (len(options.classes) - 1) <= _VALID_UP_TO
         proofs = "valid" if options.protocol == "tally" and short else "knowledge"
-    all_needed = spec_class.joint or method in OWN  # the noise is sized for all but the dropouts
-    minimum = len(cards) - int(parsed.get("dropouts", 0)) if all_needed else -(-len(cards) // 2)
+    minimum = -(-len(cards) // 2)
+    if spec_class.joint or method in OWN or "dropouts" in parsed:
+        minimum = len(cards) - int(parsed.get("dropouts", 0))
     study = Study(
         title=options.title,
         nonce=SYSTEM.draw(16),
@@ -168,13 +180,37 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
     spec = spec_of(StudyTerms(study, samples.auxiliary))
     if options.degree is None:
         study = replace(study, degree=spec.best_degree(study.key_bits, len(study.roster)))
+    if study.proofs == "valid" and isinstance(spec, SumSpec):
+        spec.check_proofs(study.key_bits, study.degree, len(study.roster))
     return study, samples
+
+
+def _check_cards(options: NewOptions, parties: int) -> None:
+    """Raise StudyError for too few parties, or a number of key holders that does not fit them."""
+    if options.protocol == "pathak":
+        return
+    if parties < 3:
+        raise StudyError(
+            f"a study of {options.protocol} needs the cards of 3 parties or more, since 3 of them make the key; there "
+            f"{'is 1' if parties == 1 else f'are {parties}'}"
+        )
+    if not 0 < options.holders <= parties:
+        raise StudyError(
+            f"key holders are some of the {parties} parties: --holders is from 1 to {parties}, not {options.holders}"
+        )
+
+
+def _threshold(options: NewOptions, holders: int) -> int:
+    """Return the number of holders who open a sum, by default half of them, rounded up."""
+    return (holders + 1) // 2 if options.threshold is None else options.threshold
 
 
 def _check_options(options: NewOptions) -> None:
     """Raise InvalidParameter for missing options, and unless curator's noise is asked for where there is such."""
     if missing := [name for name in ("curator", "public", "label") if not getattr(options, name)]:
         raise InvalidParameter(f"a study needs --{missing[0]}")
+    if bool(options.model) != (options.protocol == "evaluation"):
+        raise InvalidParameter("--protocol evaluation evaluates the classifier of --model FILE: give both, or neither")
     joint = SPECS[options.protocol].joint
     if not joint and not options.curator_noise:
         raise InvalidParameter(
@@ -208,6 +244,12 @@ def _derived_parameters(
     options: NewOptions, method: str, given: Mapping[str, Any], samples: PublicSamples, parties: int
 ) -> dict[str, Any]:
     """Return the parameters that follow by a public rule; they are stated so that all members have the same bits."""
+    if options.protocol in ("record", "evaluation"):
+        _check_persons(given.get("record"), samples)
+    if options.protocol == "record":
+        return _record_parameters(options, given, samples, parties)
+    if options.protocol == "evaluation":
+        return {"classifier": encode_coordinates(_classifier(options, samples).T)}
     joint, own = options.protocol == "statistic", method in OWN
     if joint or own:
         noise: MechanismName = "gaussian" if options.delta else "discrete-laplace" if joint else "spherical-laplace"
@@ -226,3 +268,56 @@ def _derived_parameters(
         lam = given.get("lam", HAMM_LAMBDA)
         return {"lam": lam, "radius": averaging_radius(lam, len(options.classes))}
     return {}
+
+
+def _check_persons(persons: str | None, samples: PublicSamples) -> None:
+    """Raise InvalidParameter where the column that names persons is a feature of the samples."""
+    if persons in [column.name for column in samples.encoding.columns]:
+        raise InvalidParameter(f"the column {persons} names persons and would be a feature: add --ignore {persons}")
+
+
+def _classifier(options: NewOptions, samples: PublicSamples) -> NDArray[np.float64]:
+    """Return the classifier of --model for the samples' scaled rows, float64 (k, d').
+
+    Raises:
+        ModelError: the file is no model.
+        InvalidParameter: it has other classes or columns than the study.
+    """
+    classifier = load_model(options.model)
+    if classifier.model.classes != options.classes:
+        raise InvalidParameter(
+            f"the model has the classes {', '.join(classifier.model.classes)}: name these with --classes"
+        )
+    if classifier.model.encoding != samples.encoding:
+        raise InvalidParameter(
+            "the model encodes columns in another way than the public samples do: use the public file, and the "
+            "--ignore and --text, of its release"
+        )
+    return samples.scaler.unfold(classifier.coef_, classifier.intercept_)
+
+
+def _record_parameters(
+    options: NewOptions, given: Mapping[str, Any], samples: PublicSamples, parties: int
+) -> dict[str, Any]:
+    """Return the parameters of a record step: coordinates and score that the public rows give, and announced rows."""
+    colluders = given.get("colluders", max(0, _threshold(options, options.holders) - 1))
+    rows = given.get("rows", parties * ROWS_PER_PARTY)
+    plan = plan_records(
+        samples.auxiliary.samples,
+        samples.labels(Path(options.public), options.label, options.classes),
+        len(options.classes),
+        parties,
+        rows=rows,
+        epsilon=options.epsilon,
+        delta=options.delta,
+        mechanism="gaussian" if options.delta else "discrete-laplace",
+        neighbours=given.get("neighbours", NEIGHBOURS[0]),
+        contributors=contributors(parties, colluders, given.get("dropouts", 0)),
+    )
+    matrices = {"coordinates": plan.grid.transform, "offset": plan.grid.offset}
+    return {
+        **{name: encode_coordinates(matrix) for name, matrix in matrices.items()},
+        "constant": plan.grid.constant,
+        "rows": rows,
+        "labelled": plan.labelled,
+    }

@@ -8,10 +8,10 @@ from textwrap import fill, wrap
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.study.study import Study
 from psephos.results.runs import colluders_text
-from psephos.specs.registry import SPECS, coalition_of, is_verifiable, unit_of
+from psephos.specs.registry import SPECS, coalition_of, is_verifiable, person_column, sum_is_public, unit_of
 from psephos.study.identity import Identity, fingerprint, fingerprint_words
 
-__all__ = ["curator_view", "describe_study", "use_of_samples"]
+__all__ = ["contribution", "curator_view", "describe_study", "use_of_samples"]
 
 _WIDTH = 80
 _LABEL_WIDTH = 24
@@ -19,21 +19,58 @@ _LABEL_WIDTH = 24
 _CONTRIBUTIONS = {
     "own-data": "Each party sends the direction in which its own rows differ by class.",
     "avg": "Each party trains a classifier on its own rows and sends its parameters.",
+    "newton": "Each party sends a sum over its own rows: the gradient of the loss at a public score, and a bound of "
+    "its second derivative.",
     "pathak": "Each party trains a classifier on its own rows and sends its parameters.",
+    "platt": "Each party scores its own rows with a public classifier, and counts them by score and class.",
     "psgd": "In each step, each party sends the gradient of its own rows' loss at a public point.",
+    "vote-directions": "Each party trains a classifier on its own rows, labels the samples with it, and sends the "
+    "direction in which the labelled samples differ by class.",
     "whitened": "Each party sends the direction of a linear classifier that it trains on its own rows.",
 }
 _VOTES = "Each party trains a classifier on its own rows and votes with it on the samples."
 _UNITS = {"party": "all that one party holds", "record": "one row of one party; of all its rows it reveals more"}
+_MATRICES = ("classifier", "coordinates", "offset")
+"""Parameters that are long matrices, which the description leaves out."""
 _PROOFS = {
     "knowledge": "its sender knows its content, so that a ballot made from others' ballots is refused",
-    "valid": "it holds one vote for each sample, and its sender knows its content",
+    "valid": "its sender knows its content, and it holds one vote for each sample",
+    "bounded": "its sender knows its content, every entry is in its range, and the vector is no longer than an honest "
+    "one with its noise can be",
 }
+"""What a ballot proves, by what `proved_of` returns."""
+
+
+def contribution(study: Study) -> str:
+    """Return one sentence about what each party sends."""
+    return _CONTRIBUTIONS.get(study.method, _VOTES)
+
+
+def proved_of(study: Study) -> str:
+    """Return what every ballot proves: "knowledge", "valid" for votes or "bounded" for other vectors."""
+    return "bounded" if study.proofs == "valid" and study.protocol != "tally" else study.proofs
 
 
 def use_of_samples(study: Study) -> str:
     """Return what the public samples are used for, as a verb phrase."""
+    if study.parameters.get("labelled"):
+        return "define how columns become numbers, and those with a class give the public score"
+    if study.method == "vote-directions":
+        return "are labelled by every party's classifier"
     return "define how columns become numbers" if study.method in _CONTRIBUTIONS else "are voted on"
+
+
+def _unit(study: Study) -> str:
+    """Return what the release may reveal no more of than epsilon says, as a noun phrase."""
+    if study.protocol not in ("record", "evaluation") or unit_of(study) == "party":
+        return _UNITS[unit_of(study)]
+    changed = "added or removed" if study.parameters.get("neighbours") == "add-remove" else "replaced, added or removed"
+    if column := person_column(study):
+        return (
+            f"one person, as the column {column} names them, who is {changed} with all rows at one party; of a person "
+            "at several parties it reveals more"
+        )
+    return f"one row of one party that is {changed}; of all its rows it reveals more"
 
 
 def curator_view(study: Study) -> str:
@@ -69,7 +106,7 @@ def describe_study(study: Study, identity: Identity | None = None) -> str:
         _table("Who could learn what", _observers(study)),
         _table("Procedure", _procedure(study)),
     ]
-    parameters = [(name, str(value)) for name, value in sorted(study.parameters.items()) if name != "coordinates"]
+    parameters = [(name, str(value)) for name, value in sorted(study.parameters.items()) if name not in _MATRICES]
     if parameters:
         sections.append(_table("Parameters", parameters))
     return "\n\n".join(sections) + "\n"
@@ -128,7 +165,7 @@ def _computation(study: Study) -> list[str]:
         f"One linear classifier of {study.label or 'the classes'} ({', '.join(study.classes)}).",
         f"{study.samples} public samples of {len(study.features)} features ({study.auxiliary.hex()[:16]}) "
         f"{use_of_samples(study)}.",
-        _CONTRIBUTIONS.get(study.method, _VOTES),
+        contribution(study),
         f"The sum is computed {'under encryption' if study.uses_key else 'from random shares'}. {noise}",
     ]
 
@@ -137,7 +174,7 @@ def _cost(study: Study, identity: Identity | None) -> list[str]:
     coalition = coalition_of(study)
     paragraphs = [
         f"epsilon {study.epsilon:g}, delta {stated_delta(study.delta):.3g}, which bound what the release reveals of "
-        f"{_UNITS[unit_of(study)]}."
+        f"{_unit(study)}."
     ]
     if coalition is not None:
         paragraphs.append(f"colluders {colluders_text(coalition, study.threshold)}.")
@@ -161,7 +198,7 @@ def _own_cost(study: Study, identity: Identity) -> list[str]:
 
 def _observers(study: Study) -> list[tuple[str, str]]:
     """Return pairs of an observer or a coalition, and what it could learn."""
-    noisy_sum = "the sum with all the noise in it, " if study.public or study.protocol in ("psgd", "pathak") else ""
+    noisy_sum = "the sum with all the noise in it, " if sum_is_public(study) else ""
     return [
         (
             "anybody",
@@ -173,7 +210,6 @@ def _observers(study: Study) -> list[tuple[str, str]]:
 
 
 def _coalitions_with_key(study: Study) -> list[tuple[str, str]]:
-    tolerated = study.ceremony().tolerated
     rest = (
         "from the sum, what epsilon allows while no more parties collude than the noise is sized for"
         if SPECS[study.protocol].joint
@@ -181,7 +217,7 @@ def _coalitions_with_key(study: Study) -> list[tuple[str, str]]:
     )
     rows = [
         (
-            f"{tolerated} of the holders",
+            f"{study.threshold - 1} of the holders",
             f"no honest party's ballot, together with the curator and any parties; {rest}",
         )
     ]
@@ -194,11 +230,7 @@ def _coalitions_with_key(study: Study) -> list[tuple[str, str]]:
         )
     return [
         *rows,
-        (
-            f"{tolerated + 1} of the holders",
-            "all that was sent, if they break the rules during the key generation, or "
-            f"{study.threshold} of them afterwards",
-        ),
+        (f"{study.threshold} of the holders", "all that was sent, if they break the rules together"),
         ("a dealer", "there is none: the holders generate the key together; no machine ever has all of it"),
     ]
 
@@ -234,7 +266,7 @@ def _procedure(study: Study) -> list[tuple[str, str]]:
         (
             "ballots",
             f"at least {study.minimum_ballots} of {len(study.parties)}, or nothing is opened; each proves that "
-            f"{_PROOFS[study.proofs]}",
+            f"{_PROOFS[proved_of(study)]}",
         ),
         ("end", f"{closing}; then the curator waits {study.patience} s for answers"),
     ]

@@ -90,7 +90,11 @@ class Membership:
         if len(found) == 1:
             return cls(identity, found[0])
         if not found:
-            raise StudyError(f"{identity.directory} has signed no such study: `psephos join STUDY.toml` begins")
+            which = f" {study}" if study else ""
+            raise StudyError(
+                f"{identity.directory} has not signed a study{which}: "
+                f"`psephos join STUDY --identity {identity.directory} ...` signs one"
+            )
         which = ", ".join(f"--study {fingerprint(each.digest)[:9]} ({each.title})" for each in found)
         raise StudyError(f"{identity.directory} is in several studies; name one: {which}")
 

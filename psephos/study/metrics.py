@@ -20,7 +20,7 @@ def serve_metrics(runner: MemberRunner, port: int, host: str = "127.0.0.1") -> i
         from prometheus_client import CollectorRegistry, start_http_server
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
     except ModuleNotFoundError as error:
-        raise EngineError(f"metrics need {error.name}: pip install 'psephos[watch]'") from None
+        raise EngineError(f"metrics need {error.name}; in a clone: pip install -e '.[watch]'") from None
 
     class Collector:
         def collect(self) -> list[Any]:

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from psephos.curator.hamm.statistic import public_coordinates
 from psephos.parties.learners import LEARNERS, make_learner
+from psephos.parties.party import Voter
 from psephos.protocol.errors import InvalidParameter, StudyError
-from psephos.specs.registry import spec_of
+from psephos.specs.registry import person_column, spec_of
 from psephos.specs.study import StudyTerms
 
 if TYPE_CHECKING:
@@ -100,23 +101,40 @@ class PartyInput:
             load_voter(settings.voter)
             return settings.voter
         rows, _ = self._rows()
+        if column := person_column(self._member.study):
+            self._member.samples.persons(column, Path(settings.data))
         if not takes_classifier:
             return f"{len(rows):,} rows of {settings.data}"
         return f"{settings.learner}, trained on {len(rows):,} rows of {settings.data}"
 
     def predict_votes(self, X: NDArray[np.float64]) -> NDArray[np.integer]:
         """Train, and vote on the samples X, float64 (N, d); returns class numbers, int (N,)."""
+        return np.asarray(self._voter(X).predict_votes(X))
+
+    def predict_probabilities(self, X: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """Train, and return the probabilities of the classes of X, float64 (N, K); None where there are none."""
+        predict = getattr(self._voter(X), "predict_probabilities", None)
+        return predict(X) if callable(predict) else None
+
+    def _voter(self, X: NDArray[np.float64]) -> Voter:
+        """Return the party's own classifier of samples such as X, float64 (N, d)."""
         settings = self._member.settings
         if settings.voter:
-            return np.asarray(load_voter(settings.voter).predict_votes(X))
+            voter: Voter = load_voter(settings.voter)
+            return voter
         rows, classes = self._rows()
         coordinates = public_coordinates(X) if settings.learner == "whitened" else None
         learner = make_learner(settings.learner, classes=len(self._member.study.classes), coordinates=coordinates)
-        return learner.fit(rows, classes).predict_votes(X)
+        return learner.fit(rows, classes)
 
     def __iter__(self) -> Iterator[Any]:
-        """The rows, float64 (n, d), and their class numbers, int64 (n,), for protocols that take rows."""
+        """The rows, float64 (n, d), and their class numbers, int64 (n,), for protocols that take rows.
+
+        Where a study protects persons, whose each row is follows, int64 (n,).
+        """
         yield from self._rows()
+        if column := person_column(self._member.study):
+            yield self._member.samples.persons(column, Path(self._member.settings.data))
 
     def _spec(self) -> Any:
         return spec_of(StudyTerms(self._member.study, self._member.samples.auxiliary))

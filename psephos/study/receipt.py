@@ -7,6 +7,7 @@ nothing that only a member knows, and it is not a certification.
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -14,16 +15,27 @@ from pathlib import Path
 from typing import Any, Literal
 
 import psephos
+from psephos.model import write_atomically
+from psephos.protocol.errors import ReportError
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.results.palette import DARK, LIGHT
 from psephos.results.runs import colluders_text
-from psephos.specs.registry import SPECS, coalition_of, is_verifiable, unit_of
-from psephos.study.consent import curator_view
+from psephos.specs.registry import SPECS, coalition_of, is_verifiable, person_column, sum_is_public, unit_of
+from psephos.study.consent import contribution, curator_view, proved_of
 from psephos.study.identity import fingerprint
-from psephos.study.verify import BoardEvidence, StudyCheck
+from psephos.study.verify import FOLLOWS, BoardEvidence, StudyCheck, Verdict
 
-__all__ = ["FORMAT", "EncryptionFacts", "Participant", "Receipt", "ReleaseTerms", "receipt_of", "write_receipt"]
+__all__ = [
+    "FORMAT",
+    "EncryptionFacts",
+    "Participant",
+    "Receipt",
+    "ReleaseTerms",
+    "receipt_of",
+    "receipt_paths",
+    "write_receipt",
+]
 
 FORMAT = 1
 """Version of the JSON of a receipt."""
@@ -33,6 +45,8 @@ _UNITS = {"party": "all rows of one party", "record": "one row of one party"}
 _PROVED = {
     "knowledge": "each ballot's sender knows its content, so that nobody can repeat or combine the ballots of others",
     "valid": "each ballot contains one vote for each sample, and its sender knows its content",
+    "bounded": "each ballot's sender knows its content, every entry is in its range, and the vector is no longer than "
+    "an honest one with its noise can be",
 }
 
 
@@ -45,7 +59,9 @@ class Participant:
         key: the fingerprint of the verification key.
         roles: the names of its roles.
         joined: which of these roles have signed the study on the board.
-        ballot: whether its ballot counts; None for the curator and where there are no ballots.
+        ballot: whether its ballot counts, in a descent in any step; None for the curator and where
+            there are no ballots.
+        sums: in how many encrypted sums its ballots count; None like `ballot`.
     """
 
     name: str
@@ -53,6 +69,7 @@ class Participant:
     roles: list[str]
     joined: list[str]
     ballot: bool | None
+    sums: int | None
 
 
 @dataclass(frozen=True)
@@ -63,9 +80,11 @@ class EncryptionFacts:
         in_use: "yes" if the board shows a key and ballots under it, "no" if the protocol has no key, and otherwise
             "not established".
         what: one sentence about what was encrypted, and how.
+        sums: the number of encrypted sums, of which a descent has one for each step.
         key_bits: the length of the Paillier modulus; None without a key.
         key: the first 24 hexadecimal digits of the key's identifier; None without a key.
-        could_decrypt: who could have decrypted single ballots, one sentence each.
+        holders: the names of the key holders.
+        could_decrypt: who could have learned what a single party sent, one sentence each.
         decrypted_by: the holders whose partial decryptions are valid and visible on the board.
         decrypted: one sentence about what was decrypted.
         proved: what the ballots prove.
@@ -73,8 +92,10 @@ class EncryptionFacts:
 
     in_use: InUse
     what: str
+    sums: int
     key_bits: int | None
     key: str | None
+    holders: list[str]
     could_decrypt: list[str]
     decrypted_by: list[str]
     decrypted: str
@@ -87,14 +108,16 @@ class ReleaseTerms:
 
     Attributes:
         published: whether a classifier that agrees with the study is on the board.
+        follows: whether the published classifier follows from the opened sum.
         protocol, method: as in the study.
-        epsilon, delta: the privacy cost per `unit` that all members signed.
-        unit: what epsilon and delta protect: all rows of one party, or one row.
+        epsilon, delta: the privacy cost per `unit` that the study states.
+        unit: what epsilon and delta protect: all rows of one party, one row, or a person's rows at one party.
         noise: who adds the noise, and what the guarantee rests on.
         not_covered: what becomes known to somebody and is covered by no epsilon.
     """
 
     published: bool
+    follows: Verdict
     protocol: str
     method: str
     epsilon: float
@@ -137,8 +160,18 @@ class Receipt:
         """The outcome of all checks in one sentence."""
         held, failed = len(self.with_verdict("holds")), len(self.with_verdict("fails"))
         missing = len(self.with_verdict("not checked"))
-        parts = [f"{held} checks hold", f"{failed or 'none'} fail{'s' if failed < 2 else ''}"]
-        return f"{', '.join(parts)}, and {missing} could not be made."
+        return f"Of {len(self.checks)} checks {held} hold, {failed} fail, and {missing} could not be made."
+
+    @property
+    def warning(self) -> str:
+        """What a reader must know before relying on the released classifier; "" if there is nothing."""
+        if self.with_verdict("fails"):
+            return "FAILED. Checks fail: do not rely on this study before you know why."
+        if not self.release.published:
+            return "The study is not finished on this board: it shows no classifier."
+        if self.release.follows != "holds":
+            return "The released classifier is not verified: nobody can check from the board that it is private."
+        return ""
 
     def with_verdict(self, verdict: str) -> list[StudyCheck]:
         """Return the checks with this verdict."""
@@ -146,7 +179,8 @@ class Receipt:
 
     def as_json(self) -> dict[str, Any]:
         """Return the receipt as a JSON object."""
-        return {"format": FORMAT, "kind": "receipt", "notice": NOTICE, "summary": self.summary, **asdict(self)}
+        outcome = {"summary": self.summary, "warning": self.warning}
+        return {"format": FORMAT, "kind": "receipt", "notice": NOTICE, **outcome, **asdict(self)}
 
 
 NOTICE = (
@@ -183,83 +217,105 @@ def _participants(study: Study, evidence: BoardEvidence) -> list[Participant]:
     def joined(roles: list[str]) -> list[str]:
         return [role for role in roles if role in evidence.joined]
 
-    members = [Participant(study.curator_name, fingerprint(study.curator.raw), [CURATOR], joined([CURATOR]), None)]
+    members = [
+        Participant(study.curator_name, fingerprint(study.curator.raw), [CURATOR], joined([CURATOR]), None, None)
+    ]
     for number, member in enumerate(study.parties):
         roles = [f"party {number}", *([f"holder {member.holder}"] if member.holder else [])]
-        ballot = number in evidence.counted if study.uses_key else None
-        members.append(Participant(member.name, fingerprint(member.key.raw), roles, joined(roles), ballot))
+        sums = evidence.counted_sums[number] if study.uses_key else None
+        ballot = None if sums is None else sums > 0
+        members.append(Participant(member.name, fingerprint(member.key.raw), roles, joined(roles), ballot, sums))
     return members
 
 
 def _encryption(study: Study, evidence: BoardEvidence) -> EncryptionFacts:
     if not study.uses_key:
-        excluded = study.parameters.get("excluded", 1)
         return EncryptionFacts(
-            "no",
-            "Paillier encryption was not used. Each party's parameters were split into random shares, and each share "
-            "was sealed to its receiver.",
-            None,
-            None,
-            [
-                "All other parties and the curator together, who have all shares of a party's parameters: they get the "
-                "parameters with that party's own noise.",
-                f"Nobody else: {excluded} of the parties and the curator together lack shares.",
-            ],
-            [],
-            "The shares of the sum are published; the sum contains the parties' noise.",
-            "Nothing is proved about the shares.",
+            in_use="no",
+            what=f"{contribution(study)} The protocol uses no Paillier encryption: the parameters are split into "
+            "random shares, and each share is sealed to its receiver.",
+            sums=0,
+            key_bits=None,
+            key=None,
+            holders=[],
+            could_decrypt=[_REST_OF_NOISY_SUM, "By the protocol nobody else: fewer parties, even with the curator."],
+            decrypted_by=[],
+            decrypted="Not all shares of the sum are published."
+            if evidence.result is None
+            else "The shares of the sum are published.",
+            proved="Nothing is proved about the shares.",
         )
-    named = ", ".join(member.name for member in study.parties if member.holder)
-    holders, tolerated = len(study.holders), study.ceremony().tolerated
-    could = [f"Any {study.threshold} of the {holders} key holders together ({named})."]
-    if tolerated + 1 < study.threshold:
-        could.append(f"Any {tolerated + 1} of them together, if they broke the rules while the key was made.")
-    could.append(
+    key = evidence.key
+    return EncryptionFacts(
+        in_use="yes" if key is not None and evidence.counted_sums else "not established",
+        what=_encrypted(study, evidence),
+        sums=evidence.steps,
+        key_bits=key.key.bits if key is not None else None,
+        key=key.key.identifier.hex()[:24] if key is not None else None,
+        holders=[member.name for member in study.parties if member.holder],
+        could_decrypt=_could_decrypt(study),
+        decrypted_by=[f"holder {number}" for number in evidence.openers],
+        decrypted=_decrypted(study, evidence),
+        proved=f"{_PROVED[proved_of(study)]}." if evidence.counted_sums else "nothing, because no ballot counts.",
+    )
+
+
+_REST_OF_NOISY_SUM = (
+    "All other parties together: they subtract what they sent from the sum. They get it with that party's own share of "
+    "the noise only."
+)
+_REST_OF_EXACT_SUM = (
+    "The curator and all other parties whose ballots count, together: they subtract these ballots from the exact sum."
+)
+
+
+def _could_decrypt(study: Study) -> list[str]:
+    """Return sentences about who could have learned what a single party sent."""
+    sentences = [f"Any {study.threshold} of the {len(study.holders)} key holders together."]
+    if study.trial:
+        sentences.append("Whoever factors the key: the study is a trial, in which a key may be too short to protect.")
+    sentences.append(_REST_OF_NOISY_SUM if SPECS[study.protocol].joint else _REST_OF_EXACT_SUM)
+    sentences.append(
         "By the protocol nobody else: no dealer makes the key, and the curator has no part of it. That nobody has the "
         "whole key cannot be checked from the board."
     )
-    key = evidence.key
-    opened_by = [f"holder {number}" for number in evidence.openers]
-    return EncryptionFacts(
-        in_use="yes" if key is not None and evidence.counted else "not established",
-        what=_encrypted(study, evidence),
-        key_bits=key.key.bits if key is not None else None,
-        key=key.key.identifier.hex()[:24] if key is not None else None,
-        could_decrypt=could,
-        decrypted_by=opened_by,
-        decrypted=_decrypted(study, evidence),
-        proved=f"{_PROVED[study.proofs]}." if evidence.counted else "No ballot counts.",
-    )
+    return sentences
 
 
 def _encrypted(study: Study, evidence: BoardEvidence) -> str:
     if evidence.key is None:
         return "The board shows no key, so nothing can have been encrypted under one."
-    if not evidence.counted:
+    if not evidence.steps:
+        return "The board shows a key, and no completed step of the descent."
+    if not evidence.counted_sums:
         return "The board shows a key and no ballot that counts."
     ballots = f"{len(evidence.counted)} of {len(study.parties)} parties"
     steps = f" in the last of {evidence.steps} steps" if evidence.steps > 1 else ""
     return (
-        f"The ballots of {ballots} count{steps}. Each is a list of ciphertexts under the {evidence.key.key.bits}-bit "
-        "Paillier key below. The protocol decrypts their product only; that key holders decrypted nothing else among "
-        "themselves cannot be checked."
+        f"{contribution(study)} The ballots of {ballots} count{steps}. Each is a list of ciphertexts under the "
+        f"{evidence.key.key.bits}-bit Paillier key below. The protocol decrypts their product only; that key holders "
+        "decrypted nothing else among themselves cannot be checked."
     )
 
 
 def _decrypted(study: Study, evidence: BoardEvidence) -> str:
+    if evidence.exposed:
+        return "Partial decryptions that should be sealed to the curator are on the board for everybody."
     if evidence.openers:
-        return "Partial decryptions of the product of all counted ballots are on the board; each was checked."
-    if study.public:
-        return "No partial decryption is on the board: nothing was decrypted publicly."
+        steps = f" in the last of {evidence.steps} steps" if evidence.steps > 1 else ""
+        return f"Partial decryptions of the product of all counted ballots{steps} are on the board; each was checked."
+    if sum_is_public(study):
+        return "The board shows no valid partial decryption."
     return (
-        "Partial decryptions are sealed to the curator; this receipt cannot tell which holders sent one, and for what."
+        "By the protocol partial decryptions are sealed to the curator; this receipt cannot tell which holders sent "
+        "one, and for what."
     )
 
 
 def _release(study: Study, evidence: BoardEvidence) -> ReleaseTerms:
     joint, coalition = SPECS[study.protocol].joint, coalition_of(study)
     if joint:
-        noise = "The parties add the noise before encryption, so the opened sum contains it."
+        noise = f"By the protocol each party adds its share of the noise before it {_SENDS[study.uses_key]}."
         if coalition is not None:
             noise += f" Colluders {colluders_text(coalition, study.threshold)}."
         noise += " That each party drew its share of the noise is not proved."
@@ -267,33 +323,101 @@ def _release(study: Study, evidence: BoardEvidence) -> ReleaseTerms:
             noise += " NOT VERIFIED: the sum is opened for the curator alone, who computes the classifier from it."
     else:
         noise = (
-            "NOT VERIFIED: the curator adds the noise after the sum is opened, and nobody else can check that it did."
+            "NOT VERIFIED: by the protocol the curator adds the noise after the sum is opened, and nobody else can "
+            "check that it did."
         )
+    follows: list[Verdict] = [check.verdict for check in evidence.checks if check.what == FOLLOWS]
     return ReleaseTerms(
         published=evidence.model is not None,
+        follows=follows[0] if follows else "not checked",
         protocol=study.protocol,
         method=study.method,
         epsilon=study.epsilon,
         delta=stated_delta(study.delta),
-        unit=_UNITS[unit_of(study)],
+        unit=_unit(study),
         noise=noise,
-        not_covered="Nothing; no exact sum is opened." if joint else f"The curator sees {curator_view(study)}.",
+        not_covered=" ".join([*_not_covered(study, evidence), _PARTICIPATION]),
     )
 
 
+_SENDS = {True: "encrypts", False: "splits its parameters into shares"}
+"""What a party does after it has added its noise, by whether the study has a key."""
+
+_PARTICIPATION = "Everybody who reads the board sees who took part and when."
+
+
+def _unit(study: Study) -> str:
+    """Return what epsilon and delta protect, as a noun phrase."""
+    if column := person_column(study):
+        return f"all rows of one person at one party, as the column {column} names persons"
+    return _UNITS[unit_of(study)]
+
+
+def _not_covered(study: Study, evidence: BoardEvidence) -> list[str]:
+    """Return sentences about values of the parties' data that become known without noise."""
+    if not SPECS[study.protocol].joint:
+        public = len(evidence.exposed) >= study.threshold
+        return [f"{'Everybody who reads the board' if public else 'The curator'} sees {curator_view(study)}."]
+    exact = "By the protocol no exact sum is opened."
+    return [*(["The study states each party's number of rows."] if "sizes" in study.parameters else []), exact]
+
+
+_PAGE_BEGINS = b"<!doctype html>\n<!-- A receipt of a Psephos study -->\n"
+_JSON_BEGINS = b'{\n "format": 1,\n "kind": "receipt",\n'
+
+
+def receipt_paths(path: Path) -> tuple[Path, Path]:
+    """Return the paths of a receipt's page and of its JSON file.
+
+    Args:
+        path: the path of one of them, with or without the suffix .html or .json; the other is beside it.
+
+    Raises:
+        ReportError: the path is a directory, no file can be written beside it, or one of the files exists and is not a
+            receipt.
+    """
+    stem = path.with_suffix("") if path.suffix in (".html", ".json") else path
+    if path.is_dir() or not stem.name:
+        raise ReportError(f"{path} is a directory: name a file in it, such as {path / 'receipt.html'}")
+    if not stem.parent.is_dir():
+        raise ReportError(f"{stem.parent} is not a directory: make it first, or name a file in another one")
+    if not os.access(stem.parent, os.W_OK | os.X_OK):
+        raise ReportError(f"no file can be written in {stem.parent}: name a file in another directory")
+    page, document = (stem.with_name(stem.name + suffix) for suffix in (".html", ".json"))
+    for file, beginning in ((page, _PAGE_BEGINS), (document, _JSON_BEGINS)):
+        if file.is_symlink() or (file.exists() and not _begins_with(file, beginning)):
+            raise ReportError(f"{file} exists and is not a receipt: choose another name, or remove it")
+    return page, document
+
+
+def _begins_with(file: Path, beginning: bytes) -> bool:
+    """Return whether an existing path is a file that begins so; other kinds, such as pipes, are not opened."""
+    if not file.is_file():
+        return False
+    try:
+        with file.open("rb") as content:
+            return content.read(len(beginning)) == beginning
+    except OSError as error:
+        raise ReportError(f"{file} exists and cannot be read: {error.strerror}; choose another name") from None
+
+
 def write_receipt(receipt: Receipt, path: Path) -> tuple[Path, Path]:
-    """Write a receipt as an HTML page and as JSON, with the suffixes .html and .json.
+    """Write a receipt as an HTML page and as JSON; an earlier receipt is replaced.
 
     Args:
         receipt: the receipt.
-        path: the path of one of the two files; the other is beside it.
+        path: as in `receipt_paths`.
 
     Returns:
         The paths of the page and of the JSON file.
+
+    Raises:
+        ReportError: as `receipt_paths`.
+        OSError: a file cannot be written.
     """
-    page, document = path.with_suffix(".html"), path.with_suffix(".json")
-    page.write_text(render(receipt), encoding="utf-8")
-    document.write_text(json.dumps(receipt.as_json(), indent=1) + "\n", encoding="utf-8")
+    page, document = receipt_paths(path)
+    write_atomically(page, render(receipt).encode())
+    write_atomically(document, (json.dumps(receipt.as_json(), indent=1) + "\n").encode())
     return page, document
 
 

@@ -28,7 +28,7 @@ from psephos.model import MOST_BYTES, Model, written_model
 from psephos.protocol.errors import AgreementError, StudyError
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.randomness import SYSTEM, Randomness
-from psephos.protocol.study.study import Study
+from psephos.protocol.study.study import Study, printable
 from psephos.results.runs import colluders_text
 from psephos.specs.registry import SPECS, coalition_of, is_verifiable, spec_of
 from psephos.specs.study import StudyTerms
@@ -141,7 +141,9 @@ def read_release(study: Study, samples: PublicSamples, content: bytes) -> Model:
     try:
         model = msgspec.json.decode(content, type=Model)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise AgreementError(f"the curator's result is not a model of this version of Psephos: {error}") from None
+        # The curator writes parts of the error's text, such as the name of an unknown field.
+        why = printable(str(error), 200)
+        raise AgreementError(f"the curator's result is not a model of this version of Psephos: {why}") from None
     if written_model(model) != content:
         # A field that occurs twice has one value here and may have the other one in another reader of JSON.
         raise AgreementError("the curator's result is not written as Psephos writes a model")
@@ -150,6 +152,7 @@ def read_release(study: Study, samples: PublicSamples, content: bytes) -> Model:
         ("encoding", model.encoding == samples.encoding),
         ("method", model.method == study.method),
         ("warnings", model.warnings == _warnings(study)),
+        ("calibration", model.calibration is None),
         ("number of ballots", study.minimum_ballots <= model.parties <= len(study.parties)),
     ):
         if not agrees:
@@ -231,11 +234,12 @@ def card(study: Study, model: Model) -> str:
     joint = SPECS[study.protocol].joint
     coalition = coalition_of(study)
     chosen = "".join(f", {name} {value}" for name, value in sorted(cost.chosen.items()) if name != "colluders")
-    moves = "all that it holds" if cost.unit == "party" else "it"
+    unit = "person" if "persons" in cost.chosen else cost.unit
+    moves = {"party": "all that it holds", "person": "all its rows at one party"}.get(unit, "it")
     rows = [
         ("study", fingerprint(study.digest)),
         ("method", f"{model.method}{chosen}"),
-        ("privacy", f"epsilon {cost.epsilon:g}, delta {cost.delta:.3g}, of one {cost.unit}: {moves} may change"),
+        ("privacy", f"epsilon {cost.epsilon:g}, delta {cost.delta:.3g}, of one {unit}: {moves} may change"),
         (
             "noise",
             f"{cost.mechanism}, for a sensitivity ({cost.norm}) of {cost.sensitivity:.6g}: {cost.source}; added by "

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.data.preprocessing import PublicScaler, default_scaler
-from psephos.data.tables import Encoding, read_table
+from psephos.data.tables import Encoding, is_gap, read_table
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import DataError
 from psephos.protocol.study.study import Study
@@ -82,6 +82,24 @@ class PublicSamples:
         """The names of the samples' columns."""
         return (*self.encoding.features, CONSTANT)
 
+    @staticmethod
+    def labels(path: Path, label: str, classes: Sequence[str]) -> NDArray[np.int64]:
+        """Return the class numbers of the public rows, int64 (N,): -1 where the file names none of the classes.
+
+        Args:
+            path: the file of the samples.
+            label: the column with the classes, which the file may lack.
+            classes: the classes, in the order of their numbers.
+
+        Raises:
+            DataSetMissingError: there is no such file.
+        """
+        table = read_table(path)
+        if label not in table.columns:
+            return np.full(len(table), -1)
+        places = {name: place for place, name in enumerate(classes)}
+        return np.array([places.get(name, -1) for name in table[label]], dtype=np.int64)
+
     def private(self, study: Study, path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Read a party's own rows.
 
@@ -107,3 +125,19 @@ class PublicSamples:
                 f"({', '.join(study.classes)})"
             )
         return self.scaler.transform(self.encoding.apply(table)), classes.to_numpy(dtype=np.int64)
+
+    @staticmethod
+    def persons(column: str, path: Path) -> NDArray[np.int64]:
+        """Return whose each of a party's own rows is, int64 (n,), numbers of the values of a column.
+
+        Raises:
+            DataError: the file lacks the column, or a row has no value in it.
+            DataSetMissingError: there is no such file.
+        """
+        table = read_table(path)
+        if column not in table.columns:
+            raise DataError(f"{path} has no column {column!r}, which names the person of a row")
+        if (empty := is_gap(table[column])).any():
+            raise DataError(f"{path}, line {empty.idxmax()}: no {column!r}: say whose row it is, or take it out")
+        numbers: NDArray[np.int64] = np.unique(table[column], return_inverse=True)[1]
+        return numbers

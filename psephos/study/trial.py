@@ -114,7 +114,7 @@ def _serve(output: Path, study: Study) -> tuple[str, str, subprocess.Popen[bytes
     try:
         from psephos.protocol.board.server import start_server, write_server
     except ModuleNotFoundError as error:
-        raise BoardError(f"boards on a NATS server need {error.name}: pip install 'psephos[nats]'") from None
+        raise BoardError(f"boards on a NATS server need {error.name}; in a clone: pip install -e '.[nats]'") from None
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     folder = (output / "server").absolute()

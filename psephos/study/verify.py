@@ -24,18 +24,18 @@ from psephos.protocol.encrypted_sum.messages import PartialDecryption
 from psephos.protocol.encrypted_sum.product import BallotProduct, Observer, VoteClosed
 from psephos.protocol.encrypted_sum.proofs import check_opening
 from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.errors import PsephosError, StudyError
+from psephos.protocol.errors import EquivocationError, PsephosError, StudyError
 from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.psgd.state import DescentState
-from psephos.protocol.roles import Entry, Refusal, Role
+from psephos.protocol.roles import BOARD, Entry, Refusal, Role
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import NoKey, StagedRole, initial_stages
-from psephos.protocol.study.study import CURATOR, Study
+from psephos.protocol.study.study import CURATOR, Study, printable
 from psephos.protocol.wire import Kind, Reader, session_of
 from psephos.specs.base import Spec, SumSpec
 from psephos.specs.pathak import PathakSpec
 from psephos.specs.psgd import PsgdSpec
-from psephos.specs.registry import coalition_of, participants_of, spec_of
+from psephos.specs.registry import SPECS, coalition_of, participants_of, spec_of, sum_is_public
 from psephos.specs.study import StudyTerms
 from psephos.study.identity import fingerprint
 from psephos.study.release import follows_from_sum, read_release
@@ -44,6 +44,11 @@ from psephos.study.samples import PublicSamples
 __all__ = ["BoardEvidence", "StudyCheck", "Verdict", "as_text", "examine", "verify"]
 
 Verdict = Literal["holds", "fails", "not checked"]
+
+_LONGEST_FOUND = 1_000
+"""Longest text of a check, in characters."""
+
+_WHOLE_KEY = "that nobody has the whole key"
 
 AGREED = "the result: of the classes, columns, method and privacy cost that were agreed on"
 FOLLOWS = "the result follows from the sum"
@@ -71,9 +76,11 @@ class BoardEvidence:
         round, product, closed, opened: the encrypted sum: its terms, the product of the counted ballots, the closed
             vote, and the opened sum; None for a descent, which has many.
         counted: the numbers of the parties whose ballots count; of a descent, in its last step.
+        counted_sums: in how many of the encrypted sums the ballots of each party count, by the party's number.
         openers: the numbers of the holders whose partial decryptions are valid and visible here; of a descent, in its
             last step.
         steps: the number of encrypted sums.
+        exposed: the numbers of the holders whose partial decryptions of an exact sum everybody can read.
         result: what the classifier is computed from, where it is known.
         model: the published classifier, where it agrees with the study.
         lacks: why there can be no result yet: one that is published is invented, or this board omits something.
@@ -90,15 +97,17 @@ class BoardEvidence:
     closed: VoteClosed | None = None
     opened: OpenedSum | None = None
     counted: tuple[int, ...] = ()
+    counted_sums: Counter[int] = field(default_factory=Counter)
     openers: tuple[int, ...] = ()
     steps: int = 0
+    exposed: tuple[int, ...] = ()
     result: Any = None
     model: Model | None = None
     lacks: str = ""
 
     def note(self, what: str, verdict: Verdict, found: str) -> None:
-        """Add a check; the arguments are the fields of `StudyCheck`."""
-        self.checks.append(StudyCheck(what, verdict, found))
+        """Add a check; the arguments are the fields of `StudyCheck`. Parts of `found` may be texts of members."""
+        self.checks.append(StudyCheck(what, verdict, printable(found, _LONGEST_FOUND)))
 
     def of(self, *kinds: Kind) -> list[Entry]:
         """Return the entries of these kinds."""
@@ -140,16 +149,17 @@ def examine(study: Study, samples: PublicSamples, board: Board, curator: Store |
         evidence.result = evidence.opened
     _result(spec, study, samples, evidence)
     for what, why in _NEVER:
-        if study.uses_key or "p and q" not in what:
+        if study.uses_key or what != _WHOLE_KEY:
             evidence.note(what, "not checked", why)
     return evidence
 
 
 _NEVER = (
     ("who holds the identities", "a study names keys; that they are those people's is for people to see"),
-    ("that nobody has p and q", "what the holders told each other is sealed, and each checked it for itself"),
+    (_WHOLE_KEY, "the messages in which the holders made the key are sealed, and each holder checked them for itself"),
     ("what the parties trained on", "no proof says that it is good, nor that a share of noise was drawn"),
     ("who else was shown the board", "compare the head with the other members'"),
+    ("what other studies of the same data cost", "their epsilons add to this one's; a board shows one study"),
 )
 
 
@@ -167,9 +177,12 @@ def _read(study: Study, board: Board, curator: Store | None, evidence: BoardEvid
             raise StudyError("this is no store of a curator who can still read what was sealed to it")
         reader = BoardReader(study.members, CURATOR, SealingKey(secret))
     refused: Counter[str] = Counter()
+    forks: list[str] = []
     for number, data in board.read(0):
         checked = reader.check(number, data)
-        if checked.error is not None:
+        if isinstance(checked.error, EquivocationError):
+            forks.append(str(checked.error))
+        elif checked.error is not None:
             refused[type(checked.error).__name__] += 1
         elif checked.entry is not None:
             evidence.entries.append(checked.entry)
@@ -179,7 +192,11 @@ def _read(study: Study, board: Board, curator: Store | None, evidence: BoardEvid
         found += f"; not of this study, forged or of another board, and so not counted: {_listed(refused)}"
     if missing := describe_missing(reader.missing_places()):
         found += f"; {missing}"
-    evidence.note("signatures, order and heads of the log", "fails" if missing else "holds", found)
+    verdict: Verdict = "fails" if missing or forks else "holds" if evidence.size else "not checked"
+    if forks:
+        # Only a member can sign such an entry: the board, or that member, shows somebody another log than this one.
+        found += f"; {len(forks)} signed entries contradict this log. {forks[0]}"
+    evidence.note("signatures, order and heads of the log", verdict, found)
     evidence.joined = frozenset(entry.sender for entry in evidence.of(Kind.JOINED))
     absent = sorted({*study.must_join} - evidence.joined)
     evidence.note(
@@ -189,8 +206,31 @@ def _read(study: Study, board: Board, curator: Store | None, evidence: BoardEvid
     )
 
 
+_REASONS = {
+    "DuplicateBallotError": "a second one",
+    "ForgedSignatureError": "signed by somebody else",
+    "LateBallotError": "after the close",
+    "MessageError": "malformed",
+    "ProofError": "without a valid proof",
+    "UnexpectedMessageError": "unexpected there",
+    "UnknownPartyError": "from a stranger",
+    "WrongRoundError": "for something else",
+}
+"""Why an entry is refused, by the class of the error."""
+
+
 def _listed(numbers: Counter[str]) -> str:
-    return ", ".join(f"{count} {name}" for name, count in sorted(numbers.items()))
+    """Return numbers of refused entries by the class of the error: "1 LateBallotError (after the close)"."""
+    reasons = {name: f" ({_REASONS[name]})" if name in _REASONS else "" for name in numbers}
+    return ", ".join(f"{count} {name}{reasons[name]}" for name, count in sorted(numbers.items()))
+
+
+def _refused_by_sender(refused: Sequence[Refusal]) -> str:
+    """Return numbers of refused entries by their senders and the class of the error."""
+    senders: dict[str, Counter[str]] = {}
+    for refusal in refused:
+        senders.setdefault(refusal.entry.sender, Counter())[type(refusal.error).__name__] += 1
+    return "; ".join(f"{_listed(numbers)} of {sender}" for sender, numbers in sorted(senders.items()))
 
 
 def _run(role: Role, entries: Iterable[Entry]) -> tuple[Any, Sequence[Refusal]]:
@@ -267,8 +307,11 @@ def _series(spec: PsgdSpec, study: Study, as_curator: bool, evidence: BoardEvide
     for name in dict.fromkeys(check.what for step in steps for check in step.checks):
         verdicts = [(check.verdict, check.found) for step in steps for check in step.checks if check.what == name]
         worst = max(verdicts, key=lambda one: ("holds", "not checked", "fails").index(one[0]))
-        evidence.note(f"{name}, in each of {len(verdicts)} steps", *worst)
+        made = sum(any(check.what == name for check in step.checks) for step in steps)
+        evidence.note(f"{name}, in each of {made} steps", *worst)
     evidence.steps = len(steps)
+    for step in steps:
+        evidence.counted_sums.update(step.counted)
     if last is not None:
         evidence.counted, evidence.openers = last.counted, last.openers
     if not descent.over(terms):
@@ -297,11 +340,12 @@ def _ballots(study: Study, evidence: BoardEvidence) -> None:
     state, refused = _run(observer, evidence.of(Kind.BALLOT, Kind.CLOSE))
     evidence.product = observer.product(state.state)
     evidence.counted = tuple(n for n in range(len(study.parties)) if evidence.product.members >> n & 1)
+    evidence.counted_sums = Counter(evidence.counted)
     evidence.closed = state.state if isinstance(state.state, VoteClosed) else None
     found = f"{len(evidence.product)} ballots count, and the vote is {'closed' if evidence.closed else 'open'}"
     if refused:
-        found += f"; refused: {_listed(Counter(type(refusal.error).__name__ for refusal in refused))}"
-    return evidence.note(what, "holds", found)
+        found += f"; refused: {_refused_by_sender(refused)}"
+    return evidence.note(what, "holds" if evidence.counted else "not checked", found)
 
 
 def _confirmations(evidence: BoardEvidence) -> None:
@@ -332,7 +376,7 @@ def _opening(study: Study, as_curator: bool, evidence: BoardEvidence) -> None:
     what = "partial decryptions: proofs, and what they open"
     if evidence.round is None or evidence.product is None or evidence.closed is None:
         return evidence.note(what, "not checked", "the vote is open")
-    if not as_curator and not study.public and not evidence.of(Kind.PARTIAL_DECRYPTION):
+    if not as_curator and not sum_is_public(study) and not evidence.of(Kind.PARTIAL_DECRYPTION):
         return evidence.note(
             what, "not checked", "they are sealed to the curator, whose store opens them (--curator DIR)"
         )
@@ -351,11 +395,20 @@ def _opening(study: Study, as_curator: bool, evidence: BoardEvidence) -> None:
             wrong.append(f"{entry.sender}: {error}")
             continue
         parts[part.holder] = part
+        if entry.receiver == BOARD and not (SPECS[study.protocol].joint or sum_is_public(study)):
+            evidence.exposed = (*evidence.exposed, part.holder)
     evidence.openers = tuple(sorted(parts))
+    if evidence.exposed:
+        evidence.note(
+            "the exact sum: opened for the curator alone",
+            "fails",
+            f"holders {sorted(evidence.exposed)} published their partial decryptions of it; any {study.threshold} of "
+            "these open it for everybody, without noise",
+        )
     if wrong:
         evidence.note(what, "fails", "; ".join(wrong))
     if len(parts) < study.threshold:
-        if study.public:
+        if sum_is_public(study):
             evidence.lacks = f"{len(parts)} of {study.threshold} holders open the sum on this board"
         return evidence.note(what, "not checked", f"{len(parts)} of {study.threshold} are there")
     try:
@@ -371,6 +424,13 @@ def _result(spec: Spec, study: Study, samples: PublicSamples, evidence: BoardEvi
     published = [entry for entry in published if session_of(entry.data) == study.digest]  # others nobody takes
     if not published:
         return evidence.note(what, "not checked", "there is none yet")
+    if more := len({entry.data for entry in published}) - 1:
+        evidence.note(
+            "the result: the only one that the curator published",
+            "fails",
+            f"the first counts, and the board has {more} more, with other bytes. Where the curator adds "
+            "the noise, each of them costs epsilon again",
+        )
     if evidence.lacks:
         return evidence.note(what, "fails", f"there is one, and {evidence.lacks}")
     content = Reader(published[0].data, Kind.RESULT, study.digest).rest()
@@ -392,7 +452,10 @@ def _result(spec: Spec, study: Study, samples: PublicSamples, evidence: BoardEvi
     if not spec.joint:
         return evidence.note(FOLLOWS, "not checked", _UNSEEN)
     same = follows_from_sum(study, samples, model, evidence.result)
-    return evidence.note(FOLLOWS, "holds" if same else "fails", "computed again from public data, bit for bit")
+    found = "computed again from public data, bit for bit"
+    if same and (summary := spec.summary(evidence.result)):
+        found += f"; {summary}"
+    return evidence.note(FOLLOWS, "holds" if same else "fails", found)
 
 
 _UNSEEN = (

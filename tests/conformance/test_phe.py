@@ -36,7 +36,7 @@ def foreign(private_key: PrivateKey) -> tuple[phe.PaillierPublicKey, phe.Paillie
 
 
 @given(plaintexts, fast_and_full)
-def test_phe_opens_ours(
+def test_phe_decrypts_our_ciphertexts(
     private_key: PrivateKey, phe_private_key: phe.PaillierPrivateKey, plaintext: int, mode: RandomnessMode
 ) -> None:
     (ciphertext,) = Encryptor(private_key.public_key, mode, expected=8).encrypt([mpz(plaintext)])
@@ -44,14 +44,16 @@ def test_phe_opens_ours(
 
 
 @given(plaintexts)
-def test_we_open_phes(private_key: PrivateKey, phe_private_key: phe.PaillierPrivateKey, plaintext: int) -> None:
+def test_we_decrypt_ciphertexts_of_phe(
+    private_key: PrivateKey, phe_private_key: phe.PaillierPrivateKey, plaintext: int
+) -> None:
     assert private_key.raw_decrypt(phe_private_key.public_key.raw_encrypt(plaintext)) == plaintext
     # phe with our key object, which is one of its own kind
     assert private_key.raw_decrypt(private_key.public_key.raw_encrypt(plaintext)) == plaintext
 
 
 @given(st.data(), fast_and_full)
-def test_phe_opens_packed_vectors(
+def test_phe_decrypts_packed_vectors(
     private_key: PrivateKey, phe_private_key: phe.PaillierPrivateKey, data: st.DataObject, mode: RandomnessMode
 ) -> None:
     plan = PackingPlan(data.draw(st.integers(1, 60)), 3, -(2**30), 2**31, 512)
@@ -76,7 +78,7 @@ def test_packed_plaintexts_are_beyond_phes_floats(
 
 
 @given(st.floats(-1e100, 1e100), st.integers(-(2**100), 2**100))
-def test_phes_numbers_under_our_keys(private_key: PrivateKey, real: float, integer: int) -> None:
+def test_encrypted_numbers_of_phe_under_our_keys(private_key: PrivateKey, real: float, integer: int) -> None:
     """A phe user takes our key as it is: floats, sums and products work and phe opens them with our private key."""
     theirs = private_key.to_phe()
     assert theirs.decrypt(private_key.public_key.encrypt(real)) == real
@@ -85,7 +87,7 @@ def test_phes_numbers_under_our_keys(private_key: PrivateKey, real: float, integ
 
 
 @given(plaintexts.filter(lambda m: m < 2**510), st.integers(0, 2**500))
-def test_ours_and_theirs_add_up(
+def test_our_ciphertexts_and_those_of_phe_add_up(
     private_key: PrivateKey, phe_private_key: phe.PaillierPrivateKey, left: int, right: int
 ) -> None:
     (ours,) = Encryptor(private_key.public_key, expected=8).encrypt([mpz(left)])
@@ -96,7 +98,7 @@ def test_ours_and_theirs_add_up(
     )
 
 
-def test_foreign_keys_go_both_ways(foreign: tuple[phe.PaillierPublicKey, phe.PaillierPrivateKey]) -> None:
+def test_foreign_keys_convert_in_both_directions(foreign: tuple[phe.PaillierPublicKey, phe.PaillierPrivateKey]) -> None:
     public, private = foreign
     ours, ours_private = PublicKey.from_phe(public), PrivateKey.from_phe(private)
     for plaintext in (0, 1, 2**400, public.n - 1):
@@ -109,7 +111,7 @@ def test_foreign_keys_go_both_ways(foreign: tuple[phe.PaillierPublicKey, phe.Pai
 
 
 @given(plaintexts)
-def test_holders_of_shares_open_phes(private_key: PrivateKey, plaintext: int) -> None:
+def test_holders_of_shares_decrypt_ciphertexts_of_phe(private_key: PrivateKey, plaintext: int) -> None:
     threshold_key, shares = deal(private_key, holders=3, threshold=2, randomness=SimulationRandomness(1))
     ciphertext = mpz(phe.PaillierPublicKey(private_key.public_key.n).raw_encrypt(plaintext))
     parts = {share.holder: share.partially_decrypt([ciphertext]) for share in shares[1:]}
@@ -124,7 +126,7 @@ def test_foreign_keys_can_be_shared(foreign: tuple[phe.PaillierPublicKey, phe.Pa
     assert combine(threshold_key, {s.holder: s.partially_decrypt([ciphertext]) for s in shares[:3]}) == [2**300 + 7]
 
 
-def test_at_real_key_sizes(real_private_key: PrivateKey) -> None:
+def test_agreement_with_phe_at_real_key_sizes(real_private_key: PrivateKey) -> None:
     theirs, key = real_private_key.to_phe(), real_private_key.public_key
     pool = RandomizerPool(Encryptor(key, "half", expected=2))
     pool.fill(1)

@@ -124,7 +124,7 @@ def is_without_effect(role: Role, state: Any, entries: Sequence[Entry]) -> bool:
     return role.result(state) is None
 
 
-def test_a_message_before_its_time_is_refused_or_kept(protocol: str) -> None:
+def test_an_early_message_is_refused_or_kept(protocol: str) -> None:
     """Each two consecutive messages are exchanged. A message that is kept has the same effect as in order."""
     run = run_of(protocol)
     for name, own in by_role(run).items():

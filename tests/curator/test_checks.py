@@ -12,14 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psephos.curator.checks import check_count, check_positive, rounded_up
+from psephos.curator.checks import check_count, check_positive
 from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.privacy.precision import rounded_up
 
 NONE = [True, False, "1", None, [1.0], 1j, math.nan, math.inf, -math.inf, -1]
 
 
 @pytest.mark.parametrize(("check", "bad"), [(check_positive, [*NONE, 0, 0.0]), (check_count, [*NONE, 0, 1.5, 1e-9])])
-def test_what_is_no_such_number_is_refused_by_its_name(check: Callable[[Any, str], Any], bad: list[Any]) -> None:
+def test_invalid_numbers_are_refused_by_name(check: Callable[[Any, str], Any], bad: list[Any]) -> None:
     for value in bad:
         with pytest.raises(InvalidParameter, match=r"^the width must be "):
             check(value, "the width")

@@ -158,6 +158,6 @@ def test_losses_by_name() -> None:
 
 
 @pytest.mark.parametrize("width", [0.0, -1.0, float("nan"), float("inf")])
-def test_a_half_width_that_is_none(width: float) -> None:
+def test_invalid_half_widths_are_refused(width: float) -> None:
     with pytest.raises(InvalidParameter):
         Huber(width)

@@ -290,7 +290,7 @@ def test_wrong_parts_cannot_make_the_search_for_a_consistent_set_endless(
         open_product(product, [*hopeless, *parts[13:]])
 
 
-def test_too_many_wrong_are_detected(three_of_five: Closed) -> None:
+def test_too_many_wrong_parts_are_detected(three_of_five: Closed) -> None:
     parts = [three_of_five.random_wrong(j) for j in (1, 2, 3)] + three_of_five.parts[3:]
     with pytest.raises(WrongPartialDecryptionError):
         open_product(three_of_five.product, parts)

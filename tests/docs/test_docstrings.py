@@ -135,7 +135,7 @@ def test_every_public_name_is_documented() -> None:
         ("constant", "f = 3", "f: no docstring"),
     ],
 )
-def test_the_check_sees_what_is_missing(
+def test_the_docstring_check_detects_omissions(
     name: str, body: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     head = "from __future__ import annotations\n__all__ = ['f']\n\n"

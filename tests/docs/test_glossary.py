@@ -141,6 +141,6 @@ def test_no_two_public_classes_have_one_name() -> None:
         ("PackingSum", ["packing"]),
     ],
 )
-def test_words_that_are_missing_are_seen(name: str, left: list[str]) -> None:
+def test_unknown_words_are_detected(name: str, left: list[str]) -> None:
     terms = frozenset({"ballot", "packing plan"})
     assert unexplained(name, terms, frozenset({"encrypted", "sum", "context"}), frozenset({"context"})) == left

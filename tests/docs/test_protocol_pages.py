@@ -45,7 +45,7 @@ def rows(text: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize(("page", "heading", "path"), ROLES, ids=lambda value: value.strip("# ").split(" (")[0])
-def test_a_role_takes_what_its_page_says(page: str, heading: str, path: str) -> None:
+def test_roles_accept_the_messages_of_their_page(page: str, heading: str, path: str) -> None:
     module, _, name = path.rpartition(".")
     role: type[Machine] = getattr(importlib.import_module(module), name)
     told = rows(section(page, heading))
@@ -96,7 +96,7 @@ def a_descent(page: str) -> Transcript:
 @pytest.mark.parametrize(
     ("page", "run"), [("tally", a_round), ("average", a_round), ("statistic", of_statistics), ("psgd", a_descent)]
 )
-def test_a_run_sends_what_its_page_says(page: str, run: Callable[[str], Transcript]) -> None:
+def test_runs_send_the_messages_of_their_page(page: str, run: Callable[[str], Transcript]) -> None:
     """Kinds, senders and receivers; and lengths, which are a fixed part and a multiple of something."""
     told = {(row[0], row[1], row[2]): row[3] for row in rows(section(page, "## The messages"))}
     messages = [((m.kind, m.sender.split()[0], m.receiver.split()[0]), m.size) for m in run(page).messages]
@@ -122,7 +122,7 @@ class Seeded(Transcript):
         return super().coins(role, SimulationRandomness(2, role))
 
 
-def test_pathaks_runs_send_what_their_page_says() -> None:
+def test_pathak_runs_send_the_messages_of_their_page() -> None:
     """`public-bound` three kinds of messages, `printed` all but the rungs, `repaired` all."""
     told = {(row[0], row[1], row[2]) for row in rows(section("pathak", "## The messages"))}
     keys = PathakKeys.generate(512, test_key=True)

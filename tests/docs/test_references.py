@@ -73,20 +73,20 @@ def test_references_of_the_code_resolve() -> None:
         ("docs/security", True),
     ],
 )
-def test_what_is_a_reference(text: str, exists: bool) -> None:
+def test_patterns_of_references(text: str, exists: bool) -> None:
     resolved = [found for _, found in references(text)]
     assert resolved
     assert all(resolved) is exists
 
 
-def test_the_file_that_a_new_protocol_describes_its_messages_in_has_those_of_all_others() -> None:
+def test_the_file_named_for_new_messages_has_all_existing_ones() -> None:
     text = " ".join((ROOT / "docs" / "extend.md").read_text(encoding="utf-8").split())
     (name,) = re.findall(r"what a receiver sees inside, in `([^`]+)`", text)
     described = (ROOT / name).read_text(encoding="utf-8")
     assert [kind.title for kind in Kind if kind.title not in described] == []
 
 
-def test_nothing_refers_to_an_agreement_that_readers_do_not_have() -> None:
+def test_no_reference_to_unpublished_documents() -> None:
     """`DESIGN` is a working paper outside the repository; docs/design.md has what it says."""
     pages = [page for page in PAGES if page.name != "CHANGELOG.md"]
     naming = [path for path in (*sources(), *pages) if re.search(r"\bDESIGN\b", path.read_text(encoding="utf-8"))]

@@ -140,7 +140,7 @@ def test_commands_in_running_text_exist(page: Path) -> None:
 @pytest.mark.parametrize(
     "line", ["psephos fly", "psephos run --wings 2", "psephos simulate fly", "make coffee", "python docs/absent.py"]
 )
-def test_commands_that_do_not_exist_are_seen(line: str) -> None:
+def test_unknown_commands_are_detected(line: str) -> None:
     with pytest.raises(AssertionError):
         check_command(shlex.split(line))
 
@@ -152,7 +152,7 @@ SCRIPTS = sorted((DOCS / "examples").glob("*.py"))
 NOTEBOOKS = sorted((DOCS / "examples").glob("*.ipynb"))
 
 
-def test_there_are_examples() -> None:
+def test_examples_exist() -> None:
     assert SCRIPTS
     assert len(NOTEBOOKS) >= 2
 

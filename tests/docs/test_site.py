@@ -16,6 +16,8 @@ from urllib.parse import unquote
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+PAGES_OF_THE_SITE = [page for page in (ROOT / "docs").rglob("*.md") if "paper" not in page.parts]
+"""The paper is for a journal's own typesetting."""
 
 BROWSER = importlib.util.spec_from_file_location("docs_config_chromium", ROOT / "docs" / "config" / "chromium.py")
 assert BROWSER is not None
@@ -23,8 +25,8 @@ assert BROWSER.loader is not None
 browser = importlib.util.module_from_spec(BROWSER)
 BROWSER.loader.exec_module(browser)
 
-pytest.importorskip("mkdocs", reason="the extra docs is not installed")
-pytest.importorskip("mkdocstrings", reason="the extra docs is not installed")
+pytest.importorskip("mkdocs", reason="the group docs is not installed")
+pytest.importorskip("mkdocstrings", reason="the group docs is not installed")
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +117,7 @@ class Prose(HTMLParser):
 
 
 @pytest.mark.site
-def test_mathematics_is_not_taken_for_markup(site: Path) -> None:
+def test_formulas_are_not_parsed_as_markup(site: Path) -> None:
     lost = {}
     for path in site.rglob("*.html"):
         page = Prose(path.read_text(encoding="utf-8").partition("<article")[2])
@@ -162,7 +164,7 @@ class Formulas(HTMLParser):
 def test_every_formula_is_drawn(site: Path) -> None:
     """As MathML: as many as the page's source has, none of them with a command that was not understood."""
     drawn = 0
-    for source in (ROOT / "docs").rglob("*.md"):
+    for source in PAGES_OF_THE_SITE:
         text = re.sub(r"```.*?```|`[^`\n]*`", "", source.read_text(encoding="utf-8"), flags=re.S | re.M)
         page = (site / source.relative_to(ROOT / "docs")).with_suffix(".html").read_text(encoding="utf-8")
         found = Formulas(page)
@@ -179,7 +181,7 @@ def test_every_formula_is_drawn(site: Path) -> None:
     assert "−⟨W,T⟩+" in lemma  # noqa: RUF001
 
 
-def test_formulas_that_are_not_drawn_are_seen() -> None:
+def test_undrawn_formulas_are_detected() -> None:
     page = Formulas("<p>$x$ <code>$HOME $y c^2</code> <math><mi>z</mi></math> \\alpha n^(s+1) p_1 a file_name</p>")
     assert (page.found, page.raw, page.plain) == (["z"], ["$x$", "\\alpha"], ["n^(s", "p_1"])
 
@@ -187,12 +189,12 @@ def test_formulas_that_are_not_drawn_are_seen() -> None:
 @pytest.mark.parametrize(
     "text", ["<p>F - <grad F(v), .></p>", "<p>||w<em>|| &lt;= R(w</em>)</p>", "<p>a <w, t=2> b</p>", "<p><a b, c></p>"]
 )
-def test_lost_mathematics_is_seen(text: str) -> None:
+def test_damaged_formulas_are_detected(text: str) -> None:
     page = Prose(text)
     assert page.torn or page.elements - ELEMENTS
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda path: path.name)
+@pytest.mark.parametrize("page", sorted(PAGES_OF_THE_SITE), ids=lambda path: path.name)
 def test_rows_of_a_table_have_the_cells_of_its_head(page: Path) -> None:
     """A bar in a cell, |w|, is a border: what stands after the last column is dropped without a word."""
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
@@ -213,7 +215,7 @@ def test_pages_load_nothing_from_elsewhere(pages: dict[Path, Links]) -> None:
 def test_every_page_is_in_the_navigation(site: Path, pages: dict[Path, Links]) -> None:
     start = pages[site / "index.html"]
     linked = {link.partition("#")[0] for link in start.links}
-    for page in (ROOT / "docs").rglob("*.md"):
+    for page in PAGES_OF_THE_SITE:
         if "config" not in page.parts:
             assert str(page.relative_to(ROOT / "docs").with_suffix(".html")) in linked | {"index.html"}, page
 
@@ -292,7 +294,7 @@ def test_the_site_in_a_browser_without_a_network(site: Path, tmp_path: Path) -> 
       document.querySelector("[data-md-toggle=search]").click();
       const box = document.querySelector(".md-search__input");
       box.focus();
-      box.value = "Skellam";
+      box.value = "Gaussian";
       box.dispatchEvent(new Event("input", {bubbles: true}));
       box.dispatchEvent(new KeyboardEvent("keyup", {bubbles: true}));
       const asked = setInterval(() => {

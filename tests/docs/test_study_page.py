@@ -42,7 +42,7 @@ def test_every_field_of_a_study_is_in_the_table_and_no_other() -> None:
     assert re.findall(r"^\| `([a-z_.]+)`", table, re.M) == list(names(tomllib.loads(trial().study.text())))
 
 
-def test_every_test_of_the_fault_matrix_is_there() -> None:
+def test_every_test_of_the_fault_matrix_exists() -> None:
     named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs/study-operations.md").read_text(encoding="utf-8")))
     tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
     assert len(named) > 20
@@ -92,7 +92,7 @@ def play(clone: Path, *changes: tuple[str, str]) -> None:
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
-def test_the_services_are_units_that_systemd_takes(tmp_path: Path) -> None:
+def test_systemd_accepts_the_service_units(tmp_path: Path) -> None:
     """Lines about programs that are not installed here are all that it may say."""
     pages = PAGE + (ROOT / "docs/study-operations.md").read_text(encoding="utf-8")
     units = re.findall(r"^```ini\n# \S+/(\S+\.service)\n(.*?)^```", pages, re.M | re.S)

@@ -40,7 +40,7 @@ _UNKNOWN = 0.5
 """What a test takes that was not recorded."""
 _SHARED = ("tests/test_vectors.py", "tests/test_numbers.py", "tests/test_once.py")
 """Files that are about all modules, and quick."""
-_EVERYWHERE = "tests/test_numbers.py::test_they_are_as_they_were"
+_EVERYWHERE = "tests/test_numbers.py::test_public_numbers_are_unchanged"
 """Looks at the constants and fields of all modules, which no test runs: they are made by an import."""
 _FROM_ONE_FILE = 6
 """Tests of one function from one file that is not named after its module."""

@@ -35,9 +35,8 @@ from tests.mutation.selection import Selection, ordinary, processes
 __all__ = ["Copy", "try_all"]
 
 _LOADED = ["pytest", "hypothesis", "numpy", "scipy.stats", "scipy.optimize", "sklearn.linear_model", "sklearn.tree"]
-_LOADED += ["pandas", "gmpy2", "phe", "cryptography.hazmat.primitives.asymmetric.ed25519", "cbor2", "dp_accounting.rdp"]
+_LOADED += ["pandas", "gmpy2", "phe", "cryptography.hazmat.primitives.asymmetric.ed25519", "cbor2"]
 _LOADED += [
-    "dp_accounting.pld.privacy_loss_distribution",
     "msgspec",
     "joblib",
     "typer",

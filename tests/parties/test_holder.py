@@ -90,7 +90,7 @@ def unspent(election: Any) -> Unspent:
     return Unspent(election)
 
 
-def test_it_opens_the_product_of_the_observed_ballots(election: Any, ballots: list[Ballot]) -> None:
+def test_a_holder_opens_the_product_of_the_observed_ballots(election: Any, ballots: list[Ballot]) -> None:
     request, product = request_for(election, ballots), election.product(ballots)
     for holder, share in zip(election.holders(), election.shares, strict=True):
         asked = Asked(holder)
@@ -102,7 +102,7 @@ def test_it_opens_the_product_of_the_observed_ballots(election: Any, ballots: li
         assert (holder.result(asked.state), holder.listens(asked.state)) == (None, False), "nobody writes to it alone"
 
 
-def test_it_answers_the_curator_only(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
+def test_a_holder_answers_the_curator_only(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
     """Answers are sealed to the sender of the request, so a party that asks t holders would learn the exact counts."""
     unspent.observe(*ballots)
     request = request_for(election, ballots)
@@ -113,7 +113,7 @@ def test_it_answers_the_curator_only(election: Any, ballots: list[Ballot], unspe
         assert unspent.ask(request)
 
 
-def test_a_ballot_it_has_not_observed(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
+def test_a_request_with_an_unseen_ballot_is_refused(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
     unspent.observe(*ballots[:3])
     unspent.refuses(UnseenBallotError, request_for(election, ballots), "not observed the ballot of party 3")
     unspent.observe(ballots[3])
@@ -122,20 +122,22 @@ def test_a_ballot_it_has_not_observed(election: Any, ballots: list[Ballot], unsp
     assert unspent.ask(request_for(election, ballots))
 
 
-def test_a_ballot_that_was_left_out(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
+def test_a_request_without_an_observed_ballot_is_refused(
+    election: Any, ballots: list[Ballot], unspent: Unspent
+) -> None:
     """The difference of two openings would be one party's vector."""
     unspent.observe(*ballots)
     unspent.refuses(UnseenBallotError, request_for(election, ballots[:4]), "leaves out the ballot of party 4")
     unspent.refuses(UnseenBallotError, request_for(election, ballots[2:]), "leaves out the ballot of party 0")
 
 
-def test_another_product_over_the_same_parties(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
+def test_another_product_of_the_same_parties_is_refused(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
     unspent.observe(*ballots)
     honest = request_for(election, ballots)
     unspent.refuses(UnseenBallotError, replace(honest, product_digest=bytes(32)), "different ballots")
 
 
-def test_equivocation(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
+def test_equivocation_of_a_party_opens_nothing(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
     """When a party shows curator and holder different signed ballots, nothing is opened."""
     other = election.ballot(2, [1] * election.round.plan.length)
     unspent.observe(*ballots[:2], other, *ballots[3:])
@@ -158,7 +160,7 @@ def test_a_repeated_ballot_counts_once(election: Any, ballots: list[Ballot], uns
     unspent.refuses(TooFewBallotsError, request_for(election, ballots[:1]))
 
 
-def test_a_request_for_another_round(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
+def test_a_request_for_another_round_is_refused(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
     unspent.observe(*ballots)
     unspent.refuses(WrongRoundError, replace(request_for(election, ballots), round_digest=bytes(32)))
 
@@ -169,7 +171,7 @@ def test_forged_ballots_are_not_counted(election: Any, ballots: list[Ballot], un
     unspent.refuses(TooFewBallotsError, request_for(election, ballots[:1]), "1 ballots")
 
 
-def test_it_repeats_its_answer_and_opens_no_other_product(election: Any, ballots: list[Ballot]) -> None:
+def test_a_holder_repeats_its_answer_and_opens_no_other_product(election: Any, ballots: list[Ballot]) -> None:
     asked = Asked(election.holders()[0])
     asked.observe(*ballots)
     first = asked.ask(request_for(election, ballots))
@@ -179,7 +181,7 @@ def test_it_repeats_its_answer_and_opens_no_other_product(election: Any, ballots
     assert len(asked.observe(election.ballot(4))) == 1  # what comes late is not taken
 
 
-def test_another_opening_after_a_restart(election: Any, ballots: list[Ballot], tmp_path: Path) -> None:
+def test_another_product_is_refused_after_a_restart(election: Any, ballots: list[Ballot], tmp_path: Path) -> None:
     """After a restart the holder repeats its answer, and refuses a product with one more ballot."""
 
     def restarted(cast: list[Ballot]) -> bytes:
@@ -203,14 +205,14 @@ def test_one_ledger_serves_many_rounds(make_election: Any) -> None:
         assert asked.ask(request_for(other, cast))
 
 
-def test_a_share_of_another_key_or_ceremony(election: Any, private_key: Any, other_private_key: Any) -> None:
+def test_a_share_of_another_key_or_setup_is_refused(election: Any, private_key: Any, other_private_key: Any) -> None:
     for key in (private_key, other_private_key):
         _, shares = deal(key, holders=3, threshold=2)
         with pytest.raises(WrongKeyError):
             KeyHolder(shares[0], election.round)
 
 
-def test_curator_and_holder_agree_whatever_the_batches(election: Any, ballots: list[Ballot]) -> None:
+def test_curator_and_holder_agree_for_every_batching(election: Any, ballots: list[Ballot]) -> None:
     """A party sends an invalid ballot and then a valid one; the curator reads batches, the holders single entries."""
     zero = EncryptedVector(election.key, election.round.plan, (mpz(election.key.n),) * election.round.plan.ciphertexts)
     board = [*ballots[:4], Ballot.sign(election.round, 4, zero, election.signing_keys[4]), ballots[4]]
@@ -246,7 +248,7 @@ def test_more_than_half_of_the_holders_open_one_product_only(make_election: Any)
     assert opened < election.round.threshold_key.threshold
 
 
-def test_a_known_leak_half_of_the_holders_or_fewer(make_election: Any) -> None:
+def test_a_threshold_of_at_most_half_allows_two_openings(make_election: Any) -> None:
     """With t <= n / 2 a *dishonest* curator opens two products of one round with disjoint sets of honest holders.
 
     It asks t of them before and t of them after a ballot is posted; the difference is that party's vector. Outside the

@@ -41,7 +41,7 @@ def test_every_learner_learns(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(LEARNERS))
-def test_some_classes_only(name: str) -> None:
+def test_a_learner_with_missing_classes(name: str) -> None:
     X, y = clouds(classes=4)
     seen = (y == 1) | (y == 3)
     voted = make_learner(name, classes=5, coordinates=np.eye(X.shape[1])).fit(X[seen], y[seen]).predict_votes(X)
@@ -52,7 +52,7 @@ def test_some_classes_only(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(set(LEARNERS) - {"logistic", "whitened"}))
 @pytest.mark.parametrize("count", [1, 5])
-def test_a_single_class(name: str, count: int) -> None:
+def test_a_learner_with_a_single_class(name: str, count: int) -> None:
     X, y = clouds()
     own = y == 2
     voted = (
@@ -72,7 +72,7 @@ def test_a_single_class_with_logistic_is_the_minimiser() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(LEARNERS))
-def test_samples_that_are_all_alike(name: str) -> None:
+def test_a_learner_with_identical_samples(name: str) -> None:
     X = np.full((5, 3), 0.4)
     learner = make_learner(name, classes=3, coordinates=np.eye(3)).fit(X, np.array([1, 1, 0, 1, 2]))
     voted = learner.predict_votes(np.full((2, 3), 0.3))
@@ -80,7 +80,7 @@ def test_samples_that_are_all_alike(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(LEARNERS))
-def test_two_samples(name: str) -> None:
+def test_a_learner_with_two_samples(name: str) -> None:
     X = np.array([[0.5, 0.0], [0.0, 0.5]])
     voted = make_learner(name, classes=2, coordinates=np.eye(X.shape[1])).fit(X, np.array([0, 1])).predict_votes(X)
     assert set(voted) <= {0, 1}
@@ -94,7 +94,7 @@ def test_votes_index_the_agreed_list() -> None:
 
 
 @pytest.mark.parametrize("classes", [2, 4])
-def test_logistic_is_the_batched_one(classes: int) -> None:
+def test_logistic_agrees_with_batched_training(classes: int) -> None:
     X, y = clouds(classes=classes)
     learner = make_learner("logistic", classes=classes, lam=1e-3).fit(X, y)
     W = train_parties(X, y, [len(X)], classes=classes, lam=1e-3)
@@ -116,7 +116,7 @@ def test_whitened_is_logistic_in_the_coordinates_of_unit_rows(classes: int) -> N
         make_learner("whitened", classes=classes)
 
 
-def test_ridge_logistic_by_itself() -> None:
+def test_ridge_logistic_is_an_estimator() -> None:
     X, y = clouds()
     names = np.array(["a", "b", "c"])[y]
     model = RidgeLogistic(lam=1e-3).fit(X, names)
@@ -126,7 +126,7 @@ def test_ridge_logistic_by_itself() -> None:
         RidgeLogistic().fit(2 * X, names)
 
 
-def test_any_scikit_learn_classifier() -> None:
+def test_any_scikit_learn_classifier_votes() -> None:
     X, y = clouds()
     for estimator in (LogisticRegression(), make_pipeline(StandardScaler(), DecisionTreeClassifier())):
         learner = make_learner(estimator, classes=3).fit(X, y)
@@ -135,7 +135,7 @@ def test_any_scikit_learn_classifier() -> None:
         _ = learner.parameters
 
 
-def test_the_callers_estimator_is_left_alone() -> None:
+def test_the_callers_estimator_is_not_changed() -> None:
     X, y = clouds()
     estimator = RandomForestClassifier(n_estimators=3)
     make_learner(estimator, classes=3, seed=7).fit(X, y)
@@ -164,7 +164,7 @@ def test_the_seed_reaches_into_a_pipeline() -> None:
 
 
 @pytest.mark.parametrize("seed", [-1, 2**32])
-def test_seeds_scikit_learn_cannot_take(seed: int) -> None:
+def test_seeds_out_of_range_are_refused(seed: int) -> None:
     with pytest.raises(InvalidParameter, match="seed"):
         make_learner("forest", classes=3, seed=seed)
     X, y = clouds(each=3)
@@ -172,7 +172,7 @@ def test_seeds_scikit_learn_cannot_take(seed: int) -> None:
         make_learner(DecisionTreeClassifier(), classes=3, seed=taken).fit(X, y)
 
 
-def test_what_the_names_stand_for() -> None:
+def test_estimators_behind_the_names() -> None:
     """scikit-learn's own defaults, but for what is said here; no more neighbours than there are samples."""
     assert {name: type(make(9)).__name__ for name, make in LEARNERS.items()} == {
         "tree": "DecisionTreeClassifier",
@@ -221,7 +221,7 @@ def test_repr_shows_no_data() -> None:
 
 
 @pytest.mark.parametrize("labels", [[0, 3], [0, -1], [0, 0.5], [0, None], ["0", "1"]])
-def test_labels_outside_the_agreed_classes(labels: list[object]) -> None:
+def test_unknown_labels_are_refused(labels: list[object]) -> None:
     with pytest.raises(DataError, match="agreed classes"):
         make_learner("tree", classes=3).fit(np.eye(2), labels)
 
@@ -237,7 +237,7 @@ def test_labels_outside_the_agreed_classes(labels: list[object]) -> None:
         (np.array([["a"], ["b"]]), [0, 1]),
     ],
 )
-def test_unusable_samples(X: NDArray[np.float64], y: list[int]) -> None:
+def test_unusable_samples_are_refused(X: NDArray[np.float64], y: list[int]) -> None:
     with pytest.raises(DataError):
         make_learner("tree", classes=2).fit(X, y)
 
@@ -257,7 +257,7 @@ def test_nan_reaches_only_a_classifier_that_accepts_it() -> None:
         make_learner(imputing, classes=3).fit(public, y).predict_votes(X)
 
 
-def test_unusable_auxiliary_samples() -> None:
+def test_unusable_auxiliary_samples_are_refused() -> None:
     X, y = clouds()
     learner = make_learner("tree", classes=3)
     with pytest.raises(InvalidParameter, match="fit"):
@@ -276,7 +276,7 @@ def test_classes_must_be_distinct_and_two(classes: object) -> None:
 
 
 @pytest.mark.parametrize("learner", ["perceptron", Ridge(), DecisionTreeClassifier, 3, None])
-def test_not_a_classifier(learner: object) -> None:
+def test_objects_without_fit_and_predict_are_refused(learner: object) -> None:
     with pytest.raises(InvalidParameter):
         make_learner(learner, classes=2)
 
@@ -307,13 +307,13 @@ def test_votes_on_nothing_and_numbers_of_classes() -> None:
         assert fitted.predict_votes(X[:0]).shape == (0,)
         assert fitted.predict_votes(X[:1]).dtype == np.int64
     assert repr(make_learner("tree", classes=3)) == "LocalClassifier(3 classes, not fitted)"
-    with pytest.raises(DataError, match="as many of each"):
+    with pytest.raises(DataError, match="as many labels"):
         learner.fit(X, y[1:])
     with pytest.raises(InvalidParameter, match="lam"):
         make_learner(DecisionTreeClassifier(), classes=2, lam=0.1)
 
 
-def test_an_error_of_the_classifier_is_its_own_where_there_are_no_gaps() -> None:
+def test_errors_of_the_classifier_are_passed_on() -> None:
     class Broken(DecisionTreeClassifier):
         def fit(self, X: Any, y: Any, **_: Any) -> Broken:
             raise ValueError("out of order")

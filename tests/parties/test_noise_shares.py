@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from psephos.parties.noise import PolyaShares, SkellamShares, contributors
+from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, contributors
 from psephos.parties.statistic import noisy_contribution
 from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
-from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.errors import GridTooCoarseError, InvalidParameter
+from psephos.protocol.privacy.mechanisms import discrete_gaussian_variance
 from psephos.protocol.privacy.precision import UNIFORM_BITS
 from psephos.protocol.randomness import ReplayedRandomness, SimulationRandomness
 from tests.statistical import FALSE_ALARM
@@ -107,14 +108,14 @@ def test_one_share_is_a_difference_of_negative_binomials() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3, 20])
-def test_skellam_shares_sum_to_skellam(count: int) -> None:
-    shares = SkellamShares(50, count, count, Fraction(9))
+def test_gaussian_shares_sum_to_a_gaussian(count: int) -> None:
+    shares = DiscreteGaussianShares(50, count, count, Fraction(400))
     draws = summed(shares, count, 360 if count < 5 else 160, SimulationRandomness(4, count))
-    assert fit(draws, lambda k: float(stats.skellam.pmf(k, 4.5, 4.5)), 8) > FALSE_ALARM
-    assert fit(draws, lambda k: float(stats.skellam.pmf(k, 5.4, 5.4)), 8) < FALSE_ALARM
+    assert fit(draws, lambda k: float(stats.norm.pdf(k, scale=20)), 45) > FALSE_ALARM
+    assert fit(draws, lambda k: float(stats.norm.pdf(k, scale=22)), 45) < FALSE_ALARM
 
 
-def test_the_honest_minimum_makes_up_the_whole_law() -> None:
+def test_shares_of_the_honest_minimum_have_the_complete_law() -> None:
     """Ten parties, 3 colluders, 2 dropouts and the one that looks: 4 honest shares are already discrete Laplace."""
     left = contributors(10, colluders=3, dropouts=2)
     assert left == 4
@@ -135,18 +136,59 @@ def test_bounds_cut_less_than_the_charged_tail(contributing: int) -> None:
     q = math.exp(-1 / 3.5)
     tail = stats.nbinom.logsf(polya.bound, 1 / contributing, 1 - q)
     assert tail + math.log(2 * 1000 * 100) <= -161 * math.log(2)
-    skellam = SkellamShares(100, 1000, contributing, Fraction(1000))
-    # P(Poisson - Poisson > B) <= E exp(theta (.)) exp(-theta B), minimised over theta (Chernoff)
-    mean = 1000 / contributing / 2
-    thetas = np.linspace(1e-3, 20, 20001)
-    chernoff = (2 * mean * (np.cosh(thetas) - 1) - thetas * skellam.bound).min()
-    assert chernoff + math.log(2 * 1000 * 100) <= -161 * math.log(2)
-    for shares in (polya, skellam):
+    gaussian = DiscreteGaussianShares(100, 1000, contributing, Fraction(10**6))
+    tail = stats.norm.logsf(gaussian.bound / math.sqrt(10**6 / contributing))
+    assert -172 * math.log(2) < tail + math.log(2 * 1000 * 100) <= -161 * math.log(2)
+    for shares in (polya, gaussian):
         assert shares.delta(64.0) <= 2.0**-64
         assert shares.delta(1.0) == pytest.approx((1 + math.e) * 2.0**-160)
         for bad in (0.0, 64.1):
             with pytest.raises(InvalidParameter, match="epsilon"):
                 shares.delta(bad)
+
+
+@pytest.mark.parametrize("contributing", [2, 9, 900])
+@pytest.mark.parametrize("dimension", [1, 40, 2000])
+def test_norm_bounds_are_exceeded_with_the_charged_probability_at_most(dimension: int, contributing: int) -> None:
+    """Against exact tails of a chi-square and of a negative binomial variable, of 1,000 parties; not far above."""
+    gaussian = DiscreteGaussianShares(dimension, 1000, contributing, Fraction(10**8))
+    square = gaussian.norm_bound**2 * contributing / 10**8
+    polya = PolyaShares(dimension, 1000, contributing, Fraction(1000))
+    jumps = float(stats.nbinom.logsf(polya.norm_bound, 2 * dimension / contributing, -math.expm1(-1 / 1000)))
+    charged = -162 * math.log(2) - math.log(1000)
+    corner = math.sqrt(dimension)
+    for tail, shares in ((float(stats.chi2.logsf(square, dimension)), gaussian), (jumps, polya)):
+        assert tail <= charged or shares.norm_bound >= corner * shares.bound
+        assert shares.norm_bound <= corner * shares.bound + 1
+        assert tail > 2 * charged
+
+
+def test_what_a_liar_may_add_to_a_direction() -> None:
+    """docs/security/proofs.md: in units of a direction of 250 entries at epsilon 1; and by the slots alone."""
+    variance = discrete_gaussian_variance(2.0**25, 1.0, 1e-6)
+    for parties, norm, slots, laplace in ((100, 24.7, 212, 278), (1000, 7.8, 67, 245)):
+        shares = DiscreteGaussianShares(250, parties, parties - 3, variance)
+        assert shares.norm_bound / 2**24 == pytest.approx(norm, rel=0.01)
+        assert shares.bound * math.sqrt(250) / 2**24 == pytest.approx(slots, rel=0.01)
+        assert PolyaShares(250, parties, parties - 3, Fraction(2**25)).norm_bound / 2**24 == pytest.approx(
+            laplace, rel=0.01
+        )
+
+
+@pytest.mark.parametrize("law", [PolyaShares, DiscreteGaussianShares])
+def test_a_share_is_drawn_again_where_its_norm_is_above_the_bound(law: type[Any]) -> None:
+    """The same coins under a bound that every second share exceeds: those within are as they were, in their order."""
+    free, coins = law(30, 3, 3, Fraction(3 * 10**4)), SimulationRandomness(5, law.__name__)
+    shares = [free.share(coins) for _ in range(40)]
+    lengths = sorted(math.sqrt(sum(entry**2 for entry in share)) for share in shares)
+
+    class Tight(law):  # type: ignore[misc]
+        norm_bound = math.ceil(lengths[20])
+
+    again = SimulationRandomness(5, law.__name__)
+    within = [share for share in shares if sum(entry**2 for entry in share) <= Tight.norm_bound**2]
+    tight = Tight(30, 3, 3, Fraction(3 * 10**4))
+    assert [tight.share(again) for _ in within] == within
 
 
 class FarOut(SimulationRandomness):
@@ -168,7 +210,7 @@ def test_a_share_is_clipped_to_its_bound() -> None:
     assert shares.bound in drawn
 
 
-@pytest.mark.parametrize("law", [PolyaShares, SkellamShares])
+@pytest.mark.parametrize("law", [PolyaShares, DiscreteGaussianShares])
 def test_clipping_changes_only_entries_beyond_the_bound(law: type[Any]) -> None:
     """The same coins under a bound that is often reached: what lies within is as it was."""
 
@@ -189,17 +231,18 @@ def test_bad_input() -> None:
     with pytest.raises(InvalidParameter, match="negative"):
         contributors(5, 0, -1)
     assert [contributors(2, 0), contributors(5, 3), contributors(5, 1, 2)] == [1, 1, 1]
-    for make in (PolyaShares, SkellamShares):
-        assert make(1, 1, 1, Fraction(1, 10**6)).contributors == 1
+    assert PolyaShares(1, 1, 1, Fraction(1, 10**6)).contributors == 1
+    assert DiscreteGaussianShares(1, 9, 9, Fraction(162)).contributors == 9
+    with pytest.raises(GridTooCoarseError, match="finer grid"):
+        DiscreteGaussianShares(1, 9, 9, Fraction(161))
+    for make in (PolyaShares, DiscreteGaussianShares):
         for dimension, parties, contributing in ((3, 5, 6), (3, 5, 0), (0, 5, 5), (-1, 5, 5)):
             with pytest.raises(InvalidParameter, match="contributors"):
                 make(dimension, parties, contributing, Fraction(1))
-        with pytest.raises(InvalidParameter, match="must be above 0"):
-            make(3, 5, 5, Fraction(0))
     with pytest.raises(InvalidParameter, match="scale"):
         PolyaShares(3, 5, 5, Fraction(0))
-    with pytest.raises(InvalidParameter, match="variance"):
-        SkellamShares(3, 5, 5, Fraction(-1))
+    with pytest.raises(GridTooCoarseError, match="variance"):
+        DiscreteGaussianShares(3, 5, 5, Fraction(-1))
     grid = StatisticGrid(np.ones((2, 2), dtype=int), np.array([[0, 1]]))
     with pytest.raises(InvalidParameter, match="do not fit"):
         noisy_contribution(grid, np.array([0, 1]), PolyaShares(3, 5, 5, Fraction(1)))

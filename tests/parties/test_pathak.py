@@ -97,7 +97,7 @@ def proposed(agreed: PathakTerms, keys: PathakKeys = KEYS) -> bytes:
 # -- who takes part, and with what
 
 
-def test_parties_have_numbers() -> None:
+def test_party_numbers_follow_the_terms() -> None:
     for number in (0, 3):
         assert party(number, group_key=KEYS.group if number == 0 else None).name == f"party {number}"
     for number in (-1, 4):
@@ -107,7 +107,7 @@ def test_parties_have_numbers() -> None:
 
 
 @pytest.mark.parametrize("variant", ["printed", "repaired", "public-bound"])
-def test_party_0_makes_the_group_key_where_there_is_one(variant: str) -> None:
+def test_party_0_has_the_group_key(variant: str) -> None:
     agreed = terms(variant=variant)
     for number in (0, 1):
         for key in (KEYS.group, None):
@@ -133,12 +133,12 @@ def test_party_0_makes_the_group_key_where_there_is_one(variant: str) -> None:
         (np.array([[1 + ROW_SLACK + 2.0**-50, 0.0]]), Y[:1], NormError),
     ],
 )
-def test_records_that_are_none(rows: Any, labels: Any, error: type[Exception]) -> None:
+def test_invalid_records_are_refused(rows: Any, labels: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="party 1"):
         party(1, rows, labels)
 
 
-def test_records_of_any_form() -> None:
+def test_accepted_forms_of_records() -> None:
     """Sparse or dense, in any integers; a row may be as long as the slack says."""
     kept = party()._parameters
     assert party(1, scipy.sparse.csr_matrix(X), Y.astype(np.uint8))._parameters == kept
@@ -148,7 +148,7 @@ def test_records_of_any_form() -> None:
     assert [party(1, np.tile(X, (n, 1)), np.tile(Y, n))._size for n in (0, 1, 2, 20)] == [4, 4, 8, 40]
 
 
-def test_a_solver_stops_where_it_was_agreed() -> None:
+def test_the_solver_uses_the_agreed_tolerance() -> None:
     loose, tight = (party(1, X, Y, terms(tolerance=tolerance)) for tolerance in (0.1, 1e-9))
     for role in (loose, tight):
         lam = role.terms.strong_convexity
@@ -175,7 +175,7 @@ def agrees(role: PathakParty, agreed: PathakTerms, keys: PathakKeys = KEYS) -> S
     return hears(role, role.start().state, "curator", proposed(agreed, keys))
 
 
-def test_it_agrees_to_its_own_terms_and_says_nothing_to_others() -> None:
+def test_a_party_accepts_its_own_terms_only() -> None:
     role = party()
     step = agrees(role, TERMS)
     assert (step.posts, role.result(step.state)) == ((), None)
@@ -212,7 +212,7 @@ def test_keys_without_room_are_refused_before_anything_is_sent() -> None:
     assert len(hears(role, state, "party 0", GroupSecret((0, 1, 2, 3), KEYS.group).encode(TERMS.digest)).posts) == 1
 
 
-def test_noise_for_the_public_bound_is_added_before_anything_is_sent() -> None:
+def test_noise_for_the_public_bound_is_added_at_the_start() -> None:
     """Its shares add up to parameters and noise; it knows what it put in from then on."""
     agreed = terms(variant="public-bound")
     role = party(agreed=agreed)
@@ -238,7 +238,7 @@ def test_noise_for_the_public_bound_is_added_before_anything_is_sent() -> None:
     assert role.result(published.state) == own
 
 
-def test_a_group_key_of_another_form_will_do() -> None:
+def test_a_group_key_of_foreign_form_is_accepted() -> None:
     """Whoever made it: then what is sealed under it is randomised in full."""
     _, private = phe.generate_paillier_keypair(n_length=384)
     foreign = PrivateKey(private.p, private.q)
@@ -258,7 +258,7 @@ def standing(role: PathakParty) -> ComparingSizes:
     return ComparingSizes(agreed, MASKED)
 
 
-def test_a_share_is_lent_once_a_turn_and_its_low_bits_only() -> None:
+def test_a_share_is_sent_once_per_round_with_low_bits_only() -> None:
     role = party()
     state: Any = standing(role)
     for turn, opponents in ((0, (0, 3)), (1, (2,))):
@@ -279,7 +279,7 @@ def questions(turn: int, *opponents: int) -> bytes:
     return Questions(turn, opponents, bits, key).encode(TERMS.digest)
 
 
-def test_questions_are_answered_once_a_turn_when_all_shares_are_lent() -> None:
+def test_comparisons_are_answered_once_per_round() -> None:
     role = party()
     asked = hears(role, standing(role), "curator", questions(0, 0, 2))
     assert isinstance(asked.state.state, AwaitingLentShares)
@@ -290,8 +290,8 @@ def test_questions_are_answered_once_a_turn_when_all_shares_are_lent() -> None:
         hears(role, one.state, "party 3", lent)
     step = hears(role, one.state, "party 0", lent)
     (post,) = step.posts
-    assert (post.receiver, kind_of(post.data), step.state.state.asked) == ("curator", Kind.ANSWERS, 0)
+    assert (post.receiver, kind_of(post.data), step.state.state.answering_turn) == ("curator", Kind.ANSWERS, 0)
     with pytest.raises(UnexpectedMessageError, match="turn 1 of the comparisons"):
         hears(role, step.state, "curator", questions(0, 0))
-    late: Sequence[Any] = hears(role, step.state, "curator", questions(1, 0)).state.state.asked.opponents
+    late: Sequence[Any] = hears(role, step.state, "curator", questions(1, 0)).state.state.questions.opponents
     assert late == (0,)

@@ -50,7 +50,7 @@ def test_spherical_noise_has_a_gamma_norm() -> None:
 
 
 @pytest.mark.parametrize("excluded", [1, 2])
-def test_shares_of_those_that_count_sum_to_discrete_laplace(excluded: int) -> None:
+def test_counted_shares_sum_to_discrete_laplace(excluded: int) -> None:
     """All but `excluded` shares make up the law, on every rung; a narrower sum would be less private."""
     agreed = terms(variant="repaired", excluded=excluded, features=270, largest_size=10)
     randomness = SimulationRandomness(3, excluded)
@@ -61,7 +61,7 @@ def test_shares_of_those_that_count_sum_to_discrete_laplace(excluded: int) -> No
         assert kstest(total / float(noise_scale(agreed, size)), "laplace").pvalue > FALSE_ALARM
 
 
-def test_the_public_bounds_share_is_the_lowest_rungs() -> None:
+def test_the_share_for_the_public_bound_has_the_smallest_size() -> None:
     agreed = terms(variant="public-bound", excluded=2, features=540)
     randomness = SimulationRandomness(6)
     total = np.sum([np.array(noise_share(agreed, 4, randomness), float) for _ in range(2)], axis=0)
@@ -121,7 +121,7 @@ class FarOut(Randomness):
         return 2 if bound == 3 else 0
 
 
-def test_noise_that_leaves_its_slot_is_cut_off() -> None:
+def test_noise_beyond_its_slot_is_clipped() -> None:
     agreed = terms(features=4)
     bound = noise_bound(agreed)
     assert 500 * noise_scale(agreed, 4) > bound

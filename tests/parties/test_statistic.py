@@ -11,6 +11,7 @@ from psephos.parties.noise import PolyaShares
 from psephos.parties.statistic import entry_range, noisy_contribution, own_vector, with_share
 from psephos.parties.training import train_whitened
 from psephos.protocol.encrypted_sum.own_data import OwnDataGrid, unit_rows
+from psephos.protocol.encrypted_sum.record_grid import RecordGrid
 from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SimulationRandomness
@@ -50,3 +51,12 @@ def test_a_classifier_is_trained_for_a_whitened_average_and_for_no_other(classes
     assert own_vector(plain, X, y) == plain.contribution(X, y)
     assert own_vector(whitened, X, y) == whitened.contribution(X, y, lambda Z, labels: W)
     assert own_vector(whitened, X, y) != own_vector(plain, X, y)
+
+
+def test_a_record_step_is_the_sum_over_rows_or_persons() -> None:
+    generator = np.random.default_rng(1)
+    X, y = np.column_stack([generator.normal(size=(12, 3)), np.ones(12)]), np.arange(12) % 2
+    grid = RecordGrid(generator.normal(size=(4, 2)), 0.5, generator.normal(size=(4, 1)), 2)
+    assert own_vector(grid, X, y) == grid.contribution(X, y)
+    assert own_vector(grid, X, y, np.arange(12) // 3) == grid.contribution(X, y, np.arange(12) // 3)
+    assert entry_range(grid, SHARES) == (grid.minimum - SHARES.bound, grid.maximum + SHARES.bound)

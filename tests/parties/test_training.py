@@ -149,7 +149,7 @@ def test_parties_do_not_depend_on_each_other() -> None:
         assert np.allclose(together[j], alone[0], atol=2e-8 / 1e-3)
 
 
-def test_conjugate_gradients_find_the_same() -> None:
+def test_conjugate_gradients_find_the_same_minimiser() -> None:
     """Columns of zeros change no minimiser, but beyond 1500 unknowns no system is factorised, and a batch is full with
     one party."""
     X, y, sizes = population([380, 379], 8, 4)
@@ -204,7 +204,7 @@ def risk(X: Floats, targets: Floats, weights: Floats, lam: float, V: Floats) -> 
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_steps_are_halved_until_they_lead_down_and_no_further(classes: int) -> None:
+def test_steps_are_halved_by_armijos_rule(classes: int) -> None:
     """Armijo's rule for each party by itself: the first of 1, 1/2, 1/4, ... at which it holds."""
     X, targets, weights = batch(classes)
     lam, columns = 0.05, targets.shape[2]
@@ -232,7 +232,7 @@ def test_steps_are_halved_until_they_lead_down_and_no_further(classes: int) -> N
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_both_ways_to_a_step_solve_the_newton_system(classes: int) -> None:
+def test_both_solvers_solve_the_newton_system(classes: int) -> None:
     """One exactly, one up to the forcing term; the Hessian is that of the objective, by differences of its gradient."""
     X, targets, weights = batch(classes)
     lam, columns = 0.05, targets.shape[2]
@@ -256,7 +256,7 @@ def test_both_ways_to_a_step_solve_the_newton_system(classes: int) -> None:
     features=st.sampled_from([1, 8, 600]),
     columns=st.sampled_from([1, 3, 40]),
 )
-def test_batches_hold_every_party_once(sizes: list[int], features: int, columns: int) -> None:
+def test_every_party_is_in_one_batch(sizes: list[int], features: int, columns: int) -> None:
     """Parties of one size together, nothing padded; no arrays larger than a batch's, but for one party."""
     counts, seen = np.array(sizes), list[int]()
     for members in training._batches(counts, features, columns):
@@ -274,7 +274,7 @@ def test_batches_hold_every_party_once(sizes: list[int], features: int, columns:
     lam=st.sampled_from([1e-6, 1e-2]),
     seed=st.integers(0, 1 << 16),
 )
-def test_no_bit_of_a_party_depends_on_the_others(sizes: list[int], classes: int, lam: float, seed: int) -> None:
+def test_a_party_is_bitwise_independent_of_the_others(sizes: list[int], classes: int, lam: float, seed: int) -> None:
     X, y, _ = population(sizes, 4, classes, seed=seed)
     together = train_parties(X, y, sizes, classes=classes, lam=lam)
     starts = np.cumsum([0, *sizes])
@@ -343,7 +343,7 @@ def test_votes_on_misshapen_input_are_refused() -> None:
         votes(np.ones((1, 3, 1)), np.ones((4, 2)))
 
 
-def test_limits() -> None:
+def test_limits_of_norms_and_tolerances() -> None:
     """The squared norm of a row may exceed 1 by 1e-9, the rounding of whoever scaled it; a gradient norm be 1e-12."""
     fine = {"classes": 2, "lam": 0.1}
     for square, taken in ((1 + 0.9e-9, True), (1 + 1.1e-9, False)):
@@ -419,7 +419,7 @@ def test_bad_input(changes: dict[str, object], error: type[Exception]) -> None:
         train_parties(*positional, **arguments)  # type: ignore[arg-type]
 
 
-def test_a_party_s_longest_row_is_its_own() -> None:
+def test_the_error_does_not_quote_the_longest_row() -> None:
     """It is an extreme of private data, and errors end in logs."""
     rows = np.array([[1.234567, 0.0], [0.5, 0.5]])
     with pytest.raises(NormError) as caught:

@@ -42,7 +42,7 @@ def deltas(told: Any) -> Iterator[float]:
 
 @pytest.mark.parametrize("method", ["own-data", "vote", "avg", "pate"])
 @pytest.mark.parametrize("mechanism", [None, "gaussian"])
-def test_every_place_of_a_run(method: str, mechanism: str | None, tmp_path: Path) -> None:
+def test_every_output_of_a_run_states_the_same_delta(method: str, mechanism: str | None, tmp_path: Path) -> None:
     words = [
         "run",
         "--dataset",
@@ -79,7 +79,7 @@ def test_the_option_is_called_a_target() -> None:
     assert "2^-64" in said
 
 
-def test_what_is_stated_is_never_less_than_what_it_costs() -> None:
+def test_the_stated_delta_covers_the_cost() -> None:
     assert stated_delta() == NUMERICAL_DELTA == 2.0**-64
     for epsilon in (1e-9, 1.0, MAX_EPSILON):
         pure = pure_event("x", epsilon, distance=SAMPLER_DISTANCE)
@@ -94,7 +94,7 @@ def test_what_is_stated_is_never_less_than_what_it_costs() -> None:
 
 
 @pytest.mark.parametrize(("colluders", "said", "warned"), [(None, 2, False), (1, 1, True), (3, 3, False)])
-def test_a_run_says_how_many_may_collude(colluders: int | None, said: int, warned: bool, tmp_path: Path) -> None:
+def test_a_run_states_the_number_of_colluders(colluders: int | None, said: int, warned: bool, tmp_path: Path) -> None:
     """On the card, in the JSON and on the terminal: by default one fewer than the 3 of 5 holders who open."""
     words = [
         "run",

@@ -22,7 +22,7 @@ import psephos
 from psephos.cli.main import build
 from psephos.data.tables import Column, Encoding
 from psephos.model import MODEL_FILE, Model, load_model, write_onnx, written_model
-from psephos.protocol.errors import DataError, InvalidParameter, ModelError
+from psephos.protocol.errors import DataError, InvalidParameter, ModelError, PsephosError
 from psephos.results import Release
 
 ENCODING = Encoding(
@@ -53,7 +53,7 @@ ROWS = np.array([[41.5, 0, 1, 1], [40, 0, 0, 0], [-3, 0, 0, 10]])
 
 
 @pytest.mark.parametrize("released", MODELS)
-def test_it_comes_back_bit_for_bit(released: Model, tmp_path: Path) -> None:
+def test_a_model_is_read_back_bit_for_bit(released: Model, tmp_path: Path) -> None:
     (tmp_path / MODEL_FILE).write_bytes(written_model(released))
     for path in (tmp_path, tmp_path / MODEL_FILE, str(tmp_path)):
         assert psephos.load_model(path).model == released
@@ -65,7 +65,7 @@ def test_it_comes_back_bit_for_bit(released: Model, tmp_path: Path) -> None:
     assert (classifier.predict(TABLE) == classifier.predict(ROWS)).all()
 
 
-def test_it_is_an_estimator_that_is_not_fitted_again() -> None:
+def test_a_released_classifier_is_a_fitted_estimator() -> None:
     classifier = clone(psephos.ReleasedClassifier(MODELS[0]))
     assert is_classifier(classifier)
     check_is_fitted(classifier)
@@ -86,7 +86,7 @@ def test_it_is_an_estimator_that_is_not_fitted_again() -> None:
         (TABLE.assign(city=[[1], [2], [3]]), "'city' holds something other than numbers, text and dates"),
     ],
 )
-def test_rows_that_are_none_are_named(rows: Any, words: str) -> None:
+def test_invalid_rows_are_refused(rows: Any, words: str) -> None:
     with pytest.raises(DataError, match=words):
         psephos.ReleasedClassifier(MODELS[0]).predict(rows)
 
@@ -123,7 +123,7 @@ HOSTILE: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE.keys())
-def test_a_file_that_is_no_model_is_refused_by_name(content: bytes, tmp_path: Path) -> None:
+def test_an_invalid_model_file_is_refused(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "m.json").write_bytes(content)
     with pytest.raises(ModelError):
         load_model(tmp_path / "m.json")
@@ -144,7 +144,7 @@ def test_a_damaged_file_is_refused_or_a_model(data: st.DataObject) -> None:
         assert np.isfinite(classifier.decision_function(np.zeros((1, classifier.n_features_in_)))).all()
 
 
-def test_files_that_are_not_there_or_too_large(tmp_path: Path) -> None:
+def test_missing_and_oversized_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="cannot be read"):
         load_model(tmp_path)
     with (tmp_path / MODEL_FILE).open("wb") as file:
@@ -154,7 +154,7 @@ def test_files_that_are_not_there_or_too_large(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("released", MODELS)
-def test_onnx_decides_what_the_estimator_decides(released: Model, tmp_path: Path) -> None:
+def test_onnx_and_estimator_agree(released: Model, tmp_path: Path) -> None:
     """In onnxruntime, of the table's own columns encoded, and of any numbers."""
     onnxruntime = pytest.importorskip("onnxruntime")
     write_onnx(released, tmp_path / "model.onnx")
@@ -179,7 +179,7 @@ def invoke(*words: str) -> Any:
     return CliRunner().invoke(build(), list(words))
 
 
-def test_predict_takes_a_table_and_gives_one(tmp_path: Path) -> None:
+def test_predict_reads_and_writes_a_table(tmp_path: Path) -> None:
     (tmp_path / MODEL_FILE).write_bytes(
         written_model(msgspec.structs.replace(MODELS[1], warnings=("The key was short.",)))
     )
@@ -198,6 +198,10 @@ def test_predict_takes_a_table_and_gives_one(tmp_path: Path) -> None:
     TABLE.to_csv(tmp_path / "t.csv", index=False, sep=";", decimal=",")
     assert invoke("predict", str(tmp_path), str(tmp_path / "t.csv")).stdout == (tmp_path / "out.csv").read_text()
     found = json.loads(invoke("predict", str(tmp_path), str(tmp_path / "t.csv"), "--json").stdout)
+    unwritable = invoke(
+        "predict", str(tmp_path), str(tmp_path / "t.csv"), "--output", str(tmp_path / "none" / "out.csv")
+    )
+    assert isinstance(unwritable.exception, PsephosError)
     assert (found["predicted"], found["warnings"][0]) == (expected, "The key was short.")
     assert ["'city'" in warning for warning in found["warnings"][1:]] == [True]
 
@@ -214,7 +218,7 @@ def test_predict_takes_a_table_and_gives_one(tmp_path: Path) -> None:
         (lambda table: table.assign(predicted=1), "'predicted'", DataError),
     ],
 )
-def test_predict_names_what_it_cannot_take(
+def test_predict_refuses_invalid_tables(
     change: Callable[[pd.DataFrame], pd.DataFrame], words: str, error: type[Exception], tmp_path: Path
 ) -> None:
     (tmp_path / MODEL_FILE).write_bytes(written_model(MODELS[0]))

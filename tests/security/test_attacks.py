@@ -32,17 +32,17 @@ def example(name: str) -> ModuleType:
 
 
 @pytest.mark.parametrize("noise", [0, 1, -1, 2**31 - 1, -(2**31), 987_654_321])
-def test_small_exponent(noise: int) -> None:
+def test_attack_on_small_exponents(noise: int) -> None:
     assert example("small_exponent").attack(noise) == (noise, None)
 
 
-def test_channel() -> None:
+def test_attack_on_the_channel() -> None:
     printed, ours = example("channel").attack(30)
     assert printed == 1.0
     assert ours < 0.6  # guessing is right in 1 of 4; 18 of 30 happens with probability below 1e-4
 
 
-def test_insider() -> None:
+def test_attack_of_the_insider() -> None:
     found = example("insider").attack(20)
     assert {party: bare for party, (bare, _) in found["printed"].items()} == {0: 0.0, 1: 0.0, 2: 1.0, 3: 0.0}
     assert all(bare == 0.0 for bare, _ in found["repaired"].values())
@@ -52,7 +52,7 @@ def test_insider() -> None:
     assert gains[2] > 2 * max(gains[0], gains[1], gains[3])
 
 
-def test_differencing() -> None:
+def test_attack_by_differencing() -> None:
     opened, refusal = example("differencing").attack()
     assert opened
     assert "already voted on this auxiliary set" in refusal
@@ -77,7 +77,7 @@ def test_parameters_are_summed_once() -> None:
         sum_of(range(1, 5))
 
 
-def test_single_ballot() -> None:
+def test_attack_on_a_single_ballot() -> None:
     attack = example("single_ballot")
     assert attack.holders_that_obey()
     assert set(attack.requests().values()) == {"UnseenBallotError"}
@@ -88,7 +88,7 @@ def test_an_inverse_product_ballot_still_isolates_a_ballot() -> None:
     assert example("single_ballot").malicious_ballot()
 
 
-def test_psgd_without_rho() -> None:
+def test_attack_on_psgd_without_rho() -> None:
     without, with_rho = example("without_rho").attack(100)
     assert without == 1.0
     assert with_rho < 0.75  # two steps at epsilon 1 allow at most e^2/(1 + e^2) = 0.88

@@ -61,7 +61,7 @@ def test_verdicts_are_the_expected_ones(name: str, views: int) -> None:
     assert AuditResult.from_json(json.loads(json.dumps(outcome.as_json()))) == outcome
 
 
-def test_processes_find_what_one_process_finds() -> None:
+def test_audits_with_several_processes_agree() -> None:
     seen: list[tuple[int, int]] = []
     names = ["own-data", "whitened", "pathak-liars"]
     few = run_audit(names, seed=SEED, views=4, jobs=2, progress=lambda what, done, total: seen.append((done, total)))

@@ -11,39 +11,39 @@ from tests.security.lab import canaries
 
 
 @pytest.mark.parametrize("name", canaries.RUNS)
-def test_simulations(name: str, tmp_path: Path) -> None:
+def test_simulations_leak_no_canary(name: str, tmp_path: Path) -> None:
     canaries.simulations(name, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["alpha", "statistic", "psgd"])
-def test_journals(name: str, tmp_path: Path) -> None:
+def test_journals_leak_no_canary(name: str, tmp_path: Path) -> None:
     canaries.journals(name, tmp_path)
 
 
-def test_the_main_job(tmp_path: Path) -> None:
+def test_the_main_job_leaks_no_canary(tmp_path: Path) -> None:
     canaries.job(tmp_path)
 
 
-def test_a_study(tmp_path: Path) -> None:
+def test_a_study_leaks_no_canary(tmp_path: Path) -> None:
     canaries.study(tmp_path)
 
 
-def test_errors_of_long_gradients() -> None:
+def test_errors_about_gradients_leak_no_canary() -> None:
     canaries.gradient_errors()
 
 
-def test_errors_of_bad_data() -> None:
+def test_errors_about_data_leak_no_canary() -> None:
     assert canaries.bad_data() >= 15
 
 
 @pytest.mark.parametrize(
     ("name", "every"), [("alpha", 7), ("statistic", 7), ("psgd", 9), ("public-bound", 12), ("repaired", 120)]
 )
-def test_errors_and_logs_of_messages_that_go_wrong(name: str, every: int) -> None:
+def test_errors_and_logs_about_messages_leak_no_canary(name: str, every: int) -> None:
     assert canaries.fault_messages(name, every) >= 1
 
 
-def test_the_search_would_find_one() -> None:
+def test_the_search_finds_planted_canaries() -> None:
     bank = canaries.Canaries({12.3456789: "a norm"}, {211: "a size"}, np.array([0.123456789]), ("Zürich",))
     for said in ("a norm of 12.3457", "n = 211", "x = 1.23456789e-01", "in Zürich", np.float64(12.3456789).tobytes()):
         with pytest.raises(AssertionError):

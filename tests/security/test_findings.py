@@ -120,7 +120,7 @@ def _check_finding_7(result: dict[str, Any], data: Dataset, majority: float) -> 
     assert np.linalg.norm(X, axis=1).max() == pytest.approx(14**0.5)  # 3.7, where 1 is assumed
 
 
-def test_7_at_lambda_1_the_pooled_classifier_says_nothing_but_the_majority() -> None:
+def test_7_at_lambda_1_the_pooled_classifier_predicts_the_majority() -> None:
     (X, y), (X_test, y_test) = _of_adults_shape(1, 4000), _of_adults_shape(2, 2000)
     data = Dataset("adult", X, y, X_test, y_test, ("<=50K", ">50K"), "made up")
     options, splits = AdultOptions(deals=1, draws=1, epsilons=(1.0,)), dict.fromkeys(SPLITS, (800,) * 5)

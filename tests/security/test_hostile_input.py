@@ -83,11 +83,11 @@ def test_decoders_with_a_body_of_one_byte(name: str, byte: bytes) -> None:
 @example(b"")
 @example(b"\0")
 @example(b"PSEPHOS\x01")
-def test_decoders_with_any_bytes(name: str, data: bytes) -> None:
+def test_decoders_with_random_bytes(name: str, data: bytes) -> None:
     attempt(decoders()[name], data)
 
 
-def test_the_fuzzer_sees_an_unnamed_error_and_a_second_spelling(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fuzzer_detects_unnamed_errors_and_second_encodings(monkeypatch: pytest.MonkeyPatch) -> None:
     def sloppy(data: bytes) -> bytes:
         return data.strip(b"\0")
 
@@ -102,7 +102,7 @@ def test_the_fuzzer_sees_an_unnamed_error_and_a_second_spelling(monkeypatch: pyt
         fuzz("ballot", 100)
 
 
-def test_the_command_counts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_fuzzing_command_counts_messages(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--count", "20", "lent share"]) == 0
     assert "lent share: 20 messages" in capsys.readouterr().out
     with pytest.raises(SystemExit):
@@ -129,7 +129,7 @@ def say(holder: KeyHolder, state: Any, *messages: bytes) -> Step:
 
 
 @given(seed=seeds)
-def test_a_changed_ballot_leaves_no_trace(seed: int) -> None:
+def test_a_changed_ballot_does_not_change_the_tally(seed: int) -> None:
     w, chance = setting(), random.Random(seed)
     changed = mutate(w.ballots[0], w.ballots, chance)
     holder = KeyHolder(w.make_setting.ceremony.shares[0], w.round)
@@ -206,7 +206,7 @@ def test_a_party_answers_its_own_step_or_refuses(seed: int) -> None:
     share=st.integers(-(2**20), 2**20),
     bit=st.integers(0, 1),
 )
-def test_comparisons_of_anything_end_in_a_bit_or_a_named_error(questions: list[int], share: int, bit: int) -> None:
+def test_comparisons_end_in_a_bit_or_a_named_error(questions: list[int], share: int, bit: int) -> None:
     key = tiny_key()
     public = key.public_key
     question = tuple(mpz(q) % public.n for q in questions)

@@ -36,7 +36,7 @@ def test_the_page_names_a_test_in_every_row() -> None:
     assert all("::test_" in row for row in attacks)
 
 
-def test_a_holder_of_a_study_opens_no_other_round() -> None:
+def test_a_holder_of_a_study_opens_its_own_round_only() -> None:
     """What a study fixes, no message can change: its holder knows one round, and its key is made for one study."""
     auxiliary = AuxiliarySet(np.arange(48, dtype=float).reshape(12, 4))
     made = trial(auxiliary=auxiliary.digest)

@@ -27,7 +27,7 @@ FIRST = {mutant.protocol: mutant for mutant in reversed(MUTANTS)}
         for m in MUTANTS
     ],
 )
-def test_mutants_are_caught(mutant: Mutant) -> None:
+def test_mutants_are_detected(mutant: Mutant) -> None:
     by, result = caught_by(mutant, CASES[mutant.protocol], AnalysisContext(seed=SEED, rate=RATE))
     assert by is not None, result
 

@@ -25,17 +25,17 @@ MEASUREMENTS = {str(one.measure): one.measure for one in PARAMETERS}
 
 
 @pytest.mark.parametrize("measure", MEASUREMENTS.values(), ids=lambda m: getattr(m, "func", m).__name__)
-def test_what_is_sent_and_released_meets_its_bounds(measure: Callable[[], None]) -> None:
+def test_messages_and_releases_meet_their_bounds(measure: Callable[[], None]) -> None:
     measure()
 
 
 @pytest.mark.parametrize("one", [p for p in PARAMETERS if p.weaker is not None], ids=lambda p: p.name)
-def test_a_weaker_constant_is_noticed(one: Parameter) -> None:
+def test_a_weaker_constant_is_detected(one: Parameter) -> None:
     with changed(one.at, one.weaker), pytest.raises(Exception):  # noqa: B017, PT011 - what stops is noticed
         one.measure()
 
 
-def test_a_changed_constant_leaves_nothing_in_a_cache() -> None:
+def test_a_changed_constant_leaves_no_cached_values() -> None:
     """A comb for short answers, kept under its key, would fail whatever is tested next in this process."""
     key = generate_private_key(128, test_key=True).public_key
     with changed("protocol.proofs.challenge.HIDING_BITS", 1):
@@ -45,7 +45,7 @@ def test_a_changed_constant_leaves_nothing_in_a_cache() -> None:
     assert knowledge.base_power(key, longest) == expected
 
 
-def test_every_number_of_the_product_is_in_the_table_or_said_to_be_no_matter_of_security() -> None:
+def test_every_constant_is_in_the_table_or_marked_irrelevant() -> None:
     known = {one.at for one in PARAMETERS} | {name for names in NO_SECURITY.values() for name in names.split()}
     found = set()
     for folder in ("protocol", "parties", "curator"):
@@ -61,6 +61,6 @@ def test_every_number_of_the_product_is_in_the_table_or_said_to_be_no_matter_of_
     assert {name for names in NO_SECURITY.values() for name in names.split()} - found == set()
 
 
-def test_the_page_has_the_table() -> None:
+def test_the_page_has_the_generated_table() -> None:
     text = (ROOT / "docs" / "security" / "parameters.md").read_text("utf-8")
     assert page() in text, "python -m tests.security.lab.parameters says what the page must say"

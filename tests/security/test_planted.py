@@ -15,7 +15,7 @@ LONG = ("shares of noise sized for everybody", "shares of noise sized without th
     "leak",
     [pytest.param(leak, id=leak.name, marks=[pytest.mark.mutants] * (leak.name in LONG)) for leak in PLANTED],
 )
-def test_a_planted_leak_is_noticed(leak: Planted) -> None:
+def test_a_planted_leak_is_detected(leak: Planted) -> None:
     prepare()
     with edited(*leak.edit), pytest.raises(AssertionError):
         leak.measure()

@@ -198,7 +198,7 @@ def test_with_eta_the_minimiser_hides_the_record_as_stated() -> None:
     assert advantage <= allowed(0.5, 0.05) + slack(trials)
 
 
-def test_with_sigma_as_printed_the_record_is_found() -> None:
+def test_the_printed_sigma_reveals_the_record() -> None:
     """The printed sigma at epsilon = 0.5 hides nothing (docs/security/index.md, finding 8)."""
     agreement = agreement_for(1)
     printed = bounds.sigma_as_printed(D, bounds.compute_slack(0.5, 0.5, 60, 0.25).epsilon, 0.05)
@@ -207,7 +207,7 @@ def test_with_sigma_as_printed_the_record_is_found() -> None:
     assert advantage > 0.6 > allowed(0.5, 0.05) + slack(200)
 
 
-def test_repeating_one_point_averages_rho_away_and_is_charged_for() -> None:
+def test_repeated_points_average_rho_away_and_are_charged() -> None:
     """A curator that asks at one point again and again learns gradient plus eta; every answer is in the transcript's
     epsilon, which is why the parties count steps themselves."""
     X, y, _, _ = neighbours()
@@ -272,7 +272,7 @@ def errors(driver: Driver, kind: type[PsephosError], *names: str) -> bool:
     return set(names) <= {name for name, refusal in driver.refused if isinstance(refusal.error, kind)}
 
 
-def test_an_announcement_of_the_last_step_by_anybody_costs_nobody_the_first(ceremony: KeySetup) -> None:
+def test_an_early_announcement_does_not_prevent_the_first_step(ceremony: KeySetup) -> None:
     """It was answered, at a point of the attacker's choice, and the honest step 1 refused for good."""
     driver = deviating(
         ceremony,
@@ -307,7 +307,7 @@ def test_a_curator_that_chooses_its_point_gets_no_answer(ceremony: KeySetup) -> 
         assert {results[f"party {number}"].answered for number in range(3)} == {steps}
 
 
-def test_a_holder_that_lies_about_a_sum_moves_nobody(ceremony: KeySetup) -> None:
+def test_one_lying_holder_does_not_change_the_descent(ceremony: KeySetup) -> None:
     """With t = 2 its word counts for nothing; before, the curator alone said where to go."""
 
     def lie(count: int, posts: tuple[Post, ...]) -> list[Post]:
@@ -323,7 +323,7 @@ def test_a_holder_that_lies_about_a_sum_moves_nobody(ceremony: KeySetup) -> None
     assert attacked.refused == []
 
 
-def test_nobody_answers_under_another_key_or_roster(ceremony: KeySetup) -> None:
+def test_announcements_under_another_key_or_roster_are_refused(ceremony: KeySetup) -> None:
     """The curator announces a step of a series like the agreed one, under a key of its own: parties encrypted to it."""
     own = setup_keys(3, key_bits=512, holders=3, threshold=2, test_key=True)
     agreement = agreement_for(3)
@@ -335,7 +335,7 @@ def test_nobody_answers_under_another_key_or_roster(ceremony: KeySetup) -> None:
         assert (step.posts, [type(r.error) for r in step.refused]) == ((), [WrongRoundError])
 
 
-def test_a_ballot_made_of_other_peoples_is_refused_where_knowledge_is_proved(ceremony: KeySetup) -> None:
+def test_a_ballot_derived_from_others_is_refused_with_proofs(ceremony: KeySetup) -> None:
     """The last to answer sends the inverse of another's ballot, to take it off the sum; without proofs, it counts."""
     for proofs, counted in (("none", True), ("knowledge", False)):
         terms = replace(OPTIONS, proofs=proofs).terms(agreement_for(3), ceremony)

@@ -13,30 +13,30 @@ from tests.security.lab.published import MECHANISMS
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_releases_of_a_curator(mechanism: str) -> None:
+def test_releases_of_a_curator_have_their_law(mechanism: str) -> None:
     published.law_of_alpha(mechanism)
 
 
 @pytest.mark.parametrize("method", ["soft", "vote", "statistic"])
-def test_releases_of_a_study(method: str) -> None:
+def test_releases_of_a_study_have_their_law(method: str) -> None:
     published.law_of_study(method)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS[::2])
-def test_answers_of_pate(mechanism: str) -> None:
+def test_answers_of_pate_have_their_law(mechanism: str) -> None:
     published.law_of_pate(mechanism)
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_neighbours_are_not_told_apart_better_than_epsilon_allows(mechanism: str) -> None:
+def test_distinguishing_neighbours_is_limited_by_epsilon(mechanism: str) -> None:
     published.neighbours(mechanism)
 
 
 @pytest.mark.parametrize(
     ("mechanism", "method"), [("discrete-laplace", "statistic"), ("gaussian", "own-data"), ("gaussian", "whitened")]
 )
-def test_sums_with_shares_of_noise(mechanism: str, method: str) -> None:
+def test_joint_sums_have_their_law(mechanism: str, method: str) -> None:
     published.joint_law(mechanism, method)
 
 
@@ -50,7 +50,7 @@ def test_sums_with_shares_of_noise(mechanism: str, method: str) -> None:
         ),
     ],
 )
-def test_steps_of_psgd(variant: str, colluders: int, dropouts: int) -> None:
+def test_steps_of_psgd_have_their_law(variant: str, colluders: int, dropouts: int) -> None:
     published.law_of_steps(variant, colluders=colluders, dropouts=dropouts)
 
 
@@ -58,10 +58,10 @@ def test_steps_of_psgd(variant: str, colluders: int, dropouts: int) -> None:
     ("variant", "law"),
     [("public-bound", "laplace"), ("printed", "laplace"), ("printed", "spherical"), ("repaired", "laplace")],
 )
-def test_pathak(variant: str, law: str) -> None:
+def test_sums_of_pathak_have_their_law(variant: str, law: str) -> None:
     published.law_of_pathak(variant, law)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_costs_are_those_of_everything_that_was_published(mechanism: str) -> None:
+def test_costs_cover_all_published_values(mechanism: str) -> None:
     published.costs_add_up(mechanism)

@@ -19,7 +19,7 @@ def summed(parameters: np.ndarray, radius: float) -> list[int]:
 
 
 @pytest.mark.parametrize("classes", [2, 4])
-def test_it_is_the_average_of_the_projections(classes: int) -> None:
+def test_the_average_is_that_of_the_projections(classes: int) -> None:
     generator = np.random.default_rng(0)
     shape = (5,) if classes == 2 else (classes, 5)
     parameters = generator.normal(size=(30, *shape)) * generator.gamma(1.0, 2.0, size=(30,) + (1,) * len(shape))
@@ -32,7 +32,7 @@ def test_it_is_the_average_of_the_projections(classes: int) -> None:
     np.testing.assert_allclose(got.w, shrunk.mean(axis=0), atol=2.0**-30)
 
 
-def test_one_party_moves_it_by_at_most_2_c_over_m() -> None:
+def test_one_party_moves_the_average_by_at_most_2_c_over_m() -> None:
     generator = np.random.default_rng(1)
     parameters = generator.normal(size=(7, 4))
     bound = average_sensitivity(0.5, 7).value
@@ -46,12 +46,12 @@ def test_one_party_moves_it_by_at_most_2_c_over_m() -> None:
     assert 0.999 * bound < reached <= bound
 
 
-def test_it_does_not_show_itself() -> None:
+def test_repr_of_an_average_shows_no_parameters() -> None:
     text = repr(Average(np.array([0.123456, 0.5]), 1.0, 3))
     assert "0.123" not in text
 
 
-def test_what_is_public_about_an_average() -> None:
+def test_public_fields_of_an_average() -> None:
     """Each entry is correctly rounded, within half a unit in the last place or of the least number there is."""
     assert Average(np.zeros(2), 3.0, 4).norm_limit == 3 * (1 + 2.0**-50)
     assert Average(np.zeros(2), 2.0**-947, 4).inexactness == 2.0**-1000 + 2.0**-1000
@@ -59,7 +59,7 @@ def test_what_is_public_about_an_average() -> None:
     assert (type(one.radius), type(one.parties), one.w.tolist()) == (float, int, [7 * 2.0**-30, -7 * 2.0**-30])
 
 
-def test_what_cannot_be_an_average() -> None:
+def test_invalid_averages_are_refused() -> None:
     with pytest.raises(InvalidParameter):
         average_of([1, 2], 0, 1.0, FIXED, features=2)
     with pytest.raises(DataError, match="not 6"):

@@ -144,7 +144,7 @@ def test_the_least_accepted_tolerance_is_reached(loss: Loss) -> None:
             minimise(table, targets, lam, loss, tolerance=0.99 * least)
 
 
-def test_the_default_tolerance_serves_a_hundred_thousand_samples_of_a_thousand_features() -> None:
+def test_the_default_tolerance_is_reachable_for_large_problems() -> None:
     assert smallest_tolerance(100_000, 1_000, 10, 1e-4, Softmax()) < erm.DEFAULT_TOLERANCE
     assert smallest_tolerance(100_000, 1_000, 2, 1e-4, Huber()) < erm.DEFAULT_TOLERANCE
 
@@ -189,7 +189,7 @@ def test_lambda_and_tolerance_must_be_positive(value: object) -> None:
     "table",
     [[], [[]], np.zeros((0, 3)), [1.0, 0.0], [[float("nan")]], [[float("inf")]], [["a"]], [[1.0], [0.5, 0.5]]],
 )
-def test_auxiliary_data_that_cannot_be_used(table: object) -> None:
+def test_unusable_auxiliary_data_is_refused(table: object) -> None:
     with pytest.raises(DataError):
         check_auxiliary(table)  # type: ignore[arg-type]
 
@@ -209,7 +209,7 @@ def test_width_and_norm() -> None:
     "targets",
     [[[0.5, 0.5]], [[0.5, 0.6]] * 2, [[1.5, -0.5]] * 2, [[1.0]] * 2, [[0.2, 0.3, 0.5]] * 2, [[float("nan")] * 2] * 2],
 )
-def test_targets_that_are_no_soft_labels(targets: list[list[float]]) -> None:
+def test_invalid_soft_labels_are_refused(targets: list[list[float]]) -> None:
     with pytest.raises(DataError):
         minimise([[1.0], [0.5]], targets, 1.0, Logistic())
 
@@ -228,7 +228,7 @@ class Counted(Logistic):
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Huber(), Softmax()], ids=repr)
-def test_a_step_undoes_the_gradient(loss: Loss) -> None:
+def test_a_newton_step_solves_for_the_gradient(loss: Loss) -> None:
     """H s = g, H being what moves the gradient: in full where it is factored, to a tenth by conjugate gradients."""
     table, targets = problem(29, samples=60, features=4, classes=2 if loss.binary else 3)
     w, lam, h = np.random.default_rng(1).normal(size=4 if loss.binary else (3, 4)) / 10, 0.02, 1e-6
@@ -255,7 +255,7 @@ def test_a_minimiser_takes_few_steps(width: int, lam: float, most: int) -> None:
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_the_rounding_floor_by_hand(loss: Loss) -> None:
+def test_the_rounding_floor_computed_by_hand(loss: Loss) -> None:
     """At sizes where every gamma is far from the number of its terms."""
     u, norm, lam, classes = 2.0**-53, 3.0, 0.5, 7
     for samples, features in ((2**50, 2**51), (2**51, 10), (10, 2**50), (1000, 30)):
@@ -272,7 +272,7 @@ def test_the_rounding_floor_by_hand(loss: Loss) -> None:
 
 
 @pytest.mark.parametrize("tilt", [0.0, 0.25])
-def test_the_certificate_is_the_norm_and_what_rounding_adds(tilt: float) -> None:
+def test_the_certificate_is_the_norm_plus_rounding(tilt: float) -> None:
     """Of a gradient of 1000 entries: its norm, that many units in the last place, and the floor at the norm of w."""
     table, targets = problem(37, samples=20, features=1000)
     w, u = np.full(1000, 0.1), 2.0**-53
@@ -285,7 +285,7 @@ def test_the_certificate_is_the_norm_and_what_rounding_adds(tilt: float) -> None
     assert (bound - norm) / (norm * 1004 * u + floor) == pytest.approx(1, abs=1e-3)
 
 
-def test_what_is_public_about_a_minimiser() -> None:
+def test_public_fields_of_a_minimiser() -> None:
     for shape, loss, classes in (((3,), Logistic(), 2), ((5, 3), Softmax(), 5)):
         found = erm.Minimiser(np.zeros(shape), 0.0, 1e-3, 0.25, loss)
         assert found.inexactness == 4e-3

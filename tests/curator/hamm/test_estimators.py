@@ -61,7 +61,7 @@ def counted(seed: int = 0, classes: int = 2, parties: int = 40) -> tuple[np.ndar
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_without_noise_they_are_the_minimisers(classes: int) -> None:
+def test_estimators_without_noise_are_the_minimisers(classes: int) -> None:
     x, counts = counted(classes=classes)
     loss = Logistic() if classes == 2 else Softmax()
     soft = SoftLabelClassifier(epsilon=None, lam=1e-3).fit(x, counts)
@@ -78,7 +78,7 @@ def test_without_noise_they_are_the_minimisers(classes: int) -> None:
     np.testing.assert_allclose(reference.predict_proba(x), vote.predict_proba(x), atol=1e-4)
 
 
-def test_labels_are_the_ballot_of_one_party() -> None:
+def test_labels_count_as_one_partys_ballot() -> None:
     x, counts = counted()
     names = np.array(["benign", "malign"])[majority(counts)]
     fitted = SoftLabelClassifier(epsilon=None).fit(x, names)
@@ -110,7 +110,7 @@ def test_agreed_classes_do_not_depend_on_the_labels() -> None:
 
 @pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize("classes", [2, 3])
-def test_with_noise_they_release(kind: Any, classes: int) -> None:
+def test_estimators_with_noise_release(kind: Any, classes: int) -> None:
     x, counts = counted(classes=classes)
     model = kind(epsilon=2.0).fit(x, counts)
     assert model.noise_source_ == "system"
@@ -170,7 +170,7 @@ def test_over_norm_rows_are_refused_by_default_and_clipped_on_request() -> None:
         SoftLabelClassifier(over_norm="ignore").fit(x, counts)  # type: ignore[arg-type]
 
 
-def test_they_work_with_scikit_learns_tools() -> None:
+def test_estimators_work_with_scikit_learn_tools() -> None:
     x, y = load_breast_cancer(return_X_y=True)
     x = (x - x.mean(axis=0)) / x.std(axis=0)
     x /= np.linalg.norm(x, axis=1).max()
@@ -226,7 +226,7 @@ def test_the_statistic_is_that_of_its_plan(classes: int) -> None:
     assert not np.array_equal(noisy, again)
 
 
-def test_pate_without_noise_asks_about_everything() -> None:
+def test_pate_without_noise_queries_every_sample() -> None:
     x, counts = counted(classes=3)
     model = PateClassifier(epsilon=None).fit(x, counts)
     assert np.mean(model.predict(x) == majority(counts)) > 0.9
@@ -329,7 +329,7 @@ def test_defaults_of_the_estimators(kind: Any, expected: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_seeded_noise_is_that_of_the_estimators_own_coins(classes: int) -> None:
+def test_seeded_noise_comes_from_the_random_state(classes: int) -> None:
     x, counts = counted(classes=classes)
     loss = Logistic() if classes == 2 else Softmax()
     coins = lambda: SimulationRandomness(5, "estimator")  # noqa: E731
@@ -358,7 +358,7 @@ def test_seeded_noise_is_that_of_the_estimators_own_coins(classes: int) -> None:
     assert pate.noise_source_ == statistic.noise_source_ == "simulation"
 
 
-def test_a_student_without_noise_learns_the_majority_of_what_is_asked() -> None:
+def test_a_student_without_noise_learns_the_majority_of_the_queries() -> None:
     x, counts = counted(classes=3)
     for queries, number in ((None, 120), (30, 30)):
         plan = plan_pate(120, 3, 40, epsilon=1.0, aggregator="lnmax", queries=number)
@@ -420,7 +420,7 @@ def test_probabilities_are_those_of_the_loss(classes: int) -> None:
     np.testing.assert_allclose(model.predict_proba(x), expected, atol=1e-12)
 
 
-def test_clipping_touches_only_what_is_too_long() -> None:
+def test_clipping_changes_long_rows_only() -> None:
     rows = np.array([[0.0, 0.0], [0.6, 0.8], [1e-200, 0.0], [3.0, -4.0], [1e300, 1e300], [0.0, -1.5]])
     clipped = SoftLabelClassifier(over_norm="clip")._rows(rows, reset=True)
     assert clipped[:3].tolist() == rows[:3].tolist()
@@ -428,7 +428,7 @@ def test_clipping_touches_only_what_is_too_long() -> None:
     assert SoftLabelClassifier()._rows(rows, reset=True).tolist() == rows.tolist()
 
 
-def test_which_labels_are_accepted() -> None:
+def test_accepted_forms_of_labels() -> None:
     x, counts = counted()
     votes = majority(counts)
     with pytest.warns(DataConversionWarning, match="column-vector"):

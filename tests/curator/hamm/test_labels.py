@@ -50,7 +50,7 @@ def test_majority_has_the_most_votes_and_the_lowest_number(case: tuple[np.ndarra
             assert all(row[c] < row[label] for c in range(label))
 
 
-def test_ties() -> None:
+def test_ties_go_to_the_agreed_class() -> None:
     assert majority([[2, 2]]).tolist() == [1]
     assert majority([[2, 2, 0]]).tolist() == [0]
     assert majority([[0, 2, 2]]).tolist() == [1]
@@ -94,12 +94,12 @@ def test_majority_labels_are_one_hot_soft_labels(case: tuple[np.ndarray, np.ndar
         "wrap",
     ],
 )
-def test_what_is_no_vote_is_refused(counts: object) -> None:
+def test_invalid_counts_are_refused(counts: object) -> None:
     with pytest.raises(DataError):
         check_counts(counts)  # type: ignore[arg-type]
 
 
-def test_the_agreed_number_of_ballots_is_held_to() -> None:
+def test_the_agreed_number_of_ballots_is_checked() -> None:
     assert check_counts([[1, 2]], parties=3).tolist() == [[1, 2]]
     with pytest.raises(DataError, match="number of ballots, 4"):
         check_counts([[1, 2]], parties=4)

@@ -59,7 +59,7 @@ def test_the_noise_of_a_release_is_that_of_the_request(mechanism: Any, output: s
 
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("labels", ["majority", "soft"])
-def test_the_algorithms_of_hamm(labels: Any, classes: int) -> None:
+def test_releases_of_hamms_algorithms(labels: Any, classes: int) -> None:
     """Without noise the minimiser itself; with epsilon beyond reason nearly that; the bound is that of lambda."""
     X, votes, loss = auxiliary(), counts(classes), loss_named("logistic", classes)
     targets = alpha(votes) if labels == "soft" else one_hot(majority(votes), classes)
@@ -153,7 +153,7 @@ def test_the_statistic_of_votes() -> None:
     ("joint", "known"),
     [(True, {"discrete-laplace", "gaussian"}), (False, {"discrete-laplace", "gaussian", "spherical-laplace"})],
 )
-def test_which_noise_there_is(joint: bool, known: set[str]) -> None:
+def test_mechanisms_of_each_source(joint: bool, known: set[str]) -> None:
     words = "with --reveal statistic" if joint else "the mechanism is one of"
     for name in ("discrete-laplace", "gaussian", "spherical-laplace", "uniform"):
         if name in known:
@@ -166,7 +166,7 @@ def test_which_noise_there_is(joint: bool, known: set[str]) -> None:
 @pytest.mark.parametrize(
     "asked", [{}, {"reveal": "statistic"}, {"mechanism": "gaussian"}], ids=["curator", "joint", "gaussian"]
 )
-def test_what_is_not_private_does_not_depend_on_epsilon(asked: dict[str, Any]) -> None:
+def test_nonprivate_classifiers_do_not_depend_on_epsilon(asked: dict[str, Any]) -> None:
     """Neither the number of coordinates nor a filter or a lambda that epsilon's plan chose."""
     found = []
     for epsilon in (0.1, 10.0):
@@ -178,7 +178,7 @@ def test_what_is_not_private_does_not_depend_on_epsilon(asked: dict[str, Any]) -
         np.testing.assert_array_equal(w, found[1][method], err_msg=method)
 
 
-def test_what_a_release_says_of_its_signal_is_of_public_values() -> None:
+def test_signal_statements_use_public_values_only() -> None:
     """Only where there are public rows to judge by, and only of what was released."""
     w = np.random.default_rng(3).normal(size=(20, 3))
     limit, point = 8.0, FixedPoint(24)

@@ -51,7 +51,7 @@ def test_noise_is_calibrated_to_all_queries_together():
     assert laplace.event.delta == 0.0
 
 
-def test_flip_rate_of_one_query_is_the_laws():
+def test_the_flip_rate_of_one_query_follows_the_law():
     """Two classes, margin 3, LNMax: the answer flips when a difference of two discrete Laplace variables is over 3."""
     plan = pate.plan_pate(1, 2, 11, epsilon=1.0, aggregator="lnmax", queries=1)
     randomness = SimulationRandomness(2)

@@ -263,7 +263,7 @@ def test_protecting_one_auxiliary_sample() -> None:
 @pytest.mark.parametrize("labels", ["majority", "soft"])
 @pytest.mark.parametrize(("loss", "classes"), [(Logistic(), 2), (Huber(), 2), (Softmax(), 3)], ids=str)
 @pytest.mark.parametrize("samples", [1, 4])
-def test_neither_a_party_nor_an_auxiliary_sample_moves_it_further(
+def test_party_and_sample_changes_stay_within_the_sensitivity(
     labels: str, loss: Loss, classes: int, samples: int
 ) -> None:
     generator = np.random.default_rng(samples)
@@ -386,7 +386,7 @@ def test_an_epsilon_out_of_range_is_refused(epsilon: float) -> None:
         perturb(minimiser(np.zeros(2)), Sensitivity(1.0), epsilon)
 
 
-def test_a_sensitivity_that_does_not_fit() -> None:
+def test_a_sensitivity_of_another_norm_is_refused() -> None:
     with pytest.raises(InvalidParameter, match="L2"):
         perturb(minimiser(np.zeros(2)), Sensitivity(1.0, norm="l1"), 1.0)
     with pytest.raises(InvalidParameter, match="norm"):

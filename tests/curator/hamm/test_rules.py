@@ -14,7 +14,7 @@ from psephos.protocol.errors import InvalidParameter
 
 
 @given(st.integers(10, 100_000), st.integers(2, 20), st.floats(0.01, 60), st.integers(1, 5000))
-def test_the_noise_is_at_most_the_share_it_may_have_unless_the_rule_is_at_its_end(
+def test_the_rule_limits_the_noise_share_unless_at_its_bounds(
     parties: int, classes: int, epsilon: float, dimension: int
 ) -> None:
     at_one = multiclass_soft(1.0, parties, classes)
@@ -28,7 +28,7 @@ def test_the_noise_is_at_most_the_share_it_may_have_unless_the_rule_is_at_its_en
         assert noise == pytest.approx(allowed, rel=1e-9)
 
 
-def test_without_noise_it_is_hamms() -> None:
+def test_without_noise_the_ridge_is_hamms() -> None:
     assert ridge(multiclass_soft(1.0, 10, 3), 100, 3, None) == HAMM_LAMBDA
 
 
@@ -46,7 +46,7 @@ def test_the_averaging_ball_is_a_tenth_of_the_longest_minimiser() -> None:
 def test_the_method_follows_from_learners_and_parties(linear: list[str]) -> None:
     """Votes for whatever is not linear; below a hundred parties classifiers, from there on directions of own rows."""
     assert [choose_method(linear, parties) for parties in (2, 99, 100, 5000)] == ["whitened"] * 2 + ["own-data"] * 2
-    assert {choose_method([*linear, "tree"], parties) for parties in (2, 5000)} == {"statistic"}
+    assert {choose_method([*linear, "tree"], parties) for parties in (2, 5000)} == {"vote-directions"}
     with pytest.raises(InvalidParameter, match="learners"):
         choose_method([], 5)
 

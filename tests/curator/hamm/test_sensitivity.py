@@ -164,7 +164,7 @@ def private_auxiliary_pair(lam, samples):
 
 @pytest.mark.parametrize("lam", [1e-6, 0.01, 3.0])
 @pytest.mark.parametrize("classes", [2, 3, 100])
-def test_radius_is_rounded_up_by_no_more_than_was_said(lam, classes):
+def test_radius_is_rounded_up_by_the_stated_amount(lam, classes):
     """W e^W grows by 1 + (1 + W) t when W does by 1 + t; t is twice 2^-40, since R goes by its root."""
     with gmpy2.context(precision=200):
         w = lam * mpfr(s.radius(lam, classes)) ** 2
@@ -276,7 +276,7 @@ def test_snapping_moves_neighbours_apart_by_at_most_the_lattice_term():
     assert 0.6 < worst <= 1
 
 
-def test_ours_against_the_papers():
+def test_our_sensitivities_against_the_papers():
     lam, parties = 1e-4, 1000
     assert s.hamm_theorem_1(lam).value / s.binary_majority(lam).value == pytest.approx(
         2e4 / (2 * s.radius(lam)), rel=1e-9
@@ -337,7 +337,7 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("bound", "value", "unit", "source"), TABLE, ids=lambda entry: str(entry)[:40])
-def test_every_row_of_the_table(bound, value, unit, source):
+def test_every_row_of_the_sensitivity_table(bound, value, unit, source):
     assert (bound.norm, bound.unit, bound.source) == ("l2", unit, source)
     assert bound.value == pytest.approx(value * (1 + 2.0**-44), rel=5e-16, abs=0)
 
@@ -358,7 +358,7 @@ def test_every_row_is_capped_where_lambda_is_small():
     assert s.radius(1e-6) == s.radius(1e-6, 2)
 
 
-def test_rho_is_1_where_nobody_says():
+def test_rho_defaults_to_1():
     for with_rho, without in (
         (s.binary_majority(2, 1.0), s.binary_majority(2)),
         (s.binary_soft(2, 4, 1.0), s.binary_soft(2, 4)),
@@ -437,14 +437,14 @@ def excess(value):
 
 
 @pytest.mark.parametrize("width", [1, 3, 1021])
-def test_what_a_certified_row_norm_adds(width):
+def test_rounding_of_a_certified_row_norm(width):
     """Half of gamma_{d + 3}, and the last bit of the root."""
     found = excess(s.largest_row_norm(corner(2, width)))
     assert abs(found - (width + 3) / 2) <= 1
 
 
 @pytest.mark.parametrize(("samples", "width"), [(1, 1), (1022, 1), (512, 512), (1000, 300), (3, 600)])
-def test_what_a_certified_operator_norm_adds(samples, width):
+def test_rounding_of_a_certified_operator_norm(samples, width):
     """2^-41 above the eigenvalue, half the errors of forming X'X, those of Cholesky on the other diagonal entries."""
     long, wide = max(samples, width), min(samples, width)
     expected = 2.0**12 + (long + 2) / 2 + (wide + 3) * (wide - 1 + 2.0**-40) + 2 + 8
@@ -457,13 +457,13 @@ def test_rho_is_the_operator_norm_over_the_root_of_the_samples_rounded_up():
     assert s.rho(corner(1, 1)) == s.largest_row_norm(corner(1, 1)) < s.operator_norm(corner(1, 1))
 
 
-def test_norms_of_nothing_and_of_next_to_nothing_are_positive():
+def test_norms_of_zero_and_tiny_matrices_are_positive():
     for norm in (s.largest_row_norm, s.operator_norm):
         assert 0 < norm(np.zeros((3, 2))) < 3e-145
         assert 1e-300 <= norm(np.full((1, 1), 1e-300)) < 1e-290
 
 
-def test_an_eigenvalue_that_is_too_small_is_found_out_and_raised(monkeypatch):
+def test_an_underestimated_eigenvalue_is_detected_and_raised(monkeypatch):
     """Whatever LAPACK says: Cholesky's factorisation does not come to its end below the true one."""
     X = np.random.default_rng(7).normal(size=(30, 5))
     right, said = s.operator_norm(X), np.linalg.eigvalsh

@@ -14,10 +14,10 @@ import pytest
 from psephos.curator.hamm.signal import Energy, noise_energy, signal_of
 from psephos.protocol.encrypted_sum.own_data import contrast_basis
 from psephos.protocol.privacy.mechanisms import (
+    DiscreteGaussian,
     DiscreteLaplace,
     NoiseMechanism,
     RoundedGaussian,
-    Skellam,
     SphericalLaplace,
 )
 
@@ -35,9 +35,8 @@ def drawn(mechanism: NoiseMechanism, shares: float, generator: np.random.Generat
         scale = float(mechanism.scale_units)
         plus, minus = (generator.poisson(generator.gamma(shares, scale, size=size)) for _ in range(2))
         return plus - minus
-    if isinstance(mechanism, Skellam):
-        mean = float(mechanism.variance) / 2 * shares
-        return generator.poisson(mean, size=size) - generator.poisson(mean, size=size)
+    if isinstance(mechanism, DiscreteGaussian):
+        return np.rint(generator.normal(scale=(float(mechanism.variance) * shares) ** 0.5, size=size))
     assert isinstance(mechanism, RoundedGaussian)
     return generator.normal(scale=mechanism.sigma, size=size)
 
@@ -48,7 +47,7 @@ def drawn(mechanism: NoiseMechanism, shares: float, generator: np.random.Generat
         (SphericalLaplace(dimension=DIMENSION, pitch=1.0, scale=300.0), 1.0),
         (DiscreteLaplace(dimension=DIMENSION, pitch=1.0, scale_units=Fraction(300)), 1.0),
         (DiscreteLaplace(dimension=DIMENSION, pitch=1.0, scale_units=Fraction(300)), 1.5),
-        (Skellam(dimension=DIMENSION, pitch=1.0, variance=Fraction(90_000)), 1.5),
+        (DiscreteGaussian(dimension=DIMENSION, pitch=1.0, variance=Fraction(90_000)), 1.5),
         (RoundedGaussian(dimension=DIMENSION, pitch=1.0, sigma=300.0), 1.0),
     ],
 )
@@ -82,7 +81,7 @@ def told(Z: Any, T: Any) -> Any:
 
 @pytest.mark.parametrize("classes", [2, 4])
 @pytest.mark.parametrize("energy", [1.0, 4.0, 30.0])
-def test_the_agreement_is_what_it_estimates(classes: int, energy: float) -> None:
+def test_the_estimated_agreement_is_accurate(classes: int, energy: float) -> None:
     """With as much noise as signal the agreement is estimated too low: the share may then be 0 as well."""
     generator, agreed, same = np.random.default_rng(2), [], []
     for _ in range(150):

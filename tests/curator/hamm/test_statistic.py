@@ -10,17 +10,18 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks.splits import LAWS, SHAPES, bias
 from psephos.curator.hamm import statistic as st
 from psephos.curator.hamm.erm import minimise
+from psephos.curator.hamm.signal import noise_energy
 from psephos.curator.losses import Logistic, Softmax
-from psephos.parties.noise import PolyaShares, SkellamShares, contributors
+from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, contributors
 from psephos.parties.statistic import entry_range, noisy_contribution, own_vector
 from psephos.parties.training import WHITENED_RIDGE
 from psephos.protocol.encrypted_sum.own_data import OwnDataGrid, contrast_basis
 from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.errors import DataError, GridTooCoarseError, InvalidParameter
 from psephos.protocol.privacy.mechanisms import (
+    DiscreteGaussian,
     DiscreteLaplace,
     RoundedGaussian,
-    Skellam,
     SphericalLaplace,
     gaussian_sigma,
     simulate_gaussian,
@@ -86,13 +87,14 @@ def test_no_change_of_one_party_exceeds_the_certified_sensitivity(classes):
     assert 0.5 < worst["l1"] <= 1
 
 
+@pytest.mark.parametrize("mechanism", ["spherical-laplace", "discrete-laplace"])
 @pytest.mark.parametrize("source", ["own-data", "whitened"])
 @pytest.mark.parametrize("classes", [2, 3, 10])
-def test_the_own_data_sensitivity_two_over_m_holds_and_is_attained(classes, source):
+def test_the_own_data_sensitivity_two_over_m_holds_and_is_attained(classes, source, mechanism):
     """Any rows, any labels, any number of them, none at all: attained over bound is at most 1, and 1 to rounding."""
     generator = np.random.default_rng(classes)
     X = problem(classes, 1, width=4)[0]
-    plan = st.plan_statistic(X, classes, 7, epsilon=1.0, source=source)
+    plan = st.plan_statistic(X, classes, 7, epsilon=1.0, source=source, mechanism=mechanism)
     assert plan.sensitivity.value == pytest.approx(2 / 7, rel=1e-6)
     vectors = []
     for size in (0, 1, 1, 2, 5, 40) * 5:
@@ -103,9 +105,54 @@ def test_the_own_data_sensitivity_two_over_m_holds_and_is_attained(classes, sour
     vectors += [np.array(own_vector(plan.grid, -X[:3], np.zeros(3, dtype=int)), dtype=object)]
     worst1 = max(float(np.abs(a - b).sum()) / plan.l1.value for a in vectors for b in vectors)
     worst2 = max(math.sqrt(int(((a - b) ** 2).sum())) / plan.l2.value for a in vectors for b in vectors)
-    assert 1 - 1e-6 < worst2 <= 1
-    assert 0.5 < worst1 <= 1
+    attained, other = (worst1, worst2) if mechanism == "discrete-laplace" else (worst2, worst1)
+    assert 1 - 1e-6 < attained <= 1
+    assert 0.2 < other <= 1
     assert all(plan.grid.minimum <= v <= plan.grid.maximum for vector in vectors for v in vector)
+
+
+@pytest.mark.parametrize(("mechanism", "norm"), [("discrete-laplace", 1), ("gaussian", 2)])
+@pytest.mark.parametrize("classes", [2, 3, 10])
+def test_the_sensitivity_of_vote_directions_holds_and_is_attained(classes, mechanism, norm):
+    """Any votes and any probabilities: constant, sure of one sample, of one class, at odds with all other parties."""
+    generator = np.random.default_rng(classes)
+    X = problem(classes, 1, samples=60)[0]
+    plan = st.plan_statistic(X, classes, 7, epsilon=1.0, source="vote-directions", mechanism=mechanism, joint=True)
+    assert plan.sensitivity.value == pytest.approx(2 / 7, rel=1e-6)
+    assert plan.sensitivity.norm == f"l{norm}"
+    assert plan.event.name == "vote directions"
+    uniform = np.full((60, classes), 1 / classes)
+    one = np.eye(classes)[generator.integers(classes, size=60)]
+    sides = [one, uniform, *(uniform + size * (one - uniform) for size in (1e-300, 1e-12, 0.5))]
+    sides += [uniform + sign * (one - uniform) / classes for sign in (1, -1)]  # opposite vectors
+    sides += [generator.dirichlet(np.full(classes, a), size=60) for a in (0.1, 1.0, 10.0) * 5]
+    side = np.sign(plan.grid.points[:, 0]) > 0
+    sides += [np.eye(classes)[np.where(side == upper, 0, 1)] for upper in (True, False)]
+    sides += [np.eye(classes)[np.full(60, k)] for k in range(classes)]
+    vectors = [np.array(plan.grid.contribution(p), dtype=object) for p in sides]
+    vectors += [np.array(plan.grid.contribution(generator.integers(classes, size=60)), dtype=object) for _ in range(9)]
+    lengths = [np.abs(v).sum() if norm == 1 else math.sqrt(int((v**2).sum())) for v in vectors]
+    assert max(lengths) <= 2**24
+    changes = [a - b for a in vectors for b in vectors]
+    moved = max(np.abs(c).sum() if norm == 1 else math.sqrt(int((c**2).sum())) for c in changes)
+    bound = (plan.l1 if norm == 1 else plan.l2).value
+    assert bound * (1 - 1e-6) < moved <= bound
+
+
+def test_vote_directions_of_votes_are_those_of_certain_probabilities():
+    X, labels, choices, _ = problem(3, 400, samples=300)
+    plan = st.plan_statistic(X, 3, 400, epsilon=2.0, source="vote-directions", mechanism="discrete-laplace", joint=True)
+    assert plan.grid.contribution(choices[0]) == plan.grid.contribution(np.eye(3)[choices[0]])
+    total = [sum(column) for column in zip(*map(plan.grid.contribution, choices), strict=True)]
+    expected = 0
+    for votes in choices:
+        S = contrast_basis(3) @ np.eye(3)[votes].T @ (st._public_rows(X) @ plan.transform)
+        expected = expected + contrast_basis(3).T @ S / np.abs(S).sum() / 400
+    assert np.allclose(st.release_total(plan, total).T, expected, atol=1e-6)
+    W = st.fit_statistic(st.release_sum(total, plan, SimulationRandomness(4)))
+    assert (np.argmax(X @ W.T, axis=1) == labels).mean() > 0.8
+    with pytest.raises(InvalidParameter, match="own rows"):
+        st.release_statistic(np.full((300, 3), 1), plan)
 
 
 def test_own_data_is_the_mean_of_unit_vectors_and_learns():
@@ -159,9 +206,10 @@ def test_whitened_is_the_mean_of_unit_classifiers_trained_in_the_coordinates(cla
 def test_own_data_joint_noise_covers_the_ball(mechanism):
     plan = st.plan_statistic(problem(3, 1)[0], 3, 40, epsilon=2.0, mechanism=mechanism, joint=True, source="own-data")
     if isinstance(plan.mechanism, DiscreteLaplace):
-        assert float(plan.mechanism.scale_units) >= 2 * 2**24 * math.sqrt(plan.dimension) / 2.0 * (1 - 1e-9)
+        assert plan.grid.norm == "l1"
+        assert 2 * 2**24 / 2.0 <= float(plan.mechanism.scale_units) <= 2 * 2**24 / 2.0 * (1 + 1e-9)
     else:
-        assert isinstance(plan.mechanism, Skellam)
+        assert isinstance(plan.mechanism, DiscreteGaussian)
         assert float(plan.mechanism.variance) >= 4 * 2.0**48 / 2.0**2  # more than one standard deviation a diameter
     assert plan.event.epsilon == 2.0
 
@@ -203,7 +251,7 @@ def test_released_statistic_decodes_to_T():
 
 
 @pytest.mark.parametrize("mechanism", st.MECHANISMS)
-def test_noise_is_what_the_plan_says(mechanism):
+def test_noise_has_the_planned_energy(mechanism):
     """The noise of the decoded T has the energy of the law, spread over contrasts and none in the known row sums."""
     X, _, _, counts = problem(4, 1000)
     plan = st.plan_statistic(X, 4, 1000, epsilon=0.5, mechanism=mechanism)
@@ -227,10 +275,10 @@ def test_noise_is_what_the_plan_says(mechanism):
 
 
 def test_simulated_noise_of_shares_has_the_energy_of_their_law():
-    """A normal variable in the place of Skellam's: 6 standard deviations of the mean of 1800 squares."""
+    """A normal variable in the place of the discrete one: 6 standard deviations of the mean of 1800 squares."""
     X, _, _, counts = problem(3, 50)
     plan = st.plan_statistic(X, 3, 50, epsilon=0.5, delta=1e-6, mechanism="gaussian", joint=True)
-    assert isinstance(plan.mechanism, Skellam)
+    assert isinstance(plan.mechanism, DiscreteGaussian)
     drawn = [st.simulate_release(counts, plan, np.random.default_rng(i)).T for i in range(300)]
     exact = st.release_statistic(counts, st.plan_statistic(X, 3, 50, epsilon=None, rank=plan.rank)).T
     noise = (np.array(drawn) - exact) / plan.unit
@@ -365,8 +413,8 @@ def test_joint_noise_end_to_end_on_integers(mechanism):
     if isinstance(plan.mechanism, DiscreteLaplace):
         shares = PolyaShares(**size, scale_units=plan.mechanism.scale_units)
     else:
-        assert isinstance(plan.mechanism, Skellam)
-        shares = SkellamShares(**size, variance=plan.mechanism.variance)
+        assert isinstance(plan.mechanism, DiscreteGaussian)
+        shares = DiscreteGaussianShares(**size, variance=plan.mechanism.variance)
     randomness = SimulationRandomness(3, mechanism)
     low, high = entry_range(plan.grid, shares)
     vectors = [noisy_contribution(plan.grid, c, shares, randomness) for c in choices]
@@ -536,7 +584,7 @@ def taught(plan, T, noise):
     return student(T, noise) if by_student >= 0.95 * by_release - deviation else None
 
 
-def test_self_training_follows_its_description():
+def test_self_training_agrees_with_a_reference_implementation():
     """From no noise to ten times the energy, said to be as much or none at all; of clusters and of one cloud."""
     generator, taken = np.random.default_rng(5), []
     for made in (problem(4, 1, samples=300, width=6, seed=2)[:2], cloud(300)):
@@ -587,7 +635,36 @@ def test_the_energy_of_joint_noise_counts_every_share():
     assert st.with_joint_noise(plan, 8).noise == pytest.approx(plan.noise * 20 / 8)
 
 
-def test_self_training_is_rejected_where_its_description_says():
+@pytest.mark.parametrize("ballots", [1, 13, 19, 20])
+@pytest.mark.parametrize("mechanism", [*st.MECHANISMS, "joint gaussian", "joint discrete-laplace"])
+def test_the_noise_and_sensitivity_of_a_mean_over_present_parties(mechanism, ballots):
+    """The sum, its sensitivity and its noise are those of the plan; T is divided by the ballots."""
+    X = problem(3, 20)[0]
+    joint = mechanism in ("joint gaussian", "joint discrete-laplace")
+    law = {"joint gaussian": "gaussian", "joint discrete-laplace": "discrete-laplace"}.get(mechanism, mechanism)
+    plan = st.plan_statistic(X, 3, 20, epsilon=1.0, mechanism=law, source="own-data", joint=joint)
+    few = st.for_ballots(st.with_joint_noise(plan, 8) if joint else plan, ballots)
+    assert (few.mechanism, few.l1, few.l2, few.epsilon) == (plan.mechanism, plan.l1, plan.l2, plan.epsilon)
+    assert few.event == plan.event
+    assert few.sensitivity.value == pytest.approx(plan.sensitivity.value * 20 / ballots)
+    # The variance of the law in lattice units, times the unit's square, is the energy that the fit counts on.
+    shares = ballots / 8 if joint else 1.0
+    of_law, of_ballots = noise_energy(plan.mechanism, plan.unit), noise_energy(plan.mechanism, few.unit, shares)
+    assert few.noise / plan.noise == pytest.approx(of_ballots.mean / of_law.mean, rel=1e-9)
+    assert plan.noise == pytest.approx(of_law.mean, rel=1e-5)
+    total = [1000 * k for k in range(plan.dimension)]
+    T = st.release_total(plan, total).T
+    np.testing.assert_allclose(st.release_total(few, total).T, T * 20 / ballots, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("ballots", [0, 21])
+def test_a_mean_over_no_party_or_too_many_is_refused(ballots):
+    plan = st.plan_statistic(problem(3, 20)[0], 3, 20, epsilon=1.0)
+    with pytest.raises(InvalidParameter):
+        st.for_ballots(plan, ballots)
+
+
+def test_self_training_is_rejected_at_the_reference_threshold():
     """The same release, said to have more and more noise in it: where the answer turns depends on all of the rule."""
     X, labels = cloud(400)
     plan, rows = st.plan_statistic(X, 2, 500, epsilon=1.0, rank=6), st._public_rows(X)
@@ -623,7 +700,7 @@ def test_a_release_names_its_noise_source_and_divides_by_its_ballots():
     bare, noisy = (st.plan_statistic(X, 3, 20, epsilon=epsilon, rank=4) for epsilon in (None, 1.0))
     total, rows = bare.grid.total(counts), X / np.linalg.norm(X, axis=1, keepdims=True)
     T = (counts / 20 - 1 / 3).T @ (rows @ bare.transform) / len(X)
-    few = st.release_total(noisy, total, 10)  # as if ten parties had said all of it
+    few = st.release_total(st.for_ballots(noisy, 10), total)  # as if ten parties had said all of it
     np.testing.assert_allclose(few.T, 2 * T, atol=1e-5)
     for plan in (bare, noisy):
         whole, curator = st.release_total(plan, total), st.release_sum(total, plan, SimulationRandomness(1))
@@ -640,10 +717,10 @@ def test_a_release_names_its_noise_source_and_divides_by_its_ballots():
     assert np.array_equal(curator.T, by_hand.T)
 
 
-@pytest.mark.parametrize("mechanism", [*st.MECHANISMS, "skellam"])
+@pytest.mark.parametrize("mechanism", [*st.MECHANISMS, "joint gaussian"])
 def test_simulated_noise_is_drawn_from_the_generator_at_the_scale_of_the_law(mechanism):
     X, _, _, counts = problem(3, 50)
-    joint = mechanism == "skellam"
+    joint = mechanism == "joint gaussian"
     named = "gaussian" if joint else mechanism
     plan = st.plan_statistic(X, 3, 50, epsilon=0.5, delta=1e-6, mechanism=named, joint=joint)
     law, generator = plan.mechanism, np.random.default_rng(6)
@@ -651,14 +728,14 @@ def test_simulated_noise_is_drawn_from_the_generator_at_the_scale_of_the_law(mec
         "spherical-laplace": lambda: simulate_spherical_laplace(plan.dimension, law.scale, generator),
         "discrete-laplace": lambda: simulate_laplace(plan.dimension, float(law.scale_units), generator),
         "gaussian": lambda: simulate_gaussian(plan.dimension, law.sigma, generator),
-        "skellam": lambda: simulate_gaussian(plan.dimension, math.sqrt(law.variance), generator),
+        "joint gaussian": lambda: simulate_gaussian(plan.dimension, math.sqrt(law.variance), generator),
     }[mechanism]()
     total = [t + round(e) for t, e in zip(plan.grid.total(counts), drawn.tolist(), strict=True)]
     simulated = st.simulate_release(counts, plan, np.random.default_rng(6))
     assert np.array_equal(simulated.T, st.release_total(plan, total).T)
 
 
-def test_the_grids_own_sensitivity_where_all_of_it_is_exact():
+def test_grid_sensitivity_of_an_exact_grid():
     one = StatisticGrid(np.array([[4]]), np.array([[-1, 1]]))
     l1, l2 = st.grid_sensitivity(one)
     assert l1.value == l2.value == 8 * (1 + 2.0**-50)
@@ -694,7 +771,7 @@ def test_a_grids_sensitivity_is_the_longest_contrast_times_its_points(classes):
     assert smaller
 
 
-def test_coordinates_that_were_agreed_on_are_taken_as_they_are():
+def test_agreed_coordinates_are_used_unchanged():
     X = problem(3, 1)[0]
     agreed = np.random.default_rng(0).normal(size=(4, 2))
     plan = st.plan_statistic(X, 3, 10, epsilon=1.0, transform=agreed)
@@ -727,8 +804,12 @@ def test_a_plan_by_hand(source):
     assert plan.mechanism == SphericalLaplace.for_epsilon(plan.l2.value, 1.0, 4, 1.0)
     assert plan.noise == pytest.approx(4 * 5 * plan.sensitivity.value**2)
     discrete = st.plan_statistic(X, 3, 10, epsilon=1.0, source=source, rank=2, mechanism="discrete-laplace")
-    assert discrete.mechanism == DiscreteLaplace.for_epsilon(plan.l1.value, 1.0, 4, 1.0)
-    assert discrete.sensitivity.value == plan.l1.value * plan.unit
+    # Directions are then of L1 norm 1, so that the sensitivity is the diameter of that ball in either norm.
+    l1 = plan.l1.value if source == "votes" else plan.l2.value
+    assert (discrete.l1.value, discrete.l2.value) == (l1, plan.l2.value)
+    assert discrete.mechanism == DiscreteLaplace.for_epsilon(l1, 1.0, 4, 1.0)
+    assert discrete.sensitivity.value == l1 * plan.unit
+    assert discrete.noise == pytest.approx(4 * 2 * discrete.sensitivity.value**2)
     gaussian = st.plan_statistic(X, 3, 10, epsilon=1.0, source=source, rank=2, mechanism="gaussian")
     assert gaussian.mechanism == RoundedGaussian.for_epsilon_delta(plan.l2.value, 1.0, 1e-6, 4, 1.0)
     assert gaussian.delta == 1e-6
@@ -736,7 +817,7 @@ def test_a_plan_by_hand(source):
     assert (bare.mechanism, bare.noise, bare.epsilon, bare.rank) == (None, 0.0, None, 4)
 
 
-def test_as_few_classes_and_parties_as_there_can_be():
+def test_the_smallest_numbers_of_classes_and_parties():
     X = problem(2, 1)[0]
     assert st.plan_statistic(X, 2, 1, epsilon=1.0).parties == 1
     for classes, parties in ((1, 1), (2, 0)):
@@ -761,4 +842,9 @@ def test_a_grid_is_too_coarse_when_a_pitch_is_more_than_the_noise(epsilon):
 
 def test_the_lists_of_mechanisms_and_sources():
     assert st.MECHANISMS == ("spherical-laplace", "discrete-laplace", "gaussian")
-    assert st.SOURCE_OF == {"statistic": "votes", "own-data": "own-data", "whitened": "whitened"}
+    assert st.SOURCE_OF == {
+        "statistic": "votes",
+        "vote-directions": "vote-directions",
+        "own-data": "own-data",
+        "whitened": "whitened",
+    }

@@ -30,7 +30,7 @@ def terms(**changes: Any) -> Any:
     return make_terms(**(options | changes))
 
 
-def test_what_theorem_4_1_really_gives() -> None:
+def test_epsilon_of_theorem_4_1() -> None:
     assert printed_epsilon(epsilon=1, features=123, parties=5) == pytest.approx(1.109, abs=5e-4)
     assert printed_epsilon(epsilon=1, features=123, parties=5, regulariser="lambda/2") == pytest.approx(2.218, abs=5e-4)
     # Rajkumar's comparison: d = 10, K = 15, ten times more noise than needed.
@@ -38,7 +38,7 @@ def test_what_theorem_4_1_really_gives() -> None:
 
 
 @pytest.mark.parametrize("regulariser", ["lambda", "lambda/2"])
-def test_a_run_says_so(regulariser: Any) -> None:
+def test_a_run_states_the_proved_epsilon(regulariser: Any) -> None:
     epsilon, delta = proved_epsilon(terms(regulariser=regulariser))
     ideal = printed_epsilon(epsilon=1, features=123, parties=5, regulariser=regulariser)
     # The grid adds 2^-20 of the sensitivity, the solver n tau, 0.1 % at the largest size.
@@ -64,7 +64,7 @@ def test_no_record_moves_the_minimiser_further_than_the_sensitivity() -> None:
         assert 0.1 * bound < worst <= bound
 
 
-def test_the_sensitivity_covers_the_longest_row_that_is_taken() -> None:
+def test_the_sensitivity_covers_the_longest_accepted_row() -> None:
     """Rows may be longer than 1 by the rounding of a division, and then move the parameters further."""
     row = (1 + ROW_SLACK) * np.array([[0.6, 0.8], [0.8, 0.6]]) * (1 - 2.0**-52)
     agreed = terms(features=2, smallest_size=2)
@@ -95,7 +95,7 @@ def test_the_ladder_rounds_down_by_at_most_half() -> None:
     assert agreed.ladder[-1] <= 1000 < agreed.ladder[-1] * Fraction(3, 2)
 
 
-def test_party_level_is_nowhere_near() -> None:
+def test_party_level_epsilon_is_large() -> None:
     # sqrt(d) R n epsilon lambda/K for the printed noise in objective (2), R = R(2 lambda).
     agreed = terms()
     radius = math.sqrt(0.2784645 / 2)
@@ -173,7 +173,7 @@ LAWS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("smallest", [3, 16, 100, 2**21])
-def test_a_partys_epsilon_is_its_reach_over_the_noise_of_the_counted_size(law: dict[str, Any], smallest: int) -> None:
+def test_party_level_epsilon_computed_by_hand(law: dict[str, Any], smallest: int) -> None:
     """2 (R + tau/mu)/g in L2, sqrt(d) of it in L1 and one unit of the grid an entry, over the scale for that size."""
     agreed = terms(features=9, lam=0.05, tolerance=1e-3, **law)
     mu = 0.1
@@ -197,7 +197,7 @@ def test_what_a_run_proves_is_the_grids_sensitivity_over_the_scale() -> None:
         assert proved_epsilon(terms(**law)) == (1.0, (1 + math.e) * 2.0**-159)
 
 
-def test_an_epsilon_beyond_all_numbers_costs_what_700_does() -> None:
+def test_an_overflowing_epsilon_is_capped() -> None:
     epsilon, delta = proved_epsilon(terms(features=1 << 20, parties=3, epsilon=64.0))
     assert epsilon > 10_000
     assert delta == pytest.approx((1 + math.exp(700)) * 2.0**-159, rel=1e-12, abs=0)

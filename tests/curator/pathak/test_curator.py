@@ -69,7 +69,7 @@ def foreign_key() -> PrivateKey:
 # -- keys and terms
 
 
-def test_he_has_two_keys_where_sizes_are_compared_and_none_otherwise() -> None:
+def test_the_curator_has_two_keys_if_sizes_are_compared() -> None:
     assert repr(charlie()) == "<PathakCurator of 4 parties, repaired>"
     for keys, variant in ((None, "repaired"), ((KEY, COMPARISON), "public-bound")):
         with pytest.raises(InvalidParameter, match="two keys"):
@@ -77,7 +77,7 @@ def test_he_has_two_keys_where_sizes_are_compared_and_none_otherwise() -> None:
 
 
 @pytest.mark.parametrize(("bits", "fits"), [(MASK_BITS + 2, False), (MASK_BITS + 4, True)])
-def test_his_key_and_the_parties_must_hold_the_masked_shares(bits: int, fits: bool) -> None:
+def test_keys_must_have_room_for_masked_shares(bits: int, fits: bool) -> None:
     key = generate_private_key(bits, test_key=True, randomness=COINS)
     message = {"party 0": GroupKey(key.public_key).encode(terms().digest)}
     makers: list[Callable[[], Any]] = [
@@ -92,7 +92,7 @@ def test_his_key_and_the_parties_must_hold_the_masked_shares(bits: int, fits: bo
                 made()
 
 
-def test_a_short_key_of_the_parties_is_refused_where_nobody_says_it_is_a_test() -> None:
+def test_a_short_group_key_is_refused_outside_tests() -> None:
     message = {"party 0": GroupKey(GROUP.public_key).encode(terms().digest)}
     curator = PathakCurator(terms(), (KEY, COMPARISON))
     with pytest.raises(WeakKeyError):
@@ -100,7 +100,7 @@ def test_a_short_key_of_the_parties_is_refused_where_nobody_says_it_is_a_test() 
     assert charlie().take_group_key(AwaitingGroupKey(), message).state == AwaitingIndexedShares(GROUP.public_key)
 
 
-def test_his_keys_must_hold_the_noise_and_the_comparisons() -> None:
+def test_the_curators_keys_must_have_room_for_noise_and_comparisons() -> None:
     with pytest.raises(PackingError):
         PathakCurator(
             replace(terms(), pitch_exponent=-200),
@@ -112,7 +112,7 @@ def test_his_keys_must_hold_the_noise_and_the_comparisons() -> None:
 
 
 @pytest.mark.parametrize("variant", ["repaired", "public-bound"])
-def test_everybody_is_sent_the_terms_and_the_public_keys(variant: str) -> None:
+def test_the_curator_sends_terms_and_public_keys(variant: str) -> None:
     agreed = terms(variant=variant)
     keys = (KEY, COMPARISON) if agreed.finds_smallest else None
     step = PathakCurator(agreed, keys, test_key=True, randomness=SimulationRandomness(9))._start()
@@ -145,7 +145,7 @@ def signed(key: PrivateKey, ciphertext: Any) -> int:
     return value if value < key.public_key.n // 2 else value - int(key.public_key.n)
 
 
-def test_what_he_passes_on_and_what_he_keeps_add_up() -> None:
+def test_forwarded_and_kept_shares_add_up() -> None:
     """xi(pi_1(a) + r) and pi_1(b) - r: masked by as many bits as were said, and at a place that he drew."""
     curator, rests, hidden = charlie(), [5, -7, (1 << KEYED_SIZE_BITS) - 1, 1 - (1 << SHARE_BITS)], [1, 2, 3, 4]
     step = curator.blind_and_permute(AwaitingIndexedShares(GROUP.public_key), indexed(curator, rests, hidden))
@@ -205,7 +205,7 @@ def test_all_pairs_select_the_one_that_never_lost(key: PrivateKey) -> None:
         assert [int(key.raw_decrypt(c)) for c in found.ciphertexts] == [0, 1, 0]
 
 
-def test_comparisons_that_go_round_in_a_circle_are_refused() -> None:
+def test_cyclic_comparisons_are_refused() -> None:
     curator = charlie(parties=3, comparisons="all-pairs")
     asked = curator._ask(AwaitingAnswers((0, 1, 2), (30, 20, 10), (0, 1, 2)), [])
     circle = {(i, j): (j - i) % 3 == 1 for i, j in asked.state.pairs}  # everybody loses to the next one round
@@ -213,7 +213,7 @@ def test_comparisons_that_go_round_in_a_circle_are_refused() -> None:
         answered(curator, asked.state, circle, asked)
 
 
-def test_a_tournament_goes_on_with_those_that_have_not_lost() -> None:
+def test_a_tournament_continues_with_the_undefeated() -> None:
     curator = charlie()
     asked = curator._ask(AwaitingAnswers((0, 1, 2, 3), (4, 3, 2, 1), (0, 1, 2, 3)), [])
     assert asked.state.pairs == ((0, 1), (2, 3))
@@ -226,7 +226,7 @@ def test_a_tournament_goes_on_with_those_that_have_not_lost() -> None:
 # -- the consumer
 
 
-def test_the_consumer_adds_what_everybody_publishes() -> None:
+def test_the_consumer_adds_the_published_shares() -> None:
     agreed = terms()
     consumer, bits = PathakConsumer(agreed), modulus_bits(agreed)
     state = consumer.start().state

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from psephos.curator.checks import rounded_up
 from psephos.curator.losses import Huber, Logistic
 from psephos.curator.psgd import bounds
 from psephos.curator.psgd.agreement import VARIANTS, Agreement, DescentOptions, agree
 from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.privacy.mechanisms import discrete_gaussian_variance
+from psephos.protocol.privacy.precision import rounded_up
 from psephos.protocol.psgd.descent import StepSizes, StoppingRule
 
 DEFAULTS = {
@@ -43,7 +44,7 @@ def agreed(sizes: tuple[int, ...] = SIZES, dimension: int = 4, **changes: Any) -
     return agree(options, sizes, dimension, bytes(16))
 
 
-def test_what_is_asked_for_where_nobody_says() -> None:
+def test_default_descent_options() -> None:
     assert asdict(DescentOptions()) == DEFAULTS
     assert VARIANTS == ("paper", "footnote-4", "halving", "gaussian")
     assert DescentOptions().phi == Logistic()
@@ -75,7 +76,7 @@ def test_what_is_asked_for_where_nobody_says() -> None:
         ({"loss": "hinge"}, "hinge"),
     ],
 )
-def test_an_option_at_fault_is_named(wrong: dict[str, Any], named: str) -> None:
+def test_an_invalid_option_is_named(wrong: dict[str, Any], named: str) -> None:
     with pytest.raises(InvalidParameter, match=named):
         DescentOptions(**wrong).check()
 
@@ -94,7 +95,7 @@ def test_an_option_at_fault_is_named(wrong: dict[str, Any], named: str) -> None:
         {"stop_tolerance": 0.1, "stop_window": 1},
     ],
 )
-def test_an_option_at_its_limit_is_none_at_fault(right: dict[str, Any]) -> None:
+def test_options_at_their_limits_are_accepted(right: dict[str, Any]) -> None:
     DescentOptions(**right).check()
 
 
@@ -109,13 +110,15 @@ def test_an_option_at_its_limit_is_none_at_fault(right: dict[str, Any]) -> None:
         (SIZES, {"colluders": 2, "variant": "gaussian"}, "nobody's"),
     ],
 )
-def test_parties_that_nobody_can_rely_on(sizes: tuple[int, ...], options: dict[str, Any], named: str) -> None:
+def test_impossible_numbers_of_colluders_are_refused(
+    sizes: tuple[int, ...], options: dict[str, Any], named: str
+) -> None:
     with pytest.raises(InvalidParameter, match=named):
         agreed(sizes, **options)
 
 
 def test_the_last_honest_party_is_enough() -> None:
-    """Of three parties two may collude or one stay away; with Skellam shares everybody knows its own besides."""
+    """Of three parties two may collude or one stay away; with Gaussian shares everybody knows its own besides."""
     assert agreed((5, 1)).descent.records == 6
     assert agreed(colluders=2).series.minimum_ballots == 3
     assert agreed(dropouts=1).series.minimum_ballots == 2
@@ -160,8 +163,8 @@ def test_the_fixed_noise_is_shared_among_the_honest() -> None:
     assert found.descent.ridge == 0.1 + found.slack
 
 
-def test_without_fixed_noise_there_is_no_claim_but_the_transcripts() -> None:
-    for variant, law in (("halving", "spherical-laplace-halving"), ("gaussian", "skellam")):
+def test_variants_without_fixed_noise_claim_the_transcript_only() -> None:
+    for variant, law in (("halving", "spherical-laplace-halving"), ("gaussian", "discrete-gaussian")):
         found = agreed(variant=variant, steps=5)
         assert found.series.fixed_sigmas == (0.0,) * 3
         assert (found.sigma, found.slack, found.descent.ridge) == (0.0, 0.0, 0.1)
@@ -172,7 +175,7 @@ def test_without_fixed_noise_there_is_no_claim_but_the_transcripts() -> None:
         assert "no claim of its own" in guarantee.final_is
 
 
-def test_what_a_guarantee_says() -> None:
+def test_fields_of_a_guarantee() -> None:
     paper, footnote = agreed().guarantee, agreed(variant="footnote-4").guarantee
     assert (paper.unit, paper.delta, paper.epsilon_final, paper.epsilon_step) == ("record", 0.05, 0.5, 0.5)
     assert paper.epsilon_transcript == bounds.pure_composition(0.5, 50, 0.05)
@@ -195,22 +198,22 @@ def test_what_a_guarantee_says() -> None:
     assert gaussian.delta_samplers == (1 + math.exp(0.5)) * 2.0**-60
 
 
-def test_skellam_shares_of_the_honest_sum_to_the_variance() -> None:
+def test_gaussian_shares_of_the_honest_sum_to_the_variance() -> None:
     found = agreed((50,) * 6, variant="gaussian", colluders=1, dropouts=2, steps=3, fraction_bits=6)
     l2 = found.sensitivity * 64
     spared = (1 + math.exp(0.5)) * 2.0**-60
-    variance = bounds.skellam_variance(0.5, 0.05 - spared, 2 * l2, l2, 3)
+    variance = float(discrete_gaussian_variance(l2, 0.5, 0.05 - spared, 3))
     assert found.series.step_scale == rounded_up(math.nextafter(variance / 2, math.inf))
 
 
-def test_a_delta_that_the_samplers_eat_up_is_refused() -> None:
+def test_a_delta_below_the_samplers_is_refused() -> None:
     spared = (1 + math.exp(1.0)) * 2.0**-60
     for delta in (spared, spared / 2):
         with pytest.raises(InvalidParameter, match=r"use at least 6\.5e-18"):
             agreed(variant="gaussian", epsilon=1.0, delta=delta, steps=1)
 
 
-def test_the_walk_is_as_asked_for_or_as_it_must_be() -> None:
+def test_the_descent_has_the_chosen_parameters() -> None:
     found = agreed(radius=3.0, first_step=1.5, step_offset=7.0, step_power=0.75, stop_tolerance=0.25, stop_window=9)
     assert (found.descent.radius, found.descent.records, found.descent.smoothness) == (3.0, 200, 0.25)
     assert found.descent.step_sizes == StepSizes(1.5, 7.0, 0.75)

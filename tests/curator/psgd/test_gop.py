@@ -167,7 +167,7 @@ def test_gradient_against_differences() -> None:
     assert perturbed_gradient(X, targets, w, 0.1, eta, Logistic()) == pytest.approx(numeric, abs=1e-7)
 
 
-def test_noise_is_what_was_paid_for() -> None:
+def test_output_noise_matches_its_budget() -> None:
     """eta has 98 % of the budget's sigma, the output noise covers twice the certified distance."""
     X, y, _ = problem()
     released = release_gop(X, y, epsilon=1.0, delta=0.01, lam=0.1, loss=Logistic())
@@ -216,7 +216,7 @@ def test_bad_input(change: dict[str, object], error: type[Exception]) -> None:
         release_gop(**options)
 
 
-def test_eta_must_fit() -> None:
+def test_an_eta_of_wrong_length_is_refused() -> None:
     X, y, _ = problem()
     with pytest.raises(InvalidParameter, match="eta"):
         perturbed_minimiser(X, y, ridge=0.1, eta=np.zeros(4), loss=Logistic())
@@ -225,7 +225,7 @@ def test_eta_must_fit() -> None:
             perturbed_minimiser(X, y, ridge=0.1, eta=eta, loss=Logistic())
 
 
-def test_labels_must_fit() -> None:
+def test_invalid_labels_are_refused() -> None:
     X, y, eta = problem()
     for labels in (y[:-1], y[:, None], np.where(y > 0, 2, -1), np.where(y > 0, 1, 0), np.where(y > 0, 1, -2)):
         with pytest.raises(DataError, match="labels must be -1 and"):

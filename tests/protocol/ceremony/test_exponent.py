@@ -32,7 +32,7 @@ FACTORS = short_key(4, 256).factors()
 @pytest.mark.parametrize("degree", [1, 2])
 def test_a_key_computed_from_commitments_decrypts(degree: int) -> None:
     private = PrivateKey(*FACTORS, degree=degree)
-    terms = CeremonyTerms(256, 4, 3, bytes(32), True, degree)
+    terms = CeremonyTerms(256, 4, 2, bytes(32), True, degree)
     n, modulus = private.public_key.modulus, private.public_key.ciphertext_modulus
     base = verification_base(terms, n)
     assert gmpy2.jacobi(base, n) == 1
@@ -40,13 +40,13 @@ def test_a_key_computed_from_commitments_decrypts(degree: int) -> None:
     d = private.decryption_exponent() * 7
     parts = [-(1 << 200), 12345, 0]
     parts.append(d - sum(parts))
-    polynomials = [integer_polynomial(part, d << 300, holders=4, threshold=3) for part in parts]
+    polynomials = [integer_polynomial(part, d << 300, holders=4, threshold=2) for part in parts]
     commitments = [committed(base, f, modulus) for f in polynomials]
     for f, own in zip(polynomials, commitments, strict=True):
         for holder in range(1, 5):
             assert committed_share(own, holder, modulus) == gmpy2.powmod(base, evaluate(f, holder), modulus)
     key = threshold_key(terms, n, mpz(7), commitments)
-    assert (key.key, key.holders, key.threshold, key.theta) == (private.public_key, 4, 3, 7)
+    assert (key.key, key.holders, key.threshold, key.theta) == (private.public_key, 4, 2, 7)
     assert (key.verification_base, len(key.ceremony)) == (base, 16)
     shares = [sum(evaluate(f, holder) for f in polynomials) for holder in range(1, 5)]
     assert key.verification_values == tuple(gmpy2.powmod(base, 2 * factorial(4) * share, modulus) for share in shares)
@@ -64,7 +64,7 @@ def test_a_key_computed_from_commitments_decrypts(degree: int) -> None:
 
 def test_the_base_and_the_test_ciphertexts_differ_between_ceremonies() -> None:
     n = mpz(FACTORS[0] * FACTORS[1])
-    several = [CeremonyTerms(256, 4, 3, bytes([place]) * 32, True) for place in (1, 2)]
+    several = [CeremonyTerms(256, 4, 2, bytes([place]) * 32, True) for place in (1, 2)]
     assert len({verification_base(terms, n) for terms in several}) == 2
     assert len({c for terms in several for c in ciphertexts_of(terms, n)[0]}) == 4
     assert verification_base(several[0], n) == verification_base(several[0], n)

@@ -24,7 +24,7 @@ from psephos.protocol.errors import MessageError, PsephosError, ShareRangeError,
 from psephos.protocol.wire import HEADER_BYTES, Kind, Reader, frame
 
 TERMS = CeremonyTerms(128, 3, 2, bytes(32), test_key=True)
-OTHER = CeremonyTerms(128, 3, 3, bytes(32), test_key=True)
+OTHER = CeremonyTerms(128, 4, 2, bytes(32), test_key=True)
 
 
 def test_a_message_of_another_batch_stage_or_length_is_rejected() -> None:

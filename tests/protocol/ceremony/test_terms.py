@@ -21,9 +21,9 @@ TERMS = CeremonyTerms(2048, 5, 3, bytes(32))
     [
         ({"holders": 2, "threshold": 2}, InvalidParameter, "3 to 9 holders"),
         ({"holders": 10, "threshold": 6}, InvalidParameter, "3 to 9 holders"),
-        ({"threshold": 2}, InvalidParameter, "more than half"),
-        ({"holders": 4, "threshold": 2}, InvalidParameter, "more than half"),
-        ({"threshold": 6}, InvalidParameter, "more than half"),
+        ({"threshold": 1}, InvalidParameter, "threshold of 2 to 3"),
+        ({"holders": 4, "threshold": 3}, InvalidParameter, "threshold of 2,"),
+        ({"threshold": 4}, InvalidParameter, "threshold of 2 to 3"),
         ({"bits": 2049}, InvalidParameter, "even number of bits"),
         ({"bits": 126, "test_key": True}, InvalidParameter, "even number of bits"),
         ({"bits": 2046}, WeakKeyError, "protects nothing"),
@@ -41,8 +41,9 @@ def test_invalid_terms_name_the_field(change: dict[str, Any], error: type[Psepho
 def test_terms_at_the_limits_are_accepted() -> None:
     for change in (
         {"holders": 3, "threshold": 2},
-        {"holders": 9, "threshold": 9},
-        {"holders": 4, "threshold": 3},
+        {"holders": 9, "threshold": 5},
+        {"holders": 4, "threshold": 2},
+        {"threshold": 2},
         {"bits": 128, "test_key": True},
         {"bits": 2046, "test_key": True},
         {"degree": 4},
@@ -54,7 +55,7 @@ def test_terms_at_the_limits_are_accepted() -> None:
 
 @pytest.mark.parametrize("holders", range(3, 10))
 def test_every_subset_omits_as_many_holders_as_are_tolerated(holders: int) -> None:
-    terms = replace(TERMS, holders=holders, threshold=holders)
+    terms = replace(TERMS, holders=holders, threshold=2)
     tau = (holders - 1) // 2
     assert terms.tolerated == tau
     assert terms.names == tuple(f"holder {j}" for j in range(1, holders + 1))
@@ -62,11 +63,26 @@ def test_every_subset_omits_as_many_holders_as_are_tolerated(holders: int) -> No
     assert {frozenset(everybody - set(a)) for a in terms.subsets} == set(map(frozenset, combinations(everybody, tau)))
 
 
+@pytest.mark.parametrize("holders", range(3, 10))
+def test_fewer_files_than_the_threshold_never_suffice(holders: int) -> None:
+    """Whatever t - 1 holders keep of a ceremony, the seed of a set to which none of them belongs is missing."""
+    thresholds = []
+    for threshold in range(holders + 2):
+        try:
+            terms = replace(TERMS, holders=holders, threshold=threshold)
+        except InvalidParameter:
+            continue
+        thresholds.append(threshold)
+        for coalition in combinations(range(1, holders + 1), threshold - 1):
+            assert any(set(coalition).isdisjoint(members) for members in terms.subsets)
+    assert thresholds == list(range(2, (holders + 1) // 2 + 1))
+
+
 @pytest.mark.parametrize("holders", [3, 6, 9])
 def test_the_numbers_of_small_primes_and_free_bits_are_the_largest_possible(holders: int) -> None:
     """One more of either and the sum of all pieces would leave the top quarter of a prime's range."""
     for bits in range(128, 700, 2):
-        terms = replace(TERMS, bits=bits, holders=holders, threshold=holders, test_key=True)
+        terms = replace(TERMS, bits=bits, holders=holders, threshold=2, test_key=True)
         sets, room = len(terms.subsets), 1 << bits // 2 - 2
         following = int(gmpy2.next_prime(terms.primes[-1]))
         assert terms.step == 12 * math.prod(terms.primes)

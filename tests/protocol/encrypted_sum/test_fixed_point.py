@@ -66,8 +66,16 @@ def test_an_encoded_vector_lies_exactly_in_the_ball(entries: list[float], radius
     units = fixed.encode(point, radius)
     assert sum(u * u for u in units) <= (Fraction(radius) * 2**bits) ** 2
     assert max(map(abs, units)) <= fixed.limit(radius) <= Fraction(radius) * 2**bits
+    assert sum(u * u for u in units) <= fixed.square_limit(radius) <= (Fraction(radius) * 2**bits) ** 2
     for unit, value in zip(units, point, strict=True):
         assert abs(Fraction(unit, 2**bits) - Fraction(float(value))) < Fraction(1, 2**bits)
+
+
+def test_an_encoded_vector_can_be_longer_than_its_largest_entry() -> None:
+    """Why `square_limit` is not the square of `limit`: (1, 1) lies in the ball of radius 1.5."""
+    fixed = FixedPoint(0)
+    assert fixed.encode([1.0, 1.0], 1.5) == [1, 1]
+    assert fixed.square_limit(1.5) == 2 > fixed.limit(1.5) ** 2
 
 
 def test_rounding_to_nearest_would_leave_the_ball() -> None:

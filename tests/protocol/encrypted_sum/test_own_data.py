@@ -96,10 +96,10 @@ def test_a_party_without_rows_contributes_zeros() -> None:
 @pytest.mark.parametrize(
     ("rows", "labels", "word"),
     [
-        ([1.0, 2, 3], [0], "shape"),
-        ([[1.0, 2]], [0], "shape"),
-        ([[1.0, 2, 3]], [0, 1], "shape"),
-        ([[1.0, 2, 3]], [[0]], "shape"),
+        ([1.0, 2, 3], [0], "table"),
+        ([[1.0, 2]], [0], "table"),
+        ([[1.0, 2, 3]], [0, 1], "table"),
+        ([[1.0, 2, 3]], [[0]], "table"),
         ([[math.nan, 2, 3]], [0], "NaN"),
         ([[-math.inf, 2, 3]], [0], "NaN"),
         ([[1.0, 2, 3]], [3], "labels"),

@@ -189,7 +189,7 @@ def test_overlapping_products_are_not_merged(election: Any, honest: list[Ballot]
         left.merge(BallotProduct(replace(election.round, nonce=bytes(16))))
 
 
-def test_a_product_travels_between_processes(election: Any, honest: list[Ballot]) -> None:
+def test_a_product_is_sent_between_processes(election: Any, honest: list[Ballot]) -> None:
     product, _ = take(election, honest)
     again = pickle.loads(pickle.dumps(product))  # noqa: S301
     assert again == product == BallotProduct.decode(product.encode(), election.round)

@@ -235,8 +235,6 @@ def test_rounds_differ_by_their_proofs(election: Any) -> None:
     assert len(digests) == len(PROOFS)
     with pytest.raises(InvalidParameter, match="proofs"):
         replace(election.round, proofs="some")
-    with pytest.raises(InvalidParameter, match="valid"):
-        replace(election.round, kind="parameters", proofs="valid")
 
 
 class AddingHolder(Role):

@@ -136,12 +136,11 @@ def test_terms_that_do_not_fit_together_are_rejected(election: Any) -> None:
     assert round_.verification_key(4) == round_.roster[4]
 
 
-def test_validity_is_proved_for_votes_under_a_psephos_key_only(election: Any) -> None:
+def test_validity_is_proved_under_a_psephos_key_only(election: Any) -> None:
     round_: Round = election.round
     assert replace(round_, proofs="valid").proofs == "valid"
     foreign = PublicKey(round_.key.n)
     for change in (
-        {"kind": "statistic"},
         {"threshold_key": replace(round_.threshold_key, key=foreign)},
         {"plan": replace(round_.plan, minimum=-1)},
         {"group": 3},

@@ -89,6 +89,28 @@ def test_limbs_of_elements_below_twice_the_modulus(modulus: mpz, limbs: list[int
             assert word % modulus == a * b * inverse % modulus
 
 
+@needs_ifma
+@pytest.mark.parametrize("bits", [1030, 1242, 3072, 3322, 6234])
+@settings(deadline=None, max_examples=20)
+@given(st.data())
+def test_squares_of_digits_below_twice_the_base(bits: int, data: st.DataObject) -> None:
+    """A digit is doubled where a number is multiplied by itself; among the bases are the longest of their limbs."""
+    base = data.draw(integers(bits)) | mpz(1) << (bits - 1) | 1
+    base = data.draw(st.sampled_from([base, (mpz(1) << bits) - 1]))
+    with use("ifma"):
+        fast = ring(base, 2)
+    edges = [2 * base - 1, 2 * base - 2, base, base - 1, mpz(0), data.draw(integers(bits))]
+    pairs = [(edges[i % 6], edges[i * i % 5]) for i in range(9)]
+    rows = fast._limbs_of([digit for pair in pairs for digit in pair])  # type: ignore[attr-defined]
+    scale = gmpy2.invert(mpz(1) << 26 * rows.shape[1], fast.modulus)
+    values = [(low + high * base) * scale % fast.modulus for low, high in pairs]
+    exponent = data.draw(st.sampled_from([2, 3, 0x10, 0x80, 0x1F31]))
+    for count in (1, 3, 8, 9):  # one after the other, side by side, and both
+        octets = exponent.to_bytes(2, "big")
+        powers = fast._compute(rows[:count], fast._unit, octets)  # type: ignore[attr-defined]
+        assert fast.numbers(powers) == [gmpy2.powmod(value, exponent, fast.modulus) for value in values[:count]]
+
+
 @pytest.mark.parametrize("digits", [2, 3, 5])
 @every_kernel
 @settings(deadline=None, max_examples=15)
@@ -232,6 +254,50 @@ def test_rows_that_do_not_fit_are_rejected() -> None:
     for digits in (0, 2, 9):  # one row of 16 limbs is one digit
         with pytest.raises(ValueError, match="rows of one multiple of 8 limbs"):
             compute(row, row, row, None, n, 1, digits)
+
+
+@every_kernel
+@pytest.mark.parametrize(("groups", "places", "degree"), [(1, 1, 1), (2, 7, 1), (3, 8, 2), (5, 17, 2), (2, 9, 3)])
+def test_powers_from_tables_are_those_of_integers(name: str, groups: int, places: int, degree: int) -> None:
+    base = (mpz(1) << 1100) - 9
+    generator = np.random.default_rng(places)
+    with use(name):
+        arithmetic = ring(base, degree)
+    numbers = [[mpz(7 + g) ** (400 * e) % arithmetic.modulus for e in range(6)] for g in range(groups)]
+    digits = generator.integers(0, 6, (groups, places))
+    expected = mpz(1)
+    for g, i in np.ndindex(digits.shape):
+        expected = expected * gmpy2.powmod(numbers[g][digits[g, i]], 1 << i, arithmetic.modulus) % arithmetic.modulus
+    tables = np.stack([arithmetic.array(row) for row in numbers])
+    assert arithmetic.multi_power(tables, digits) == expected
+    assert arithmetic.multi_power(np.repeat(tables, 2, axis=0)[::2], digits) == expected  # not contiguous
+
+
+@needs_ifma
+def test_digits_outside_their_tables_are_rejected() -> None:
+    compute, n = kernel._ifma.multi_power, np.ones(16, dtype=np.uint64)
+    out, tables = np.zeros(16, dtype=np.uint64), np.zeros((2, 3, 16), dtype=np.uint64)
+    fits = (out, tables, bytes(8), 2, n, 1, 1)
+    compute(*fits)
+    for place, wrong in (
+        (0, out[:15].copy()),
+        (0, np.zeros(32, dtype=np.uint64)),
+        (1, tables[:, :, :15].copy()),
+        (1, tables[:1, :1]),
+        (1, tables[:0]),
+        (2, bytes(7)),
+        (2, b""),
+        (2, b"\3" + bytes(7)),
+        (3, 0),
+        (3, -2),
+        (3, 4),
+        (4, n[:8].copy()),
+        (6, 0),
+        (6, 2),
+        (6, 9),
+    ):
+        with pytest.raises(ValueError, match="tables"):
+            compute(*fits[:place], wrong, *fits[place + 1 :])
 
 
 def test_every_kernel_gives_the_same_protocol_values() -> None:

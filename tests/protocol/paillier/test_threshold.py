@@ -119,6 +119,25 @@ def test_a_share_modulo_small_numbers_does_not_depend_on_the_secret(holders: int
             assert len({shares[j] % d for shares in dealt}) == 1
 
 
+@pytest.mark.parametrize("degree", [1, 2, 3, 4])
+def test_the_shares_of_a_key_hide_its_exponent_whatever_the_degree(private_key: PrivateKey, degree: int) -> None:
+    """The coefficients of a dealt key are 128 bits longer than d can be, which is as long as n^(s+1).
+
+    The largest of 15 coefficients is in the lower eighth of its range with probability 2^-45.
+    """
+    key = PrivateKey(*private_key.factors(), degree=degree)
+    drawn = []
+    for _ in range(15):
+        threshold_key, (first, second) = deal(key, holders=2, threshold=2)
+        assert {first.exponent.bit_length(), second.exponent.bit_length()} <= set(
+            range(threshold_key.exponent_bits + 1)
+        )
+        drawn.append(second.share() - first.share())
+    width = (4 * key.public_key.ciphertext_modulus) << STATISTICAL_BITS
+    assert width >> 3 < max(drawn) < width
+    assert len(set(drawn)) == len(drawn)
+
+
 @pytest.mark.parametrize("modulus", [7, 11, 13])
 def test_a_share_modulo_other_primes_is_uniform(modulus: int) -> None:
     """A share does not reveal s mod d for n < d. The seed is fixed."""

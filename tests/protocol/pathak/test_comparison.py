@@ -99,7 +99,7 @@ def test_the_asker_sees_uniform_units_in_a_uniform_order(x: int, y: int) -> None
     assert sum(places.values()) == pytest.approx(runs / 2, abs=7 * (runs / 4) ** 0.5)
 
 
-def test_what_comes_back_is_new() -> None:
+def test_answers_are_fresh_ciphertexts() -> None:
     questions = ask(KEY.public_key, [77], bits=8)
     first, second = (answer(KEY.public_key, [99], questions, bits=8)[0] for _ in range(2))
     assert not set(first.ciphertexts) & set(second.ciphertexts)
@@ -122,7 +122,7 @@ def test_batches_share_one_message_each_way() -> None:
     assert compare(KEY, pairs, 6) == [x >= y for x, y in pairs]
 
 
-def test_answers_travel() -> None:
+def test_answers_round_trip() -> None:
     given_ = answer(KEY.public_key, [3], ask(KEY.public_key, [200], bits=8), bits=8)[0]
     data = given_.encode(KEY.public_key)
     assert Answer.decode(data, KEY.public_key, 8) == given_
@@ -159,7 +159,7 @@ def test_bad_input_is_refused() -> None:
             answer(SMALL.public_key, [1], [(mpz(1),) * bits], bits=bits)
 
 
-def test_what_an_answer_says_in_the_clear() -> None:
+def test_plaintext_of_an_answer() -> None:
     """The bit is that of x' above the compared ones, turned by the coin; and a zero is there when it should be."""
     for coin in (0, 1):
         for x, y in ((5, 9), (9, 5), (7, 7), (-3, 4)):

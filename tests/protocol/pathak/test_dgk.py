@@ -19,7 +19,7 @@ def key() -> DgkPrivateKey:
     return generate_dgk_key(256, comparison_bits=8, test_key=True)
 
 
-def test_zero_is_told_from_everything_else(key: DgkPrivateKey) -> None:
+def test_zero_is_recognised(key: DgkPrivateKey) -> None:
     public = key.public_key
     for c, m in zip(public.encrypt(range(3 * public.u)), range(3 * public.u), strict=True):
         assert key.is_zero(c) == (m % public.u == 0)
@@ -60,7 +60,7 @@ def test_blinds_are_long_enough_and_fresh(key: DgkPrivateKey) -> None:
     assert _shape(public, 100).exponent_bits >= 5 * public.subgroup_bits // 2
 
 
-def test_keys_travel_and_only_keys_do(key: DgkPrivateKey) -> None:
+def test_keys_round_trip_and_other_bytes_are_refused(key: DgkPrivateKey) -> None:
     data = key.public_key.encode()
     assert DgkPublicKey.decode(data, test_key=True) == key.public_key
     with pytest.raises(WeakKeyError):
@@ -76,7 +76,7 @@ def test_keys_travel_and_only_keys_do(key: DgkPrivateKey) -> None:
         assert found != key.public_key
 
 
-def test_no_ciphertext_is_accepted_that_is_none(key: DgkPrivateKey) -> None:
+def test_invalid_ciphertexts_are_refused(key: DgkPrivateKey) -> None:
     public = key.public_key
     good = public.encrypt([1])
     for bad in (mpz(0), public.n, public.n + 1, key._p):
@@ -106,7 +106,7 @@ def test_weak_or_impossible_sizes_are_refused() -> None:
         generate_dgk_key(257, test_key=True)
 
 
-def test_the_private_half_shows_nothing(key: DgkPrivateKey) -> None:
+def test_repr_of_a_private_key_shows_nothing(key: DgkPrivateKey) -> None:
     assert str(int(key._p)) not in repr(key)
     with pytest.raises(TypeError):
         pickle.dumps(key)

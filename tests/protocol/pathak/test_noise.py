@@ -55,7 +55,7 @@ def test_the_scale_is_that_of_the_paper_or_of_the_sensitivity(terms: PathakTerms
     assert noise_scale(terms, 300) < scale
 
 
-def test_what_leaves_its_slot_is_as_rare_as_is_said(terms: PathakTerms) -> None:
+def test_the_overflow_probability_of_a_slot_is_as_stated(terms: PathakTerms) -> None:
     scale, bound = float(noise_scale(terms, terms.smallest_size)), noise_bound(terms)
     d, addends = terms.features, noise_addends(terms)
     assert addends == (1 if terms.variant == "printed" else 5)
@@ -67,7 +67,7 @@ def test_what_leaves_its_slot_is_as_rare_as_is_said(terms: PathakTerms) -> None:
     assert noise_delta(terms) == (1 + math.exp(1.5)) * 2.0**-159
 
 
-def test_shares_and_slots_hold_what_adds_up(terms: PathakTerms) -> None:
+def test_shares_and_slots_hold_the_largest_sums(terms: PathakTerms) -> None:
     addends, bound = noise_addends(terms), noise_bound(terms)
     mu, pitch = terms.strong_convexity, terms.pitch
     assert weight_bound(terms) == pytest.approx(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import reduce
 from math import prod
+from operator import and_, or_
 
 import pytest
 from gmpy2 import mpz
@@ -34,7 +36,7 @@ def test_permutations_are_uniform() -> None:
     assert chisquare(list(seen.values())).pvalue > FALSE_ALARM
 
 
-def test_what_is_no_permutation_is_refused() -> None:
+def test_invalid_permutations_are_refused() -> None:
     for bad in ([0, 0], [1, 2], [0, 2, 3]):
         with pytest.raises(InvalidParameter):
             check_permutation(bad)
@@ -59,6 +61,15 @@ def test_all_shares_but_one_are_uniform(left_out: int) -> None:
         seen[tuple(share[0] for place, share in enumerate(shares) if place != left_out)] += 1
     assert len(seen) == 16
     assert chisquare(list(seen.values())).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("modulus_bits", [8, 64, 72, 200, 1000])
+def test_every_bit_of_a_share_is_drawn_whatever_the_modulus(modulus_bits: int) -> None:
+    """Every bit of each of 3 shares takes both values in 64 draws, but for a probability of 6000 * 2^-64 < 4e-16."""
+    entries = zip(*(split_vector([5] * 64, 3, modulus_bits)), strict=True)
+    for share in zip(*entries, strict=True):
+        assert reduce(or_, share) == (1 << modulus_bits) - 1
+        assert reduce(and_, share) == 0
 
 
 def test_shares_out_of_range_are_refused() -> None:

@@ -73,7 +73,7 @@ def test_invalid_terms_name_the_field(change: dict[str, Any], why: str) -> None:
         replace(TERMS, **change)
 
 
-def test_terms_that_just_are() -> None:
+def test_terms_at_their_limits_are_accepted() -> None:
     for change in (
         {"variant": "printed", "noise": "spherical"},
         {"variant": "public-bound"},
@@ -96,7 +96,7 @@ def test_terms_that_just_are() -> None:
         assert PathakTerms.decode(changed.encode()) == changed
 
 
-def test_what_follows_from_them() -> None:
+def test_properties_derived_from_the_terms() -> None:
     kinds = [TERMS, PRINTED, replace(TERMS, variant="public-bound")]
     assert [terms.finds_smallest for terms in kinds] == [True, True, False]
     assert [terms.joint for terms in kinds] == [True, False, True]

@@ -6,28 +6,29 @@ has the false-alarm rates over seeds, which are so low that a new seed would pas
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import gmpy2
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import signal, stats
 
 from psephos.protocol.errors import GridTooCoarseError, InvalidParameter
 from psephos.protocol.privacy import mechanisms as noise
 from psephos.protocol.privacy.mechanisms import (
+    DiscreteGaussian,
     DiscreteLaplace,
     RoundedGaussian,
-    Skellam,
     SphericalLaplace,
     choose_pitch,
+    discrete_gaussian,
+    discrete_gaussian_variance,
     gaussian_delta,
     gaussian_sigma,
     poisson,
     release,
-    skellam_delta,
-    skellam_variance,
     snap,
 )
 from psephos.protocol.randomness import ReplayedRandomness, SimulationRandomness
@@ -167,11 +168,52 @@ def test_a_large_poisson_variable_may_be_0() -> None:
     assert noise._poisson_exact(law, further, 1, SimulationRandomness(1)) == (18,)
 
 
-def test_skellam() -> None:
-    mechanism = Skellam(2, Fraction(9))
-    randomness = SimulationRandomness(9)
-    draws = [k for _ in range(9000) for k in mechanism.sample(randomness)]
-    assert discrete_fit(draws, lambda k: float(stats.skellam.pmf(k, 4.5, 4.5))) > FALSE_ALARM
+def gaussian_masses(variance: Fraction, reach: int, precision: int = 600) -> list[Any]:
+    """P(k) for |k| <= reach, proportional to exp(-k^2/(2 variance)), which is nothing beyond."""
+    exact = gmpy2.context(precision=precision)
+    weights = [exact.exp(exact.div(-k * k * variance.denominator, 2 * variance.numerator)) for k in range(reach + 1)]
+    total = exact.add(weights[0], exact.mul(2, exact.fsum(weights[1:])))
+    return [exact.div(weights[abs(k)], total) for k in range(-reach, reach + 1)]
+
+
+@pytest.mark.parametrize("variance", [Fraction(18), Fraction(1000, 3), Fraction(10**9, 7**4)])
+def test_discrete_gaussian(variance: Fraction) -> None:
+    randomness, reach = SimulationRandomness(9, str(variance)), 40 * math.isqrt(int(variance))
+    masses = [float(mass) for mass in gaussian_masses(variance, reach, 60)]
+    draws = DiscreteGaussian(9000, variance).sample(randomness)
+    step = max(1, math.isqrt(int(variance)) // 4)  # cells of as many integers
+    cells = {cell: sum(masses[k + reach] for k in range(cell * step, (cell + 1) * step)) for cell in range(-60, 60)}
+    assert discrete_fit([draw // step for draw in draws], lambda cell: cells.get(cell, 0.0)) > FALSE_ALARM
+
+
+def test_a_wide_discrete_gaussian_is_normal() -> None:
+    variance, randomness = Fraction(2**90, 7), SimulationRandomness(9, "wide")
+    draws = np.array([discrete_gaussian(variance, randomness) for _ in range(9000)], dtype=float)
+    assert stats.kstest(draws / math.sqrt(variance), "norm").pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize(("variance", "smooth"), [(noise.SMOOTHING, True), (noise.SMOOTHING - 1, False)])
+def test_sums_over_the_integers_hardly_depend_on_the_centre(variance: int, smooth: bool) -> None:
+    """docs/theory.md, "Joint noise": within 1 +- 2^-255 for the constant of the code, for no smaller integer."""
+    exact = gmpy2.context(precision=600)
+    integral = exact.sqrt(exact.mul(2 * variance, exact.const_pi()))
+    worst = 0
+    for centre in (Fraction(0), Fraction(1, 2), Fraction(1, 3), Fraction(22, 7)):
+        squares = [(k - centre) ** 2 / (2 * variance) for k in range(-120, 127)]
+        total = exact.fsum([exact.exp(exact.div(-square.numerator, square.denominator)) for square in squares])
+        worst = max(worst, abs(exact.sub(exact.div(total, integral), 1)))
+    assert (worst < 2.0**-255) == smooth
+
+
+@pytest.mark.parametrize(("first", "second"), [(18, 18), (18, 400)])
+def test_a_sum_of_discrete_gaussians_is_one(first: int, second: int) -> None:
+    """The exact convolution, in the middle and far out."""
+    exact, reach = gmpy2.context(precision=600), 700
+    one, two, both = (gaussian_masses(Fraction(v), reach) for v in (first, second, first + second))
+    assert first == noise.LEAST_VARIANCE
+    for k in (0, 1, 17, 60, 150):
+        terms = [exact.mul(one[j + reach], two[k - j + reach]) for j in range(k - reach, reach + 1)]
+        assert abs(exact.sub(exact.div(exact.fsum(terms), both[k + reach]), 1)) < 2.0**-252
 
 
 @given(
@@ -240,21 +282,33 @@ def test_analytic_gaussian_never_understates_delta(epsilon: float, delta: float)
     assert 1 - 1e-6 < share <= 1
 
 
-@pytest.mark.parametrize(("sensitivity", "variance"), [(1, 20.0), (3, 90.0), (5, 1000.0)])
-@pytest.mark.parametrize("epsilon", [0.3, 1.0])
-def test_skellam_bound_covers_the_true_delta(sensitivity: int, variance: float, epsilon: float) -> None:
-    """In one dimension the exact delta is a sum; the Rényi bound must not be below it."""
-    k = np.arange(-1500, 1501)
-    here = stats.skellam.pmf(k, variance / 2, variance / 2)
-    there = stats.skellam.pmf(k - sensitivity, variance / 2, variance / 2)
-    exact = np.maximum(there - math.exp(epsilon) * here, 0).sum()
-    assert skellam_delta(sensitivity, sensitivity, epsilon, variance) >= exact
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
+@pytest.mark.parametrize("shift", [(30,), (18, 24), (-10, 20, 20)])
+def test_the_true_delta_of_discrete_gaussian_noise(shift: tuple[int, ...], epsilon: float) -> None:
+    """Exactly, for integer vectors at distance 30 along an axis and oblique; and little noise is wasted.
+
+    The privacy loss is (2 u.x + |u|^2)/(2 variance), and u.x a sum of independent integers.
+    """
+    variance = float(discrete_gaussian_variance(30.0, epsilon, 1e-4))
+    reach = int(12 * math.sqrt(variance))
+    masses = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * variance))
+    law, places = np.ones(1), np.zeros(1)
+    for entry in shift:
+        spread = np.zeros(2 * reach * abs(entry) + 1)
+        spread[:: abs(entry)] = masses / masses.sum()
+        law = signal.fftconvolve(law, spread)
+        places = np.arange(len(law)) - len(law) // 2
+    loss = (2 * places + 900) / (2 * variance)
+    exact = float((law * np.maximum(0, -np.expm1(epsilon - loss))).sum())
+    assert 0.8e-4 < exact <= 1e-4
 
 
-def test_skellam_calibration_is_close_to_the_gaussian() -> None:
-    variance = skellam_variance(1e7, 1e6, 1.0, 1e-6)
-    assert skellam_delta(1e7, 1e6, 1.0, float(variance)) <= 1e-6
-    assert 1.0 < math.sqrt(variance) / 1e6 / gaussian_sigma(1.0, 1.0, 1e-6) < 1.15
+def test_discrete_gaussian_noise_takes_no_more_than_the_gaussian() -> None:
+    for releases in (1, 30):
+        variance = discrete_gaussian_variance(2.0**25, 1.0, 1e-6, releases)
+        gaussian = gaussian_sigma(2.0**25 * math.sqrt(releases), 1.0, 1e-6)
+        assert 1 <= math.sqrt(variance) / gaussian < 1 + 1e-9
+        assert gaussian_delta(2.0**25 * math.sqrt(releases), 1.0, DiscreteGaussian(3, variance).sigma) <= 1e-6
 
 
 def test_the_charged_delta_stays_below_two_to_the_minus_64() -> None:
@@ -263,7 +317,7 @@ def test_the_charged_delta_stays_below_two_to_the_minus_64() -> None:
     assert SphericalLaplace(3, 1.0, 2.0**-40).delta(1.0) == pytest.approx((1 + math.e) * 2.0**-160)
     for bad in (0.0, 64.1):
         with pytest.raises(InvalidParameter, match="epsilon"):
-            Skellam(3, Fraction(2)).delta(bad)
+            DiscreteGaussian(3, Fraction(20)).delta(bad)
 
 
 def test_parameters_at_and_beyond_their_limits() -> None:
@@ -293,8 +347,11 @@ def test_parameters_at_and_beyond_their_limits() -> None:
             law(2, math.nextafter(0.5, 0), 0.5)
         with pytest.raises(InvalidParameter, match="power of two"):
             law(2, math.inf, math.inf)
-    for exact in (DiscreteLaplace(2, Fraction(1, 9)), Skellam(2, Fraction(1, 9))):
-        assert exact.pitch == 1.0, "an integer law may be narrower than its grid"
+    assert DiscreteLaplace(2, Fraction(1, 9)).pitch == 1.0, "an integer law may be narrower than its grid"
+    assert DiscreteGaussian(2, Fraction(18)).pitch == 1.0
+    for variance in (Fraction(17), Fraction(1799, 100)):
+        with pytest.raises(GridTooCoarseError, match="finer grid"):
+            DiscreteGaussian(2, variance)
     for sensitivity in (0.0, -1.0, math.nan, math.inf):
         for refuse in (lambda s: choose_pitch(s, 3), lambda s: gaussian_sigma(s, 1.0, 1e-6)):
             with pytest.raises(InvalidParameter, match="sensitivity"):
@@ -304,10 +361,9 @@ def test_parameters_at_and_beyond_their_limits() -> None:
     for delta in (sampler, sampler / 2):
         with pytest.raises(InvalidParameter, match="sampler"):
             RoundedGaussian.for_epsilon_delta(1.0, 1.0, delta, 1, 2.0**-20)
-    assert skellam_variance(1.0, 1.0, 1.0, 1e-6) > 1
-    for l1, l2 in ((1.0, 0.0), (1.0, -1.0), (1.0, 1.1), (math.inf, 1.0), (math.nan, 1.0), (0.0, 0.0)):
-        with pytest.raises(InvalidParameter, match="one integer vector"):
-            skellam_variance(l1, l2, 1.0, 1e-6)
+    for bad in (0.0, -1.0, math.inf, math.nan):
+        with pytest.raises(InvalidParameter, match="sensitivity"):
+            discrete_gaussian_variance(bad, 1.0, 1e-6)
     edge = 2.0**62
     assert snap(np.array([math.nextafter(edge, 0), math.nextafter(-edge, 0)]), 1.0) == [2**62 - 512, 512 - 2**62]
     for value in (edge, -edge):
@@ -317,7 +373,6 @@ def test_parameters_at_and_beyond_their_limits() -> None:
         with pytest.raises(InvalidParameter, match=f"{entries} entries"):
             release([0] * entries, DiscreteLaplace(3, Fraction(1)))
     assert [poisson(mean) for mean in (Fraction(0), Fraction(-1))] == [0, 0]
-    assert skellam_delta(1e3, 1e3, 0.01, 1.0) == 1.0, "and no more than that"
     assert snap(np.array([-1.5, -0.5, 0.5, 1.5]), 1.0) == [-1, 0, 1, 2]
     for sensitivity, epsilon in ((7.0, 0.3), (1.0, 1.0), (1e6, 64.0)):
         exact = Fraction(sensitivity) / Fraction(epsilon)

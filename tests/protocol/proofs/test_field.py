@@ -17,9 +17,15 @@ from psephos.protocol.proofs.field import (
     coset_values,
     coset_values_at,
     dot,
+    ext_inverse,
+    ext_mul,
+    inverse,
     mul,
+    power,
+    prefix_products,
     product,
     sub,
+    sum_of_products,
     values,
 )
 from psephos.protocol.proofs.merkle import MerkleTree, opened_root
@@ -35,6 +41,37 @@ def test_field_arithmetic_agrees_with_integers(pairs: list[tuple[int, int]]) -> 
     assert sub(a, b).tolist() == [(x - y) % PRIME for x, y in pairs]
     assert mul(a, b).tolist() == [x * y % PRIME for x, y in pairs]
     assert dot(a, b[:, None]).tolist() == [sum(x * y for x, y in pairs) % PRIME]
+
+
+@given(ELEMENTS)
+def test_inverses_and_products_agree_with_integers(pairs: list[tuple[int, int]]) -> None:
+    a, b = (np.array(side, dtype=np.uint64) for side in zip(*pairs, strict=True))
+    assert sum_of_products(a[:, None], b[:, None]).tolist() == [sum(x * y for x, y in pairs) % PRIME]
+    assert inverse(a).tolist() == [pow(x, PRIME - 2, PRIME) for x, _ in pairs]
+    assert power(a, 5).tolist() == [pow(x, 5, PRIME) for x, _ in pairs]
+    products = [1]
+    for x, _ in pairs:
+        products.append(products[-1] * x % PRIME)
+    assert prefix_products(a).tolist() == products[1:]
+
+
+@given(ELEMENTS)
+def test_the_quadratic_extension(pairs: list[tuple[int, int]]) -> None:
+    """7 is no square, so X^2 - 7 is irreducible; products and inverses are those of pairs modulo it."""
+    assert pow(field.NONRESIDUE, (PRIME - 1) // 2, PRIME) == PRIME - 1
+    a = np.array(pairs, dtype=np.uint64).T
+    b = a[::-1]
+    expected = [((x * y + 7 * y * x) % PRIME, (x * x + y * y) % PRIME) for x, y in pairs]
+    assert ext_mul(a, b).T.tolist() == [list(pair) for pair in expected]
+    ones = [[int(x != 0 or y != 0), 0] for x, y in pairs]
+    assert ext_mul(a, ext_inverse(a)).T.tolist() == ones
+
+
+def test_inverses_of_no_elements() -> None:
+    empty = np.zeros(0, dtype=np.uint64)
+    assert inverse(empty).shape == prefix_products(empty).shape == (0,)
+    assert ext_inverse(np.zeros((2, 0), dtype=np.uint64)).shape == (2, 0)
+    assert inverse(np.full((3, 5), 3, dtype=np.uint64)).tolist() == [[pow(3, -1, PRIME)] * 5] * 3
 
 
 @pytest.mark.parametrize("size", [1, 2, 8, 64])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from itertools import combinations
 
 import gmpy2
 import pytest
@@ -29,7 +30,7 @@ modes = pytest.mark.parametrize("mode", RANDOMNESS_MODES)
 Claim = tuple[bytes, tuple[mpz, ...], KnowledgeProof]
 
 
-@pytest.fixture(scope="module", params=[1, 3], ids="degree {}".format)
+@pytest.fixture(scope="module", params=[1, 2, 3, 4], ids="degree {}".format)
 def private_key(request: pytest.FixtureRequest) -> PrivateKey:
     return short_key(degree=request.param)
 
@@ -40,7 +41,7 @@ def claim(key: PublicKey, mode: RandomnessMode = "half", statement: bytes = HERE
 
 
 @modes
-def test_an_honest_proof_holds_and_travels(private_key: PrivateKey, mode: RandomnessMode) -> None:
+def test_an_honest_proof_holds_and_round_trips(private_key: PrivateKey, mode: RandomnessMode) -> None:
     key = private_key.public_key
     statement, ciphertexts, proof = claim(key, mode)
     data = proof.encode(key)
@@ -168,6 +169,26 @@ def test_the_mask_of_a_response_is_long_enough(private_key: PrivateKey) -> None:
     assert knowledge.mask_bits(key) >= most.bit_length() - 1 + 80
     longest = max(int(claim(key)[2].residue).bit_length() for _ in range(20))
     assert knowledge.mask_bits(key) - 12 <= longest <= knowledge.mask_bits(key) + 1
+
+
+@modes
+def test_the_mask_of_the_plaintexts_fills_its_range(private_key: PrivateKey, mode: RandomnessMode) -> None:
+    """A mask below n, or one in two proofs, would leave the upper digits or the difference of plaintexts to see.
+
+    All 15 masks are in the lower eighth of [0, n^s) with probability 2^-45, two of them within a 2^-42 part of it with
+    probability 105 * 2^-41 < 1e-10.
+    """
+    key, masks, announcements = private_key.public_key, [], set()
+    for _ in range(15):
+        statement, ciphertexts, proof = claim(key, mode)
+        factors = knowledge._challenges(statement, key, ciphertexts, proof.announcement)
+        masks.append(
+            (proof.plaintext - sum(e * m for e, m in zip(factors, PLAIN, strict=True))) % key.plaintext_modulus
+        )
+        announcements.add(proof.announcement)
+    assert len(announcements) == 15
+    assert max(masks) > key.plaintext_modulus >> 3
+    assert all(abs(one - other) > key.plaintext_modulus >> 42 for one, other in combinations(masks, 2))
 
 
 @pytest.mark.parametrize(

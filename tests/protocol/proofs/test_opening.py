@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 
 import pytest
 from gmpy2 import mpz
@@ -12,6 +13,7 @@ from psephos.protocol.errors import ProofError
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.threshold import KeyShare, deal
+from psephos.protocol.proofs import opening
 from psephos.protocol.proofs.opening import OpeningProof, VerificationBase, prove, verify
 
 HERE = b"round 1, holder 2"
@@ -37,7 +39,7 @@ class Holder:
         verify(statement, self.powers, self.value, self.ciphertexts, opened, proof)
 
 
-@pytest.fixture(scope="module", params=[1, 3], ids="degree {}".format)
+@pytest.fixture(scope="module", params=[1, 2, 3, 4], ids="degree {}".format)
 def private_key(request: pytest.FixtureRequest) -> PrivateKey:
     return short_key(degree=request.param)
 
@@ -47,7 +49,7 @@ def holder(private_key: PrivateKey) -> Holder:
     return Holder(private_key)
 
 
-def test_an_honest_proof_holds_and_travels(holder: Holder) -> None:
+def test_an_honest_proof_holds_and_round_trips(holder: Holder) -> None:
     proof = holder.prove(holder.opened)
     assert (
         OpeningProof.decode(
@@ -99,6 +101,24 @@ def test_the_response_masks_the_share(holder: Holder) -> None:
     longest = max(int(holder.prove(holder.opened).answer).bit_length() for _ in range(12))
     assert holder.exponent.bit_length() <= holder.powers.exponent_bits
     assert holder.powers.exponent_bits + 128 + 80 - 12 <= longest <= holder.powers.exponent_bits + 128 + 80 + 1
+
+
+def test_no_two_proofs_of_a_holder_have_related_masks(holder: Holder) -> None:
+    """With one mask in two proofs, or with two masks that differ by little, anybody could compute the exponent.
+
+    The difference of two of the 12 masks is within a 2^-44 part of their range with probability 66 * 2^-43 < 1e-11.
+    """
+    masks, announcements = [], set()
+    for number in range(12):  # the same statement twice each
+        statement = b"round %d" % (number // 2)
+        proof = holder.prove(holder.opened, statement)
+        announcements |= {proof.base, proof.product}
+        weighted, opened = opening._weighted(statement, holder.key, holder.ciphertexts, holder.opened)
+        e = opening._challenge(statement, holder.powers, weighted, opened, proof.base, proof.product)
+        masks.append(proof.answer - e * holder.exponent)
+    assert len(announcements) == 24
+    least = mpz(1) << holder.powers.exponent_bits + 128 + 80 - 44
+    assert all(abs(one - other) > least for one, other in combinations(masks, 2))
 
 
 def test_malformed_proofs_are_rejected(holder: Holder) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -17,10 +19,11 @@ from psephos.protocol.errors import InvalidParameter, ProofError
 from psephos.protocol.paillier.encryption import Encryptor, Witness
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.private_key import PrivateKey
-from psephos.protocol.proofs import validity
-from psephos.protocol.proofs.field import PRIME
+from psephos.protocol.proofs import codewords, validity
+from psephos.protocol.proofs.codewords import hidden_rows, uniform
+from psephos.protocol.proofs.field import PRIME, Words, coset_values
 from psephos.protocol.proofs.knowledge import answer_bits
-from psephos.protocol.proofs.merkle import HASH_BYTES
+from psephos.protocol.proofs.merkle import HASH_BYTES, MerkleTree
 from psephos.protocol.proofs.validity import Layout, prove, verify
 from psephos.protocol.randomness import Randomness, SimulationRandomness
 
@@ -155,7 +158,7 @@ def test_words_outside_the_field_are_rejected(ballot: Ballot, monkeypatch: pytes
     DeviatingCommitment.spoiled = 0
     for word in (PRIME, 2**64 - 1):
         monkeypatch.setattr(DeviatingCommitment, "word", word, raising=False)
-        monkeypatch.setattr(validity, "_Committed", DeviatingCommitment)
+        monkeypatch.setattr(validity, "CommittedMatrix", DeviatingCommitment)
         with pytest.raises(ProofError):
             ballot.verify(ballot.prove())
 
@@ -177,7 +180,7 @@ def test_random_words_outside_the_field_are_redrawn() -> None:
     tape = Tape(
         b"".join(w.to_bytes(8, "little") for w in words), b"\xff" * 8 + bytes([7, *bytes(7)]), b"\xff" * 8, bytes(8)
     )
-    assert validity._uniform(4, tape).tolist() == [5, 0, PRIME - 1, 7]
+    assert uniform(4, tape).tolist() == [5, 0, PRIME - 1, 7]
     assert not tape.drawn
 
 
@@ -250,21 +253,19 @@ def test_parts_of_two_proofs_do_not_combine(ballot: Ballot) -> None:
             ballot.verify(first[:cut] + second[cut:])
 
 
-class DeviatingCommitment(validity._Committed):
+class DeviatingCommitment(codewords.CommittedMatrix):
     """Commits to honest columns, except for some whose first row is changed."""
 
     spoiled = 0
     word: int | None = None
 
-    def __init__(self, polynomials: validity.Words, layout: Layout, randomness: validity.Randomness) -> None:
-        columns = np.ascontiguousarray(validity.coset_values(polynomials, layout.size).T)
-        columns[: self.spoiled, 0] ^= np.uint64(1)
+    def __init__(self, polynomials: Words, layout: Layout, randomness: Randomness) -> None:
+        self.codewords = coset_values(polynomials, layout.size)
+        self.codewords[0, : self.spoiled] ^= np.uint64(1)
         if self.word is not None:
-            columns[:, -1] = self.word
-        salts = randomness.draw(32 * layout.size)
-        self._salts = [salts[at : at + 32] for at in range(0, len(salts), 32)]
-        self.columns = columns
-        self.tree = validity.MerkleTree([s + row.tobytes() for s, row in zip(self._salts, columns, strict=True)])
+            self.codewords[-1] = self.word
+        self._salts = randomness.draw(32 * layout.size)
+        self.tree = MerkleTree.of_columns(self._salts, self.codewords)
 
 
 def test_columns_that_contradict_the_rows_are_detected(ballot: Ballot, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,7 +274,7 @@ def test_columns_that_contradict_the_rows_are_detected(ballot: Ballot, monkeypat
     It gets away with probability (7/8)^152 < 2^-29.
     """
     DeviatingCommitment.spoiled = ballot.layout.size // 8
-    monkeypatch.setattr(validity, "_Committed", DeviatingCommitment)
+    monkeypatch.setattr(validity, "CommittedMatrix", DeviatingCommitment)
     with pytest.raises(ProofError):
         ballot.verify(ballot.prove())
 
@@ -281,14 +282,16 @@ def test_columns_that_contradict_the_rows_are_detected(ballot: Ballot, monkeypat
 def test_constants_meet_the_bounds_of_the_theorem(ballot: Ballot) -> None:
     """Soundness and hiding computed from the constants (docs/security/proofs.md, theorem 3)."""
     layout = ballot.layout
-    assert (5 / 8) ** validity.QUERIES < 2**-103
-    assert 2 / validity.RATE <= 2 * (5 / 8) - 1  # 5/8 of the places determine the masks of double degree
-    assert (1 - 1 / validity.RATE) / 2 > 3 / 8  # and more than 3/8 may not be spoiled in a row that is decoded uniquely
-    assert (validity.RATE * max(validity.DEGREES) / PRIME) ** validity.REPEATS < 2**-101.9
-    assert layout.degree in validity.DEGREES
-    assert layout.used + validity.QUERIES == layout.degree  # as many random entries as are ever opened
+    assert (5 / 8) ** codewords.QUERIES < 2**-103
+    assert 2 / codewords.RATE <= 2 * (5 / 8) - 1  # 5/8 of the places determine the masks of double degree
+    assert (
+        1 - 1 / codewords.RATE
+    ) / 2 > 3 / 8  # and more than 3/8 may not be spoiled in a row that is decoded uniquely
+    assert (codewords.RATE * max(codewords.DEGREES) / PRIME) ** codewords.REPEATS < 2**-101.9
+    assert layout.degree in codewords.DEGREES
+    assert layout.used + codewords.QUERIES == layout.degree  # as many random entries as are ever opened
     factors = (layout.mask_bits + 2) // 30 + 1
-    assert (factors / 50_000_000) ** validity.PRIMES < 2**-110  # there are 50,697,537 primes in [2^30, 2^31)
+    assert (factors / 50_000_000) ** codewords.PRIMES < 2**-110  # there are 50,697,537 primes in [2^30, 2^31)
     summed = (ballot.plan.length + layout.mask_bits) * 2**31 + 2**layout.quotient_bits * 2**31
     assert summed < PRIME
     largest = sum((1 << 128) * (1 << ballot.key.bits) for _ in range(ballot.plan.ciphertexts))
@@ -296,11 +299,11 @@ def test_constants_meet_the_bounds_of_the_theorem(ballot: Ballot) -> None:
 
 
 def test_challenges_are_distinct_and_in_range(ballot: Ballot) -> None:
-    chain = validity._Chain(ballot.layout, HERE, ballot.ciphertexts)
+    chain = validity._chain(ballot.layout, HERE, ballot.ciphertexts)
     primes, columns = chain.primes(), chain.columns(ballot.layout.size)
-    assert len(set(primes)) == validity.PRIMES
+    assert len(set(primes)) == codewords.PRIMES
     assert all(2**30 <= q < 2**31 for q in primes)
-    assert len(set(columns)) == validity.QUERIES
+    assert len(set(columns)) == codewords.QUERIES
     assert 0 <= min(columns) <= max(columns) < ballot.layout.size
 
 
@@ -314,8 +317,8 @@ def test_opened_columns_do_not_depend_on_the_votes(private_key: PrivateKey) -> N
         opened = []
         for seed in range(40):
             messages = ballot.layout.votes(entries)
-            rows = validity._hidden_rows(ballot.layout, messages, SimulationRandomness(seed))
-            opened.append(validity.coset_values(rows, ballot.layout.size)[0, : validity.QUERIES])
+            rows = hidden_rows(messages, SimulationRandomness(seed))
+            opened.append(coset_values(rows, ballot.layout.size)[0, : codewords.QUERIES])
         assert abs(np.mean(np.array(opened) / PRIME) - 0.5) < 0.03
 
 
@@ -329,3 +332,60 @@ def test_layouts_are_for_votes_only(private_key: PrivateKey) -> None:
     ):
         with pytest.raises(InvalidParameter):
             Layout.of(key, plan, group)
+
+
+@pytest.mark.parametrize("added", ["1", "p", "radix"])
+def test_a_plaintext_other_than_that_of_the_entries_is_rejected(
+    private_key: PrivateKey, monkeypatch: pytest.MonkeyPatch, added: str
+) -> None:
+    """Accepted without the comparison of the equations' sum with its target, which is the check that stops it."""
+    ballot = Ballot(private_key, 2)
+    plaintexts = packed(ballot.plan, ballot.entries)
+    plaintexts[0] += {"1": 1, "p": PRIME, "radix": int(ballot.plan.radix)}[added]
+    ballot.ciphertexts, ballot.witness = Encryptor(ballot.key, expected=64).encrypt_with_witness(plaintexts)
+    with pytest.raises(ProofError):
+        ballot.verify(ballot.prove())
+    with without_a_check(monkeypatch, sums=True):
+        ballot.verify(ballot.prove())
+
+
+@pytest.mark.parametrize("sums", [False, True], ids=["does not vanish", "does not sum to 0"])
+def test_a_mask_that_would_hide_a_lie_is_rejected(
+    private_key: PrivateKey, monkeypatch: pytest.MonkeyPatch, sums: bool
+) -> None:
+    ballot, honest = Ballot(private_key, 2), validity._masks
+
+    def shifted(layout: Layout, randomness: Randomness) -> tuple[Words, Words, Words]:
+        any_, zero, balanced = honest(layout, randomness)
+        (balanced if sums else zero)[:, 0] += np.uint64(1)
+        return any_, zero % np.uint64(PRIME), balanced % np.uint64(PRIME)
+
+    monkeypatch.setattr(validity, "_masks", shifted)
+    with pytest.raises(ProofError):
+        ballot.verify(ballot.prove())
+    with without_a_check(monkeypatch, sums=sums):
+        ballot.verify(ballot.prove())
+
+
+@contextmanager
+def without_a_check(monkeypatch: pytest.MonkeyPatch, *, sums: bool) -> Iterator[None]:
+    """Do not check what the equations sum to, or that the constraints vanish."""
+    before = validity._Verification._check_sums
+
+    def fewer(self: validity._Verification, square: Words, equation: Words, target: int) -> None:
+        k = self.layout.degree
+        true = (int(equation[0]) + int(equation[k])) * k % PRIME
+        before(self, square if sums else np.zeros_like(square), equation, true if sums else target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(validity._Verification, "_check_sums", fewer)
+        yield
+
+
+def test_a_changed_ciphertext_is_rejected(ballot: Ballot) -> None:
+    """The inverse, the other sign, another exponent, two exchanged."""
+    proof, c, modulus = ballot.prove(), ballot.ciphertexts, ballot.key.ciphertext_modulus
+    again = c[0] * pow(mpz(3), ballot.key.plaintext_modulus, modulus) % modulus
+    for first, second in ((pow(c[0], -1, modulus), c[1]), (modulus - c[0], c[1]), (again, c[1]), (c[1], c[0])):
+        with pytest.raises(ProofError):
+            verify(HERE, ballot.layout, (first, second, *c[2:]), proof)

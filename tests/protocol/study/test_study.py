@@ -67,7 +67,7 @@ def test_the_digest_depends_on_every_field_but_not_on_the_layout() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"threshold": 1, "confirmations": 3}, "more than half"),
+        ({"threshold": 1, "confirmations": 3}, "threshold of 2,"),
         ({"title": "two\nlines"}, "title"),
         ({"nonce": b"short"}, "nonce"),
         ({"protocol": "magic"}, "protocol"),
@@ -161,13 +161,13 @@ def test_roles_of_a_key() -> None:
     assert made.study.roles_of(made.keys["party 0"].verification_key) == ["party 0", "holder 1"]
     assert made.study.roles_of(made.keys["party 4"].verification_key) == ["party 4"]
     assert made.study.roles_of(made.keys["curator"].verification_key) == ["curator"]
-    with pytest.raises(StudyError, match="not in this study"):
+    with pytest.raises(StudyError, match="not a member"):
         made.study.roles_of(SigningKey.generate().verification_key)
 
 
 @pytest.mark.parametrize("holders", range(2, 12))
 def test_two_sets_of_safe_confirmations_share_an_honest_holder(holders: int) -> None:
-    for threshold in range(holders // 2 + 1, holders + 1):
+    for threshold in range(1, holders + 1):
         q = safe_confirmations(holders, threshold)
         assert threshold <= q <= holders
         assert 2 * q - holders > threshold - 1  # they share more holders than may deviate
@@ -319,7 +319,7 @@ def test_derived_values() -> None:
     ]
     assert FIXED.must_join == ("curator", "holder 1", "holder 2", "holder 3")
     assert FIXED.roles_of(KEYS[2].verification_key) == ["party 2", "holder 1"]
-    with pytest.raises(StudyError, match=STUDY.curator.raw.hex()[:12]):
+    with pytest.raises(StudyError, match="not a member"):
         FIXED.roles_of(STUDY.curator)
     context = hashlib.sha256(b"psephos study ceremony\0" + FIXED.digest).digest()
     assert FIXED.ceremony() == CeremonyTerms(256, 3, 2, context, True, 2)
@@ -380,7 +380,7 @@ def test_a_key_of_other_terms_is_refused(bits: int, degree: int, holders: int, t
         ({"proofs": "knowledge"}, {"proofs": "none"}, "proofs"),
         ({"minimum_ballots": 2}, {"minimum_ballots": 1}, "not 1"),
         ({"minimum_ballots": 3}, {"minimum_ballots": 4}, "not 4"),
-        ({"threshold": 2, "confirmations": 2}, {"threshold": 3, "confirmations": 2}, "threshold, 3"),
+        ({"threshold": 2, "confirmations": 2}, {"threshold": 2, "confirmations": 1}, "more than half"),
         ({"confirmations": 3}, {"confirmations": 4}, "it is 4"),
         ({"patience": 1}, {"patience": 0}, "patience"),
         ({"closes": ""}, {"closes": "2026-12-01T12:00"}, "closes"),
@@ -395,7 +395,7 @@ def test_a_key_of_other_terms_is_refused(bits: int, degree: int, holders: int, t
         ({"classes": ("a", "b")}, {"classes": ("a", "b\n")}, "one line"),
         ({"curator_name": ""}, {"curator_name": FIXED.parties[0].name}, "names"),
         ({"curator_name": "x"}, {"curator_name": "x\u202e"}, "names"),
-        ({"threshold": 2}, {"threshold": 1}, "more than half"),
+        ({"threshold": 2}, {"threshold": 3}, "threshold of 2,"),
         ({"key_bits": 256}, {"key_bits": 256, "trial": False}, "protects nothing"),
         ({"degree": 4}, {"degree": 5}, "degree"),
     ],

@@ -47,7 +47,7 @@ def roles_of(election: Election) -> list[Role]:
 # -- adversaries
 
 
-def test_one_that_overrides_nothing_is_the_honest_role(election: Election) -> None:
+def test_a_tampering_without_overrides_is_the_honest_role(election: Election) -> None:
     honest, posing = Transcript(), Transcript()
     opened = Driver(roles_of(election), transcript=honest).run()["curator"]
     everybody = dict.fromkeys((role.name for role in roles_of(election)), Tampering)
@@ -73,7 +73,7 @@ class Deaf(Tampering):
         return [] if entry.sender == "party 4" else [entry]
 
 
-def test_what_it_sends_and_hears_is_its_own(election: Election) -> None:
+def test_a_tampering_changes_its_own_messages(election: Election) -> None:
     four = Driver(replace_roles(roles_of(election), {"party 2": ZeroShares})).run()["curator"]
     assert four.sums == tuple(election.sums([0, 1, 3, 4]))
     transcript = Transcript()
@@ -95,7 +95,7 @@ class Listener(Tampering):
         return [Post("nobody", bytes([len(seen)]))]
 
 
-def test_it_may_listen_and_speak_when_it_is_quiet(election: Election) -> None:
+def test_a_tampering_may_read_and_send_on_idle(election: Election) -> None:
     """What it reads besides is not shown to the honest role, which would not know what to do with it."""
     transcript = Transcript(secrets=True)
     Driver(replace_roles(roles_of(election), {"party 0": Listener}), transcript=transcript).run()
@@ -103,7 +103,7 @@ def test_it_may_listen_and_speak_when_it_is_quiet(election: Election) -> None:
     assert said == [bytes([5])]
 
 
-def test_its_state_can_be_written_down(election: Election, tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_the_state_of_a_tampering_is_stored(election: Election, tmp_path) -> None:  # type: ignore[no-untyped-def]
     store = Store(tmp_path / "run.sqlite", {})
     liars = {"curator": Tampering, "holder 1": Tampering}
     opened = Driver(replace_roles(roles_of(election), liars), store=store).run()
@@ -114,7 +114,7 @@ def test_its_state_can_be_written_down(election: Election, tmp_path) -> None:  #
 # -- views
 
 
-def test_views_are_of_roles_that_took_part(election: Election) -> None:
+def test_views_need_participating_roles(election: Election) -> None:
     transcript = Transcript(secrets=True)
     Driver(roles_of(election), transcript=transcript).run()
     seen = views(transcript, "curator", "holder 3")
@@ -130,7 +130,7 @@ def test_views_are_of_roles_that_took_part(election: Election) -> None:
 # -- advantage
 
 
-def test_the_interval_is_that_of_clopper_and_pearson() -> None:
+def test_the_interval_is_clopper_pearson() -> None:
     """Each end is where as many right guesses, or more, or fewer, have probability (1 - confidence)/2."""
     answers = iter([1] * 37 + [0] * 13)
     found = advantage(lambda world, coins: world, lambda view: view if next(answers) else 1 - view, trials=50)
@@ -140,7 +140,7 @@ def test_the_interval_is_that_of_clopper_and_pearson() -> None:
     assert binom.cdf(37, 50, high) == pytest.approx(0.005)
 
 
-def test_whoever_sees_the_world_wins_and_whoever_sees_coins_does_not() -> None:
+def test_advantage_of_a_perfect_and_a_blind_distinguisher() -> None:
     sure = advantage(lambda world, coins: world, lambda view: view, trials=30)
     assert (sure.value, sure.high) == (1.0, 1.0)
     assert sure.low == pytest.approx(2 * 0.005 ** (1 / 30) - 1)
@@ -153,7 +153,7 @@ def test_whoever_sees_the_world_wins_and_whoever_sees_coins_does_not() -> None:
     assert advantage(lambda world, coins: coins.below(2), lambda view: view, **options) == blind
 
 
-def test_worlds_are_tossed_fairly_and_trials_have_coins_of_their_own() -> None:
+def test_settings_are_fair_and_trials_have_independent_randomness() -> None:
     worlds: list[int] = []
     drawn: set[int] = set()
 
@@ -168,7 +168,7 @@ def test_worlds_are_tossed_fairly_and_trials_have_coins_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(("how", "words"), [({"trials": 0}, "one trial"), ({"confidence": 1.0}, "confidence")])
-def test_a_game_needs_trials_and_a_confidence(how: dict[str, float], words: str) -> None:
+def test_invalid_arguments_of_advantage_are_refused(how: dict[str, float], words: str) -> None:
     with pytest.raises(InvalidParameter, match=words):
         advantage(lambda world, coins: world, lambda view: view, **how)  # type: ignore[arg-type]
     with pytest.raises(InvalidParameter, match="0 or 1"):
@@ -198,7 +198,7 @@ LEAKS = Mutant("tells", "mine", HERE, "told", "KNOWN", "True", "told")
 EQUAL = Mutant("changes nothing", "mine", HERE, "told", "$remainder == 1", "$remainder > 0", "told")
 
 
-def test_a_case_of_ones_own_is_audited_and_its_mutants_noticed() -> None:
+def test_a_user_defined_case_is_audited_with_its_mutants() -> None:
     found = audit_case(CASE, [LEAKS], seed=1)
     assert found.passed
     assert found.result.protocols[0].name == "mine"
@@ -206,7 +206,7 @@ def test_a_case_of_ones_own_is_audited_and_its_mutants_noticed() -> None:
     assert told(1) is False, "the edit ended with its block"
 
 
-def test_an_unnoticed_mutant_and_a_leak_fail_an_audit() -> None:
+def test_an_undetected_mutant_or_a_leak_fails_an_audit() -> None:
     undetected = audit_case(CASE, [EQUAL, LEAKS], seed=1)
     assert undetected.undetected == ("changes nothing",)
     assert undetected.result.as_expected
@@ -223,7 +223,7 @@ def test_an_unnoticed_mutant_and_a_leak_fail_an_audit() -> None:
 # -- rounds
 
 
-def test_rounds_are_as_they_are_asked_for(make_election: MakeElection, coins: SimulationRandomness) -> None:
+def test_fixture_rounds_have_the_requested_parameters(make_election: MakeElection, coins: SimulationRandomness) -> None:
     election = make_election(7, 5, 3, length=20, minimum_ballots=4, randomness=coins)
     assert (len(election.round.roster), len(election.shares), election.round.threshold_key.threshold) == (7, 5, 3)
     with pytest.raises(TooFewBallotsError):
@@ -235,7 +235,7 @@ def test_rounds_are_as_they_are_asked_for(make_election: MakeElection, coins: Si
     assert Ballot.decode(plain.ballot(0, [0, 0, 0]).encode(), plain.round).party == 0
 
 
-def test_seeded_coins_are_the_tests_own(coins: SimulationRandomness, request: pytest.FixtureRequest) -> None:
+def test_seeded_randomness_depends_on_the_test(coins: SimulationRandomness, request: pytest.FixtureRequest) -> None:
     assert coins.draw(8) == SimulationRandomness(0, request.node.nodeid).draw(8)
 
 

@@ -49,7 +49,7 @@ def users(conf: str) -> dict[str, Any]:
     return {user.get("nkey") or user["user"]: user["permissions"] for user in found}
 
 
-def test_every_identity_publishes_under_its_own_roles_only(study: Study, tmp_path: Path) -> None:
+def test_server_permissions_are_limited_to_own_roles(study: Study, tmp_path: Path) -> None:
     done = invoke("init", tmp_path / "server", tmp_path / "study.toml", "--host", "board.example.org,192.0.2.7")
     conf = (tmp_path / "server" / "nats.conf").read_text()
     allowed = users(conf)
@@ -70,12 +70,12 @@ def test_every_identity_publishes_under_its_own_roles_only(study: Study, tmp_pat
 
 @pytest.mark.nats
 @pytest.mark.skipif(NATS_SERVER is None, reason="nats-server is not installed")
-def test_the_server_takes_its_configuration(study: Study, tmp_path: Path) -> None:
+def test_nats_server_accepts_the_configuration(study: Study, tmp_path: Path) -> None:
     invoke("init", tmp_path / "server", tmp_path / "study.toml")
     subprocess.run([str(NATS_SERVER), "-t", "-c", tmp_path / "server" / "nats.conf"], check=True, capture_output=True)
 
 
-def test_a_board_travels(tmp_path: Path) -> None:
+def test_export_and_import_of_a_board(tmp_path: Path) -> None:
     board = BoardFile(tmp_path / "board")
     board.post(b"1")
     assert "1 entries" in invoke("export", tmp_path / "board", tmp_path / "out").stdout
@@ -89,7 +89,7 @@ def test_a_board_travels(tmp_path: Path) -> None:
     assert [data for _, data in BoardFile(tmp_path / "copy").read(0)] == [b"1", b"2"]
 
 
-def test_what_is_missing_is_named(tmp_path: Path) -> None:
+def test_missing_arguments_are_named(tmp_path: Path) -> None:
     with pytest.raises(StudyError):
         invoke("export", tmp_path / "board", tmp_path / "out")
     with pytest.raises(InvalidParameter, match="--study"):

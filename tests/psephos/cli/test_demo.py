@@ -20,7 +20,7 @@ def without_numbers(text: str) -> str:
     return re.sub(r" *\d[\d.,%]*", " #", text)
 
 
-def test_the_demo_tells_the_vote_count(tmp_path: Path) -> None:
+def test_the_demo_shows_the_vote_count(tmp_path: Path) -> None:
     """The accuracy is 0.91 with a standard deviation of 0.011 over releases: 13 of these above the bound."""
     done = CliRunner().invoke(build(), ["demo", "--output", str(tmp_path)])
     assert done.exit_code == 0, done.output

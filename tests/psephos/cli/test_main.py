@@ -60,7 +60,7 @@ def started(*words: str, **more: Any) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize(
-    "command", ["run", "predict", "audit", "plan", "bench", "report", *BOARDS, *SIMULATIONS, *EXPERIMENTS]
+    "command", ["run", "predict", "evaluate", "audit", "plan", "bench", "report", *BOARDS, *SIMULATIONS, *EXPERIMENTS]
 )
 def test_help_shows_one_example_a_line(command: str) -> None:
     said = invoke(*command.split(), "--help").output
@@ -71,7 +71,7 @@ def test_help_shows_one_example_a_line(command: str) -> None:
         assert line.count("psephos") == 1
 
 
-def test_the_first_page_names_every_command_and_imports_none() -> None:
+def test_the_help_lists_every_command_and_imports_none() -> None:
     code = (
         "import sys; from psephos.cli.main import build; from typer.testing import CliRunner\n"
         "print(CliRunner().invoke(build(), ['--help']).output)\n"
@@ -107,7 +107,7 @@ def test_help_names_every_learner_and_variant() -> None:
         (["--version"], "nothing was saved to continue from"),
     ],
 )
-def test_the_way_on_after_an_interrupt(words: list[str], way_on: str) -> None:
+def test_the_hint_after_an_interrupt(words: list[str], way_on: str) -> None:
     from psephos.cli.main import _how_to_continue
 
     assert _how_to_continue(words) == way_on
@@ -122,7 +122,7 @@ def test_the_way_on_after_an_interrupt(words: list[str], way_on: str) -> None:
         ["simulate", "tally", "--data", "join"],
     ],
 )
-def test_the_hint_after_an_interrupt_takes_no_value_for_a_command(words: list[str]) -> None:
+def test_the_hint_after_an_interrupt_ignores_option_values(words: list[str]) -> None:
     from psephos.cli.main import _how_to_continue
 
     assert _how_to_continue(words) == "nothing was saved to continue from; --journal DIR saves it"
@@ -148,7 +148,7 @@ def test_the_hint_after_an_interrupt_knows_the_options_of_the_command_line() -> 
 @pytest.mark.parametrize(
     ("number", "status", "said"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
 )
-def test_a_signal_is_one_line_and_its_status(number: int, status: int, said: str) -> None:
+def test_a_signal_ends_with_one_line_and_its_status(number: int, status: int, said: str) -> None:
     """In the middle of a run that would take hours; the log says when it has begun."""
     with started("--log-level", "info", "run", "--parties", "1000", "--dataset", "synthetic", "--workers", "1") as run:
         assert run.stderr is not None
@@ -177,7 +177,7 @@ main()
 
 
 @pytest.mark.parametrize("call", [3, 100, 5_000, 100_000, 500_000])
-def test_ctrl_c_while_it_starts_is_one_line(call: int) -> None:
+def test_ctrl_c_during_startup_prints_one_line(call: int) -> None:
     """At the so manyth call of a function: in imports (of typer, NumPy, scikit-learn), and before the run begins."""
     words = ["run", "--parties", "1000", "--dataset", "synthetic", "--workers", "1"]
     done = subprocess.run([sys.executable, "-c", AT_A_CALL, str(call), *words], capture_output=True, text=True)
@@ -185,14 +185,14 @@ def test_ctrl_c_while_it_starts_is_one_line(call: int) -> None:
     assert done.returncode == 130
 
 
-def test_little_is_imported_before_ctrl_c_is_caught() -> None:
+def test_few_modules_are_imported_before_ctrl_c_is_handled() -> None:
     """What Python does before `main` begins ends in Python's own words."""
     code = "import sys; before = set(sys.modules); import psephos.cli.main; print(*sorted({*sys.modules} - before))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"typing", "typer", "numpy"} & set(done.stdout.split())
 
 
-def test_a_closed_pipe_is_one_line() -> None:
+def test_a_closed_pipe_prints_one_line() -> None:
     with started(
         "plan", "--parties", "5", "--samples", "10", "--workers", "1", "--key-bits", "512", "--test-key", "--json"
     ) as run:
@@ -207,7 +207,7 @@ def test_a_closed_pipe_is_one_line() -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device here")
-def test_a_full_disk_is_one_line() -> None:
+def test_a_full_disk_prints_one_line() -> None:
     with Path("/dev/full").open("w") as full, started(*PLAN, stdout=full) as run:
         assert run.stderr is not None
         assert (
@@ -240,7 +240,7 @@ def test_values_of_a_wrong_type_are_reported_in_plain_english(words: list[str], 
         assert phrase not in text
 
 
-def test_closed_outputs_take_what_is_said_to_nobody() -> None:
+def test_closed_outputs_are_tolerated() -> None:
     command = ["sh", "-c", 'exec "$0" "$@" >&- 2>&-', sys.executable, "-m", "psephos", *PLAN]
     assert subprocess.run(command).returncode == 0
 
@@ -291,6 +291,8 @@ def test_errors_say_what_to_do(words: list[str], way_on: str) -> None:
         (["audit", "rsa"], 2, "tally"),
         (["plan", "--parties", "1", "--samples", "5"], 2, "parties"),
         (["run", "--parties", "100000"], 2, "parties"),
+        (["run", "--workers", "0"], 2, "--workers must be at least 1, not 0"),
+        (["status", "/nowhere", "--board", "board.sqlite"], 2, "/nowhere"),
     ],
     ids=str,
 )
@@ -341,7 +343,7 @@ def test_a_wrong_count_is_shown_and_fails(exact: bool, capsys: pytest.CaptureFix
     assert json.loads(capsys.readouterr().out)["tally_equals_plaintext"] is exact
 
 
-def test_a_finished_walk_is_shown_again(tmp_path: Path) -> None:
+def test_a_finished_descent_is_shown_again(tmp_path: Path) -> None:
     walk = ("simulate", "psgd", "--parties", "3", "--steps", "1", "--key-bits", "1024", "--test-key", "--verbose")
     first, again = (invoke(*walk, "--journal", str(tmp_path / "journal")) for _ in range(2))
     assert "Opened sums against the clear ones: equal" in " ".join(first.stdout.split())
@@ -352,7 +354,7 @@ def test_a_finished_walk_is_shown_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "words", [["run", "--variant", "printed"], ["simulate", "psgd", "--learners", "tree"], ["run", "--epsilon", "much"]]
 )
-def test_options_of_something_else_are_no_options(words: list[str]) -> None:
+def test_options_of_other_commands_are_refused(words: list[str]) -> None:
     assert invoke(*words).exit_code == 2
 
 
@@ -363,7 +365,7 @@ def test_a_report_into_a_file_is_refused_before_the_run(tmp_path: Path) -> None:
     assert (tmp_path / "taken").read_text() == "mine"
 
 
-def test_a_report_that_fails_loses_nothing(tmp_path: Path) -> None:
+def test_a_failing_report_loses_no_result(tmp_path: Path) -> None:
     """The result is there; then the figures turn out to have no place."""
     (tmp_path / "figures").write_text("in the way")
     done = invoke("simulate", "tally", *TINY, "--json", "--report", str(tmp_path))
@@ -371,7 +373,7 @@ def test_a_report_that_fails_loses_nothing(tmp_path: Path) -> None:
     assert Result.from_json(json.loads(done.stdout)).exact is True
 
 
-def test_a_test_key_is_shouted_about_wherever_a_result_is_shown() -> None:
+def test_a_test_key_is_announced_with_every_result() -> None:
     plain = invoke("simulate", "tally", *TINY)
     assert plain.stdout.startswith("WARNING: A 512-bit key is a test key: it protects nothing.")
     machine = invoke("simulate", "tally", *TINY, "--json")
@@ -393,7 +395,7 @@ class Heard(io.StringIO):
         return written
 
 
-def test_without_a_terminal_progress_is_a_line_now_and_then() -> None:
+def test_without_a_terminal_progress_is_printed_at_intervals() -> None:
     heard = Heard()
     with ProgressDisplay(every=0.01, stream=heard) as progress:
         done = counted(progress, "count", 7)
@@ -420,7 +422,7 @@ ROLE = re.compile(r"board|curator|consumers|(party|holder) \d+")
     [("tally", *TINY), ("psgd", "--parties", "3", "--steps", "2", "--key-bits", "512", "--test-key")],
     ids=lambda words: words[0],
 )
-def test_the_log_is_json_lines_without_a_secret(words: tuple[str, ...]) -> None:
+def test_the_log_has_json_lines_without_secrets(words: tuple[str, ...]) -> None:
     """Of everything that a run logs each field is one that says nothing: names, kinds, sizes, times."""
     done = invoke("--log-level", "debug", "simulate", *words, "--json")
     lines = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
@@ -442,9 +444,7 @@ def test_the_log_is_json_lines_without_a_secret(words: tuple[str, ...]) -> None:
     assert [(name, value) for line in lines for name, value in line.items() if not harmless[name](value)] == []
 
 
-def test_times_of_the_log_are_in_utc_and_say_so(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_log_times_are_in_utc_with_offset(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
     try:
@@ -460,7 +460,7 @@ def test_times_of_the_log_are_in_utc_and_say_so(
     assert json.loads(capsys.readouterr().err)["time"] == "1970-01-02T00:00:00.500+00:00"
 
 
-def test_an_outcome_fits_a_terminal() -> None:
+def test_a_result_fits_80_columns() -> None:
     """No cell is cut in 80 columns, and no number has 16 digits."""
     curves = [Curve(f"method {n}", [0.1, 1.0], [0.6914767111, 0.5], [0.0123456789, 0.25]) for n in range(5)]
 
@@ -477,7 +477,7 @@ def test_an_outcome_fits_a_terminal() -> None:
 
 
 @pytest.mark.parametrize("asked", [False, True])
-def test_messages_are_noted_for_a_report_only(asked: bool, tmp_path: Path) -> None:
+def test_messages_are_recorded_for_reports_only(asked: bool, tmp_path: Path) -> None:
     """Of a million parties they would be 0.4 GB."""
     noted = []
 

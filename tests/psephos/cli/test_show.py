@@ -14,6 +14,7 @@ from rich.console import Console
 from psephos.cli.show import _show_matrix, alpha_lines, show, show_table
 from psephos.results import Result
 from psephos.results.base import Matrix, VerdictCell
+from psephos.results.runs import ComposedCost
 from tests.psephos.results.test_report import audits, experiments
 from tests.psephos.results.test_results import OPTIONS, TALLY
 
@@ -60,7 +61,7 @@ def test_a_table_fits_and_breaks_no_word(table: tuple[list[str], list[list[str]]
         assert word in printed
 
 
-def test_a_cell_is_no_markup() -> None:
+def test_markup_in_cells_is_printed_literally() -> None:
     stream = io.StringIO()
     show_table(Console(file=stream, width=80), "", ["class"], [["[red]"]])
     assert "[red]" in stream.getvalue()
@@ -74,7 +75,19 @@ def test_details_are_shown_on_request_only() -> None:
     assert brief.startswith(TALLY.page().answer[:60])
 
 
-def test_what_a_privacy_statement_depends_on_is_always_shown() -> None:
+@pytest.mark.parametrize("verbose", [False, True])
+def test_the_cost_of_all_releases_is_stated_once(verbose: bool) -> None:
+    """A figure repeats it in a report, where it may be copied without the page."""
+    from dataclasses import replace
+
+    cost = ComposedCost(2, 2.0, 1e-9)
+    several = replace(TALLY, composed=cost, by_epsilon={"1": TALLY.accuracy, "2": TALLY.accuracy})
+    assert several.page().several_releases
+    assert "Whoever published" in several.page().panels[0].note
+    assert shown(several, 80, verbose=verbose).count("Whoever published") == 1
+
+
+def test_conditions_of_a_privacy_statement_are_always_shown() -> None:
     from dataclasses import replace
 
     joint = replace(TALLY, colluders=2, options=OPTIONS | {"reveal": "statistic"})

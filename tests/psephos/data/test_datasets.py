@@ -100,7 +100,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(("name", "shape", "classes"), [("breast-cancer", (569, 30), 2), ("digits", (1797, 64), 10)])
-def test_bundled(name: str, shape: tuple[int, int], classes: int) -> None:
+def test_bundled_data_sets_have_their_shapes(name: str, shape: tuple[int, int], classes: int) -> None:
     data = load(name)
     assert data.X_train.shape == shape
     assert data.features == shape[1]
@@ -119,7 +119,7 @@ def test_arrays_are_read_only(folder: Path) -> None:
                 array[0] = 0
 
 
-def test_synthetic_is_what_was_asked_for() -> None:
+def test_synthetic_data_has_the_requested_shape() -> None:
     data = load("synthetic", classes=4, features=7, samples=50, test=9, seed=3)
     assert data.X_train.shape == (50, 7)
     assert data.X_test.shape == (9, 7)
@@ -134,12 +134,12 @@ def test_synthetic_is_what_was_asked_for() -> None:
 @pytest.mark.parametrize(
     "bad", [{"classes": 1}, {"features": 0}, {"samples": 1}, {"test": 1}, {"seed": -1}, {"classes": 3, "samples": 2}]
 )
-def test_synthetic_refuses(bad: dict[str, int]) -> None:
+def test_invalid_synthetic_parameters_are_refused(bad: dict[str, int]) -> None:
     with pytest.raises(InvalidParameter):
         load("synthetic", **bad)
 
 
-def test_unknown_names_and_parameters() -> None:
+def test_unknown_names_and_parameters_are_refused() -> None:
     with pytest.raises(InvalidParameter, match="adult"):
         load("iris")
     with pytest.raises(InvalidParameter, match="synthetic"):
@@ -150,7 +150,7 @@ def test_unknown_names_and_parameters() -> None:
 # -- published files, small
 
 
-def test_adult(folder: Path) -> None:
+def test_adult_files_are_read(folder: Path) -> None:
     data = load("adult", folder)
     assert data.X_train.shape == (3, 123)
     assert data.X_test.shape == (2, 123)  # feature 123 does not occur in the test file
@@ -159,7 +159,7 @@ def test_adult(folder: Path) -> None:
     assert data.X_train.sum() == 5
 
 
-def test_har(folder: Path) -> None:
+def test_har_archive_is_read(folder: Path) -> None:
     data = load("har", folder)
     assert data.X_train.tolist() == [[0.15, -0.2], [0.3, 0.4]]
     assert data.y_train.tolist() == [4, 0]
@@ -200,7 +200,7 @@ def test_kdd99_refuses_an_unknown_protocol_in_the_test_file(folder: Path) -> Non
         load("kdd99", folder, published=expected(**{"corrected.gz": text}))
 
 
-def test_url_days(folder: Path) -> None:
+def test_url_days_are_read(folder: Path) -> None:
     data = load_url_days(folder, [45], [46])
     assert data.X_train.shape == (2, 3_231_961)
     assert data.y_train.tolist() == [0, 1]
@@ -241,13 +241,13 @@ def test_url_from_the_authors_archive(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("train", "test"), [([], [1]), ([1], [1]), ([121], []), ([-1], [])])
-def test_url_refuses_days(folder: Path, train: list[int], test: list[int]) -> None:
+def test_invalid_url_days_are_refused(folder: Path, train: list[int], test: list[int]) -> None:
     with pytest.raises(InvalidParameter):
         load_url_days(folder, train, test)
 
 
 @pytest.mark.parametrize("text", [DAY[:-1], b"+1 0:1\n", b"+2 1:1\n", b"+1 3231962:1\n", b"+1 x\n"])
-def test_url_damaged(folder: Path, text: bytes) -> None:
+def test_damaged_url_files_are_refused(folder: Path, text: bytes) -> None:
     (folder / "url" / "Day45.svm").write_bytes(text)
     with pytest.raises(DataError, match="Day45"):
         load_url_days(folder, [45])
@@ -300,7 +300,7 @@ def test_missing_files_say_where_to_put_them(tmp_path: Path, name: str) -> None:
         assert word in str(caught.value)
 
 
-def test_only_the_missing_file_is_named(folder: Path) -> None:
+def test_the_error_names_only_the_missing_file(folder: Path) -> None:
     (folder / "a9a" / "a9a.t").unlink()
     with pytest.raises(DataSetMissingError, match=r"'adult': a9a\.t not found"):
         load("adult", folder)
@@ -309,7 +309,7 @@ def test_only_the_missing_file_is_named(folder: Path) -> None:
         load("adult", folder)
 
 
-def test_files_may_lie_in_the_folder_itself(folder: Path) -> None:
+def test_files_are_found_in_the_folder_itself(folder: Path) -> None:
     for file in ("a9a/a9a.t", "har/UCI HAR Dataset.zip", "url/Day45.svm"):
         path = folder / file
         path.rename(folder / path.name)
@@ -318,7 +318,7 @@ def test_files_may_lie_in_the_folder_itself(folder: Path) -> None:
     assert load_url_days(folder, [45]).X_train.shape[0] == 2
 
 
-def test_the_folder_of_the_caller_goes_before_the_environment(
+def test_the_given_folder_precedes_the_environment(
     folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     empty = tmp_path_factory.mktemp("empty")
@@ -386,7 +386,7 @@ def test_a_broken_download_leaves_nothing_behind(
     assert (target / "a9a" / "a9a").read_bytes() == A9A
 
 
-def test_a_full_disk_is_named_and_nothing_left(server: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_download_to_a_full_disk_leaves_nothing(server: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     target = tmp_path_factory.mktemp("target")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -401,12 +401,12 @@ def test_a_full_disk_is_named_and_nothing_left(server: str, tmp_path_factory: py
 
 
 @pytest.mark.parametrize("name", ["digits", "url", "synthetic", "iris"])
-def test_nothing_to_download(name: str, tmp_path: Path) -> None:
+def test_data_sets_without_download_are_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidParameter):
         download(name, tmp_path)
 
 
-def test_download_only_from_the_web(tmp_path: Path) -> None:
+def test_download_accepts_http_addresses_only(tmp_path: Path) -> None:
     with pytest.raises(InvalidParameter, match="http"):
         download("adult", tmp_path, {"a9a": "file:///etc/passwd"})
 

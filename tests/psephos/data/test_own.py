@@ -6,11 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psephos.data.own import FEWEST_PUBLIC, NOT_PRIVATE, OwnTable, TableOptions, held_out_rows
+from psephos.data.own import FEWEST_PUBLIC, NOT_PRIVATE, OwnTable, TableOptions, held_out_by_content, held_out_rows
 from psephos.data.schema import DRAWN_SAMPLES
 from psephos.data.splits import Split
 from psephos.protocol.errors import DataError, DataSetMissingError, InvalidParameter
@@ -62,7 +63,7 @@ def own_rows(split: Split, number: int) -> tuple[list[list[float]], list[int]]:
 # -- dealing
 
 
-def test_a_column_names_the_parties_and_one_of_them_is_public(tmp_path: Path) -> None:
+def test_the_party_column_names_owners_and_the_public_part(tmp_path: Path) -> None:
     table = OwnTable(options(shops(tmp_path / "t.csv")))
     assert table.owners == ("shop 0", "shop 1", "shop 2")
     assert table.classes == TIERS
@@ -80,7 +81,7 @@ def test_a_column_names_the_parties_and_one_of_them_is_public(tmp_path: Path) ->
     assert OwnTable(options(tmp_path / "t.csv", held_out=0.0)).deal(3, seed=1).sizes.tolist() == [30, 30, 30]
 
 
-def test_the_roster_is_sorted_by_name_wherever_rows_stand(tmp_path: Path) -> None:
+def test_the_roster_is_sorted_by_name(tmp_path: Path) -> None:
     path = shops(tmp_path / "t.csv")
     head, *lines = path.read_text().splitlines()
     written(path, "\n".join([head, *reversed(lines)]) + "\n")
@@ -120,7 +121,7 @@ def test_without_names_rows_are_dealt_at_random(tmp_path: Path) -> None:
     assert any(np.ptp(rows) > 60 for rows in split.parties)
 
 
-def test_private_rows_as_public_ones_must_be_asked_for_and_are_not_private(tmp_path: Path) -> None:
+def test_sampling_public_rows_needs_its_option(tmp_path: Path) -> None:
     table = OwnTable(options(shops(tmp_path / "t.csv"), public=None, sample_public=True))
     split = table.deal(4, seed=0)
     assert len(split.auxiliary) == 12 > FEWEST_PUBLIC
@@ -136,7 +137,7 @@ def test_private_rows_as_public_ones_must_be_asked_for_and_are_not_private(tmp_p
     share=st.floats(0, 0.99),
     seed=st.integers(0, 1 << 30),
 )
-def test_held_out_rows_are_a_share_of_the_partys_own(count: int, share: float, seed: int) -> None:
+def test_held_out_rows_are_a_share_of_each_partys_rows(count: int, share: float, seed: int) -> None:
     rows = np.arange(100, 100 + count)
     out = held_out_rows(rows, share, np.random.default_rng(seed))
     assert set(out.tolist()) <= set(rows.tolist())
@@ -144,7 +145,7 @@ def test_held_out_rows_are_a_share_of_the_partys_own(count: int, share: float, s
     assert len(out) in {min(count - 1, int(share * count)), min(count - 1, int(share * count) + 1)}
 
 
-def test_parties_of_few_rows_hold_out_as_large_a_share_on_average() -> None:
+def test_small_parties_hold_out_the_same_share_on_average() -> None:
     """The share of 4,000 parties of two rows: standard deviation 0.004; false alarms below 1e-30."""
     held = [len(held_out_rows(np.arange(2), 0.2, np.random.default_rng([0, 2, k]))) for k in range(4000)]
     assert abs(sum(held) / 8000 - 0.2) < 0.05
@@ -172,7 +173,7 @@ CHANGES: dict[str, Callable[[list[str]], list[str]]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("kind", ["public rows", "schema"])
-def test_what_one_party_holds_moves_nothing_of_another(tmp_path: Path, kind: str, change: str) -> None:
+def test_rows_of_one_party_do_not_affect_another(tmp_path: Path, kind: str, change: str) -> None:
     path = shops(tmp_path / "t.csv")
     asked = options(path) if kind == "public rows" else by_schema(path)
     table = OwnTable(asked)
@@ -198,7 +199,7 @@ def test_what_one_party_holds_moves_nothing_of_another(tmp_path: Path, kind: str
 # -- classes
 
 
-def test_a_label_that_is_no_class_is_its_owners_to_decide(tmp_path: Path) -> None:
+def test_other_labels_are_handled_by_the_option(tmp_path: Path) -> None:
     path = shops(tmp_path / "t.csv")
     written(path, path.read_text() + "shop 0,30,Lima,bronze\n")
     with pytest.raises(DataError, match=r"line 122 .1 rows in all. is none of the classes gold, silver, tin"):
@@ -215,14 +216,14 @@ def test_a_label_that_is_no_class_is_its_owners_to_decide(tmp_path: Path) -> Non
     assert named.classes == (*TIERS, "bronze")
 
 
-def test_a_party_without_any_row_of_a_class_is_named(tmp_path: Path) -> None:
+def test_a_party_without_rows_of_a_known_class_is_named(tmp_path: Path) -> None:
     path = shops(tmp_path / "t.csv")
     written(path, path.read_text() + "shop 9,30,Lima,bronze\n" * 3)
     with pytest.raises(DataError, match="'shop 9' has no row left"):
         OwnTable(options(path, other_labels="drop")).deal(4, seed=0)
 
 
-def test_the_classes_are_named_once(tmp_path: Path) -> None:
+def test_classes_come_from_one_source(tmp_path: Path) -> None:
     path = shops(tmp_path / "t.csv")
     assert OwnTable(by_schema(path)).classes == TIERS
     with pytest.raises(InvalidParameter, match="different classes"):
@@ -235,7 +236,7 @@ def test_the_classes_are_named_once(tmp_path: Path) -> None:
 # -- a schema
 
 
-def test_a_schema_takes_the_place_of_public_rows(tmp_path: Path) -> None:
+def test_a_schema_replaces_public_rows(tmp_path: Path) -> None:
     path = shops(tmp_path / "t.csv")
     table = OwnTable(by_schema(path))
     assert table.owners == ("shop 0", "shop 1", "shop 2", "shop 3")
@@ -276,7 +277,7 @@ def test_public_rows_beside_a_schema_are_encoded_by_it(tmp_path: Path) -> None:
         OwnTable(options(path, schema=schema)).deal(3, seed=0, samples=50)
 
 
-def test_cells_outside_the_range_are_a_remark(tmp_path: Path) -> None:
+def test_cells_outside_the_range_are_reported(tmp_path: Path) -> None:
     path = shops(tmp_path / "t.csv")
     written(path, path.read_text() + "shop 0,17,Lima,gold\nshop 0,91,Lima,gold\n")
     remarks = OwnTable(by_schema(path)).deal(4, seed=0).remarks
@@ -297,7 +298,7 @@ def test_dates_and_fills_of_a_schema(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("schema", "words"),
     [
-        ("columns = {", "is no schema"),
+        ("columns = {", "is not a schema"),
         ("classes = []", "columns"),
         ("columns = {}", "columns"),
         ('[columns.age]\nkind = "colour"', "kind"),
@@ -314,12 +315,12 @@ def test_dates_and_fills_of_a_schema(tmp_path: Path) -> None:
         (SCHEMA.replace('classes = ["gold", "silver", "tin"]', ""), "--classes"),
     ],
 )
-def test_what_is_no_schema_of_the_table_is_said(tmp_path: Path, schema: str, words: str) -> None:
+def test_a_schema_that_does_not_fit_the_table_is_refused(tmp_path: Path, schema: str, words: str) -> None:
     with pytest.raises(DataError, match=words):
         OwnTable(by_schema(shops(tmp_path / "t.csv"), schema))
 
 
-def test_a_schema_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_schema_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DataSetMissingError):
         OwnTable(options(shops(tmp_path / "t.csv"), public=None, schema=str(tmp_path / "nowhere.toml")))
 
@@ -342,7 +343,9 @@ def test_a_schema_that_is_not_there(tmp_path: Path) -> None:
         ("shop 3,inf,Lima,gold\n", {}, "an infinite number .line 122"),
     ],
 )
-def test_what_cannot_be_dealt_is_said(tmp_path: Path, change: str, more: dict[str, object], words: str) -> None:
+def test_tables_that_cannot_be_split_are_refused(
+    tmp_path: Path, change: str, more: dict[str, object], words: str
+) -> None:
     path = shops(tmp_path / "t.csv")
     written(path, path.read_text() + change)
     with pytest.raises(DataError, match=words):
@@ -361,12 +364,12 @@ def test_what_cannot_be_dealt_is_said(tmp_path: Path, change: str, more: dict[st
         (TableOptions(data="t.csv", label="y", schema="s.toml", text=("x",)), "--text"),
     ],
 )
-def test_options_that_do_not_fit(asked: TableOptions, words: str) -> None:
+def test_contradictory_options_are_refused(asked: TableOptions, words: str) -> None:
     with pytest.raises(InvalidParameter, match=words):
         asked.check_table()
 
 
-def test_no_private_row_and_no_class_are_said(tmp_path: Path) -> None:
+def test_missing_private_rows_and_missing_classes_are_reported(tmp_path: Path) -> None:
     one_class = "shop,x,tier\n" + "1,2,a\n2,3,a\n" * 12
     with pytest.raises(DataError, match="1 classes"):
         OwnTable(options(written(tmp_path / "t.csv", one_class), public="1"))
@@ -389,7 +392,33 @@ def test_a_continuous_label_is_not_a_class(tmp_path: Path, labels: Callable[[int
         assert len(OwnTable(chosen).classes) == 3
 
 
-def test_classes_that_look_alike_are_a_caution(tmp_path: Path) -> None:
+def test_similar_class_names_are_reported(tmp_path: Path) -> None:
     path = shops(tmp_path / "t.csv")
     written(path, path.read_text() + "shop 3,30,Lima,Gold\n" * 3)
     assert "differ by capital letters only" in OwnTable(options(path)).deal(3, seed=0).cautions[0]
+
+
+def test_rows_held_out_by_content_depend_on_no_other_row() -> None:
+    """On their order, on their number, and on what else is there; the share is met within five deviations."""
+    generator = np.random.default_rng(0)
+    cells = pd.DataFrame({"a": generator.normal(size=4000).astype(str), "b": np.arange(4000) % 7}).astype(str)
+    held = held_out_by_content(cells, 0.2, 3)
+    assert abs(held.mean() - 0.2) < 5 * (0.16 / 4000) ** 0.5
+    order = generator.permutation(4000)
+    assert np.array_equal(held_out_by_content(cells.iloc[order], 0.2, 3), held[order])
+    assert np.array_equal(held_out_by_content(cells.iloc[17:18], 0.2, 3), held[17:18])
+    assert not np.array_equal(held_out_by_content(cells, 0.2, 4), held)
+    assert not held_out_by_content(cells, 0.0, 3).any()
+    assert held_out_by_content(cells.iloc[:0], 0.2, 3).shape == (0,)
+
+
+def test_a_table_deals_by_content_where_a_record_is_private(tmp_path: Path) -> None:
+    """The rows of a party without one row are the same rows without that row, trained on or held out."""
+    path = shops(tmp_path / "shops.csv")
+    lines = path.read_text().splitlines()
+    without = written(tmp_path / "without.csv", "\n".join([*lines[:9], *lines[10:]]) + "\n")
+    whole, fewer = (OwnTable(options(file, held_out=0.3)).deal(3, 0, by_content=True) for file in (path, without))
+    for number in range(3):
+        assert len(whole.parties[number]) - len(fewer.parties[number]) in (0, 1)
+    together, apart = ([row for n in range(3) for row in own_rows(split, n)[0]] for split in (whole, fewer))
+    assert all(row in together for row in apart)

@@ -43,7 +43,7 @@ SMALL = DataOptions(parties=4)
     ],
     ids=str,
 )
-def test_what_can_be_dealt(one: dict[str, Any]) -> None:
+def test_the_extreme_valid_options_are_accepted(one: dict[str, Any]) -> None:
     replace(SMALL, **one).check()
 
 
@@ -70,12 +70,12 @@ def test_what_can_be_dealt(one: dict[str, Any]) -> None:
     ],
     ids=str,
 )
-def test_what_cannot_be_dealt(one: dict[str, Any], words: str) -> None:
+def test_invalid_options_are_refused(one: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidParameter, match=words):
         replace(SMALL, **one).check()
 
 
-def test_a_choice_is_one_of_those_known() -> None:
+def test_unknown_choices_are_refused() -> None:
     one_of("scaling", None, None, "max-norm")
     one_of("scaling", "max-norm", None, "max-norm")
     for chosen in (None, "maxnorm"):
@@ -83,7 +83,7 @@ def test_a_choice_is_one_of_those_known() -> None:
             one_of("scaling", chosen, "max-norm", "unit-rows")
 
 
-def test_who_stays_away_is_chosen_by_the_seed() -> None:
+def test_absent_parties_are_chosen_by_the_seed() -> None:
     """Half a party is rounded to an even number of them, as Python does."""
     options = DataOptions(parties=10, absent=0.35, seed=5)
     assert options.away == [2, 4, 6, 7]
@@ -110,7 +110,7 @@ def same(one: Any, other: Any) -> None:
         ({"sizes": "shards", "samples_per_party": 30}, {"deal": "shards", "samples_per_party": 30}),
     ],
 )
-def test_rows_are_dealt_as_they_were_asked_for(asked: dict[str, Any], arguments: dict[str, Any]) -> None:
+def test_rows_are_split_by_the_options(asked: dict[str, Any], arguments: dict[str, Any]) -> None:
     data, options = load("breast-cancer"), DataOptions(parties=4, seed=3, **asked)
     same(options.deal(data), split_dataset(data, 4, 3, **arguments))
     same(load_split(options)[1], options.deal(data))
@@ -118,12 +118,12 @@ def test_rows_are_dealt_as_they_were_asked_for(asked: dict[str, Any], arguments:
     same(options.deal(data, samples=11, auxiliary=60), split_dataset(data, 4, 3, auxiliary=60, **few))
 
 
-def test_auxiliary_samples_are_as_many_as_were_asked_for() -> None:
+def test_the_number_of_auxiliary_samples_follows_the_options() -> None:
     for asked, found in ((None, 41), (60, 60)):
         assert len(load_split(SumOptions(parties=7, auxiliary=asked))[1].auxiliary) == found
 
 
-def test_synthetic_rows_are_two_for_each_party_and_some_public_ones() -> None:
+def test_synthetic_data_grows_with_the_parties() -> None:
     """At least 2,000 in all."""
     for options, rows in (
         (DataOptions(parties=3000), 6000 + 750),
@@ -135,13 +135,13 @@ def test_synthetic_rows_are_two_for_each_party_and_some_public_ones() -> None:
         assert data.X_train.shape[0] == rows
 
 
-def test_who_named_no_data_set_of_ours_gets_the_scaler_of_any_other() -> None:
+def test_own_data_gets_the_general_scaler() -> None:
     for name, default in (("digits", "digits"), ("patients.csv", "your own")):
         assert scaler_for(name).get_params() == default_scaler(default).get_params()
     assert scaler_for("digits").get_params() != scaler_for("patients.csv").get_params()
 
 
-def test_options_as_json_has_them() -> None:
+def test_options_in_json() -> None:
     tree = DecisionTreeClassifier(max_depth=3)
     found = TallyOptions(learners=("knn", tree), epsilon=(0.5, 2.0), parties=9).plain()
     assert found["learners"] == ["knn", "DecisionTreeClassifier(max_depth=3)"]
@@ -162,7 +162,7 @@ def table(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_a_table_that_names_the_parties_says_how_many_there_are(table: str) -> None:
+def test_the_party_column_determines_the_number_of_parties(table: str) -> None:
     named: dict[str, Any] = {"data": table, "label": "y", "party": "who", "parties": 9, "sample_public": True}
     options, split = load_split(TallyOptions(**named))
     assert (options.parties, options.key_holders, options.opening_threshold) == (4, 4, 3)
@@ -185,7 +185,7 @@ def test_a_table_that_names_the_parties_says_how_many_there_are(table: str) -> N
         (PsgdOptions, {"parties": 2}, (2, 2)),
     ],
 )
-def test_a_majority_of_at_most_five_or_three_parties_opens(
+def test_default_holders_and_threshold(
     kind: type[HolderOptions], options: dict[str, int], expected: tuple[int, int]
 ) -> None:
     chosen = kind(**options)
@@ -201,7 +201,7 @@ def test_impossible_numbers_of_holders_are_refused(kind: type[HolderOptions], op
         kind(parties=3, **options).check()
 
 
-def test_a_table_without_names_is_dealt(table: str) -> None:
+def test_a_table_without_party_column_is_split(table: str) -> None:
     options = DataOptions(
         data=table, label="y", sample_public=True, parties=3, sizes="dirichlet", concentration=3.0, seed=2
     )
@@ -213,26 +213,26 @@ def test_a_table_without_names_is_dealt(table: str) -> None:
     same(fixed, OwnTable(options).deal(3, 2, sizes=[3, 4, 5], concentration=3.0))
 
 
-def test_data_that_is_handed_in_is_taken_in_place_of_what_is_named(table: str) -> None:
+def test_given_data_replaces_named_data(table: str) -> None:
     data, options = load("digits"), DataOptions(data=table, label="y", sample_public=True, parties=3)
     split = load_split(options, data)[1]
     assert split.dataset is data
     assert load_split(options, split)[1] is split
 
 
-def test_where_nothing_is_held_out_nothing_can_be_compared(table: str) -> None:
+def test_comparison_needs_held_out_rows(table: str) -> None:
     with pytest.raises(InvalidParameter, match="no rows are left to measure on"):
         load_split(DataOptions(data=table, label="y", sample_public=True, parties=3, held_out=0.0))
     assert DataOptions().compares is True
 
 
-def test_options_are_checked_before_data_is_dealt() -> None:
+def test_options_are_checked_before_the_split() -> None:
     nothing = Dataset("none", np.empty((0, 1)), np.empty(0, int), None, None, ("a", "b"), "drawn")
     with pytest.raises(InvalidParameter, match="at least 2 parties"):
         load_split(DataOptions(parties=1), nothing)
 
 
-def test_who_stays_away_says_nothing() -> None:
+def test_an_absent_role_sends_nothing() -> None:
     class Somebody:
         name = "party 3"
 

@@ -71,7 +71,7 @@ def test_rows_of_norm_one_up_to_rounding(d: int) -> None:
 
 
 @pytest.mark.parametrize("scaler", VARIANTS, ids=str)
-def test_every_row_fits_and_some_reach_the_sphere(scaler: PublicScaler) -> None:
+def test_every_scaled_row_is_in_the_unit_ball(scaler: PublicScaler) -> None:
     generator = np.random.default_rng(1)
     auxiliary, private = generator.normal(size=(40, 5)) + 2, 10 * generator.normal(size=(60, 5))
     scaler.fit(auxiliary)
@@ -80,6 +80,19 @@ def test_every_row_fits_and_some_reach_the_sphere(scaler: PublicScaler) -> None:
         norms = [squared_norm(row) for row in rows]
         assert max(norms) <= 1
         assert max(norms) > 1 - 1e-12
+
+
+@pytest.mark.parametrize("scaling", ["max-norm", "unit-rows"])
+@pytest.mark.parametrize("d", [1, 2, 9, 40])
+def test_a_scaled_row_is_a_function_of_that_row_bit_for_bit(scaling: str, d: int) -> None:
+    """Alone, among others and in another memory layout, without principal components; privacy of a record needs it."""
+    generator = np.random.default_rng(d)
+    scaler = PublicScaler(scaling=scaling, columns="standardise", intercept=1.0).fit(generator.normal(size=(50, d)))
+    X = generator.normal(size=(120, d)) * 10.0 ** generator.uniform(-5, 5, size=(120, 1))
+    together = scaler.transform(X)
+    assert np.array_equal(scaler.transform(np.asfortranarray(X)), together)
+    assert np.array_equal(scaler.transform(X[::3]), together[::3])
+    assert all(np.array_equal(scaler.transform(X[[n]])[0], together[n]) for n in range(len(X)))
 
 
 def test_max_norm_keeps_proportions_and_clips_the_rest() -> None:
@@ -119,7 +132,7 @@ def test_intercept_is_scaled_with_the_row() -> None:
     assert np.allclose(rows[:, 2], 2 / np.sqrt(5))
 
 
-def test_sparse_features_give_the_same() -> None:
+def test_sparse_and_dense_features_agree() -> None:
     generator = np.random.default_rng(3)
     dense = generator.normal(size=(60, 40)) * (generator.random((60, 40)) < 0.2)
     dense[:, 7] = 0
@@ -186,7 +199,7 @@ def test_bad_features(bad: float) -> None:
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("scaler", VARIANTS, ids=str)
-def test_a_folded_classifier_decides_the_same_on_rows_as_they_come(scaler: PublicScaler, sparse: bool) -> None:
+def test_a_classifier_with_folded_scaling_decides_alike_on_raw_rows(scaler: PublicScaler, sparse: bool) -> None:
     generator = np.random.default_rng(3)
     X = generator.normal(size=(40, 6)) * [1, 2, 0, 4, 5, 6] + 1
     X[:, 3] = 0

@@ -27,7 +27,7 @@ def used(dealt: Split) -> list[int]:
     return sorted([*dealt.auxiliary.tolist(), *(row for rows in dealt.parties for row in rows.tolist())])
 
 
-def test_har_is_dealt_as_in_the_paper() -> None:
+def test_har_is_split_as_in_the_paper() -> None:
     dealt = split_dataset(shaped(7352, 2947), 1000)
     assert set(dealt.sizes) == {6}
     assert len(dealt.auxiliary) == 1352
@@ -35,7 +35,7 @@ def test_har_is_dealt_as_in_the_paper() -> None:
     assert used(dealt) == list(range(7352))
 
 
-def test_kdd99_is_dealt_as_in_the_paper() -> None:
+def test_kdd99_is_split_as_in_the_paper() -> None:
     dealt = split_dataset(shaped(494_021), 5000, samples_per_party=22, auxiliary=43_000)
     assert set(dealt.sizes) == {22}
     assert len(dealt.auxiliary) == 43_000
@@ -82,7 +82,7 @@ def test_stratified_test_set_where_none_is_published() -> None:
     assert np.array_equal(dealt.X_test, data.X_train[dealt.test])
 
 
-def test_the_seed_decides_and_nothing_else() -> None:
+def test_the_split_depends_on_the_seed_only() -> None:
     data = make_synthetic()
     one, same, other = split_dataset(data, 9, 5), split_dataset(data, 9, 5), split_dataset(data, 9, 6)
     assert used(one) == used(other)
@@ -103,7 +103,7 @@ def test_every_row_is_equally_likely_to_be_auxiliary() -> None:
     assert np.abs(counts - 210).max() < 88
 
 
-def test_what_each_side_is_handed() -> None:
+def test_rows_of_parties_curator_and_test() -> None:
     dealt = split_dataset(shaped(60), 5, 1)
     X, y = dealt.party(2)
     assert X[:, 0].tolist() == dealt.parties[2].tolist()
@@ -161,7 +161,7 @@ def test_a_class_too_small_to_hold_out() -> None:
 
 @pytest.mark.parametrize("deal", ["equal", "dirichlet", "shards"])
 @given(parties=st.integers(2, 30), seed=st.integers(0, 1000))
-def test_however_they_are_dealt_the_same_rows_are_private(deal: str, parties: int, seed: int) -> None:
+def test_every_split_has_the_same_private_rows(deal: str, parties: int, seed: int) -> None:
     data = shaped(200)
     dealt, equal = split_dataset(data, parties, seed, deal=deal, concentration=0.05), split_dataset(data, parties, seed)
     assert used(dealt) == list(range(200))
@@ -169,7 +169,7 @@ def test_however_they_are_dealt_the_same_rows_are_private(deal: str, parties: in
     assert min(dealt.sizes) >= 1
 
 
-def test_skewed_deals_are_skewed() -> None:
+def test_skewed_splits_have_skewed_labels() -> None:
     """The distance of a party's label shares from everybody's, on average; the more, the smaller the concentration."""
     data = make_synthetic(classes=4, samples=4000, test=10)
 
@@ -194,6 +194,6 @@ def test_skewed_deals_are_skewed() -> None:
 @pytest.mark.parametrize(
     "wrong", [{"deal": "cards"}, {"deal": "dirichlet", "concentration": 0.0}, {"deal": "shards", "parties": 150}]
 )
-def test_deals_that_cannot_be_are_refused(wrong: dict[str, Any]) -> None:
+def test_invalid_splits_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter):
         split_dataset(shaped(200), wrong.pop("parties", 5), 0, **wrong)

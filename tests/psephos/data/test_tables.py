@@ -45,13 +45,13 @@ PLAIN = "age,city\n41,Lima\n,Oslo\n"
     ],
     ids=["plain", "bom", "windows", "blank-lines", "semicolons", "tabs", "bars", "quotes", "gz"],
 )
-def test_the_same_table_however_it_is_written(tmp_path: Path, content: str | bytes) -> None:
+def test_equal_tables_in_different_csv_dialects(tmp_path: Path, content: str | bytes) -> None:
     table = read_table(written(tmp_path / ("t.csv" if isinstance(content, str) else "t.csv.gz"), content))
     assert table.columns.tolist() == ["age", "city"]
     assert table.to_numpy().tolist() == [["41", "Lima"], ["", "Oslo"]]
 
 
-def test_a_parquet_file_says_what_the_csv_file_says(tmp_path: Path) -> None:
+def test_parquet_and_csv_files_agree(tmp_path: Path) -> None:
     frame = pd.DataFrame(
         {
             "age": [41.5, np.nan],
@@ -76,31 +76,53 @@ def test_a_parquet_file_says_what_the_csv_file_says(tmp_path: Path) -> None:
             read_table(tmp_path / "other.parquet")
 
 
+def test_an_empty_cell_changes_no_other_cell_of_a_parquet_file(tmp_path: Path) -> None:
+    """Otherwise one row would change how other rows are encoded and held out: 7 would become 7.0."""
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    for numbers in ([7, 2**53 + 1, 3], [7, 2**53 + 1, None]):
+        columns = {"count": pyarrow.array(numbers, pyarrow.int64()), "city": ["Lima", "Oslo", "Rome"]}
+        parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
+        table = read_table(tmp_path / "t.parquet")
+        assert table["count"].tolist() == ["7", str(2**53 + 1), "3" if numbers[2] else ""]
+
+
+def test_a_date_out_of_range_is_refused_by_its_line_and_without_its_value() -> None:
+    """Alone, and beside a time in nanoseconds, which changes the unit in which pandas stores the column."""
+    encoding, _ = Encoding.learn(pd.DataFrame({"seen": ["2024-02-29", "2024-12-31"]}))
+    for other in ("2024-01-01", "2024-01-01T00:00:00.123456789"):
+        for far in ("1500-01-01", "9999-12-31"):
+            with pytest.raises(DataError, match="line 1") as caught:
+                encoding.apply(pd.DataFrame({"seen": [other, far]}))
+            assert far not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
         ("", "is empty"),
         ("\n\n", "is empty"),
-        ("a,b\n", "has no rows but the names"),
+        ("a,b\n", "has no rows"),
         ("a\n1\n", "one column only"),
         ("a,b,a\n1,2,3\n", "two columns are called 'a'"),
         (",b\n1,2\n", "column 1 has no name"),
-        ("a,b\n1,2\n1,2,3\n", "line 3: 3 cells where the first line names 2"),
-        ("a,b\n1,2\n\n3\n", "line 4: 1 cells where"),
+        ("a,b\n1,2\n1,2,3\n", "line 3: 3 cells"),
+        ("a,b\n1,2\n\n3\n", "line 4: 1 cell,"),
         ('a,b\n1,"2\n', "line 2: unexpected end of data"),
         ("a,b\nä,2\n".encode("latin-1"), "CSV UTF-8"),
         ("a,b\n1,2\n".encode("utf-16"), "CSV UTF-8"),
         (b"PK\x03\x04\x00\x00", "CSV UTF-8"),
     ],
 )
-def test_what_is_no_table_is_said(tmp_path: Path, content: str | bytes, words: str) -> None:
+def test_invalid_tables_are_refused(tmp_path: Path, content: str | bytes, words: str) -> None:
     with pytest.raises(DataError, match=words):
         read_table(written(tmp_path / "t.csv", content))
 
 
-def test_files_that_are_not_there_or_are_something_else(tmp_path: Path) -> None:
+def test_missing_and_foreign_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataSetMissingError, match="there is no file"):
         read_table(tmp_path / "absent.csv")
+    with pytest.raises(DataSetMissingError, match="is a directory"):
+        read_table(tmp_path)
     with pytest.raises(DataError, match="Parquet"):
         read_table(written(tmp_path / "t.parquet", PLAIN))
     with pytest.raises(DataError, match="decompression failed"):
@@ -131,14 +153,14 @@ def test_a_decimal_comma_is_read_in_columns_of_numbers_only(tmp_path: Path, sepa
     assert rewritten.drop(columns="weight").equals(table.drop(columns="weight"))
 
 
-def test_a_column_of_text_stays_text_whatever_a_party_holds(tmp_path: Path) -> None:
+def test_a_text_column_stays_text_for_every_party(tmp_path: Path) -> None:
     """A party whose cells all look like numbers has the public rows' values, and not 1.5."""
     encoding, _ = Encoding.learn(read_table(written(tmp_path / "public.csv", COMMAS))[["size"]])
     own = read_table(written(tmp_path / "own.csv", "size;x\n1,5;1\n1,5;2\n"))
     assert encoding.apply(own).tolist() == [[1.0, 0.0, 0.0]] * 2
 
 
-def test_a_comma_in_a_number_is_refused_where_commas_separate_the_columns(tmp_path: Path) -> None:
+def test_decimal_commas_are_refused_in_comma_separated_files(tmp_path: Path) -> None:
     table = read_table(written(tmp_path / "t.csv", 'x,y\n"1,5",2\n"2,5",3\n'))
     with pytest.raises(DataError):
         Encoding.learn(table)
@@ -147,7 +169,7 @@ def test_a_comma_in_a_number_is_refused_where_commas_separate_the_columns(tmp_pa
 # -- encoding
 
 
-def test_each_kind_of_column() -> None:
+def test_encoding_of_each_kind_of_column() -> None:
     rows = public(
         age=["20", "", "-4e1", "nan"],
         city=["Oslo", "Rome", "?", "Oslo"],
@@ -189,12 +211,12 @@ def test_each_kind_of_column() -> None:
         (["2024-13-01", "2024-01-01"], "other than a date"),
     ],
 )
-def test_what_a_column_may_not_hold_is_said(cells: list[str], words: str) -> None:
+def test_invalid_cells_are_refused(cells: list[str], words: str) -> None:
     with pytest.raises(DataError, match=words):
         Encoding.learn(public(x=cells))
 
 
-def test_what_looks_wrong_is_a_caution() -> None:
+def test_suspicious_columns_are_reported() -> None:
     many = [f"town {place % 21}" for place in range(63)]
     names = [f"person {place}" for place in range(63)]
     numbers = [str(1000 + 7 * place) for place in range(63)]
@@ -244,7 +266,7 @@ def test_a_private_cell_is_not_repeated() -> None:
 
 
 @given(st.lists(st.one_of(st.floats(-LARGEST, LARGEST), st.integers(-(2**60), 2**60), st.none()), min_size=1))
-def test_numbers_survive_as_they_are(values: list[float | None]) -> None:
+def test_numbers_are_encoded_exactly(values: list[float | None]) -> None:
     cells = cells_of(pd.DataFrame({"x": pd.Series(values, dtype=object)}))
     if all(value is None for value in values):
         return

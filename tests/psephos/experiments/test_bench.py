@@ -10,7 +10,7 @@ import pytest
 from psephos.experiments.bench.comparisons import MAKERS, comparison
 
 
-def test_ours_is_measured_and_what_is_missing_is_said() -> None:
+def test_missing_libraries_are_reported() -> None:
     def absent(bits: int) -> Any:
         raise ModuleNotFoundError("No module named 'tno'")
 
@@ -22,14 +22,14 @@ def test_ours_is_measured_and_what_is_missing_is_said() -> None:
 
 
 @pytest.mark.parametrize("answer", [True, False])
-def test_a_library_that_answers_wrongly_is_not_timed(answer: bool) -> None:
+def test_a_library_with_wrong_results_is_not_timed(answer: bool) -> None:
     def careless(bits: int) -> tuple[Callable[[int, int], Callable[[], bool]], type[bool]]:
         return (lambda a, b: lambda: answer), bool
 
     assert "answered wrongly" in comparison(512, 1, {**MAKERS, "tno.mpc": careless}).not_measured["tno.mpc"]
 
 
-def test_the_ratio_is_of_one_run() -> None:
+def test_ratios_come_from_one_run() -> None:
     measured = comparison(512, 1, {**MAKERS, "tno.mpc": MAKERS["psephos"]})
     times = measured.milliseconds
     assert measured.times_faster_than_tno == pytest.approx(times["tno.mpc"] / times["psephos"])

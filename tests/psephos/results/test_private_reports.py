@@ -45,7 +45,7 @@ def modes(directory: Path) -> tuple[set[int], set[int]]:
     return {mode(one) for one in found if one.is_dir()}, {mode(one) for one in found if one.is_file()}
 
 
-def test_a_report_on_private_rows_is_its_owners_only_and_says_so_first(tmp_path: Path) -> None:
+def test_a_report_on_private_rows_is_owner_only_and_says_so_first(tmp_path: Path) -> None:
     out = tmp_path / "made" / "here"
     write_report(OWN, None, out)
     assert modes(tmp_path / "made") == ({0o700}, {0o600})
@@ -66,7 +66,7 @@ def test_a_report_on_private_rows_is_its_owners_only_and_says_so_first(tmp_path:
     assert modes(tmp_path / "figures") == ({0o700}, {0o600})
 
 
-def test_an_older_wider_file_and_a_part_of_one_do_not_keep_their_mode(tmp_path: Path) -> None:
+def test_old_report_files_lose_their_wider_mode(tmp_path: Path) -> None:
     for name in ("report.html", ".report.html.part", ".report.json.part"):
         (tmp_path / name).write_text("of an earlier run")
     write_report(OWN, None, tmp_path)
@@ -74,7 +74,7 @@ def test_an_older_wider_file_and_a_part_of_one_do_not_keep_their_mode(tmp_path: 
     assert not list(tmp_path.glob(".*.part"))
 
 
-def test_a_report_on_a_published_data_set_needs_no_secrecy(tmp_path: Path) -> None:
+def test_a_report_on_published_data_has_default_modes(tmp_path: Path) -> None:
     write_report(PUBLISHED, None, tmp_path / "out")
     assert modes(tmp_path / "out") == ({0o777}, {0o666})  # as the umask says
     assert "notice" not in PUBLISHED.as_json()
@@ -91,21 +91,21 @@ def test_a_report_on_a_published_data_set_needs_no_secrecy(tmp_path: Path) -> No
         ({"dataset": "breast-cancer"}, False),
     ],
 )
-def test_whose_rows_they_are_decides(change: dict[str, Any], private: bool) -> None:
+def test_own_rows_follow_from_the_options(change: dict[str, Any], private: bool) -> None:
     outcome = replace(PUBLISHED, **change)
     assert outcome.own_rows is private
     assert bool(outcome.page().notice) is private
     assert Result.from_json(json.loads(json.dumps(outcome.as_json()))) == outcome
 
 
-def test_what_a_stopped_run_leaves_has_no_accuracy() -> None:
+def test_an_interrupted_result_has_no_accuracy() -> None:
     stopped = InterruptedResult(protocol="tally", options={"data": "t.csv"}, stopped="early")
     assert stopped.notice == ""
     assert not any(isinstance(value, Accuracy) for value in vars(stopped).values())
 
 
 @pytest.mark.parametrize("party", [True, False])
-def test_a_command_on_a_table(tmp_path: Path, party: bool) -> None:
+def test_notice_and_unit_names_of_commands_on_a_table(tmp_path: Path, party: bool) -> None:
     """What it writes, and whether its parties are called owners or shards."""
     path, public = patients(tmp_path / "t.csv"), patients(tmp_path / "public.csv", hospitals=1, seed=7)
     (tmp_path / "out").mkdir()
@@ -129,7 +129,7 @@ def test_a_command_on_a_table(tmp_path: Path, party: bool) -> None:
     assert PRIVATE_ROWS_NOTICE not in card + (tmp_path / "out" / "model.json").read_text()  # these are for publication
 
 
-def test_the_terminal_says_it_before_everything_else(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_terminal_prints_the_notice_first(capsys: pytest.CaptureFixture[str]) -> None:
     from psephos.cli.show import show
 
     show(OWN)

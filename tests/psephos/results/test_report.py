@@ -195,7 +195,7 @@ def test_the_table_has_exactly_the_numbers_of_the_result(result: TallyResult, pa
 
 
 @pytest.mark.parametrize(("std", "told"), [(0.0, "0.924± 0.000"), (None, "0.924")])
-def test_equal_draws_have_a_deviation_of_zero_and_one_draw_has_none(
+def test_deviation_of_equal_draws_is_zero_and_of_one_draw_empty(
     result: TallyResult, messages: list[dict[str, Any]], tmp_path: Path, std: float | None, told: str
 ) -> None:
     accuracy = {name: replace(one, private=0.924, private_std=std) for name, one in result.accuracy.items()}
@@ -242,7 +242,7 @@ def test_the_diagram_has_exactly_the_transcripts_messages(messages: list[dict[st
     assert listed == [(m["phase"], m["from"], m["to"], m["kind"], m["bytes"]) for m in messages]
 
 
-def test_few_messages_are_drawn_one_by_one(result: TallyResult, tmp_path: Path) -> None:
+def test_few_messages_are_drawn_individually(result: TallyResult, tmp_path: Path) -> None:
     few = [message(number) for number in range(3)]
     page = Page(write_report(result, few, tmp_path))
     assert [(arrow["data-from"], arrow["data-count"]) for arrow in page.arrows] == [
@@ -271,7 +271,7 @@ MESSAGES = st.lists(
 
 
 @given(MESSAGES)
-def test_arrows_add_up_to_the_messages_however_many(messages: list[dict[str, Any]]) -> None:
+def test_arrows_add_up_to_the_number_of_messages(messages: list[dict[str, Any]]) -> None:
     lanes, blocks = arrange(typed(messages))
     arrows = [arrow for block in blocks for arrow in block.arrows]
     assert sum(arrow.count for arrow in arrows) == len(messages)
@@ -284,7 +284,7 @@ def test_arrows_add_up_to_the_messages_however_many(messages: list[dict[str, Any
     assert kinds == Counter(m["kind"] for m in messages)
 
 
-def test_thousands_of_messages_make_a_picture_that_fits(result: TallyResult, tmp_path: Path) -> None:
+def test_the_diagram_of_thousands_of_messages_has_a_limited_size(result: TallyResult, tmp_path: Path) -> None:
     steps = []
     for step in range(200):
         steps += [message(number, phase=f"step {step}", size=100 + number) for number in range(15)]
@@ -336,7 +336,7 @@ def test_a_report_says_who_adds_the_noise(run: tuple[TallyResult, list[dict[str,
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_a_runs_matrix_is_what_the_analysis_expects(name: str, tmp_path: Path) -> None:
+def test_the_matrix_of_a_run_is_the_expected_one(name: str, tmp_path: Path) -> None:
     page = Page(write_report(InterruptedResult(protocol=name, options={}, stopped="at once"), None, tmp_path))
     assert "This run did not test it" in page.text
     case = CASES[name]
@@ -349,7 +349,7 @@ def test_a_runs_matrix_is_what_the_analysis_expects(name: str, tmp_path: Path) -
             assert all(why.replace("`", "") in page.text for why in reasons)
 
 
-def test_what_was_released_is_never_called_not_private(result: TallyResult, tmp_path: Path) -> None:
+def test_releases_are_never_labelled_not_private(result: TallyResult, tmp_path: Path) -> None:
     accuracy = {"soft": Accuracy(private=0.75), "batch": Accuracy(0.875)}
     page = Page(write_report(replace(result, accuracy=accuracy), None, tmp_path))
     released, pooled = page.body("results")
@@ -364,14 +364,14 @@ def test_the_answer_stands_first(result: TallyResult, tmp_path: Path) -> None:
         "statistic": Accuracy(0.875, 0.8125, 0.0625),
     }
     page = Page(write_report(replace(result, accuracy=accuracy), None, tmp_path))
-    answer = "Best private at epsilon 1 per shard: statistic 0.812 ± 0.062; privacy cost 0.062"
+    answer = "Best private at epsilon 1 per shard: statistic 0.812 ± 0.062; without noise 0.875"
     assert page.text.index(answer) < page.text.index("Opened sums against the clear ones")
     one = replace(result, accuracy={"soft": Accuracy(0.875, 0.75)}).page().answer
-    assert one == "Private at epsilon 1 per shard: soft 0.750 (one draw); privacy cost 0.125"
+    assert one == "Private at epsilon 1 per shard: soft 0.750 (one draw); without noise 0.875"
     assert replace(result, accuracy={"batch": Accuracy(1.0)}).page().answer == ""
 
 
-def test_key_and_release_are_drawn_though_nobody_sends_them(result: TallyResult, page: Page) -> None:
+def test_key_and_release_are_drawn_as_actions_of_roles(result: TallyResult, page: Page) -> None:
     """As what a role does, no arrow: the arrows are the transcript's."""
     first, *_, last = re.findall(r'<g class="(\w+)" data-role="(\w+)">', page.source)
     assert (first, last) == (("does", "holder"), ("does", "curator"))
@@ -379,7 +379,7 @@ def test_key_and_release_are_drawn_though_nobody_sends_them(result: TallyResult,
     assert not held.before, "a ceremony's messages are in the transcript"
 
 
-def test_classes_have_names(result: TallyResult, page: Page) -> None:
+def test_classes_are_shown_by_name(result: TallyResult, page: Page) -> None:
     assert [row[0][0] for row in page.body("mean-alpha")] == result.class_names == ["malignant", "benign"]
 
 
@@ -395,7 +395,7 @@ def test_a_report_is_drawn_again_byte_for_byte(whole: Path, tmp_path: Path) -> N
     assert "psephos run --report 'my out'" in Page(again).text
 
 
-def test_what_json_printed_is_enough(result: TallyResult, tmp_path: Path) -> None:
+def test_a_report_can_be_written_from_printed_json(result: TallyResult, tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(json.dumps(result.as_json()))
     page = Page(report_from_json(tmp_path / "run.json", tmp_path))
     for missing in ("Not recorded: this result has no transcript", "Not recorded: machine and versions"):
@@ -455,9 +455,7 @@ def check_alone(page: Page) -> None:
     assert addresses <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
 
 
-def test_nothing_in_the_json_becomes_markup(
-    result: TallyResult, messages: list[dict[str, Any]], tmp_path: Path
-) -> None:
+def test_texts_in_the_json_are_escaped(result: TallyResult, messages: list[dict[str, Any]], tmp_path: Path) -> None:
     evil = "<script>alert(1)</script>$x$"
     named = {"dataset": evil, "remarks": [evil], "cautions": [evil], "class_names": [evil, "b"]}
     changed = replace(result, accuracy=result.accuracy | {evil: Accuracy(0.5)}, **named)
@@ -488,12 +486,12 @@ def test_contrast_passes_wcag_aa(theme: dict[str, str]) -> None:
         assert contrast(theme[mark], theme["paper"]) >= 3, mark
 
 
-def test_contrast_is_the_one_of_the_standard() -> None:
+def test_contrast_follows_the_wcag_formula() -> None:
     assert contrast("#000000", "#ffffff") == pytest.approx(21)
     assert contrast("#777777", "#ffffff") == pytest.approx(4.478, abs=1e-3)
 
 
-def test_the_page_has_no_colour_that_the_palette_lacks(page: Page) -> None:
+def test_every_colour_is_in_the_palette(page: Page) -> None:
     """What is not in the palette is not checked for contrast, and does not change with the theme."""
     after_themes = page.source.split("</style>", 1)[1]
     assert not re.findall(r"(?:fill|stroke|color)\s*[:=]\s*\"?#[0-9a-fA-F]{3,6}", after_themes)
@@ -517,7 +515,7 @@ KINDS = (
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_report_stands_alone(kind: str, reports: dict[str, Path]) -> None:
+def test_every_kind_of_report_is_self_contained(kind: str, reports: dict[str, Path]) -> None:
     """Without a browser: it is well-formed, what it refers to is in it, and it refers to nothing else."""
     page = Page(reports[kind])
     check_alone(page)
@@ -533,7 +531,7 @@ def test_every_kind_of_report_stands_alone(kind: str, reports: dict[str, Path]) 
 
 
 @pytest.mark.parametrize("kind", ["tally", "statistic", "pathak", "psgd"])
-def test_a_runs_report_has_everything_that_a_reader_is_promised(kind: str, reports: dict[str, Path]) -> None:
+def test_a_report_has_all_promised_sections(kind: str, reports: dict[str, Path]) -> None:
     """Results; a ledger with mechanism, sensitivity and source; a diagram with what is inside; a matrix; costs."""
     page = Page(reports[kind])
     assert {"bought", "privacy", "messages", "knowledge", "cost", "repeat", "numbers"} <= set(page.ids)
@@ -555,7 +553,7 @@ def test_a_runs_report_has_everything_that_a_reader_is_promised(kind: str, repor
     assert set(sees) == {"pathak": {"board", "curator"}, "psgd": {"board"}}.get(kind, {"curator"})
 
 
-def test_experiments_say_what_was_run_what_it_cost_and_what_the_paper_says(reports: dict[str, Path]) -> None:
+def test_reports_of_experiments_have_curves_costs_and_comparison(reports: dict[str, Path]) -> None:
     for kind in ("hamm", "pathak-adult", "rajkumar"):
         page = Page(reports[kind])
         assert {"curves", "paper", "privacy"} <= set(page.ids), kind
@@ -570,7 +568,7 @@ def test_experiments_say_what_was_run_what_it_cost_and_what_the_paper_says(repor
     assert [row[2][0] for row in hamm.body("ledger")] == ["the axis", "NONE: not private"]
 
 
-def test_a_mechanism_that_does_worse_than_it_claims_is_convicted(tmp_path: Path) -> None:
+def test_a_mechanism_above_its_claim_is_marked(tmp_path: Path) -> None:
     found = [Mechanism("laplace", 1, 1.0, 0.0, bound, 9, 0.99) for bound in (0.5, 1.5)]
     audit = PrivacyAuditResult(mechanisms=found, phases={})
     assert audit.exact is False
@@ -664,7 +662,7 @@ def test_every_kind_of_report_opens_in_chromium(reports: dict[str, Path]) -> Non
 
 @pytest.mark.browser
 @pytest.mark.skipif(browser.CHROMIUM is None, reason="no Chromium here")
-def test_the_browsers_eyes_are_open(tmp_path: Path) -> None:
+def test_the_browser_check_detects_planted_faults(tmp_path: Path) -> None:
     """What the test above looks for, it finds."""
     (tmp_path / "bad.html").write_text(
         "<!doctype html><meta name='viewport' content='width=device-width'><body style='background:#fff'>"
@@ -696,7 +694,7 @@ def test_the_browsers_eyes_are_open(tmp_path: Path) -> None:
 # -- bad input
 
 
-def test_an_interrupted_run_says_where_it_ended(tmp_path: Path) -> None:
+def test_an_interrupted_report_names_the_phase(tmp_path: Path) -> None:
     stopped = InterruptedResult(protocol="tally", options={"dataset": "digits"}, stopped="in the phase 'train'")
     page = Page(write_report(stopped, [message(0)], tmp_path))
     assert "This run was interrupted: stopped in the phase 'train'. What follows is what there was." in page.text
@@ -713,9 +711,7 @@ def test_an_interrupted_run_says_where_it_ended(tmp_path: Path) -> None:
         ({"options": {"key_bits": 512}}, "protects nothing"),
     ],
 )
-def test_what_a_reader_must_not_miss_is_said_first(
-    result: TallyResult, tmp_path: Path, change: dict[str, Any], words: str
-) -> None:
+def test_warnings_stand_first(result: TallyResult, tmp_path: Path, change: dict[str, Any], words: str) -> None:
     if "options" in change:
         change = {"options": result.options | change["options"]}
     header = Page(write_report(replace(result, **change), None, tmp_path)).source.split("<main>")[0]
@@ -763,7 +759,7 @@ def test_bad_files_are_refused_by_name_and_nothing_is_written(tmp_path: Path, te
     assert not (tmp_path / "out").exists()
 
 
-def test_a_report_of_one_thing_inside_another_is_refused(result: TallyResult, tmp_path: Path) -> None:
+def test_a_saved_report_with_swapped_parts_is_refused(result: TallyResult, tmp_path: Path) -> None:
     write_report(result, [message(0)], tmp_path / "a")
     saved = json.loads((tmp_path / "a" / "report.json").read_text())
     for part, value in (
@@ -786,14 +782,14 @@ def test_every_truncation_of_a_saved_report_is_refused(result: TallyResult, tmp_
             report_from_json(tmp_path / "cut.json", tmp_path / "b")
 
 
-def test_bytes_that_are_no_text_and_files_that_are_not_there(tmp_path: Path) -> None:
+def test_binary_and_missing_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
     for name in ("binary.json", "absent.json"):
         with pytest.raises(ReportError, match="cannot be read"):
             report_from_json(tmp_path / name, tmp_path)
 
 
-def test_a_directory_that_cannot_be_written(result: TallyResult, tmp_path: Path) -> None:
+def test_a_directory_without_write_access_is_refused(result: TallyResult, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ReportError, match="choose a directory"):
         write_report(result, None, tmp_path / "file")
@@ -815,11 +811,11 @@ def test_a_transcript_with_secrets_is_refused(result: TallyResult, tmp_path: Pat
 @pytest.mark.parametrize(
     ("size", "text"), [(0, "0 B"), (941, "941 B"), (999, "999 B"), (23525, "23.5 kB"), (3_200_000_000, "3.2 GB")]
 )
-def test_sizes_for_people(size: int, text: str) -> None:
+def test_text_of_sizes(size: int, text: str) -> None:
     assert size_text(size) == text
 
 
-def test_no_two_curves_of_a_picture_look_alike_without_colour() -> None:
+def test_curves_differ_without_colour() -> None:
     """By marker and dash alone, for as many algorithms as any experiment draws."""
     for names in (["batch", "indiv", "vote", "soft", "avg", "statistic", "pate"], [f"method {n}" for n in range(11)]):
         looks = [style_of(name, place)[1:] for place, name in enumerate(names)]
@@ -851,7 +847,7 @@ def test_each_papers_experiment_is_drawn(reports: dict[str, Path]) -> None:
     assert "la_printed 0.250, 0.500" in page.text
 
 
-def test_a_spread_is_drawn_as_bars_that_do_not_overlap(reports: dict[str, Path]) -> None:
+def test_error_bars_do_not_overlap(reports: dict[str, Path]) -> None:
     for kind, bars in (("hamm", 3), ("pathak-adult", 1), ("rajkumar", 2)):
         drawn = (reports[kind].parent / "figures" / "panel-1.svg").read_text()
         assert "PolyCollection" not in drawn, "bands"
@@ -864,7 +860,7 @@ def test_a_spread_is_drawn_as_bars_that_do_not_overlap(reports: dict[str, Path])
 # -- the command
 
 
-def test_drawing_again_speaks_json_like_the_others(result: TallyResult, tmp_path: Path) -> None:
+def test_psephos_report_prints_json(result: TallyResult, tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(json.dumps(result.as_json()))
     arguments = ["report", str(tmp_path / "run.json"), "--output", str(tmp_path / "out")]
     app = build()

@@ -143,7 +143,7 @@ def test_another_format_is_refused_by_name(version: Any) -> None:
 
 
 @pytest.mark.parametrize("document", [[], 3, None, {}, {"format": FORMAT}])
-def test_a_document_that_is_no_result_is_refused(document: Any) -> None:
+def test_an_invalid_document_is_refused(document: Any) -> None:
     with pytest.raises(ReportError):
         Result.from_json(document)
 
@@ -154,7 +154,7 @@ def test_a_result_of_another_kind_is_refused() -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, object(), np.array([math.nan])])
-def test_what_has_no_place_in_json_is_refused(value: Any) -> None:
+def test_values_without_json_form_are_refused(value: Any) -> None:
     with pytest.raises(ReportError, match="cannot be written as JSON"):
         dataclasses.replace(TALLY, options=OPTIONS | {"x": [value]}).as_json()
 
@@ -179,7 +179,7 @@ def test_an_infinite_epsilon_is_none() -> None:
         ({"cautions": ["one liar opens it"]}, "one liar opens it"),
     ],
 )
-def test_what_a_reader_must_not_miss_is_a_warning(change: dict[str, Any], words: str) -> None:
+def test_important_facts_are_warnings(change: dict[str, Any], words: str) -> None:
     assert not TALLY.page().warnings
     assert [said for said in dataclasses.replace(TALLY, **change).page().warnings if words in said]
 

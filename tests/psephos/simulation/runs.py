@@ -146,7 +146,7 @@ RUNS: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
     },
     "tally": {
         "joint": lambda: tally(reveal="statistic", draws=1, colluders=1, dropouts=2, absent=0.2, proofs="knowledge"),
-        "joint, Skellam": lambda: tally(
+        "joint, gaussian": lambda: tally(
             reveal="statistic", mechanism="gaussian", epsilon=(1.0, 4.0), methods=("statistic", "whitened")
         ),
         "votes": lambda: tally(methods=("statistic", "pate"), proofs="knowledge", min_ballots=6, seed=3),

@@ -2,7 +2,7 @@
 
 For the shares that commands and studies build when nobody says how many collude. Discrete Laplace shares: the unknown
 shares sum to a difference of two negative binomials, whose limit on a fine lattice is a difference of two gamma
-variables; the largest privacy loss follows from its density. Skellam and Gaussian shares: from their variance. Nothing
+variables; the largest privacy loss follows from its density. Gaussian shares: from their variance. Nothing
 is sampled.
 """
 
@@ -21,9 +21,9 @@ from psephos.audit.studies import trial
 from psephos.curator.hamm.statistic import StatisticPlan
 from psephos.curator.psgd import bounds
 from psephos.curator.psgd.agreement import Agreement, agree
-from psephos.parties.noise import PolyaShares, Shares, SkellamShares, shares_of
+from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, Shares, shares_of
 from psephos.protocol.errors import InvalidParameter, StudyError
-from psephos.protocol.privacy.mechanisms import gaussian_delta, skellam_delta
+from psephos.protocol.privacy.mechanisms import gaussian_delta
 from psephos.simulation import psgd as psgd_module
 from psephos.simulation.job import Job, JobOptions
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
@@ -35,7 +35,7 @@ from psephos.study.consent import describe_study
 from tests.psephos.study.cast import AUXILIARY, fields_of
 
 PARTIES = (4, 5, 11, 25)
-STUDY_HOLDERS = ((3, 2), (4, 3))
+STUDY_HOLDERS = ((3, 2), (4, 2))
 Law = Literal["discrete-laplace", "gaussian"]
 
 
@@ -68,7 +68,7 @@ def true_epsilon(epsilon: float, shape: float, entries: int) -> float:
     return max(losses)
 
 
-def test_the_loss_of_a_whole_law_and_of_less() -> None:
+def test_privacy_loss_of_complete_and_partial_noise() -> None:
     """One whole Laplace variable loses epsilon, more loses less, and less loses more: prototypes/privacy/04."""
     assert true_epsilon(1.0, 1.0, 20) == pytest.approx(1.0, abs=1e-9)
     assert true_epsilon(1.0, 1.5, 20) < 1.0
@@ -87,10 +87,9 @@ def check(plan: StatisticPlan, shares: Shares, parties: int, coalition: int) -> 
             reach = plan.l1.value / float(shares.scale_units)  # the largest shift, in scales
             assert true_epsilon(reach, unknown / shares.contributors, plan.dimension) <= plan.epsilon * (1 + 1e-9)
         else:
-            assert isinstance(shares, SkellamShares)
+            assert isinstance(shares, DiscreteGaussianShares)
             variance = float(shares.variance * unknown / shares.contributors)
             assert gaussian_delta(plan.l2.value, plan.epsilon, variance**0.5) <= plan.delta
-            assert skellam_delta(plan.l1.value, plan.l2.value, plan.epsilon, variance) <= plan.delta
 
 
 # -- what commands build
@@ -166,14 +165,13 @@ def test_a_study(parties: int, holders: int, threshold: int, what: str) -> None:
 
 
 def check_descent(agreed: Agreement, options: Any, parties: int, coalition: int) -> None:
-    """As `check`: the fixed noise of Algorithm 1 against a coalition, the Skellam shares against one party more too."""
+    """As `check`: the fixed noise of Algorithm 1 against a coalition, Gaussian shares against one party more too."""
     series = agreed.series
     if options.variant == "gaussian":
         l2 = agreed.sensitivity / series.pitch
         unknown = series.step_scale * (parties - coalition - 1)
         asked = options.delta - agreed.guarantee.delta_samplers
-        whole = bounds.skellam_epsilon(unknown, series.dimension**0.5 * l2, l2, series.steps, asked)
-        assert whole <= options.epsilon * (1 + 1e-9)
+        assert gaussian_delta(series.steps**0.5 * l2, options.epsilon, unknown**0.5) <= asked
         sigma = series.pitch * unknown**0.5
         assert gaussian_delta(series.steps**0.5 * agreed.sensitivity, options.epsilon, sigma) <= options.delta
     else:
@@ -216,7 +214,7 @@ def test_a_study_of_gradients(parties: int, holders: int, threshold: int) -> Non
 
 
 @pytest.mark.parametrize("reveal", ["run", "simulate"])
-def test_two_parties_who_both_hold_the_key_have_nobody_left(reveal: str, tmp_path: Path) -> None:
+def test_two_key_holding_parties_leave_no_honest_noise(reveal: str, tmp_path: Path) -> None:
     """With both to open a sum, one colluder leaves nobody's noise; without colluders the bound is for what it says."""
     asked = {**table(tmp_path / "t.csv", 2), "workers": 1}
 
@@ -231,14 +229,14 @@ def test_two_parties_who_both_hold_the_key_have_nobody_left(reveal: str, tmp_pat
         assert start(colluders=0).coalition == 0
 
 
-def test_a_study_whose_parties_all_open_together_has_nobody_left() -> None:
-    study = trial(parties=3, holders=3, threshold=3, **fields_of("statistic", 3)).study
+def test_a_study_in_which_all_parties_open_is_refused() -> None:
+    study = trial(parties=3, holders=3, threshold=2, **fields_of("statistic", 3)).study
     with pytest.raises(StudyError, match="--colluders 0"):
-        spec_of(StudyTerms(study, AUXILIARY))
-    assert spec_of(StudyTerms(replace(study, parameters=study.parameters | {"colluders": 1}), AUXILIARY))
+        spec_of(StudyTerms(replace(study, parameters=study.parameters | {"colluders": 2}), AUXILIARY))
+    assert spec_of(StudyTerms(study, AUXILIARY))
 
 
-def test_colluders_of_a_command_that_settles_later_who_adds_the_noise(tmp_path: Path) -> None:
+def test_colluders_when_auto_chooses_the_method(tmp_path: Path) -> None:
     asked = table(tmp_path / "t.csv", 11)
     assert Job(JobOptions(**asked, method="own-data", colluders=4)).options.coalition == 4
     with pytest.raises(InvalidParameter, match="reveal statistic"):
@@ -247,14 +245,14 @@ def test_colluders_of_a_command_that_settles_later_who_adds_the_noise(tmp_path: 
         Job(JobOptions(**asked, method="own-data", colluders=-1))
 
 
-def test_whoever_joins_a_study_reads_how_many_may_collude() -> None:
+def test_the_study_description_states_the_colluders() -> None:
     fields = fields_of("statistic", 5)
-    default = trial(parties=5, holders=4, threshold=3, **fields).study
+    default = trial(parties=5, holders=5, threshold=3, **fields).study
     assert "colluders 2: epsilon holds against any 2 parties" in describe_study(default)
     assert "WARNING" not in describe_study(default)
     for fewer in (0, 1):
         given = fields | {"parameters": fields["parameters"] | {"colluders": fewer}}
-        study = trial(parties=5, holders=4, threshold=3, **given).study
+        study = trial(parties=5, holders=5, threshold=3, **given).study
         assert coalition_of(study) == fewer
         text = " ".join(describe_study(study).split())
         assert f"colluders {fewer}: epsilon holds" in text

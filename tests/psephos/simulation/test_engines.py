@@ -13,7 +13,7 @@ from psephos.protocol.errors import EngineError, InvalidParameter, SchedulerMiss
 from psephos.simulation.engines import DaskEngine, LocalEngine, make_engine
 
 
-def test_names() -> None:
+def test_engine_names() -> None:
     assert make_engine(workers=3) == LocalEngine(3)
     assert make_engine("local").count_workers() == os.cpu_count()
     assert make_engine("dask", scheduler="tcp://a:1") == DaskEngine("tcp://a:1")
@@ -24,12 +24,12 @@ def test_names() -> None:
     [("local", {"scheduler": "a:1"}), ("dask", {}), ("spark", {}), ("local", {"workers": 0})],
     ids=str,
 )
-def test_bad_choices(name: str, options: dict) -> None:
+def test_invalid_engines_are_refused(name: str, options: dict) -> None:
     with pytest.raises(InvalidParameter):
         make_engine(name, **options)
 
 
-def test_looking_at_an_engine_opens_no_connection() -> None:
+def test_attributes_of_an_engine_open_no_connection() -> None:
     """No attribute asks the scheduler, which is not there; a method does."""
     engine = DaskEngine("tcp://127.0.0.1:1", timeout=0.1)
     for name in dir(engine):
@@ -47,7 +47,7 @@ def fail(shared: None, task: int) -> int:
     raise ZeroDivisionError(task)
 
 
-def test_every_task_once_in_this_process() -> None:
+def test_every_task_runs_once_in_this_process() -> None:
     made: list[int] = []
 
     def task(number: int) -> int:
@@ -60,21 +60,21 @@ def test_every_task_once_in_this_process() -> None:
     assert [value for value, _ in results] == [2 * n for n in range(1, 10)]
 
 
-def test_every_task_once_in_workers() -> None:
+def test_every_task_runs_once_in_workers() -> None:
     tasks = [partial(int, n) for n in range(40)]
     # operator-like functions that workers can import without this module
     results = LocalEngine(2).run(np.take, np.arange(40) * 3, tasks)
     assert sorted(int(value) for value in results) == [3 * n for n in range(40)]
 
 
-def test_what_a_task_raises_is_passed_on() -> None:
+def test_exceptions_of_tasks_are_raised() -> None:
     with pytest.raises(ZeroDivisionError):
         list(LocalEngine(1).run(fail, None, [partial(int, 1)]))
     with pytest.raises(IndexError):
         list(LocalEngine(2).run(np.take, np.arange(3), [partial(int, 5), partial(int, 6)]))
 
 
-def test_no_room_for_what_the_workers_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_for_shared_arrays_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import joblib
 
     def full(value: object, path: str) -> None:
@@ -85,9 +85,9 @@ def test_no_room_for_what_the_workers_need(tmp_path: Path, monkeypatch: pytest.M
         list(LocalEngine(2).run(np.take, np.arange(3), [partial(int, 1)]))
 
 
-def test_dask_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_dask_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(EngineError, match=r"psephos\[dask\]"):
+    with pytest.raises(EngineError, match=r"\[dask\]"):
         list(DaskEngine("127.0.0.1:1").run(np.take, np.arange(3), [partial(int, 1)]))

@@ -88,7 +88,7 @@ def test_the_plot_is_of_the_table(result: psephos.Simulation) -> None:
     assert list(soft.lines[0].get_ydata()) == pytest.approx(means.tolist())
 
 
-def test_the_same_seed_deals_and_trains_the_same(result: psephos.Simulation) -> None:
+def test_the_same_seed_repeats_split_and_training(result: psephos.Simulation) -> None:
     again = psephos.simulate(
         pd.DataFrame(X), NAMES, parties=30, sizes="dirichlet", absent=0.2, methods=["soft"], draws=1,
         learners=["logistic", DecisionTreeClassifier(max_depth=3)], **FEW,
@@ -104,7 +104,11 @@ def test_the_same_seed_deals_and_trains_the_same(result: psephos.Simulation) -> 
         ("average", FEW, {"avg", "own-data", "whitened"}),
         ("pathak", TEST, {"pathak"}),
         ("psgd", {**TEST, "steps": 3, "absent": 0.25}, {"psgd"}),
-        ("tally", {**FEW, "reveal": "statistic", "absent": 0.25}, {"statistic", "own-data", "whitened"}),
+        (
+            "tally",
+            {**FEW, "reveal": "statistic", "absent": 0.25},
+            {"statistic", "vote-directions", "own-data", "whitened"},
+        ),
     ],
 )
 def test_every_protocol_by_the_same_call(protocol: Any, options: dict[str, Any], methods: set[str]) -> None:
@@ -119,7 +123,7 @@ def test_every_protocol_by_the_same_call(protocol: Any, options: dict[str, Any],
     assert result.models[methods.pop(), 5.0][0].predict(X[:3]).shape == (3,)
 
 
-def test_bundled_data_and_files_are_named_as_for_the_command(tmp_path: Any) -> None:
+def test_data_sets_and_files_are_named_as_in_the_command(tmp_path: Any) -> None:
     pd.DataFrame(X[:, :4], columns=list("abcd")).assign(outcome=NAMES).to_csv(tmp_path / "own.csv", index=False)
     read = psephos.simulate(
         data=str(tmp_path / "own.csv"),
@@ -136,7 +140,7 @@ def test_bundled_data_and_files_are_named_as_for_the_command(tmp_path: Any) -> N
     assert len(digits.classes) == 10
 
 
-def test_sizes_are_as_given_and_progress_is_told() -> None:
+def test_given_sizes_are_used_and_progress_is_reported() -> None:
     told: list[tuple[str, int, int]] = []
     given = np.array([3, 50, 7, 20])
     result = psephos.simulate(
@@ -148,7 +152,7 @@ def test_sizes_are_as_given_and_progress_is_told() -> None:
     assert all(0 <= done <= total for _, done, total in told)
 
 
-def test_views_and_replaced_roles_reach_the_run() -> None:
+def test_transcript_and_replaced_roles_are_passed_to_the_run() -> None:
     result = psephos.simulate(
         X, y, parties=4, methods=["own-data"], draws=1, transcript=Transcript(secrets=True), **FEW
     )
@@ -192,12 +196,14 @@ def choices(kind: Any) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("options", [TallyOptions, AverageOptions, PathakOptions, PsgdOptions])
-def test_every_choice_of_an_option_can_be_made_and_no_other(options: Any) -> None:
+def test_every_choice_of_an_option_is_accepted_and_no_other(options: Any) -> None:
     offered = {name: list(choices(kind)) for name, kind in get_type_hints(options).items()}
     asked = [{name: choice} for name, offers in offered.items() for choice in offers]
     for one in asked:
-        more = {"variant": "printed"} if one.get("noise") == "spherical" else {}
-        options(**one, **more).check()
+        more: dict[str, Any] = {"variant": "printed"} if one.get("noise") == "spherical" else {}
+        if options is TallyOptions and (one.get("unit") == "record" or "neighbours" in one):
+            more = {"unit": "record", "methods": ("newton",)}
+        options(**(one | more)).check()
     for name in filter(offered.get, offered):
         with pytest.raises(InvalidParameter):
             options(**{name: "another"}).check()

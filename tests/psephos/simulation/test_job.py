@@ -21,7 +21,7 @@ import psephos
 from psephos.audit.mutants import replaced
 from psephos.cli.main import build
 from psephos.data.tables import read_table
-from psephos.protocol.errors import InvalidParameter, ModelError
+from psephos.protocol.errors import DataError, InvalidParameter, ModelError
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
 from psephos.results import Accuracy
@@ -52,7 +52,7 @@ def options(path: Path, **more: Any) -> JobOptions:
     return JobOptions(**(SHORT | own | {"epsilon": (10.0,), "method": "auto"} | more))
 
 
-def test_a_csv_file_becomes_a_model_and_a_card_by_one_command(tmp_path: Path) -> None:
+def test_one_command_makes_a_model_and_a_card_from_csv(tmp_path: Path) -> None:
     """A process of its own, with a key that protects."""
     path, out = patients(tmp_path / "patients.csv"), tmp_path / "out"
     asked = [
@@ -122,7 +122,7 @@ def test_each_method_opens_what_it_needs_and_is_released_once(method: str, tmp_p
     assert {name for name, found in outcome.accuracy.items() if found.private is not None} == {method}
 
 
-def test_the_model_decides_on_rows_as_they_come_what_was_measured_on_scaled_ones(tmp_path: Path) -> None:
+def test_the_model_predicts_raw_rows_as_measured_on_scaled_rows(tmp_path: Path) -> None:
     job = Job(options(patients(tmp_path / "t.csv"), method="statistic"))
     result = job.run()
     job.write(result, tmp_path)
@@ -137,7 +137,7 @@ def test_the_model_decides_on_rows_as_they_come_what_was_measured_on_scaled_ones
     np.testing.assert_array_equal(model.intercepts, intercepts)
 
 
-def test_a_published_data_set_too(tmp_path: Path) -> None:
+def test_run_on_a_published_data_set(tmp_path: Path) -> None:
     job = Job(JobOptions(**SHORT, dataset="digits", parties=6, learners=("tree", "knn"), epsilon=(20.0,)))
     assert job.data_summary == []
     outcome = job.run()
@@ -153,14 +153,14 @@ def test_a_published_data_set_too(tmp_path: Path) -> None:
     assert (model.predict(frame) == model.predict(job.split.X_test[:5])).all()
 
 
-def test_auto_takes_the_quieter_noise_where_a_delta_is_accepted(tmp_path: Path) -> None:
+def test_auto_chooses_the_smaller_noise_if_delta_is_given(tmp_path: Path) -> None:
     """Two classes are few entries, where a pure epsilon needs less noise; what was named by its name stays."""
     for method, mechanism in (("auto", "discrete-laplace"), ("own-data", "gaussian")):
         job = Job(options(patients(tmp_path / "t.csv"), method=method, mechanism="gaussian", epsilon=(0.5,)))
         assert job.run().privacy[job.method].mechanism == mechanism
 
 
-def test_the_statistic_of_votes_can_be_private_before_the_curator_sees_it(tmp_path: Path) -> None:
+def test_the_statistic_of_votes_with_joint_noise(tmp_path: Path) -> None:
     job = Job(options(patients(tmp_path / "t.csv"), method="statistic", reveal="statistic"))
     assert job.run().alpha is None
     with pytest.raises(InvalidParameter, match="--reveal statistic"):
@@ -169,13 +169,13 @@ def test_the_statistic_of_votes_can_be_private_before_the_curator_sees_it(tmp_pa
         Job(options(tmp_path / "t.csv", method="best"))
 
 
-def test_fewer_parties_than_holders_hold_the_key_all_together(tmp_path: Path) -> None:
+def test_few_parties_all_hold_the_key(tmp_path: Path) -> None:
     path = patients(tmp_path / "t.csv", hospitals=4)
     chosen = Job(replace(options(path, public="3"), holders=None, threshold=None)).options
     assert (chosen.parties, chosen.key_holders, chosen.opening_threshold) == (3, 3, 2)
 
 
-def test_nothing_held_out_is_nothing_measured(tmp_path: Path) -> None:
+def test_without_held_out_rows_nothing_is_measured(tmp_path: Path) -> None:
     job = Job(options(patients(tmp_path / "t.csv"), held_out=0.0))
     outcome = job.run()
     assert outcome.test == 0
@@ -185,7 +185,7 @@ def test_nothing_held_out_is_nothing_measured(tmp_path: Path) -> None:
     json.dumps(outcome.as_json(), allow_nan=False)
 
 
-def test_all_that_a_run_says_and_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_and_files_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was read, what came of it, and where; the model, its card and the result say the same."""
     transcript, told, path = Transcript(), list[str](), patients(tmp_path / "t.csv", sick_at_first=0.9)
     path.write_text(path.read_text() + "0;9;;;attic;well\n")  # a ward that no public row has
@@ -233,13 +233,13 @@ def test_all_that_a_run_says_and_writes(tmp_path: Path, monkeypatch: pytest.Monk
         job.write(outcome, tmp_path / "nowhere")
 
 
-def test_what_is_right_in_public_is_said_where_somebody_named_public_rows(tmp_path: Path) -> None:
+def test_accuracy_on_public_rows_is_stated_only_for_named_public_rows(tmp_path: Path) -> None:
     job = Job(options(patients(tmp_path / "t.csv"), public=None, sample_public=True, method="avg"))
     job.write(job.run(), tmp_path)
     assert "of the public rows, whose labels" not in (tmp_path / "card.md").read_text()
 
 
-def test_private_rows_as_public_ones_are_said_first_everywhere(tmp_path: Path) -> None:
+def test_sampled_public_rows_are_announced_first_everywhere(tmp_path: Path) -> None:
     job = Job(options(patients(tmp_path / "t.csv"), public=None, sample_public=True))
     outcome = job.run()
     job.write(outcome, tmp_path)
@@ -260,7 +260,7 @@ def test_private_rows_as_public_ones_are_said_first_everywhere(tmp_path: Path) -
     assert psephos.load_model(tmp_path).model.warnings[0] == reason
 
 
-def test_a_run_from_a_schema_names_no_row_as_public(tmp_path: Path) -> None:
+def test_a_run_from_a_schema_uses_no_public_rows(tmp_path: Path) -> None:
     docs = Path(__file__).parents[3] / "docs" / "examples"
     own: dict[str, Any] = {"data": str(docs / "patients.csv"), "label": "outcome", "party": "hospital"}
     job = Job(JobOptions(**SHORT, **own, schema=str(docs / "patients.toml"), epsilon=(20.0,)))
@@ -273,7 +273,7 @@ def test_a_run_from_a_schema_names_no_row_as_public(tmp_path: Path) -> None:
     assert "of the public rows, whose labels" not in card
 
 
-def test_the_answer_says_what_it_cost_and_what_it_is_worth(tmp_path: Path) -> None:
+def test_the_answer_states_cost_and_accuracy(tmp_path: Path) -> None:
     job = Job(options(patients(tmp_path / "t.csv"), method="avg"))
     result = job.run()
     release, test = replace(result.privacy["avg"], signal=None), result.test
@@ -301,7 +301,7 @@ def test_the_answer_says_what_it_cost_and_what_it_is_worth(tmp_path: Path) -> No
     assert result.page().answer == f"{begun} 2."
 
 
-def test_a_model_of_too_many_features_is_not_written(tmp_path: Path) -> None:
+def test_a_model_with_too_many_features_is_not_written(tmp_path: Path) -> None:
     """Each has its name in the file, and what stands for a gap."""
     path, features = patients(tmp_path / "t.csv"), 5
     for widest, there in ((features, True), (features - 1, False)):
@@ -328,7 +328,7 @@ def test_the_features_of_a_published_data_set_are_numbers(tmp_path: Path) -> Non
         np.testing.assert_allclose(fills, np.median(job.split.X_auxiliary, axis=0))
 
 
-def test_one_release_at_one_epsilon(tmp_path: Path) -> None:
+def test_run_makes_one_release_at_one_epsilon(tmp_path: Path) -> None:
     JobOptions().check()
     assert JobOptions().compares is False
     for more in ({"draws": 2}, {"draws": None}, {"epsilon": (1.0, 2.0)}):
@@ -341,11 +341,15 @@ def test_one_release_at_one_epsilon(tmp_path: Path) -> None:
         assert JobOptions(method=method, mechanism=mechanism).may_choose_laplace is quieter
     assert JobOptions().chosen_method == "statistic"
     assert not JobOptions().joint
-    found: dict[Any, str] = {(99, "logistic"): "whitened", (100, "logistic"): "own-data", (99, "tree"): "statistic"}
+    found: dict[Any, str] = {
+        (99, "logistic"): "whitened",
+        (100, "logistic"): "own-data",
+        (99, "tree"): "vote-directions",
+    }
     for (parties, learner), method in found.items():
         job = Job(JobOptions(dataset="synthetic", parties=parties, learners=(learner,), method="auto"))
         assert (job.method, job.options.methods) == (method, (method,))
-        assert job.options.reveal == ("alpha" if method == "statistic" else "statistic")
+        assert job.options.reveal == "statistic"
 
 
 # -- the card
@@ -375,7 +379,7 @@ def test_the_card_and_the_model_do_not_depend_on_private_accuracies(
     assert written[0][2] != written[1][2]
 
 
-def test_a_release_of_noise_is_announced_everywhere(tmp_path: Path) -> None:
+def test_a_release_dominated_by_noise_is_announced_everywhere(tmp_path: Path) -> None:
     """A lucky draw can mislead the estimate, so that what it says is set by hand."""
     job = Job(options(patients(tmp_path / "t.csv"), epsilon=(0.1,)))
     outcome = job.run()
@@ -392,6 +396,22 @@ def test_a_release_of_noise_is_announced_everywhere(tmp_path: Path) -> None:
     card = model_card(job.model(outcome), outcome, job.split, None)
     assert f"| {release.worth} |" in card
     assert ("most frequent class. More" in card) is release.signal.useless
+
+
+def test_a_warning_about_another_release_is_not_in_the_model() -> None:
+    """The demo shows two releases and writes one of them."""
+    job = Job(JobOptions(**SHORT, dataset="breast-cancer", parties=6, epsilon=(5.0,)), beside=("soft",))
+    outcome = job.run()
+    soft, own = outcome.privacy["soft"], outcome.privacy["statistic"]
+    assert soft.signal is not None
+    assert own.signal is not None
+    for useless in (True, False):
+        privacy = {
+            "soft": replace(soft, signal=replace(soft.signal, useless=not useless)),
+            "statistic": replace(own, signal=replace(own.signal, useless=useless)),
+        }
+        warnings = job.model(replace(outcome, privacy=privacy)).warnings
+        assert any("hides what was learned" in text for text in warnings) is useless
 
 
 def test_the_card_says_nothing_about_private_rows(tmp_path: Path) -> None:
@@ -429,7 +449,7 @@ def invoke(*words: str) -> Any:
 KEYS = ("--key-bits", "512", "--test-key", "--workers", "1")
 
 
-def test_a_release_is_not_written_over_another(tmp_path: Path) -> None:
+def test_a_release_does_not_overwrite_another(tmp_path: Path) -> None:
     words = ("run", "--dataset", "synthetic", "--parties", "5", *KEYS, "--output", str(tmp_path), "--json")
     first = invoke(*words)
     assert first.exit_code == 0, first.output
@@ -459,13 +479,25 @@ def test_error_message_of_a_run_that_cannot_start(words: tuple[str, ...], said: 
     assert said in done.output + str(done.exception)
 
 
-def test_without_a_directory_nothing_is_kept_and_that_is_said() -> None:
+@pytest.mark.parametrize("more", [[], ["--json"]], ids=str)
+def test_a_warning_about_the_table_is_printed_once_and_can_be_pasted(tmp_path: Path, more: list[str]) -> None:
+    """Before anything is computed, on standard error; the column's name has a space."""
+    path = patients(tmp_path / "t.csv")
+    path.write_text(path.read_text().replace("number;", "patient id;", 1))
+    words = ["run", "--data", str(path), "--label", "outcome", "--party", "hospital", "--public", "8", *more]
+    done = CliRunner().invoke(build(), [*words, "--key-bits", "512", "--test-key", "--held-out", "0"])
+    assert done.exit_code == 0
+    assert (done.stdout + done.stderr).count("WARNING: the column 'patient id'") == 1
+    assert "--ignore 'patient id'" in done.stderr
+
+
+def test_without_output_nothing_is_saved_and_a_line_says_so() -> None:
     done = invoke("run", "--dataset", "synthetic", "--parties", "5", *KEYS)
     assert done.stdout.rstrip().endswith("--output DIR saves it.")
     assert done.stdout.startswith("WARNING: A 512-bit key is a test key")
 
 
-def test_a_report_that_fails_loses_nothing(tmp_path: Path) -> None:
+def test_a_failing_report_loses_no_result(tmp_path: Path) -> None:
     """The report's directory takes a probe and then no figures: a file lies where they would go."""
     report = tmp_path / "report"
     report.mkdir()
@@ -475,3 +507,124 @@ def test_a_report_that_fails_loses_nothing(tmp_path: Path) -> None:
     assert done.exception is not None
     assert "Written: " in done.stdout
     assert psephos.load_model(tmp_path / "kept").classes_.tolist() == ["class 0", "class 1"]
+
+
+# -- privacy of a record
+
+
+def record_options(path: Path, **more: Any) -> JobOptions:
+    return options(path, **({"method": None, "unit": "record"} | more))
+
+
+def test_a_record_level_classifier_names_its_unit_everywhere(tmp_path: Path) -> None:
+    """From a table with labelled public rows to the card, the result and the model file."""
+    path, out = patients(tmp_path / "patients.csv", rows=60), tmp_path / "out"
+    out.mkdir()
+    job = Job(record_options(path))
+    assert (job.method, job.options.reveal) == ("newton", "statistic")
+    result = job.run()
+    job.write(result, out)
+    release = result.privacy["newton"]
+    assert (release.unit, release.epsilon, result.reveal, result.protocol) == ("record", 10.0, "statistic", "record")
+    assert release.chosen["labelled"] == 60
+    assert result.tally_equals_plaintext
+    assert result.accuracy["newton"].private > 0.75
+    card = (out / "card.md").read_text("utf-8")
+    assert "| unit | record: what is protected is one row, replaced, added or removed" in card
+    assert "right on" not in card  # the public rows were used to fit the score
+    assert "any one row" in card
+    written = json.loads((out / "result.json").read_text("utf-8"))
+    assert written["privacy"]["newton"]["unit"] == "record"
+    assert written["options"]["unit"] == "record"
+    model = psephos.load_model(out / "model.json")
+    assert model.predict(read_table(path)).shape == (540,)
+    page = result.page()
+    assert "each record of 8 parties" in page.answer
+    assert " per release and record" in {name: rest[-1] for name, *rest in page.facts}["epsilon"]
+    assert "on each record" in page.cost
+
+
+@pytest.mark.parametrize("more", [{"neighbours": "add-remove"}, {"mechanism": "discrete-laplace"}, {"dropouts": 1}])
+def test_options_of_a_record_level_release(tmp_path: Path, more: dict[str, Any]) -> None:
+    plain = Job(record_options(patients(tmp_path / "patients.csv"))).run()
+    other = Job(record_options(tmp_path / "patients.csv", announced_rows=320, **more)).run()
+    first, second = plain.privacy["newton"], other.privacy["newton"]
+    assert second.chosen["rows"] == 320
+    assert first.chosen["rows"] == 8000
+    assert second.unit == "record"
+    if "neighbours" in more:
+        job = Job(record_options(tmp_path / "patients.csv", **more))
+        card = model_card(job.model(other), other, job.split, None)
+        assert "one row, added or removed" in card
+        assert second.sensitivity < first.sensitivity / 1.7  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        *(({"method": name}, name) for name in ("statistic", "soft", "vote", "pate", "own-data", "whitened", "avg")),
+        ({"reveal": "alpha"}, "reveal"),
+        ({"announced_rows": 0}, "announced-rows"),
+        ({"neighbours": "party"}, "neighbours"),
+        ({"unit": "person"}, "unit"),
+        ({"party": None, "public": "open.csv", "parties": 2, "sizes": "20,30"}, "sizes"),
+        ({"unit": "party", "method": "newton"}, "--unit record"),
+        ({"unit": "party", "announced_rows": 5}, "--unit record"),
+        ({"learners": ("tree",)}, "learners"),
+        ({"mechanism": "spherical-laplace"}, "mechanism"),
+    ],
+)
+def test_methods_of_another_unit_are_refused_by_name(tmp_path: Path, more: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidParameter, match=said):
+        record_options(patients(tmp_path / "patients.csv"), **more).check()
+
+
+def test_persons_are_protected_with_all_their_rows(tmp_path: Path) -> None:
+    """The column is no feature, a party's persons are averaged, and the card says who is protected."""
+    path = patients(tmp_path / "patients.csv", rows=60)
+    table = pd.read_csv(path, sep=";", dtype=str, keep_default_na=False)
+    table["patient"] = [f"p{number // 20}" for number in range(len(table))]
+    table.to_csv(path, sep=";", index=False)
+    job = Job(record_options(path, record="patient"))
+    assert "patient" not in "".join(job.split.dataset.feature_names)
+    held = {job.split.persons[row] for row in job.split.test}  # type: ignore[index]
+    assert held.isdisjoint({job.split.persons[row] for rows in job.split.parties for row in rows})  # type: ignore[index]
+    result = job.run()
+    assert result.privacy["newton"].chosen["persons"] == "patient"
+    card = model_card(job.model(result), result, job.split, None)
+    assert "one person, as the column patient names them" in card
+    assert "about any one person" in card
+    assert "on each person" in result.page().cost
+    assert "each person of 8 parties" in result.page().answer
+    with pytest.raises(DataError, match="nobody"):
+        Job(record_options(path, record="nobody"))
+    with pytest.raises(InvalidParameter, match="--party"):
+        record_options(path, record="patient", party=None).check()
+    table.loc[3, "patient"] = ""
+    table.to_csv(path, sep=";", index=False)
+    with pytest.raises(DataError, match="line 5"):
+        Job(record_options(path, record="patient"))
+
+
+def test_a_record_does_not_decide_whether_its_party_takes_part(tmp_path: Path) -> None:
+    """The only row of a party whose label is a class gets one that is not, with --other-labels drop."""
+    path = patients(tmp_path / "patients.csv")
+    table = pd.read_csv(path, sep=";", dtype=str, keep_default_na=False)
+    own = table.index[table["hospital"] == "3"]
+    table.loc[own, "outcome"] = "unknown"
+    for label in ("ill", "unknown"):
+        table.loc[own[0], "outcome"] = label
+        table.to_csv(path, sep=";", index=False)
+        assert Job(record_options(path, other_labels="drop", held_out=0.0)).run().ballots == 8
+
+
+def test_a_party_may_have_no_row_left(tmp_path: Path) -> None:
+    """Whether it takes part does not depend on its rows: it sends its share of the noise."""
+    path = patients(tmp_path / "patients.csv", rows=20)
+    table = pd.read_csv(path, sep=";", dtype=str, keep_default_na=False)
+    few = table.groupby("hospital").cumcount() < 2
+    table[few | (table["hospital"] == "8")].to_csv(path, sep=";", index=False)
+    job = Job(record_options(path, held_out=0.6))
+    sizes = [len(rows) for rows in job.split.parties]
+    assert 0 in sizes
+    assert job.run().ballots == len(sizes)

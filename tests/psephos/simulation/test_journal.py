@@ -68,7 +68,7 @@ def written(tmp_path: Path, ceremony: KeySetup) -> Path:
     return path
 
 
-def test_it_gives_back_what_was_committed(written: Path, ceremony: KeySetup) -> None:
+def test_committed_values_are_returned(written: Path, ceremony: KeySetup) -> None:
     with Journal(written, IDENTITY) as journal:
         same = journal.key_setup(lambda: pytest.fail("the ceremony was held again"))
         assert same.threshold_key == ceremony.threshold_key
@@ -91,7 +91,7 @@ def test_it_gives_back_what_was_committed(written: Path, ceremony: KeySetup) -> 
         assert again.messages() == messages([0, 1, 2, 4])
 
 
-def test_nobody_else_can_read_it(written: Path) -> None:
+def test_the_journal_is_readable_by_its_owner_only(written: Path) -> None:
     assert stat.S_IMODE(written.stat().st_mode) == 0o700
     assert {stat.S_IMODE(file.stat().st_mode) for file in written.iterdir()} == {0o600}
     written.chmod(0o755)
@@ -100,24 +100,24 @@ def test_nobody_else_can_read_it(written: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [{"seed": 4}, {"lam": 1e-3}, {"learners": ("tree",)}, {"parties": 7}], ids=str)
-def test_another_run_is_refused_and_the_difference_named(written: Path, change: dict) -> None:
+def test_a_journal_of_another_run_is_refused_by_name(written: Path, change: dict) -> None:
     with pytest.raises(JournalError, match=f"another run.*{next(iter(change))}"):
         Journal(written, {**IDENTITY, **change})
     Journal(written, IDENTITY).close()
 
 
-def test_two_runs_at_once_are_refused(written: Path) -> None:
+def test_two_concurrent_runs_are_refused(written: Path) -> None:
     with Journal(written, IDENTITY), pytest.raises(JournalError, match="another run is writing"):
         Journal(written, IDENTITY)
     Journal(written, IDENTITY).close()
 
 
-def test_another_round_is_refused(written: Path, ceremony: KeySetup) -> None:
+def test_a_journal_of_another_round_is_refused(written: Path, ceremony: KeySetup) -> None:
     with Journal(written, IDENTITY) as journal, pytest.raises(JournalError, match="another round"):
         journal.sum_of(round_of(ceremony, context=b"x" * 32))
 
 
-def test_a_commit_that_fails_leaves_the_state_before(written: Path, ceremony: KeySetup) -> None:
+def test_a_failed_commit_keeps_the_previous_state(written: Path, ceremony: KeySetup) -> None:
     with Journal(written, IDENTITY) as journal:
         stored = journal.sum_of(round_of(ceremony))
         state = state_of(ceremony, stored.round, [0, 1, 2, 3])
@@ -130,7 +130,7 @@ def test_a_commit_that_fails_leaves_the_state_before(written: Path, ceremony: Ke
         assert stored.messages() == messages([0, 1, 2])
 
 
-def test_damage_is_named(written: Path) -> None:
+def test_a_damaged_journal_is_reported(written: Path) -> None:
     (file,) = (path for path in written.iterdir() if not path.name.endswith("-journal"))
     whole = file.read_bytes()
     place = whole.index(b"party 0")
@@ -154,7 +154,7 @@ def test_a_journal_of_an_older_format_is_refused(tmp_path: Path) -> None:
         Journal(path, IDENTITY)
 
 
-def test_a_folder_that_is_no_journal_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_refused_and_unchanged(tmp_path: Path) -> None:
     folder = tmp_path / "thesis"
     folder.mkdir(mode=0o700)
     (folder / "chapter-1").touch()
@@ -166,7 +166,7 @@ def test_a_folder_that_is_no_journal_is_left_alone(tmp_path: Path) -> None:
         Journal(file, IDENTITY)
 
 
-def test_another_version_of_the_program_is_refused(tmp_path: Path) -> None:
+def test_a_journal_of_another_program_version_is_refused(tmp_path: Path) -> None:
     """It may deal, train or vote differently: half of the parties each way would be a count of nothing."""
     with Journal(tmp_path / "journal", {**IDENTITY, "version": "99.0"}):
         pass
@@ -174,14 +174,14 @@ def test_another_version_of_the_program_is_refused(tmp_path: Path) -> None:
         Journal(tmp_path / "journal", IDENTITY)
 
 
-def test_results_are_kept(written: Path) -> None:
+def test_results_are_stored(written: Path) -> None:
     with Journal(written, IDENTITY) as journal:
         assert journal.result("a") is None
         journal.store_result("a", {"value": 0.1, "none": None})
         assert journal.result("a") == {"value": 0.1, "none": None}
 
 
-def test_an_interrupted_ceremony_is_held_again(tmp_path: Path, ceremony: KeySetup) -> None:
+def test_an_interrupted_key_setup_is_repeated(tmp_path: Path, ceremony: KeySetup) -> None:
     path = tmp_path / "journal"
 
     def interrupted() -> KeySetup:
@@ -194,12 +194,12 @@ def test_an_interrupted_ceremony_is_held_again(tmp_path: Path, ceremony: KeySetu
         assert journal.key_setup(lambda: pytest.fail("again")).threshold_key == ceremony.threshold_key
 
 
-def test_forgetting_removes_the_secrets(written: Path) -> None:
+def test_delete_removes_all_files(written: Path) -> None:
     Journal(written, IDENTITY).delete()
     assert not written.exists()
 
 
-def test_it_shows_where_it_is_and_no_more(written: Path, ceremony: KeySetup) -> None:
+def test_repr_of_a_journal_shows_its_path_only(written: Path, ceremony: KeySetup) -> None:
     with Journal(written, IDENTITY) as journal:
         assert repr(journal) == f"<Journal {written}>"
         stored = journal.sum_of(round_of(ceremony))
@@ -208,7 +208,7 @@ def test_it_shows_where_it_is_and_no_more(written: Path, ceremony: KeySetup) -> 
             assert str(secret) not in repr(stored).split(" in ")[0]
 
 
-def test_nothing_committed_is_nobody_counted(tmp_path: Path, ceremony: KeySetup) -> None:
+def test_an_empty_journal_counts_nobody(tmp_path: Path, ceremony: KeySetup) -> None:
     with Journal(tmp_path / "journal", IDENTITY) as journal:
         stored = journal.sum_of(round_of(ceremony))
         state = stored.load(HOLDERS)
@@ -218,7 +218,7 @@ def test_nothing_committed_is_nobody_counted(tmp_path: Path, ceremony: KeySetup)
         assert stored.messages() == []
 
 
-def test_small_sums_and_messages_of_many_batches(tmp_path: Path, ceremony: KeySetup) -> None:
+def test_sums_and_messages_of_many_batches_keep_their_order(tmp_path: Path, ceremony: KeySetup) -> None:
     """More than a byte counts, in their order."""
     with Journal(tmp_path / "journal", IDENTITY) as journal:
         stored = journal.sum_of(round_of(ceremony))
@@ -232,7 +232,7 @@ def test_small_sums_and_messages_of_many_batches(tmp_path: Path, ceremony: KeySe
         assert stored.messages() == messages([0, 1, 2])
 
 
-def test_sums_of_other_names_keep_apart(tmp_path: Path, ceremony: KeySetup) -> None:
+def test_sums_of_different_names_are_separate(tmp_path: Path, ceremony: KeySetup) -> None:
     """A sum is named after its round's kind unless somebody names it."""
     with Journal(tmp_path / "journal", IDENTITY) as journal:
         round_ = round_of(ceremony)
@@ -246,7 +246,7 @@ def test_sums_of_other_names_keep_apart(tmp_path: Path, ceremony: KeySetup) -> N
         assert journal.sum_of(round_of(ceremony), "another").round.nonce == second.round.nonce
 
 
-def test_an_empty_folder_will_do(tmp_path: Path) -> None:
+def test_an_empty_folder_is_accepted(tmp_path: Path) -> None:
     folder = tmp_path / "empty"
     folder.mkdir(mode=0o700)
     Journal(str(folder), IDENTITY).close()

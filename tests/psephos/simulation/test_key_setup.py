@@ -20,7 +20,7 @@ from psephos.simulation.key_setup import Keys, SigningKeys, register, run_ceremo
 
 
 @pytest.mark.parametrize(("keys", "by_dealer"), [("dealer", True), ("ceremony", False)])
-def test_both_kinds_of_keys_open(keys: Keys, by_dealer: bool) -> None:
+def test_keys_of_dealer_and_ceremony_open(keys: Keys, by_dealer: bool) -> None:
     told: list[tuple[int, int]] = []
     transcript = Transcript()
     house = setup_keys(
@@ -46,12 +46,12 @@ def test_both_kinds_of_keys_open(keys: Keys, by_dealer: bool) -> None:
     assert all(tried <= expected for tried, expected in told)
 
 
-def test_a_ceremony_wants_a_majority() -> None:
-    with pytest.raises(InvalidParameter, match="more than half"):
-        setup_keys(5, key_bits=128, holders=4, threshold=2, keys="ceremony", test_key=True)
+def test_the_threshold_of_a_ceremony_is_at_most_half_of_the_holders_rounded_up() -> None:
+    with pytest.raises(InvalidParameter, match="threshold of 2,"):
+        setup_keys(5, key_bits=128, holders=4, threshold=3, keys="ceremony", test_key=True)
 
 
-def test_parties_sign_with_the_keys_of_the_roster() -> None:
+def test_parties_sign_with_the_registered_keys() -> None:
     """They are kept as seeds, which nothing shows and nothing sends elsewhere."""
     roster, keys = register(5, SimulationRandomness(3, "keys"))
     assert [key.verification_key for key in keys] == list(roster)
@@ -63,7 +63,7 @@ def test_parties_sign_with_the_keys_of_the_roster() -> None:
 
 
 @pytest.mark.parametrize(("parties", "holders", "threshold"), [(2, 1, 1), (2, 2, 2), (5, 5, 1), (5, 5, 5), (9, 2, 2)])
-def test_the_fewest_and_the_most_holders(parties: int, holders: int, threshold: int) -> None:
+def test_smallest_and_largest_numbers_of_holders(parties: int, holders: int, threshold: int) -> None:
     coins = SimulationRandomness(2, "dealt")
     house = setup_keys(parties, key_bits=128, holders=holders, threshold=threshold, test_key=True, randomness=coins)
     key = house.threshold_key
@@ -82,7 +82,9 @@ def test_the_fewest_and_the_most_holders(parties: int, holders: int, threshold: 
     ],
 )
 @pytest.mark.parametrize("keys", ["dealer", "ceremony"])
-def test_holders_that_cannot_be(keys: Keys, parties: int, holders: int, threshold: int, words: str) -> None:
+def test_invalid_numbers_of_holders_are_refused(
+    keys: Keys, parties: int, holders: int, threshold: int, words: str
+) -> None:
     """Refused before a key is made, whoever makes it."""
 
     class Untouched(SimulationRandomness):
@@ -97,7 +99,7 @@ def test_holders_that_cannot_be(keys: Keys, parties: int, holders: int, threshol
 
 
 @pytest.mark.parametrize(("keys", "degree"), [("dealer", 1), ("dealer", 3), ("ceremony", 2)])
-def test_everything_is_drawn_from_the_coins(keys: Keys, degree: int) -> None:
+def test_all_randomness_comes_from_the_given_source(keys: Keys, degree: int) -> None:
     asked: dict[str, Any] = {"key_bits": 128, "holders": 3, "threshold": 2, "degree": degree, "keys": keys}
     one, same, other = (
         setup_keys(4, **asked, test_key=True, randomness=SimulationRandomness(seed, "house")) for seed in (1, 1, 2)
@@ -114,7 +116,7 @@ def test_everything_is_drawn_from_the_coins(keys: Keys, degree: int) -> None:
     assert first != second
 
 
-def test_a_holder_may_be_played_by_somebody_else_and_says_how_far_it_is() -> None:
+def test_a_replaced_holder_and_progress_in_the_ceremony() -> None:
     """A batch of candidates is one message of the first holder's."""
     terms = CeremonyTerms(128, 3, 2, bytes(32), True)
     told, seen, transcript = list[tuple[str, int, int]](), list[str](), Transcript()

@@ -133,7 +133,7 @@ def test_published_shares_are_k_times_average_plus_noise(variant: str, noise: st
     check()
 
 
-def test_the_reference_can_fail() -> None:
+def test_the_reference_detects_a_changed_contribution() -> None:
     run = play([4, 5, 6], variant="public-bound")
     first = run.contributions["party 0"]
     other = replace(first, parameters=(first.parameters[0] + 1, *first.parameters[1:]))
@@ -166,7 +166,7 @@ def test_ties_are_broken_evenly() -> None:
 
 @pytest.mark.parametrize("place", range(5))
 @pytest.mark.parametrize("comparisons", ["tournament", "all-pairs"])
-def test_the_smallest_is_found_wherever_it_is(place: int, comparisons: str) -> None:
+def test_the_smallest_party_is_found_at_every_place(place: int, comparisons: str) -> None:
     sizes = [9, 9, 9, 9, 9]
     sizes[place] = 8
     run = play(sizes, variant="printed", comparisons=comparisons)
@@ -177,7 +177,7 @@ def test_the_smallest_is_found_wherever_it_is(place: int, comparisons: str) -> N
 
 
 @pytest.mark.parametrize(("variant", "noise"), VARIANTS)
-def test_any_valid_records_will_do(variant: str, noise: str) -> None:
+def test_runs_with_unusual_records_have_messages_of_equal_length(variant: str, noise: str) -> None:
     """One class, no record at all, fewer than the bound or more: it runs, and everything that travels is as long."""
     data = records([5, 6, 7])
     (X, y), lengths = data[0], []
@@ -190,7 +190,7 @@ def test_any_valid_records_will_do(variant: str, noise: str) -> None:
         assert all(found == lengths[0] for found in lengths)
 
 
-def test_no_record_moves_the_parameters_further_than_the_noise_is_for() -> None:
+def test_one_record_moves_the_parameters_by_at_most_the_sensitivity() -> None:
     """With the bound's size in the objective, records may come and go below it, and above."""
     terms, generator = terms_for([5, 5, 5], variant="public-bound", lam=0.05, smallest_size=6), np.random.default_rng(1)
     bound, worst = record_sensitivity(terms, 6) / terms.pitch + np.sqrt(2), 0.0
@@ -213,7 +213,7 @@ def test_no_record_moves_the_parameters_further_than_the_noise_is_for() -> None:
 
 
 @pytest.mark.parametrize("size", [2, 6, 9])
-def test_few_records_count_as_if_they_were_the_smallest_number(size: int) -> None:
+def test_fewer_records_than_the_bound_are_weighted_by_the_bound(size: int) -> None:
     """The gradient of (1/max(n, 6)) sum of the losses + (mu/2) ||w||^2 is 0."""
     terms = terms_for([size] * 3, variant="public-bound", smallest_size=6)
     ((X, y),) = records([size])
@@ -246,7 +246,7 @@ def by_kind(transcript: Transcript, kind: str) -> list[Any]:
     return [m for m in transcript.messages if m.kind == kind]
 
 
-def test_the_channel_does_not_tell_charlie_the_permutation() -> None:
+def test_the_channel_hides_the_permutation_from_charlie() -> None:
     """Every party sends Charlie one message from its own place, and none is one that another party made
     (docs/security/index.md, finding 5)."""
     transcript = Transcript(secrets=True)
@@ -259,7 +259,7 @@ def test_the_channel_does_not_tell_charlie_the_permutation() -> None:
     assert not sealed & {m.data[-width:] for m in indexed}, "a sealed share travelled on as it came"
 
 
-def test_every_party_votes_in_every_rung_alike() -> None:
+def test_votes_for_rungs_have_equal_form() -> None:
     """Zeros that kept the Jacobi symbol 1 would show the rung of the party (docs/design.md, section 3)."""
     transcript = Transcript(secrets=True)
     symbols: Counter[int] = Counter()
@@ -303,7 +303,7 @@ DROPPED = [
 
 
 @pytest.mark.parametrize(("variant", "kind", "sender"), DROPPED)
-def test_who_vanishes_is_named_with_what_never_came(variant: str, kind: Kind, sender: str) -> None:
+def test_a_vanished_party_and_its_message_are_named(variant: str, kind: Kind, sender: str) -> None:
     transcript = Transcript()
     with pytest.raises(PartyVanishedError, match=rf"waits for the {kind.title} of {sender}, which never came"):
         play([4, 5, 6, 7], roles=tampering(dropping(kind), sender), transcript=transcript, variant=variant)
@@ -313,7 +313,7 @@ def test_who_vanishes_is_named_with_what_never_came(variant: str, kind: Kind, se
 
 
 @pytest.mark.parametrize("kind", [Kind.ANSWERS, Kind.LENT_SHARE])
-def test_who_vanishes_in_the_comparisons_is_named(kind: Kind) -> None:
+def test_a_party_that_vanishes_in_the_comparisons_is_named(kind: Kind) -> None:
     with pytest.raises(PartyVanishedError, match=rf"waits for the {kind.title} of party \d"):
         play([4, 5, 6, 7], change=dropping(kind))
 
@@ -401,7 +401,7 @@ def test_a_sealed_value_out_of_range_is_named(kind: Kind, key: PublicKey, bits: 
 
 
 @pytest.mark.parametrize("kind", [Kind.SELECTION, Kind.RUNG_VOTE, Kind.NOISE_FACTOR, Kind.MASKED_NOISE])
-def test_what_is_no_ciphertext_is_named(kind: Kind) -> None:
+def test_an_invalid_ciphertext_is_named(kind: Kind) -> None:
     width = KEYS.curator.public_key.ciphertext_bytes
     with pytest.raises(CiphertextError):
         play([4, 5, 6], change=rewriting(kind, lambda data: data[:-width] + bytes(width)))
@@ -420,14 +420,14 @@ def test_a_truncated_message_is_named(kind: Kind) -> None:
 # -- bad input
 
 
-def test_how_many_parties_there_may_be() -> None:
+def test_limits_of_the_number_of_parties() -> None:
     assert [terms_for([4] * 3, parties=parties).parties for parties in (3, 10_000)] == [3, 10_000]
     for parties in (2, 10_001):
         with pytest.raises(InvalidParameter, match="at least 3"):
             terms_for([4] * 3, parties=parties)
 
 
-def test_how_many_features_there_may_be() -> None:
+def test_limits_of_the_number_of_features() -> None:
     terms = terms_for([4] * 3)
     assert [replace(terms, features=features).features for features in (1, 1 << 20)] == [1, 1 << 20]
     for features in (0, (1 << 20) + 1):
@@ -482,7 +482,7 @@ def test_a_party_under_another_group_key_is_named() -> None:
         run_protocol(records([4, 5, 6]), terms, KEYS, test_key=True, roles=tampering(swap, "party 0"))
 
 
-def test_weak_short_and_needless_keys_are_refused() -> None:
+def test_weak_and_unsuitable_keys_are_refused() -> None:
     with pytest.raises(WeakKeyError):
         run_protocol(records([4, 5, 6]), terms_for([4, 5, 6]), KEYS)
     with pytest.raises(WeakKeyError):
@@ -497,14 +497,14 @@ def test_weak_short_and_needless_keys_are_refused() -> None:
 
 
 @pytest.mark.parametrize("variant", ["repaired", "public-bound"])
-def test_spherical_noise_is_for_the_printed_variant(variant: str) -> None:
+def test_spherical_noise_needs_the_printed_variant(variant: str) -> None:
     with pytest.raises(InvalidParameter, match="spherical"):
         terms_for([4, 5, 6], variant=variant, noise="spherical")
 
 
 @pytest.mark.parametrize(("comparisons", "most"), [("tournament", 17), ("all-pairs", 21)])
 @pytest.mark.parametrize("variant", ["public-bound", "printed", "repaired"])
-def test_progress_is_told(variant: str, comparisons: str, most: int) -> None:
+def test_progress_counts_every_message(variant: str, comparisons: str, most: int) -> None:
     """Each stage has as many messages as was said at its first; the first stage, which is left to chance, no more."""
     told: list[tuple[str, int, int]] = []
     play([4, 5, 6], variant=variant, comparisons=comparisons, progress=lambda *stage: told.append(stage))
@@ -520,7 +520,7 @@ def test_progress_is_told(variant: str, comparisons: str, most: int) -> None:
 
 
 @pytest.mark.parametrize(("variant", "noise"), VARIANTS)
-def test_the_job_on_breast_cancer(variant: Any, noise: Any) -> None:
+def test_simulation_on_breast_cancer(variant: Any, noise: Any) -> None:
     options = PathakOptions(
         parties=3,
         variant=variant,
@@ -549,12 +549,12 @@ def test_the_job_on_breast_cancer(variant: Any, noise: Any) -> None:
     assert simulate_pathak(options).accuracy == result.accuracy, "simulated noise repeats, ties included"
 
 
-def test_the_default_is_what_no_liar_breaks() -> None:
+def test_the_default_variant_withstands_a_liar() -> None:
     assert PathakOptions().variant == "public-bound"
     assert simulate_pathak(PathakOptions()).cautions == []
 
 
-def test_the_job_refuses_what_no_run_can_have() -> None:
+def test_the_simulation_refuses_invalid_options() -> None:
     with pytest.raises(InvalidParameter, match="two classes"):
         simulate_pathak(PathakOptions(dataset="digits"))
     for bad in ({"lam": 0.0}, {"epsilon": -1.0}, {"parties": 2}, {"excluded": 5}, {"smallest_size": 0}):
@@ -578,13 +578,13 @@ def test_recorded_runs_are_reproduced(name: str) -> None:
         ({"features": 0}, "sizes and features are positive"),
     ],
 )
-def test_terms_that_no_run_can_have(change: dict[str, Any], words: str) -> None:
+def test_invalid_terms_are_refused(change: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidParameter, match=words):
         terms_for([4, 5, 6], **change)
     assert terms_for([4] * 3, features=1, smallest_size=1, largest_size=1, variant="public-bound").smallest_size == 1
 
 
-def test_the_grid_is_for_the_finest_noise() -> None:
+def test_the_grid_fits_the_smallest_noise() -> None:
     """That of the largest size; of the smallest where it is public. mu is lambda, or twice that."""
     agreed = {"parties": 3, "features": 4, "lam": 0.1, "epsilon": 1, "smallest_size": 8, "largest_size": 4096}
     for variant, regulariser, mu, size in (
@@ -606,7 +606,7 @@ def test_the_grid_is_for_the_finest_noise() -> None:
     assert [type(one) for one in (terms.lam, terms.epsilon)] == [float, float]
 
 
-def test_keys_are_as_long_as_they_were_asked_for() -> None:
+def test_keys_have_the_requested_length() -> None:
     keys = PathakKeys.generate(512, test_key=True)
     lengths = [
         keys.curator.public_key.bits,
@@ -619,7 +619,7 @@ def test_keys_are_as_long_as_they_were_asked_for() -> None:
         PathakKeys.generate(512)
 
 
-def test_what_a_role_is_given_is_in_its_view() -> None:
+def test_inputs_of_a_role_are_in_its_view() -> None:
     """Whoever looks at a view must know all that its owner knew."""
     transcript = Transcript(secrets=True)
     play([4, 5, 6], variant="printed", transcript=transcript)
@@ -630,12 +630,12 @@ def test_what_a_role_is_given_is_in_its_view() -> None:
     assert "group key" not in given["party 1"]
 
 
-def test_as_many_parties_as_the_terms_are_for() -> None:
+def test_the_number_of_parties_must_match_the_terms() -> None:
     with pytest.raises(InvalidParameter, match="the terms are for 3 parties"):
         run_protocol(records([4, 5]), terms_for([4, 5, 6], variant="public-bound"))
 
 
-def test_the_job_on_data_that_is_handed_in() -> None:
+def test_simulation_on_given_data() -> None:
     """The smallest public size is what the split deals, unless somebody names one; the paper's variants have a rung."""
     options = PathakOptions(parties=3, sizes="30,40,50", epsilon=8.0, simulate_noise=True)
     evaluation, outcome = Evaluation(), simulate_pathak(options)
@@ -712,7 +712,7 @@ def test_one_liar_shrinks_the_noise_of_the_repaired_variant() -> None:
     assert scales[1] < scales[0] / 100
 
 
-def test_a_liar_takes_off_its_own_noise_and_no_more() -> None:
+def test_a_liar_removes_only_its_own_noise() -> None:
     """With noise for a public size: what is published is covered by every honest party's whole share."""
     run = play(
         [20, 30, 25, 22],

@@ -497,7 +497,7 @@ def test_clear_descent_has_the_noise_of_all_parties(variant: Any) -> None:
     """
     agreement, records = agreed(replace(SMALL, variant=variant)), pooled()
     series, coins = agreement.series, np.random.default_rng(3)
-    if series.step_law == "skellam":
+    if series.step_law == "discrete-gaussian":
         expected = 4 * len(SIZES) * series.step_scale * series.pitch**2
     else:
         expected = len(SIZES) * 4 * 5 * series.scale_at(1) ** 2

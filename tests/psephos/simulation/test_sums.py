@@ -17,9 +17,11 @@ from psephos.audit.mutants import replaced
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import one_hot
 from psephos.curator.losses import loss_named
+from psephos.data.datasets import Dataset
 from psephos.data.partition import load_split
 from psephos.parties.holder import KeyHolder
 from psephos.parties.training import train_parties
+from psephos.progress import silent
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import InvalidParameter, JournalError, WeakKeyError
 from psephos.protocol.randomness import SYSTEM, SimulationRandomness
@@ -65,7 +67,7 @@ def test_recorded_runs_are_reproduced(name: str) -> None:
     ],
     ids=str,
 )
-def test_the_last_that_can_be_asked_for(one: dict[str, Any]) -> None:
+def test_the_largest_valid_values_are_accepted(one: dict[str, Any]) -> None:
     replace(SMALL, **one).check()
 
 
@@ -78,8 +80,8 @@ def test_the_last_that_can_be_asked_for(one: dict[str, Any]) -> None:
         ({"epsilon": (1.0, 1.0)}, "one epsilon or several"),
         ({"lam": 0.0}, "lambda must be positive"),
         ({"delta": 0.0}, "delta"),
-        ({"workers": 0}, "at least 1, not 0 and 1"),
-        ({"draws": 0}, "at least 1, not 1 and 0"),
+        ({"workers": 0}, "--workers must be at least 1, not 0"),
+        ({"draws": 0}, "--draws must be at least 1, not 0"),
         ({"degree": 0}, "degree"),
         ({"degree": 5}, "degree"),
         ({"bound": "hopeful"}, "bound is one of certified, paper"),
@@ -99,18 +101,18 @@ def test_the_last_that_can_be_asked_for(one: dict[str, Any]) -> None:
     ],
     ids=str,
 )
-def test_the_first_that_cannot_is_refused_before_anything_is_dealt(one: dict[str, Any], words: str) -> None:
+def test_the_first_invalid_values_are_refused(one: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidParameter, match=words):
         replace(SMALL, **one).check()
 
 
-def test_a_short_key_has_to_be_called_a_test_key() -> None:
+def test_a_short_key_needs_the_option_test_key() -> None:
     replace(SMALL, key_bits=2048, test_key=False).check()
     with pytest.raises(WeakKeyError):
         replace(SMALL, test_key=False).check()
 
 
-def test_what_follows_from_the_options() -> None:
+def test_properties_derived_from_the_options() -> None:
     plain, papers = SumOptions(), SumOptions(lam=0.01, delta=1e-4, bound="paper", mechanism="gaussian")
     joint, hidden = TallyOptions(reveal="statistic"), TallyOptions(protect_auxiliary=True, lam=0.01)
     assert (plain.drawn, joint.drawn, replace(joint, draws=3).drawn) == (20, 1, 3)
@@ -132,7 +134,7 @@ def test_what_follows_from_the_options() -> None:
     assert seeded.draw(16) == SimulationRandomness(8, "noise").draw(16)
 
 
-def test_as_many_workers_as_there_are_processors_and_no_more_than_two() -> None:
+def test_the_default_is_at_most_two_workers() -> None:
     assert SumOptions().workers == min(2, os.cpu_count() or 1)
 
 
@@ -160,7 +162,7 @@ def rounds(simulate: Callable[..., Any], options: SumOptions) -> list[tuple[Roun
         (simulate_tally, TallyOptions(methods=("statistic",), reveal="statistic", dropouts=2), ["statistic"]),
     ],
 )
-def test_a_round_is_as_it_was_asked_for(simulate: Any, options: SumOptions, kinds: list[str]) -> None:
+def test_the_round_has_the_chosen_parameters(simulate: Any, options: SumOptions, kinds: list[str]) -> None:
     """Everything that a holder goes by: too few ballots, or none of the proofs, and it would open what it must not."""
     asked = replace(
         options, parties=9, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, draws=1, degree=2
@@ -174,7 +176,8 @@ def test_a_round_is_as_it_was_asked_for(simulate: Any, options: SumOptions, kind
             assert (key.key.bits, key.key.degree, one.test_key) == (512, 2, True)
             assert (len(one.roster), one.plan.addends) == (9, 9)
             assert one.minimum_ballots == (least or (7 if options.joint else 5))
-            assert one.proofs == (proofs if one.kind == "votes" or proofs == "none" else "knowledge")
+            assert one.proofs == proofs
+            assert (one.square_bound > 0) == (proofs == "valid" and one.kind != "votes")
 
 
 def begun(options: SumOptions, journal: Any = None, **how: Any) -> SumExperiment:
@@ -183,12 +186,12 @@ def begun(options: SumOptions, journal: Any = None, **how: Any) -> SumExperiment
     return SumExperiment(options, split, journal, how)  # type: ignore[arg-type]
 
 
-def test_a_run_works_where_it_was_asked_to() -> None:
+def test_the_run_uses_the_chosen_engine() -> None:
     assert begun(replace(SMALL, workers=3))._engine == LocalEngine(3)
     assert begun(replace(SMALL, engine="dask", scheduler="tcp://a:1"))._engine == DaskEngine("tcp://a:1")
 
 
-def test_phases_are_told_apart_and_add_up_to_no_more_than_the_run() -> None:
+def test_phases_add_up_to_at_most_the_run() -> None:
     """A millisecond for each, since they are rounded."""
     started = time.perf_counter()
     outcome = simulate_average(SMALL)
@@ -199,7 +202,7 @@ def test_phases_are_told_apart_and_add_up_to_no_more_than_the_run() -> None:
     assert 0 < sum(phases) <= taken + 0.001 * len(phases)
 
 
-def test_private_auxiliary_samples_are_salted_and_the_journal_keeps_the_salt(tmp_path: Path) -> None:
+def test_the_journal_stores_the_salt_of_private_samples(tmp_path: Path) -> None:
     hidden = TallyOptions(parties=7, workers=1, protect_auxiliary=True, journal=str(tmp_path / "journal"))
     assert begun(SMALL).salt() == b""
     alone = begun(hidden)
@@ -211,7 +214,7 @@ def test_private_auxiliary_samples_are_salted_and_the_journal_keeps_the_salt(tmp
         assert journal.result("auxiliary salt") == evaluation.hex()
 
 
-def test_where_and_how_often_is_no_other_run_and_all_else_is(tmp_path: Path) -> None:
+def test_the_journal_identity_excludes_engine_and_draws(tmp_path: Path) -> None:
     """What may change when a journal is gone on with: the machine, and how often is drawn."""
     options = replace(SMALL, journal=str(tmp_path / "journal"))
     journal_of(options).close()
@@ -230,7 +233,7 @@ def test_where_and_how_often_is_no_other_run_and_all_else_is(tmp_path: Path) -> 
 # -- the parties, and what they are compared with
 
 
-def test_rows_are_scaled_as_they_are_asked_for() -> None:
+def test_rows_are_scaled_on_access() -> None:
     population = begun(SMALL).population
     own = population.rows()
     assert len(own) == 7
@@ -242,8 +245,35 @@ def test_rows_are_scaled_as_they_are_asked_for() -> None:
         own[7]
 
 
+def test_the_scaling_does_not_depend_on_private_rows() -> None:
+    """What everybody scales with is learned on public rows only."""
+    options, split = load_split(SMALL)
+    private = np.setdiff1d(np.arange(len(split.dataset.X_train)), split.auxiliary)
+    X = split.dataset.X_train.copy()
+    X[private] = 40 * X[private] + 3
+    other = replace(split, dataset=replace(split.dataset, X_train=X))
+    probe = np.random.default_rng(1).normal(size=(20, X.shape[1]))
+    one, two = (SumExperiment(options, each, None, {}).population for each in (split, other))  # type: ignore[arg-type]
+    np.testing.assert_array_equal(one.auxiliary, two.auxiliary)
+    np.testing.assert_array_equal(one.scaler.transform(probe), two.scaler.transform(probe))
+    assert (one.parameters != two.parameters).any()
+
+
+@pytest.mark.parametrize("name", ["har", "kdd99", "digits", "your own"])
+def test_a_scaled_record_is_a_function_of_that_row_with_every_data_set(name: str) -> None:
+    """Bit for bit: also where other units of privacy take principal components, a product with all rows at once."""
+    generator = np.random.default_rng(0)
+    data = Dataset(name, generator.normal(size=(500, 80)), generator.integers(2, size=500), None, None, ("a", "b"), "")
+    options, split = load_split(TallyOptions(parties=3, workers=1, unit="record"), data)
+    population = sums.populate(options, split, silent)
+    for number, (X, _) in enumerate(population.records()):
+        alone = [population.scaler.transform(row[None])[0] for row in split.party(number)[0][:40]]
+        assert np.array_equal(X[:40], alone)
+    assert population.auxiliary.shape[1] == 81  # every feature and a constant
+
+
 @pytest.mark.parametrize("learners", [("logistic",), ("tree", "logistic")])
-def test_every_party_trains_as_if_it_were_alone(learners: tuple[str, ...]) -> None:
+def test_parties_train_independently(learners: tuple[str, ...]) -> None:
     """Bit for bit what a party computes from its own rows on a machine of its own."""
     options = TallyOptions(parties=7, workers=1, sizes="dirichlet", learners=learners)
     progress = list[tuple[str, int, int]]()
@@ -256,7 +286,7 @@ def test_every_party_trains_as_if_it_were_alone(learners: tuple[str, ...]) -> No
     assert ("train", 7, 7) in progress
 
 
-def test_the_reference_of_all_rows_is_of_some_where_they_are_too_many() -> None:
+def test_the_pooled_reference_samples_large_data() -> None:
     """At random by the seed, and it is said of how many."""
     population, evaluation = begun(replace(SMALL, absent=0.3)).population, Evaluation()
     present = np.concatenate([population.split.parties[number] for number in population.present])

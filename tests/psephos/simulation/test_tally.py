@@ -17,7 +17,7 @@ from psephos.cli.show import show
 from psephos.curator.hamm.statistic import StatisticPlan, plan_statistic
 from psephos.data.datasets import Dataset
 from psephos.data.partition import load_split
-from psephos.parties.noise import PolyaShares, SkellamShares, shares_of
+from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, shares_of
 from psephos.parties.statistic import entry_range
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import (
@@ -54,7 +54,7 @@ def result() -> dict:
     return run_tally(SMALL)
 
 
-def test_everything_promised_is_in_the_result(result: dict) -> None:
+def test_the_result_has_all_documented_fields(result: dict) -> None:
     promised = {
         "dataset", "classes", "features", "parties", "auxiliary", "test", "epsilon", "lam", "key_bits",
         "threshold", "slots_per_plaintext", "ciphertexts_per_ballot", "bytes_per_ballot",
@@ -69,7 +69,7 @@ def test_everything_promised_is_in_the_result(result: dict) -> None:
     assert Result.from_json(json.loads(json.dumps(result, allow_nan=False))).as_json() == result
 
 
-def test_the_opened_counts_are_the_clear_ones(result: dict) -> None:
+def test_the_opened_counts_equal_the_clear_counts(result: dict) -> None:
     assert result["tally_equals_plaintext"] is True
     assert result["ballots"] == 7
 
@@ -82,13 +82,13 @@ class OffByOne(Tampering):
         return opened and replace(opened, sums=(opened.sums[0] ^ 1, *opened.sums[1:]))
 
 
-def test_a_wrong_count_would_be_noticed() -> None:
+def test_a_wrong_count_is_detected() -> None:
     outcome = simulate_tally(SMALL, roles={"curator": OffByOne})
     assert outcome.tally_equals_plaintext is False
     assert outcome.exact is False
 
 
-def test_classifiers_learn_something(result: dict) -> None:
+def test_classifiers_reach_a_minimum_accuracy(result: dict) -> None:
     # Always saying the larger class scores 0.63 on this data.
     for name in METHODS:
         assert result["accuracy"][name]["nonprivate"] > 0.85
@@ -102,7 +102,7 @@ def test_workers_do_not_change_the_result(result: dict) -> None:
     assert two["tally_equals_plaintext"] is True
 
 
-def test_the_noise_is_the_systems_unless_simulation_is_asked_for(result: dict) -> None:
+def test_noise_is_drawn_from_the_system_unless_simulated(result: dict) -> None:
     assert result["noise_source"] == "system"
     simulated = replace(SMALL, simulate_noise=True, draws=3)
     first, second = run_tally(simulated), run_tally(simulated)
@@ -120,7 +120,7 @@ def test_mixed_learners_and_several_classes() -> None:
     assert mixed["accuracy"]["soft"]["nonprivate"] > 0.5
 
 
-def test_every_message_is_in_the_transcript_and_nothing_secret() -> None:
+def test_the_transcript_has_every_message_and_no_secret() -> None:
     transcript = Transcript()
     run_tally(SMALL, transcript=transcript)
     kinds = [(m.kind, m.receiver == BOARD) for m in transcript.messages]
@@ -184,7 +184,7 @@ def test_bad_options_are_refused_by_name(wrong: dict) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"dataset": "mnist"}, {"sizes": "dirichlet", "concentration": 0.0}], ids=str)
-def test_data_that_cannot_be_dealt_is_refused_by_name(wrong: dict) -> None:
+def test_data_that_cannot_be_split_is_refused_by_name(wrong: dict) -> None:
     with pytest.raises(InvalidParameter):
         run_tally(replace(SMALL, **wrong))
 
@@ -227,13 +227,13 @@ def test_invalid_options_of_a_tally(one: dict, words: str) -> None:
     ],
     ids=str,
 )
-def test_what_a_tally_can_just_be_asked_for(one: dict) -> None:
+def test_the_extreme_valid_options_are_accepted(one: dict) -> None:
     replace(SMALL, **one).check()
 
 
-def test_what_can_be_released_of_a_tally() -> None:
-    assert SMALL.available == METHODS
-    assert replace(SMALL, **JOINT).available == ("statistic", "own-data", "whitened")
+def test_methods_available_in_a_tally() -> None:
+    assert SMALL.available == tuple(name for name in METHODS if name != "vote-directions")
+    assert replace(SMALL, **JOINT).available == ("statistic", "vote-directions", "own-data", "whitened")
     assert replace(SMALL, protect_auxiliary=True).available == ("vote", "soft", "avg")
     assert replace(SMALL, loss="huber").available == ("vote", "soft", "avg", "pate")
     assert SMALL.may_choose_laplace is False
@@ -244,19 +244,19 @@ def shared(dimension: int, mechanism: str, joint: bool = True) -> StatisticPlan:
     return plan_statistic(X, 2, 9, epsilon=2.0, delta=1e-5, mechanism=mechanism, joint=joint)  # type: ignore[arg-type]
 
 
-def test_shares_leave_the_whole_law_to_those_who_are_left() -> None:
-    polya, skellam = shared(4, "discrete-laplace"), shared(4, "gaussian")
+def test_noise_shares_of_the_remaining_parties_are_complete() -> None:
+    polya, gaussian = shared(4, "discrete-laplace"), shared(4, "gaussian")
     assert shares_of(polya, colluders=2, dropouts=1) == PolyaShares(
         polya.dimension,
         9,
         5,
         polya.mechanism.scale_units,  # type: ignore[union-attr]
     )
-    assert shares_of(skellam, colluders=1, dropouts=3) == SkellamShares(
-        skellam.dimension,
+    assert shares_of(gaussian, colluders=1, dropouts=3) == DiscreteGaussianShares(
+        gaussian.dimension,
         9,
         4,
-        skellam.mechanism.variance,  # type: ignore[union-attr]
+        gaussian.mechanism.variance,  # type: ignore[union-attr]
     )
     assert shares_of(polya, colluders=0).contributors == 8
     with pytest.raises(InvalidParameter, match="nobody's noise"):
@@ -287,7 +287,7 @@ def test_recorded_runs_are_reproduced(name: str) -> None:
 
 
 @pytest.mark.parametrize(("keys", "proofs"), [("dealer", "knowledge"), ("dealer", "valid"), ("ceremony", "knowledge")])
-def test_proofs_and_a_key_nobody_held_change_no_count(keys: str, proofs: str) -> None:
+def test_proofs_and_ceremony_keys_change_no_count(keys: str, proofs: str) -> None:
     options = replace(SMALL, parties=5, holders=3, threshold=2, auxiliary=20, keys=keys, proofs=proofs)
     plain, outcome = simulate_tally(replace(options, keys="dealer", proofs="none")), simulate_tally(options)
     assert outcome.tally_equals_plaintext
@@ -301,7 +301,7 @@ def test_small_keys_are_refused_unless_named_test_keys() -> None:
         run_tally(replace(SMALL, test_key=False))
 
 
-def test_a_missing_data_set_says_where_to_put_it(tmp_path) -> None:
+def test_the_error_of_a_missing_data_set_names_its_folder(tmp_path) -> None:
     with pytest.raises(DataSetMissingError, match=str(tmp_path)):
         run_tally(replace(SMALL, dataset="har", data_dir=str(tmp_path)))
 
@@ -343,7 +343,7 @@ def test_dropouts_lower_the_minimum_and_spread_the_noise_over_fewer() -> None:
     assert joint["colluders"] == 2
 
 
-def test_without_noise_statistic_and_algorithm_2_are_one_classifier(result: dict) -> None:
+def test_statistic_and_algorithm_2_agree_without_noise(result: dict) -> None:
     assert result["accuracy"]["statistic"]["nonprivate"] == pytest.approx(
         result["accuracy"]["soft"]["nonprivate"], abs=1e-12
     )
@@ -356,7 +356,7 @@ def test_gaussian_noise_states_its_delta() -> None:
         assert 0 < gaussian["privacy"][name]["delta"] <= 1e-5 * (1 + 1e-6)
 
 
-def test_lambda_fixed_as_in_the_papers_is_used_everywhere() -> None:
+def test_a_fixed_lambda_is_used_everywhere() -> None:
     fixed = run_tally(replace(SMALL, lam=1e-2, bound="paper"))
     assert fixed["privacy"]["soft"]["chosen"]["lam"] == fixed["privacy"]["vote"]["chosen"]["lam"] == 1e-2
     # Hamm, Theorem 3: 2/(M lambda).
@@ -364,7 +364,7 @@ def test_lambda_fixed_as_in_the_papers_is_used_everywhere() -> None:
     assert fixed["sensitivity"]["vote"] == pytest.approx(2 / 1e-2, rel=1e-5)
 
 
-def test_the_rule_without_lambda_looks_at_public_numbers_only(result: dict) -> None:
+def test_the_rule_for_lambda_uses_public_numbers_only(result: dict) -> None:
     # Other private labels (another seed deals other samples): the sensitivity can only change through X.
     again = run_tally(replace(SMALL, learners=("tree",)))
     assert again["privacy"]["soft"]["chosen"]["lam"] == result["privacy"]["soft"]["chosen"]["lam"]
@@ -461,13 +461,13 @@ def test_too_many_absent_is_an_error_by_name() -> None:
         run_tally(replace(SMALL, absent=0.6, min_ballots=4))
 
 
-def test_where_parties_add_the_noise_as_many_as_agreed_may_stay_away() -> None:
+def test_joint_noise_tolerates_the_agreed_dropouts() -> None:
     joint = simulate_tally(replace(SMALL, reveal="statistic", absent=0.3, dropouts=2))
     assert joint.ballots == SMALL.parties - 2
     assert joint.tally_equals_plaintext
 
 
-def test_only_what_was_asked_for_is_summed_and_released() -> None:
+def test_only_chosen_methods_are_summed_and_released() -> None:
     outcome = simulate_tally(replace(SMALL, methods=("own-data",)))
     assert (outcome.privacy.keys(), outcome.evaluation.sums.keys()) == ({"own-data"}, {"sum own-data"})
     assert outcome.alpha is None
@@ -494,7 +494,7 @@ def test_baselines_and_recall_are_those_of_scikit_learn() -> None:
     assert table.columns[1:] == outcome.class_names
 
 
-def test_what_everything_would_cost_stands_above_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_composed_cost_stands_first(capsys: pytest.CaptureFixture[str]) -> None:
     outcome = simulate_tally(replace(SMALL, draws=20, epsilon=(0.5, 5.0), methods=("soft", "statistic")))
     assert outcome.composed is not None
     assert outcome.composed.releases == 80
@@ -505,7 +505,7 @@ def test_what_everything_would_cost_stands_above_it(capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("missing", [0, 1])
-def test_kdd99_is_dealt_as_hamm_did_where_there_are_rows_enough(missing: int) -> None:
+def test_kdd99_is_split_as_in_hamm_2016(missing: int) -> None:
     """22 rows a party and 43,000 public ones, section 6.2."""
     rows, few = 2 * 22 + 43_000 - missing, np.zeros((10, 1), dtype=np.float32)
     X, y = np.zeros((rows, 1), dtype=np.float32), np.arange(rows) % 2
@@ -514,7 +514,7 @@ def test_kdd99_is_dealt_as_hamm_did_where_there_are_rows_enough(missing: int) ->
     assert (len(split.auxiliary) == 43_000 and set(split.sizes) == {22}) is not bool(missing)
 
 
-def test_synthetic_rows_are_as_many_as_the_parties_take() -> None:
+def test_synthetic_data_has_enough_rows_for_all_parties() -> None:
     _, many = load_split(TallyOptions(dataset="synthetic", parties=3000, auxiliary=100))
     assert (many.sizes == 2).all()
     assert len(many.sizes) == 3000
@@ -524,14 +524,14 @@ def test_synthetic_rows_are_as_many_as_the_parties_take() -> None:
     assert few.sizes.sum() == 1900
 
 
-def test_an_ensemble_too_large_to_ask_is_asked_about_some_rows() -> None:
+def test_a_large_ensemble_is_evaluated_on_a_sample() -> None:
     with replaced([sums], "ENSEMBLE_VOTES", sums.ENSEMBLE_VOTES, 7 * 20):
         measured = run_tally(replace(SMALL, methods=("soft",)))
     assert measured["measured_on"] == {"ensemble": 20}
     assert 0.8 < measured["accuracy"]["ensemble"]["nonprivate"] <= 1
 
 
-def test_sums_of_one_kind_keep_apart_in_a_journal(tmp_path: Path) -> None:
+def test_sums_at_different_epsilons_are_separate_in_a_journal(tmp_path: Path) -> None:
     """What is summed of own data depends on epsilon."""
     options = replace(SMALL, methods=("own-data",), epsilon=(1.0, 5.0), journal=str(tmp_path / "journal"))
     first, again = run_tally(options), run_tally(options)

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from psephos.audit.rounds import short_key
 from psephos.audit.studies import Trial, trial
+from psephos.curator.hamm.records import plan_records
 from psephos.curator.hamm.statistic import plan_statistic
-from psephos.parties.statistic import own_vector
+from psephos.parties.statistic import RowGrid, own_vector
 from psephos.parties.training import train_parties
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import Board, MemoryBoard
@@ -47,7 +48,9 @@ class FixedVotes:
 
 
 def unit(generator: np.random.Generator, rows: int) -> Array:
+    """Return rows of length 1 whose last feature is positive, as that of the constant is."""
     X = generator.normal(size=(rows, FEATURES))
+    X[:, -1] = np.abs(X[:, -1])
     scaled: Array = X / (np.linalg.norm(X, axis=1, keepdims=True) * (1 + 1e-9))
     return scaled
 
@@ -60,6 +63,20 @@ def _coordinates(parties: int, source: Any, mechanism: Any, joint: bool) -> str:
         AUXILIARY.samples, 3, parties, epsilon=1.0, mechanism=mechanism, source=source, rank=3, joint=joint
     )
     return encode_coordinates(plan.transform)
+
+
+def record_parameters(parties: int, classes: int, mechanism: Any) -> dict[str, Any]:
+    """Of a record step from a score of the public rows, which a rule labels."""
+    labels = np.arange(SAMPLES) % classes
+    plan = plan_records(AUXILIARY.samples, labels, classes, parties, rows=200, epsilon=1.0, mechanism=mechanism)
+    grid = plan.grid
+    matrices = {"coordinates": encode_coordinates(grid.transform), "offset": encode_coordinates(grid.offset)}
+    return matrices | {"constant": grid.constant, "rows": plan.rows, "labelled": plan.labelled}
+
+
+def classifier(scores: int) -> str:
+    """Of an evaluation: the weights of a linear classifier."""
+    return encode_coordinates(np.random.default_rng(6).normal(size=(FEATURES, scores)))
 
 
 def fields_of(what: str, parties: int) -> dict[str, Any]:
@@ -88,13 +105,38 @@ def fields_of(what: str, parties: int) -> dict[str, Any]:
         "average": {"method": "avg", "parameters": {"radius": 2.0, "lam": 0.1}},
         "average, own data": {
             "method": "own-data",
-            "parameters": {"coordinates": _coordinates(parties, "own-data", "spherical-laplace", False)},
-            "minimum_ballots": parties,
+            "parameters": {"coordinates": _coordinates(parties, "own-data", "spherical-laplace", False), "dropouts": 1},
+            "minimum_ballots": parties - 1,
         },
         "average, whitened": {
             "method": "whitened",
             "parameters": {"coordinates": _coordinates(parties, "own-data", "spherical-laplace", False)},
             "minimum_ballots": parties,
+        },
+        "record": two
+        | {
+            "method": "newton",
+            "delta": 1e-6,
+            "parameters": record_parameters(parties, 2, "gaussian"),
+            "minimum_ballots": parties,
+        },
+        "record, three classes": {
+            "method": "newton",
+            "public": True,
+            "parameters": record_parameters(parties, 3, "discrete-laplace") | {"dropouts": 1},
+            "minimum_ballots": parties - 1,
+        },
+        "evaluation": two
+        | {
+            "method": "platt",
+            "public": True,
+            "parameters": {"classifier": classifier(1)},
+            "minimum_ballots": parties,
+        },
+        "evaluation, party": {
+            "method": "platt",
+            "parameters": {"classifier": classifier(3), "unit": "party", "dropouts": 1},
+            "minimum_ballots": parties - 1,
         },
         "psgd": two
         | {
@@ -115,9 +157,17 @@ def fields_of(what: str, parties: int) -> dict[str, Any]:
     return {"protocol": what.split(",")[0], "samples": SAMPLES, "auxiliary": AUXILIARY.digest} | found[what]
 
 
-EVERY = ("tally", "statistic", "average", "psgd", "pathak")
+EVERY = ("tally", "statistic", "average", "record", "evaluation", "psgd", "pathak")
 """A study of each protocol."""
-ALL = (*EVERY, "statistic, gaussian", "statistic, own data", "average, own data", "average, whitened")
+ALL = (
+    *EVERY,
+    "statistic, gaussian",
+    "statistic, own data",
+    "average, own data",
+    "average, whitened",
+    "record, three classes",
+    "evaluation, party",
+)
 
 
 @dataclass
@@ -129,9 +179,11 @@ class Cast:
     coins: Randomness = SYSTEM
     seed: int = 8
     confirmations: int | None = None
+    minimum_ballots: int | None = None
 
     def __post_init__(self) -> None:
-        chosen = {} if self.confirmations is None or self.what == "pathak" else {"confirmations": self.confirmations}
+        options = {"confirmations": self.confirmations, "minimum_ballots": self.minimum_ballots}
+        chosen = {name: value for name, value in options.items() if value is not None and self.what != "pathak"}
         self.made: Trial = trial(parties=self.parties, coins=self.coins, **fields_of(self.what, self.parties) | chosen)
         self.terms = StudyTerms(self.made.study, AUXILIARY)
 
@@ -185,7 +237,7 @@ class Cast:
             w = train_parties(*own, [len(own[1])], classes=3, lam=0.1)[0]
             return FixedPoint(FRACTION_BITS).encode(project(w, 2.0), 2.0)
         grid = self.spec.plan.grid  # type: ignore[attr-defined]
-        return list(own_vector(grid, *own) if isinstance(grid, OwnDataGrid) else grid.contribution(own.votes))
+        return list(own_vector(grid, *own) if isinstance(grid, OwnDataGrid | RowGrid) else grid.contribution(own.votes))
 
     def sent(self, agent: Agent) -> tuple[int, ...] | None:
         """What a party has put in, noise and all, by its own account; None where it has not."""

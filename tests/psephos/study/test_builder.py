@@ -10,15 +10,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from psephos.curator.hamm.records import ROWS_PER_PARTY
 from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
 from psephos.curator.hamm.statistic import plan_statistic
 from psephos.protocol.errors import DataError, InvalidParameter, StudyError
 from psephos.protocol.paillier.packing import best_degree
 from psephos.protocol.signing import SigningKey, VerificationKey
 from psephos.protocol.study.study import Member, Study
-from psephos.specs.registry import SPECS
-from psephos.specs.study import encode_coordinates
+from psephos.specs.record import RecordSpec
+from psephos.specs.registry import SPECS, spec_of
+from psephos.specs.study import StudyTerms, encode_coordinates
 from psephos.study.builder import NewOptions, make_study
+from psephos.study.consent import describe_study
 from psephos.study.identity import IdentityCard
 from psephos.study.samples import PublicSamples
 
@@ -59,7 +62,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return Files(tmp_path_factory.mktemp("make"))
 
 
-def test_the_curator_adds_noise_only_where_that_is_asked_for(files: Files) -> None:
+def test_the_curator_adds_noise_only_with_the_option(files: Files) -> None:
     """By default the parties add it, and the release follows from the board."""
     default = NewOptions()
     assert (default.protocol, default.curator_noise) == ("statistic", False)
@@ -74,7 +77,7 @@ def test_the_curator_adds_noise_only_where_that_is_asked_for(files: Files) -> No
             files.made(protocol=protocol, curator_noise=True)
 
 
-def test_a_tally_of_nothing_but_what_must_be_said(files: Files) -> None:
+def test_tally_study_with_required_options_only(files: Files) -> None:
     study, samples = files.made()
     again = PublicSamples.read(files.folder / "public.csv", "outcome")
     assert (samples.encoding, samples.auxiliary.digest) == (again.encoding, again.auxiliary.digest)
@@ -113,7 +116,7 @@ def test_a_tally_of_nothing_but_what_must_be_said(files: Files) -> None:
     assert (real.trial, real.key_bits) == (False, 2048)
 
 
-def test_everything_that_can_be_said(files: Files) -> None:
+def test_study_with_every_option(files: Files) -> None:
     study, samples = files.made(
         title="Hearts",
         classes=("a", "b", "c"),
@@ -129,7 +132,7 @@ def test_everything_that_can_be_said(files: Files) -> None:
         proofs="knowledge",
         degree=2,
         holders=4,
-        threshold=4,
+        threshold=2,
         confirmations=4,
     )
     assert not any(name.startswith("code") for name in samples.features)
@@ -139,7 +142,7 @@ def test_everything_that_can_be_said(files: Files) -> None:
     assert (study.title, study.classes, study.method) == ("Hearts", ("a", "b", "c"), "soft")
     assert (study.epsilon, study.delta, study.minimum_ballots) == (2.0, 1e-6, 3)
     assert (study.closes, study.patience, study.proofs) == ("2026-12-01T12:00Z", 7, "knowledge")
-    assert (study.degree, study.threshold, study.confirmations) == (2, 4, 4)
+    assert (study.degree, study.threshold, study.confirmations) == (2, 2, 4)
     assert [member.holder for member in study.parties] == [1, 2, 3, 4]
 
 
@@ -154,7 +157,7 @@ def test_everything_that_can_be_said(files: Files) -> None:
         ({"protocol": "pathak", "parameters": ("lam=0.1", "smallest_size=9")}, 4, "knowledge", True),
     ],
 )
-def test_what_follows_from_the_protocol(
+def test_defaults_that_depend_on_the_protocol(
     files: Files, options: dict[str, Any], minimum: int, proofs: str, public: bool
 ) -> None:
     study, _ = files.made(**options)
@@ -176,7 +179,7 @@ def test_what_follows_from_the_protocol(
         ("average", "whitened", 1e-6, "gaussian", "whitened"),
     ],
 )
-def test_the_coordinates_that_everybody_must_have(  # wide: one row of a table
+def test_coordinates_and_noise_of_statistic_studies(  # wide: one row of a table
     files: Files, protocol: str, method: str, delta: float, noise: Any, source: Any
 ) -> None:
     study, samples = files.made(protocol=protocol, method=method, delta=delta, epsilon=50.0, classes=("a", "b", "c"))
@@ -186,7 +189,7 @@ def test_the_coordinates_that_everybody_must_have(  # wide: one row of a table
     assert study.parameters == {"coordinates": encode_coordinates(plan.transform)}
 
 
-def test_the_radius_that_follows_from_lambda(files: Files) -> None:
+def test_radius_of_average_studies_follows_from_lambda(files: Files) -> None:
     for given, lam in (((), HAMM_LAMBDA), (("lam=0.5",), 0.5)):
         study, _ = files.made(protocol="average", parameters=given)
         assert study.parameters == {"lam": lam, "radius": averaging_radius(lam, 2)}
@@ -196,7 +199,7 @@ def test_the_radius_that_follows_from_lambda(files: Files) -> None:
     assert study.parameters["radius"] == averaging_radius(0.5, 3)
 
 
-def test_ballots_are_proved_valid_while_it_costs_little(files: Files, tmp_path: Path) -> None:
+def test_validity_proofs_are_the_default_up_to_a_ballot_size(files: Files, tmp_path: Path) -> None:
     for rows, classes, proofs in ((5_000, 3, "valid"), (5_001, 3, "knowledge"), (5_001, 2, "valid")):
         frame = pd.DataFrame({"x": np.arange(rows) % 7, "y": np.arange(rows) % 5})
         frame.to_csv(tmp_path / "public.csv", index=False)
@@ -205,6 +208,22 @@ def test_ballots_are_proved_valid_while_it_costs_little(files: Files, tmp_path: 
         assert study.proofs == proofs
     study, _ = files.made(public=str(tmp_path / "public.csv"), classes=("a", "b", "c"), degree=1, proofs="valid")
     assert study.proofs == "valid"
+
+
+def test_studies_whose_vectors_no_proof_fits_are_refused(files: Files, tmp_path: Path) -> None:
+    """Before the members have made a key; a descent's ballots would prove less than the members were told."""
+    columns = np.random.default_rng(0).normal(size=(900, 20)).T
+    pd.DataFrame({f"x{k}": column for k, column in enumerate(columns)}).to_csv(tmp_path / "wide.csv", index=False)
+    wide: dict[str, Any] = {"public": str(tmp_path / "wide.csv"), "classes": tuple("abcdefghij")}
+    for own, proofs in (("own-data", "valid"), ("statistic", "knowledge")):
+        assert files.made(protocol="statistic", method=own, proofs=proofs, **wide)[0].proofs == proofs
+    with pytest.raises(InvalidParameter, match="knowledge"):
+        files.made(protocol="statistic", method="statistic", proofs="valid", **wide)
+    others = (("psgd", 1e-6, ("sizes=10 10 10 10",)), ("pathak", 0.0, ("lam=0.1", "smallest_size=9")))
+    for protocol, delta, parameters in others:
+        with pytest.raises(StudyError, match="knowledge"):
+            files.made(protocol=protocol, delta=delta, parameters=parameters, proofs="valid")
+        assert files.made(protocol=protocol, delta=delta, parameters=parameters)[0].proofs == "knowledge"
 
 
 @pytest.mark.parametrize(
@@ -224,12 +243,61 @@ def test_ballots_are_proved_valid_while_it_costs_little(files: Files, tmp_path: 
         ({"method": "avg"}, StudyError, "not by 'avg'"),
     ],
 )
-def test_what_is_refused(files: Files, options: dict[str, Any], error: type[Exception], said: str) -> None:
+def test_invalid_options_are_refused(files: Files, options: dict[str, Any], error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
         files.made(**options)
 
 
-def test_holders_of_a_study_without_a_key_are_not_asked_for(files: Files) -> None:
+def test_fewer_than_three_parties_cannot_make_a_key(files: Files) -> None:
+    with pytest.raises(StudyError, match="3 parties or more"):
+        files.made(NAMES[:2])
+
+
+def test_pathak_studies_have_no_holders(files: Files) -> None:
     study, _ = files.made(NAMES[:3], protocol="pathak", parameters=("lam=0.1", "smallest_size=9"), holders=9)
     assert study.holders == ()
     assert study.minimum_ballots == 3
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_record_studies_state_coordinates_and_the_public_score(files: Files, tmp_path: Path, delta: float) -> None:
+    """The specification that members read from the study is the plan that the public file gives."""
+    table = pd.read_csv(files.folder / "public.csv")
+    table["outcome"] = ["a", "b", "?"] * 5
+    table.to_csv(tmp_path / "labelled.csv", index=False)
+    for public, labelled in (("labelled.csv", 10), (str(files.folder / "public.csv"), 0)):
+        chosen: dict[str, Any] = {"protocol": "record", "delta": delta, "public": str(tmp_path / public)}
+        study, samples = files.made(**chosen, parameters=("rows=500", "neighbours=add-remove", "dropouts=1"))
+        assert (study.method, study.public, study.minimum_ballots) == ("newton", True, 3)
+        assert {name: study.parameters[name] for name in ("rows", "labelled", "neighbours", "dropouts")} == {
+            "rows": 500,
+            "labelled": labelled,
+            "neighbours": "add-remove",
+            "dropouts": 1,
+        }
+        spec = spec_of(StudyTerms(study, samples.auxiliary))
+        assert isinstance(spec, RecordSpec)
+        grid = spec.plan.grid
+        assert grid.offset.any() == bool(labelled)
+        assert grid.norm == ("l2" if delta else "l1")
+        assert (spec.plan.parties, spec.plan.epsilon, spec.plan.inflation) == (4, 1.0, 4.0)
+        assert spec.cost(4).unit == "record"
+    default, _ = files.made(protocol="record")
+    assert default.parameters["rows"] == 4 * ROWS_PER_PARTY
+    assert "added or removed" in describe_study(default)
+
+
+def test_a_study_that_protects_persons_names_them_everywhere(files: Files, tmp_path: Path) -> None:
+    """The column is a signed term, no feature, and in the consent text and the cost."""
+    study, samples = files.made(protocol="record", parameters=("record=patient",))
+    spec = spec_of(StudyTerms(study, samples.auxiliary))
+    assert isinstance(spec, RecordSpec)
+    assert (spec.persons, spec.cost(4).chosen["persons"]) == ("patient", "patient")
+    assert "one person, as the column patient names them" in " ".join(describe_study(study).split())
+    table = pd.read_csv(files.folder / "public.csv").assign(patient=list("abc") * 5)
+    table.to_csv(tmp_path / "named.csv", index=False)
+    chosen: dict[str, Any] = {"protocol": "record", "public": str(tmp_path / "named.csv")}
+    with pytest.raises(InvalidParameter, match="--ignore patient"):
+        files.made(**chosen, parameters=("record=patient",))
+    ignored, _ = files.made(**chosen, parameters=("record=patient",), ignore=("patient",))
+    assert ignored.features == study.features

@@ -44,7 +44,7 @@ def test_a_fingerprint_in_words_has_the_same_bits() -> None:
     assert Mnemonic("english").to_entropy(words).hex() == fingerprint(b"data").replace("-", "")
 
 
-def test_a_card_is_a_name_and_a_key_signed_with_it(tmp_path: Path) -> None:
+def test_a_card_holds_a_name_and_a_key_and_is_self_signed(tmp_path: Path) -> None:
     key = SigningKey.generate()
     card = IdentityCard("The north", key.verification_key)
     found = tomllib.loads(card.text(key))
@@ -62,7 +62,7 @@ def test_a_card_is_a_name_and_a_key_signed_with_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("without", ["name", "key", "signature"])
-def test_a_card_without_something_is_damaged(tmp_path: Path, without: str) -> None:
+def test_a_card_with_a_missing_field_is_refused(tmp_path: Path, without: str) -> None:
     key = SigningKey.generate()
     text = IdentityCard("The north", key.verification_key).text(key)
     (tmp_path / "card.toml").write_text("\n".join(line for line in text.splitlines() if not line.startswith(without)))
@@ -70,7 +70,7 @@ def test_a_card_without_something_is_damaged(tmp_path: Path, without: str) -> No
         IdentityCard.read(tmp_path / "card.toml")
 
 
-def test_no_more_of_a_card_is_read_than_one_has(tmp_path: Path) -> None:
+def test_an_oversized_card_is_refused(tmp_path: Path) -> None:
     key = SigningKey.generate()
     text = IdentityCard("The north", key.verification_key).text(key)
     fits = text + "#" * (module.MOST_BYTES - len(text) - 1) + "\n"
@@ -87,7 +87,7 @@ def test_no_more_of_a_card_is_read_than_one_has(tmp_path: Path) -> None:
         IdentityCard.read(tmp_path / "card.toml")
 
 
-def test_an_identity_is_a_folder_of_its_owner_alone(tmp_path: Path) -> None:
+def test_identity_files_are_readable_by_the_owner_only(tmp_path: Path) -> None:
     made = Identity.create("The north", tmp_path / "a" / "b", budget=2.5)
     folder = tmp_path / "a" / "b"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -114,7 +114,7 @@ def test_an_identity_is_a_folder_of_its_owner_alone(tmp_path: Path) -> None:
     assert made.limit() == 2.5
 
 
-def test_what_studies_cost_together(tmp_path: Path) -> None:
+def test_costs_of_studies_add_up(tmp_path: Path) -> None:
     """Each with its sampler's distance from its law, at a delta of 1e-5 for all."""
 
     def event(epsilon: float, delta: float) -> PrivacyEvent:
@@ -140,7 +140,7 @@ def test_what_studies_cost_together(tmp_path: Path) -> None:
         assert dict(store.items("voted")) == {TALLY.auxiliary: TALLY.digest}
 
 
-def test_a_budget_is_kept_to_its_last_digit(tmp_path: Path) -> None:
+def test_a_budget_is_enforced_exactly(tmp_path: Path) -> None:
     made = Identity.create("The north", tmp_path / "north")
     after = made.spent(TALLY)
     made.set_limit(after * (1 - 1e-9))
@@ -157,7 +157,7 @@ def test_a_budget_is_kept_to_its_last_digit(tmp_path: Path) -> None:
         made.check(PATHAK)
 
 
-def test_what_is_given_once_to_exact_sums(tmp_path: Path) -> None:
+def test_exact_sums_are_given_once_per_identity(tmp_path: Path) -> None:
     made = Identity.create("The north", tmp_path / "north")
     made.charge(TALLY)
     again = replace(TALLY, title="Again")

@@ -16,7 +16,14 @@ from psephos.curator.hamm.statistic import public_coordinates
 from psephos.curator.tally import OpenedSum
 from psephos.parties.learners import make_learner
 from psephos.protocol.board import MemoryBoard
-from psephos.protocol.errors import BudgetExceededError, InvalidParameter, JournalError, StudyError, WrongResultError
+from psephos.protocol.errors import (
+    BudgetExceededError,
+    DataError,
+    InvalidParameter,
+    JournalError,
+    StudyError,
+    WrongResultError,
+)
 from psephos.protocol.roles import MissingMessages
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import Member, Study
@@ -78,10 +85,10 @@ def house(tmp_path: Path) -> House:
     return House(tmp_path)
 
 
-def test_what_is_signed_is_kept_and_found_again(house: House) -> None:
+def test_a_signed_study_is_saved_and_found(house: House) -> None:
     first, second = house.study(title="First"), house.study(title="Second")
     north = house.identities["north"]
-    with pytest.raises(StudyError, match=f"{north.directory} has signed no such study"):
+    with pytest.raises(StudyError, match=f"{north.directory} has not signed a study"):
         Membership.find(north)
     mine = sign(first, north)
     assert (mine.identity, mine.study, mine.names) == (north, first, ("party 0", "holder 1"))
@@ -97,13 +104,13 @@ def test_what_is_signed_is_kept_and_found_again(house: House) -> None:
         assert f"--study {fingerprint(each.digest)[:9]} ({each.title})" in str(refused.value)
         assert Membership.find(north, fingerprint(each.digest)[:9]).study == each
     assert ", --study" in str(refused.value)
-    with pytest.raises(StudyError, match="no such study"):
+    with pytest.raises(StudyError, match="has not signed a study"):
         Membership.find(north, "x")
 
 
-def test_what_is_not_signed(house: House, tmp_path: Path) -> None:
+def test_invalid_studies_are_not_signed(house: House, tmp_path: Path) -> None:
     stranger = Identity.create("A stranger", tmp_path / "stranger")
-    with pytest.raises(StudyError, match="not in this study"):
+    with pytest.raises(StudyError, match="not a member of the study"):
         sign(house.study(), stranger)
     with pytest.raises(StudyError, match="lamb is no parameter"):
         sign(house.study(parameters={"lamb": 1.0}), house.identities["north"])
@@ -113,7 +120,7 @@ def test_what_is_not_signed(house: House, tmp_path: Path) -> None:
         sign(study, house.identities["north"])
 
 
-def test_settings_are_kept_one_by_one(house: House) -> None:
+def test_settings_are_saved_individually(house: House) -> None:
     mine = sign(house.study(), house.identities["north"])
     assert mine.settings == MemberSettings("", "", "", "logistic", "", "")
     assert mine.keep(board="b", learner=None) == MemberSettings(board="b")
@@ -126,7 +133,7 @@ def test_settings_are_kept_one_by_one(house: House) -> None:
             mine.settings  # noqa: B018
 
 
-def test_where_a_role_keeps_what_it_must_not_forget(house: House) -> None:
+def test_paths_of_a_members_stores(house: House) -> None:
     mine = house.member("north", house.study(), voter=f"{__name__}:HOSPITAL")
     folder = mine.folder
     assert mine.store("holder 1") == folder / "holder-1.sqlite"
@@ -150,7 +157,7 @@ def test_where_a_role_keeps_what_it_must_not_forget(house: House) -> None:
             lost.agent("party 1", MemoryBoard())
 
 
-def test_each_role_is_the_one_of_its_name(house: House) -> None:
+def test_agents_have_the_roles_of_their_names(house: House) -> None:
     study, board = house.study(), MemoryBoard()
     found = {}
     for name in ("curator", "north", "west"):
@@ -170,7 +177,7 @@ def test_each_role_is_the_one_of_its_name(house: House) -> None:
     assert len(board.entries) == 4
 
 
-def test_every_role_keeps_what_happens_once_in_its_own_store(house: House) -> None:
+def test_each_role_has_its_own_ledger(house: House) -> None:
     study = house.study(parameters={"lam": 0.5})
     shares = shares_of(study)
     key = shares[0].threshold_key
@@ -190,7 +197,7 @@ def test_every_role_keeps_what_happens_once_in_its_own_store(house: House) -> No
         assert list(store.items(f"once {role}")), role
 
 
-def test_samples_that_are_missing_or_of_another_study(house: House) -> None:
+def test_missing_or_foreign_samples_are_refused(house: House) -> None:
     study = house.study()
     mine = sign(study, house.identities["north"])
     with pytest.raises(StudyError, match="public samples are not known"):
@@ -203,7 +210,7 @@ def test_samples_that_are_missing_or_of_another_study(house: House) -> None:
         house.member("north", house.study(features=other)).samples  # noqa: B018
 
 
-def test_a_release_goes_where_the_member_says(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_release_is_written_to_the_chosen_directory(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     study, board = house.study(parameters={"lam": 0.5}), MemoryBoard()
     mine = house.member("north", study)
     content = make_release(study, house.samples, OpenedSum((1,) * 24, (0, 1, 2, 3)))
@@ -219,7 +226,7 @@ def test_a_release_goes_where_the_member_says(house: House, monkeypatch: pytest.
         assert (place / "card.md").read_text() == card(study, model)
 
 
-def test_no_release_is_written_that_the_board_refutes(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_release_that_contradicts_the_board_is_not_written(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     study, board = house.study(parameters={"lam": 0.5}), MemoryBoard()
     mine = house.member("north", study)
     content = make_release(study, house.samples, OpenedSum((1,) * 24, (0, 1, 2, 3)))
@@ -243,7 +250,7 @@ def test_no_release_is_written_that_the_board_refutes(house: House, monkeypatch:
     mine.write_release(content, board)  # a liar among the holders changes nothing that follows from the sum
 
 
-def test_a_party_is_charged_before_it_gives_anything(house: House) -> None:
+def test_a_party_is_charged_before_it_posts(house: House) -> None:
     """And a member is charged once, however often its role is made."""
     north = house.identities["north"]
     mine = house.member("north", house.study(epsilon=2.0), voter=f"{__name__}:HOSPITAL")
@@ -257,7 +264,7 @@ def test_a_party_is_charged_before_it_gives_anything(house: House) -> None:
 # -- what votes
 
 
-def test_a_classifier_of_ones_own(house: House) -> None:
+def test_a_user_supplied_classifier_votes(house: House) -> None:
     mine = house.member("north", house.study(), voter=f"{__name__}:HOSPITAL", data="no such file")
     assert mine.voter.check() == f"{__name__}:HOSPITAL"
     votes = mine.voter.predict_votes(np.zeros((4, 4)))
@@ -277,7 +284,7 @@ ONES = Ones()
 """
 
 
-def test_a_classifier_in_a_file_is_named_by_its_path(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_classifier_in_a_file_is_stored_by_absolute_path(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(house.folder)
     path = house.folder / "ones.py"
     path.write_text(VOTER_FILE)
@@ -330,7 +337,7 @@ def test_rows_are_read_once_for_a_vote(house: House, monkeypatch: pytest.MonkeyP
     assert reads == [Path(house.own)] * 2
 
 
-def test_a_classifier_that_is_trained_when_the_vote_comes(house: House) -> None:
+def test_a_learner_is_trained_when_the_vote_starts(house: House) -> None:
     study = house.study()
     X, y = house.samples.private(study, Path(house.own))
     points = house.samples.auxiliary.samples
@@ -348,8 +355,21 @@ def test_a_classifier_that_is_trained_when_the_vote_comes(house: House) -> None:
         house.member("north", study, data=house.own, learner="oracle").voter.check()
 
 
-def test_rows_themselves(house: House) -> None:
-    study = house.study("psgd", classes=("a", "b"), label="outcome")
+def test_a_party_brings_whose_its_rows_are_where_persons_are_protected(house: House) -> None:
+    made = house.study("record")
+    study = replace(made, parameters={**made.parameters, "record": "patient"})
+    table = pd.read_csv(house.own).assign(patient=list("uvwuvwu")).replace({"outcome": {"c": "b"}})
+    table.to_csv(house.own, index=False)
+    voter = house.member("north", study, data=house.own).voter
+    assert [list(column) for column in voter][2] == [0, 1, 2, 0, 1, 2, 0]
+    for cells, said in ((table.drop(columns="patient"), "no column 'patient'"), (table.replace("v", ""), "line 3")):
+        cells.to_csv(house.own, index=False)
+        with pytest.raises(DataError, match=said):
+            list(house.member("north", study, data=house.own).voter)
+
+
+def test_gradient_descent_uses_the_rows_themselves(house: House) -> None:
+    study = house.study("psgd", proofs="knowledge", classes=("a", "b"), label="outcome")
     pd.read_csv(house.own).replace({"outcome": {"c": "b"}}).to_csv(house.own, index=False)
     X, y = house.samples.private(study, Path(house.own))
     mine = house.member("south", study, data=house.own, voter="no.such:voter", learner="logistic")

@@ -33,7 +33,7 @@ def told(play: Any) -> list[str]:
         return str(answer.read().decode()).splitlines()
 
 
-def test_everything_that_prometheus_is_told() -> None:
+def test_metrics_in_prometheus_format() -> None:
     one = seat("party 3", awaits=MissingMessages(Kind.PUBLIC_KEY, ("holder 1", "holder 2")))
     other = seat("curator", done=True)
     other.agent.rejected = []
@@ -75,7 +75,7 @@ def test_everything_that_prometheus_is_told() -> None:
     assert "psephos_agent_board_up 0.0" in told(SimpleNamespace(roles=[], failure="gone"))
 
 
-def test_a_port_that_is_taken() -> None:
+def test_metrics_on_an_occupied_port_are_refused() -> None:
     play: Any = SimpleNamespace(roles=[], failure="")
     port = serve_metrics(play, 0)
     with pytest.raises(EngineError, match=f"nothing can listen on 127.0.0.1, port {port}: Address already in use"):

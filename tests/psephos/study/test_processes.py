@@ -27,7 +27,7 @@ needs_server = (pytest.mark.nats, pytest.mark.skipif(NATS_SERVER is None, reason
 @pytest.mark.parametrize(
     "what", ["tally", *(pytest.param(name, marks=pytest.mark.soak) for name in EVERY if name != "tally")]
 )
-def test_every_role_is_a_process_and_nothing_happens_to_them(what: str, server: bool) -> None:
+def test_one_process_per_role_without_faults(what: str, server: bool) -> None:
     """The same data and the same judge as in memory (`test_protocols`): the same outcome, but for the noise."""
     quiet = Schedule(8, server, what)
     quiet.kills, quiet.deeds, quiet.chance = 0, [], 0.0
@@ -46,12 +46,12 @@ def test_every_role_is_a_process_and_nothing_happens_to_them(what: str, server: 
         (5, "pathak", False),
     ],
 )
-def test_whatever_befalls_them_what_is_counted_is_what_was_voted(seed: int, what: str, server: bool) -> None:
+def test_killed_processes_never_change_the_count(seed: int, what: str, server: bool) -> None:
     happened = Schedule(seed, server, what).run()
     assert happened["released"] + happened["stopped, by name"] >= 1
 
 
-def test_a_role_set_back_to_an_old_copy_says_nothing_more(tmp_path: Path) -> None:
+def test_a_role_restored_from_an_old_copy_stops_posting(tmp_path: Path) -> None:
     house = House(tmp_path, 1, 4, 3, False)
     board = BoardFile(house.address)
     stores = {name: Store(tmp_path / name / "store") for name in house.names}
@@ -86,7 +86,7 @@ def test_a_role_set_back_to_an_old_copy_says_nothing_more(tmp_path: Path) -> Non
     assert list(board.read(0)) == before
 
 
-def test_a_role_that_comes_back_without_its_store_says_nothing(tmp_path: Path) -> None:
+def test_a_role_without_its_store_stops_posting(tmp_path: Path) -> None:
     """Not even when all it had said was that it joins: what is sealed to it is sealed to a key that is lost."""
     house = House(tmp_path, 1, 4, 3, False)
     board = BoardFile(house.address)
@@ -102,7 +102,7 @@ def test_a_role_that_comes_back_without_its_store_says_nothing(tmp_path: Path) -
     assert list(board.read(0)) == before
 
 
-def test_a_member_without_a_network_takes_part_by_files_that_are_carried(tmp_path: Path) -> None:
+def test_a_member_without_a_network_uses_exported_files(tmp_path: Path) -> None:
     """Party 3 has a copy; whatever its agent posts there counts when it comes to the board, in the board's order."""
     house = House(tmp_path, 2, 4, 3, False)
     board, copy = BoardFile(house.address), BoardFile(tmp_path / "copy", copy=True)

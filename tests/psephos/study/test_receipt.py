@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import json
+import os
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +19,18 @@ from typer.testing import CliRunner
 from psephos.cli.main import build
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.board.file import BoardFile
-from psephos.study.receipt import Receipt, receipt_of, render, write_receipt
+from psephos.protocol.errors import AgreementError, ReportError
+from psephos.protocol.roles import BOARD, Post
+from psephos.protocol.wire import Kind, frame
+from psephos.study.receipt import Receipt, _could_decrypt, receipt_of, render, write_receipt
+from psephos.study.release import read_release
 from psephos.study.verify import examine
 from tests.psephos.study.test_verify import (  # noqa: F401 - fixtures
     PARTIES,
     SAMPLES,
     Played,
+    before,
+    bodies,
     honest,
     of,
     play,
@@ -42,7 +51,7 @@ def cut(played: Played, entries: int) -> MemoryBoard:
     return board
 
 
-def test_an_honest_tally(honest: Played) -> None:  # noqa: F811
+def test_receipt_of_an_honest_tally(honest: Played) -> None:  # noqa: F811
     made = receipt(honest)
     assert made.trial
     assert not made.with_verdict("fails")
@@ -59,18 +68,19 @@ def test_an_honest_tally(honest: Played) -> None:  # noqa: F811
     assert {check.what for check in made.with_verdict("not checked")} >= {
         "who holds the identities",
         "what the parties trained on",
-        "that nobody has p and q",
+        "that nobody has the whole key",
+        "what other studies of the same data cost",
     }
 
 
-def test_a_public_sum_names_the_holders_who_opened_it(public: Played) -> None:  # noqa: F811
+def test_receipt_of_a_public_sum_names_the_openers(public: Played) -> None:  # noqa: F811
     made = receipt(public)
     assert len(made.encryption.decrypted_by) >= public.study.threshold
     assert set(made.encryption.decrypted_by) <= set(public.study.holders)
-    assert made.release.not_covered.startswith("Nothing")
+    assert "no exact sum" in made.release.not_covered
 
 
-def test_encryption_is_established_by_a_key_and_ballots_only(honest: Played) -> None:  # noqa: F811
+def test_encryption_is_claimed_only_with_a_key_and_ballots(honest: Played) -> None:  # noqa: F811
     """On every prefix of a board: no encryption is claimed before a ballot counts, no release before the result."""
     claims = []
     for entries in range(len(honest.board.entries) + 1):
@@ -84,19 +94,65 @@ def test_encryption_is_established_by_a_key_and_ballots_only(honest: Played) -> 
     assert [count for _, count in claims] == sorted(count for _, count in claims)
 
 
-def test_a_protocol_without_a_key_is_said_to_have_none(play: Callable[..., Played]) -> None:  # noqa: F811
+def test_receipt_of_pathak_claims_no_encryption(play: Callable[..., Played]) -> None:  # noqa: F811
     made = receipt(play(**of("pathak")))
     assert (made.encryption.in_use, made.encryption.key, made.encryption.key_bits) == ("no", None, None)
     assert {member.ballot for member in made.participants} == {None}
     assert made.release.unit == "one row of one party"
-    assert "Paillier encryption was not used" in render(made)
+    assert "no Paillier encryption" in render(made)
 
 
-def test_steps_of_a_descent(play: Callable[..., Played]) -> None:  # noqa: F811
+def test_receipt_of_gradient_descent(play: Callable[..., Played]) -> None:  # noqa: F811
     made = receipt(play(**of("psgd")))
     assert made.encryption.in_use == "yes"
     assert "steps" in made.encryption.what
     assert made.release.published
+
+
+def test_the_receipt_of_every_board_of_a_descent_is_true(play: Callable[..., Played]) -> None:  # noqa: F811
+    """A step counts when it is completed; until then the receipt does not say that there are no ballots."""
+    played = play(**of("psgd"))
+    for entries in range(len(played.board.entries) + 1):
+        made = receipt(played, cut(played, entries))
+        assert "no ballot" not in made.encryption.what
+        assert "sealed to the curator" not in made.encryption.decrypted
+        assert bool(made.encryption.decrypted_by) == (made.encryption.in_use == "yes")
+        assert made.release.published == (made.release.follows == "holds")
+
+
+def test_values_that_no_epsilon_covers_are_named(play: Callable[..., Played], public: Played) -> None:  # noqa: F811
+    assert "number of rows" in receipt(play(**of("psgd"))).release.not_covered
+    assert "number of rows" not in receipt(public).release.not_covered
+    assert "count of votes" in receipt(play(**of("tally"))).release.not_covered
+
+
+def test_the_sums_of_descents_and_of_pathak_are_public(play: Callable[..., Played]) -> None:  # noqa: F811
+    """Whatever their study says: everybody can compute their classifiers, and agents insist on it."""
+    for what in ("psgd", "pathak"):
+        played = play(**of(what))
+        assert not played.study.public
+        made = receipt(played)
+        assert "NOT VERIFIED" not in made.release.noise
+        assert made.warning == ""
+
+
+def test_shares_that_are_not_published_are_not_claimed(play: Callable[..., Played]) -> None:  # noqa: F811
+    played = play(**of("pathak"))
+    assert "Not all shares" in receipt(played, cut(played, 20)).encryption.decrypted
+    assert "Not all shares" not in receipt(played).encryption.decrypted
+
+
+def test_a_study_that_is_unfinished_or_unverifiable_says_so_first(honest: Played, public: Played) -> None:  # noqa: F811
+    """Of an exact sum to which the curator adds the noise, nobody can check that it did."""
+    warnings = {
+        "not finished": receipt(public, cut(public, len(public.board.entries) - 1)),
+        "not verified": receipt(honest),
+    }
+    for words, made in warnings.items():
+        assert words in made.warning
+        page = render(made)
+        assert page.index(made.warning) < page.index(made.summary)
+    assert receipt(public).warning == ""
 
 
 def test_a_failed_check_is_the_first_thing_on_the_page(honest: Played) -> None:  # noqa: F811
@@ -104,7 +160,7 @@ def test_a_failed_check_is_the_first_thing_on_the_page(honest: Played) -> None: 
     failed = replace(made, checks=[replace(made.checks[0], verdict="fails"), *made.checks[1:]])
     page = render(failed)
     assert page.index("Checks fail") < page.index("Who took part")
-    assert "1 fails" in failed.summary
+    assert f"{len(made.with_verdict('holds')) - 1} hold, 1 fail" in failed.summary
     assert "Checks fail" not in render(made)
 
 
@@ -117,8 +173,138 @@ def test_names_are_escaped_and_the_page_has_no_script(honest: Played) -> None:  
     assert not re.search(r'(?:src|href)="(?!#)', page)
 
 
+def leaves(value: object) -> list[object]:
+    """Return the strings and numbers in a JSON value."""
+    if isinstance(value, dict):
+        return [leaf for inner in value.values() for leaf in leaves(inner)]
+    if isinstance(value, list):
+        return [leaf for inner in value for leaf in leaves(inner)]
+    return [value] if isinstance(value, str) or type(value) in (int, float) else []
+
+
+@pytest.mark.parametrize("what", ["tally", "statistic", "psgd", "pathak"])
+def test_the_page_contains_every_value_of_the_json(play: Callable[..., Played], what: str) -> None:  # noqa: F811
+    """Also an epsilon of many digits, which a shorter form would state too low."""
+    made = receipt(play(**of(what, epsilon=0.500000009)))
+    content = made.as_json()
+    page = html.unescape(re.sub(r"<[^>]*>", "", render(made)))
+    assert "0.500000009" in page
+    known = {"format", "kind", "ballot"}
+    for leaf in leaves({name: value for name, value in content.items() if name not in known}):
+        assert str(leaf) in page, leaf
+
+
+def test_receipts_of_one_board_differ_in_the_time_alone(honest: Played) -> None:  # noqa: F811
+    made = receipt(honest)
+    assert replace(receipt(honest), computed=made.computed) == made
+
+
+def test_names_cannot_move_the_text_around_them(honest: Played) -> None:  # noqa: F811
+    """Letters that are written from right to left, or a hundred marks over one letter."""
+    made = receipt(honest)
+    names = [replace(member, name=f"\u05d0 {number}\u0301") for number, member in enumerate(made.participants)]
+    encryption = replace(made.encryption, holders=[member.name for member in names])
+    page = render(replace(made, participants=names, encryption=encryption, title="\u05d1"))
+    for name in ("\u05d1", *(member.name for member in names)):
+        assert page.count(name) - (name in page.partition("</title>")[0]) == page.count(f"<bdi>{name}</bdi>")
+
+
+def posted(played: Played, *names: str, place: int) -> MemoryBoard:
+    """Return the board with one more entry of each role, in this place, signed for the log without its last entry."""
+    board = cut(played, len(played.board.entries))
+    for name in names:
+        client = played.made.board_client(name)
+        for number, data in enumerate([*played.board.entries[:-1], b"another entry"], 1):
+            client.check(number, data)
+        client.place = place
+        board.post(client.sign(Post(BOARD, b"anything")))
+    return board
+
+
+def test_a_signed_entry_of_another_log_fails(public: Played) -> None:  # noqa: F811
+    """A member has read another log than this one, or has signed two entries in one place: it is named at the top."""
+    for place in (0, 50):
+        made = receipt(public, posted(public, "party 4", "party 3", place=place))
+        assert made.warning.startswith("FAILED")
+        (check,) = made.with_verdict("fails")
+        assert "party 4" in check.found
+        assert "2 signed entries" in check.found
+
+
+def test_published_decryptions_of_an_exact_sum_fail(honest: Played) -> None:  # noqa: F811
+    """A holder opens for everybody what only the curator may see: no epsilon holds then."""
+    evidence = examine(honest.study, honest.samples, honest.board, honest.stores["curator"])
+    assert not evidence.exposed
+    parts = [(entry.sender, entry.data) for entry in evidence.of(Kind.PARTIAL_DECRYPTION)]
+    for number in (1, 2):
+        made = receipt(honest, before(honest, None, *parts[:number]))
+        (check,) = made.with_verdict("fails")
+        assert check.what.startswith("the exact sum")
+        assert "everybody" in made.encryption.decrypted
+        assert ("Everybody who reads the board sees the exact" in made.release.not_covered) == (number == 2)
+
+
+@pytest.mark.parametrize("field", ["x\x1b[2J\u202e", "Z" * 3_000_000])
+def test_texts_of_a_curator_cannot_fill_or_control_a_terminal(public: Played, field: str) -> None:  # noqa: F811
+    """The name of an unknown field of its result is part of an error, which every member and reader is shown."""
+    content = json.loads(public.agents["curator"].result.content) | {field: 1}
+    result = ("curator", frame(Kind.RESULT, public.study.digest, json.dumps(content).encode()))
+    made = receipt(public, before(public, Kind.RESULT, result))
+    (check,) = made.with_verdict("fails")
+    assert check.found.isprintable()
+    assert len(check.found) <= 1003
+    with pytest.raises(AgreementError) as caught:
+        read_release(public.study, public.samples, json.dumps(content).encode())
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 400
+
+
+def test_a_party_that_counts_in_one_step_only_has_taken_part(play: Callable[..., Played]) -> None:  # noqa: F811
+    played = play(**of("psgd"))
+    evidence = examine(played.study, played.samples, played.board)
+    assert evidence.counted_sums == Counter(dict.fromkeys(range(PARTIES), 2))
+    evidence.counted, evidence.counted_sums[4], evidence.counted_sums[3] = (0, 1, 2), 1, 0
+    made = receipt_of(played.study, evidence)
+    assert [(member.ballot, member.sums) for member in made.participants[-2:]] == [(False, 0), (True, 1)]
+    assert "in 1 of 2 steps" in render(made)
+
+
+def test_a_wrong_opening_of_a_descent_is_counted_once_a_step(play: Callable[..., Played]) -> None:  # noqa: F811
+    """In the step of a liar two checks have one name: the lie, and how many honest holders are there."""
+    played = play(**of("psgd"))
+    (name, data), *_ = bodies(played, Kind.PARTIAL_DECRYPTION)
+    wrong = ("holder 3", data[:80] + bytes(10) + data[90:])
+    made = receipt(played, before(played, Kind.PARTIAL_DECRYPTION, wrong, (name, data), count=2))
+    assert name != "holder 3"
+    assert not any("2 steps" in check.what for check in made.checks)
+
+
+def test_who_could_have_learned_a_contribution_is_complete(
+    honest: Played,  # noqa: F811
+    public: Played,  # noqa: F811
+    play: Callable[..., Played],  # noqa: F811
+) -> None:
+    """All others together subtract what they sent; the short key of a trial can be factored."""
+    exact, noisy = (" ".join(receipt(played).encryption.could_decrypt) for played in (honest, public))
+    assert "curator and all other parties" in exact
+    assert "All other parties together" in noisy
+    assert "factors the key" in exact
+    assert "factors" not in " ".join(_could_decrypt(replace(public.study, trial=False, key_bits=2048)))
+    shares = receipt(play(**of("pathak"))).encryption.could_decrypt
+    assert shares[0].startswith("All other parties together")
+
+
+def test_a_check_of_nothing_does_not_hold(public: Played) -> None:  # noqa: F811
+    """No ballots, or no entries, were checked; and a shorter board does not show that a study is not finished."""
+    for board in (MemoryBoard(), before(public, Kind.BALLOT)):
+        held = {check.what for check in receipt(public, board).with_verdict("holds")}
+        assert not any(what.startswith("ballots") for what in held)
+        assert any(what.startswith("signatures") for what in held) == bool(board.entries)
+    assert "on this board" in receipt(public, before(public, Kind.RESULT)).warning
+
+
 @pytest.mark.parametrize("name", ["receipt.html", "receipt.json", "receipt"])
-def test_both_files_say_the_same(honest: Played, tmp_path: Path, name: str) -> None:  # noqa: F811
+def test_both_receipt_files_agree(honest: Played, tmp_path: Path, name: str) -> None:  # noqa: F811
     made = receipt(honest)
     page, document = write_receipt(made, tmp_path / name)
     assert (page.name, document.name) == ("receipt.html", "receipt.json")
@@ -129,6 +315,24 @@ def test_both_files_say_the_same(honest: Played, tmp_path: Path, name: str) -> N
     for said in (made.study, made.head, made.encryption.key, made.summary, *(m.key for m in made.participants)):
         assert said in text
     assert [check["what"] for check in content["checks"]] == [check.what for check in made.checks]
+
+
+def test_other_files_are_never_overwritten(honest: Played, tmp_path: Path) -> None:  # noqa: F811
+    made = receipt(honest)
+    (tmp_path / "model.json").write_text("{}")
+    os.mkfifo(tmp_path / "pipe.html")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link.json").symlink_to("elsewhere")
+    (tmp_path / "folder.html").mkdir()
+    before_all = sorted(path.name for path in tmp_path.iterdir())
+    bad = ("model.html", "model.json", "pipe", "link", "folder", "missing/receipt", "model.json/receipt")
+    for path in (*(tmp_path / name for name in bad), tmp_path, Path("/")):
+        with pytest.raises(ReportError):
+            write_receipt(made, path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == before_all
+    for _ in range(2):  # an earlier receipt is replaced
+        page, document = write_receipt(made, tmp_path / "study.v2")
+        assert (page.name, document.name) == ("study.v2.html", "study.v2.json")
 
 
 def test_the_command(honest: Played, tmp_path: Path, samples: object) -> None:  # noqa: F811
@@ -143,6 +347,8 @@ def test_the_command(honest: Played, tmp_path: Path, samples: object) -> None:  
     words += ["--public", str(tmp_path / "public.csv"), "--report", str(tmp_path / "receipt.html")]
     done = CliRunner().invoke(build(), words, catch_exceptions=False)
     assert done.exit_code == 0
+    refused = CliRunner().invoke(build(), [*words[:-1], str(tmp_path)])
+    assert isinstance(refused.exception, ReportError)
     assert (tmp_path / "receipt.json").exists()
     assert (tmp_path / "receipt.html").exists()
     refused = CliRunner().invoke(build(), [*words, "--curator", str(tmp_path)])

@@ -51,7 +51,7 @@ def seeded() -> SimulationRandomness:
     return SimulationRandomness(4, "release")
 
 
-def test_a_model_file_is_what_the_protocol_released(study: Study, samples: PublicSamples) -> None:
+def test_the_model_file_contains_the_rounded_release(study: Study, samples: PublicSamples) -> None:
     content = make_release(study, samples, OPENED, seeded())
     model = msgspec.json.decode(content, type=Model)
     w, paid = spec_of(StudyTerms(study, samples.auxiliary)).release(OPENED, seeded())
@@ -81,7 +81,7 @@ def test_a_model_file_is_what_the_protocol_released(study: Study, samples: Publi
         make_release(study, other, OPENED)  # type: ignore[arg-type]
 
 
-def test_two_classes_have_one_row(study: Study, samples: PublicSamples) -> None:
+def test_a_model_of_two_classes_has_one_row(study: Study, samples: PublicSamples) -> None:
     two = replace(study, classes=("a", "b"))
     opened = OpenedSum(tuple(k % 4 for k in range(12)), (0, 1, 2, 3))
     model = msgspec.json.decode(make_release(two, samples, opened), type=Model)
@@ -121,7 +121,7 @@ def test_two_classes_have_one_row(study: Study, samples: PublicSamples) -> None:
         ({}, {"parties": 3}, "sensitivity"),
     ],
 )
-def test_a_model_is_held_to_what_was_agreed_on(
+def test_a_model_against_the_study_is_refused(
     study: Study, samples: PublicSamples, good: dict[str, Any], bad: dict[str, Any], what: str
 ) -> None:
     honest = msgspec.json.decode(make_release(study, samples, OPENED, seeded()), type=Model)
@@ -136,7 +136,15 @@ def test_a_model_is_held_to_what_was_agreed_on(
         read_release(study, samples, changed(bad))
 
 
-def test_a_model_of_other_columns(study: Study, samples: PublicSamples, tmp_path: Path) -> None:
+def test_a_calibration_that_nobody_agreed_on_is_refused(study: Study, samples: PublicSamples) -> None:
+    two = replace(study, classes=("a", "b"))
+    content = make_release(two, samples, OpenedSum(tuple(k % 4 for k in range(12)), (0, 1, 2, 3)))
+    model = msgspec.structs.replace(msgspec.json.decode(content, type=Model), calibration=(2.0, 0.0))
+    with pytest.raises(AgreementError, match="calibration"):
+        read_release(two, samples, written_model(model))
+
+
+def test_a_model_of_other_columns_is_refused(study: Study, samples: PublicSamples, tmp_path: Path) -> None:
     frame = pd.DataFrame(np.random.default_rng(2).normal(size=(12, 2)), columns=["x", "z"])
     frame.assign(ward=["A", "B", "C"] * 4).to_csv(tmp_path / "public.csv", index=False)
     other = PublicSamples.read(tmp_path / "public.csv", "class")
@@ -145,13 +153,13 @@ def test_a_model_of_other_columns(study: Study, samples: PublicSamples, tmp_path
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"\xff{}", b"[" * 100_000], ids=["nothing", "empty", "bytes", "deep"])
-def test_bytes_that_are_no_model(study: Study, samples: PublicSamples, content: bytes) -> None:
+def test_invalid_model_bytes_are_refused(study: Study, samples: PublicSamples, content: bytes) -> None:
     with pytest.raises(AgreementError, match="not a model"):
         read_release(study, samples, content)
 
 
 @pytest.mark.parametrize("lie", ["twice", "space", "number", "byte order mark"])
-def test_a_model_that_other_readers_of_json_read_otherwise(study: Study, samples: PublicSamples, lie: str) -> None:
+def test_ambiguous_model_json_is_refused(study: Study, samples: PublicSamples, lie: str) -> None:
     """Agents write the curator's bytes: of a field that occurs twice, some readers take the first and some the last."""
     content = make_release(study, samples, OPENED)
     changed = {
@@ -196,7 +204,7 @@ class Long(bytes):
         return int(self.said)  # type: ignore[attr-defined]
 
 
-def test_a_result_larger_than_any_model(study: Study, samples: PublicSamples) -> None:
+def test_an_oversized_result_is_refused(study: Study, samples: PublicSamples) -> None:
     with pytest.raises(AgreementError, match="larger than any model"):
         read_release(study, samples, Long(MOST_BYTES + 1))
     with pytest.raises(AgreementError, match="not a model"):
@@ -218,9 +226,7 @@ def template(study: Study, samples: PublicSamples) -> Model:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_last_bits_of_a_computation_do_not_reach_the_model(
-    samples: PublicSamples, template: Model, seed: int
-) -> None:
+def test_rounding_hides_machine_differences(samples: PublicSamples, template: Model, seed: int) -> None:
     generator = np.random.default_rng(seed)
     w = generator.normal(size=(3, 6)) * 10.0 ** generator.integers(-6, 6)
     step = _grid_step(w)
@@ -230,7 +236,7 @@ def test_the_last_bits_of_a_computation_do_not_reach_the_model(
     assert _is_rounded(w + noise, published, samples.scaler), "another machine's computation"
 
 
-def test_either_multiple_is_taken_next_to_the_middle_and_nowhere_else(samples: PublicSamples, template: Model) -> None:
+def test_ties_in_rounding_accept_both_neighbours_and_nothing_else(samples: PublicSamples, template: Model) -> None:
     w = np.random.default_rng(3).uniform(-1, 1, size=(3, 6))
     w[0, 0] = 1.75
     step, error = _grid_step(w), _ERROR * 1.75
@@ -251,7 +257,7 @@ def test_either_multiple_is_taken_next_to_the_middle_and_nowhere_else(samples: P
 
 
 @pytest.mark.parametrize("fields", [{"method": name} for name in ("soft", "vote", "statistic")], ids=str)
-def test_what_a_release_of_votes_costs_depends_on_no_vote(
+def test_the_cost_of_a_vote_release_depends_on_no_vote(
     study: Study, samples: PublicSamples, fields: dict[str, Any]
 ) -> None:
     """Members compute the cost from the number of ballots alone, and compare the curator's with it."""
@@ -269,7 +275,7 @@ def test_what_a_release_of_votes_costs_depends_on_no_vote(
 # -- the card
 
 
-def test_texts_of_a_study_are_no_markup_in_its_card(study: Study, samples: PublicSamples) -> None:
+def test_texts_of_a_study_are_escaped_in_its_card(study: Study, samples: PublicSamples) -> None:
     model = msgspec.json.decode(make_release(study, samples, OPENED, seeded()), type=Model)
     text = card(replace(study, title="<b>A</b> [x](y) |", classes=("a`", "b|", "c*"), label="l|`"), model)
     first = text.splitlines()[0]
@@ -277,7 +283,7 @@ def test_texts_of_a_study_are_no_markup_in_its_card(study: Study, samples: Publi
     assert r"of l\|\` (a\`, b\|, c\*)" in text
 
 
-def test_the_whole_card(study: Study, samples: PublicSamples) -> None:
+def test_complete_text_of_a_card(study: Study, samples: PublicSamples) -> None:
     model = msgspec.json.decode(make_release(study, samples, OPENED, seeded()), type=Model)
     paid = model.release
     rows = "".join(f"| {name} | {what} |\n" for name, what in samples.encoding.summary)
@@ -315,7 +321,7 @@ Whoever has 2 of the 3 shares of the key is not bound by epsilon.
     )
 
 
-def test_a_card_of_noise_in_shares_and_without_a_key(study: Study, samples: PublicSamples) -> None:
+def test_card_of_a_study_without_a_key(study: Study, samples: PublicSamples) -> None:
     model = msgspec.json.decode(make_release(study, samples, OPENED, seeded()), type=Model)
     none = {name: value for name, value in fields_of("pathak", 5).items() if name not in ("auxiliary", "classes")}
     parties = tuple(replace(member, holder=0) for member in study.parties)
@@ -335,9 +341,7 @@ def test_a_card_of_noise_in_shares_and_without_a_key(study: Study, samples: Publ
     assert "Whoever has" not in text
 
 
-def test_a_joint_study_whose_sum_is_sealed_says_that_nobody_else_can_verify_it(
-    study: Study, samples: PublicSamples
-) -> None:
+def test_card_of_a_sealed_joint_sum_says_not_verified(study: Study, samples: PublicSamples) -> None:
     model = msgspec.json.decode(make_release(study, samples, OPENED, seeded()), type=Model)
     fields = {name: value for name, value in fields_of("statistic", 5).items() if name in ("protocol", "method")}
     for public in (True, False):

@@ -32,7 +32,7 @@ def stages(role: Any, *results: Any) -> list[Any]:
     return made
 
 
-def test_a_holder_makes_the_key_publishes_it_and_opens_sums() -> None:
+def test_stages_of_a_holder() -> None:
     store = Store()
     _, makes, keyed, holds = stages(holder_role(TERMS, 2, store), ("all",), SHARES[1], KEY)
     assert isinstance(makes, CeremonyHolder)
@@ -47,7 +47,7 @@ def test_a_holder_makes_the_key_publishes_it_and_opens_sums() -> None:
     assert len(list(store.items("once holder 2"))) == 1
 
 
-def test_a_party_is_charged_when_it_plays_and_not_before() -> None:
+def test_a_party_is_charged_when_it_contributes() -> None:
     charged = []
     role = party_role(TERMS, 3, CAST.made.keys["party 3"], CAST.own(3), Store(), charged.append)
     assert role._stages[1](("all",))._own is None  # type: ignore[attr-defined]
@@ -66,7 +66,7 @@ def test_a_party_is_charged_when_it_plays_and_not_before() -> None:
     party_role(TERMS, 3, CAST.made.keys["party 3"], CAST.own(3), Store())._stages[2](("all",), KEY)
 
 
-def test_what_a_party_gives_once_is_in_its_own_ledger() -> None:
+def test_one_time_contributions_are_in_the_partys_ledger() -> None:
     """Twice the same ballot from one store, whatever the object; another from another store."""
     said = []
     for store in (first := Store(), first, Store()):
@@ -76,7 +76,7 @@ def test_what_a_party_gives_once_is_in_its_own_ledger() -> None:
     assert len(list(first.items("once party 3"))) == 1
 
 
-def test_the_curator_releases_once_what_it_came_to() -> None:
+def test_the_curator_releases_once() -> None:
     released: list[Any] = []
 
     def release(result: Any) -> bytes:

@@ -59,7 +59,7 @@ def agent(role: Role, state: Any, left: MissingMessages | None = None, result: A
 SOME = MissingMessages(Kind.BALLOT, ("party 1", "party 2"))
 
 
-def test_where_a_role_stands_before_the_vote() -> None:
+def test_status_before_the_vote() -> None:
     joining = JoinStage("party 3", STUDY)
     for left, said in ((SOME, "has joined; waits for others to join: party 1, party 2"), (None, "has joined")):
         assert status(agent(joining, JoinedRoles(), left)) == said
@@ -91,7 +91,7 @@ def test_where_a_role_stands_before_the_vote() -> None:
         assert failed(agent(holder, SimpleNamespace(state=state), left)) is isinstance(state, CeremonyFailed)
 
 
-def test_where_a_holder_stands_that_makes_the_key() -> None:
+def test_status_of_a_holder_in_the_ceremony() -> None:
     cast, board = Cast("tally"), MemoryBoard()
     agents = {name: cast.agent(name, board, Store()) for name in cast.names}
     while not isinstance(agents["holder 1"].state.state.state, ModulusSearch):
@@ -204,11 +204,11 @@ RESULT = "result of curator"
     ],
     ids=["average", "psgd", "pathak"],
 )
-def test_where_roles_stand_in_a_study(what: str, curator: list[str], holder: list[str], party: list[str]) -> None:
+def test_status_of_roles_in_every_protocol(what: str, curator: list[str], holder: list[str], party: list[str]) -> None:
     assert walked(Dealt(what)) == {"curator": curator, "holder 1": holder, "party 4": party}
 
 
-def test_where_a_role_stands_that_waits_for_nobody() -> None:
+def test_status_of_a_role_without_missing_messages() -> None:
     assert status(agent(ScriptedRole("party 3", b""), ())) == "has given its part; waits for the result"
     assert status(agent(ScriptedRole("party 3", b""), (), SOME)) == "waits for the ballot of party 1, party 2"
     assert status(agent(PublishStage(STUDY, bytes, None), ())) == "publishes the result"  # type: ignore[arg-type]
@@ -266,7 +266,7 @@ def settled(*plays: MemberRunner) -> dict[str, str]:
 ALL = ["curator", *(f"party {n}" for n in range(5)), *(f"holder {n}" for n in (1, 2, 3))]
 
 
-def test_a_member_plays_its_roles_to_the_result(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_member_runs_its_roles_to_the_result(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     member, clock, told = Member(tmp_path, Dealt("average")), Clock(), list[str]()
     with caplog.at_level(logging.INFO, logger="psephos.study"), member.play(ALL, clock, told) as play:
         assert [seat.agent.role.name for seat in play.roles] == ALL
@@ -300,7 +300,7 @@ def test_a_member_plays_its_roles_to_the_result(tmp_path: Path, caplog: pytest.L
         assert again.done
 
 
-def test_the_vote_is_over_at_the_time_that_the_study_says(tmp_path: Path) -> None:
+def test_the_runner_closes_the_vote_at_the_closing_time(tmp_path: Path) -> None:
     clock = Clock()
     member = Member(tmp_path, Dealt("average"), closes="2027-01-15T08:00:10Z", patience=60)
     with member.play([name for name in ALL if name != "party 4"], clock) as play:
@@ -311,7 +311,7 @@ def test_the_vote_is_over_at_the_time_that_the_study_says(tmp_path: Path) -> Non
         assert settled(play)["curator"] == DONE
 
 
-def test_the_vote_is_over_when_its_people_say_so_and_is_tried_again_after_a_while(tmp_path: Path) -> None:
+def test_a_requested_close_is_retried_until_the_minimum(tmp_path: Path) -> None:
     clock, told = Clock(), list[str]()
     member = Member(tmp_path, Dealt("average"), patience=60)
     names = [name for name in ALL if name not in ("party 2", "party 3", "party 4")]
@@ -332,7 +332,7 @@ def test_the_vote_is_over_when_its_people_say_so_and_is_tried_again_after_a_whil
             play.step()
 
 
-def test_a_wait_is_over_after_the_studys_patience_also_across_a_restart(tmp_path: Path) -> None:
+def test_patience_ends_a_wait_across_restarts(tmp_path: Path) -> None:
     clock, told = Clock(), list[str]()
     member = Member(tmp_path, Dealt("average"), patience=60)
     with member.play([name for name in ALL if name != "party 4"], clock) as play:
@@ -358,7 +358,7 @@ def test_a_wait_is_over_after_the_studys_patience_also_across_a_restart(tmp_path
         assert kept[1:] == [clock.now, False], "of a wait that began in the future"
 
 
-def test_what_was_refused_is_told_once(tmp_path: Path) -> None:
+def test_a_refused_entry_is_reported_once(tmp_path: Path) -> None:
     member, clock, told = Member(tmp_path, Dealt("average")), Clock(), list[str]()
     with member.play(["party 1"], clock, told) as play:
         play.roles[0].board.post(bytes(100))
@@ -371,7 +371,7 @@ def test_what_was_refused_is_told_once(tmp_path: Path) -> None:
         assert len([text for text in told if "refused" in text]) == 2
 
 
-def test_a_board_that_fails_is_tried_again(tmp_path: Path) -> None:
+def test_a_failing_board_is_retried(tmp_path: Path) -> None:
     member, told = Member(tmp_path, Dealt("average")), list[str]()
     with member.play(["party 1"], Clock(), told) as play:
         seat, failures = play.roles[0], list[str]()
@@ -396,7 +396,7 @@ def test_a_board_that_fails_is_tried_again(tmp_path: Path) -> None:
             play.run_due_steps()
 
 
-def test_a_role_whose_store_fails_stops(tmp_path: Path) -> None:
+def test_a_failing_store_stops_its_role(tmp_path: Path) -> None:
     member, clock = Member(tmp_path, Dealt("average"), patience=60), Clock()
     with member.play(["party 1"], clock) as play:
         settled(play)
@@ -410,7 +410,7 @@ def test_a_role_whose_store_fails_stops(tmp_path: Path) -> None:
             play.step(patient=True)
 
 
-def test_what_is_open_is_let_go_when_a_role_cannot_be_played(tmp_path: Path) -> None:
+def test_stores_are_closed_when_a_role_cannot_start(tmp_path: Path) -> None:
     member = Member(tmp_path, Dealt("average"))
     opened: list[Store] = []
     make = member.agent
@@ -429,7 +429,7 @@ def test_what_is_open_is_let_go_when_a_role_cannot_be_played(tmp_path: Path) -> 
         opened[0].get("play", b"since")
 
 
-def test_a_server_is_asked_in_the_name_of_the_role_with_the_members_key(tmp_path: Path) -> None:
+def test_a_server_connection_uses_the_members_key(tmp_path: Path) -> None:
     """The key of an identity that has none is missed before anything is sent."""
     member = Member(tmp_path, Dealt("average"))
     member.settings.board, member.identity.key = "nats://127.0.0.1:1", SimpleNamespace()
@@ -437,6 +437,6 @@ def test_a_server_is_asked_in_the_name_of_the_role_with_the_members_key(tmp_path
         member.play(["party 1"], Clock())
 
 
-def test_what_is_seen_of_a_role_at_first() -> None:
+def test_initial_state_of_a_running_role() -> None:
     seat = RunningRole(None, None, None)  # type: ignore[arg-type]
     assert (seat.status, seat.rejected, seat.changed_at, seat.done, seat.awaits) == ("", 0, 0.0, False, None)

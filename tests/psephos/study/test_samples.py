@@ -22,7 +22,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "public.csv"
 
 
-def test_rows_are_cut_off_at_multiples_of_a_millionth(path: Path) -> None:
+def test_samples_are_truncated_to_multiples_of_2_to_the_minus_20(path: Path) -> None:
     samples = PublicSamples.read(path, "outcome")
     exact = samples.scaler.transform(samples.encoding.apply(pd.read_csv(path, dtype=str)))
     cut = samples.auxiliary.samples
@@ -39,7 +39,7 @@ def test_rows_are_cut_off_at_multiples_of_a_millionth(path: Path) -> None:
     assert "scaler" not in repr(samples)
 
 
-def test_columns_that_are_left_out_and_columns_that_are_text(path: Path) -> None:
+def test_ignored_columns_and_text_columns(path: Path) -> None:
     plain = PublicSamples.read(path, "outcome")
     assert [column.name for column in plain.encoding.columns] == ["x", "y", "code"]
     assert [column.name for column in PublicSamples.read(path, "x", ["y"]).encoding.columns] == ["code", "outcome"]
@@ -59,14 +59,14 @@ def test_columns_that_are_left_out_and_columns_that_are_text(path: Path) -> None
     assert none.auxiliary.digest == plain.auxiliary.digest
 
 
-def test_what_a_reader_should_know_of_the_columns(tmp_path: Path) -> None:
+def test_cautions_about_columns(tmp_path: Path) -> None:
     FRAME.assign(same=1).to_csv(tmp_path / "public.csv", index=False)
     found = PublicSamples.read(tmp_path / "public.csv", "outcome")
     assert type(found.cautions) is tuple
     assert any("same" in caution for caution in found.cautions)
 
 
-def test_own_rows_and_their_classes(path: Path, tmp_path: Path) -> None:
+def test_private_rows_and_their_classes(path: Path, tmp_path: Path) -> None:
     samples, study = PublicSamples.read(path, "outcome"), replace(Cast("tally").made.study, label="outcome")
     own = FRAME.assign(outcome=["c", "a", "b"] * 3, more=7)
     own.to_csv(tmp_path / "own.csv", index=False)

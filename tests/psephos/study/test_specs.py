@@ -35,7 +35,7 @@ from psephos.protocol.errors import EquivocationError, StudyError
 from psephos.protocol.paillier.packing import PackingPlan, best_degree
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.pathak.noise import record_sensitivity
-from psephos.protocol.privacy.mechanisms import DiscreteLaplace, RoundedGaussian, Skellam, SphericalLaplace
+from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, RoundedGaussian, SphericalLaplace
 from psephos.protocol.psgd.state import DescentState, PublishedSum
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Post
@@ -45,7 +45,7 @@ from psephos.protocol.study.stages import StageState
 from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind, frame, session_of
 from psephos.results import Release
-from psephos.specs.average import OwnDataSpec
+from psephos.specs.average import DROPOUTS, OwnDataSpec
 from psephos.specs.base import Spec, SumSpec
 from psephos.specs.pathak import PathakSpec, make_terms
 from psephos.specs.psgd import PsgdSpec
@@ -85,7 +85,7 @@ def check(cast: Cast, agents: dict[str, Agent]) -> None:
 @pytest.mark.parametrize(
     "what", ["tally", *(pytest.param(what, marks=pytest.mark.soak) for what in ALL if what != "tally")]
 )
-def test_a_study_comes_to_what_its_parties_put_in(what: str) -> None:
+def test_every_protocol_computes_its_result_from_the_inputs(what: str) -> None:
     cast, board = Cast(what), MemoryBoard()
     agents = {name: cast.agent(name, board, Store()) for name in cast.names}
     play(cast, agents.__getitem__)
@@ -117,7 +117,7 @@ def check_that_readers_walk_again(cast: Cast, board: MemoryBoard) -> None:
     ]
 
 
-def test_who_signs_reads_of_this_protocol_and_of_no_other() -> None:
+def test_the_description_is_about_the_studys_protocol_only() -> None:
     said = {what: describe_study(Cast(what).made.study) for what in ("tally", "psgd", "pathak")}
     assert [what for what, text in said.items() if "under encryption" in text] == ["tally", "psgd"]
     assert [what for what, text in said.items() if "are voted on" in text] == ["tally"]
@@ -130,7 +130,7 @@ class Cut(Tampering):
         return [replace(post, data=post.data[:-1]) if Entry(0, "", "", post.data).is_a(Kind.PUBLISHED_SHARE) else post]
 
 
-def test_a_share_that_is_none_is_its_senders() -> None:
+def test_an_invalid_share_is_attributed_to_its_sender() -> None:
     """And not that of whoever published the last one."""
     cast, board = Cast("pathak"), MemoryBoard()
     agents = {name: cast.agent(name, board, Store()) for name in cast.names if name != "party 1"}
@@ -159,7 +159,7 @@ class Crier(Tampering):
         return [Post(BOARD, frame(Kind.FAILED_CEREMONY, session_of(post.data), b"nobody is honest")), post]
 
 
-def test_a_holder_that_only_says_that_the_ceremony_failed_ends_nothing() -> None:
+def test_one_failure_report_does_not_end_the_ceremony() -> None:
     """One of three, where two open; the curator and the parties hear it before there is a key."""
     cast, board = Cast("tally"), MemoryBoard()
     agents = {name: cast.agent(name, board, Store()) for name in cast.names if name != "holder 2"}
@@ -170,7 +170,7 @@ def test_a_holder_that_only_says_that_the_ceremony_failed_ends_nothing() -> None
     assert {told.author for told in agents["party 4"].rejected} == {"holder 2"}, "of what it says twice"
 
 
-def test_who_waits_for_the_result_says_so() -> None:
+def test_roles_that_wait_for_the_result_report_it() -> None:
     """Also where its own part is done: a holder that has opened, a party that has voted."""
     cast, board = Cast("tally"), MemoryBoard()
     agents = {name: cast.agent(name, board, Store()) for name in cast.names}
@@ -191,7 +191,7 @@ def ceremony_secrets(state: Any) -> Iterator[bytes]:
             yield from ceremony_secrets(getattr(state, field.name))
 
 
-def test_a_key_leaves_nothing_on_disk_and_is_not_made_again(tmp_path: Path) -> None:
+def test_forgotten_ceremony_secrets_are_not_on_disk(tmp_path: Path) -> None:
     """What a holder's store kept while the key was made is nowhere in its files afterwards."""
 
     def found(name: str, secrets: set[bytes]) -> int:
@@ -236,7 +236,7 @@ def parameters(what: str) -> Any:
         ("psgd", {"parameters": parameters("psgd") | {"fraction_bits": 4000}}, "fraction_bits"),
         ("statistic", {"parameters": {}}, "parameter coordinates"),
         ("statistic", {"parameters": {"coordinates": "AAAA"}}, "not those of 4 features|no float32"),
-        ("statistic", {"minimum_ballots": 3}, "whole from 5 ballots on"),
+        ("statistic", {"minimum_ballots": 3}, "dropouts=0"),
         ("statistic", {"parameters": parameters("statistic") | {"colluders": 4}}, "nobody's noise"),
         ("psgd", {"parameters": parameters("psgd") | {"sizes": "6 7"}}, "5 parties and says 2 sizes"),
         ("psgd", {"minimum_ballots": 4}, "the minimum of ballots is 5"),
@@ -247,7 +247,7 @@ def parameters(what: str) -> Any:
         ("pathak", {"parameters": {"lam": -0.1, "smallest_size": 6}}, "lambda"),
     ],
 )
-def test_studies_that_nobody_can_play(what: str, change: dict[str, Any], said: str) -> None:
+def test_impossible_studies_are_refused(what: str, change: dict[str, Any], said: str) -> None:
     study = Cast(what).made.study
     with pytest.raises(StudyError, match=said):
         spec_of(StudyTerms(replace(study, **change), AUXILIARY))
@@ -257,12 +257,12 @@ def test_studies_that_nobody_can_play(what: str, change: dict[str, Any], said: s
     ("what", "delta", "law"),
     [
         ("statistic", 0.0, DiscreteLaplace),
-        ("statistic", 1e-6, Skellam),
+        ("statistic", 1e-6, DiscreteGaussian),
         ("average, whitened", 0.0, SphericalLaplace),
         ("average, whitened", 1e-6, RoundedGaussian),
     ],
 )
-def test_the_noise_is_of_the_law_that_the_study_pays_for(what: str, delta: float, law: type) -> None:
+def test_the_noise_has_the_agreed_law(what: str, delta: float, law: type) -> None:
     plan = spec_of(StudyTerms(replace(Cast(what).made.study, delta=delta), AUXILIARY)).plan
     assert type(plan.mechanism) is law
     assert plan.delta == delta
@@ -272,13 +272,35 @@ def test_the_noise_is_of_the_law_that_the_study_pays_for(what: str, delta: float
 
 
 @pytest.mark.parametrize("what", ALL)
-def test_a_study_under_a_dealt_key_comes_to_what_its_parties_put_in(what: str) -> None:
+def test_a_study_under_a_dealt_key_computes_its_result(what: str) -> None:
     cast = Dealt(what)
     _, agents = cast.played()
     check(cast, agents)
     state = agents["curator"].state
     counting = StageState(state.stage - 1, state.before[-1], state.before[:-1])
     assert cast.spec.ballots(agents["curator"].role.stage(counting).result(counting.state)) == 5  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "what", ["tally", "statistic, gaussian", "average", "average, own data", "record, three classes"]
+)
+def test_a_study_with_an_absent_party_releases_the_mean_of_the_others(what: str) -> None:
+    """Party 4 signs and does not vote; what is summed is judged, and the cost is that of four parties."""
+    cast, board = Dealt(what), MemoryBoard()
+    agents = {name: cast.agent(name, board, Store()) for name in cast.names}
+    agents["party 4"].step()
+    others = {name: agent for name, agent in agents.items() if name != "party 4"}
+    while any([agent.step() for agent in others.values()]) or agents["curator"].on_idle():  # noqa: C419 - all take a turn
+        pass
+    contents = {agent.result.content for agent in others.values()}
+    parties = {number: agents[f"party {number}"] for number in range(4)}
+    assert [cast.judge(content, parties) for content in contents] == [[0, 1, 2, 3]]
+    few, all_of_them = cast.spec.cost(4), cast.spec.cost(5)
+    assert few.epsilon == all_of_them.epsilon == 1.0
+    assert few.sensitivity is not None
+    if what != "tally":  # its sensitivity of soft labels falls with the number of parties in another way
+        share = 1.0 if cast.spec.unit == "record" else 5 / 4
+        assert few.sensitivity == pytest.approx((all_of_them.sensitivity or 0.0) * share, rel=1e-6)
 
 
 ROUNDS: dict[str, tuple[str, tuple[int, int, int], str, int]] = {
@@ -294,7 +316,7 @@ ROUNDS: dict[str, tuple[str, tuple[int, int, int], str, int]] = {
 
 
 @pytest.mark.parametrize("what", ROUNDS)
-def test_the_round_of_a_study_is_the_one_that_it_says(what: str) -> None:
+def test_the_round_has_the_studys_parameters(what: str) -> None:
     cast, (kind, entries, proofs, group) = Dealt(what), ROUNDS[what]
     spec, study = cast.spec, cast.made.study
     assert isinstance(spec, SumSpec)
@@ -312,7 +334,7 @@ def test_the_round_of_a_study_is_the_one_that_it_says(what: str) -> None:
     assert spec.entries == entries
     key = cast.shares[0].threshold_key
     plan = PackingPlan.for_key(key.key, length=entries[0], addends=5, minimum=entries[1], maximum=entries[2])
-    least = {"tally": 3, "average": 3, "statistic, gaussian": 4}.get(what, 5)
+    least = {"tally": 3, "average": 3, "statistic, gaussian": 4, "average, own data": 4}.get(what, 5)
     terms: Any = (kind, key, plan, study.roster, least, context, study.nonce_for(key), True, proofs, group, 3)
     assert cast.agreed(key) == Round(*terms)
     wanted = {"length": entries[0], "addends": 5, "minimum": entries[1], "maximum": entries[2]}
@@ -322,7 +344,7 @@ def test_the_round_of_a_study_is_the_one_that_it_says(what: str) -> None:
     assert (holder.round, holder._public) == (cast.agreed(key), what == "statistic")  # type: ignore[attr-defined]
 
 
-def test_best_degrees() -> None:
+def test_cheapest_key_degrees() -> None:
     """Many entries are cheaper under a larger key; what is opened at every step, and what has no key, are not asked."""
     cast = Cast("tally")
     large = replace(cast.made.study, samples=300)
@@ -332,11 +354,13 @@ def test_best_degrees() -> None:
     assert {Cast(what).spec.best_degree(256, 5) for what in ("psgd", "pathak")} == {1}
 
 
-def test_which_notion_an_epsilon_is_of_and_who_adds_the_noise() -> None:
+def test_unit_of_privacy_and_source_of_noise() -> None:
     assert {name: (kind.unit, kind.joint, kind.methods) for name, kind in SPECS.items()} == {
         "tally": ("party", False, ("statistic", "soft", "vote")),
-        "statistic": ("party", True, ("statistic", "own-data", "whitened")),
+        "statistic": ("party", True, ("statistic", "vote-directions", "own-data", "whitened")),
         "average": ("party", False, ("avg", "own-data", "whitened")),
+        "record": ("record", True, ("newton",)),
+        "evaluation": ("record", True, ("platt",)),
         "psgd": ("record", True, ("psgd",)),
         "pathak": ("record", True, ("pathak",)),
     }
@@ -347,12 +371,32 @@ def test_which_notion_an_epsilon_is_of_and_who_adds_the_noise() -> None:
     assert unit_of(replace(pathak, parameters={**pathak.parameters, "unit": "party"})) == "record"
 
 
-def test_the_parameters_that_a_study_may_give() -> None:
+def test_parameters_allowed_by_each_protocol() -> None:
     """As docs/study.md lists them; a type in the place of a default has none."""
     assert {name: dict(kind.parameters) for name, kind in SPECS.items()} == {
         "tally": {"lam": 0.0},
         "statistic": {"coordinates": str, "colluders": COLLUDERS, "dropouts": 0},
-        "average": {"coordinates": "", "radius": 0.0, "lam": 0.0},
+        "average": {"coordinates": "", "radius": 0.0, "lam": 0.0, "dropouts": DROPOUTS},
+        "record": {
+            "coordinates": str,
+            "offset": str,
+            "constant": float,
+            "rows": int,
+            "labelled": 0,
+            "neighbours": "replace",
+            "record": "",
+            "colluders": COLLUDERS,
+            "dropouts": 0,
+        },
+        "evaluation": {
+            "classifier": str,
+            "unit": "record",
+            "neighbours": "replace",
+            "record": "",
+            "bins": 10,
+            "colluders": COLLUDERS,
+            "dropouts": 0,
+        },
         "psgd": {
             "sizes": str,
             "variant": "gaussian",
@@ -399,9 +443,7 @@ def seeded() -> SimulationRandomness:
         ("average", "avg", 1e-6, "gaussian"),
     ],
 )
-def test_what_the_curator_adds_noise_to_is_released_as_by_psephos_run(
-    what: str, method: str, delta: float, noise: Any
-) -> None:
+def test_releases_with_curator_noise_equal_those_of_run(what: str, method: str, delta: float, noise: Any) -> None:
     cast = Cast(what)
     settings: dict[str, Any] = {"method": method, "delta": delta, "epsilon": 1.25}
     if method == "soft":
@@ -429,7 +471,7 @@ def test_what_the_curator_adds_noise_to_is_released_as_by_psephos_run(
 
 
 @pytest.mark.parametrize("what", [what for what in ROUNDS if what not in ("tally", "average")])
-def test_what_is_linear_in_the_sum_is_released_in_the_agreed_coordinates(what: str) -> None:
+def test_linear_releases_use_the_agreed_coordinates(what: str) -> None:
     cast = Cast(what)
     study, spec, opened = cast.made.study, cast.spec, OpenedSum(*OPENED["statistic"])
     assert isinstance(spec, StatisticSpec | OwnDataSpec)
@@ -455,8 +497,8 @@ def test_what_is_linear_in_the_sum_is_released_in_the_agreed_coordinates(what: s
     if joint:
         dropouts = 1 if what == "statistic, gaussian" else 0
         assert spec.shares == shares_of(plan, colluders=1, dropouts=dropouts)  # type: ignore[attr-defined]
-        assert (w == fit_statistic(release_total(plan, list(opened.sums), ballots=5))).all()
-        name = "Skellam shares" if study.delta else "discrete Laplace in shares"
+        assert (w == fit_statistic(release_total(plan, list(opened.sums)))).all()
+        name = f"discrete {'Gaussian' if study.delta else 'Laplace'} in shares"
         assert paid == ledger_entry(plan.event, plan.sensitivity, name, {"rank": 3, "colluders": 1})
     else:
         meant = own_data_method(list(opened.sums), plan)
@@ -464,7 +506,7 @@ def test_what_is_linear_in_the_sum_is_released_in_the_agreed_coordinates(what: s
         assert (w == meant.draw(seeded())).all()
 
 
-def test_a_release_of_gradient_descent_says_what_all_its_steps_cost() -> None:
+def test_the_cost_of_a_descent_covers_all_steps() -> None:
     cast = Dealt("psgd")
     spec, study = cast.spec, cast.made.study
     assert isinstance(spec, PsgdSpec)
@@ -482,7 +524,7 @@ def test_a_release_of_gradient_descent_says_what_all_its_steps_cost() -> None:
     assert list(w) == list(walk.point)
     cost = agreed.guarantee.epsilon_transcript
     assert paid == Release(
-        "skellam",
+        "discrete-gaussian",
         cost,
         1e-3,
         "record",
@@ -494,7 +536,7 @@ def test_a_release_of_gradient_descent_says_what_all_its_steps_cost() -> None:
     assert spec.ballots(GradientCuratorState(walk, OpenedSum((1,) * 4, (0, 1, 4)))) == 3
 
 
-def test_a_descent_without_skellam_noise_pays_its_samplers_delta() -> None:
+def test_a_descent_with_halving_steps_pays_the_samplers_delta() -> None:
     study = Cast("psgd").made.study
     parameters = study.parameters | {"variant": "halving", "party_bound": 12, "first_step": 0.5, "on_excess": "clip"}
     spec = spec_of(StudyTerms(replace(study, parameters=parameters), AUXILIARY))
@@ -512,7 +554,7 @@ def test_a_descent_without_skellam_noise_pays_its_samplers_delta() -> None:
     assert spec.party(0, SigningKey.generate(), spec.prepare(Cast("psgd").own(0)), terms)._clip is True
 
 
-def test_what_is_shared_among_all_parties_is_a_multiple_of_the_pitch() -> None:
+def test_pathak_shares_are_multiples_of_the_grid_step() -> None:
     cast = Cast("pathak")
     spec, study = cast.spec, cast.made.study
     assert isinstance(spec, PathakSpec)
@@ -556,6 +598,12 @@ def changed(what: str, **fields: Any) -> Study:
         ("statistic", {}, {"coordinates": encode_coordinates(np.full((4, 1), np.inf))}, "not those of 4 features"),
         ("statistic", {}, {"colluders": 1.0}, "colluders is 1.0, and should be of type int"),
         ("statistic", {"colluders": 1}, {"surprise": 1}, "surprise is no parameter of statistic"),
+        ("record", {"rows": 1}, {"rows": 0}, "announced number of rows"),
+        ("record", {"labelled": 0}, {"labelled": -1}, "not negative"),
+        ("record", {"neighbours": "add-remove"}, {"neighbours": "party"}, "neighbours"),
+        ("record", {"constant": 0.5}, {"constant": 0.0}, "constant"),
+        ("record", {}, {"offset": encode_coordinates(np.ones((4, 2)))}, "offset"),
+        ("record", {"colluders": 3}, {"colluders": 4}, "colluders"),
         ("psgd", {"sizes": "1 1 1 1 1"}, {"sizes": "1 1 1 1 x"}, "whole numbers with spaces"),
         ("psgd", {}, {"sizes": "6 7 8 9 10 11"}, "5 parties and says 6 sizes"),
         ("psgd", {"steps": 3}, {"steps": 0}, "steps"),
@@ -581,8 +629,10 @@ def look(study: Study) -> Spec:
 @pytest.mark.parametrize(
     ("what", "good", "bad", "said"),
     [
-        ("statistic, gaussian", {"minimum_ballots": 5}, {"minimum_ballots": 3}, "whole from 4 ballots on"),
-        ("average, own data", {}, {"minimum_ballots": 4}, "the minimum is all of them"),
+        ("statistic, gaussian", {"minimum_ballots": 5}, {"minimum_ballots": 3}, "dropouts=1"),
+        ("average, own data", {"minimum_ballots": 4}, {"minimum_ballots": 3}, "dropouts=1"),
+        ("average, whitened", {"minimum_ballots": 2}, {"parameters": {"dropouts": -1}}, "dropouts=-1"),
+        ("average", {"minimum_ballots": 2}, {"parameters": {"dropouts": 0}, "minimum_ballots": 4}, "dropouts=0"),
         ("average", {"minimum_ballots": 4}, {"method": "soft"}, "released by one of avg, own-data, whitened"),
         ("psgd", {"delta": 1e-3}, {"minimum_ballots": 4}, "sized for 0 dropouts: the minimum of ballots is 5, not 4"),
         ("psgd", {}, {"classes": ("a", "b", "c")}, "two classes"),
@@ -595,13 +645,13 @@ def test_studies_on_both_sides_of_their_limits(what: str, good: dict[str, Any], 
         look(changed(what, **bad))
 
 
-def test_a_descent_that_costs_more_than_its_study_says() -> None:
+def test_a_descent_that_exceeds_the_studys_epsilon_is_refused() -> None:
     """Epsilon of the classifier alone, as the paper has it, is not that of the sums that stand on the board."""
     with pytest.raises(StudyError, match=r"all of them together cost epsilon .*, not 1: the variants"):
         look(changed("psgd", parameters={"variant": "paper"}))
 
 
-def test_a_party_takes_part_with_the_rows_that_the_study_says() -> None:
+def test_a_party_has_the_agreed_number_of_rows() -> None:
     spec = Cast("psgd").spec
     for number, rows in enumerate((6, 7, 8, 9, 10)):
         spec.check_rows(number, rows)
@@ -614,7 +664,7 @@ def test_a_party_takes_part_with_the_rows_that_the_study_says() -> None:
 @pytest.mark.parametrize(
     "fields", [{"samples": 11}, {"samples": 13}, {"features": ("x", "y", "z")}, {"auxiliary": bytes(32)}], ids=str
 )
-def test_samples_that_are_not_the_studys(fields: dict[str, Any]) -> None:
+def test_samples_that_do_not_match_the_study_are_refused(fields: dict[str, Any]) -> None:
     study = replace(Cast("tally").made.study, **fields)
     with pytest.raises(
         StudyError, match=r"12 samples of 4|11 samples|13 samples|samples of 3 features|not the auxiliary"
@@ -622,7 +672,7 @@ def test_samples_that_are_not_the_studys(fields: dict[str, Any]) -> None:
         StudyTerms(study, AUXILIARY)
 
 
-def test_what_a_party_is_made_of() -> None:
+def test_constructor_arguments_of_a_party() -> None:
     """Of the study's classes, with the ledger that it was given, by what its own rows or classifier say."""
     key = deal(short_key(bits=256), holders=3, threshold=2)[0]
     for what in ROUNDS:

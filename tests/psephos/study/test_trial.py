@@ -36,23 +36,23 @@ from tests.psephos.study.cast import FixedVotes, given, shares_of
 
 
 @pytest.mark.parametrize("roles", [3, 101])
-def test_how_many_members_a_trial_has(tmp_path: Path, roles: int) -> None:
+def test_the_number_of_members_of_a_trial_is_limited(tmp_path: Path, roles: int) -> None:
     with pytest.raises(InvalidParameter, match=f"a trial has 4 to 100 members.*; not {roles}"):
         run_trial(roles, tmp_path / "trial", 256, False, print)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_trial_does_not_take_a_folder_that_is_there(tmp_path: Path) -> None:
+def test_a_trial_refuses_an_existing_folder(tmp_path: Path) -> None:
     for roles in (4, 100):
         with pytest.raises(FileExistsError):
             run_trial(roles, tmp_path, 256, False, print)
 
 
-def test_one_thread_for_each_process() -> None:
+def test_trial_processes_use_one_thread() -> None:
     assert _environment() == {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
-def test_everybodys_rows_are_those_of_the_data_set(tmp_path: Path) -> None:
+def test_trial_data_partitions_the_data_set(tmp_path: Path) -> None:
     data, parties = load("breast-cancer"), ["party-0", "party-1", "party-2"]
     _write_data(tmp_path, parties)
     dealt = split_dataset(data, 3, seed=0, auxiliary=60)
@@ -80,7 +80,7 @@ def logs(folder: Path, curator: str, party: str = "") -> None:
     (folder / "party-0.log").write_text(party)
 
 
-def test_what_is_told_of_where_a_trial_is(tmp_path: Path) -> None:
+def test_progress_line_of_a_trial(tmp_path: Path) -> None:
     logs(tmp_path, "")
     assert _progress(tmp_path) == "starting"
     logs(tmp_path, "a warning\n" + line("curator", "counts") + line("curator", "no", "posted"))
@@ -106,7 +106,7 @@ class Process:
         return self.returncode
 
 
-def test_a_trial_waits_for_all_and_tells_what_is_new(tmp_path: Path) -> None:
+def test_a_trial_waits_for_all_processes(tmp_path: Path) -> None:
     told: list[str] = []
     logs(tmp_path, line("curator", "counts"))
     (tmp_path / "watch.log").write_text("http://127.0.0.1:8000 and more\n")
@@ -119,7 +119,7 @@ def test_a_trial_waits_for_all_and_tells_what_is_new(tmp_path: Path) -> None:
     assert told == []
 
 
-def test_whoever_fails_ends_a_trial_with_its_last_words(tmp_path: Path) -> None:
+def test_a_failed_process_ends_a_trial_with_its_last_line(tmp_path: Path) -> None:
     for words, said in (("one\ntwo\n\n", "lab failed: two"), ("", "lab failed: 3")):
         (tmp_path / "lab.log").write_text(words)
         agents: Any = {"lab": Process(0, 3), "north": Process(-1)}
@@ -129,7 +129,7 @@ def test_whoever_fails_ends_a_trial_with_its_last_words(tmp_path: Path) -> None:
 
 @pytest.mark.nats
 @pytest.mark.skipif(NATS_SERVER is None, reason="nats-server is not installed")
-def test_a_server_of_its_own(tmp_path: Path) -> None:
+def test_a_trial_starts_its_own_server(tmp_path: Path) -> None:
     address, reading, server = _serve(tmp_path, trial().study)
     try:
         port = address.split(":")[2].split("?")[0]
@@ -198,7 +198,7 @@ def ended(tmp_path: Path) -> Iterator[Ended]:
     made.board.close()
 
 
-def test_a_trial_ends_in_words_that_were_verified(ended: Ended) -> None:
+def test_a_trial_reports_verified_facts(ended: Ended) -> None:
     test = pd.read_csv(ended.folder / "test.csv")
     right = (load_model(ended.place("curator")).predict(test) == test["diagnosis"]).mean()
     assert ended.verified() == (
@@ -210,13 +210,13 @@ def test_a_trial_ends_in_words_that_were_verified(ended: Ended) -> None:
         ended.verified()
 
 
-def test_a_trial_whose_board_does_not_hold(ended: Ended) -> None:
+def test_a_trial_with_a_wrong_board_fails(ended: Ended) -> None:
     ended.study = replace(ended.study, title="Another")
     with pytest.raises(StudyError, match="checks of the board fail: who has agreed to the study: missing"):
         ended.verified()
 
 
-def test_a_server_that_cannot_be_had(tmp_path: Path) -> None:
+def test_a_server_that_cannot_be_configured_is_reported(tmp_path: Path) -> None:
     (tmp_path / "server").write_text("in the way")
     with pytest.raises(BoardError, match="cannot be written"):
         _serve(tmp_path, SimpleNamespace(members=trial().study.members))  # type: ignore[arg-type]

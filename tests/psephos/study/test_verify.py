@@ -146,7 +146,7 @@ ALL = {
 UNSEEN = FOLLOWS
 
 
-def test_an_honest_study_holds(honest: Played) -> None:
+def test_an_honest_study_passes_every_check(honest: Played) -> None:
     """No check depends on the noise, so an honest curator never fails."""
     found = honest.checks()
     holding = {what for what, check in found.items() if check.verdict == "holds"}
@@ -156,13 +156,14 @@ def test_an_honest_study_holds(honest: Played) -> None:
     assert never == {
         UNSEEN,
         "who holds the identities",
-        "that nobody has p and q",
+        "that nobody has the whole key",
         "what the parties trained on",
         "who else was shown the board",
+        "what other studies of the same data cost",
     }
 
 
-def test_an_outsider_checks_all_but_what_is_sealed_and_says_so(honest: Played) -> None:
+def test_an_outsider_cannot_check_sealed_messages(honest: Played) -> None:
     found = honest.checks(curator=False)
     assert not {what for what, check in found.items() if check.verdict == "fails"}
     assert "sealed to the curator" in found["partial decryptions"].found
@@ -175,7 +176,7 @@ def changed(content: bytes, **fields: Any) -> bytes:
     return written_model(msgspec.structs.replace(msgspec.json.decode(content, type=Model), **fields))
 
 
-def test_a_release_without_its_noise(play: Callable[..., Played], samples: PublicSamples) -> None:
+def test_a_release_without_curator_noise_is_not_checked(play: Callable[..., Played], samples: PublicSamples) -> None:
     """A curator that takes a hundred times the epsilon and says that it did not: nobody sees it, and verify says so."""
 
     def noiseless(study: Study) -> Release:
@@ -191,7 +192,7 @@ def test_a_release_without_its_noise(play: Callable[..., Played], samples: Publi
     assert "rests on the curator" in found[UNSEEN].found
 
 
-def test_a_release_of_something_else(play: Callable[..., Played], samples: PublicSamples) -> None:
+def test_an_invented_release_fails(play: Callable[..., Played], samples: PublicSamples) -> None:
     def invented(study: Study) -> Release:
         def release(opened: OpenedSum) -> bytes:
             content = make_release(study, samples, opened)
@@ -206,7 +207,7 @@ def test_a_release_of_something_else(play: Callable[..., Played], samples: Publi
 @pytest.mark.parametrize(
     "fields", [{"method": "vote"}, {"classes": ("a", "b", "d")}, {"parties": 4}, {"parties": 99}], ids=str
 )
-def test_a_result_that_is_not_what_was_agreed_on(
+def test_a_result_with_other_fields_fails(
     play: Callable[..., Played], samples: PublicSamples, fields: dict[str, Any]
 ) -> None:
     played = play(lambda study: lambda opened: changed(make_release(study, samples, opened), **fields))
@@ -224,7 +225,7 @@ class Shaped(Tampering):
         return [replace(post, data=bytes(data))]
 
 
-def test_a_wrong_partial_decryption_is_named_and_the_study_ends_well(play: Callable[..., Played]) -> None:
+def test_a_wrong_partial_decryption_is_named_and_the_study_completes(play: Callable[..., Played]) -> None:
     played = play(replacements={"holder 1": Shaped})
     found = verify(played.study, played.samples, played.board, played.stores["curator"])
     lies = [check for check in found if check.verdict == "fails"]
@@ -265,7 +266,7 @@ def retold(played: Played, kind: Kind | None, *said: tuple[str, bytes]) -> dict[
         (Kind.CONFIRMATION, "fails", "confirmed by 0 of at least 3"),
     ],
 )
-def test_a_result_before_its_time(honest: Played, kind: Kind, verdict: str, why: str) -> None:
+def test_an_early_result_fails(honest: Played, kind: Kind, verdict: str, why: str) -> None:
     """Of the agreed classes, columns, method and price: made up, or of a sum that this board does not show."""
     content = frame(Kind.RESULT, honest.study.digest, honest.agents["curator"].result.content)
     check = retold(honest, kind, ("curator", content))["the result"]
@@ -273,21 +274,21 @@ def test_a_result_before_its_time(honest: Played, kind: Kind, verdict: str, why:
     assert why in check.found
 
 
-def test_junk_makes_no_check_fail(honest: Played) -> None:
+def test_malformed_messages_fail_no_check(honest: Played) -> None:
     """A member that likes the result less than the others says what is no message, and what it has none to say of."""
     junk = frame(Kind.PARTIAL_DECRYPTION, honest.study.digest, b"x")
     found = retold(honest, None, ("party 4", b"junk"), ("party 4", junk), ("curator", junk))
     assert not [check for check in found.values() if check.verdict == "fails"]
 
 
-def test_a_result_of_another_study_is_none_of_this_ones(honest: Played) -> None:
+def test_a_result_of_another_study_is_ignored(honest: Played) -> None:
     """Everybody refuses it and takes the next: a check that ended in an error there would never look at that one."""
     content = honest.agents["curator"].result.content
     said = [("curator", frame(Kind.RESULT, session, content)) for session in (bytes(32), honest.study.digest)]
     assert retold(honest, Kind.RESULT, *said)["the result"].verdict == "holds"
 
 
-def test_holders_that_publish_two_keys_are_told_apart(honest: Played) -> None:
+def test_holders_that_publish_different_keys_are_named(honest: Played) -> None:
     entries = (SignedEntry.decode(data).body for data in honest.board.entries)
     right = next(body for body in entries if Entry(0, "", "", body).is_a(Kind.PUBLIC_KEY))
     wrong = right[:-1] + bytes([right[-1] ^ 1])
@@ -304,7 +305,7 @@ class Babbling(Tampering):
         return [post, *(Post("curator", bytes([number]) * 40, "", secret=False) for number in range(2))]
 
 
-def test_what_is_no_message_stops_nobody(play: Callable[..., Played]) -> None:
+def test_malformed_entries_stop_nobody(play: Callable[..., Played]) -> None:
     """It stands on the board for ever: who could not read past it would never come back."""
     played = play(replacements={"party 4": Babbling})
     assert played.agents["curator"].result is not None
@@ -328,14 +329,14 @@ class Early(Tampering):
         return super().wrap(state, step)
 
 
-def test_a_key_that_is_published_early_counts_from_one_place_for_everybody(play: Callable[..., Played]) -> None:
+def test_an_early_key_counts_from_the_same_place_for_all(play: Callable[..., Played]) -> None:
     """Or its sender says it again when it likes: holders would count ballots from there on, and everybody else all."""
     played = play(replacements={"holder 3": Early}, ceremony=True)
     assert played.failing() == set()
     assert "5 ballots count" in played.checks()["ballots"].found
 
 
-def test_a_board_with_an_entry_changed_taken_out_or_in_another_order(honest: Played) -> None:
+def test_a_changed_removed_or_reordered_entry_is_detected(honest: Played) -> None:
     """Whatever is done to the log of an honest study: later entries name heads that it does not have any more."""
     entries = honest.board.entries
     for tampered in (
@@ -347,11 +348,12 @@ def test_a_board_with_an_entry_changed_taken_out_or_in_another_order(honest: Pla
         board.entries = tampered
         found = verify(honest.study, honest.samples, board, honest.stores["curator"])
         log = found[0]
-        assert "EquivocationError" in log.found
+        assert log.verdict == "fails"
+        assert "contradict this log" in log.found
         assert not any(check.what.startswith("the result:") and check.verdict == "holds" for check in found)
 
 
-def test_what_strangers_post_is_counted_and_changes_nothing(honest: Played) -> None:
+def test_entries_of_strangers_change_nothing(honest: Played) -> None:
     board = MemoryBoard()
     board.entries = [*honest.board.entries, b"noise", honest.board.entries[3], bytes(1000)]
     found = verify(honest.study, honest.samples, board, honest.stores["curator"])
@@ -386,9 +388,13 @@ def of(what: str, **fields: Any) -> dict[str, Any]:
 
 NEVER = (
     ("who holds the identities", "a study names keys; that they are those people's is for people to see"),
-    ("that nobody has p and q", "what the holders told each other is sealed, and each checked it for itself"),
+    (
+        "that nobody has the whole key",
+        "the messages in which the holders made the key are sealed, and each holder checked them for itself",
+    ),
     ("what the parties trained on", "no proof says that it is good, nor that a share of noise was drawn"),
     ("who else was shown the board", "compare the head with the other members'"),
+    ("what other studies of the same data cost", "their epsilons add to this one's; a board shows one study"),
 )
 LOG, WHO = "signatures, order and heads of the log", "who has agreed to the study"
 KEY, BALLOTS = "the key: published alike by all holders", "ballots: signatures, proofs (knowledge), and their product"
@@ -404,7 +410,7 @@ def shown(played: Played, board: MemoryBoard | None = None, store: Store | None 
     """Every check, but for what nobody can check, which is the same for all."""
     board = played.board if board is None else board
     found = [(c.what, c.verdict, c.found) for c in verify(played.study, played.samples, board, store)]
-    keyed = [(what, "not checked", why) for what, why in NEVER if played.study.uses_key or "p and q" not in what]
+    keyed = [(what, "not checked", why) for what, why in NEVER if played.study.uses_key or "whole key" not in what]
     assert found[-len(keyed) :] == keyed
     return tuple(found[: -len(keyed)])
 
@@ -427,7 +433,7 @@ def bodies(played: Played, kind: Kind) -> list[tuple[str, bytes]]:
     return [(e.author, e.body) for e in entries if Entry(0, "", "", e.body).is_a(kind)]
 
 
-def test_every_stage_of_a_study_from_its_board_alone(public: Played) -> None:
+def test_checks_at_every_stage_of_a_tally(public: Played) -> None:
     """What has not come yet is not checked; a result that comes before its time fails, and says why."""
     (key,) = {body for _, body in bodies(public, Kind.PUBLIC_KEY)}
     identifier = decode_key(public.study, key).key.identifier.hex()[:12]
@@ -443,7 +449,7 @@ def test_every_stage_of_a_study_from_its_board_alone(public: Played) -> None:
     waits = (CONFIRMED, "not checked", "the vote is open")
     few = (PARTS, "not checked", "0 of 2 are there")
     lacks = {
-        Kind.BALLOT: ((BALLOTS, "holds", "0 ballots count, and the vote is open"), waits, open_),
+        Kind.BALLOT: ((BALLOTS, "not checked", "0 ballots count, and the vote is open"), waits, open_),
         Kind.CLOSE: ((BALLOTS, "holds", "5 ballots count, and the vote is open"), waits, open_),
         Kind.CONFIRMATION: (voted, (CONFIRMED, "not checked", "0 of at least 3"), few),
         Kind.PARTIAL_DECRYPTION: (voted, agreed, few),
@@ -462,7 +468,8 @@ def test_every_stage_of_a_study_from_its_board_alone(public: Played) -> None:
         assert shown(public, board) == (log(board), all_, keyed, *found, early)
     board = MemoryBoard()
     missing = "missing: curator, holder 1, holder 2, holder 3"
-    assert shown(public, board) == (log(board), (WHO, "fails", missing), late, no_key, none)
+    empty = (LOG, "not checked", log(board)[2])
+    assert shown(public, board) == (empty, (WHO, "fails", missing), late, no_key, none)
     board = before(public, Kind.PUBLIC_KEY)
     assert shown(public, board) == (log(board), all_, late, no_key, none)
     board = before(public, Kind.PUBLIC_KEY, count=2)
@@ -478,7 +485,7 @@ def test_every_stage_of_a_study_from_its_board_alone(public: Played) -> None:
     assert shown(public) == (log(public.board), *whole)
 
 
-def test_lies_of_holders_are_named(public: Played) -> None:
+def test_lying_holders_are_named(public: Played) -> None:
     (one, first), (two, second) = bodies(public, Kind.PARTIAL_DECRYPTION)[:2]
     (who, confirmation), *_ = bodies(public, Kind.CONFIRMATION)
     assert {one, two} == {"holder 1", "holder 2"}
@@ -496,7 +503,7 @@ def test_lies_of_holders_are_named(public: Played) -> None:
     )
 
 
-def test_a_result_that_is_not_that_of_the_sum(public: Played) -> None:
+def test_a_result_that_contradicts_the_sum_fails(public: Played) -> None:
     session, content = public.study.digest, public.agents["curator"].result.content
     fewer = msgspec.structs.replace(msgspec.json.decode(content, type=Model), intercepts=(0.0, 0.0, 1.0))
     board = before(public, Kind.RESULT, ("party 3", frame(Kind.RESULT, session, content)))
@@ -506,6 +513,17 @@ def test_a_result_that_is_not_that_of_the_sum(public: Played) -> None:
     board = before(public, Kind.RESULT, ("curator", frame(Kind.RESULT, session, b"none")))
     assert shown(public, board)[-1][:2] == (RESULT, "fails")
     assert "not a model of this version" in shown(public, board)[-1][2]
+
+
+def test_a_second_result_fails(public: Played, honest: Played) -> None:
+    """Two releases of one exact sum cost epsilon twice; the same bytes again are no second release."""
+    for played in (public, honest):
+        ((author, first),) = bodies(played, Kind.RESULT)
+        other = first + b" "
+        for later, failing in (((author, first),), 0), (((author, other),), 1), (((author, other), (author, first)), 1):
+            checks = verify(played.study, played.samples, before(played, None, *later))
+            assert [check.verdict for check in checks].count("fails") == failing
+            assert [check.verdict for check in checks if "only one" in check.what] == ["fails"] * failing
 
 
 def test_every_bit_of_a_result_is_compared(public: Played) -> None:
@@ -530,9 +548,7 @@ def test_every_bit_of_a_result_is_compared(public: Played) -> None:
 
 @pytest.mark.parametrize("unit_of_column", [1.0, 1e-6, 1e-12, 1e-15])
 @pytest.mark.parametrize("protocol", ["pathak", "statistic"])
-def test_a_column_in_a_small_unit_gives_the_curator_no_room(
-    tmp_path: Path, protocol: str, unit_of_column: float
-) -> None:
+def test_a_column_in_a_small_unit_hides_no_change(tmp_path: Path, protocol: str, unit_of_column: float) -> None:
     """Unscaled, its coefficient is huge. Compared with the norm of all, any intercept would be within a tolerance."""
     rows = np.random.default_rng(2).normal([40, 70, 5], size=(SAMPLES, 3))
     rows[:, 2] *= unit_of_column
@@ -559,7 +575,7 @@ def test_a_column_in_a_small_unit_gives_the_curator_no_room(
         assert played.checks(curator=False)[FOLLOWS].verdict == ("fails" if room else "holds")
 
 
-def test_ballots_that_were_refused_are_counted_by_their_errors(public: Played) -> None:
+def test_refused_ballots_are_counted_by_error(public: Played) -> None:
     (author, ballot), *_ = bodies(public, Kind.BALLOT)
     junk = frame(Kind.BALLOT, session_of(ballot), b"x")
     board = before(public, Kind.CLOSE, (author, ballot), ("party 4", junk))
@@ -569,7 +585,7 @@ def test_ballots_that_were_refused_are_counted_by_their_errors(public: Played) -
     assert told[0].count("Error") == 2
 
 
-def test_an_entry_that_was_left_out_is_named(public: Played) -> None:
+def test_a_missing_entry_is_named(public: Played) -> None:
     """The board shows a later entry of the same author, so everybody sees that one is missing."""
     client, board = public.made.board_client("party 2"), MemoryBoard()
     client.sign(Post(BOARD, b"left out"))
@@ -579,14 +595,14 @@ def test_an_entry_that_was_left_out_is_named(public: Played) -> None:
     assert found.endswith("party 2 0")
 
 
-def test_what_stands_on_the_board_and_counts_for_nothing(public: Played) -> None:
+def test_ignored_entries_are_counted(public: Played) -> None:
     board = MemoryBoard()
     board.entries = [*public.board.entries, b"noise", b"noise", bytes(200)]
-    more = "; not of this study, forged or of another board, and so not counted: 3 MessageError"
+    more = "; not of this study, forged or of another board, and so not counted: 3 MessageError (malformed)"
     assert shown(public, board)[0] == log(board, more)
 
 
-def test_an_exact_sum_is_checked_with_the_curators_store_alone(honest: Played) -> None:
+def test_an_exact_sum_is_checked_with_the_curators_store_only(honest: Played) -> None:
     count = {"who": "5 ballots count, and the vote is closed", "parts": "holders [1, 2] open a sum of 5 ballots"}
     mine = shown(honest, store=honest.stores["curator"])
     assert [verdict for _, verdict, _ in mine[:-1]] == ["holds"] * 7
@@ -609,7 +625,7 @@ def test_an_exact_sum_is_checked_with_the_curators_store_alone(honest: Played) -
             shown(honest, store=store)
 
 
-def test_every_step_of_a_descent_from_its_board_alone(play: Callable[..., Played]) -> None:
+def test_checks_at_every_step_of_a_descent(play: Callable[..., Played]) -> None:
     played = play(**of("psgd"))
     whole = shown(played)
     each = tuple(f"{what}, in each of 2 steps" for what in (BALLOTS, CONFIRMED, PARTS))
@@ -634,7 +650,7 @@ def test_every_step_of_a_descent_from_its_board_alone(play: Callable[..., Played
     assert found[-1] == (RESULT, "not checked", "there is none yet")
 
 
-def test_a_sum_in_shares_from_its_board_alone(play: Callable[..., Played]) -> None:
+def test_checks_of_a_pathak_study(play: Callable[..., Played]) -> None:
     played = play(**of("pathak"))
     all_ = (WHO, "holds", "6 of 6 roles")
     end = (
@@ -652,12 +668,12 @@ def test_a_sum_in_shares_from_its_board_alone(play: Callable[..., Played]) -> No
     assert shown(played, board)[2:] == ((SHARES, "holds", "5 parties and the curator; 1 refused"), *end)
 
 
-def test_a_key_of_a_larger_degree_says_so(play: Callable[..., Played]) -> None:
+def test_a_larger_key_degree_is_reported(play: Callable[..., Played]) -> None:
     played = play(**of("statistic", degree=2))
     assert re.fullmatch(r"256 bits of degree 2 \([0-9a-f]{12}\); 2 of 3 open", shown(played)[2][2])
 
 
-def test_checks_in_words(public: Played) -> None:
+def test_text_of_checks(public: Played) -> None:
     checks = [
         StudyCheck("one", "holds", "fine"),
         StudyCheck("two", "not checked", "why"),
@@ -676,7 +692,7 @@ def test_checks_in_words(public: Played) -> None:
 
 
 @pytest.mark.parametrize("what", ["honest", "public", "gaussian"])
-def test_one_delta_at_every_place_of_a_study(
+def test_every_output_of_a_study_states_the_same_delta(
     what: str, honest: Played, public: Played, play: Callable[..., Played]
 ) -> None:
     """What is agreed to, what the model and its card say, what verify finds, and what its page shows."""

@@ -24,6 +24,7 @@ from psephos.data.own import OwnTable
 from psephos.data.splits import Split
 from psephos.data.tables import is_gap
 from psephos.parties.training import train_parties
+from psephos.protocol.encrypted_sum.record_grid import RecordGrid
 from psephos.simulation.job import Job
 from psephos.simulation.sums import _Rows
 
@@ -70,6 +71,35 @@ def _undivided(original: Callable[..., Split], table: OwnTable, *given: Any, **h
     whole = copy.copy(table)
     whole._options = replace(table._options, held_out=0.0)
     return original(whole, *given, **how)
+
+
+def _by_place(original: Callable[..., Split]) -> Callable[..., Split]:
+    """Rows are held out by their number and place, as where a party is protected."""
+
+    def deal(self: OwnTable, parties: int, seed: int, **how: Any) -> Split:
+        return original(self, parties, seed, **how | {"by_content": False})
+
+    return deal
+
+
+def _scaled_by_own_rows(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Rows are divided by the largest entry among the party's own rows."""
+
+    def row_vectors(self: RecordGrid, X: Any, y: Any) -> Any:
+        rows = np.array(X)
+        rows[:, :-1] /= np.abs(rows[:, :-1] / rows[:, -1:]).max(axis=0, initial=1e-9)
+        return original(self, rows, y)
+
+    return row_vectors
+
+
+def _each_row(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The sum over rows, whoever the persons are."""
+
+    def contribution(self: RecordGrid, X: Any, y: Any, persons: Any = None) -> Any:
+        return original(self, X, y)
+
+    return contribution
 
 
 def _global_hold_out(original: Callable[..., Split]) -> Callable[..., Split]:
@@ -211,6 +241,36 @@ COUPLED: tuple[Coupled, ...] = (
     _of_own_data("one order of all rows", 1, "rows removed", "others' rows", "deal", _global_order),
     _of_own_data("one stream for all held-out rows", 1, "rows removed", "others' rows", "deal", _one_stream),
     _of_own_data("parties in the order of the file", 1, NO_CHANGE.name, "roster", "__init__", _order_of_appearance),
+    Coupled(
+        "records held out by their place",
+        1,
+        "run --unit record",
+        "records permuted",
+        "order",
+        (OwnTable,),
+        "deal",
+        _by_place,
+    ),
+    Coupled(
+        "a constant that follows from the rows",
+        1,
+        "run --unit record",
+        "an extreme number",
+        "own vector",
+        (RecordGrid,),
+        "row_vectors",
+        _scaled_by_own_rows,
+    ),
+    Coupled(
+        "a person's rows counted one by one",
+        1,
+        "run --unit record --record ward",
+        "one person replaced",
+        "own vector",
+        (RecordGrid,),
+        "contribution",
+        _each_row,
+    ),
     Coupled("training in blocks", 1, "run --method avg", "rows added", "others' parameters", SUMS, "_train", _blocks),
     Coupled(
         "local seeds of all rows",

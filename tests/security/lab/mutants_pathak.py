@@ -267,8 +267,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "pathak-repaired",
         psephos.protocol.pathak.comparison,
         "_blinded",
-        "gmpy2.powmod($c, $r, $n) * $h % $n",
-        "gmpy2.powmod($c, $r, $n)",
+        "gmpy2.powmod_sec($c, $r, $n) * $h % $n",
+        "gmpy2.powmod_sec($c, $r, $n)",
         "comparison's blinds",
     ),
     Mutant(

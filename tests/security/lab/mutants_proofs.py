@@ -27,7 +27,7 @@ from psephos.protocol.paillier.encryption import Encryptor, Witness
 from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
 from psephos.protocol.paillier.public_power import public_power
 from psephos.protocol.paillier.threshold import deal
-from psephos.protocol.proofs import field, knowledge, opening, validity
+from psephos.protocol.proofs import codewords, field, knowledge, opening, validity
 from psephos.protocol.proofs.challenge import challenges
 from psephos.protocol.proofs.knowledge import KnowledgeProof, base_power
 from psephos.protocol.proofs.opening import OpeningProof, VerificationBase
@@ -200,10 +200,10 @@ def _ballot(held: dict[int, int], claimed: dict[int, int], *, lie: bool = False)
     return _holds(lambda: validity.verify(HERE, layout, c, proof))
 
 
-_COMMIT = "np.ascontiguousarray($columns)"
-_SPOIL = f"np.array([c ^ np.uint64(place % 8 == 0) for place, c in enumerate({_COMMIT})])"
+_COMMIT = "coset_values($polynomials, $size)"
+_SPOIL = f"{_COMMIT} ^ (np.arange($size) % 8 == 0).astype(np.uint64)"
 
-FORGER_EDITS: list[Edit] = [Edit(validity._Committed, "__init__", _COMMIT, _SPOIL)]
+FORGER_EDITS: list[Edit] = [Edit(codewords.CommittedMatrix, "__init__", _COMMIT, _SPOIL)]
 """What cheaters change in the honest prover."""
 
 
@@ -254,7 +254,7 @@ def _known_columns(
 # The parts of `validity.prove` at which a cheater goes another way.
 
 _ANSWERS = """
-$committed.append(_Committed($second, $layout, $randomness))
+$committed.append(CommittedMatrix($second, $layout, $randomness))
 $...combine_rows
 for $repeat in range(REPEATS):
     $near = add(dot($combine.rows[$repeat], $rows), $masks[0][$repeat])
@@ -264,7 +264,7 @@ for $repeat in range(REPEATS):
 """
 
 _ANSWERS_BEGIN = """
-$committed.append(_Committed($second, $layout, $randomness))
+$committed.append(CommittedMatrix($second, $layout, $randomness))
 $...combine_rows
 for $repeat in range(REPEATS):
     $near = add(dot($combine.rows[$repeat], $rows), $masks[0][$repeat])
@@ -275,16 +275,16 @@ _FITTED = (
     _ANSWERS_BEGIN
     + """
     $polynomials += [$near, $masks[1][$repeat], add($equation, $masks[2][$repeat])]
-    held = dot($combine.squares[$repeat], _constraints($layout, coset_values($rows, $layout.size)))
+    spread = __import__("psephos.protocol.proofs.field", fromlist=["x"]).coset_values
+    held = dot($combine.squares[$repeat], _constraints($layout, spread($rows, $layout.size)))
     place = $layout.first_rows + REPEATS + $repeat
-    $committed[0].columns[:, place] = sub(coset_values($masks[1][$repeat][None], $layout.size)[0], held)
+    $committed[0].codewords[place] = sub(spread($masks[1][$repeat][None], $layout.size)[0], held)
 """
 )
 """An answer about the constraints that vanishes everywhere, and the columns of its mask moved to fit."""
 
 _COMMITTED_AGAIN = """
-    again = zip($committed[0]._salts, $committed[0].columns, strict=True)
-    $committed[0].tree = MerkleTree([salt + row.tobytes() for salt, row in again])
+    $committed[0].tree = type($committed[0].tree).of_columns($committed[0]._salts, $committed[0].codewords)
 """
 
 
@@ -295,7 +295,7 @@ def _afterwards() -> bool:
     layout, entries = validity.Layout.of(key, plan, CLASSES - 1), np.zeros(plan.length, dtype=np.int64)
     c, witness = Encryptor(key, expected=64).encrypt_with_witness(plan.pack(entries))
     proof = validity.prove(HERE, layout, entries, c, witness)
-    chain = validity._Chain(layout, HERE, c)
+    chain = validity._chain(layout, HERE, c)
     chain.absorb(proof[:32], proof[64 : 64 + key.ciphertext_bytes])
     first, second, *_ = chain.weights(len(c))
     moved = (c[0] * (1 + key.modulus * second), c[1] * (1 - key.modulus * first), *c[2:])
@@ -391,7 +391,7 @@ PROOF_MUTANTS: tuple[ProofMutant, ...] = (
     ),
     ProofMutant(
         "validity: the plaintexts are not opened",
-        validity._Verification,
+        codewords.ProofReader,
         "_check_opening",
         "($left * $left - $right * $right) % $modulus",
         "False",
@@ -399,7 +399,7 @@ PROOF_MUTANTS: tuple[ProofMutant, ...] = (
     ),
     ProofMutant(
         "validity: one column",
-        validity._Chain,
+        codewords.ChallengeChain,
         "columns",
         "$places[:QUERIES]",
         "$places[:1]",
@@ -431,8 +431,8 @@ PROOF_MUTANTS: tuple[ProofMutant, ...] = (
     ),
     ProofMutant(
         "validity: the ciphertexts are not hashed",
-        validity._Chain,
-        "__init__",
+        validity,
+        "_chain",
         "(*$parts, *($c.to_bytes(...) for $c in $ciphertexts))",
         "$parts",
         _afterwards,
@@ -497,17 +497,17 @@ $z = $mu + sum($weighted)
 $w = $roots
 $sizes = $layout.proof_parts
 claimed = $mu + sum(e * m for e, m in zip($drawn, $layout.plan.pack($entries), strict=True))
-product, order = gmpy2.mpz(1), $layout.key.plaintext_modulus
+product, order = mpz(1), $layout.key.plaintext_modulus
 for prime in $chain.primes():
     product *= prime
-$z += order * ((claimed - $z) * gmpy2.invert(order, product) % product)
+$z += order * ((claimed - $z) * pow(order, -1, product) % product)
 $answers = $encoded
 """,
         ),
     ),
     ProofMutant(
         "validity: combinations are known before the first columns",
-        validity._Chain,
+        codewords.ChallengeChain,
         "absorb",
         "(self._state, *$parts)",
         "(self._state, *$parts[len($parts) > 1 :])",
@@ -515,7 +515,7 @@ $answers = $encoded
     ),
     ProofMutant(
         "validity: one challenge for all ciphertexts",
-        validity._Chain,
+        codewords.ChallengeChain,
         "weights",
         "challenges($label, $parts, $count)",
         "challenges($label, $parts, 1) * $count",
@@ -541,10 +541,10 @@ if $layout.group > 1:
             {0: 1},
             """
 $quotients = [($total - int($z % $prime)) // $prime for $prime, $total in $sums.items()]
-$second = _hidden_rows($layout, $layout.bits($quotients, $layout.quotient_bits), $randomness)
+$second = hidden_rows($layout.bits($quotients, $layout.quotient_bits), $randomness)
 """,
             """
-$second = _hidden_rows($layout, $layout._rows(np.array([
+$second = hidden_rows($layout.rows_of(np.array([
     [($sums[q] - int($z % q)) * pow(q, -1, PRIME) % PRIME] + [0] * ($layout.quotient_bits - 1) for q in $sums
 ], dtype=np.uint64).reshape(-1)), $randomness)
 """,
@@ -592,7 +592,7 @@ $polynomials, $linear = [], $layout.linear($weights, $combine.equations)
 for $repeat in range(REPEATS):
     $near = $answer_about_rows
     $square = $answer_about_constraints
-    target = sum(int(g) * int($z % q) for g, q in zip($combine.equations[$repeat], $weights))
+    target = sum(int(g) * int($z % q) for g, q in zip($combine.equations[$repeat], $sums))
     constant = target * pow($layout.degree, -1, PRIME) % PRIME
     $polynomials += [$near, $square, np.array([constant] + [0] * (2 * $layout.degree - 1), dtype=np.uint64)]
 """,
@@ -600,10 +600,10 @@ for $repeat in range(REPEATS):
     ),
     ProofMutant(
         "validity: columns need not be those committed to",
-        validity._Verification,
+        codewords.ProofReader,
         "_open",
-        "opened_root($...leaves) != $root",
-        "opened_root($...leaves) is None",
+        "opened_columns_root($...columns) != $root",
+        "opened_columns_root($...columns) is None",
         _lies(
             {0: 2},
             {0: 2},

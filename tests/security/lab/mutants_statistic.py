@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import psephos.parties.noise
 import psephos.parties.statistic
-import psephos.protocol.encrypted_sum.own_data
+import psephos.protocol.encrypted_sum.directions
+import psephos.protocol.encrypted_sum.record_grid
 from psephos.audit.mutants import SEEDED, Mutant, again
 from tests.security.lab.mutants_tally import MUTANTS as TALLY
 
@@ -44,7 +45,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "noise of one sign",
         "statistic",
         psephos.parties.noise.PolyaShares,
-        "share",
+        "_draw",
         "$jump if $entry % 2 else -$jump",
         "$jump",
         "noise law",
@@ -53,7 +54,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "shares clipped short",
         "statistic",
         psephos.parties.noise.PolyaShares,
-        "share",
+        "_draw",
         "self.bound",
         "20",
         "noise law",
@@ -70,26 +71,26 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "noise sized for all parties, colluders included",
         "statistic-gaussian",
-        psephos.parties.noise.SkellamShares,
-        "share",
-        "(2 * self.contributors)",
-        "(2 * self.parties)",
+        psephos.parties.noise.DiscreteGaussianShares,
+        "_draw",
+        "$variance / self.contributors",
+        "$variance / self.parties",
         "noise law",
     ),
     Mutant(
         "noise of one sign",
         "statistic-gaussian",
-        psephos.parties.noise.SkellamShares,
-        "share",
-        "poisson($mean, $randomness) - poisson($mean, $randomness)",
-        "poisson($mean, $randomness)",
+        psephos.parties.noise.DiscreteGaussianShares,
+        "_draw",
+        "discrete_gaussian($variance, $randomness)",
+        "abs(discrete_gaussian($variance, $randomness))",
         "noise law",
     ),
     Mutant(
         "shares clipped short",
         "statistic-gaussian",
-        psephos.parties.noise.SkellamShares,
-        "share",
+        psephos.parties.noise.DiscreteGaussianShares,
+        "_draw",
         "self.bound",
         "20",
         "noise law",
@@ -97,10 +98,19 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "many rows weigh more than few",
         "own-data",
-        psephos.protocol.encrypted_sum.own_data.OwnDataGrid,
-        "contribution",
+        psephos.protocol.encrypted_sum.directions.DirectionGrid,
+        "direction",
         "$sum / $norm if $norm > 0 else $sum",
         "$sum / 1000",
+        "same direction, curator",
+    ),
+    Mutant(
+        "a person with many rows weighs more than one with few",
+        "record",
+        psephos.protocol.encrypted_sum.record_grid.RecordGrid,
+        "contribution",
+        "np.abs($sum) // int($own.sum())",
+        "np.abs($sum)",
         "same direction, curator",
     ),
     Mutant(
@@ -117,6 +127,7 @@ MUTANTS: tuple[Mutant, ...] = (
 _NOISE = ("no noise", "noise that everybody knows", "one's own share counted on")
 MUTANTS += again(MUTANTS, "statistic-gaussian", *_NOISE)
 MUTANTS += again([m for m in MUTANTS if m.protocol == "statistic-gaussian"], "own-data", *(m.name for m in MUTANTS))
+MUTANTS += again([m for m in MUTANTS if m.protocol == "statistic-gaussian"], "record", *(m.name for m in MUTANTS))
 MUTANTS += again([m for m in MUTANTS if m.protocol == "own-data"], "own-data-exact", "many rows weigh more than few")
 MUTANTS += again(
     TALLY,

@@ -30,12 +30,14 @@ from psephos.audit.mutants import replaced
 from psephos.audit.pathak_runs import real_runs
 from psephos.audit.settings import FixedVoter
 from psephos.audit.studies import trial
+from psephos.curator.evaluation import evaluation_sensitivity
 from psephos.curator.hamm.erm import minimise
+from psephos.curator.hamm.records import record_sensitivity
 from psephos.curator.hamm.statistic import plan_statistic
 from psephos.curator.losses import Logistic
 from psephos.curator.psgd.agreement import DescentOptions, Variant, agree
 from psephos.parties.gradients import LocalLoss
-from psephos.parties.noise import PolyaShares, SkellamShares
+from psephos.parties.noise import DiscreteGaussianShares, PolyaShares
 from psephos.parties.party import Party, VotingParty
 from psephos.parties.pathak import PathakParty
 from psephos.parties.statistic import entry_range
@@ -43,8 +45,10 @@ from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.history import Head
 from psephos.protocol.board.sealing import SealingKey, seal
 from psephos.protocol.ceremony import pairs
+from psephos.protocol.ceremony.form import form_tests
 from psephos.protocol.ceremony.search import Batch
 from psephos.protocol.ceremony.terms import CeremonyTerms
+from psephos.protocol.encrypted_sum import record_grid, score_grid
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Proofs, Round
@@ -56,7 +60,9 @@ from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey, combine,
 from psephos.protocol.pathak.comparison import mask_encrypted_difference
 from psephos.protocol.pathak.dgk import generate_dgk_key
 from psephos.protocol.pathak.noise import mask_bits, modulus_bits, noise_bound, noise_scale, weight_bound
+from psephos.protocol.privacy import mechanisms
 from psephos.protocol.privacy.accounting import pure_event, stated
+from psephos.protocol.privacy.composition import composed_epsilon
 from psephos.protocol.privacy.mechanisms import (
     DiscreteLaplace,
     RoundedGaussian,
@@ -449,6 +455,8 @@ def digests() -> None:
         for one in fields(agreed):
             if (type(agreed), one.name) == (CeremonyTerms, "test_key"):
                 continue  # what one's own machine puts up with; the length is in it
+            if (type(agreed), one.name) == (Round, "square_bound"):
+                continue  # 0 in a round of votes; `tests/protocol/encrypted_sum/test_bounded_rounds.py` changes others'
             for other in _others(getattr(agreed, one.name)):
                 changed_ = object.__new__(type(agreed))
                 for name in (f.name for f in fields(agreed)):
@@ -584,6 +592,24 @@ def ceremony_masks() -> None:
     assert terms.top_bits >= 8
 
 
+def form_bases() -> None:
+    """At 3072 bits: a form that is not there is proved with probability 2^-96; what is raised to a power is masked."""
+    terms, n = CeremonyTerms(BITS, 3, 2, bytes(32)), mpz(3) << BITS - 2 | 1
+    chosen = np.zeros(len(terms.primes), dtype=np.int64)
+    for test, smallest in zip(form_tests(terms, n), (3, gmpy2.next_prime(terms.primes[-1])), strict=True):
+        assert len(set(test.bases)) * math.log2(smallest) >= 96
+        multiples = []
+        for _ in range(8):
+            seeds = {s: RecordedRandomness().draw(32) for s, members in enumerate(terms.subsets) if 1 in members}
+            batch = Batch(terms, seeds)
+            numbers = batch.numbers(chosen[None])
+            if smallest == 3:
+                multiples.append(abs(batch.sieved_multiple(1, numbers, 0, n, chosen)))
+            else:
+                multiples += map(abs, batch.form_multiples(1, numbers, 0, n))
+        reaches(multiples, test.modulus.bit_length() + BITS + 128, slack=2)
+
+
 # -- Pathak
 
 
@@ -687,14 +713,37 @@ def stated_deltas() -> None:
     assert stated(pure_event("the largest epsilon", 64.0, distance=2.0**-160), 0.0).delta >= cost
 
 
-def _skellam_tail(variance: float, bound: int) -> float:
-    """log2 of Chernoff's bound of P(|X| > bound)."""
-    t = math.asinh(bound / variance)
-    return 1 + (2 * variance * math.sinh(t / 2) ** 2 - t * bound) / math.log(2)
+def compositions() -> None:
+    """At the composed epsilon of two equal releases, their exact delta, at 200 bits, is at most what was asked for."""
+    for epsilon, delta in ((0.5, 1e-3), (1.0, 1e-9), (0.01, 1e-6)):
+        total = composed_epsilon({epsilon: 2}, 0.0, delta, 64.0)
+        with gmpy2.context(precision=200):
+            likely = 1 / (1 + gmpy2.exp(-gmpy2.mpfr(epsilon)))
+            outcomes = [
+                (likely**2, (1 - likely) ** 2),
+                (2 * likely * (1 - likely),) * 2,
+                ((1 - likely) ** 2, likely**2),
+            ]
+            exact = sum(max(gmpy2.mpfr(0), first - gmpy2.exp(total) * second) for first, second in outcomes)
+            assert exact <= delta
+
+
+def smoothing() -> None:
+    """Sums of e^(-(k - c)^2/(2 v)) over the integers are the same for all centres c, to within 2^-253: for v = 9, and
+    for what two shares of the least variance leave to sum over."""
+    exact = gmpy2.context(precision=600)
+    least = Fraction(mechanisms.LEAST_VARIANCE) ** 2 / (2 * mechanisms.LEAST_VARIANCE)
+    for variance in (Fraction(mechanisms.SMOOTHING), least):
+        sums = [
+            exact.fsum([exact.exp(exact.div(-((2 * k + odd) ** 2), 8 * variance)) for k in range(-150, 150)])
+            for odd in (0, 1)  # the extremes of the Poisson sum: an integer, and half of one
+        ]
+        assert abs(exact.sub(exact.div(*sums), 1)) < 2.0**-253
+    DiscreteGaussianShares(1, 3, 3, 3 * Fraction(mechanisms.LEAST_VARIANCE))
 
 
 def share_tails() -> None:
-    """Where the shares of joint noise are cut off, by the exact tail of a geometric and Chernoff's of a Skellam
+    """Where the shares of joint noise are cut off, by the exact tails of a geometric and a normal
     variable: all that is cut costs 2^-161 at most. The slots of ballots have room for it."""
     parties, dimension = 25, 12
     whole = math.log2(2 * parties * dimension)
@@ -703,14 +752,41 @@ def share_tails() -> None:
         tail = whole - (shares.bound + 1) / float(scale) / math.log(2)
         assert -162 < tail <= -161
     for variance in (Fraction(10**4), Fraction(10**14)):
-        skellam = SkellamShares(dimension, parties, 20, variance)
-        assert whole - 1 + _skellam_tail(float(variance / 20), skellam.bound) <= -161
+        gaussian = DiscreteGaussianShares(dimension, parties, 20, variance)
+        tail = whole + float(stats.norm.logsf(gaussian.bound / math.sqrt(variance / 20))) / math.log(2)
+        assert -172 < tail <= -161
+        square = float(gaussian.norm_bound**2 / (variance / 20))
+        longest = math.log2(parties) + float(stats.chi2.logsf(square, dimension)) / math.log(2)
+        assert longest <= -162 or gaussian.norm_bound >= math.isqrt(dimension) * gaussian.bound
+        jumps = PolyaShares(dimension, parties, 20, Fraction(10**4)).norm_bound
+        chance = -math.expm1(-1 / 10**4)
+        longest = math.log2(parties) + float(stats.nbinom.logsf(jumps, 2 * dimension / 20, chance)) / math.log(2)
+        assert longest <= -162
     plan = plan_statistic(
         np.random.default_rng(1).normal(size=(60, 3)), 2, parties, epsilon=1.0, joint=True, mechanism="discrete-laplace"
     )
     assert isinstance(plan.mechanism, DiscreteLaplace)
     joint = PolyaShares(plan.dimension, parties, 20, plan.mechanism.scale_units)
     assert entry_range(plan.grid, joint) == (plan.grid.minimum - joint.bound, plan.grid.maximum + joint.bound)
+
+
+def record_rows() -> None:
+    """The integers of a row: products are exact in float64, and no row is longer than the certified sensitivity."""
+    products = record_grid.TABLES.across.max() * 4.0**record_grid.COORDINATE_BITS
+    assert products < 2.0**53, f"a product of {math.log2(products):.1f} bits is rounded in float64"
+    offset = np.array([[0.0], [1.25]])  # about the score of the longest vector
+    grid = record_grid.RecordGrid(np.array([[1.0], [0.0]]), 1e-3, offset, 2)
+    vector = grid.row_vectors(np.array([[1e9, 1.0]]), np.array([0]))[0]
+    length = math.sqrt(sum(int(entry) ** 2 for entry in vector))
+    assert 0.99 < length / record_sensitivity(grid, "add-remove")[1].value <= 1
+
+
+def scored_rows() -> None:
+    """No row of an evaluation is longer in L1 than the sensitivity, whatever the number of classes."""
+    for classes in (2, 3):
+        grid = score_grid.ScoreGrid(np.eye(3)[:, : 1 if classes == 2 else 3], np.array([0.0]), classes)
+        length = sum(grid.contribution(np.array([[2.0, 1.0, 1.0]]), np.array([1])))
+        assert length == 5 << 16 == evaluation_sensitivity(grid, "add-remove").value
 
 
 def series_tails() -> None:
@@ -721,7 +797,7 @@ def series_tails() -> None:
         series = agree(DescentOptions(variant=variant, steps=steps), [100] * parties, d).series
         each, bound = parties * d, series.step_bound(1)
         if variant == "gaussian":
-            tail = 2 ** (_skellam_tail(series.step_scale, bound) + math.log2(each * steps))
+            tail = 2 * each * steps * float(stats.norm.sf((bound - 1) / math.sqrt(series.step_scale)))
         else:
             units = series.step_scale / series.pitch
             tail = each * steps * float(stats.gamma.sf((bound - 1) / units, d))
@@ -897,14 +973,16 @@ PARAMETERS: tuple[Parameter, ...] = (
         validity_proofs,
         20,
     ),
-    Parameter("columns opened", f"{_PROOFS}.validity.QUERIES", "(5/8)^k < 2^-103", validity_proofs, 100),
-    Parameter("rate of codewords", f"{_PROOFS}.validity.RATE", "8", validity_proofs, 4),
-    Parameter("repeats of combinations", f"{_PROOFS}.validity.REPEATS", "2, each wrong with 2^-51", validity_proofs, 1),
+    Parameter("columns opened", f"{_PROOFS}.codewords.QUERIES", "(5/8)^k < 2^-103", validity_proofs, 100),
+    Parameter("rate of codewords", f"{_PROOFS}.codewords.RATE", "8", validity_proofs, 4),
     Parameter(
-        "primes of equations", f"{_PROOFS}.validity.PRIMES", "6 of 31 bits: wrong with 2^-112", validity_proofs, 3
+        "repeats of combinations", f"{_PROOFS}.codewords.REPEATS", "2, each wrong with 2^-51", validity_proofs, 1
     ),
-    Parameter("degrees", f"{_PROOFS}.validity.DEGREES", "256, 512 or 1024", validity_proofs, (128,)),
-    Parameter("salt of a leaf", f"{_PROOFS}.validity.SALT_BYTES", "32 bytes", validity_proofs, 8),
+    Parameter(
+        "primes of equations", f"{_PROOFS}.codewords.PRIMES", "6 of 31 bits: wrong with 2^-112", validity_proofs, 3
+    ),
+    Parameter("degrees", f"{_PROOFS}.codewords.DEGREES", "256, 512 or 1024", validity_proofs, (128,)),
+    Parameter("salt of a leaf", f"{_PROOFS}.codewords.SALT_BYTES", "32 bytes", validity_proofs, 8),
     Parameter("hash in a tree", f"{_PROOFS}.merkle.HASH_BYTES", "32 bytes", validity_proofs),
     Parameter("weights of many proofs", f"{_PROOFS}.knowledge.WEIGHT_BITS", "64 fresh bits each", batch_weights, 16),
     Parameter(
@@ -950,6 +1028,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         40,
     ),
     Parameter("tests of its form", f"{_CEREMONY}.search.FORM_MASKS", "3", ceremony_messages, 1),
+    Parameter("bases of the proof of form", f"{_CEREMONY}.form.FORM_BITS", "r^k >= 2^96", form_bases, 40),
     Parameter("seeds of a ceremony", f"{_CEREMONY}.replicated.SEED_BYTES", "32 bytes", ceremony_messages),
     Parameter(
         "messages between two holders",
@@ -996,11 +1075,32 @@ PARAMETERS: tuple[Parameter, ...] = (
         2.0**-80,
     ),
     Parameter(
+        "part of discrete Gaussian noise that makes it as private as the Gaussian",
+        f"{_NOISE}.mechanisms.SMOOTHING",
+        "9: no centre differs from another by 2^-253",
+        smoothing,
+        4,
+    ),
+    Parameter(
+        "least variance of a discrete Gaussian share",
+        f"{_NOISE}.mechanisms.LEAST_VARIANCE",
+        "18: sums are discrete Gaussians within 2^-252",
+        smoothing,
+        8,
+    ),
+    Parameter(
         "numerical part of a stated delta",
         f"{_NOISE}.accounting.NUMERICAL_DELTA",
         "2^-64, no less than the samplers of any release cost",
         stated_deltas,
         2.0**-80,
+    ),
+    Parameter(
+        "rounding of composed epsilons",
+        f"{_NOISE}.composition._ROUNDING",
+        "more than the error of float64 per release: never below the exact epsilon",
+        compositions,
+        -(2.0**-20),
     ),
     Parameter(
         "largest epsilon", f"{_NOISE}.mechanisms.MAX_EPSILON", "(1 + e^epsilon) 2^-160 < 2^-64", precision, 128.0
@@ -1012,6 +1112,27 @@ PARAMETERS: tuple[Parameter, ...] = (
         "2^-161, of all parties and entries together",
         share_tails,
         2.0**-100,
+    ),
+    Parameter(
+        "norm of a joint share",
+        "parties.noise._NORM_TAIL",
+        "2^-162, of all parties together",
+        share_tails,
+        2.0**-80,
+    ),
+    Parameter(
+        "coordinates of a record step",
+        "protocol.encrypted_sum.record_grid.COORDINATE_BITS",
+        "18 bits: 2 * 18 + 16.5 bits are exact in float64",
+        record_rows,
+        20,
+    ),
+    Parameter(
+        "length of an evaluated row",
+        "protocol.encrypted_sum.score_grid.ROW",
+        "the sum of its weights",
+        scored_rows,
+        4 << 16,
     ),
     Parameter(
         "tails in a series", "protocol.psgd.series._LOG_TAIL", "2^-66, over all of it", series_tails, 20 * math.log(2)
@@ -1032,19 +1153,28 @@ NO_SECURITY: Mapping[str, str] = {
     "speed": (
         "protocol.agent._BATCH protocol.paillier.comb._MAX_ROWS protocol.paillier.comb._TOGETHER "
         "protocol.paillier.kernel._LIMB protocol.paillier.kernel._LIMBS protocol.paillier.kernel._SMALLEST "
-        "protocol.paillier.multi_power._WINDOW protocol.paillier.public_power._SHARE "
+        "protocol.paillier.multi_power._WINDOW protocol.proofs.bounded.LARGEST_BASE "
+        "protocol.proofs.bounded.MOST_DIGITS "
+        "protocol.paillier.public_power._SHARE "
         "protocol.paillier.public_power._TOGETHER "
         "parties.training._BATCH_ENTRIES parties.training._DIRECT parties.training._ITERATIONS "
-        "curator.hamm.erm._DENSE_LIMIT curator.hamm.erm._MAX_STEPS"
+        "curator.hamm.erm._DENSE_LIMIT curator.hamm.erm._MAX_STEPS protocol.encrypted_sum.record_grid._BLOCK "
+        "protocol.encrypted_sum.score_grid._BLOCK"
     ),
     "waiting, and the most that anybody takes": (
         "protocol.agent._AGAIN protocol.board.MOST_BYTES protocol.board.nats._PART protocol.board.nats._WINDOW "
         "protocol.board.nats._DUPLICATES protocol.ceremony.messages._LONGEST_REASON "
+        "protocol.ceremony.form._LARGEST_WEIGHT "
         "protocol.ceremony.terms.MOST_HOLDERS protocol.encrypted_sum.opened._MOST_SETS "
         "protocol.paillier.keys.LARGEST_DEGREE protocol.paillier.keys.LARGEST_KEY "
         "protocol.paillier.threshold.MAX_HOLDERS protocol.pathak.terms.LARGEST_RUN protocol.roles._LONGEST_EARLY "
         "protocol.privacy.mechanisms._MAX_DIMENSION protocol.privacy.mechanisms._MAX_RATIO "
         "protocol.psgd.series._MAX_STEPS"
+    ),
+    "how close a composed epsilon is to its least value; it bounds it from above whatever they are": (
+        "protocol.privacy.composition._MOST_VALUES protocol.privacy.composition._GRID_POINTS "
+        "protocol.privacy.composition._FINEST_STEP protocol.privacy.composition._TAIL "
+        "protocol.privacy.composition._OVERFLOW"
     ),
     "test keys": "protocol.ceremony.terms.SMALLEST_CEREMONY protocol.paillier.keys.SMALLEST_TEST_KEY",
     "formats": (
@@ -1055,8 +1185,9 @@ NO_SECURITY: Mapping[str, str] = {
         "protocol.wire.HEADER_BYTES protocol.pathak.terms.LEADER"
     ),
     "mathematics": (
-        "protocol.proofs.field.PRIME protocol.proofs.field.GENERATOR protocol.signing._PRIME protocol.signing._EIGHTH "
-        "curator.hamm.erm._UNIT"
+        "protocol.proofs.bounded.SPARE "
+        "protocol.proofs.field.PRIME protocol.proofs.field.GENERATOR protocol.proofs.field.NONRESIDUE "
+        "protocol.signing._PRIME protocol.signing._EIGHTH curator.hamm.erm._UNIT"
     ),
     "sums of two rows": (
         "protocol.pathak.messages.KEYED_SIZE_BITS protocol.pathak.messages.LENT_BITS protocol.pathak.terms.SIZE_BITS "
@@ -1069,11 +1200,28 @@ NO_SECURITY: Mapping[str, str] = {
         "curator.hamm.pate.STUDENT_RIDGE curator.hamm.rules.HAMM_LAMBDA "
         "curator.hamm.rules.FEW_PARTIES parties.training.WHITENED_RIDGE "
         "curator.hamm.rules.LARGEST_RIDGE curator.hamm.rules.NOISE_SHARE curator.hamm.statistic._SIGNAL "
+        "parties.learners._ROUNDING "
         "curator.hamm.statistic._ROWS_PER_COORDINATE curator.hamm.statistic._BETWEEN curator.hamm.statistic._TELLING "
         "curator.hamm.statistic._LEAST_SIGNAL curator.hamm.statistic._LESSONS curator.hamm.statistic._SPLITS "
         "curator.hamm.statistic._CONTRAST_BITS curator.hamm.statistic._FEATURE_BITS "
         "curator.hamm.statistic._NUMERICAL_RANK curator.hamm.signal.REACH curator.hamm.signal.EVIDENCE "
-        "curator.hamm.signal._DRAWS curator.hamm.signal._ROWS curator.hamm.signal._LEAST"
+        "curator.hamm.signal._DRAWS curator.hamm.signal._ROWS curator.hamm.signal._LEAST "
+        "protocol.encrypted_sum.record_grid.RESIDUAL_BITS protocol.encrypted_sum.record_grid.ENTRY_BITS "
+        "protocol.encrypted_sum.record_grid.TOTAL_BITS protocol.encrypted_sum.record_grid.SCORE_STEPS "
+        "protocol.encrypted_sum.record_grid.LARGEST_SCORE protocol.encrypted_sum.record_grid._INSIDE "
+        "curator.hamm.records._CELL curator.hamm.records._INSIDE curator.hamm.records._LEAST_SPREAD "
+        "curator.hamm.records._FOLDS curator.hamm.records._ROWS_PER_COORDINATE curator.hamm.records._FEWEST "
+        "curator.hamm.records._KNOWN curator.hamm.records.ROWS_PER_PARTY protocol.encrypted_sum.local_step.ITERATIONS "
+        "curator.hamm.rehearsal._DIRECTIONS curator.hamm.rehearsal._LEAST_SPREAD curator.hamm.rehearsal._FOLDS "
+        "curator.hamm.rehearsal._FITTED curator.hamm.rehearsal._INSIDE curator.hamm.rehearsal._SMOOTHING "
+        "curator.hamm.rehearsal._FINALISTS curator.hamm.rehearsal._DRAWS curator.hamm.rehearsal._LEAST_GAIN "
+        "curator.hamm.rehearsal._SIMULATED_ROWS curator.hamm.rehearsal._SIMULATED_PARTIES "
+        "curator.hamm.rehearsal._TEST_ROWS curator.hamm.rehearsal._SKEW curator.hamm.rehearsal._CAUTION "
+        "curator.hamm.rehearsal.WORLDS curator.hamm.rehearsed.REHEARSED_ROWS "
+        "protocol.encrypted_sum.score_grid.WEIGHT_BITS protocol.encrypted_sum.score_grid.TOTAL_BITS "
+        "protocol.encrypted_sum.score_grid.SHARE_BITS curator.evaluation.BINS curator.evaluation.MOST_BINS "
+        "curator.evaluation.CALIBRATED_FROM curator.evaluation._CERTAIN curator.evaluation._PRIOR "
+        "curator.evaluation._STEPS"
     ),
 }
 """Constants of the product that no proof rests on, by what they are about."""

@@ -125,7 +125,7 @@ if $clipped and not self._clip:
     Planted(
         "joint noise is always the seed's",
         psephos.simulation.tally,
-        "_joint_method",
+        "_noisy_sum",
         "$seed if $options.simulate_noise else None",
         "$seed",
         partial(published.joint_law, "discrete-laplace", "statistic", draws=2),
@@ -195,11 +195,11 @@ if $clipped and not self._clip:
         partial(published.law_of_pathak, "public-bound"),
     ),
     Planted(
-        "Skellam shares of PSGD for a single step",
+        "discrete Gaussian shares of PSGD for a single step",
         psephos.parties.psgd,
         "step_share",
-        "SkellamShares($series.dimension, $parties, 1, $variance)",
-        "SkellamShares($series.dimension, $parties, 1, $variance / $series.steps)",
+        "DiscreteGaussianShares($series.dimension, $parties, 1, $variance)",
+        "DiscreteGaussianShares($series.dimension, $parties, 1, $variance / $series.steps)",
         partial(published.law_of_steps, "gaussian", runs=1),
     ),
     Planted(

@@ -71,7 +71,7 @@ def roles(state: dict[str, Any]) -> dict[str, list[str]]:
     return {role["role"]: [step["step"] for step in role["steps"] if step["done"]] for role in state["roles"]}
 
 
-def test_every_stage_is_said(talk: Talk, follower: Follower) -> None:
+def test_the_page_names_every_stage(talk: Talk, follower: Follower) -> None:
     def stage() -> str:
         follower.step()
         told: str = follower.state()["stage"]
@@ -121,7 +121,7 @@ def test_every_stage_is_said(talk: Talk, follower: Follower) -> None:
     assert idle == [("holder 2", "opened")], "it was not asked; parties that did not vote are absent"
 
 
-def test_a_ceremony_that_fails_is_named(talk: Talk, follower: Follower) -> None:
+def test_a_failed_ceremony_is_shown(talk: Talk, follower: Follower) -> None:
     """As one holder says, whom nobody need believe; and as two do, and then the study is over."""
     talk.joins("curator", "holder 1", "holder 2", "holder 3", "party 4")
     why = failure(talk.made.study.ceremony(), "holder 3 lied")
@@ -135,7 +135,7 @@ def test_a_ceremony_that_fails_is_named(talk: Talk, follower: Follower) -> None:
     assert follower.state()["over"]
 
 
-def test_what_is_not_of_the_study_is_shown_as_such(talk: Talk, follower: Follower) -> None:
+def test_foreign_entries_are_marked(talk: Talk, follower: Follower) -> None:
     talk.joins("curator", "party 0", "party 1")
     talk.board.post(b"noise")
     forked = talk.made.board_client("party 1")
@@ -148,7 +148,7 @@ def test_what_is_not_of_the_study_is_shown_as_such(talk: Talk, follower: Followe
     assert state["head"]["size"] == 5
 
 
-def test_bodies_never_leave(talk: Talk, follower: Follower) -> None:
+def test_message_bodies_are_never_served(talk: Talk, follower: Follower) -> None:
     talk.joins("curator", "holder 1", "holder 2")
     talk.says("holder 1", talk.message(Kind.EXPONENT_SHARES), "holder 2")
     talk.says("holder 1", talk.message(Kind.BALLOT))
@@ -162,7 +162,7 @@ def test_bodies_never_leave(talk: Talk, follower: Follower) -> None:
     assert [line["kind"] for line in follower.state()["log"]][-2:] == ["secret", "ballot"]
 
 
-def test_a_board_that_dies_is_named_and_comes_back(talk: Talk) -> None:
+def test_a_failing_board_is_shown_until_it_recovers(talk: Talk) -> None:
     class Dying:
         alive = True
 
@@ -200,7 +200,7 @@ def test_a_board_that_dies_is_named_and_comes_back(talk: Talk) -> None:
     assert follower.entries == 2
 
 
-def test_entries_that_were_left_out_are_named(talk: Talk, follower: Follower) -> None:
+def test_missing_entries_are_shown(talk: Talk, follower: Follower) -> None:
     client = talk.made.board_client("party 0")
     client.sign(Post(BOARD, b"left out"))
     talk.board.post(client.sign(Post(BOARD, b"shown")))
@@ -218,7 +218,7 @@ class Pieces(MemoryBoard):
         yield from list(enumerate(entries, 1))[after:]
 
 
-def test_pieces_of_a_long_entry_are_shown_as_such(talk: Talk) -> None:
+def test_parts_of_long_entries_are_marked(talk: Talk) -> None:
     board = Pieces()
     follower = Follower(talk.made.study, lambda: board)
     assert follower.step()
@@ -251,7 +251,7 @@ def test_a_reader_that_fails_or_is_stuck_is_not_healthy(talk: Talk, monkeypatch:
         assert "could not be read" in said
 
 
-def test_a_check_that_comes_to_no_end_is_said_and_the_page_goes_on(talk: Talk) -> None:
+def test_a_failing_verification_is_shown_and_the_page_continues(talk: Talk) -> None:
     def check(board: Board) -> list[dict[str, str]]:
         raise WrongRoundError("a result of another study")
 
@@ -285,7 +285,7 @@ def test_page_and_metrics(talk: Talk, follower: Follower) -> None:
     assert state["head"]["size"] == 3
 
 
-def test_a_page_of_this_machine_answers_to_no_strangers_name(follower: Follower) -> None:
+def test_the_page_refuses_foreign_host_names(follower: Follower) -> None:
     """Else a site whose name is made to lead here reads the study in the browser of whoever follows it."""
     asked = {"127.0.0.1:8080": 200, "[::1]:8080": 200, "localhost": 200, "evil.example": 400, "x@127.0.0.1": 400}
     for address in ("127.0.0.1", "::1", "127.3.2.1"):
@@ -295,7 +295,7 @@ def test_a_page_of_this_machine_answers_to_no_strangers_name(follower: Follower)
     assert answers_to("192.0.2.7") == answers_to("::") == ("*",)
 
 
-def test_the_log_of_a_page_has_an_end(talk: Talk, follower: Follower) -> None:
+def test_the_log_of_the_page_is_limited(talk: Talk, follower: Follower) -> None:
     for _ in range(700):
         talk.board.post(b"noise")
     follower.step()
@@ -304,7 +304,7 @@ def test_the_log_of_a_page_has_an_end(talk: Talk, follower: Follower) -> None:
     assert follower.entries == 700
 
 
-def test_an_address_that_nobody_can_listen_on_is_named(talk: Talk, tmp_path: Path) -> None:
+def test_an_unusable_address_is_reported(talk: Talk, tmp_path: Path) -> None:
     talk.made.study.write(tmp_path / "study.toml")
     (tmp_path / "board").touch()
 

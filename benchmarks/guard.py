@@ -1,0 +1,145 @@
+"""What `make bench` compares with the recorded results: figures that may not get worse by more than 10 %.
+
+Every figure is a ratio that hardly depends on the machine: to another library or to bare multiplications, measured in
+the same turns, or, for whole commands, to the processor time of a fixed reference program that runs between them. The
+time that a command takes on the clock has a limit as well.
+"""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from psephos.experiments.bench.clock import ratio
+
+MOST = 1.10
+"""How much worse than recorded a figure may be."""
+
+REFERENCE = """
+import gmpy2, hashlib
+x = gmpy2.mpz(3)
+for _ in range(30):
+    x = gmpy2.powmod(x, gmpy2.mpz(2) ** 2048 - 1, gmpy2.mpz(2) ** 2048 - 1942289)
+table = {}
+for i in range(300_000):
+    table[str(i)] = hash((i, len(table)))
+hashlib.sha256(bytes(20_000_000)).digest()
+"""
+"""The reference program: big integers, the interpreter's dictionaries and strings, and memory."""
+
+_CLI = ("-c", "from psephos.cli.main import main; raise SystemExit(main())")
+_SKLEARN = "import sklearn.linear_model, sklearn.utils.validation"
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that is measured.
+
+    Attributes:
+        arguments: of the Python interpreter.
+        limit: the longest time on the clock, seconds.
+        beyond: another program whose time on the clock is subtracted, arguments of the interpreter.
+        repetitions: the number of runs, of which the median counts.
+    """
+
+    arguments: tuple[str, ...]
+    limit: float
+    beyond: tuple[str, ...] = ()
+    repetitions: int = 5
+
+
+def commands(data_dir: str | None) -> dict[str, Command]:
+    """Return the commands; that on HAR only where its files are given."""
+    entries = {
+        "psephos --version": Command((*_CLI, "--version"), 0.3, repetitions=9),
+        "import psephos.curator": Command(
+            ("-c", "from psephos.curator import StatisticClassifier"), 1.0, beyond=("-c", _SKLEARN)
+        ),
+        "psephos run": Command((*_CLI, "run"), 6.0, repetitions=3),
+    }
+    if data_dir is not None:
+        har = "simulate tally --dataset har --parties 1000 --lam 1e-4 --epsilon 10 --draws 1 --json"
+        methods = ("--methods", "vote,soft,avg,statistic,pate", "--data-dir", data_dir)
+        entries["HAR, 1,000 parties"] = Command((*_CLI, *har.split(), *methods), 30.0, repetitions=1)
+    return entries
+
+
+def measured_commands(data_dir: str | None) -> dict[str, dict[str, float]]:
+    """Return the processor time of each command as a multiple of the reference program's, and its seconds."""
+    found = {}
+    for name, command in commands(data_dir).items():
+        programs = {"own": command.arguments, "reference": ("-c", REFERENCE)}
+        if command.beyond:
+            programs["beyond"] = command.beyond
+        turns = [{each: _run(program) for each, program in programs.items()} for _ in range(command.repetitions)]
+        found[name] = summary(turns) | {"limit": command.limit}
+    return found
+
+
+def summary(turns: Sequence[Mapping[str, tuple[float, float]]]) -> dict[str, float]:
+    """Return the medians over the turns of processor time over the reference's, and of seconds on the clock.
+
+    Args:
+        turns: (processor time, seconds on the clock) of "own", "reference" and, optionally, "beyond", whose times are
+            subtracted from the seconds of "own".
+    """
+    return {
+        "over_reference": round(ratio([turn["own"][0] for turn in turns], [turn["reference"][0] for turn in turns]), 4),
+        "seconds": round(statistics.median(turn["own"][1] - turn.get("beyond", (0.0, 0.0))[1] for turn in turns), 3),
+    }
+
+
+def _run(arguments: tuple[str, ...]) -> tuple[float, float]:
+    """Run a program in a new folder; return its processor time and that of its children, and its seconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        before, started = _children(), time.perf_counter()
+        subprocess.run([sys.executable, *arguments], cwd=folder, check=True, stdout=subprocess.DEVNULL)  # noqa: S603
+        return _children() - before, time.perf_counter() - started
+
+
+def _children() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+# -- the comparison
+
+
+def costs(results: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """Yield name and value of every figure that is compared; all are costs, which should not grow."""
+    for row in results.get("encryption", ()):
+        for way, faster in row["times_faster_than_phe_per_ciphertext"].items():
+            yield f"encryption, {row['key_bits']} bits, {way}, over phe", 1 / faster
+    for row in results.get("addition", ()):
+        yield (
+            f"counting like {row['like']}, {row['key_bits']} bits, over multiplications",
+            row["over_bare_multiplications"],
+        )
+    for name, row in results.get("commands", {}).items():
+        yield f"{name}, over the reference program", row["over_reference"]
+
+
+def losses(recorded: Mapping[str, Any], measured: Mapping[str, Any]) -> dict[str, str]:
+    """Return the figures that are worse than recorded by more than 10 %, or over their limit, with the two values.
+
+    Figures that only one of the two has are not compared; nor is anything but limits where the multiplications are
+    computed by another kernel than those that are recorded.
+    """
+    found = {}
+    kernels = {results["kernel"] for results in (recorded, measured) if "kernel" in results}
+    if len(kernels) < 2:
+        before = dict(costs(recorded))
+        for name, cost in costs(measured):
+            if name in before and cost > MOST * before[name]:
+                found[name] = f"{cost:.4g}, recorded {before[name]:.4g} ({cost / before[name] - 1:+.0%})"
+    for name, row in measured.get("commands", {}).items():
+        if row["seconds"] > row["limit"]:
+            found[f"{name}, seconds"] = f"{row['seconds']:.2f} s, at most {row['limit']:g} s"
+    return found

@@ -1,0 +1,96 @@
+"""What a ballot costs in a lattice scheme: threshold BFV of OpenFHE beside Psephos' Paillier, one thread each.
+
+    python -m benchmarks.lattice paillier
+    OMP_NUM_THREADS=1 OTHER/bin/python benchmarks/lattice.py bfv    # OTHER: Python 3.10 with the package openfhe
+
+The ballot is that of HAR: 8,112 counts of up to 1,000 parties. BFV has a plaintext modulus of 65,537, 128 bits of
+security by the tables of the homomorphic encryption standard, and noise flooding, which partial decryptions need; three
+holders must all take part. The times are medians of CPU milliseconds; run the two commands alternately.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+COUNTS = 8112
+PARTIES = 1000
+CIPHERTEXTS = 22
+
+
+def median(call: Callable[[], Any], repetitions: int = 15) -> tuple[float, Any]:
+    """Return the median CPU milliseconds of a call, and its last result."""
+    times, result = [], None
+    for _ in range(repetitions):
+        start = time.process_time()
+        result = call()
+        times.append(1e3 * (time.process_time() - start))
+    return statistics.median(times), result
+
+
+def paillier() -> dict[str, float]:
+    """Measure one ballot under a dealt key of 3072 bits, and one partial decryption of it."""
+    from gmpy2 import mpz
+
+    from psephos.protocol.paillier.encryption import Encryptor
+    from psephos.protocol.paillier.private_key import generate_private_key
+    from psephos.protocol.paillier.threshold import deal
+
+    threshold_key, shares = deal(generate_private_key(3072), holders=5, threshold=3)
+    encryptor = Encryptor(threshold_key.key, "half")
+    plaintexts = [mpz(1)] * CIPHERTEXTS
+    encryptor.encrypt(plaintexts)  # makes the tables
+    encrypt, ballot = median(lambda: encryptor.encrypt(plaintexts))
+    partial, _ = median(lambda: shares[0].partially_decrypt(ballot), 3)
+    size = threshold_key.key.ciphertext_bytes * CIPHERTEXTS
+    return {"encrypt": encrypt, "partial": partial, "ballot bytes": size, "answer bytes": size}
+
+
+def bfv() -> dict[str, float]:
+    """Measure one ballot and one partial decryption under a key of three holders."""
+    import openfhe
+
+    parameters = openfhe.CCParamsBFVRNS()
+    parameters.SetPlaintextModulus(65537)
+    parameters.SetMultiplicativeDepth(0)
+    parameters.SetEvalAddCount(PARTIES)
+    parameters.SetSecurityLevel(openfhe.SecurityLevel.HEStd_128_classic)
+    parameters.SetMultipartyMode(openfhe.MultipartyMode.NOISE_FLOODING_MULTIPARTY)
+    context = openfhe.GenCryptoContext(parameters)
+    for feature in ("PKE", "KEYSWITCH", "LEVELEDSHE", "ADVANCEDSHE", "MULTIPARTY"):
+        context.Enable(getattr(openfhe.PKESchemeFeature, feature))
+    keys = [context.KeyGen()]
+    for _ in range(2):
+        keys.append(context.MultipartyKeyGen(keys[-1].publicKey))
+    votes = [number % 2 for number in range(COUNTS)]
+    encrypt, ballot = median(lambda: context.Encrypt(keys[-1].publicKey, context.MakePackedPlaintext(votes)))
+    add, _ = median(lambda: context.EvalAdd(ballot, ballot))
+    total = ballot
+    for _ in range(PARTIES - 1):
+        total = context.EvalAdd(total, ballot)
+    lead = context.MultipartyDecryptLead([total], keys[0].secretKey)
+    partial, second = median(lambda: context.MultipartyDecryptMain([total], keys[1].secretKey))
+    third = context.MultipartyDecryptMain([total], keys[2].secretKey)
+    fusion, opened = median(lambda: context.MultipartyDecryptFusion([lead[0], second[0], third[0]]))
+    opened.SetLength(COUNTS)
+    opened_counts = [value % 65537 for value in opened.GetPackedValue()]
+    if opened_counts != [PARTIES * vote for vote in votes]:
+        raise SystemExit("the sum was opened wrongly: the modulus is too small for so many parties")
+    sizes = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, value in (("ballot", ballot), ("answer", second[0])):
+            place = os.path.join(folder, name)
+            openfhe.SerializeToFile(place, value, openfhe.BINARY)
+            sizes[f"{name} bytes"] = os.path.getsize(place)
+    ring = context.GetRingDimension()
+    return {"encrypt": encrypt, "add": add, "partial": partial, "fusion": fusion, "ring": ring, **sizes}
+
+
+if __name__ == "__main__":
+    for name, value in {"paillier": paillier, "bfv": bfv}[sys.argv[1]]().items():
+        print(f"{name}: {value:g}")

@@ -1,0 +1,564 @@
+"""Private evaluation: accuracy, confusion, AUROC and calibration of a public classifier, from a noisy histogram.
+
+The parties sum the vectors of their rows (`psephos.protocol.encrypted_sum.score_grid`) and add shares of discrete
+Laplace noise. Everything here is a function of that noisy sum and of public values: of the bins, and of the scores of
+public rows in each. docs/theory.md, "Private evaluation", has the sensitivity and the estimators.
+
+* **Counts.** The blocks of the vector count the same rows, so their noisy totals are reconciled: the counts are the
+  weighted least-squares solution under the constraints that right and wrong agree in all blocks. Their covariance
+  follows from the noise, and every error stated is a standard error from it alone.
+* **AUROC** is the bilinear form of the two classes' counts, whose noise is independent, so it has no bias from noise.
+  Within a bin the likelihood ratio is taken to be exp(slope t), which adds slope G/4 to the one half that ties count,
+  with G the mean distance of two public scores in the bin.
+* **Platt scaling** is fitted to the counts after their projection on what counts can be: not negative, with the same
+  total in each class.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psephos.curator.checks import check_count
+from psephos.curator.hamm.records import NEIGHBOURS, Neighbours
+from psephos.curator.hamm.sensitivity import Sensitivity
+from psephos.protocol.encrypted_sum.score_grid import ROW, SHARE_BITS, ScoreGrid, ShareGrid
+from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.privacy.accounting import PrivacyEvent, pure_event
+from psephos.protocol.privacy.mechanisms import SAMPLER_DISTANCE, DiscreteLaplace
+
+__all__ = [
+    "BINS",
+    "UNITS",
+    "Estimate",
+    "EvaluationEstimate",
+    "EvaluationPlan",
+    "PlattScaling",
+    "PublicScores",
+    "ReliabilityBin",
+    "calibrated",
+    "estimate_evaluation",
+    "evaluation_sensitivity",
+    "plan_evaluation",
+]
+
+Array = NDArray[np.float64]
+Unit = Literal["record", "party"]
+UNITS: tuple[Unit, ...] = ("record", "party")
+"""What an evaluation protects."""
+
+BINS = 10
+"""Bins of the score where nobody says otherwise."""
+
+MOST_BINS = 100
+"""Most bins of a histogram."""
+
+CALIBRATED_FROM = 300.0
+"""Estimated rows times the epsilon that the noise stands for, from which Platt scaling is fitted."""
+
+_CERTAIN = 3.0
+"""A count is divided by where it is at least this many standard errors."""
+
+_PRIOR = 1e-2
+"""Curvature of the prior of Platt's slope and intercept around (1, 0), which keeps the fit finite."""
+
+_STEPS = 100
+"""Most Newton steps of Platt scaling."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An estimated number.
+
+    Attributes:
+        value: the estimate; null where the noise hides it.
+        error: its standard error from the noise alone; null where there is no value.
+    """
+
+    value: float | None
+    error: float | None
+
+
+@dataclass(frozen=True)
+class PlattScaling:
+    """Platt scaling: the probability of class 1 is sigmoid(slope * score + intercept).
+
+    Attributes:
+        slope, intercept: of the fit.
+        before, after: calibration error on the evaluated rows, with the classifier's own scores and with the scaled
+            ones; the latter is that of the fit on the rows that it was fitted to.
+    """
+
+    slope: float
+    intercept: float
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class ReliabilityBin:
+    """One row of the reliability table.
+
+    Attributes:
+        low, high: the scores of the bin; null at the ends.
+        rows: rows in the bin.
+        probability: mean probability that the classifier's scores stand for: of class 1, or, with more than two
+            classes, that the predicted class is right; of the public rows in the bin.
+        share: share of the rows for which it is so.
+    """
+
+    low: float | None
+    high: float | None
+    rows: Estimate
+    probability: float
+    share: Estimate
+
+
+@dataclass(frozen=True)
+class EvaluationEstimate:
+    """What a noisy sum says about the classifier.
+
+    Attributes:
+        accuracy: share of rows that are classified correctly; the mean of the parties' where a party is protected.
+        rows: how many rows were evaluated; null where a party is protected.
+        auroc: area under the ROC curve; null for more than two classes, or where a party is protected.
+        calibration_error: mean difference between probabilities and shares of the reliability table.
+        confusion: rows by class and predicted class, (K, K); empty where a party is protected.
+        reliability: the reliability table; empty where a party is protected.
+        calibration: Platt scaling; null where it was not fitted.
+    """
+
+    accuracy: Estimate
+    rows: Estimate | None = None
+    auroc: Estimate | None = None
+    calibration_error: Estimate | None = None
+    confusion: list[list[Estimate]] = field(default_factory=list)
+    reliability: list[ReliabilityBin] = field(default_factory=list)
+    calibration: PlattScaling | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class PublicScores:
+    """What the scores of public rows say about each bin, float64 (B,) each.
+
+    Attributes:
+        centres: mean score; the middle of the bin where no public row is in it.
+        distances: mean distance of the scores of two public rows in the bin; 0 with fewer than two.
+        probabilities: mean probability that the scores stand for.
+    """
+
+    centres: Array
+    distances: Array
+    probabilities: Array
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluationPlan:
+    """The public parameters of one evaluation, fixed before anybody sums.
+
+    Attributes:
+        grid: maps one party's rows to the integers that are summed.
+        public: the scores of public rows.
+        parties: M.
+        unit: what epsilon protects.
+        neighbours: what neighbouring inputs differ in, where that is a record.
+        epsilon: privacy parameter.
+        mechanism: the noise, in lattice units.
+        inflation: variance of the noise that the curator gets, as a multiple of the mechanism's.
+    """
+
+    grid: ScoreGrid | ShareGrid
+    public: PublicScores = field(repr=False)
+    parties: int
+    unit: Unit
+    neighbours: Neighbours
+    epsilon: float
+    mechanism: DiscreteLaplace
+    inflation: float = 1.0
+
+    @property
+    def scores(self) -> ScoreGrid:
+        """The classifier and the bins of its scores."""
+        return self.grid.scores if isinstance(self.grid, ShareGrid) else self.grid
+
+    @property
+    def dimension(self) -> int:
+        """Number of entries of the sum."""
+        return self.grid.length
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """L1 sensitivity of the sum; in rows for a record, in shares for a party."""
+        exact = evaluation_sensitivity(self.grid, self.neighbours)
+        return replace(exact, value=exact.value / (ROW if self.unit == "record" else 1 << SHARE_BITS))
+
+    @property
+    def event(self) -> PrivacyEvent:
+        """Privacy cost of one evaluation."""
+        return pure_event("evaluation", self.epsilon, distance=SAMPLER_DISTANCE, unit=self.unit)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise in an entry of the sum, in lattice units."""
+        # The variance of discrete Laplace noise of scale s is 1/(2 sinh^2(1/(2 s))).
+        return math.sqrt(self.inflation / 2) / math.sinh(1 / (2 * float(self.mechanism.scale_units)))
+
+
+def evaluation_sensitivity(grid: ScoreGrid | ShareGrid, neighbours: Neighbours) -> Sensitivity:
+    """Return the L1 sensitivity of the summed integers (docs/theory.md, "Private evaluation").
+
+    `neighbours` matters for a record only: a replaced row changes two entries of each block.
+    """
+    if isinstance(grid, ShareGrid):
+        return Sensitivity(grid.maximum, norm="l1", unit="party", source="a share lies between 0 and 1")
+    source = "a row is counted once in each block"
+    return Sensitivity(ROW * (2 if neighbours == "replace" else 1), norm="l1", unit="record", source=source)
+
+
+# -- planning
+
+
+def plan_evaluation(  # wide: every keyword is a public term of the evaluation
+    X: Array,
+    weights: Array,
+    classes: int,
+    parties: int,
+    *,
+    epsilon: float,
+    unit: Unit = "record",
+    neighbours: Neighbours = NEIGHBOURS[0],
+    bins: int = BINS,
+    contributors: int | None = None,
+) -> EvaluationPlan:
+    """Plan an evaluation from public quantities.
+
+    Args:
+        X: float64 (N, d), public rows, whose scores determine the bins; the last feature is a positive constant.
+        weights: of the classifier, as in `ScoreGrid`.
+        classes: K.
+        parties: M.
+        epsilon: privacy parameter.
+        unit: what it protects.
+        neighbours: what neighbouring inputs differ in, for a record.
+        bins: of the score, at least 2.
+        contributors: number of parties whose shares make up the noise; by default all.
+
+    Raises:
+        DataError: the public rows have another width, or not one finite score.
+        InvalidParameter: an argument is out of range.
+    """
+    if unit not in UNITS or neighbours not in NEIGHBOURS:
+        raise InvalidParameter(
+            f"the unit is {' or '.join(UNITS)} and neighbours are {' or '.join(NEIGHBOURS)}, not {unit!r}, "
+            f"{neighbours!r}"
+        )
+    check_count(parties, "the number of parties")
+    if not 2 <= check_count(bins, "the number of bins", 2) <= MOST_BINS:
+        raise InvalidParameter(f"a histogram has 2 to {MOST_BINS} bins, not {bins}")
+    provisional = ScoreGrid(weights, np.zeros(1), classes)
+    if X.ndim != 2 or X.shape[1] != len(provisional.weights):
+        raise DataError(f"public rows of shape {X.shape} do not fit {len(provisional.weights)} features")
+    scores = provisional.scores(X)
+    scores = scores[np.isfinite(scores).all(axis=1)]
+    if not len(scores):
+        raise DataError("no public row has a finite score, so they give no bins; take other public rows")
+    decisive = _decisive(scores)
+    scoring = ScoreGrid(weights, _edges(decisive, bins, classes), classes)
+    grid: ScoreGrid | ShareGrid = scoring if unit == "record" else ShareGrid(scoring)
+    return EvaluationPlan(
+        grid=grid,
+        public=_public_scores(scoring, scores),
+        parties=parties,
+        unit=unit,
+        neighbours=neighbours,
+        epsilon=epsilon,
+        mechanism=DiscreteLaplace.for_epsilon(
+            evaluation_sensitivity(grid, neighbours).value, epsilon, grid.length, 1.0
+        ),
+        inflation=parties / (contributors or parties),
+    )
+
+
+def _decisive(scores: Array) -> Array:
+    """Return the score that is binned, (n,): that of two classes, or the margin of the largest of more."""
+    if scores.shape[1] == 1:
+        return scores[:, 0]
+    ordered = np.sort(scores, axis=1)
+    margins: Array = ordered[:, -1] - ordered[:, -2]
+    return margins
+
+
+def _edges(decisive: Array, bins: int, classes: int) -> Array:
+    """Return quantiles of public scores; for two classes the one nearest to 0 is replaced by 0."""
+    edges = np.quantile(decisive, np.arange(1, bins) / bins)
+    if classes == 2:
+        edges[np.argmin(np.abs(edges))] = 0.0
+    return np.unique(edges)
+
+
+def _public_scores(grid: ScoreGrid, scores: Array) -> PublicScores:
+    """Summarise the finite scores (n, K') of public rows in each bin."""
+    decisive, (_, bins) = _decisive(scores), grid.place(scores)
+    if scores.shape[1] == 1:
+        probability = _sigmoid(decisive)
+    else:
+        shifted = np.exp(scores - scores.max(axis=1, keepdims=True))
+        probability = 1 / shifted.sum(axis=1)
+    ends = np.concatenate([[min(decisive.min(), grid.edges[0])], grid.edges, [max(decisive.max(), grid.edges[-1])]])
+    centres, distances = (ends[:-1] + ends[1:]) / 2, np.zeros(grid.bins)
+    probabilities = _sigmoid(centres)
+    for number in range(grid.bins):
+        own = np.sort(decisive[bins == number])
+        count = len(own)
+        if count:
+            centres[number], probabilities[number] = own.mean(), probability[bins == number].mean()
+        if count > 1:
+            ranks = 2 * np.arange(1, count + 1) - count - 1
+            distances[number] = 2 * float(ranks @ own) / (count * (count - 1))
+    return PublicScores(centres, distances, probabilities)
+
+
+def _sigmoid(t: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-np.clip(t, -700, 700))))
+
+
+# -- estimates
+
+
+def estimate_evaluation(plan: EvaluationPlan, total: list[int], ballots: int) -> EvaluationEstimate:
+    """Estimate everything that a noisy sum says about the classifier.
+
+    Args:
+        plan: the plan.
+        total: `plan.dimension` integers, with the noise.
+        ballots: number of parties whose vectors are in it.
+
+    Raises:
+        DataError: `total` has another length.
+    """
+    if len(total) != plan.dimension:
+        raise DataError(f"the sum has {len(total)} entries and the plan {plan.dimension}")
+    values = np.array([float(value) for value in total])
+    if plan.unit == "party":
+        scale = ballots * 2.0**SHARE_BITS
+        return EvaluationEstimate(_share(values[0] / scale, plan.deviation / scale))
+    counts = _Counts(plan, values)
+    sure = counts.rows >= _CERTAIN * counts.error(counts.all_rows)
+    calibration = _calibration(counts) if sure and plan.scores.classes == 2 else None
+    return EvaluationEstimate(
+        accuracy=counts.ratio(counts.right, counts.all_rows),
+        rows=Estimate(max(counts.rows, 0.0), counts.error(counts.all_rows)),
+        auroc=_auroc(counts, 0.0 if calibration is None else calibration.slope) if plan.scores.classes == 2 else None,
+        calibration_error=_calibration_error(counts) if sure else Estimate(None, None),
+        confusion=[[counts.count(counts.confusion(y, p)) for p in counts.classes] for y in counts.classes],
+        reliability=_reliability(counts),
+        calibration=calibration,
+    )
+
+
+class _Counts:
+    """The reconciled counts, of which every estimate is a function, with their covariance.
+
+    Args:
+        plan: the plan, whose unit is a record.
+        values: the noisy sum, float64 (length,), in lattice units.
+    """
+
+    def __init__(self, plan: EvaluationPlan, values: Array) -> None:
+        grid = plan.scores
+        self.plan, self.grid, self.classes = plan, grid, range(grid.classes)
+        blocks = grid.blocks
+        scale = np.empty(grid.length)
+        for block, weight in zip(blocks, grid.block_weights, strict=True):
+            scale[block] = max(weight, 1)
+        raw, variance = values / scale, (plan.deviation / scale) ** 2
+        constraints = self._constraints()
+        gain = (variance * constraints).T @ np.linalg.inv(constraints * variance @ constraints.T)
+        self.counts = raw - gain @ (constraints @ raw)
+        self._covariance = np.diag(variance) - gain @ (constraints * variance)
+        self.right = np.zeros(grid.length)
+        self.right[blocks.outcome.start] = 1
+        self.all_rows = np.zeros(grid.length)
+        self.all_rows[blocks.outcome] = 1
+        self.rows = float(self.all_rows @ self.counts)
+
+    def _constraints(self) -> Array:
+        """Return the sums that are 0, (2 or 4, length): of right and wrong in the outcome and in each other block."""
+        grid, blocks = self.grid, self.grid.blocks
+        right = np.zeros(grid.length, dtype=np.bool_)
+        if grid.classes == 2:
+            above = np.arange(grid.bins) > np.searchsorted(grid.edges, 0.0)
+            right[blocks.histogram] = np.column_stack([~above, above]).ravel()
+        else:
+            right[blocks.histogram] = np.tile([False, True], grid.bins)
+            right[blocks.confusion] = np.eye(grid.classes, dtype=np.bool_).ravel()
+        lines = []
+        for block in (blocks.histogram, blocks.confusion)[: 1 if grid.classes == 2 else 2]:
+            inside = np.zeros(grid.length, dtype=np.bool_)
+            inside[block] = True
+            for place, chosen in enumerate((inside & right, inside & ~right)):
+                line = -chosen.astype(np.float64)
+                line[blocks.outcome.start + place] = 1
+                lines.append(line)
+        return np.array(lines)
+
+    def column(self, place: int) -> Array:
+        """Return the counts of one column of the histogram, (B,)."""
+        column: Array = self.counts[self.grid.blocks.histogram][place::2]
+        return column
+
+    def column_places(self, place: int) -> NDArray[np.intp]:
+        """Return the places of that column in the vector, (B,)."""
+        places: NDArray[np.intp] = self.grid.blocks.histogram.start + place + 2 * np.arange(self.grid.bins)
+        return places
+
+    def confusion(self, label: int, predicted: int) -> Array:
+        """Return the indicator, (length,), of rows of one class with one predicted class."""
+        grid, chosen = self.grid, np.zeros(self.grid.length)
+        if grid.classes == 2:
+            above = np.arange(grid.bins) > np.searchsorted(grid.edges, 0.0)
+            chosen[self.column_places(label)] = above == bool(predicted)
+        else:
+            chosen[grid.blocks.confusion.start + grid.classes * predicted + label] = 1
+        return chosen
+
+    def error(self, gradient: Array) -> float:
+        """Return the standard error of a function of the counts with this gradient."""
+        return math.sqrt(max(float(gradient @ self._covariance @ gradient), 0.0))
+
+    def count(self, chosen: Array) -> Estimate:
+        """Return an estimated number of rows, at least 0."""
+        return Estimate(max(float(chosen @ self.counts), 0.0), self.error(chosen))
+
+    def ratio(self, part: Array, whole: Array) -> Estimate:
+        """Return the share of the rows `whole` that are `part`; no value where `whole` is not above its error."""
+        below = float(whole @ self.counts)
+        if below < _CERTAIN * self.error(whole):
+            return Estimate(None, None)
+        share = float(part @ self.counts) / below
+        return _share(share, self.error((part - share * whole) / below))
+
+
+def _share(value: float, error: float) -> Estimate:
+    """Return an estimate of a number between 0 and 1."""
+    return Estimate(min(max(value, 0.0), 1.0), error)
+
+
+def _auroc(counts: _Counts, slope: float) -> Estimate:
+    """Return the AUROC; `slope` is that of the log likelihood ratio within a bin."""
+    negative, positive = counts.column(0), counts.column(1)
+    totals = []
+    for place in (0, 1):
+        chosen = np.zeros(counts.grid.length)
+        chosen[counts.column_places(place)] = 1
+        total = float(chosen @ counts.counts)
+        if total < _CERTAIN * counts.error(chosen):
+            return Estimate(None, None)
+        totals.append(total)
+    bins = counts.grid.bins
+    within = np.minimum(0.5 + max(slope, 0.0) * counts.plan.public.distances / 4, 1.0)
+    order = np.triu(np.ones((bins, bins)), 1) + np.diag(within)
+    area = float(negative @ order @ positive) / (totals[0] * totals[1])
+    gradient = np.zeros(counts.grid.length)
+    gradient[counts.column_places(0)] = (order @ positive / totals[1] - area) / totals[0]
+    gradient[counts.column_places(1)] = (negative @ order / totals[0] - area) / totals[1]
+    return _share(area, counts.error(gradient))
+
+
+def _gaps(counts: _Counts, probabilities: Array) -> tuple[Array, Array, Array]:
+    """Return the rows minus the expected rows of each bin, their gradients (B, length), and their errors, (B,)."""
+    gradients = np.zeros((counts.grid.bins, counts.grid.length))
+    for place in (0, 1):
+        gradients[np.arange(counts.grid.bins), counts.column_places(place)] = place - probabilities
+    return gradients @ counts.counts, gradients, np.array([counts.error(gradient) for gradient in gradients])
+
+
+def _calibration_error(counts: _Counts, probabilities: Array | None = None) -> Estimate:
+    """Return the calibration error with the squared noise taken off each bin's squared difference."""
+    chosen = counts.plan.public.probabilities if probabilities is None else probabilities
+    gaps, gradients, errors = _gaps(counts, chosen)
+    kept = np.sqrt(np.maximum(gaps**2 - errors**2, 0.0))
+    return _share(float(kept.sum()) / counts.rows, counts.error(np.sign(gaps) @ gradients) / counts.rows)
+
+
+def _reliability(counts: _Counts) -> list[ReliabilityBin]:
+    """Return the reliability table."""
+    edges = [None, *counts.grid.edges.tolist(), None]
+    table = []
+    for number, probability in enumerate(counts.plan.public.probabilities.tolist()):
+        rows, hits = np.zeros(counts.grid.length), np.zeros(counts.grid.length)
+        places = [int(counts.column_places(place)[number]) for place in (0, 1)]
+        rows[places], hits[places[1]] = 1, 1
+        share = counts.ratio(hits, rows)
+        table.append(ReliabilityBin(edges[number], edges[number + 1], counts.count(rows), probability, share))
+    return table
+
+
+# -- Platt scaling
+
+
+def _calibration(counts: _Counts) -> PlattScaling | None:
+    """Fit Platt scaling; None where the noise is too large, or where larger scores do not mean class 1."""
+    if counts.rows * math.sqrt(2) * ROW / counts.plan.deviation < CALIBRATED_FROM:
+        return None
+    negative, positive = (_projected(counts.column(place)) for place in (0, 1))
+    fit = _platt(counts.plan.public.centres, negative, positive)
+    if fit is None:
+        return None
+    scaled = _sigmoid(fit[0] * counts.plan.public.centres + fit[1])
+    before, after = _calibration_error(counts), _calibration_error(counts, scaled)
+    return PlattScaling(fit[0], fit[1], before.value or 0.0, after.value or 0.0)
+
+
+def _projected(counts: Array) -> Array:
+    """Return the nearest counts (B,) that are not negative and have the same total, or zeros for a negative total."""
+    total = float(counts.sum())
+    if total <= 0:
+        return np.zeros_like(counts)
+    descending = np.sort(counts)[::-1]
+    shifts = (np.cumsum(descending) - total) / np.arange(1, len(counts) + 1)
+    shift = shifts[np.flatnonzero(descending > shifts)[-1]]
+    return np.asarray(np.maximum(counts - shift, 0.0))
+
+
+def _platt(centres: Array, negative: Array, positive: Array) -> tuple[float, float] | None:
+    """Fit slope and intercept by Newton's method to counts by bin (Platt 1999); None unless the slope is positive.
+
+    Scores are divided by their largest absolute value, so that the steps do not depend on their scale.
+    """
+    scale = max(float(np.abs(centres).max()), 1e-300)
+    features = np.column_stack([centres / scale, np.ones(len(centres))])
+    rows, start = negative + positive, np.array([scale, 0.0])
+    prior = _PRIOR * np.array([1 / scale**2, 1.0])
+
+    def loss(fit: Array) -> float:
+        t = features @ fit
+        return float(rows @ np.logaddexp(0, t) - positive @ t + 0.5 * prior @ (fit - start) ** 2)
+
+    fit = np.zeros(2)
+    for _ in range(_STEPS):
+        probability = _sigmoid(features @ fit)
+        gradient = features.T @ (rows * probability - positive) + prior * (fit - start)
+        second = (features.T * (rows * probability * (1 - probability))) @ features + np.diag(prior)
+        step, size = np.linalg.solve(second, gradient), 1.0
+        while loss(fit - size * step) > loss(fit) and size > 1e-6:
+            size /= 2
+        fit = fit - size * step
+        if np.abs(step).max() < 1e-9:
+            break
+    slope, intercept = float(fit[0] / scale), float(fit[1])
+    return (slope, intercept) if slope > 0 and math.isfinite(intercept) else None
+
+
+def calibrated(weights: Array, calibration: PlattScaling) -> Array:
+    """Return the weights (d, 1) of the classifier whose score t gives class 1 with probability sigmoid(t).
+
+    The last feature of a row is 1.
+    """
+    scaled: Array = np.array(weights) * calibration.slope
+    scaled[-1] += calibration.intercept
+    return scaled

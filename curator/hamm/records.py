@@ -1,0 +1,550 @@
+"""The record step: one private Newton step from a public score, private for each record.
+
+A linear score t(x) is fitted to the labelled public rows, in the clear (0 where none are labelled). The parties sum the
+gradient g of the loss at t, and a bound H of its second derivative, over all their rows, with noise that they add in
+shares (`psephos.protocol.encrypted_sum.record_grid`). The released score is t(x) - z.delta(g, H). A row adds a bounded
+vector, so the sensitivity contains no 1/lambda, and the noise is that of one row among all parties' rows. Everything
+after the noisy sum is post-processing. docs/theory.md, "The record step", has the proofs.
+
+**Coordinates.** Features are standardised by the public rows, and their leading r principal directions whitened; small
+moments are raised as Ledoit-Wolf shrinkage would raise them. 90 % of the public rows lie in the unit ball, into which
+the others are clipped. A constant coordinate takes the place of an intercept.
+
+**Rules**, of public quantities only: the announced number of rows, the noise, and the public rows.
+
+* r: (0.06 q)^(2/3) for Gaussian noise with q the rows divided by the noise's standard deviation, in units of one row's
+  largest vector; min(sqrt(0.05 q), max(0.1 N, (0.1 q)^0.4)) for Laplace noise with q the rows divided by its scale. At
+  least 5, at most 0.4 N. They weigh the noise against an energy of labels that falls like 1/r.
+* The noisy H and the public rows' second moment are averaged with the inverse of their variances as weights. The number
+  of rows by which the latter is multiplied is the one that fits the noisy H best.
+* delta minimises |(H delta - g)/sigma|^2 + delta' L delta, where L is half of what the public rows knew already, where
+  they were labelled, and otherwise the multiple of 1 that the energy of g above that of its noise suggests.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psephos.curator.checks import check_count
+from psephos.curator.hamm.erm import minimise
+from psephos.curator.hamm.labels import one_hot
+from psephos.curator.hamm.sensitivity import Sensitivity
+from psephos.curator.hamm.statistic import MechanismName
+from psephos.curator.losses import Logistic
+from psephos.protocol.encrypted_sum.own_data import contrast_basis
+from psephos.protocol.encrypted_sum.record_grid import (
+    ENTRY_BITS,
+    RESIDUAL_BITS,
+    TABLES,
+    Norm,
+    RecordGrid,
+)
+from psephos.protocol.errors import DataError, GridTooCoarseError, InvalidParameter
+from psephos.protocol.privacy.accounting import PrivacyEvent, event_of, pure_event
+from psephos.protocol.privacy.mechanisms import (
+    SAMPLER_DISTANCE,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    check_epsilon,
+    discrete_gaussian_variance,
+    gaussian_sigma,
+)
+from psephos.protocol.privacy.precision import rounded_up
+
+__all__ = [
+    "NEIGHBOURS",
+    "ROWS_PER_PARTY",
+    "Neighbours",
+    "RecordPlan",
+    "RecordRelease",
+    "fit_records",
+    "plan_records",
+    "record_sensitivity",
+    "release_records",
+]
+
+Array = NDArray[np.float64]
+
+Neighbours = Literal["replace", "add-remove"]
+NEIGHBOURS: tuple[Neighbours, ...] = get_args(Neighbours)
+"""What neighbouring inputs differ in: a record is replaced, added or removed; or a record is added or removed."""
+
+ROWS_PER_PARTY = 1000
+"""Announced rows of a party where nobody says otherwise."""
+
+_CELL = 16
+"""Table entries in a cell of the search for the largest distance of two rows' vectors."""
+
+_INSIDE = 0.9
+"""Share of the public rows that lie in the unit ball of the coordinates."""
+
+_LEAST_SPREAD = 0.3
+"""Least standard deviation by which a feature is divided, as a share of the median one."""
+
+_RANKS = (5, 10, 20, 40, 80)
+"""Numbers of coordinates among which cross-validation chooses those of the public score."""
+
+_RIDGES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
+"""Ridges among which cross-validation chooses, in units of the public rows' mean squared coordinate."""
+
+_FOLDS = 5
+"""Folds of the cross-validation of the public score."""
+
+_ROWS_PER_COORDINATE = 2.5
+"""Public rows required for each coordinate."""
+
+_FEWEST = 5
+"""Fewest coordinates that are released, where the public rows suffice."""
+
+_KNOWN = 0.5
+"""Share of the labelled public rows' information that the fit keeps as its prior."""
+
+
+def record_sensitivity(grid: RecordGrid, neighbours: Neighbours) -> tuple[Sensitivity, Sensitivity]:
+    """Certify the (L1, L2) sensitivity of the summed integers, in units of 2^-20 (docs/theory.md, "The record step").
+
+    The certified norm is that of the grid; the other one follows from it over the `grid.length` entries.
+    """
+    one = 1 << RESIDUAL_BITS
+    s, k = (TABLES.above, TABLES.curvature) if grid.classes == 2 else (np.array([one]), np.array([one]))
+    s, k = s.astype(np.float64) / one, k.astype(np.float64) / one  # exact
+    unit, up, source = 2.0**ENTRY_BITS, 1 + 2.0**-40, "one row's gradient and second derivative"
+    if neighbours == "replace":
+        source = f"distance of two rows' {source[10:]}"
+    if grid.norm == "l1":
+        l1 = unit * float((s + k).max()) * (2 if neighbours == "replace" else 1)
+        l2 = l1
+    else:
+        l2 = unit * math.sqrt(float((s * s + k * k).max())) * up
+        if neighbours == "replace":
+            truncation = 2 * math.sqrt(grid.length) + 2.0 ** (ENTRY_BITS - RESIDUAL_BITS + 1)
+            l2 = min(2 * l2, unit * math.sqrt(_largest_distance(s, k)) * up + truncation)
+        l1 = l2 * math.sqrt(grid.length) * up
+    return (
+        Sensitivity(rounded_up(l1), norm="l1", unit="record", source=source),
+        Sensitivity(rounded_up(l2), unit="record", source=source),
+    )
+
+
+def _largest_distance(s: Array, k: Array) -> float:
+    """Bound the squared L2 distance of two rows' vectors, where s (L,) does not fall and k (L,) does not rise.
+
+    It is the maximum over two entries and 0 <= a <= 1 of s^2 + s'^2 + k^2 + k'^2 + 2 s s' a - 2 k k' a^2. The entries
+    are taken in cells; each cell is bounded by the s of its last entry and the k of its first one in the sum of
+    squares, and by the k of its last entry in the last term.
+    """
+    starts = np.arange(0, len(s), _CELL)
+    ends = np.minimum(starts + _CELL, len(s)) - 1
+    largest, most, least = s[ends], k[starts], k[ends]
+    both, falls = np.outer(largest, largest), np.outer(least, least)
+    a = np.minimum(1.0, both / (2 * falls))
+    own = largest**2 + most**2
+    return float((own[:, None] + own[None, :] + 2 * both * a - 2 * falls * a * a).max())
+
+
+@dataclass(frozen=True, eq=False)
+class RecordPlan:
+    """The public parameters of one record step, fixed before anybody sums.
+
+    Attributes:
+        grid: maps one party's rows to the integers that are summed.
+        parties: M.
+        rows: the announced number of rows of all parties together; it chooses r and nothing that privacy depends on.
+        labelled: number of labelled public rows that the public score was fitted to; 0 without a score.
+        public: float64 (r + 1, r + 1), the public rows' mean second derivative in units of the largest one.
+        spread: mean variance of an entry of one public row's second derivative.
+        samples: N, number of public rows.
+        neighbours: what neighbouring inputs differ in.
+        l1, l2: certified sensitivities, in lattice units.
+        epsilon: privacy parameter; None releases without noise.
+        delta: delta of discrete Gaussian noise, else 0.
+        mechanism: the noise, in lattice units; None releases without noise.
+        inflation: variance of the noise that the curator gets, as a multiple of the mechanism's.
+    """
+
+    grid: RecordGrid
+    parties: int
+    rows: int
+    labelled: int
+    public: Array = field(repr=False)
+    spread: float
+    samples: int
+    neighbours: Neighbours
+    l1: Sensitivity
+    l2: Sensitivity
+    epsilon: float | None
+    delta: float
+    mechanism: DiscreteLaplace | DiscreteGaussian | None
+    inflation: float = 1.0
+
+    @property
+    def dimension(self) -> int:
+        """Number of entries of the sum."""
+        return self.grid.length
+
+    @property
+    def rank(self) -> int:
+        """Number of coordinates, without the constant."""
+        return self.grid.coordinates - 1
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """Sensitivity of the sum in the mechanism's norm, in units of the largest gradient of a row."""
+        bound = self.l1 if isinstance(self.mechanism, DiscreteLaplace) else self.l2
+        return replace(bound, value=bound.value / 2.0**ENTRY_BITS)
+
+    @property
+    def event(self) -> PrivacyEvent:
+        """Privacy cost of one release. Raises InvalidParameter for a plan without noise."""
+        if self.mechanism is None or self.epsilon is None:
+            raise InvalidParameter("this plan adds no noise, so it has no privacy cost; give plan_records an epsilon")
+        if isinstance(self.mechanism, DiscreteGaussian):
+            return event_of("record step", self.mechanism, self.l2.value, self.epsilon, unit="record")
+        return pure_event("record step", self.epsilon, distance=SAMPLER_DISTANCE, unit="record")
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise in an entry of the sum, in units of the largest gradient; 0 without noise."""
+        if self.mechanism is None:
+            return 0.0
+        scale = self.mechanism
+        variance = float(scale.variance) if isinstance(scale, DiscreteGaussian) else 2 * float(scale.scale_units) ** 2
+        return math.sqrt(variance * self.inflation) / 2.0**ENTRY_BITS
+
+
+@dataclass(frozen=True, eq=False)
+class RecordRelease:
+    """A released record step.
+
+    Attributes:
+        plan: the plan it followed.
+        gradient: float64 (K', r + 1), noisy.
+        second: float64 (r + 1, r + 1), noisy, symmetric, in units of the largest second derivative of a row.
+    """
+
+    plan: RecordPlan = field(repr=False)
+    gradient: Array = field(repr=False)
+    second: Array = field(repr=False)
+
+
+# -- planning
+
+
+def plan_records(  # wide: every keyword is a public term of the release  # long: one statement per term
+    X: Array,
+    labels: NDArray[np.integer] | None,
+    classes: int,
+    parties: int,
+    *,
+    rows: int,
+    epsilon: float | None,
+    delta: float = 1e-6,
+    mechanism: MechanismName = "gaussian",
+    neighbours: Neighbours = "replace",
+    contributors: int | None = None,
+    grid: RecordGrid | None = None,
+    labelled: int | None = None,
+) -> RecordPlan:
+    """Plan a record step from public quantities.
+
+    Args:
+        X: float64 (N, d), the scaled public rows; the last feature is the constant of the scaling.
+        labels: class numbers (N,), -1 where a public row has no label; None if none has one.
+        classes: K.
+        parties: M.
+        rows: the announced number of rows of all parties together.
+        epsilon: privacy parameter; None plans a release without noise.
+        delta: for "gaussian" only.
+        mechanism: "gaussian" (discrete Gaussian noise) or "discrete-laplace".
+        neighbours: what neighbouring inputs differ in.
+        contributors: number of parties whose shares make up the noise; by default all.
+        grid: agreed coordinates and score in place of computed ones. labelled: the number of labelled rows, then.
+
+    Raises:
+        DataError: the public rows are constant, or their last feature is not.
+        InvalidParameter: an argument is out of range.
+        GridTooCoarseError: the rounding to integers is not small beside the noise.
+    """
+    _check(mechanism, neighbours, classes, parties, rows)
+    norm: Norm = "l1" if mechanism == "discrete-laplace" else "l2"
+    inflation = parties / (contributors or parties)
+    features = _features(X)
+    if grid is None:
+        known = np.full(len(X), -1) if labels is None else np.asarray(labels)
+        labelled = int((known >= 0).sum()) if len(np.unique(known[known >= 0])) > 1 else 0
+        largest = most_coordinates(features)
+        rank = largest
+        if epsilon is not None:
+            rank = choose_rank(rows, len(features), epsilon, delta, mechanism, inflation)
+        transform, constant = _coordinates(features, max(1, min(max(rank, _FEWEST), largest)), norm)
+        offset = (
+            _public_score(features, known, classes)
+            if labelled
+            else np.zeros((features.shape[1] + 1, max(1, classes - 1)))
+        )
+        grid = RecordGrid(transform, constant, offset, classes, norm)
+    elif grid.norm != norm or grid.classes != classes:
+        raise InvalidParameter(f"the agreed grid is for {grid.classes} classes and {grid.norm}, not for this release")
+    l1, l2 = record_sensitivity(grid, neighbours)
+    noise: DiscreteLaplace | DiscreteGaussian | None = None
+    if epsilon is not None:
+        if mechanism == "discrete-laplace":
+            noise = DiscreteLaplace.for_epsilon(l1.value, epsilon, grid.length, 1.0)
+        else:
+            noise = DiscreteGaussian(grid.length, discrete_gaussian_variance(l2.value, epsilon, delta))
+    public, spread = _public_moment(grid, X)
+    plan = RecordPlan(
+        grid=grid,
+        parties=parties,
+        rows=rows,
+        labelled=labelled or 0,
+        public=public,
+        spread=spread,
+        samples=len(features),
+        neighbours=neighbours,
+        l1=l1,
+        l2=l2,
+        epsilon=epsilon,
+        delta=delta if mechanism == "gaussian" else 0.0,
+        mechanism=noise,
+        inflation=inflation,
+    )
+    if noise is not None and plan.deviation * 2.0**ENTRY_BITS < 2.0**10:
+        raise GridTooCoarseError(f"noise for epsilon {epsilon} is too small beside rounding; choose a smaller epsilon")
+    return plan
+
+
+def _check(mechanism: str, neighbours: str, classes: int, parties: int, rows: int) -> None:
+    """Raise InvalidParameter for terms of `plan_records` that are unknown or out of range."""
+    if mechanism not in ("gaussian", "discrete-laplace"):
+        raise InvalidParameter(
+            f"parties add noise in shares to a record step: it is gaussian or discrete-laplace, not {mechanism!r}"
+        )
+    if neighbours not in NEIGHBOURS:
+        raise InvalidParameter(f"neighbours are {' or '.join(NEIGHBOURS)}, not {neighbours!r}")
+    check_count(classes, "the number of classes", 2)
+    check_count(parties, "the number of parties")
+    check_count(rows, "the announced number of rows")
+
+
+def _features(X: Array) -> Array:
+    """Return public rows divided by their constant, without it, (N, d - 1)."""
+    X = np.asarray(X, dtype=np.float64)
+    if X.ndim != 2 or X.shape[1] < 2 or not len(X) or not np.all(np.isfinite(X)) or not np.all(X[:, -1] > 0):
+        raise DataError(
+            "public rows must be a finite matrix whose last feature is the positive constant of the scaling; choose a "
+            "scaling with an intercept"
+        )
+    features: Array = X[:, :-1] / X[:, -1:]
+    if np.all(features[0] == features):
+        raise DataError("all public rows are the same, so they give no coordinates; collect others")
+    return features
+
+
+def most_coordinates(features: Array) -> int:
+    """Return the largest number of coordinates that public rows (N, d) can give."""
+    return max(1, min(int(len(features) / _ROWS_PER_COORDINATE), int(features.shape[1])))
+
+
+def choose_rank(  # the release's public terms
+    rows: int,
+    samples: int,
+    epsilon: float,
+    delta: float,
+    mechanism: MechanismName,
+    inflation: float,
+) -> int:
+    """Choose the number of coordinates by the module's rule, before the limits that the public rows set.
+
+    Raises InvalidParameter for an epsilon or delta out of range.
+    """
+    if mechanism == "gaussian":
+        return int(math.pow(0.06 * rows / (gaussian_sigma(1.0, epsilon, delta) * math.sqrt(inflation)), 2 / 3))
+    q = rows * check_epsilon(epsilon) / math.sqrt(inflation)
+    return int(min(math.sqrt(0.05 * q), max(0.1 * samples, math.pow(0.1 * q, 0.4))))
+
+
+def _coordinates(features: Array, rank: int, norm: Norm) -> tuple[Array, float]:
+    """Return the transform (d + 1, r), its last row for the constant feature, and the constant coordinate.
+
+    Coordinates are divided by the public quantile of their norm, and the constant is 1 in whitened units.
+    """
+    from sklearn.covariance import ledoit_wolf_shrinkage  # imported here because it takes about a second
+
+    mean, spread = features.mean(axis=0), features.std(axis=0)
+    spread = np.maximum(spread, _LEAST_SPREAD * float(np.median(spread[spread > 0])))
+    standard = (features - mean) / spread
+    value, vector = np.linalg.eigh(standard.T @ standard / len(standard))
+    value, vector = value[::-1], vector[:, ::-1]
+    share = float(ledoit_wolf_shrinkage(standard, assume_centered=True))
+    raised = np.maximum(value, (1 - share) * value + share * value.mean())
+    rank = min(rank, int((value > 1e-9 * value[0]).sum()))
+    signs = np.sign(vector[np.argmax(np.abs(vector), axis=0), np.arange(len(value))])  # eigh does not fix the signs
+    axes = (vector * signs)[:, :rank] / np.sqrt(raised[:rank]) / spread[:, None]
+    white = features @ axes - mean @ axes
+    norms = np.abs(white).sum(axis=1) if norm == "l1" else np.linalg.norm(white, axis=1)
+    radius = max(float(np.quantile(norms, _INSIDE)), 1e-9)
+    return np.vstack([axes, -(mean @ axes)]) / radius, 1 / radius
+
+
+def _public_score(features: Array, labels: NDArray[np.integer], classes: int) -> Array:
+    """Fit the public score, (d + 1, K'), to the labelled public rows: rank and ridge by cross-validation."""
+    chosen = labels >= 0
+    own, y = features[chosen], labels[chosen].astype(np.int64)
+    best: tuple[float, Array] | None = None
+    for rank in sorted({max(1, min(rank, most_coordinates(own))) for rank in _RANKS}):
+        transform, constant = _coordinates(features, rank, "l2")
+        grid = RecordGrid(transform, constant, np.zeros((len(transform), max(1, classes - 1))), classes)
+        Z = grid.clip(np.column_stack([own, np.ones(len(own))]) @ transform)
+        loss, weights = _cross_validated(Z, y, classes)
+        if best is None or loss < best[0]:
+            best = loss, _as_features(grid) @ weights
+    assert best is not None
+    return best[1]
+
+
+def _as_features(grid: RecordGrid) -> Array:
+    """Return the coordinates with the constant as linear functions of a row, (d, r + 1), without clipping."""
+    constant = np.zeros((len(grid.transform), 1))
+    constant[-1] = grid.constant
+    whole: Array = np.column_stack([grid.transform, constant]) / grid.radius
+    return whole
+
+
+def _cross_validated(Z: Array, y: NDArray[np.int64], classes: int) -> tuple[float, Array]:
+    """Return the least cross-validated loss over the ridges, and the weights (r + 1, K') fitted with that ridge.
+
+    For two classes the next larger ridge is taken, on the safe side: a score that is too sure misleads the step.
+    """
+    moment = float((Z**2).sum(axis=1).mean()) / Z.shape[1]
+    folds = np.arange(len(Z)) % min(_FOLDS, len(Z))
+    losses = []
+    for ridge in _RIDGES:
+        loss = 0.0
+        for fold in range(int(folds.max()) + 1):
+            held = folds == fold
+            loss += _loss(Z[held], y[held], _ridge_fit(Z[~held], y[~held], ridge * moment, classes), classes)
+        losses.append(loss)
+    place = int(np.argmin(losses))
+    ridge = _RIDGES[min(place + (classes == 2), len(_RIDGES) - 1)]
+    return losses[place], _ridge_fit(Z, y, ridge * moment, classes)
+
+
+def _ridge_fit(Z: Array, y: NDArray[np.int64], ridge: float, classes: int) -> Array:
+    """Return ridge logistic (K = 2) or least-squares weights (r + 1, K'); `ridge` belongs to the sum of the losses."""
+    if classes == 2:
+        w: Array = minimise(Z, one_hot(y, 2), ridge / len(Z), Logistic()).w[:, None]
+        return w
+    targets = contrast_basis(classes).T[y]
+    return np.asarray(np.linalg.solve(Z.T @ Z + ridge * np.eye(Z.shape[1]), Z.T @ targets), dtype=np.float64)
+
+
+def _loss(Z: Array, y: NDArray[np.int64], weights: Array, classes: int) -> float:
+    """Return the sum of the losses of a public score on labelled rows."""
+    score = Z @ weights
+    if classes == 2:
+        return float((np.logaddexp(0, score[:, 0]) - y * score[:, 0]).sum())
+    return float(((score - contrast_basis(classes).T[y]) ** 2).sum())
+
+
+def _public_moment(grid: RecordGrid, X: Array) -> tuple[Array, float]:
+    """Return the public rows' mean of 4 h z z', shrunk, and the mean variance of an entry of one row's."""
+    from sklearn.covariance import ledoit_wolf_shrinkage
+
+    raw, score = grid.locate(X)
+    t = np.maximum(np.abs(score[:, 0]), 1e-4)
+    roots = np.sqrt(2 * np.tanh(t / 2) / t) if grid.classes == 2 else np.ones(len(X))
+    G: Array = grid.clip(raw) * np.asarray(roots, dtype=np.float64)[:, None]
+    moment, width = G.T @ G / len(G), G.shape[1]
+    share = float(ledoit_wolf_shrinkage(G, assume_centered=True))
+    variance = (float(np.mean((G**2).sum(axis=1) ** 2)) - float((moment**2).sum())) / width**2
+    shrunk: Array = (1 - share) * moment + share * float(np.trace(moment)) / width * np.eye(width)
+    return shrunk, max(variance, 1e-30)
+
+
+# -- release and fit
+
+
+def release_records(plan: RecordPlan, total: list[int]) -> RecordRelease:
+    """Decode a sum that already carries its noise, or is meant to have none.
+
+    Args:
+        plan: the plan.
+        total: `plan.dimension` integers, in lattice units.
+
+    Raises:
+        DataError: `total` has another length.
+    """
+    if len(total) != plan.dimension:
+        raise DataError(f"the summed record step has {len(total)} entries and the plan {plan.dimension}")
+    grid, values = plan.grid, np.array([float(v) for v in total]) / 2.0**ENTRY_BITS
+    i, j = grid.pairs
+    second = np.zeros((grid.coordinates, grid.coordinates))
+    second[i, j] = values[grid.gradient_length :] / np.where(i == j, 1.0, _off_diagonal(grid))
+    second[j, i] = second[i, j]
+    return RecordRelease(plan, values[: grid.gradient_length].reshape(grid.contrasts, grid.coordinates), second)
+
+
+def _off_diagonal(grid: RecordGrid) -> float:
+    """Return the factor of the entries off the diagonal."""
+    return math.sqrt(2) if grid.norm == "l2" else 2.0
+
+
+def fit_records(release: RecordRelease) -> Array:
+    """Return the classifier of a released record step on scaled rows: float64 (d,) for two classes, (K, d) for more.
+
+    Post-processing: it depends on the release and on public quantities only.
+    """
+    grid = release.plan.grid
+    # For two classes H is a fourth of what was summed; for more the residual was divided by its largest norm.
+    scale = 4.0 if grid.classes == 2 else grid.largest_residual
+    steps = np.column_stack([_step(release, gradient) for gradient in release.gradient]) * scale
+    scores: Array = grid.offset - _as_features(grid) @ steps
+    return scores[:, 0] if grid.classes == 2 else contrast_basis(grid.classes).T @ scores.T
+
+
+def _step(release: RecordRelease, gradient: Array) -> Array:
+    """Return the step delta (r + 1,) for one gradient, in units in which the largest second derivative is 1."""
+    plan, width = release.plan, len(gradient)
+    noise = plan.deviation
+    off = noise / _off_diagonal(plan.grid)
+    rows = _estimated_rows(release)
+    between = rows * rows * plan.spread / plan.samples
+    share = between / (between + off**2)
+    mixed = share * release.second + (1 - share) * rows * plan.public
+    value, vector = np.linalg.eigh(mixed)
+    floor = max(share * off * math.sqrt(width), 1e-3 * rows * float(np.trace(plan.public)) / width)
+    value = np.maximum(value, floor)
+    c = vector.T @ gradient
+    if noise == 0:
+        return np.asarray(vector @ (c / value))
+    if plan.labelled:
+        known = _KNOWN * plan.labelled * _information(plan.grid) * (vector.T @ plan.public @ vector)
+        return np.asarray(vector @ np.linalg.solve(np.diag(value**2 / noise**2) + known, value * c / noise**2))
+    energy = float(gradient @ gradient)
+    signal = max(energy - width * noise**2, 0.05 * energy) / float((value**2).sum())
+    return np.asarray(vector @ (value / (value**2 + noise**2 / max(signal, 1e-300)) * c))
+
+
+def _information(grid: RecordGrid) -> float:
+    """Return what one labelled row tells about the step, in units of its second derivative.
+
+    Two classes: the score's step is 4 times the step in these units, and the second derivative a fourth. More classes:
+    the residual's variance per contrast is taken to be 1/(2 K), half of that without a score.
+    """
+    return 4.0 if grid.classes == 2 else 2 * grid.classes * grid.largest_residual**2
+
+
+def _estimated_rows(release: RecordRelease) -> float:
+    """Return the number of rows with which the public second derivative fits the noisy one best.
+
+    It is kept between a fourth and four times the announced number.
+    """
+    public, rows = release.plan.public, release.plan.rows
+    fitted = float((release.second * public).sum() / (public**2).sum())
+    return min(max(fitted, rows / 4), 4.0 * rows)

@@ -1,0 +1,624 @@
+"""The rehearsed step: a public model, and one noisy step from it that was rehearsed on simulated parties.
+
+Where public rows have labels, a ridge softmax model is fitted to them in the clear. Every party sends one bounded step
+from it (`psephos.protocol.encrypted_sum.local_step`), the parties add the noise in shares, and the release is the
+public model plus the shrunken mean of the steps. Everything after the noisy sum is post-processing; docs/theory.md,
+"The rehearsed step", has the sensitivity.
+
+**Rehearsal.** Coordinates, ridge, radius and length of the step come from a rehearsal that uses public rows only. In a
+simulated world, rows are drawn from a smoothed bootstrap of the public rows, and labels from a true model: the public
+one times a factor, plus an error drawn from its Laplace posterior times another factor. The two factors are such that
+the public model has, in the worlds, the accuracy and the log-loss that cross-validation gives it (`calibrate`). In half
+of the worlds they are those of the largest error that cross-validation does not contradict, and in half of the worlds
+the classes are dealt unevenly. All plans are played in a first set of worlds, and the best of them in a second one.
+Plans are compared by their mean gain over the public model, less its standard deviation from world to world. If the
+best one's mean gain, less half of that, is not above .001, the parties are asked nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psephos.protocol.encrypted_sum.fixed_point import Norm
+from psephos.protocol.encrypted_sum.local_step import clip_rows, local_steps, softmax, vector_norms
+from psephos.protocol.encrypted_sum.own_data import contrast_basis
+from psephos.protocol.errors import DataError, InvalidParameter
+
+__all__ = ["WORLDS", "Calibration", "Noise", "PublicModel", "Rehearsal", "StepPlan", "fit_public", "rehearse", "shrink"]
+
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+_DIRECTIONS = 150
+"""Largest number of principal directions in which the public model is fitted."""
+
+_LEAST_SPREAD = 0.1
+"""Least standard deviation by which a feature is divided, as a share of the median one."""
+
+_RIDGES = (30.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
+"""Ridges of the public model, for the mean loss, among which cross-validation chooses."""
+
+_FOLDS = 5
+"""Folds of the cross-validation."""
+
+_FITTED = 2000
+"""Most labelled public rows that the cross-validation uses."""
+
+_RANKS = (0, 2, 4, 8, 16, 32, 64, 128)
+"""Numbers of coordinates that are rehearsed, without the constant."""
+
+_POWERS = (0.0, 0.5)
+"""A coordinate's mean square is its variance to this power: 0 whitens."""
+
+_STEP_RIDGES = (math.inf, 0.1)
+"""Ridges of a party's step that are rehearsed."""
+
+_QUANTILES = (0.0, 0.5, 0.9)
+"""Radii that are rehearsed, as quantiles of the simulated parties' norms; 0 scales every step to norm 1."""
+
+_LENGTHS = (0.5, 1.0, 2.0, 4.0)
+"""Multiples of the mean step that are rehearsed."""
+
+_INSIDE = 0.95
+"""Share of the public rows whose coordinates are not clipped."""
+
+_SMOOTHING = 0.5
+"""Share of the standard deviation of a simulated row that is drawn afresh."""
+
+_WORLDS = (12, 32)
+"""Simulated worlds of the first and the second set."""
+
+WORLDS = sum(_WORLDS)
+"""All simulated worlds of a rehearsal."""
+
+_FINALISTS = 8
+"""Plans that are played in the second set of worlds."""
+
+_DRAWS = 4
+"""Draws of the noise in each world."""
+
+_CAUTION = 1.0
+"""Standard deviations of the gain, from world to world, by which a plan's mean gain is reduced when plans are compared;
+half as many when it is compared with the public model. Nobody knows which world is the real one."""
+
+_LEAST_GAIN = 0.001
+"""Expected gain of accuracy below which no privacy is spent."""
+
+_SIMULATED_ROWS = 5000
+"""Most rows that all simulated parties of a world have together."""
+
+_SIMULATED_PARTIES = 50
+"""Most simulated parties of a world."""
+
+_TEST_ROWS = 600
+"""Rows on which a world's releases are compared."""
+
+_SKEW = 0.5
+"""Concentration of the class shares of simulated parties in worlds that deal them unevenly."""
+
+_FACTORS = (0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 4.5)
+"""Factors of the public model in the true one."""
+
+_ERRORS = (0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0)
+"""Factors of the drawn error in the true model."""
+
+
+# -- the public model
+
+
+@dataclass(frozen=True, eq=False)
+class PublicModel:
+    """Principal coordinates of public rows, and the model fitted to those with labels.
+
+    Attributes:
+        mean, spread: float64 (d,), by which a row's features are standardised.
+        axes: float64 (d, D), orthonormal principal directions of standardised rows, by decreasing variance.
+        variances: float64 (D,), shrunk, positive.
+        rows: float64 (N, D), the public rows in these directions.
+        weights: float64 (K - 1, D). constant: float64 (K - 1,). The scores are rows @ weights.T + constant.
+        ridge: for the mean loss.
+        labels: of the n rows of the cross-validation, (n,).
+        held_out: their scores, float64 (n, K - 1), by models fitted without them.
+    """
+
+    mean: Array = field(repr=False)
+    spread: Array = field(repr=False)
+    axes: Array = field(repr=False)
+    variances: Array = field(repr=False)
+    rows: Array = field(repr=False)
+    weights: Array = field(repr=False)
+    constant: Array = field(repr=False)
+    ridge: float
+    labels: Labels = field(repr=False)
+    held_out: Array = field(repr=False)
+
+    @property
+    def classes(self) -> int:
+        """K."""
+        return len(self.constant) + 1
+
+    def scores(self, rows: Array) -> Array:
+        """Return the scores (..., K - 1) of rows (..., D) in principal directions."""
+        return np.asarray(rows @ self.weights.T + self.constant)
+
+    @cached_property
+    def hits(self) -> NDArray[np.bool_]:
+        """Which rows of the cross-validation were classified correctly, (n,)."""
+        return np.asarray((self.held_out @ contrast_basis(self.classes)).argmax(axis=1) == self.labels)
+
+    @cached_property
+    def losses(self) -> Array:
+        """Log-losses of the rows of the cross-validation, (n,)."""
+        chances = softmax(self.held_out @ contrast_basis(self.classes))
+        return -np.log(np.maximum(chances[range(len(self.labels)), self.labels], 1e-9))
+
+    @property
+    def offset(self) -> Array:
+        """The scores as a linear function of features with a constant 1 behind them, (d + 1, K - 1)."""
+        return self._linear(self.weights.T, self.constant)
+
+    def scale(self, rank: int, power: float) -> Array:
+        """Return the factors (rank,) of the leading directions in coordinates of mean square 1 on average."""
+        variances = self.variances[:rank]
+        total = float((variances**power).sum())
+        return np.asarray(variances ** ((power - 1) / 2) * math.sqrt(rank / total)) if rank else np.zeros(0)
+
+    def coordinates(self, rows: Array, rank: int, power: float) -> Array:
+        """Return the constant coordinate and the leading ones of rows (..., D): float64 (..., rank + 1)."""
+        constant = np.ones((*rows.shape[:-1], 1))
+        return np.concatenate([constant, rows[..., :rank] * self.scale(rank, power)], axis=-1)
+
+    def transform(self, rank: int, power: float) -> Array:
+        """Return `coordinates` as a linear function of features with a constant 1 behind them, (d + 1, rank + 1)."""
+        directions = np.zeros((self.axes.shape[1], rank + 1))
+        directions[range(rank), range(1, rank + 1)] = self.scale(rank, power)
+        constant = np.zeros(rank + 1)
+        constant[0] = 1.0
+        return self._linear(directions, constant)
+
+    def _linear(self, directions: Array, constant: Array) -> Array:
+        """Return rows @ directions + constant as a function of features with a constant 1 behind them."""
+        slopes = self.axes @ directions / self.spread[:, None]
+        return np.vstack([slopes, constant - self.mean @ slopes])
+
+
+def fit_public(features: Array, labels: NDArray[np.integer], classes: int) -> PublicModel:
+    """Fit the public model.
+
+    Args:
+        features: float64 (N, d), public rows without the constant.
+        labels: class numbers (N,), -1 where a row has no label.
+        classes: K.
+
+    Raises:
+        DataError: all rows are the same, or none has a label.
+    """
+    from sklearn.covariance import ledoit_wolf_shrinkage  # imported here because it takes about a second
+
+    labelled = np.flatnonzero(np.asarray(labels) >= 0)
+    if not len(labelled):
+        raise DataError("no public row has a label, so there is no public model to start from")
+    mean, spread = features.mean(axis=0), features.std(axis=0)
+    if not (spread > 0).any():
+        raise DataError("all public rows are the same, so they give no coordinates; collect others")
+    spread = np.where(spread > 0, np.maximum(spread, _LEAST_SPREAD * float(np.median(spread[spread > 0]))), 1.0)
+    standard = (features - mean) / spread
+    value, vector = np.linalg.eigh(standard.T @ standard / len(standard))
+    value, vector = value[::-1][:_DIRECTIONS], vector[:, ::-1][:, :_DIRECTIONS]
+    signs = np.sign(vector[np.argmax(np.abs(vector), axis=0), np.arange(len(value))])  # eigh does not fix the signs
+    share = float(ledoit_wolf_shrinkage(standard, assume_centered=True))
+    average = float((standard**2).sum()) / standard.size
+    variances = np.maximum((1 - share) * value + share * average, 1e-6)
+    axes = vector * signs
+    rows = standard @ axes
+    known = np.asarray(labels, dtype=np.int64)[labelled]
+    order = np.random.default_rng(0).permutation(len(labelled))[:_FITTED]
+    ridge, held_out = _cross_validate(rows[labelled[order]], known[order], classes)
+    weights, constant = _fit(rows[labelled], known, classes, ridge)
+    return PublicModel(mean, spread, axes, variances, rows, weights, constant, ridge, known[order], held_out)
+
+
+def _cross_validate(rows: Array, labels: Labels, classes: int) -> tuple[float, Array]:
+    """Return the ridge of the least held-out log-loss, and the scores (n, K - 1) of held-out rows with it."""
+    folds, basis = np.arange(len(rows)) % _FOLDS, contrast_basis(classes)
+    best = (math.inf, _RIDGES[0], np.zeros((len(rows), classes - 1)))
+    for ridge in _RIDGES:
+        scores = np.zeros((len(rows), classes - 1))
+        for fold in range(min(_FOLDS, len(rows))):
+            out = folds == fold
+            if out.all():
+                continue
+            weights, constant = _fit(rows[~out], labels[~out], classes, ridge)
+            scores[out] = rows[out] @ weights.T + constant
+        chances = softmax(scores @ basis)[range(len(rows)), labels]
+        loss = float(-np.log(np.maximum(chances, 1e-12)).mean())
+        if loss < best[0]:
+            best = (loss, ridge, scores)
+    return best[1], best[2]
+
+
+def _fit(rows: Array, labels: Labels, classes: int, ridge: float) -> tuple[Array, Array]:
+    """Return weights (K - 1, D) and constant (K - 1,) of ridge softmax regression.
+
+    A class without rows gets the score of half a row; with one class only, the smoothed shares are fitted.
+    """
+    from sklearn.linear_model import LogisticRegression  # imported here because it takes about a second
+
+    counts, basis = np.bincount(labels, minlength=classes), contrast_basis(classes)
+    present = np.flatnonzero(counts)
+    weights, constant = np.zeros((classes, rows.shape[1])), np.log((counts + 0.5) / (len(labels) + 0.5 * classes))
+    if len(present) > 1:
+        model = LogisticRegression(C=1 / (ridge * len(labels)), max_iter=100, tol=1e-3).fit(rows, labels)
+        if len(present) == 2:
+            weights[present] = np.array([[-0.5], [0.5]]) * model.coef_
+            constant[present] = np.array([-0.5, 0.5]) * model.intercept_
+        else:
+            weights[present], constant[present] = model.coef_, model.intercept_
+        level = float(constant[present].mean() - np.log(counts[present]).mean())
+        constant[counts == 0] = math.log(0.5) + level
+    return basis @ weights, basis @ constant
+
+
+# -- simulated worlds
+
+
+class Calibration(NamedTuple):
+    """What the true model of simulated worlds is made of.
+
+    Attributes:
+        factor: of the public model.
+        error: of the drawn error.
+        accuracy: of the public model in such worlds.
+        cross_validated: accuracy of the public model by cross-validation.
+        widest: factor and error of the largest error that cross-validation does not contradict.
+    """
+
+    factor: float
+    error: float
+    accuracy: float
+    cross_validated: float
+    widest: tuple[float, float]
+
+
+class _World(NamedTuple):
+    """Simulated parties and test rows.
+
+    Attributes:
+        rows: float64 (m, n, D). labels: (m, n). offset: public scores, float64 (m, n, K - 1).
+        test: float64 (T, D). start: their public scores, (T, K - 1). chances: their true class probabilities, (T, K).
+    """
+
+    rows: Array
+    labels: Labels
+    offset: Array
+    test: Array
+    start: Array
+    chances: Array
+
+    def accuracy(self, scores: Array) -> float:
+        """Return the expected accuracy of scores (..., T, K - 1)."""
+        chosen = (scores @ contrast_basis(self.chances.shape[1])).argmax(axis=-1)
+        return float(self.chances[np.arange(len(self.test)), chosen].mean())
+
+
+def _simulated_rows(model: PublicModel, count: int, generator: np.random.Generator) -> Array:
+    """Draw rows (count, D) from a smoothed bootstrap of the public rows."""
+    drawn = model.rows[generator.integers(0, len(model.rows), count)]
+    fresh = generator.standard_normal(drawn.shape) * np.sqrt(model.variances)
+    return np.asarray(math.sqrt(1 - _SMOOTHING**2) * drawn + _SMOOTHING * fresh)
+
+
+def _error(model: PublicModel, generator: np.random.Generator) -> Callable[[Array], Array]:
+    """Draw an error of the public model from its Laplace posterior; a function of rows, with values (.., K - 1)."""
+    chances, contrasts = softmax(model.scores(model.rows) @ contrast_basis(model.classes)), model.classes - 1
+    curvature = max(float((chances * (1 - chances)).sum(axis=1).mean()) / 2, 0.02)
+    n = len(model.labels)
+    slopes = generator.standard_normal((contrasts, len(model.variances)))
+    slopes /= np.sqrt(n * (curvature * model.variances + model.ridge / 2))
+    constant = generator.standard_normal(contrasts) / math.sqrt(n * curvature)
+    return lambda rows: rows @ slopes.T + constant
+
+
+def calibrate(model: PublicModel, generator: np.random.Generator, samples: int = 1000) -> Calibration:
+    """Choose the factors of the true model so that the public model performs as in its cross-validation.
+
+    They minimise the squared differences of accuracy and log-loss, each over its standard error, plus a small penalty
+    of factors far from 1.
+
+    Args:
+        model: the public model.
+        generator: of the simulated rows and errors.
+        samples: number of simulated rows.
+    """
+    basis, n = contrast_basis(model.classes), len(model.labels)
+    accuracy, loss = (float(model.hits.sum()) + 1) / (n + 2), float(model.losses.mean())
+    tolerance = math.sqrt(accuracy * (1 - accuracy) / n) + 0.01, float(model.losses.std()) / math.sqrt(n) + 0.02
+    rows = _simulated_rows(model, samples, generator)
+    scores = model.scores(rows)
+    errors = np.stack([_error(model, generator)(rows) for _ in range(_DRAWS)])
+    chosen, logarithms = (scores @ basis).argmax(axis=1), np.log(np.maximum(softmax(scores @ basis), 1e-9))
+    tried = []
+    for factor in _FACTORS:
+        for size in _ERRORS:
+            chances = softmax((factor * scores + size * errors) @ basis)
+            right = float(chances[:, range(samples), chosen].mean())
+            surprise = -float((chances * logarithms).sum(axis=-1).mean())
+            misfit = ((right - accuracy) / tolerance[0]) ** 2 + ((surprise - loss) / tolerance[1]) ** 2
+            tried.append((misfit + 0.2 * (math.log(factor) ** 2 + math.log(size) ** 2), factor, size, right))
+    best = min(tried)
+    widest = max((entry for entry in tried if entry[0] <= best[0] + 1), key=lambda entry: (entry[2], -entry[0]))
+    return Calibration(best[1], best[2], best[3], accuracy, (widest[1], widest[2]))
+
+
+def _world(
+    model: PublicModel,
+    truth: tuple[float, float],
+    parties: int,
+    rows: int,
+    skewed: bool,
+    generator: np.random.Generator,
+) -> _World:
+    """Simulate a world; `truth`: the factors of the public model and of a drawn error."""
+    private, basis = parties * rows, contrast_basis(model.classes)
+    X = _simulated_rows(model, private + _TEST_ROWS, generator)
+    offset = model.scores(X)
+    chances = softmax((truth[0] * offset + truth[1] * _error(model, generator)(X)) @ basis)
+    labels = (chances.cumsum(axis=1) < generator.random((len(X), 1))).sum(axis=1).clip(max=model.classes - 1)
+    order = _dealt(labels[:private], parties, rows, model.classes, generator) if skewed else np.arange(private)
+    order = order.reshape(parties, rows)
+    return _World(X[order], labels[order], offset[order], X[private:], offset[private:], chances[private:])
+
+
+def _dealt(labels: Labels, parties: int, rows: int, classes: int, generator: np.random.Generator) -> NDArray[np.intp]:
+    """Deal rows, with repetition, to parties whose class shares have a Dirichlet law around those of all rows."""
+    shares = np.bincount(labels, minlength=classes) / len(labels)
+    places = [np.flatnonzero(labels == number) for number in range(classes)]
+    dealt = []
+    for _ in range(parties):
+        own = generator.dirichlet(_SKEW * classes * shares + 1e-3) * (shares > 0)
+        counts = generator.multinomial(rows, own / own.sum())
+        for place, count in zip(places, counts, strict=True):
+            if count:
+                dealt.append(place[generator.integers(0, len(place), count)])
+    return np.concatenate(dealt)
+
+
+# -- the rehearsal
+
+
+class StepPlan(NamedTuple):
+    """One way to take the step.
+
+    Attributes:
+        rank, power: of the coordinates (`PublicModel.coordinates`).
+        ridge: of a party's step; infinite for one gradient step.
+        quantile: of the simulated parties' norms, at which longer steps are clipped; 0 scales every step to norm 1.
+        length: multiple of the mean step that is taken.
+    """
+
+    rank: int
+    power: float
+    ridge: float
+    quantile: float
+    length: float
+
+
+class Noise(NamedTuple):
+    """The noise in the mean of the parties' vectors of norm 1.
+
+    Attributes:
+        norm: "l1" for discrete Laplace noise, "l2" for discrete Gaussian noise.
+        deviation: standard deviation of an entry.
+        shape: of the two Gamma variables whose difference is the noise of shares of discrete Laplace noise; 1 where it
+            is Laplace.
+    """
+
+    norm: Norm
+    deviation: float
+    shape: float = 1.0
+
+    def draw(self, size: tuple[int, ...], generator: np.random.Generator) -> Array:
+        """Draw noise of a shape, in floating point: for simulations only."""
+        if self.norm == "l2":
+            return np.asarray(generator.normal(scale=self.deviation, size=size))
+        scale = self.deviation / math.sqrt(2 * self.shape)
+        first, second = (generator.gamma(self.shape, scale, size) for _ in range(2))
+        return np.asarray(first - second)
+
+
+def shrink(steps: Array, deviation: float) -> Array:
+    """Multiply every octave of coordinates by its estimated share of signal (James and Stein's positive part).
+
+    Args:
+        steps: noisy means, float64 (K - 1, r + 1) or with more axes in front, the constant coordinate first.
+        deviation: of the noise in an entry.
+
+    Returns:
+        Float64 of the same shape.
+    """
+    width = steps.shape[-1]
+    shrunken = steps.copy()
+    edges = [0, 1, *(2**power for power in range(1, 64) if 2**power < width), width]
+    for start, end in itertools.pairwise(edges):
+        if end > start:
+            part = steps[..., start:end]
+            energy = (part**2).sum(axis=(-2, -1), keepdims=True)
+            expected = deviation**2 * part.shape[-1] * part.shape[-2]
+            shrunken[..., start:end] = part * np.maximum(0.0, 1 - expected / np.maximum(energy, 1e-300))
+    return shrunken
+
+
+@dataclass(frozen=True, eq=False)
+class Rehearsal:
+    """What a rehearsal has found; all of it public.
+
+    Attributes:
+        model: the public model.
+        calibration: of the simulated worlds.
+        plan: the chosen plan.
+        noise: that it was rehearsed with.
+        limit: length to which a row's coordinates are clipped.
+        radius: the plan's radius; 0 where every step is scaled to norm 1.
+        unit: norm of a simulated step, by which the mean of the vectors is multiplied.
+        gain: expected accuracy of the plan above that of the public model, in simulated worlds.
+        spread: standard deviation of the gain from world to world.
+        public_accuracy: expected accuracy of the public model in the same worlds.
+    """
+
+    model: PublicModel = field(repr=False)
+    calibration: Calibration
+    plan: StepPlan
+    noise: Noise
+    limit: float
+    radius: float
+    unit: float
+    gain: float
+    spread: float
+    public_accuracy: float
+
+    @property
+    def asks(self) -> bool:
+        """Whether the step is expected to beat the public model; otherwise the parties are asked nothing."""
+        return self.gain - _CAUTION / 2 * self.spread > _LEAST_GAIN
+
+
+def rehearse(
+    model: PublicModel,
+    parties: int,
+    rows: int,
+    noises: Sequence[Callable[[int], Noise]],
+    *,
+    done: Callable[[int], object] = lambda worlds: None,
+) -> Rehearsal:
+    """Choose a plan on simulated worlds; a function of its arguments alone.
+
+    Args:
+        model: the public model.
+        parties: M.
+        rows: about how many rows a party has, as announced.
+        noises: laws among which the rehearsal may choose, each a function of the number of entries of a vector.
+        done: called with 1 after each of `WORLDS` worlds.
+
+    Raises:
+        InvalidParameter: a number below 1, or no law.
+    """
+    if parties < 1 or rows < 1 or not noises:
+        raise InvalidParameter(f"a rehearsal needs parties, rows and a law of noise, not {parties}, {rows}, {noises}")
+    generator = np.random.default_rng(_seed(model, parties, rows))
+    calibration = calibrate(model, generator)
+    stage = _Stage(model, parties, rows, calibration, generator, done)
+    plans = [(law, plan) for law in range(len(noises)) for plan in _plans(model)]
+    first, norms = stage.play(plans, noises, {}, _WORLDS[0])
+    best = sorted(first, key=lambda key: -_prudent(first[key] - stage.public))[:_FINALISTS]
+    units = {key: float(np.median(norms[key])) for key in best}
+    second, _ = stage.play(best, noises, units, _WORLDS[1])
+    gains = {key: second[key] - stage.public for key in best}
+    law, plan = chosen = max(best, key=lambda key: _prudent(gains[key]))
+    gain = gains[chosen]
+    return Rehearsal(
+        model=model,
+        calibration=calibration,
+        plan=plan,
+        noise=noises[law]((model.classes - 1) * (plan.rank + 1)),
+        limit=stage.limit(plan.rank, plan.power),
+        radius=units[chosen] if plan.quantile else 0.0,
+        unit=units[chosen],
+        gain=float(gain.mean()),
+        spread=float(gain.std()),
+        public_accuracy=float(stage.public.mean()),
+    )
+
+
+def _prudent(gains: Array) -> float:
+    """Return the mean of gains (worlds,) less their standard deviations times `_CAUTION`."""
+    return float(gains.mean() - _CAUTION * gains.std())
+
+
+def _seed(model: PublicModel, parties: int, rows: int) -> list[int]:
+    """Return a seed that only public values determine."""
+    digest = hashlib.sha256(model.rows.tobytes() + model.labels.tobytes()).digest()
+    return [parties, rows, *digest]
+
+
+def _plans(model: PublicModel) -> list[StepPlan]:
+    """Return all plans that fit the number of principal directions."""
+    ranks = sorted({min(rank, len(model.variances)) for rank in _RANKS})
+    return [
+        StepPlan(rank, power, ridge, quantile, length)
+        for rank in ranks
+        for power in (_POWERS if rank else _POWERS[:1])
+        for ridge in _STEP_RIDGES
+        for quantile in _QUANTILES
+        for length in _LENGTHS
+    ]
+
+
+Key = tuple[int, StepPlan]
+"""A law of noise by its place, and a plan."""
+
+
+@dataclass
+class _Stage:
+    """Where plans are played in simulated worlds."""
+
+    model: PublicModel
+    parties: int
+    rows: int
+    calibration: Calibration
+    generator: np.random.Generator
+    done: Callable[[int], object]
+    public: Array = field(default_factory=lambda: np.zeros(0))
+
+    def limit(self, rank: int, power: float) -> float:
+        """Return the length to which rows' coordinates are clipped."""
+        Z = self.model.coordinates(self.model.rows, rank, power)
+        return float(np.quantile(np.linalg.norm(Z, axis=1), _INSIDE))
+
+    def play(
+        self, keys: Sequence[Key], noises: Sequence[Callable[[int], Noise]], units: dict[Key, float], worlds: int
+    ) -> tuple[dict[Key, Array], dict[Key, Array]]:
+        """Return each plan's expected accuracies, and the norms at its quantile, both (worlds,); sets `public`.
+
+        `units`: the norms at which longer steps are clipped; by default those of the world itself.
+        """
+        shared: dict[tuple[int, float, float], dict[tuple[int, float], list[Key]]] = {}
+        for key in keys:
+            law, plan = key
+            shared.setdefault(plan[:3], {}).setdefault((law, plan.quantile), []).append(key)
+        found: dict[Key, list[float]] = {key: [] for key in keys}
+        norms: dict[Key, list[float]] = {key: [] for key in keys}
+        public = []
+        rows = min(self.rows, max(1, _SIMULATED_ROWS // min(self.parties, _SIMULATED_PARTIES)))
+        parties = min(self.parties, _SIMULATED_PARTIES, max(1, _SIMULATED_ROWS // rows))
+        for number in range(worlds):
+            truth = self.calibration[:2] if number // 2 % 2 == 0 else self.calibration.widest
+            world = _world(self.model, truth, parties, rows, number % 2 == 1, self.generator)
+            public.append(world.accuracy(world.start))
+            for (rank, power, ridge), groups in shared.items():
+                limit = self.limit(rank, power)
+                Z = clip_rows(self.model.coordinates(world.rows, rank, power), limit)
+                steps = local_steps(Z, world.labels, world.offset, ridge)
+                test = self.model.coordinates(world.test, rank, power)
+                for (law, quantile), group in groups.items():
+                    noise = noises[law](steps[0].size)
+                    lengths = vector_norms(steps, noise.norm)
+                    unit = units.get(group[0]) or float(np.quantile(lengths, quantile or 0.5))
+                    scale = np.maximum(lengths, unit) if quantile else np.maximum(lengths, 1e-12)
+                    mean = (steps / np.maximum(scale, 1e-12)[:, None, None]).mean(axis=0)
+                    noisy = mean + noise.draw((_DRAWS, *mean.shape), self.generator)
+                    moved = np.matmul(test, shrink(noisy, noise.deviation).transpose(0, 2, 1)) * unit
+                    for key in group:
+                        found[key].append(world.accuracy(world.start + key[1].length * moved))
+                        norms[key].append(unit)
+            self.done(1)
+        self.public = np.array(public)
+        return {key: np.array(value) for key, value in found.items()}, {key: np.array(v) for key, v in norms.items()}

@@ -1,0 +1,264 @@
+"""The plan of a rehearsed step from a public model, and its release (`psephos.curator.hamm.rehearsal`).
+
+The plan is a function of public values: labelled public rows, the announced number of rows of a party, and the noise.
+It is fixed, and named by a digest, before any party computes anything. docs/theory.md, "The rehearsed step", has the
+proofs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psephos.curator.checks import check_count
+from psephos.curator.hamm.rehearsal import Noise, PublicModel, Rehearsal, fit_public, rehearse, shrink
+from psephos.curator.hamm.sensitivity import Sensitivity
+from psephos.curator.hamm.statistic import MechanismName, grid_sensitivity
+from psephos.protocol.encrypted_sum.directions import FIXED_POINT
+from psephos.protocol.encrypted_sum.fixed_point import Norm
+from psephos.protocol.encrypted_sum.local_step import LocalStepGrid
+from psephos.protocol.encrypted_sum.own_data import contrast_basis
+from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.privacy.accounting import PrivacyEvent, event_of, pure_event
+from psephos.protocol.privacy.mechanisms import (
+    SAMPLER_DISTANCE,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    discrete_gaussian_variance,
+)
+from psephos.protocol.privacy.precision import rounded_up
+
+__all__ = [
+    "REHEARSED_ROWS",
+    "RehearsedPlan",
+    "fit_rehearsed",
+    "model_classifier",
+    "plan_rehearsed",
+    "public_features",
+    "rehearsal_of",
+]
+
+Array = NDArray[np.float64]
+
+REHEARSED_ROWS = 100
+"""Announced rows of a party where nobody says otherwise."""
+
+
+@dataclass(frozen=True, eq=False)
+class RehearsedPlan:
+    """The public parameters of a rehearsed step, fixed before anybody computes a vector.
+
+    Attributes:
+        grid: maps one party's rows to the integers that are summed.
+        scale: by which the shrunken mean of the parties' vectors is multiplied, to be the step that is taken.
+        parties: M.
+        l1, l2: certified sensitivities, in lattice units.
+        epsilon: privacy parameter.
+        delta: delta of discrete Gaussian noise, else 0.
+        mechanism: the noise, in lattice units; None releases without noise, for comparison.
+        inflation: variance of the noise that the curator gets, as a multiple of the mechanism's.
+    """
+
+    grid: LocalStepGrid
+    scale: float
+    parties: int
+    l1: Sensitivity
+    l2: Sensitivity
+    epsilon: float
+    delta: float
+    mechanism: DiscreteLaplace | DiscreteGaussian | None
+    inflation: float
+
+    @property
+    def dimension(self) -> int:
+        """Number of entries of the sum."""
+        return self.grid.length
+
+    @property
+    def rank(self) -> int:
+        """Number of coordinates, without the constant."""
+        return self.grid.rank - 1
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """Sensitivity of the mean of the parties' vectors, in the mechanism's norm: 2/M."""
+        bound = self.l1 if isinstance(self.mechanism, DiscreteLaplace) else self.l2
+        return replace(bound, value=bound.value / (self.grid.maximum * self.parties))
+
+    @property
+    def event(self) -> PrivacyEvent:
+        """Privacy cost of one release. Raises InvalidParameter for a plan without noise."""
+        if self.mechanism is None:
+            raise InvalidParameter("this plan adds no noise, so it has no privacy cost")
+        if isinstance(self.mechanism, DiscreteGaussian):
+            return event_of("rehearsed step", self.mechanism, self.l2.value, self.epsilon)
+        return pure_event("rehearsed step", self.epsilon, distance=SAMPLER_DISTANCE)
+
+    @property
+    def variance(self) -> float:
+        """Variance of the whole noise in an entry of the sum of all M vectors of norm 1; 0 without noise."""
+        if self.mechanism is None:
+            return 0.0
+        return _variance(self.mechanism) * self.inflation
+
+
+def _variance(mechanism: DiscreteLaplace | DiscreteGaussian) -> float:
+    """Return the variance of an entry of the noise, in units of squared vectors of norm 1."""
+    if isinstance(mechanism, DiscreteLaplace):
+        units = 2 * float(mechanism.scale_units) ** 2
+    else:
+        units = float(mechanism.variance)
+    return units / 4.0**FIXED_POINT.fraction_bits
+
+
+def _mechanism(norm: Norm, entries: int, epsilon: float, delta: float) -> DiscreteLaplace | DiscreteGaussian:
+    """Return the noise of a sum of vectors of norm at most 1; L1 takes discrete Laplace, L2 discrete Gaussian noise."""
+    diameter = rounded_up(2.0 * FIXED_POINT.limit(1.0))
+    if norm == "l1":
+        return DiscreteLaplace.for_epsilon(diameter, epsilon, entries, 1.0)
+    return DiscreteGaussian(entries, discrete_gaussian_variance(diameter, epsilon, delta))
+
+
+def rehearsal_of(  # wide: every keyword is a public term of the release
+    X: Array,
+    labels: NDArray[np.integer],
+    classes: int,
+    parties: int,
+    *,
+    rows: int,
+    epsilon: float,
+    delta: float = 1e-6,
+    mechanism: MechanismName = "discrete-laplace",
+    contributors: int | None = None,
+    model: PublicModel | None = None,
+    done: Callable[[int], object] = lambda worlds: None,
+) -> Rehearsal:
+    """Rehearse the step that parties could add to a public model, from public quantities.
+
+    Args:
+        X: float64 (N, d), the scaled public rows; the last feature is the constant of the scaling.
+        labels: class numbers (N,), -1 where a public row has no label.
+        classes: K.
+        parties: M.
+        rows: about how many rows a party has, as announced.
+        epsilon: privacy parameter.
+        delta: for "gaussian" only.
+        mechanism: "discrete-laplace", or "gaussian": discrete Gaussian or Laplace noise, as the rehearsal chooses.
+        contributors: number of parties whose shares make up the noise; by default all.
+        model: the public model of these rows, where it is known already.
+        done: called with 1 after each of `WORLDS` simulated worlds.
+
+    Raises:
+        DataError: the public rows are constant, or their last feature is not, or none has a label.
+        InvalidParameter: an argument is out of range.
+    """
+    if mechanism not in ("gaussian", "discrete-laplace"):
+        raise InvalidParameter(f"a rehearsed step takes gaussian or discrete-laplace noise, not {mechanism!r}")
+    check_count(classes, "the number of classes", 2)
+    check_count(parties, "the number of parties")
+    check_count(rows, "the announced number of rows")
+    inflation = parties / (contributors or parties)
+    norms: tuple[Norm, ...] = ("l1",) if mechanism == "discrete-laplace" else ("l2", "l1")
+    known: dict[tuple[Norm, int], Noise] = {}
+
+    def noise(norm: Norm, entries: int) -> Noise:
+        if (norm, entries) not in known:
+            variance = _variance(_mechanism(norm, entries, epsilon, delta)) * inflation
+            known[norm, entries] = Noise(norm, math.sqrt(variance) / parties, inflation)
+        return known[norm, entries]
+
+    model = model or fit_public(public_features(X), labels, classes)
+    return rehearse(model, parties, rows, [partial(noise, norm) for norm in norms], done=done)
+
+
+def plan_rehearsed(
+    rehearsal: Rehearsal, parties: int, *, epsilon: float, delta: float = 1e-6, contributors: int | None = None
+) -> RehearsedPlan:
+    """Plan the step that a rehearsal has chosen.
+
+    Args:
+        rehearsal: what `rehearsal_of` returned for the same terms.
+        parties: M.
+        epsilon: privacy parameter.
+        delta: for discrete Gaussian noise only.
+        contributors: number of parties whose shares make up the noise; by default all.
+
+    Raises:
+        InvalidParameter: epsilon or delta is out of range.
+    """
+    model, chosen = rehearsal.model, rehearsal.plan
+    grid = LocalStepGrid(
+        model.transform(chosen.rank, chosen.power),
+        model.offset,
+        model.classes,
+        chosen.ridge,
+        rehearsal.limit,
+        rehearsal.radius,
+        rehearsal.noise.norm,
+    )
+    l1, l2 = (replace(bound, value=rounded_up(bound.value)) for bound in grid_sensitivity(grid))
+    return RehearsedPlan(
+        grid=grid,
+        scale=rehearsal.unit * chosen.length,
+        parties=parties,
+        l1=l1,
+        l2=l2,
+        epsilon=epsilon,
+        delta=0.0 if grid.norm == "l1" else delta,
+        mechanism=_mechanism(grid.norm, grid.length, epsilon, delta),
+        inflation=parties / (contributors or parties),
+    )
+
+
+def public_features(X: Array) -> Array:
+    """Return public rows (N, d) divided by their constant, without it, (N, d - 1).
+
+    Raises:
+        DataError: X is not a finite matrix whose last feature is a positive constant of the scaling.
+    """
+    X = np.asarray(X, dtype=np.float64)
+    if X.ndim != 2 or X.shape[1] < 2 or not len(X) or not np.all(np.isfinite(X)) or not np.all(X[:, -1] > 0):
+        raise DataError(
+            "public rows must be a finite matrix whose last feature is the positive constant of the scaling; choose a "
+            "scaling with an intercept"
+        )
+    features: Array = X[:, :-1] / X[:, -1:]
+    return features
+
+
+def fit_rehearsed(plan: RehearsedPlan, total: list[int], ballots: int | None = None) -> Array:
+    """Return the classifier of a sum that already carries its noise: post-processing of it and of public values.
+
+    Args:
+        plan: the plan.
+        total: `plan.dimension` integers, in lattice units.
+        ballots: number of parties counted, if fewer than planned.
+
+    Returns:
+        The classifier of scaled rows: float64 (d,) for two classes, (K, d) for more.
+
+    Raises:
+        DataError: `total` has another length.
+    """
+    if len(total) != plan.dimension:
+        raise DataError(f"the summed steps have {len(total)} entries and the plan {plan.dimension}")
+    counted, grid = ballots or plan.parties, plan.grid
+    mean = FIXED_POINT.mean(total, counted).reshape(grid.classes - 1, grid.rank)
+    deviation = math.sqrt(plan.variance * counted / plan.parties) / counted
+    step = shrink(mean, deviation) * plan.scale
+    return _classifier(grid.offset + grid.transform @ step.T, grid.classes)
+
+
+def model_classifier(model: PublicModel) -> Array:
+    """Return the public model as a classifier of scaled rows, float64 (d,) for two classes, (K, d) for more."""
+    return _classifier(model.offset, model.classes)
+
+
+def _classifier(scores: Array, classes: int) -> Array:
+    """Return scores (d, K - 1) as a classifier, (d,) or (K, d)."""
+    return scores[:, 0] if classes == 2 else contrast_basis(classes).T @ scores.T

@@ -1,0 +1,132 @@
+"""The proof that the modulus has form "psephos": a holder that lies about phi(n) cannot hide its small factors.
+
+The holders share multiples D = c phi(n) over the integers. For a public R and public squares v_i modulo n, every holder
+j with share D_j publishes
+
+    x_j = D_j mod R,     T_ij = v_i^((D_j - x_j) / R) modulo n
+
+and everybody checks that x = sum_j x_j has no prime factor that phi(n) must not have, and that
+
+    v_i^x (prod_j T_ij)^R = 1 modulo n                                                                   (*)
+
+It holds for honest holders, because v_i^D = 1. Let r be an odd prime that divides R and p - 1, where p is a prime
+factor of n. By (*), v_i^x is an r-th power modulo p. Then r divides x, unless v_i is an r-th power modulo p, which is
+so with probability 1/r for a random square. Whatever the holders publish, an r that does not divide x does not divide
+phi(n), except with probability r^-k for k bases. No holder is trusted, and no assumption is made about n or about the
+difficulty of computing roots.
+
+Two tests cover all primes. `sieved` has 3 and the l_i, modulo which D is known and not 0; 3 needs many bases, and R is
+short. `larger` has the odd part of n - 1 and the primes up to the bound of the form; D is a weighted sum of the
+`FORM_MASKS` multiples whose shares were opened modulo R before, with weights for which x has no forbidden factor.
+
+R is odd, so that R and phi(n) have no common factor where n has the form. Then h^R is a uniform unit if h is, and a
+simulator that sets the hashes can compute all roots without the factors of n (docs/security/proofs.md).
+
+The idea of proving that a modulus has roots is that of Goldberg, Reyzin, Sagga and Baldimtsi, "Efficient noninteractive
+certification of RSA moduli and beyond" (2019), section 3.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import gmpy2
+from gmpy2 import mpz
+
+from psephos.protocol.ceremony.search import FORM_MASKS, form_modulus, is_clean, sieved_modulus
+from psephos.protocol.ceremony.terms import CeremonyTerms
+from psephos.protocol.paillier.kernel import ring
+from psephos.protocol.paillier.sharing import STATISTICAL_BITS
+
+__all__ = ["FORM_BITS", "FormTest", "form_tests", "form_weights"]
+
+FORM_BITS = 96
+"""A prime factor of phi(n) stays hidden with probability 2^-96; phi(n) has fewer of them than n has bits."""
+
+_LARGEST_WEIGHT = 16
+"""Bound of the weights. More than half of all weights serve, since a larger prime r rules out about one in r."""
+
+
+@dataclass(frozen=True)
+class FormTest:
+    """The public values of a test of the form.
+
+    Attributes:
+        n: the modulus under test.
+        modulus: R, a multiple of the primes that are tested.
+        bases: the v_i.
+    """
+
+    n: mpz
+    modulus: mpz
+    bases: tuple[mpz, ...]
+
+    def roots(self, exponent: mpz) -> tuple[mpz, ...]:
+        """Return every base to the power of a holder's (D_j - x_j) / R, which may be negative."""
+        return self._powers(self.bases, exponent)
+
+    def accepts(self, total: mpz, roots: Sequence[Sequence[mpz]]) -> bool:
+        """Return whether (*) holds.
+
+        Args:
+            total: x, the sum of all x_j, not reduced.
+            roots: of every holder, its T_ij in the order of the bases; units modulo n.
+        """
+        products = [mpz(1)] * len(self.bases)
+        for of_holder in roots:
+            products = [product * root % self.n for product, root in zip(products, of_holder, strict=True)]
+        left, right = self._powers(self.bases, total), self._powers(products, self.modulus)
+        return all(one * other % self.n == 1 for one, other in zip(left, right, strict=True))
+
+    def _powers(self, bases: Sequence[mpz], exponent: mpz) -> tuple[mpz, ...]:
+        if exponent == 0:
+            return (mpz(1),) * len(bases)
+        powers = ring(self.n).power(list(bases), abs(exponent))
+        return tuple(gmpy2.invert(power, self.n) if exponent < 0 else power for power in powers)
+
+
+@lru_cache(maxsize=2)
+def form_tests(terms: CeremonyTerms, n: mpz) -> tuple[FormTest, FormTest]:
+    """Return the tests `sieved` and `larger` of a modulus."""
+    smallest = gmpy2.next_prime(terms.primes[-1])
+    return (
+        FormTest(n, sieved_modulus(terms), _bases(terms, n, "sieved", _base_count(3))),
+        FormTest(n, form_modulus(terms, n), _bases(terms, n, "larger", _base_count(smallest))),
+    )
+
+
+def form_weights(terms: CeremonyTerms, n: mpz, sums: Sequence[mpz]) -> tuple[int, ...] | None:
+    """Return the first weights with which the opened multiples of phi(n) add up to one without forbidden factors.
+
+    Args:
+        terms: of the key setup.
+        n: the modulus.
+        sums: the sums of all holders' shares of each of the `FORM_MASKS` multiples.
+
+    Returns:
+        the weights, the first of them 1; None if there are none, which a lying holder can cause.
+    """
+    choices = itertools.product(range(_LARGEST_WEIGHT), repeat=FORM_MASKS - 1)
+    for others in sorted(choices, key=sum):
+        weights = (1, *others)
+        if is_clean(terms, n, sum((w * x for w, x in zip(weights, sums, strict=True)), mpz(0))):
+            return weights
+    return None
+
+
+def _base_count(smallest: int) -> int:
+    """Return the number of bases for primes from `smallest` on."""
+    return math.ceil(FORM_BITS / math.log2(smallest))
+
+
+def _bases(terms: CeremonyTerms, n: mpz, label: str, count: int) -> tuple[mpz, ...]:
+    """Return squares modulo n from a hash of the terms, n and the label."""
+    size = (n.bit_length() + STATISTICAL_BITS + 7) // 8
+    prefix = f"psephos form {label}\0".encode() + terms.digest + n.to_bytes(terms.bits // 8 + 1, "big")
+    data = hashlib.shake_256(prefix).digest(size * count)
+    return tuple(mpz.from_bytes(data[at : at + size], "big") ** 2 % n for at in range(0, len(data), size))

@@ -1,0 +1,86 @@
+"""Directions: vectors that every party scales to norm 1, whatever its data are.
+
+What a party computes from its data, a matrix of K - 1 contrasts and r coordinates, is divided by its norm and rounded
+towards zero in fixed point, so it lies in the unit ball exactly. Replacing one party then moves the sum by at most 2,
+in the norm of the ball, by the triangle inequality (docs/theory.md, "The own-data statistic"):
+
+* **L2** for discrete Gaussian noise, which is calibrated to L2, and for the curator's spherical noise;
+* **L1** for discrete Laplace noise, whose scale is the L1 sensitivity: 2 instead of 2 sqrt((K - 1) r).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, Norm, project
+
+Array = NDArray[np.float64]
+
+FIXED_POINT = FixedPoint(24)
+"""The encoding of entries; rounding moves an entry by less than 2^-24, far below the noise of any release."""
+
+
+class DirectionGrid(ABC):
+    """The public terms under which parties send directions.
+
+    Attributes:
+        classes: K.
+        norm: the norm that every party's vector has at most 1 of.
+    """
+
+    classes: int
+    norm: Norm
+
+    @property
+    @abstractmethod
+    def rank(self) -> int:
+        """Number of coordinates per contrast, r."""
+
+    @property
+    @abstractmethod
+    def digest(self) -> bytes:
+        """SHA-256 of these terms, 32 bytes; parties and curator compare it before they start."""
+
+    @property
+    def length(self) -> int:
+        """Number of entries of a party's vector: (K - 1) r."""
+        return (self.classes - 1) * self.rank
+
+    @property
+    def maximum(self) -> int:
+        """Largest value of an entry of one party's vector, in units of 2^-24."""
+        return FIXED_POINT.limit(1.0)
+
+    @property
+    def minimum(self) -> int:
+        """Smallest value of an entry of one party's vector, in units of 2^-24."""
+        return -self.maximum
+
+    def direction(self, contrasts: Array) -> list[int]:
+        """Scale a matrix to norm 1 and encode it.
+
+        The integers have norm at most 2^24. L1: `math.fsum` rounds the sum of magnitudes correctly and the division
+        adds one rounding, so the scaled magnitudes sum to less than 1 + 2^-51; truncated to multiples of 2^-24 they sum
+        to at most 1. L2: as `project`. `FixedPoint.encode` checks both on the integers.
+
+        Args:
+            contrasts: real (K - 1, r).
+
+        Returns:
+            (K - 1) r integers in units of 2^-24, row-major; zeros for a matrix of zeros.
+
+        Raises:
+            DataError: an entry is NaN or infinite.
+        """
+        if self.norm == "l2":
+            length = float(np.linalg.norm(contrasts))
+            return FIXED_POINT.encode(project(contrasts / length if length > 0 else contrasts, 1.0), 1.0)
+        largest = float(np.abs(contrasts).max())
+        if 0 < largest < math.inf:
+            contrasts = contrasts / largest  # so that the sum neither overflows nor underflows
+            contrasts = contrasts / math.fsum(np.abs(contrasts).ravel().tolist())
+        return FIXED_POINT.encode(contrasts, 1.0, "l1")

@@ -1,0 +1,181 @@
+"""Steps from a public model: what parties compute from their own rows where public rows have labels.
+
+Everybody has a public score t(x), one number for each of K - 1 contrasts of the classes, and public coordinates z of a
+row: its leading principal coordinates, and a constant. A party with rows x_i and labels y_i computes the step
+
+    B = argmin  (1/n) sum_i loss(t(x_i) + B z_i, y_i) + (ridge/2) |B|^2
+
+of the softmax loss, by a fixed number of steps with Boehning's (1992) bound of the second derivative, or one gradient
+step where the ridge is infinite. What it sends is B divided by the larger of its norm and a public radius, so the
+vector has norm at most 1 whatever its rows are, and replacing one party moves the sum by at most 2 in the norm of the
+noise (docs/theory.md, "The rehearsed step").
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from psephos.protocol.encrypted_sum.directions import FIXED_POINT, DirectionGrid
+from psephos.protocol.encrypted_sum.fixed_point import Norm
+from psephos.protocol.encrypted_sum.own_data import contrast_basis
+from psephos.protocol.errors import DataError, InvalidParameter
+
+Array = NDArray[np.float64]
+
+ITERATIONS = 8
+"""Steps of a party's solver; fixed, so that nothing depends on when it would have converged."""
+
+
+def local_steps(Z: Array, labels: NDArray[np.integer], offset: Array, ridge: float) -> Array:
+    """Compute the steps of several parties with the same number of rows.
+
+    Args:
+        Z: coordinates, float64 (m, n, r), of m parties.
+        labels: class numbers, (m, n).
+        offset: public scores, float64 (m, n, K - 1).
+        ridge: positive; infinite for one gradient step.
+
+    Returns:
+        float64 (m, K - 1, r).
+    """
+    basis = contrast_basis(offset.shape[2] + 1)
+    targets = basis.T[labels]
+    transposed = Z.transpose(0, 2, 1)
+
+    def gradient(scores: Array) -> Array:
+        residual = softmax(scores @ basis) @ basis.T - targets
+        return np.asarray(np.matmul(residual.transpose(0, 2, 1), Z) / Z.shape[1])
+
+    if math.isinf(ridge):
+        return -2 * gradient(offset)
+    second = np.matmul(transposed, Z) / (2 * Z.shape[1])
+    second[:, range(Z.shape[2]), range(Z.shape[2])] += ridge
+    inverse = np.linalg.inv(second)
+    steps = np.zeros((len(Z), offset.shape[2], Z.shape[2]))
+    for _ in range(ITERATIONS):
+        slope = gradient(offset + np.matmul(Z, steps.transpose(0, 2, 1))) + ridge * steps
+        steps = steps - np.matmul(slope, inverse)
+    return steps
+
+
+def softmax(scores: Array) -> Array:
+    """Return the class probabilities of scores, float64 (n, K) or with more axes in front."""
+    exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return np.asarray(exponentials / exponentials.sum(axis=-1, keepdims=True))
+
+
+def clip_rows(Z: Array, limit: float) -> Array:
+    """Return coordinates, float64 (n, r) or with more axes in front, each row divided by max(1, |z|/limit)."""
+    lengths = np.sqrt((Z * Z).sum(axis=-1, keepdims=True))
+    return np.asarray(Z / np.maximum(lengths / limit, 1.0))
+
+
+def vector_norms(steps: Array, norm: Norm) -> Array:
+    """Return the norms (m,) of steps (m, K - 1, r)."""
+    flat = steps.reshape(len(steps), -1)
+    return np.asarray(np.abs(flat).sum(axis=1) if norm == "l1" else np.linalg.norm(flat, axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class LocalStepGrid(DirectionGrid):
+    """The public terms of one step from a public model.
+
+    A row's last feature is the constant of the public scaling, by which the row is divided first.
+
+    Attributes:
+        transform: float64 (d, r), read-only; x/x_d times it are the coordinates, the constant one included.
+        offset: float64 (d, K - 1), read-only; x/x_d times it is the public score.
+        classes: K.
+        ridge: of a party's step, positive; infinite for one gradient step.
+        limit: length to which a row's coordinates are clipped.
+        radius: norm of a party's step above which it is scaled to norm 1; shorter ones are divided by it. 0 scales
+            every step to norm 1.
+        norm: the norm that a party's vector has at most 1 of.
+
+    Raises:
+        InvalidParameter: matrices of other shapes or with numbers that are not finite, numbers out of range, fewer
+            than two classes, or an unknown norm.
+    """
+
+    transform: Array
+    offset: Array
+    classes: int
+    ridge: float
+    limit: float
+    radius: float
+    norm: Norm = "l2"
+
+    def __post_init__(self) -> None:
+        for name in ("transform", "offset"):
+            matrix = np.array(getattr(self, name), dtype="<f8", order="C")
+            if matrix.ndim != 2 or matrix.size == 0 or not np.isfinite(matrix).all():
+                raise InvalidParameter(f"the {name} of a step must be a non-empty finite matrix")
+            matrix.setflags(write=False)
+            object.__setattr__(self, name, matrix)
+        expected = (len(self.transform), len(contrast_basis(self.classes)))
+        if self.offset.shape != expected:
+            raise InvalidParameter(f"the offset of a step has shape {self.offset.shape}, and must have {expected}")
+        if not (self.ridge > 0 and 0 < self.limit < math.inf and 0 <= self.radius < math.inf):
+            raise InvalidParameter(
+                f"a step needs a positive ridge and limit and a radius of at least 0, not {self.ridge}, {self.limit} "
+                f"and {self.radius}"
+            )
+        if self.norm not in ("l1", "l2"):
+            raise InvalidParameter(f"the norm of a step is l1 or l2, not {self.norm!r}")
+
+    @property
+    def rank(self) -> int:
+        return int(self.transform.shape[1])
+
+    def contribution(self, X: ArrayLike, y: ArrayLike) -> list[int]:
+        """Compute one party's vector.
+
+        Args:
+            X: the party's rows, (n, d); the last feature is the constant of the scaling.
+            y: their labels, (n,), class numbers in 0 .. K - 1.
+
+        Returns:
+            (K - 1) r integers in units of 2^-24, row-major by contrast, of norm at most 2^24; zeros for a party without
+            rows, and where the step is not finite.
+
+        Raises:
+            DataError: rows of another width, NaN or infinite features, or labels outside the agreed classes.
+        """
+        rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y)
+        if rows.ndim != 2 or rows.shape[1] != len(self.transform) or labels.shape != (len(rows),):
+            raise DataError(f"the rows must be a table with one label for each row, as wide as {self!r} says")
+        if not np.isfinite(rows).all():
+            raise DataError("the features have NaN or infinite entries")
+        if labels.size and (labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= self.classes):
+            raise DataError(f"labels must be integers in 0 .. {self.classes - 1}, the agreed classes")
+        if not len(rows):
+            return [0] * self.length
+        with np.errstate(all="ignore"):
+            rows = rows / rows[:, -1:]
+            Z = clip_rows(rows @ self.transform, self.limit)
+            step = local_steps(Z[None], labels[None].astype(np.int64), (rows @ self.offset)[None], self.ridge)[0]
+        return self._bounded(step) if np.isfinite(step).all() else [0] * self.length
+
+    def _bounded(self, step: Array) -> list[int]:
+        """Encode a finite step (K - 1, r) divided by the larger of its norm and the radius."""
+        if self.radius == 0 or float(vector_norms(step[None], self.norm)[0]) >= self.radius * (1 - 2.0**-40):
+            return self.direction(step)
+        return FIXED_POINT.encode(step / self.radius, 1.0, self.norm)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of everything a party's vector depends on, 32 bytes; parties and curator compare it beforehand."""
+        numbers = [float(number).hex() for number in (self.ridge, self.limit, self.radius)]
+        bits = (FIXED_POINT.fraction_bits, ITERATIONS)
+        head = repr((self.transform.shape, self.classes, self.norm, numbers, bits)).encode()
+        body = self.transform.tobytes() + self.offset.tobytes()
+        return hashlib.sha256(b"psephos local step\0" + head + body).digest()
+
+    def __repr__(self) -> str:
+        return f"<LocalStepGrid of {len(self.transform)} features, {self.classes} classes>"

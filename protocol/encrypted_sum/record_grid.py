@@ -1,0 +1,312 @@
+"""The integer vectors of single rows whose sum is a private Newton step, for privacy of a record.
+
+Public are: coordinates z of a row, |z| <= 1; a score t(x) that public rows gave; and an encoding in integers. A row
+(x, y) contributes the gradient psi z of the loss at the public score and a bound h z z' of its second derivative:
+
+    two classes (logistic loss):        psi = sigmoid(t) - y,             4 h = 2 tanh(|t|/2)/|t|,
+    K classes (squared loss):           psi = (t - B e_y), clipped,       4 h = 1,
+
+where B are orthonormal contrasts, psi is divided by its largest norm, and the bound of the logistic loss is that of
+Jaakkola and Jordan (2000). What one row adds is bounded for every row, so no strong convexity and no solver enter the
+sensitivity (docs/theory.md, "The record step").
+
+**Exactness.** The vector of a row is a function of that row alone, bit for bit: every operation is elementwise and
+correctly rounded (no matrix product, whose last bits could depend on the other rows), sigmoid and tanh are public
+tables, and the last steps are exact integers in float64. The bounds of the norms hold for the integers that are summed:
+coordinates and residuals are checked as integers, and a row that failed a check would contribute zeros.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from psephos.protocol.encrypted_sum.own_data import contrast_basis, in_coordinates
+from psephos.protocol.errors import DataError, InvalidParameter
+
+Array = NDArray[np.float64]
+Norm = Literal["l1", "l2"]
+
+COORDINATE_BITS = 18
+"""Bits of a coordinate of norm 1."""
+
+RESIDUAL_BITS = 16
+"""Bits of the residual psi and of the curvature 4 h, which are at most 1."""
+
+ENTRY_BITS = 20
+"""Fraction bits of the summed entries. A product of curvature and coordinates has 52.5 bits, exact in float64."""
+
+TOTAL_BITS = 44
+"""An entry of one party's sum is clipped to 2^44, which 2^24 rows cannot exceed. Clipping moves no two sums apart."""
+
+SCORE_STEPS = 512
+"""Entries of the tables per unit of the score."""
+
+LARGEST_SCORE = 32
+"""Scores beyond are treated as this one."""
+
+_BLOCK = 1 << 18
+"""Numbers in one block of rows: arrays of 2 MB, which stay in the cache."""
+
+_INSIDE = 1 - 2.0**-40
+"""Factor that keeps rounded coordinates and residuals inside their balls, so that no row fails the integer check."""
+
+
+class ScoreTables(NamedTuple):
+    """Integers in units of 2^-16 by the absolute value of the score, float64 (L,).
+
+    Attributes:
+        above: sigmoid(|t|), rounded down.
+        below: sigmoid(-|t|), rounded down.
+        curvature: 4 h = 2 tanh(|t|/2)/|t|, rounded down.
+        across: floor(sqrt(2) curvature), the curvature of entries off the diagonal in L2.
+    """
+
+    above: Array
+    below: Array
+    curvature: Array
+    across: Array
+
+
+def _score_tables() -> ScoreTables:
+    """Compute the tables with 2^-16 as their unit."""
+    scores = [place / SCORE_STEPS for place in range(LARGEST_SCORE * SCORE_STEPS)]
+    one = 1 << RESIDUAL_BITS
+    above = [math.floor(one / (1 + math.exp(-t))) for t in scores]
+    below = [math.floor(one * math.exp(-t) / (1 + math.exp(-t))) for t in scores]
+    curvature = [math.floor(one * (2 * math.tanh(t / 2) / t if t else 1.0)) for t in scores]
+    across = [math.isqrt(2 * k * k) for k in curvature]
+    return ScoreTables(*(np.array(column, dtype=np.float64) for column in (above, below, curvature, across)))
+
+
+TABLES = _score_tables()
+"""The tables of two classes."""
+
+
+@dataclass(frozen=True, eq=False)
+class RecordGrid:
+    """The public coordinates and score under which parties sum the vectors of their rows.
+
+    A row's last feature is the constant of the public scaling, by which the row is divided first; so the same holds
+    for rows of any length.
+
+    Attributes:
+        transform: float64 (d, r), read-only; x/x_d times it are the coordinates, which are then clipped to norm 1.
+        constant: the coordinate that is appended, the same for every row; above 0.
+        offset: float64 (d, K') with K' = 1 for two classes and K - 1 contrasts for more; x/x_d times it is the public
+            score.
+        classes: K.
+        norm: the norm in which coordinates and residuals are clipped, that of the noise's sensitivity.
+
+    Raises:
+        InvalidParameter: matrices of other shapes or with numbers that are not finite, a constant that is not
+            positive, fewer than two classes, or an unknown norm.
+    """
+
+    transform: Array
+    constant: float
+    offset: Array
+    classes: int
+    norm: Norm = "l2"
+
+    def __post_init__(self) -> None:
+        for name in ("transform", "offset"):
+            matrix = np.array(getattr(self, name), dtype="<f8", order="C")
+            if matrix.ndim != 2 or matrix.size == 0 or not np.isfinite(matrix).all():
+                raise InvalidParameter(f"the {name} of a record step must be a non-empty finite matrix")
+            matrix.setflags(write=False)
+            object.__setattr__(self, name, matrix)
+        contrasts = len(contrast_basis(self.classes))
+        if self.offset.shape != (len(self.transform), contrasts):
+            raise InvalidParameter(
+                f"the offset of a record step has shape {self.offset.shape}, and must have "
+                f"{(len(self.transform), contrasts)}: the features, and one score or one for each contrast of classes"
+            )
+        if not (math.isfinite(self.constant) and self.constant > 0):
+            raise InvalidParameter(f"the constant coordinate must be positive and finite, not {self.constant}")
+        if self.norm not in ("l1", "l2"):
+            raise InvalidParameter(f"the norm of a record step is l1 or l2, not {self.norm!r}")
+
+    @property
+    def coordinates(self) -> int:
+        """Number of coordinates of a row, r + 1."""
+        return int(self.transform.shape[1]) + 1
+
+    @property
+    def contrasts(self) -> int:
+        """Number of scores of a row, K'."""
+        return int(self.offset.shape[1])
+
+    @property
+    def gradient_length(self) -> int:
+        """Number of entries of the gradient, which come first, row-major by contrast."""
+        return self.contrasts * self.coordinates
+
+    @property
+    def length(self) -> int:
+        """Number of entries of a party's vector: the gradient, and the upper triangle of the second derivative."""
+        return self.gradient_length + self.coordinates * (self.coordinates + 1) // 2
+
+    @property
+    def maximum(self) -> int:
+        """Largest value of an entry of one party's vector."""
+        return 1 << TOTAL_BITS
+
+    @property
+    def minimum(self) -> int:
+        """Smallest value of an entry of one party's vector."""
+        return -self.maximum
+
+    @property
+    def radius(self) -> float:
+        """Norm by which the coordinates with the constant are divided, so that |z| <= 1."""
+        return math.hypot(1.0, self.constant) if self.norm == "l2" else 1.0 + self.constant
+
+    @cached_property
+    def largest_residual(self) -> float:
+        """Norm to which the residual of K > 2 classes is clipped, and by which it is divided.
+
+        In L2 it is 1, above every |B e_y|; in L1 the largest |B e_y|_1.
+        """
+        return 1.0 if self.norm == "l2" else float(np.abs(contrast_basis(self.classes)).sum(axis=0).max())
+
+    @cached_property
+    def pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The places (i, j), i <= j, of the second derivative's entries, in their order."""
+        i, j = np.triu_indices(self.coordinates)
+        return i, j
+
+    def locate(self, X: ArrayLike) -> tuple[Array, Array]:
+        """Return the coordinates before they are clipped, and the public scores.
+
+        Args:
+            X: rows, (n, d).
+
+        Returns:
+            float64 (n, r) and (n, K').
+        """
+        rows = np.asarray(X, dtype=np.float64)
+        with np.errstate(all="ignore"):
+            rows = rows / rows[:, -1:]
+            return in_coordinates(rows, self.transform), in_coordinates(rows, self.offset)
+
+    def clip(self, coordinates: Array) -> Array:
+        """Clip coordinates (n, r) to norm 1, append the constant, divide by `radius`; returns float64 (n, r + 1)."""
+        with np.errstate(all="ignore"):
+            clipped = _clipped(coordinates, 1.0, self.norm)
+        constant = np.full((len(clipped), 1), self.constant)
+        whole: Array = np.concatenate([clipped, constant], axis=1) / self.radius
+        return whole
+
+    def row_vectors(self, X: ArrayLike, y: ArrayLike) -> NDArray[np.int64]:
+        """Compute the vector of each row, int64 (n, length), in units of 2^-20; a function of that row alone.
+
+        With s = 1 and k = 1 replaced by the largest residual and curvature, its norm is at most 2^20 sqrt(s^2 + k^2) in
+        L2, or 2^20 (s + k) in L1 (docs/theory.md). A row whose coordinates are not finite contributes zeros.
+
+        Args:
+            X: rows, float64 (n, d). y: class numbers, (n,), already checked.
+        """
+        raw, score = self.locate(X)
+        finite = np.asarray(np.isfinite(raw).all(axis=1) & np.isfinite(score).all(axis=1))
+        raw, score = np.where(finite[:, None], raw, 0.0), np.where(finite[:, None], score, 0.0)
+        z = np.trunc(self.clip(raw) * (_INSIDE * 2.0**COORDINATE_BITS))
+        psi, curvature, across = self._residuals(score, np.asarray(y))
+        valid = finite & self._inside(z, COORDINATE_BITS) & self._inside(psi, RESIDUAL_BITS)
+        psi, curvature, across = psi * valid[:, None], curvature * valid, across * valid
+        shift = 2.0 ** (ENTRY_BITS - RESIDUAL_BITS - COORDINATE_BITS)
+        gradient = np.trunc(psi[:, :, None] * z[:, None, :] * shift).reshape(len(z), self.gradient_length)
+        i, j = self.pairs
+        weights = np.where(i == j, curvature[:, None], across[:, None])
+        second = np.trunc(weights * (z[:, i] * z[:, j]) * (shift * 2.0**-COORDINATE_BITS))
+        return np.concatenate([gradient, second], axis=1).astype(np.int64)
+
+    def _residuals(self, score: Array, y: NDArray[np.integer]) -> tuple[Array, Array, Array]:
+        """Return psi (n, K'), 4 h (n,) and 4 h off the diagonal (n,), integers in units of 2^-16."""
+        if self.classes == 2:
+            size = np.minimum(np.abs(score[:, 0]), LARGEST_SCORE)
+            place: NDArray[np.int64] = np.minimum(size * SCORE_STEPS + 0.5, len(TABLES.above) - 1).astype(np.int64)
+            negative = np.equal(y, 0)
+            above = (score[:, 0] >= 0) == negative  # whether |psi| = sigmoid(|t|)
+            psi = np.where(above, TABLES.above[place], TABLES.below[place]) * np.where(negative, 1.0, -1.0)
+            curvature, across = TABLES.curvature[place], TABLES.across[place]
+            return psi[:, None], curvature, across if self.norm == "l2" else 2 * curvature
+        one = 1 << RESIDUAL_BITS
+        with np.errstate(all="ignore"):
+            residual = _clipped(score - contrast_basis(self.classes).T[y], self.largest_residual, self.norm)
+        psi = np.trunc(residual * (_INSIDE * one / self.largest_residual))
+        off = math.isqrt(2 * one * one) if self.norm == "l2" else 2 * one
+        return psi, np.full(len(y), float(one)), np.full(len(y), float(off))
+
+    def _inside(self, values: Array, bits: int) -> NDArray[np.bool_]:
+        """Return which rows of integers (n, m) have norm at most 2^bits; exact."""
+        if self.norm == "l1":
+            norms = np.abs(values).sum(axis=1) <= 2.0**bits
+        else:
+            norms = (values * values).sum(axis=1) <= 4.0**bits
+        inside: NDArray[np.bool_] = norms
+        return inside
+
+    def contribution(self, X: ArrayLike, y: ArrayLike, persons: ArrayLike | None = None) -> list[int]:
+        """Compute one party's vector: the sum of its rows' vectors, each entry clipped to `maximum`.
+
+        Args:
+            X: the party's rows, (n, d); the last feature is the constant of the scaling.
+            y: their labels, (n,), class numbers in 0 .. K - 1.
+            persons: whose row it is, (n,), integers; the vectors of a person's rows are averaged, so that a person
+                counts as one row. None: every row is a person's only one.
+
+        Returns:
+            `length` integers; zeros for a party without rows.
+
+        Raises:
+            DataError: rows of another width, NaN or infinite features, labels outside the agreed classes, or persons
+                of another shape.
+        """
+        rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y)
+        if rows.ndim != 2 or rows.shape[1] != len(self.transform) or labels.shape != (len(rows),):
+            raise DataError(f"the rows must be a table with one label for each row, as wide as {self!r} says")
+        if not np.isfinite(rows).all():
+            raise DataError("the features have NaN or infinite entries")
+        if labels.size and (labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= self.classes):
+            raise DataError(f"labels must be integers in 0 .. {self.classes - 1}, the agreed classes")
+        total = np.zeros(self.length, dtype=np.int64)
+        if persons is None:
+            block = max(1, _BLOCK // self.length)
+            for start in range(0, len(rows), block):
+                total += self.row_vectors(rows[start : start + block], labels[start : start + block]).sum(axis=0)
+        else:
+            owners = np.asarray(persons)
+            if owners.shape != labels.shape or (owners.size and owners.dtype.kind not in "iu"):
+                raise DataError(f"persons must be integers of shape {labels.shape}, one per row, not {owners.shape}")
+            for person in np.unique(owners):
+                own = owners == person
+                summed = self.row_vectors(rows[own], labels[own]).sum(axis=0)
+                total += np.sign(summed) * (np.abs(summed) // int(own.sum()))  # truncated towards zero
+        return [int(entry) for entry in np.clip(total, self.minimum, self.maximum)]
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of everything a row's vector depends on, 32 bytes; parties and curator compare it beforehand."""
+        bits = (COORDINATE_BITS, RESIDUAL_BITS, ENTRY_BITS, TOTAL_BITS, SCORE_STEPS, LARGEST_SCORE)
+        head = repr((self.transform.shape, self.classes, self.norm, self.constant.hex(), bits)).encode()
+        body = b"".join(array.astype("<f8").tobytes() for array in (self.transform, self.offset, *TABLES))
+        return hashlib.sha256(b"psephos record grid\0" + head + body).digest()
+
+    def __repr__(self) -> str:
+        return f"<RecordGrid of {len(self.transform)} features, {self.classes} classes>"
+
+
+def _clipped(values: Array, limit: float, norm: Norm) -> Array:
+    """Return rows (n, m) divided by max(1, norm/limit), each computed in the same order of operations."""
+    sizes = (np.abs(column) if norm == "l1" else column * column for column in values.T)
+    lengths = sum(sizes, np.zeros(len(values)))
+    lengths = lengths if norm == "l1" else np.sqrt(lengths)
+    clipped: Array = values / np.maximum(lengths / limit, 1.0)[:, None]
+    return clipped

@@ -1,0 +1,272 @@
+"""The integer vectors by which parties evaluate a public linear classifier on their own rows.
+
+Privacy of a record: a row is a vote. It is counted in one entry of each block of the vector:
+
+* outcome: whether the classifier is right or wrong on the row;
+* histogram: the bin of the row's score, with the row's class (two classes), or with right or wrong (more classes, whose
+  score is the margin of the predicted class over the next);
+* confusion, for more than two classes only: the predicted class and the row's class.
+
+A row adds a public weight to each block, and the weights add up to `ROW`; so one row moves the sum by `ROW` in L1,
+whatever it is. Privacy of a party: the vector is one number, the share of its rows on which the classifier is right.
+
+The vector of a row is a function of that row alone, bit for bit: scores are summed in a fixed order, and never by a
+matrix product, whose last bits could depend on the other rows (docs/theory.md, "Private evaluation").
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from psephos.protocol.encrypted_sum.own_data import in_coordinates
+from psephos.protocol.errors import DataError, InvalidParameter
+
+Array = NDArray[np.float64]
+
+WEIGHT_BITS = 16
+"""Bits of one unit of the weights, so that the average of a person's rows loses little when it is rounded down."""
+
+WEIGHTS = {2: (2 << WEIGHT_BITS, 3 << WEIGHT_BITS, 0), 3: (2 << WEIGHT_BITS, 2 << WEIGHT_BITS, 1 << WEIGHT_BITS)}
+"""Weights of outcome, histogram and confusion for two classes, and (under 3) for more."""
+
+ROW = 5 << WEIGHT_BITS
+"""L1 norm of every row's vector."""
+
+TOTAL_BITS = 42
+"""An entry of one party's vector is at most 2^42, which 2^24 rows do not exceed. Clipping moves no two sums apart."""
+
+SHARE_BITS = 20
+"""Fraction bits of a party's accuracy, where a party is protected."""
+
+_BLOCK = 1 << 18
+"""Numbers in one block of rows."""
+
+
+class BlockLayout(NamedTuple):
+    """Places of a vector's blocks.
+
+    Attributes:
+        outcome: of right and wrong.
+        histogram: of the bins, row-major by bin: classes 0 and 1, or wrong and right.
+        confusion: of the predicted class, row-major, and the row's class; empty for two classes.
+    """
+
+    outcome: slice
+    histogram: slice
+    confusion: slice
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreGrid:
+    """The classifier that is evaluated, and the bins of its scores.
+
+    A row's last feature is a positive constant, by which the row is divided first.
+
+    Attributes:
+        weights: float64 (d, K') with K' = 1 for two classes, where a positive score means class 1, and K for more; its
+            last row has the intercepts. Read-only.
+        edges: float64 (B - 1,), ascending, between the bins of the score; an edge belongs to the bin below it. For two
+            classes 0 is one of them, so that a bin has one predicted class. Read-only.
+        classes: K.
+
+    Raises:
+        InvalidParameter: arrays of other shapes or with numbers that are not finite, edges that do not ascend, or that
+            lack 0 for two classes.
+    """
+
+    weights: Array
+    edges: Array
+    classes: int
+
+    def __post_init__(self) -> None:
+        weights, edges = (np.array(array, dtype="<f8", order="C") for array in (self.weights, self.edges))
+        scores = 1 if self.classes == 2 else self.classes
+        if self.classes < 2 or weights.ndim != 2 or weights.shape[1:] != (scores,) or len(weights) < 1:
+            raise InvalidParameter(
+                f"a classifier of {self.classes} classes has weights of shape (features, {scores}), not {weights.shape}"
+            )
+        if not np.isfinite(weights).all():
+            raise InvalidParameter("the weights of the classifier must be finite")
+        if edges.ndim != 1 or not np.isfinite(edges).all() or np.any(np.diff(edges) <= 0):
+            raise InvalidParameter("the edges of the bins must be finite and ascend")
+        if self.classes == 2 and 0.0 not in edges:
+            raise InvalidParameter("0, where the predicted class changes, must be an edge of the bins")
+        for name, array in (("weights", weights), ("edges", edges)):
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+
+    @property
+    def bins(self) -> int:
+        """Number of bins, B."""
+        return len(self.edges) + 1
+
+    @property
+    def blocks(self) -> BlockLayout:
+        """Places of the blocks."""
+        end = 2 + 2 * self.bins
+        return BlockLayout(slice(0, 2), slice(2, end), slice(end, end + (self.classes**2 if self.classes > 2 else 0)))
+
+    @property
+    def block_weights(self) -> tuple[int, int, int]:
+        """What a row adds to its entry of each block; together `ROW`."""
+        return WEIGHTS[min(self.classes, 3)]
+
+    @property
+    def length(self) -> int:
+        """Number of entries of a party's vector."""
+        return int(self.blocks.confusion.stop)
+
+    @property
+    def minimum(self) -> int:
+        """Smallest value of an entry of one party's vector."""
+        return 0
+
+    @property
+    def maximum(self) -> int:
+        """Largest value of an entry of one party's vector."""
+        return 1 << TOTAL_BITS
+
+    def scores(self, X: ArrayLike) -> Array:
+        """Return the scores of rows X (n, d), float64 (n, K'); each is a function of its row alone."""
+        rows = np.asarray(X, dtype=np.float64)
+        with np.errstate(all="ignore"):
+            scores: Array = in_coordinates(rows / rows[:, -1:], self.weights)
+        return scores
+
+    def place(self, scores: Array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the predicted class and the bin of each row of `scores`, int64 (n,) each."""
+        if self.classes == 2:
+            decisive = scores[:, 0]
+            predicted = np.greater(decisive, 0).astype(np.int64)
+        else:
+            predicted = np.argmax(scores, axis=1).astype(np.int64)
+            largest = np.partition(scores, self.classes - 2, axis=1)
+            decisive = largest[:, -1] - largest[:, -2]
+        return predicted, np.searchsorted(self.edges, decisive, side="left").astype(np.int64)
+
+    def row_places(self, X: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the entries that each row is counted in, int64 (n, blocks), and which rows count, bool (n,).
+
+        A row whose scores are not finite counts nowhere.
+
+        Args:
+            X: rows, (n, d). y: class numbers, (n,), already checked.
+        """
+        scores, labels = self.scores(X), np.asarray(y)
+        finite = np.asarray(np.isfinite(scores).all(axis=1))
+        predicted, bins = self.place(np.where(finite[:, None], scores, 0.0))
+        wrong = np.not_equal(predicted, labels).astype(np.int64)
+        column = labels if self.classes == 2 else 1 - wrong
+        blocks = self.blocks
+        places = [wrong, blocks.histogram.start + 2 * bins + column]
+        if self.classes > 2:
+            places.append(blocks.confusion.start + self.classes * predicted + labels)
+        return np.column_stack(places).astype(np.int64), finite
+
+    def contribution(self, X: ArrayLike, y: ArrayLike, persons: ArrayLike | None = None) -> list[int]:
+        """Compute one party's vector: the sum of its rows' vectors.
+
+        Args:
+            X: the party's rows, (n, d); the last feature is a positive constant.
+            y: their labels, (n,), class numbers in 0 .. K - 1.
+            persons: whose row it is, (n,), integers; the vectors of a person's rows are averaged, so that a person
+                counts as one row. None: every row is a person's only one.
+
+        Returns:
+            `length` integers; zeros for a party without rows.
+
+        Raises:
+            DataError: rows of another width, NaN or infinite features, labels outside the agreed classes, or persons
+                of another shape.
+        """
+        rows, labels = checked_rows(X, y, len(self.weights), self.classes)
+        owners = None if persons is None else np.asarray(persons)
+        if owners is not None and (owners.shape != labels.shape or (owners.size and owners.dtype.kind not in "iu")):
+            raise DataError(f"persons must be integers of shape {labels.shape}, one per row, not {owners.shape}")
+        total = np.zeros(self.length, dtype=np.int64)
+        for own in _groups(owners, len(rows), max(1, _BLOCK // max(1, rows.shape[1]))):
+            places, valid = self.row_places(rows[own], labels[own])
+            summed = np.zeros(self.length, dtype=np.int64)
+            for column, weight in enumerate(self.block_weights[: places.shape[1]]):
+                summed += weight * np.bincount(places[valid, column], minlength=self.length)
+            total += summed if owners is None else summed // len(places)
+        return [int(entry) for entry in np.minimum(total, self.maximum)]
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of everything a row's vector depends on, 32 bytes; parties and curator compare it beforehand."""
+        head = repr((self.weights.shape, self.edges.shape, self.classes, self.block_weights, TOTAL_BITS)).encode()
+        body = self.weights.astype("<f8").tobytes() + self.edges.astype("<f8").tobytes()
+        return hashlib.sha256(b"psephos score grid\0" + head + body).digest()
+
+    def __repr__(self) -> str:
+        return f"<ScoreGrid of {len(self.weights)} features, {self.classes} classes, {self.bins} bins>"
+
+
+@dataclass(frozen=True, eq=False)
+class ShareGrid:
+    """The classifier that is evaluated where a party is protected: the vector is its share of right predictions.
+
+    Attributes:
+        scores: the classifier.
+    """
+
+    scores: ScoreGrid
+
+    length = 1
+    minimum = 0
+    maximum = 1 << SHARE_BITS
+
+    def contribution(self, X: ArrayLike, y: ArrayLike, persons: ArrayLike | None = None) -> list[int]:
+        """Compute a party's share of rows that are classified correctly, in units of 2^-20, rounded down.
+
+        A party without rows contributes one half.
+
+        Args:
+            X: the party's rows, (n, d). y: their labels, (n,). persons: ignored, since all rows of a party are
+                protected together.
+
+        Raises:
+            DataError: as `ScoreGrid.contribution`.
+        """
+        rows, labels = checked_rows(X, y, len(self.scores.weights), self.scores.classes)
+        places, valid = self.scores.row_places(rows, labels)
+        right, counted = int((places[valid, 0] == 0).sum()), int(valid.sum())
+        return [(self.maximum * right) // counted if counted else self.maximum // 2]
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of everything a party's number depends on, 32 bytes."""
+        return hashlib.sha256(b"psephos share grid\0" + bytes([SHARE_BITS]) + self.scores.digest).digest()
+
+
+def checked_rows(X: ArrayLike, y: ArrayLike, features: int, classes: int) -> tuple[Array, NDArray[np.integer]]:
+    """Return a party's rows (n, d) and labels (n,) as arrays.
+
+    Raises:
+        DataError: rows of another width, NaN or infinite features, or labels outside 0 .. classes - 1.
+    """
+    rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y)
+    if rows.ndim != 2 or rows.shape[1] != features or labels.shape != (len(rows),):
+        raise DataError(f"the rows must be a table of {features} features, with one label for each row")
+    if not np.isfinite(rows).all():
+        raise DataError("the features have NaN or infinite entries")
+    if labels.size and (labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= classes):
+        raise DataError(f"labels must be integers in 0 .. {classes - 1}, the agreed classes")
+    return rows, labels
+
+
+def _groups(owners: NDArray[np.integer] | None, rows: int, size: int) -> Iterator[NDArray[np.intp] | slice]:
+    """Yield the rows of each person; without persons, blocks of so many rows."""
+    if owners is None:
+        yield from (slice(start, start + size) for start in range(0, rows, size))
+        return
+    order = np.argsort(owners, kind="stable")
+    yield from np.split(order, np.flatnonzero(np.diff(owners[order])) + 1) if rows else ()

@@ -1,0 +1,99 @@
+"""Directions of votes: what parties compute from public points that their own classifiers have labelled.
+
+A party whose classifier gives the public point z_i the label y_i, a class or a probability p_i of every class,
+contributes the direction of
+
+    sum_i (e_{y_i} - 1/K) (x) z_i      or      sum_i (p_i - 1/K) (x) z_i
+
+in K - 1 orthonormal contrasts, as parties do with rows of their own (`psephos.protocol.encrypted_sum.own_data`). The
+vector has norm 1 whatever the classifier says, so replacing one party moves the sum by at most 2, and no count of votes
+follows from the sum (docs/theory.md, "Directions of votes").
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from psephos.protocol.encrypted_sum.directions import FIXED_POINT, DirectionGrid
+from psephos.protocol.encrypted_sum.fixed_point import Norm
+from psephos.protocol.encrypted_sum.own_data import contrast_basis
+from psephos.protocol.errors import DataError, InvalidParameter
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class VoteDirectionGrid(DirectionGrid):
+    """The public points whose labels parties sum directions of.
+
+    Attributes:
+        points: float64 (N, r), read-only.
+        classes: K.
+        norm: the norm that a party's vector has at most 1 of.
+
+    Raises:
+        InvalidParameter: `points` is not a non-empty finite matrix, or there are fewer than two classes.
+    """
+
+    points: Array
+    classes: int
+    norm: Norm = "l2"
+
+    def __post_init__(self) -> None:
+        points = np.array(self.points, dtype="<f8", order="C")
+        if points.ndim != 2 or points.size == 0 or not np.isfinite(points).all():
+            raise InvalidParameter("the points must be a non-empty finite matrix (samples, coordinates)")
+        contrast_basis(self.classes)
+        points.setflags(write=False)
+        object.__setattr__(self, "points", points)
+
+    @property
+    def samples(self) -> int:
+        """N, the number of public points."""
+        return len(self.points)
+
+    @property
+    def rank(self) -> int:
+        """Number of coordinates per contrast, r."""
+        return int(self.points.shape[1])
+
+    def contribution(self, labels: ArrayLike) -> list[int]:
+        """Compute one party's vector.
+
+        Args:
+            labels: what its classifier says of the points: class indices, integers (N,), or the probability of every
+                class, float64 (N, K). A secret.
+
+        Returns:
+            (K - 1) r integers in units of 2^-24, row-major by contrast, of norm at most 2^24.
+
+        Raises:
+            DataError: another shape or type, a class that was not agreed, or numbers that are no probabilities.
+        """
+        labels, basis = np.asarray(labels), contrast_basis(self.classes)
+        if labels.shape == (self.samples,) and labels.dtype.kind in "iu":
+            if labels.min() < 0 or labels.max() >= self.classes:
+                raise DataError(f"a label lies outside the agreed classes 0 to {self.classes - 1}")
+            return self.direction(basis[:, labels] @ self.points)
+        if labels.shape != (self.samples, self.classes) or labels.dtype.kind != "f":
+            raise DataError(
+                f"labels must be {self.samples} class indices, or probabilities of shape ({self.samples}, "
+                f"{self.classes}), not {labels.dtype} of shape {labels.shape}"
+            )
+        if not (labels >= 0).all() or not (np.abs(labels.sum(axis=1) - 1) < 1e-6).all():
+            raise DataError("the probabilities of a sample's classes must be at least 0 and sum to 1")
+        return self.direction(basis @ labels.T @ self.points)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of points, classes and norm, 32 bytes; parties and curator compare it before they start."""
+        head = repr((self.points.shape, self.classes, self.norm, FIXED_POINT.fraction_bits)).encode()
+        return hashlib.sha256(b"psephos vote directions\0" + head + self.points.tobytes()).digest()
+
+    def __repr__(self) -> str:
+        return f"<VoteDirectionGrid of {self.samples} points, {self.classes} classes>"

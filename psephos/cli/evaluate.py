@@ -1,0 +1,111 @@
+"""`psephos evaluate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from psephos.cli.generate import SectionedCommand, examples, with_options
+from psephos.cli.shared import AsJson, ReportDir, Verbose, check_directory, emit, note
+from psephos.cli.simulate import perform
+from psephos.model import MODEL_FILE, load_model, write_atomically, written_model
+from psephos.protocol.errors import InvalidParameter, ModelError
+from psephos.results.scores import EvaluationResult
+from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun, calibrated_model
+
+__all__ = ["register"]
+
+OPTIONS = (
+    "data",
+    "label",
+    "party",
+    "public",
+    "schema",
+    "sample_public",
+    "other_labels",
+    "ignore",
+    "held_out",
+    "rows",
+    "dataset",
+    "parties",
+    "data_dir",
+    "unit",
+    "neighbours",
+    "record",
+    "epsilon",
+    "bins",
+    "colluders",
+    "dropouts",
+    "key_bits",
+    "test_key",
+    "holders",
+    "threshold",
+    "keys",
+    "workers",
+    "simulate_noise",
+    "seed",
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+
+    @app.command(
+        "evaluate",
+        cls=SectionedCommand,
+        help="Evaluate a model on the parties' held-out rows, with privacy: accuracy, confusion matrix, AUROC and "
+        "calibration from one encrypted histogram with the parties' noise. It has its own epsilon.",
+        epilog=examples(
+            "psephos evaluate out --data patients.csv --label outcome --party hospital --public 11",
+            "psephos evaluate out --data new.csv --label outcome --party hospital --public open.csv --rows all",
+            "psephos evaluate out --data visits.csv --label outcome --party hospital --public 11 --record patient",
+            "psephos evaluate out --data patients.csv --label outcome --party hospital --public 11 --unit party",
+            "psephos evaluate out --epsilon 0.3 --output calibrated",
+        ),
+    )
+    @with_options(EvaluationOptions, OPTIONS)
+    def _(
+        chosen: EvaluationOptions,
+        *,
+        model: Annotated[Path, typer.Argument(help="A model file, or the directory that `psephos run` wrote.")],
+        output: Annotated[
+            Path | None,
+            typer.Option(help="Write the model with calibrated scores into it.", rich_help_panel="Output"),
+        ] = None,
+        report: ReportDir = None,
+        as_json: AsJson = False,
+        verbose: Verbose = False,
+    ) -> None:
+        check_directory(output, "a model", [])
+        if output is not None and (output / MODEL_FILE).exists():
+            raise InvalidParameter(f"{output} holds a model: name another directory, or take the file away")
+        classifier = load_model(model)
+        run = EvaluationRun(chosen, classifier)
+        for text in run.split.remarks:
+            note(f"WARNING: {text}")
+
+        def save(result: EvaluationResult) -> None:
+            line = _saved(run, result, output)
+            if line and as_json:
+                note(line)
+            elif line:
+                emit(f"\n{line}\n")
+
+        shown: Any = {"report": report, "as_json": as_json, "verbose": verbose, "save": save}
+        perform(run.options, lambda _, **context: run.run(**context), "evaluate", **shown)
+
+
+def _saved(run: EvaluationRun, result: EvaluationResult, output: Path | None) -> str:
+    """Write the calibrated model, where one is asked for and there is one; return a line that says so."""
+    if output is None:
+        return ""
+    if result.estimate.calibration is None:
+        return f"Nothing was written to {output}: no Platt scaling was fitted."
+    path = output / MODEL_FILE
+    try:
+        write_atomically(path, written_model(calibrated_model(run.model, result)))
+    except OSError as error:
+        raise ModelError(f"{path} cannot be written: {error.strerror}") from None
+    return f"Written: {path}, whose scores are log odds. Next: psephos predict {output} FILE.csv"

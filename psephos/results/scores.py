@@ -1,0 +1,225 @@
+"""Result of a private evaluation (`psephos evaluate`). Every number in it is private: computed from a noisy sum."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import msgspec
+
+from psephos.curator.evaluation import CALIBRATED_FROM, Estimate, EvaluationEstimate
+from psephos.curator.ledger import Release
+from psephos.results.base import Count, Fact, Page, Positive, Result, Table
+from psephos.results.runs import ComposedCost, colluders_text, cost_text, test_key_warning
+
+READ_OPTIONS: dict[str, Any] = {
+    "parties": Count,
+    "seed": int,
+    "epsilon": Positive,
+    "simulate_noise": bool,
+    "key_bits": Count,
+    "threshold": Count,
+    "holders": Count,
+    "party": str | None,
+}
+"""The options that the result reads, and their types."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationResult(Result):
+    """A private evaluation of a classifier.
+
+    Attributes:
+        options: all options of the run, as JSON values.
+        dataset: name of the data set, or file.
+        class_names: names of the K classes.
+        method: by which the classifier was released.
+        estimate: what the noisy sum says about the classifier.
+        privacy: privacy cost of the evaluation.
+        released: privacy cost of the release of the classifier.
+        together: privacy cost of both for a party, or for a record, that is in both; null where the release does not
+            protect what the evaluation protects.
+        ballots: number of ballots counted.
+        ciphertexts_per_ballot: ciphertexts in one ballot.
+        bytes_per_ballot: size of one ballot as it is sent.
+        tally_equals_plaintext: whether the opened sum equals the sum in the clear, entry by entry.
+        colluders: number of parties that may reveal their noise to each other and to the curator while epsilon holds.
+        cautions: warnings about this run.
+        not_private: reason why no epsilon covers the evaluation, in spite of the one that is stated; "" if it does.
+    """
+
+    kind: ClassVar[str] = "evaluation"
+    derived: ClassVar[tuple[str, ...]] = (*Result.derived, "accuracy", "unit", "key_bits", "threshold", "noise_source")
+
+    options: dict[str, Any]
+    dataset: str
+    class_names: list[str]
+    method: str
+    estimate: EvaluationEstimate
+    privacy: Release
+    released: Release
+    ballots: Count
+    ciphertexts_per_ballot: Count
+    bytes_per_ballot: Count
+    tally_equals_plaintext: bool
+    colluders: Count
+    together: ComposedCost | None = None
+    cautions: list[str] = field(default_factory=list)
+    not_private: str = ""
+
+    def __post_init__(self) -> None:
+        """Raise msgspec.ValidationError if an option that the result reads is missing or of another type."""
+        msgspec.convert(self.options, msgspec.defstruct("Options", list(READ_OPTIONS.items())))
+
+    @property
+    def accuracy(self) -> Estimate:
+        """The estimated accuracy, `estimate.accuracy`."""
+        return self.estimate.accuracy
+
+    @property
+    def unit(self) -> str:
+        """What epsilon protects: "record" or "party"."""
+        return self.privacy.unit
+
+    @property
+    def key_bits(self) -> int:
+        """Length of the Paillier modulus."""
+        return int(self.options["key_bits"])
+
+    @property
+    def threshold(self) -> int:
+        """Number of holders that open the sum."""
+        return int(self.options["threshold"])
+
+    @property
+    def noise_source(self) -> Literal["system", "simulation"]:
+        """Source of the noise: the operating system, or "simulation": the seed, which protects nobody."""
+        return "simulation" if self.options["simulate_noise"] else "system"
+
+    @property
+    def exact(self) -> bool | None:
+        return self.tally_equals_plaintext
+
+    @property
+    def protected(self) -> str:
+        """What epsilon is about, as a noun: "record", "person" or "party"."""
+        return "person" if "persons" in self.privacy.chosen else self.unit
+
+    def page(self) -> Page:
+        warnings = [*([self.not_private] if self.not_private else []), *self.cautions, *test_key_warning(self.key_bits)]
+        if self.noise_source == "simulation":
+            warnings.append(
+                "The noise was drawn from the seed. Whoever knows it can take it off: nothing here is private."
+            )
+        if self.exact is False:
+            warnings.append("The opened sum differs from that computed in the clear. Do not use this result.")
+        facts: list[Fact] = [
+            ("Parties", self.options["parties"], ", ", self.ballots, " ballots counted"),
+            ("Paillier key", self.key_bits, " bits"),
+            ("One ballot", self.bytes_per_ballot, " bytes; ciphertexts in it: ", self.ciphertexts_per_ballot),
+            ("Opened by", self.threshold, " of ", self.options["holders"], " key holders"),
+        ]
+        if self.unit == "record":
+            added = self.privacy.chosen.get("neighbours") == "add-remove"
+            facts.append(("Neighbours", f"one {self.protected} {'added or removed' if added else 'replaced'}"))
+        return Page(
+            title=f"Psephos: evaluation on {self.dataset} at epsilon {self.options['epsilon']:g}",
+            answer=self._answer(),
+            cost=self._cost(),
+            conditions=[("Colluders", colluders_text(self.colluders, self.threshold))],
+            facts=facts,
+            warnings=warnings,
+            notes=self._notes(),
+            releases={"evaluation": self.privacy},
+            class_names=self.class_names,
+            tables=self._tables(),
+            several_releases=True,
+            repeat=f"Seed {self.options['seed']} drives splits, never keys or encryption.",
+        )
+
+    def _answer(self) -> str:
+        accuracy, rows = self.estimate.accuracy, self.estimate.rows
+        private = "" if self.not_private else f", private for each {self.protected} at {cost_text(self.privacy)}"
+        if accuracy.value is None:
+            return f"The noise hides how good the classifier is{private}: more rows or a larger epsilon would help."
+        about = " on average over the parties" if rows is None else f" of about {_rounded(rows)} rows"
+        return f"Right on {accuracy.value:.1%} ± {accuracy.error or 0.0:.1%}{about}{private}."
+
+    def _cost(self) -> str:
+        if self.not_private:
+            return ""
+        if self.together is not None:
+            one = ", and less for one that is in only one of the two" if self.unit == "record" else ""
+            return (
+                f"With the release of the classifier ({cost_text(self.released)} per {self.released.unit}) this is "
+                f"epsilon {self.together.epsilon:.4g}, delta {self.together.delta:.3g} for each {self.protected}{one}."
+            )
+        return (
+            f"The release of the classifier protects a {self.released.unit} ({cost_text(self.released)}), and no "
+            f"{self.protected}, as this evaluation does: the two do not add up to one epsilon."
+        )
+
+    def _notes(self) -> list[str]:
+        notes = ["± is the standard error from the noise alone; other rows would add the error of a sample."]
+        if self.unit == "party" or len(self.class_names) > 2:
+            return notes
+        calibration = self.estimate.calibration
+        if calibration is None:
+            return [
+                *notes,
+                "No Platt scaling was fitted: the noise is too large for these rows (rows times epsilon, less what "
+                f"colluders know, should be {CALIBRATED_FROM:g}), or larger scores do not mean {self.class_names[1]}.",
+            ]
+        return [
+            *notes,
+            f"Platt scaling: the probability of {self.class_names[1]} is sigmoid({calibration.slope:.4g} score "
+            f"{calibration.intercept:+.4g}); it takes the calibration error from {calibration.before:.3f} to "
+            f"{calibration.after:.3f} on the bins that it was fitted to.",
+        ]
+
+    def _tables(self) -> list[Table]:
+        estimate = self.estimate
+        measures = [["accuracy", *_cells(estimate.accuracy, 3)]]
+        if estimate.auroc is not None:
+            measures.append(["AUROC", *_cells(estimate.auroc, 3)])
+        if estimate.calibration_error is not None:
+            measures.append(["calibration error", *_cells(estimate.calibration_error, 3)])
+        if estimate.rows is not None:
+            measures.append(["rows", *_cells(estimate.rows, 0)])
+        tables = [Table("", ["measure", "estimate", "±"], measures)]
+        if estimate.confusion:
+            error = max(one.error or 0.0 for line in estimate.confusion for one in line)
+            rows = [
+                [name, *(_cells(one, 0)[0] for one in line)]
+                for name, line in zip(self.class_names, estimate.confusion, strict=True)
+            ]
+            about = f"Rows by class, and by predicted class; each ± {math.ceil(error):,} or less."
+            tables.append(Table("Confusion matrix", ["class", *self.class_names], rows, about))
+        if estimate.reliability:
+            what = "right" if len(self.class_names) > 2 else self.class_names[1]
+            rows = [
+                [
+                    f"{'' if one.low is None else f'{one.low:.3g}'} to {'' if one.high is None else f'{one.high:.3g}'}",
+                    _cells(one.rows, 0)[0],
+                    f"{one.probability:.3f}",
+                    *_cells(one.share, 3),
+                ]
+                for one in estimate.reliability
+            ]
+            about = f"By the score: the probability of {what} that it stands for, and the share of rows that are."
+            tables.append(Table("Reliability", ["score", "rows", "probability", "share", "±"], rows, about))
+        return tables
+
+
+def _cells(one: Estimate, digits: int) -> list[str]:
+    """Return the value and error of an estimate as text."""
+    if one.value is None or one.error is None:
+        return ["unknown", ""]
+    return [f"{one.value:,.{digits}f}", f"{one.error:,.{digits}f}"]
+
+
+def _rounded(one: Estimate) -> str:
+    """Return an estimated number of rows, rounded to hundreds where it is large."""
+    value = one.value or 0.0
+    return f"{round(value, -2):,.0f}" if value >= 2000 else f"{value:,.0f}"

@@ -1,0 +1,359 @@
+"""Simulate a private evaluation: all parties score their held-out rows with a public classifier, and one encrypted sum
+with their noise says how good it is (docs/protocols/evaluation.md)."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psephos.curator.evaluation import BINS, UNITS, PlattScaling, calibrated, plan_evaluation
+from psephos.curator.hamm.records import NEIGHBOURS, Neighbours
+from psephos.data.own import OwnTable
+from psephos.data.partition import load_split, one_of
+from psephos.data.splits import Split
+from psephos.model import Model, ReleasedClassifier
+from psephos.options import option
+from psephos.parties.noise import contributors
+from psephos.progress import Progress, counted, silent
+from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_key_bits
+from psephos.protocol.privacy.accounting import stated
+from psephos.protocol.privacy.mechanisms import check_epsilon
+from psephos.protocol.roles import Role
+from psephos.protocol.transcript import Transcript
+from psephos.results import Release
+from psephos.results.base import timed
+from psephos.results.runs import ComposedCost
+from psephos.results.scores import EvaluationResult
+from psephos.simulation.encrypted_sum import EncryptedSum, PartyFactory, RunConfig, simulate_sum
+from psephos.simulation.engines import make_engine
+from psephos.simulation.key_setup import HolderOptions, setup_keys
+from psephos.specs.base import Participants
+from psephos.specs.evaluation import EvaluationSpec
+
+__all__ = ["EvaluationOptions", "EvaluationRun", "calibrated_model"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationOptions(HolderOptions):
+    """Options of `psephos evaluate`."""
+
+    epsilon: float = option(
+        1.0, "Privacy of the evaluation, of a record or (--unit party) of a party.", group="Privacy"
+    )
+    unit: Literal["record", "party"] = option(
+        "record",
+        "What epsilon protects: record (one row) or party (all rows of a party; then only the mean of the parties' "
+        "accuracies is estimated).",
+        group="Privacy",
+    )
+    neighbours: Neighbours = option(
+        NEIGHBOURS[0],
+        "With --unit record: one row is replaced, added or removed; or it is only added or removed, with half the "
+        "noise.",
+        group="Privacy",
+    )
+    record: str | None = option(
+        None,
+        "With --unit record: the column that names the person of a row. A person's rows at a party then count as one.",
+        group="Privacy",
+        shown="every row is a record of its own",
+    )
+    rows: Literal["held-out", "all"] = option(
+        "held-out",
+        "With --data: the rows that `psephos run` held out with the same --held-out, --seed and unit; or all rows, of "
+        "a table that the model has not seen.",
+        group="Your own data",
+    )
+    bins: int = option(BINS, "Bins of the score: more show more detail under more noise.", group="Privacy")
+    colluders: int | None = option(
+        None,
+        "Parties that may tell each other their noise; key holders are parties.",
+        group="Privacy",
+        shown="threshold - 1",
+    )
+    dropouts: int = option(0, "Parties that may stay away.", group="Privacy")
+    key_bits: int = option(DEFAULT_KEY_BITS, "Length of the Paillier modulus.", group="Encryption")
+    test_key: bool = option(False, "Accept a key under 2048 bits: protects nothing.", group="Encryption")
+    workers: int = option(
+        None, "The number of processes.", group="Machine", shown="up to 2", factory=lambda: min(2, os.cpu_count() or 1)
+    )
+    simulate_noise: bool = option(False, "Draw the noise from the seed: repeatable, not private.", group="Machine")
+
+    def check(self) -> None:
+        """Raise InvalidParameter for invalid options, before anything is computed."""
+        super().check()
+        check_epsilon(self.epsilon)
+        check_key_bits(self.key_bits, test_key=self.test_key)
+        one_of("unit", self.unit, *UNITS)
+        one_of("neighbours", self.neighbours, *NEIGHBOURS)
+        one_of("rows", self.rows, "held-out", "all")
+        one_of("keys", self.keys, "dealer", "ceremony")
+        if self.workers < 1:
+            raise InvalidParameter(f"--workers must be at least 1, not {self.workers}")
+        if self.rows == "all" and self.data is None:
+            raise InvalidParameter("--rows all is about your own table: name it with --data FILE")
+        if self.rows == "held-out" and self.data is not None and not self.held_out:
+            raise InvalidParameter("no rows are held out with --held-out 0: leave it out, or add --rows all")
+        if self.unit == "party" and (self.record is not None or self.neighbours != NEIGHBOURS[0]):
+            raise InvalidParameter("--neighbours and --record have an effect only with --unit record")
+        if self.record is not None and (self.data is None or self.party is None):
+            raise InvalidParameter(
+                "--record names a column of your own table whose rows have owners: name them with --data FILE and "
+                "--party COLUMN"
+            )
+        if self.unit == "record" and self.data is not None and not isinstance(self._sizes(), str):
+            raise InvalidParameter(
+                "--sizes with numbers leaves rows of a table out, and one row more or less would change which: deal "
+                "the rows equal, dirichlet or shards"
+            )
+        contributors(self.parties, self.coalition, self.dropouts)
+        if len(self.away) > self.dropouts:
+            raise InvalidParameter(
+                f"{len(self.away)} parties are absent, and the noise is sized for {self.dropouts}: set a larger "
+                "--dropouts"
+            )
+
+    @property
+    def coalition(self) -> int:
+        """Number of parties that may reveal their noise to each other."""
+        return self.opening_threshold - 1 if self.colluders is None else self.colluders
+
+    @property
+    def protects_records(self) -> bool:
+        return self.unit == "record"
+
+    @property
+    def person_column(self) -> str | None:
+        return self.record
+
+    @property
+    def compares(self) -> bool:
+        """False: whether rows are left is the parties' secret, and no error may tell."""
+        return False
+
+
+class EvaluationRun:
+    """One evaluation: the classifier, and which party holds which rows.
+
+    Attributes:
+        model: the classifier.
+        options: the options, whose number of parties is that of the table.
+        split: the rows, encoded as the model encodes them.
+        spec: the protocol, from public values.
+    """
+
+    def __init__(self, options: EvaluationOptions, classifier: ReleasedClassifier) -> None:
+        """Read the data, assign rows to parties, and plan from public values.
+
+        Raises:
+            InvalidParameter: the options cannot be used.
+            DataError: the data cannot be used, or do not fit the classifier.
+        """
+        model = classifier.model
+        self.model = model
+        self.options, self.split = _dealt(options, model)
+        weights = np.vstack([classifier.coef_.T, classifier.intercept_])
+        agreed = {"colluders": self.options.coalition, "dropouts": self.options.dropouts}
+        plan = plan_evaluation(
+            _with_constant(self.split.X_auxiliary),
+            weights,
+            len(model.classes),
+            self.options.parties,
+            epsilon=self.options.epsilon,
+            unit=self.options.unit,
+            neighbours=self.options.neighbours,
+            bins=self.options.bins,
+            contributors=contributors(self.options.parties, **agreed),
+        )
+        seed = self.options.seed if self.options.simulate_noise else None
+        self.spec = EvaluationSpec.from_plan(plan, **agreed, simulation_seed=seed, persons=self.options.record or "")
+
+    def rows_of(self, number: int) -> tuple[Any, ...]:
+        """Return the rows of a party that are evaluated, float64 (n, d + 1), with their labels, int64 (n,).
+
+        Where persons are protected, also whose each row is, int64 (n,). Secrets.
+        """
+        split, data = self.split, self.split.dataset
+        if split.encoding is None:
+            order = np.random.default_rng([self.options.seed, 3]).permutation(len(split.y_test))
+            own = np.sort(np.array_split(order, self.options.parties)[number])
+            return _with_constant(split.X_test[own]), split.y_test[own]
+        own = split.held_out[number]
+        if self.options.rows == "all":
+            own = np.sort(np.concatenate([own, split.parties[number]]))
+        rows = _with_constant(data.X_train[own]), data.y_train[own]
+        return rows if split.persons is None else (*rows, split.persons[own])
+
+    @property
+    def cautions(self) -> list[str]:
+        """Warnings from public values."""
+        cautions, trained_for = list(self.split.cautions), self.model.release.unit
+        if self.split.encoding is not None and self.options.rows == "held-out" and trained_for != self.options.unit:
+            cautions.append(
+                f"The model was released with --unit {trained_for}, which holds other rows out than --unit "
+                f"{self.options.unit}: most of the evaluated rows are rows that it was trained on, if it was trained "
+                "on this table."
+            )
+        return cautions
+
+    def sum(
+        self,
+        *,
+        transcript: Transcript | None = None,
+        progress: Progress = silent,
+        roles: Mapping[str, Callable[[Role], Role]] | None = None,
+    ) -> EncryptedSum:
+        """Make the keys, and take the encrypted sum.
+
+        Raises:
+            PsephosError: as `setup_keys` and `simulate_sum`.
+        """
+        options, spec = self.options, self.spec
+        started = time.perf_counter()
+        keys = setup_keys(
+            options.parties,
+            key_bits=options.key_bits,
+            degree=spec.best_degree(options.key_bits, options.parties),
+            holders=options.key_holders,
+            threshold=options.opening_threshold,
+            test_key=options.test_key,
+            keys=options.keys,
+            transcript=transcript,
+            progress=progress,
+        )
+        keygen = time.perf_counter() - started
+        fewest = max(2, options.parties - options.dropouts)
+        round_ = spec.terms(keys.threshold_key, Participants(keys.roster, fewest, options.test_key))
+        present = sorted(set(range(options.parties)) - set(options.away))
+        config = RunConfig(
+            engine=make_engine(workers=options.workers),
+            transcript=transcript,
+            progress=counted(progress, "score and encrypt", len(present)),
+            roles=dict(roles or {}),
+            present=present,
+        )
+        rows = [self.rows_of(number) for number in range(options.parties)]
+        done = simulate_sum(round_, keys, PartyFactory(spec, rows), config)
+        return replace(done, seconds={"keygen": keygen, **done.seconds})
+
+    def run(self, **context: Any) -> EvaluationResult:
+        """Take the encrypted sum, and estimate.
+
+        Args:
+            context: keywords of `sum`.
+
+        Raises:
+            PsephosError: as `sum`.
+        """
+        spec, done = self.spec, self.sum(**context)
+        released, warning = self.model.release, self.split.not_private
+        entry = replace(spec.cost(done.opened.ballots), delta=stated(spec.plan.event, 0.0).delta)
+        if warning:
+            entry = replace(entry, epsilon=None, delta=None, said="none")
+        settled = {name: done.seconds.get(name, 0.0) for name in ("keygen", "decrypt")}
+        return EvaluationResult(
+            options=self.options.plain(),
+            dataset=self.split.dataset.name,
+            class_names=list(self.model.classes),
+            method=self.model.method,
+            phases=timed(settled),  # the time of other phases tells about the rows
+            estimate=spec.estimate(done.opened),
+            privacy=entry,
+            together=None if warning else _together(entry, released),
+            released=released,
+            ballots=done.opened.ballots,
+            ciphertexts_per_ballot=done.round.plan.ciphertexts,
+            bytes_per_ballot=done.ballot_bytes,
+            tally_equals_plaintext=done.equals_plaintext,
+            colluders=self.options.coalition,
+            cautions=self.cautions,
+            not_private=warning,
+        )
+
+
+def _dealt(options: EvaluationOptions, model: Model) -> tuple[EvaluationOptions, Split]:
+    """Return the options with the table's number of parties, and its rows in the model's encoding, by party."""
+    if options.data is None:
+        options, split = load_split(options)
+        if split.dataset.features != len(model.encoding.features) or split.dataset.classes != model.classes:
+            raise DataError(
+                f"the model has {len(model.encoding.features)} features and the classes {', '.join(model.classes)}; "
+                f"{split.dataset.name} has others: name its data with --data FILE or --dataset NAME"
+            )
+        return options, split
+    if options.classes and options.classes != model.classes:
+        raise InvalidParameter(f"the classes of the model are {', '.join(model.classes)}: leave --classes out")
+    options = replace(options, classes=model.classes)
+    table = OwnTable(options)
+    if table.owners:
+        options = replace(options, parties=len(table.owners))
+    options.check()
+    return options, table.deal(
+        options.parties, options.seed, by_content=options.protects_records, agreed=model.encoding
+    )
+
+
+def _with_constant(X: Any) -> Array:
+    """Return rows (n, d) as float64 (n, d + 1), with the constant 1 as their last feature."""
+    dense = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+    return np.column_stack([dense, np.ones(len(dense))])
+
+
+def _together(entry: Release, released: Release) -> ComposedCost | None:
+    """Return the cost of the release and of its evaluation together, by addition.
+
+    None where the release does not protect what the evaluation does: a release that protects a party protects each of
+    its records and persons, too.
+    """
+    covers = released.unit == "party" or (
+        released.unit == entry.unit and ("persons" in released.chosen or "persons" not in entry.chosen)
+    )
+    if not covers or released.epsilon is None or entry.epsilon is None:
+        return None
+    delta = (entry.delta or 0.0) + (released.delta or 0.0)
+    return ComposedCost(2, entry.epsilon + released.epsilon, min(delta, 1.0))
+
+
+def calibrated_model(model: Model, result: EvaluationResult) -> Model:
+    """Return a model whose scores are calibrated, with the evaluation's cost.
+
+    Raises InvalidParameter for a result without Platt scaling.
+    """
+    calibration = result.estimate.calibration
+    if calibration is None:
+        raise InvalidParameter("Platt scaling was not fitted: the rows are too few for this epsilon")
+    return _scaled(model, calibration, result)
+
+
+def _scaled(model: Model, calibration: PlattScaling, result: EvaluationResult) -> Model:
+    weights = np.vstack([np.array(model.coefficients).T, np.array(model.intercepts)])
+    scaled, together = calibrated(weights, calibration), result.together
+    release, spent = model.release, result.privacy
+    parts = {"release": release, "evaluation": spent}
+    chosen = {**release.chosen, **{f"{name}_epsilon": part.epsilon for name, part in parts.items()}}
+    chosen |= {f"{name}_unit": part.unit for name, part in parts.items()}
+    release = replace(release, chosen=chosen, signal=None)
+    if together is not None:
+        release = replace(release, epsilon=together.epsilon, delta=together.delta, unit=spent.unit)
+    warnings = [*model.warnings, *result.page().warnings]
+    return Model(
+        psephos_model=1,
+        classes=model.classes,
+        encoding=model.encoding,
+        coefficients=(tuple(scaled[:-1, 0].tolist()),),
+        intercepts=(float(scaled[-1, 0]),),
+        method=model.method,
+        parties=model.parties,
+        release=release,
+        warnings=tuple(dict.fromkeys(warnings)),
+        calibration=(calibration.slope, calibration.intercept),
+    )

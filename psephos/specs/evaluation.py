@@ -1,0 +1,175 @@
+"""Private evaluation of a public classifier: a sum over the parties' rows with noise that they add."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+from psephos.curator.evaluation import (
+    BINS,
+    EvaluationEstimate,
+    EvaluationPlan,
+    calibrated,
+    estimate_evaluation,
+    plan_evaluation,
+)
+from psephos.curator.hamm.records import NEIGHBOURS
+from psephos.curator.ledger import Release, ledger_entry
+from psephos.parties.noise import Shares, contributors, shares_of
+from psephos.parties.statistic import OwnDataParty, entry_range
+from psephos.protocol.encrypted_sum.opened import OpenedSum
+from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
+from psephos.protocol.errors import DataError, StudyError
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
+from psephos.protocol.signing import SigningKey
+from psephos.protocol.storage.store import OnceLedger
+from psephos.specs.base import Array, SumSpec, VectorFormat, data_owner
+from psephos.specs.secrets import DATA, DIRECTION, EXACT_SUM, NOISE, OTHER_SUM, SIZES, Secret
+from psephos.specs.study import COLLUDERS, StudyTerms, check_dropouts
+
+__all__ = ["EvaluationSpec"]
+
+
+@dataclass(frozen=True)
+class EvaluationSpec(SumSpec):
+    """A histogram of scores, or the mean of the parties' accuracies (docs/theory.md, "Private evaluation").
+
+    Attributes:
+        plan: what is summed, and under which noise.
+        shares: the parties' shares of the noise; None is for analyses of the exact sum.
+        colluders: parties that may tell each other their noise, as it was agreed.
+        simulation_seed: draws the noise from a seed: for simulations only.
+        persons: the column of the parties' tables that names persons, where a person with all rows at a party is
+            protected; "" where every row is a record of its own.
+    """
+
+    methods: ClassVar[tuple[str, ...]] = ("platt",)
+    parameters: ClassVar[Mapping[str, Any]] = {
+        "classifier": str,
+        "unit": "record",
+        "neighbours": NEIGHBOURS[0],
+        "record": "",
+        "bins": BINS,
+        "colluders": COLLUDERS,
+        "dropouts": 0,
+    }
+    unit: ClassVar[str] = "record"
+    secrets: ClassVar[tuple[Secret, ...]] = (DATA, DIRECTION, NOISE, SIZES, EXACT_SUM, OTHER_SUM)
+    kind: ClassVar[RoundKind] = "statistic"
+
+    plan: EvaluationPlan
+    shares: Shares | None
+    colluders: int = 0
+    simulation_seed: int | None = None
+    persons: str = ""
+
+    @classmethod
+    def from_plan(
+        cls,
+        plan: EvaluationPlan,
+        *,
+        colluders: int,
+        dropouts: int = 0,
+        simulation_seed: int | None = None,
+        persons: str = "",
+    ) -> Self:
+        """Return the specification of a plan. Raises InvalidParameter as `shares_of` does."""
+        shares = shares_of(plan, colluders=colluders, dropouts=dropouts)
+        return cls(plan, shares, colluders, simulation_seed, persons)
+
+    @classmethod
+    def from_study(cls, terms: StudyTerms) -> Self:
+        study, agreed = terms.study, {name: terms.value(name) for name in ("colluders", "dropouts")}
+        check_dropouts(study, agreed["dropouts"])
+        if study.delta:
+            raise StudyError("the noise of an evaluation is discrete Laplace, whose delta is 0: leave delta out")
+        if agreed["colluders"] < 0:
+            raise StudyError("colluders are not negative")
+        if terms.value("record") and terms.value("unit") != "record":
+            raise StudyError("the parameter record names persons, whom the unit record protects")
+        plan = plan_evaluation(
+            terms.auxiliary.samples,
+            terms.coordinates("classifier"),
+            len(study.classes),
+            len(study.roster),
+            epsilon=study.epsilon,
+            unit=terms.value("unit"),
+            neighbours=terms.value("neighbours"),
+            bins=terms.value("bins"),
+            contributors=contributors(len(study.roster), **agreed),
+        )
+        return cls.from_plan(plan, **agreed, persons=terms.value("record"))
+
+    @property
+    def entries(self) -> VectorFormat:
+        return VectorFormat(self.plan.dimension, *entry_range(self.plan.grid, self.shares))
+
+    @property
+    def context(self) -> bytes:
+        return self.plan.grid.digest
+
+    def party(
+        self,
+        number: int,
+        signing_key: SigningKey,
+        data: tuple[Any, ...],
+        terms: Round,
+        *,
+        ledger: OnceLedger | None = None,
+        encryptor: Encryptor | None = None,
+        randomness: Randomness = SYSTEM,
+    ) -> OwnDataParty:
+        """As `Spec.party`; `data`: its `Rows`, and whose row each is, integers (n,), where persons are protected.
+
+        Raises DataError for data without whose rows they are, where persons are protected.
+        """
+        if self.persons and len(tuple(data)) < 3:
+            raise DataError(f"the rows come without the person of each, whom the column {self.persons} names")
+        if self.simulation_seed is not None:
+            randomness = SimulationRandomness(self.simulation_seed, "noise share", number)
+        owner = data_owner(number, signing_key, ledger)
+        grid = self.plan.grid
+        return OwnDataParty(owner, terms, data, grid, self.shares, randomness=randomness, encryptor=encryptor)
+
+    def estimate(self, opened: OpenedSum) -> EvaluationEstimate:
+        """Return what the noisy sum says; the noise is that of the ballots counted."""
+        assert self.shares is not None
+        plan = replace(self.plan, inflation=opened.ballots / self.shares.contributors)
+        return estimate_evaluation(plan, list(opened.sums), opened.ballots)
+
+    def cost(self, ballots: int) -> Release:
+        """As `Spec.cost`; it does not depend on the number of ballots."""
+        plan = self.plan
+        chosen: dict[str, Any] = {"bins": plan.scores.bins, "colluders": self.colluders}
+        if plan.unit == "record":
+            chosen["neighbours"] = plan.neighbours
+        if self.persons:
+            chosen["persons"] = self.persons
+        return ledger_entry(plan.event, plan.sensitivity, "discrete Laplace in shares", chosen)
+
+    def summary(self, result: OpenedSum) -> str:
+        """As `Spec.summary`: the estimates of the classifier that was evaluated."""
+        estimate = self.estimate(result)
+        named = {
+            "accuracy": estimate.accuracy,
+            "AUROC": estimate.auroc,
+            "calibration error": estimate.calibration_error,
+        }
+        parts = [
+            f"{name} {one.value:.3f} ± {one.error:.3f}"
+            for name, one in named.items()
+            if one is not None and one.value is not None and one.error is not None
+        ]
+        if not parts:
+            return "the noise hides how good the classifier is"
+        scaled = "" if estimate.calibration is not None else " not"
+        return f"evaluated: {', '.join(parts)} (of the noise alone); its scores were{scaled} calibrated"
+
+    def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
+        """As `Spec.release`: the classifier with Platt scaling, or unchanged where that was not fitted."""
+        weights, calibration = self.plan.scores.weights, self.estimate(result).calibration
+        if calibration is not None:
+            weights = calibrated(weights, calibration)
+        return weights[:, 0] if weights.shape[1] == 1 else weights.T, self.cost(result.ballots)

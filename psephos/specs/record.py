@@ -1,0 +1,159 @@
+"""The record step: a sum over the parties' rows with noise that they add, private for each record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+from psephos.curator.hamm.records import NEIGHBOURS, RecordPlan, fit_records, plan_records, release_records
+from psephos.curator.ledger import Release, ledger_entry
+from psephos.parties.noise import Shares, contributors, shares_of
+from psephos.parties.statistic import OwnDataParty, entry_range
+from psephos.protocol.encrypted_sum.opened import OpenedSum
+from psephos.protocol.encrypted_sum.record_grid import RecordGrid
+from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
+from psephos.protocol.errors import DataError, StudyError
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.privacy.mechanisms import DiscreteGaussian
+from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
+from psephos.protocol.signing import SigningKey
+from psephos.protocol.storage.store import OnceLedger
+from psephos.specs.base import Array, SumSpec, VectorFormat, data_owner
+from psephos.specs.secrets import DATA, DIRECTION, EXACT_SUM, NOISE, OTHER_SUM, SIZES, Secret
+from psephos.specs.study import COLLUDERS, StudyTerms, check_dropouts
+
+__all__ = ["RecordSpec"]
+
+
+@dataclass(frozen=True)
+class RecordSpec(SumSpec):
+    """One private Newton step from a public score (docs/theory.md, "The record step").
+
+    Attributes:
+        plan: what is summed, and under which noise.
+        shares: the parties' shares of the noise; None is for analyses of the exact sum.
+        colluders: parties that may tell each other their noise, as it was agreed.
+        simulation_seed: draws the noise from a seed: for simulations only.
+        persons: the column of the parties' tables that names persons, where a person with all rows at a party is
+            protected; "" where every row is a record of its own.
+    """
+
+    methods: ClassVar[tuple[str, ...]] = ("newton",)
+    parameters: ClassVar[Mapping[str, Any]] = {
+        "coordinates": str,
+        "offset": str,
+        "constant": float,
+        "rows": int,
+        "labelled": 0,
+        "neighbours": NEIGHBOURS[0],
+        "record": "",
+        "colluders": COLLUDERS,
+        "dropouts": 0,
+    }
+    unit: ClassVar[str] = "record"
+    secrets: ClassVar[tuple[Secret, ...]] = (DATA, DIRECTION, NOISE, SIZES, EXACT_SUM, OTHER_SUM)
+    kind: ClassVar[RoundKind] = "statistic"
+
+    plan: RecordPlan
+    shares: Shares | None
+    colluders: int = 0
+    simulation_seed: int | None = None
+    persons: str = ""
+
+    @classmethod
+    def from_plan(
+        cls,
+        plan: RecordPlan,
+        *,
+        colluders: int,
+        dropouts: int = 0,
+        simulation_seed: int | None = None,
+        persons: str = "",
+    ) -> Self:
+        """Return the specification of a plan with noise. Raises InvalidParameter as `shares_of` does."""
+        shares = shares_of(plan, colluders=colluders, dropouts=dropouts)
+        return cls(plan, shares, colluders, simulation_seed, persons)
+
+    @classmethod
+    def from_study(cls, terms: StudyTerms) -> Self:
+        study, agreed = terms.study, {name: terms.value(name) for name in ("colluders", "dropouts")}
+        check_dropouts(study, agreed["dropouts"])
+        if agreed["colluders"] < 0 or terms.value("labelled") < 0:
+            raise StudyError("colluders and labelled are not negative")
+        gaussian = study.delta > 0
+        plan = plan_records(
+            terms.auxiliary.samples,
+            None,
+            len(study.classes),
+            len(study.roster),
+            rows=terms.value("rows"),
+            epsilon=study.epsilon,
+            delta=study.delta,
+            mechanism="gaussian" if gaussian else "discrete-laplace",
+            neighbours=terms.value("neighbours"),
+            contributors=contributors(len(study.roster), **agreed),
+            grid=RecordGrid(
+                terms.coordinates(),
+                terms.value("constant"),
+                terms.coordinates("offset"),
+                len(study.classes),
+                "l2" if gaussian else "l1",
+            ),
+            labelled=terms.value("labelled"),
+        )
+        return cls.from_plan(plan, **agreed, persons=terms.value("record"))
+
+    @property
+    def entries(self) -> VectorFormat:
+        return VectorFormat(self.plan.dimension, *entry_range(self.plan.grid, self.shares))
+
+    @property
+    def context(self) -> bytes:
+        return self.plan.grid.digest
+
+    def party(
+        self,
+        number: int,
+        signing_key: SigningKey,
+        data: tuple[Any, ...],
+        terms: Round,
+        *,
+        ledger: OnceLedger | None = None,
+        encryptor: Encryptor | None = None,
+        randomness: Randomness = SYSTEM,
+    ) -> OwnDataParty:
+        """As `Spec.party`; `data`: its `Rows`, and whose row each is, integers (n,), where persons are protected.
+
+        Raises DataError for data without whose rows they are, where persons are protected.
+        """
+        if self.persons and len(tuple(data)) < 3:
+            raise DataError(f"the rows come without the person of each, whom the column {self.persons} names")
+        if self.simulation_seed is not None:
+            randomness = SimulationRandomness(self.simulation_seed, "noise share", number)
+        owner = data_owner(number, signing_key, ledger)
+        grid = self.plan.grid
+        return OwnDataParty(owner, terms, data, grid, self.shares, randomness=randomness, encryptor=encryptor)
+
+    def fitted(self, opened: OpenedSum) -> Array:
+        """Return the classifier of an opened sum, (d,) or (K, d); the noise is that of the ballots counted."""
+        assert self.shares is not None
+        plan = replace(self.plan, inflation=opened.ballots / self.shares.contributors)
+        return fit_records(release_records(plan, list(opened.sums)))
+
+    def cost(self, ballots: int) -> Release:
+        """As `Spec.cost`; it does not depend on the number of ballots."""
+        plan = self.plan
+        noise = f"discrete {'Gaussian' if isinstance(plan.mechanism, DiscreteGaussian) else 'Laplace'} in shares"
+        chosen: dict[str, Any] = {
+            "rank": plan.rank,
+            "neighbours": plan.neighbours,
+            "rows": plan.rows,
+            "colluders": self.colluders,
+        }
+        if self.persons:
+            chosen["persons"] = self.persons
+        return ledger_entry(plan.event, plan.sensitivity, noise, chosen)
+
+    def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
+        return self.fitted(result), self.cost(result.ballots)

@@ -1,0 +1,207 @@
+"""The rehearsal: worlds that reproduce the public model's accuracy, plans from public rows only, and the release."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from psephos.curator.hamm.rehearsal import Noise, Rehearsal, calibrate, fit_public, rehearse, shrink
+from psephos.curator.hamm.rehearsed import (
+    RehearsedPlan,
+    fit_rehearsed,
+    model_classifier,
+    plan_rehearsed,
+    public_features,
+    rehearsal_of,
+)
+from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, shares_of
+from psephos.protocol.encrypted_sum.own_data import contrast_basis
+from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.privacy.mechanisms import DiscreteLaplace
+
+Array = NDArray[np.float64]
+
+MODELS = [
+    # classes, public rows, columns, signal
+    (2, 60, 8, 1.0),
+    (2, 200, 30, 0.3),
+    (2, 100, 5, 4.0),
+    (4, 150, 10, 1.5),
+]
+
+
+@cache
+def table(classes: int, rows: int, columns: int, signal: float, seed: int = 0) -> tuple[Array, NDArray[np.int64]]:
+    """Return rows with a constant behind them, and labels of a softmax model."""
+    generator = np.random.default_rng(seed)
+    X = generator.normal(size=(rows, columns)) * generator.uniform(0.5, 2.0, columns)
+    W = np.random.default_rng(99).normal(size=(classes, columns)) * signal
+    scores = X @ W.T + generator.gumbel(size=(rows, classes))
+    return np.column_stack([X, np.ones(rows)]), scores.argmax(axis=1)
+
+
+def accuracy(w: Array, X: Array, y: NDArray[np.int64]) -> float:
+    """Return the share of rows that a classifier, (d,) or (K, d), gets right."""
+    return float(np.mean((X @ w > 0) == y if w.ndim == 1 else (X @ w.T).argmax(axis=1) == y))
+
+
+def laplace(epsilon: float, parties: int) -> Any:
+    """Return the noise in a mean of directions, whatever their length."""
+    return lambda entries: Noise("l1", math.sqrt(2) * 2 / (epsilon * parties))
+
+
+@pytest.mark.parametrize(("classes", "rows", "columns", "signal"), MODELS)
+def test_worlds_reproduce_the_cross_validated_accuracy_of_the_public_model(
+    classes: int, rows: int, columns: int, signal: float
+) -> None:
+    X, y = table(classes, rows, columns, signal)
+    model = fit_public(X[:, :-1], y, classes)
+    found = calibrate(model, np.random.default_rng(0))
+    standard_error = math.sqrt(found.cross_validated * (1 - found.cross_validated) / rows)
+    assert abs(found.accuracy - found.cross_validated) < standard_error + 0.01
+    rehearsed = rehearse(model, 50, 40, [laplace(10.0, 50)])
+    # Half of the rehearsed worlds have the largest error that cross-validation does not contradict.
+    assert abs(rehearsed.public_accuracy - found.cross_validated) < 2 * (standard_error + 0.01)
+
+
+def test_the_public_model_in_features_is_the_one_in_principal_directions() -> None:
+    X, y = table(4, 150, 10, 1.5)
+    model = fit_public(X[:, :-1], y, 4)
+    assert np.allclose(X @ model.offset, model.scores(model.rows))
+    for rank, power in ((0, 0.0), (3, 0.5), (10, 0.0)):
+        Z = model.coordinates(model.rows, rank, power)
+        assert np.allclose(X @ model.transform(rank, power), Z)
+        assert np.all(Z[:, 0] == 1)
+    assert accuracy(model_classifier(model), X, y) > 0.6
+
+
+def test_labels_of_one_class_and_absent_classes_still_make_a_model() -> None:
+    X, y = table(4, 150, 10, 1.5)
+    model = fit_public(X[:, :-1], np.where(y == 0, 0, -1), 4)
+    chosen = model.scores(model.rows) @ contrast_basis(4)
+    assert np.all(chosen.argmax(axis=1) == 0)
+    model = fit_public(X[:, :-1], np.where(y < 2, y, -1), 4)
+    assert np.isfinite(model.offset).all()
+    with pytest.raises(DataError):
+        fit_public(X[:, :-1], np.full(len(y), -1), 4)
+    with pytest.raises(DataError):
+        fit_public(np.ones((20, 3)), np.zeros(20, np.int64), 2)
+
+
+def rehearsal(epsilon: float = 10.0, parties: int = 100, seed: int = 0, **terms: Any) -> Rehearsal:
+    """Rehearse the step for two classes and 60 public rows."""
+    X, y = table(2, 60, 8, 1.0, seed)
+    return rehearsal_of(X, y, 2, parties, rows=40, epsilon=epsilon, **terms)
+
+
+def plan(epsilon: float = 10.0, parties: int = 100, **terms: Any) -> RehearsedPlan:
+    """Plan the step that was rehearsed."""
+    known = {name: value for name, value in terms.items() if name == "contributors"}
+    return plan_rehearsed(rehearsal(epsilon, parties, **terms), parties, epsilon=epsilon, **known)
+
+
+def test_a_rehearsal_is_a_function_of_public_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same rows and terms give the same plan; other rows and labels another digest."""
+    monkeypatch.setattr("psephos.curator.hamm.rehearsal._WORLDS", (3, 6))
+    first, again, other = rehearsal(), rehearsal(), rehearsal(seed=1)
+    assert first.plan == again.plan
+    assert first.gain == again.gain
+    digests = {plan_rehearsed(each, 100, epsilon=1.0).grid.digest for each in (first, again, other)}
+    assert len(digests) == 2
+
+
+def test_noise_that_drowns_every_step_asks_the_parties_nothing() -> None:
+    assert not rehearsal(epsilon=1e-3, parties=5).asks
+    assert rehearsal(epsilon=10.0, parties=500).asks
+
+
+def test_labels_without_signal_ask_the_parties_nothing() -> None:
+    """Public labels that do not depend on the features: the rehearsal announces no gain that is not there."""
+    generator = np.random.default_rng(1)
+    X = np.column_stack([generator.normal(size=(200, 6)), np.ones(200)])
+    y = (generator.random(200) < 0.1).astype(np.int64)
+    found = rehearsal_of(X, y, 2, 20, rows=30, epsilon=0.3)
+    assert not found.asks
+    assert abs(found.gain) < 0.005
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 10.0])
+def test_a_release_is_the_public_model_plus_a_step_that_helps(epsilon: float) -> None:
+    """Of 300 parties with 30 rows each, with the noise of their shares; without noise it helps as well."""
+    rehearsed = rehearsal(epsilon, parties=300)
+    found, start = plan_rehearsed(rehearsed, 300, epsilon=epsilon), model_classifier(rehearsed.model)
+    X, y = table(2, 9000, 8, 1.0, seed=5)
+    total = np.zeros(found.dimension, np.int64)
+    for number in range(300):
+        own = slice(30 * number, 30 * number + 30)
+        total += np.array(found.grid.contribution(X[own], y[own]))
+    T, labels = table(2, 5000, 8, 1.0, seed=6)
+    assert np.allclose(fit_rehearsed(found, [0] * found.dimension), start)
+    generator, unit = np.random.default_rng(0), 300 * 2**24
+    reached = []
+    for _ in range(20):
+        noise = np.rint(rehearsed.noise.draw(total.shape, generator) * unit).astype(np.int64)
+        reached.append(accuracy(fit_rehearsed(found, (total + noise).tolist()), T, labels))
+    assert rehearsed.asks
+    assert np.mean(reached) > accuracy(start, T, labels) + (0.005 if epsilon > 1 else -0.002)
+
+
+def test_fewer_ballots_scale_the_mean_and_its_noise() -> None:
+    found = plan(parties=100, contributors=97)
+    sums = [10**8] * found.dimension
+    assert not np.allclose(fit_rehearsed(found, sums), fit_rehearsed(found, sums, ballots=98))
+    with pytest.raises(DataError):
+        fit_rehearsed(found, sums[1:])
+
+
+def test_shrinkage_keeps_signal_and_drops_noise() -> None:
+    generator = np.random.default_rng(0)
+    steps = generator.normal(size=(500, 1, 17)) * 0.1
+    steps[:, :, 0] += 5.0
+    shrunken = shrink(steps, 0.1)
+    assert np.allclose(shrunken[..., 0], steps[..., 0], rtol=0.01)
+    assert (shrunken[..., 1:] ** 2).sum() < 0.2 * (steps[..., 1:] ** 2).sum()
+    assert np.array_equal(shrink(steps, 0.0), steps)
+
+
+def test_the_noise_of_a_plan_fits_the_parties_shares() -> None:
+    pure, gaussian = plan(contributors=97), plan(mechanism="gaussian", contributors=97)
+    shares = shares_of(pure, colluders=2)
+    assert isinstance(shares, PolyaShares)
+    assert pure.grid.norm == "l1"
+    assert pure.sensitivity.value == pytest.approx(2 / 100)
+    assert pure.event.delta < 1e-18
+    assert gaussian.grid.norm == ("l1" if isinstance(gaussian.mechanism, DiscreteLaplace) else "l2")
+    shares = shares_of(gaussian, colluders=2)
+    assert isinstance(shares, PolyaShares if gaussian.grid.norm == "l1" else DiscreteGaussianShares)
+
+
+def test_the_variance_of_drawn_noise_is_that_of_the_plan() -> None:
+    noise = Noise("l1", 0.3, shape=1.5)
+    drawn = noise.draw((200_000,), np.random.default_rng(0))
+    assert float(drawn.std()) == pytest.approx(0.3, rel=0.02)
+
+
+def test_terms_out_of_range_are_refused() -> None:
+    X, y = table(2, 60, 8, 1.0)
+    with pytest.raises(InvalidParameter):
+        rehearsal_of(X, y, 2, 10, rows=0, epsilon=1.0)
+    with pytest.raises(InvalidParameter):
+        rehearsal_of(X, y, 2, 10, rows=10, epsilon=1.0, mechanism="spherical-laplace")
+    with pytest.raises(DataError):
+        public_features(-X)
+    with pytest.raises(InvalidParameter):
+        rehearse(fit_public(X[:, :-1], y, 2), 0, 10, [laplace(1.0, 10)])
+
+
+def test_progress_is_reported_once_a_world() -> None:
+    X, y = table(2, 60, 8, 1.0)
+    worlds: list[int] = []
+    found = rehearse(fit_public(X[:, :-1], y, 2), 10, 10, [laplace(1.0, 10)], done=worlds.append)
+    assert isinstance(found, Rehearsal)
+    assert sum(worlds) == len(worlds) > 10

@@ -1,0 +1,211 @@
+"""Private evaluation: estimates against the exact values, their stated errors, and Platt scaling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.metrics import confusion_matrix, roc_auc_score
+
+from psephos.curator.evaluation import (
+    EvaluationEstimate,
+    EvaluationPlan,
+    PlattScaling,
+    calibrated,
+    estimate_evaluation,
+    evaluation_sensitivity,
+    plan_evaluation,
+)
+from psephos.protocol.encrypted_sum.score_grid import ROW, SHARE_BITS
+from psephos.protocol.errors import DataError, InvalidParameter
+
+Array = NDArray[np.float64]
+ROWS = 5000
+
+
+def population(generator: np.random.Generator, count: int, scale: float = 1.0) -> tuple[Array, Any]:
+    """Rows with a score whose log odds are known, and their labels: accuracy .84, AUROC .9, a quarter of class 1."""
+    t = 2.2 * generator.normal(size=count) - 1.9
+    y = (generator.random(count) < 1 / (1 + np.exp(-t))).astype(int)
+    return np.column_stack([scale * t, np.ones(count)]), y
+
+
+def planned(epsilon: float = 1.0, **terms: Any) -> EvaluationPlan:
+    X, _ = population(np.random.default_rng(7), 200, terms.pop("scale", 1.0))
+    settings: dict[str, Any] = {"neighbours": "add-remove", **terms}
+    return plan_evaluation(X, np.array([[1.0], [0.0]]), 2, 5, epsilon=epsilon, **settings)
+
+
+def evaluated(plan: EvaluationPlan, X: Any, y: Any, generator: np.random.Generator) -> EvaluationEstimate:
+    """Estimate from a sum with noise of the plan's law."""
+    q = np.exp(-1 / float(plan.mechanism.scale_units))
+    shape = plan.inflation  # of the negative binomials that the shares of all parties make up
+    noise = generator.negative_binomial(shape, 1 - q, plan.dimension) - generator.negative_binomial(
+        shape, 1 - q, plan.dimension
+    )
+    total = [int(v) + int(e) for v, e in zip(plan.grid.contribution(X, y), noise, strict=True)]
+    return estimate_evaluation(plan, total, plan.parties)
+
+
+def test_without_noise_the_estimates_are_the_exact_values() -> None:
+    plan, generator = planned(60.0), np.random.default_rng(0)
+    X, y = population(generator, ROWS)
+    found = evaluated(plan, X, y, generator)
+    right = np.equal(X[:, 0] > 0, y)
+    assert found.accuracy.value == pytest.approx(right.mean(), abs=1e-4)
+    assert found.rows is not None
+    assert found.rows.value == pytest.approx(ROWS, abs=1)
+    counts = np.array([[cell.value for cell in line] for line in found.confusion])
+    np.testing.assert_allclose(counts, confusion_matrix(y, X[:, 0] > 0), atol=2)
+    assert found.auroc is not None
+    assert found.auroc.value == pytest.approx(roc_auc_score(y, X[:, 0]), abs=3e-3)
+    assert found.calibration_error is not None
+    assert found.calibration_error.value is not None
+    assert found.calibration_error.value < 0.02
+    assert found.calibration is not None
+    assert found.calibration.slope == pytest.approx(1.0, abs=0.1)
+    assert found.calibration.intercept == pytest.approx(0.0, abs=0.15)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "accuracy", "auroc"), [(0.1, 0.006, 0.025), (0.3, 0.002, 0.007), (1.0, 0.001, 0.0035)]
+)
+def test_errors_at_five_thousand_rows_are_those_promised(epsilon: float, accuracy: float, auroc: float) -> None:
+    """The root mean squared error over 60 releases; the standard errors that are stated agree with it."""
+    plan, generator = planned(epsilon), np.random.default_rng(1)
+    errors, said = [], []
+    for _ in range(60):
+        X, y = population(generator, ROWS)
+        found = evaluated(plan, X, y, generator)
+        assert found.auroc is not None
+        assert found.auroc.value is not None
+        assert found.accuracy.value is not None
+        exact = np.equal(X[:, 0] > 0, y).mean(), roc_auc_score(y, X[:, 0])
+        errors.append((found.accuracy.value - exact[0], found.auroc.value - exact[1]))
+        said.append((found.accuracy.error, found.auroc.error))
+    rmse = np.sqrt(np.mean(np.square(errors), axis=0))
+    assert rmse[0] <= 1.1 * accuracy
+    assert rmse[1] <= 1.1 * auroc
+    stated = np.sqrt(np.mean(np.square(np.array(said, dtype=float)), axis=0))
+    assert 0.75 <= rmse[0] / stated[0] <= 1.3  # 60 draws: a standard deviation of 9 %
+    assert rmse[1] <= 1.3 * np.hypot(stated[1], 0.003)
+
+
+def test_noise_of_colluders_is_in_the_stated_error() -> None:
+    few, all_ = planned(contributors=2), planned()
+    assert few.deviation == pytest.approx(all_.deviation * np.sqrt(5 / 2))
+    assert planned(neighbours="replace").deviation == pytest.approx(2 * all_.deviation, rel=1e-3)
+
+
+def test_platt_scaling_repairs_scores_that_are_three_times_too_large() -> None:
+    """The calibration error on other rows falls from about .1 below .03."""
+    plan, generator = planned(0.3, scale=3.0), np.random.default_rng(2)
+    before, after = [], []
+    for _ in range(10):
+        found = evaluated(plan, *population(generator, ROWS, 3.0), generator)
+        assert found.calibration is not None
+        weights = calibrated(plan.scores.weights, found.calibration)
+        X, y = population(generator, 10_000, 3.0)
+        before.append(expected_calibration_error(X @ plan.scores.weights[:, 0], y))
+        after.append(expected_calibration_error(X @ weights[:, 0], y))
+    assert np.mean(before) > 0.09
+    assert np.mean(after) < 0.03
+
+
+def expected_calibration_error(score: Array, y: Any) -> float:
+    probability = 1 / (1 + np.exp(-score))
+    pieces = np.array_split(np.argsort(probability), 15)
+    return float(sum(abs(probability[p].mean() - y[p].mean()) * len(p) for p in pieces) / len(y))
+
+
+@pytest.mark.parametrize(("rows", "epsilon", "fitted"), [(500, 0.1, False), (500, 10.0, True), (5000, 0.3, True)])
+def test_platt_scaling_is_left_out_where_the_noise_is_too_large(rows: int, epsilon: float, fitted: bool) -> None:
+    generator = np.random.default_rng(3)
+    found = evaluated(planned(epsilon), *population(generator, rows), generator)
+    assert (found.calibration is not None) is fitted
+
+
+def test_scores_of_the_wrong_sign_are_not_turned_round() -> None:
+    generator = np.random.default_rng(4)
+    X, y = population(generator, ROWS)
+    found = evaluated(planned(), X, 1 - y, generator)
+    assert found.calibration is None
+    assert found.auroc is not None
+    assert found.auroc.value is not None
+    assert found.auroc.value < 0.2
+
+
+def test_noise_that_hides_everything_gives_no_numbers() -> None:
+    plan, generator = planned(0.001), np.random.default_rng(5)
+    found = evaluated(plan, *population(generator, 50), generator)
+    assert found.accuracy.value is None
+    assert found.calibration is None
+
+
+def test_more_than_two_classes() -> None:
+    generator = np.random.default_rng(6)
+    X = np.column_stack([generator.normal(size=(ROWS, 3)), np.ones(ROWS)])
+    y = np.argmax(X[:, :3] + generator.normal(size=(ROWS, 3)), axis=1)
+    weights = np.vstack([np.eye(3), np.zeros((1, 3))])
+    plan = plan_evaluation(X[:200], weights, 3, 5, epsilon=20.0, neighbours="add-remove")
+    found = evaluated(plan, X, y, generator)
+    predicted = X[:, :3].argmax(axis=1)
+    assert found.accuracy.value == pytest.approx((predicted == y).mean(), abs=2e-3)
+    counts = np.array([[cell.value for cell in line] for line in found.confusion])
+    np.testing.assert_allclose(counts, confusion_matrix(y, predicted), atol=10)
+    assert found.auroc is None
+    assert found.calibration is None
+    assert sum(one.rows.value or 0.0 for one in found.reliability) == pytest.approx(ROWS, abs=20)
+
+
+def test_a_party_is_protected_by_one_number() -> None:
+    plan = planned(1.0, unit="party")
+    assert plan.dimension == 1
+    assert plan.sensitivity.value == 1
+    assert plan.sensitivity.unit == "party"
+    assert evaluation_sensitivity(plan.grid, "replace").value == 1 << SHARE_BITS
+    found = estimate_evaluation(plan, [3 << SHARE_BITS], 4)
+    assert found.accuracy.value == 0.75
+    assert found.accuracy.error == pytest.approx(np.sqrt(2) / 4, rel=1e-3)
+    assert found.rows is None
+    assert not found.confusion
+
+
+def test_sensitivities_are_those_of_the_integers() -> None:
+    grid = planned().grid
+    assert evaluation_sensitivity(grid, "add-remove").value == ROW
+    assert evaluation_sensitivity(grid, "replace").value == 2 * ROW
+    assert planned().mechanism.scale_units == ROW
+    assert planned(0.5, neighbours="replace").mechanism.scale_units == 4 * ROW
+
+
+def test_bins_are_quantiles_of_public_scores_and_zero() -> None:
+    plan = planned(bins=6)
+    assert plan.scores.bins == 6
+    assert 0.0 in plan.scores.edges
+    one_sided = plan_evaluation(
+        np.column_stack([np.arange(1.0, 50.0), np.ones(49)]), np.array([[1.0], [0.0]]), 2, 5, epsilon=1.0, bins=4
+    )
+    assert one_sided.scores.edges[0] == 0.0
+    same = plan_evaluation(np.ones((20, 2)), np.array([[1.0], [0.0]]), 2, 5, epsilon=1.0)
+    assert same.scores.bins <= 3
+
+
+@pytest.mark.parametrize("change", [{"bins": 1}, {"bins": 1000}, {"unit": "ward"}, {"epsilon": 0.0}])
+def test_terms_that_cannot_be_are_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParameter):
+        planned(**{"epsilon": 1.0, **change})
+
+
+def test_rows_and_sums_of_another_width_are_refused() -> None:
+    with pytest.raises(DataError):
+        plan_evaluation(np.ones((5, 3)), np.array([[1.0], [0.0]]), 2, 5, epsilon=1.0)
+    with pytest.raises(DataError):
+        estimate_evaluation(planned(), [0], 5)
+
+
+def test_calibrated_weights_give_the_scaled_score() -> None:
+    weights = calibrated(np.array([[2.0], [1.0]]), PlattScaling(3.0, -0.5, 0.1, 0.0))
+    assert weights.tolist() == [[6.0], [2.5]]

@@ -1,0 +1,136 @@
+"""Parties' steps from a public model: the norm of the integers for any rows, the solver, the digest."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from psephos.curator.hamm.statistic import grid_sensitivity
+from psephos.protocol.encrypted_sum.fixed_point import Norm
+from psephos.protocol.encrypted_sum.local_step import LocalStepGrid, local_steps, softmax
+from psephos.protocol.encrypted_sum.own_data import contrast_basis
+from psephos.protocol.errors import DataError, InvalidParameter
+
+Array = NDArray[np.float64]
+
+EDGES = np.array([0.0, 1.0, -1.0, 3.0, -3.0, 1e9, -1e9, 1e150, -1e150, 1e300, -1e300, 5e-324])
+"""Features that make sums of squares overflow, vanish or cancel."""
+
+
+def grid(classes: int = 3, norm: Norm = "l2", ridge: float = 0.1, radius: float = 0.0) -> LocalStepGrid:
+    """Return a grid of five features, whose coordinates are two of them and the constant."""
+    transform = np.eye(6)[:, [5, 0, 1]]
+    offset = np.zeros((6, classes - 1))
+    offset[2:4, :] = 0.5
+    return LocalStepGrid(transform, offset, classes, ridge, 3.0, radius, norm)
+
+
+def size(vector: list[int], norm: Norm) -> float:
+    """Return the norm of integers, in units of 2^-24."""
+    return float(sum(map(abs, vector)) if norm == "l1" else math.sqrt(sum(entry * entry for entry in vector)))
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+@pytest.mark.parametrize("ridge", [0.1, math.inf])
+@pytest.mark.parametrize("radius", [0.0, 0.5, 1e-12, 1e12])
+def test_no_rows_make_a_vector_longer_than_the_ball(norm: Norm, ridge: float, radius: float) -> None:
+    generator = np.random.default_rng(2)
+    for classes in (2, 3, 5):
+        own = grid(classes, norm, ridge, radius)
+        for trial in range(40):
+            rows = generator.choice(EDGES, size=(generator.integers(1, 9), 6))
+            rows[:, 5] = 1.0 if trial % 4 else generator.choice(EDGES, size=len(rows))
+            vector = own.contribution(rows, generator.integers(classes, size=len(rows)))
+            assert len(vector) == own.length
+            assert size(vector, norm) <= 2**24
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_no_replaced_party_moves_the_sum_further_than_the_certified_sensitivity(norm: Norm) -> None:
+    """The search reaches the bound: parties of opposite labels on one row."""
+    own, generator = grid(2, norm), np.random.default_rng(3)
+    bound = {each.norm: each.value for each in grid_sensitivity(own)}[norm]
+    assert bound == pytest.approx(2**25)
+    furthest = 0.0
+    for _ in range(60):
+        row = np.append(generator.normal(size=5), 1.0)[None]
+        first, second = (np.array(own.contribution(row, np.array([label]))) for label in (0, 1))
+        furthest = max(furthest, size((first - second).tolist(), norm))
+    assert 0.999 * bound < furthest <= bound
+
+
+def test_a_short_step_is_divided_by_the_radius_and_a_long_one_by_its_norm() -> None:
+    rows, labels = np.array([[1.0, 0, 0, 0, 0, 1.0]] * 4), np.array([0, 1, 2, 0])
+    direction = np.array(grid().contribution(rows, labels), float)
+    step = local_steps(rows[None] @ grid().transform, labels[None], rows[None] @ grid().offset, 0.1)[0].ravel()
+    length = float(np.linalg.norm(step))
+    assert np.allclose(direction / 2**24, step / length, atol=1e-6)
+    clipped = np.array(grid(radius=2 * length).contribution(rows, labels), float)
+    assert np.allclose(clipped / 2**24, step / (2 * length), atol=1e-6)
+    assert grid(radius=length / 2).contribution(rows, labels) == grid().contribution(rows, labels)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_steps_approach_the_minimiser_and_do_not_increase_the_loss(classes: int) -> None:
+    generator = np.random.default_rng(4)
+    Z, labels = generator.normal(size=(3, 50, 4)), generator.integers(classes, size=(3, 50))
+    offset = generator.normal(size=(3, 50, classes - 1))
+    basis = contrast_basis(classes)
+
+    def loss(steps: Array, ridge: float) -> Array:
+        chances = softmax((offset + Z @ steps.transpose(0, 2, 1)) @ basis)
+        right = np.take_along_axis(chances, labels[..., None], axis=2)[..., 0]
+        return np.asarray(-np.log(right).mean(axis=1) + ridge / 2 * (steps**2).sum(axis=(1, 2)))
+
+    steps = local_steps(Z, labels, offset, 1.0)
+    assert np.all(loss(steps, 1.0) < loss(np.zeros_like(steps), 1.0))
+    for _ in range(20):
+        nearby = steps + 0.05 * generator.normal(size=steps.shape)
+        assert np.all(loss(steps, 1.0) < loss(nearby, 1.0) + 1e-6)
+    single = local_steps(Z, labels, offset, math.inf)
+    assert np.all(loss(0.1 * single, 0.0) < loss(np.zeros_like(single), 0.0))
+
+
+def test_parties_without_rows_and_with_wrong_rows() -> None:
+    own = grid()
+    assert own.contribution(np.zeros((0, 6)), np.zeros(0, int)) == [0] * own.length
+    wrong: list[tuple[Any, Any]] = [
+        (np.ones((2, 5)), np.zeros(2, int)),
+        (np.full((2, 6), np.nan), np.zeros(2, int)),
+        (np.ones((2, 6)), np.array([0, 3])),
+        (np.ones((2, 6)), np.array([0.0, 1.0])),
+        (np.ones((2, 6)), np.zeros(3, int)),
+    ]
+    for X, y in wrong:
+        with pytest.raises(DataError):
+            own.contribution(X, y)
+
+
+def test_the_digest_names_everything_that_a_vector_depends_on() -> None:
+    own = grid()
+    others = [
+        replace(own, transform=own.transform + 1e-9),
+        replace(own, offset=own.offset + 1e-9),
+        replace(own, ridge=0.2),
+        replace(own, ridge=math.inf),
+        replace(own, limit=2.0),
+        replace(own, radius=1.0),
+        replace(own, norm="l1"),
+    ]
+    assert len({own.digest, *(other.digest for other in others)}) == 8
+    assert grid().digest == own.digest
+
+
+@pytest.mark.parametrize(
+    "change", [{"ridge": 0.0}, {"limit": math.inf}, {"radius": -1.0}, {"norm": "l3"}, {"transform": np.ones((6, 0))}]
+)
+def test_terms_out_of_range_are_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParameter):
+        replace(grid(), **change)
+    with pytest.raises(InvalidParameter):
+        replace(grid(), offset=np.zeros((6, 1)))

@@ -1,0 +1,259 @@
+"""The vector of a row in a record step: what it is, that it is one row's alone, and that no row's is too long."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from psephos.protocol.encrypted_sum.own_data import contrast_basis
+from psephos.protocol.encrypted_sum.record_grid import (
+    COORDINATE_BITS,
+    ENTRY_BITS,
+    LARGEST_SCORE,
+    RESIDUAL_BITS,
+    SCORE_STEPS,
+    TABLES,
+    TOTAL_BITS,
+    Norm,
+    RecordGrid,
+)
+from psephos.protocol.errors import DataError, InvalidParameter
+
+FEATURES = 4
+UNIT = 2.0**ENTRY_BITS
+GRIDS = [(classes, norm) for classes in (2, 3, 6) for norm in ("l1", "l2")]
+
+
+def grid_of(classes: int = 2, norm: Norm = "l2", *, rank: int = 3, seed: int = 0) -> RecordGrid:
+    """Return a grid of `FEATURES` features and the constant."""
+    generator = np.random.default_rng([seed, classes])
+    transform = generator.normal(size=(FEATURES + 1, rank))
+    offset = generator.normal(size=(FEATURES + 1, max(1, classes - 1)))
+    return RecordGrid(transform, 0.4, offset, classes, norm)
+
+
+def rows_of(seed: int, count: int, classes: int = 2) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return rows of many sizes, scaled by different constants, and their labels."""
+    generator = np.random.default_rng(seed)
+    X = generator.normal(size=(count, FEATURES)) * 10.0 ** generator.uniform(-3, 2, size=(count, 1))
+    X = np.column_stack([X, np.ones(count)]) * generator.uniform(0.1, 2, size=(count, 1))
+    return X, generator.integers(classes, size=count)
+
+
+def extreme_rows(classes: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return rows at the edges of float64 and of the clipping, each with every label."""
+    numbers = [0.0, -0.0, 5e-324, 1e-300, 1e-9, 1.0, -1.0, 1e9, 1e200, -1e300, 1.7976931348623157e308]
+    rows = [[a] * FEATURES + [c] for a in numbers for c in (1.0, 1e-300, 1e300, 5e-324, 0.0, -1.0)]
+    rows += [[a if place == f else 0.0 for f in range(FEATURES)] + [1.0] for a in numbers for place in range(FEATURES)]
+    return np.repeat(np.array(rows), classes, axis=0), np.tile(np.arange(classes), len(rows))
+
+
+def largest_norm(classes: int, norm: Norm) -> float:
+    """Return the bound of the norm of one row's integers, from the tables themselves."""
+    one = 2.0**-RESIDUAL_BITS
+    s, k = (TABLES.above * one, TABLES.curvature * one) if classes == 2 else (np.ones(1), np.ones(1))
+    return UNIT * float((s + k).max() if norm == "l1" else np.sqrt(s * s + k * k).max())
+
+
+def norms(vectors: NDArray[np.int64], norm: Norm) -> list[float]:
+    """Return the norms of integer vectors (n, D), computed in integers."""
+    if norm == "l1":
+        return [float(sum(abs(v) for v in row)) for row in vectors.tolist()]
+    return [math.sqrt(sum(v * v for v in row)) for row in vectors.tolist()]
+
+
+@pytest.mark.parametrize(("classes", "norm"), GRIDS)
+def test_no_row_is_longer_than_the_bound(classes: int, norm: Norm) -> None:
+    bound = largest_norm(classes, norm)
+    for seed in range(20):
+        grid = grid_of(classes, norm, seed=seed)
+        for X, y in (rows_of(seed, 60, classes), extreme_rows(classes)):
+            assert max(norms(grid.row_vectors(X, y), norm)) <= bound
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_bound_of_a_row_is_attained_within_a_thousandth(norm: Norm, sign: int) -> None:
+    """A row in the direction of one coordinate, far outside, with the worst score and the wrong label."""
+    one = 2.0**-RESIDUAL_BITS
+    s, k = TABLES.above * one, TABLES.curvature * one
+    score = sign * float(np.argmax(s + k if norm == "l1" else s * s + k * k)) / SCORE_STEPS
+    transform, offset = np.eye(FEATURES + 1)[:, :FEATURES], np.zeros((FEATURES + 1, 1))
+    offset[-1] = score
+    grid = RecordGrid(transform, 1e-4, offset, 2, norm)
+    vectors = grid.row_vectors(np.array([[1e6, 0, 0, 0, 1.0]]), np.array([int(sign < 0)]))
+    assert norms(vectors, norm)[0] >= 0.999 * largest_norm(2, norm)
+
+
+@pytest.mark.parametrize(("classes", "norm"), GRIDS)
+def test_a_row_has_the_same_vector_among_any_others(classes: int, norm: Norm) -> None:
+    """Bit for bit: alone, in another order, in a subset, in another memory layout, and next to extreme rows."""
+    grid = grid_of(classes, norm, rank=11)
+    X, y = rows_of(1, 37, classes)
+    together = grid.row_vectors(X, y)
+    order = np.random.default_rng(2).permutation(len(y))
+    assert np.array_equal(grid.row_vectors(X[order], y[order]), together[order])
+    assert np.array_equal(grid.row_vectors(np.asfortranarray(X), y), together)
+    assert np.array_equal(grid.row_vectors(X[::3], y[::3]), together[::3])
+    for number in range(len(y)):
+        assert np.array_equal(grid.row_vectors(X[[number]], y[[number]])[0], together[number])
+    other, labels = extreme_rows(classes)
+    mixed = grid.row_vectors(np.vstack([other, X]), np.concatenate([labels, y]))
+    assert np.array_equal(mixed[len(other) :], together)
+
+
+@pytest.mark.parametrize(("classes", "norm"), GRIDS)
+def test_a_party_sends_the_sum_of_its_rows(classes: int, norm: Norm) -> None:
+    grid = grid_of(classes, norm)
+    X, y = rows_of(3, 50, classes)
+    assert grid.contribution(X, y) == grid.row_vectors(X, y).sum(axis=0).tolist()
+    assert grid.contribution(X[::-1], y[::-1]) == grid.contribution(X, y)
+    assert grid.contribution(X[:0], y[:0]) == [0] * grid.length
+
+
+def test_a_sum_is_in_blocks_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    grid = grid_of()
+    X, y = rows_of(3, 50)
+    whole = grid.contribution(X, y)
+    monkeypatch.setattr("psephos.protocol.encrypted_sum.record_grid._BLOCK", 3 * grid.length)
+    assert grid.contribution(X, y) == whole
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_the_vector_is_the_gradient_and_the_bound_of_the_second_derivative(norm: Norm) -> None:
+    """Compared with the formulas in floating point; the integers are rounded by less than 2^-14 of the largest one."""
+    grid = grid_of(norm=norm, rank=3)
+    X, y = rows_of(4, 200)
+    U = X / X[:, -1:]
+    z = U @ grid.transform
+    lengths = np.abs(z).sum(axis=1) if norm == "l1" else np.linalg.norm(z, axis=1)
+    z = np.column_stack([z / np.maximum(1, lengths)[:, None], np.full(len(z), 0.4)])
+    z /= 1.4 if norm == "l1" else math.hypot(1, 0.4)
+    t = np.clip(np.round((U @ grid.offset)[:, 0] * SCORE_STEPS) / SCORE_STEPS, -LARGEST_SCORE, LARGEST_SCORE)
+    psi = 1 / (1 + np.exp(-t)) - y
+    curvature = np.where(t == 0, 1, 2 * np.tanh(np.abs(t) / 2) / np.maximum(np.abs(t), 1e-300))
+    i, j = np.triu_indices(4)
+    off = np.where(i == j, 1, 2 if norm == "l1" else math.sqrt(2))
+    expected = np.hstack([psi[:, None] * z, curvature[:, None] * z[:, i] * z[:, j] * off])
+    assert np.abs(grid.row_vectors(X, y) / UNIT - expected).max() < 2.0**-14
+
+
+def test_the_residuals_of_several_classes_are_clipped_contrasts() -> None:
+    grid = grid_of(3)
+    X, y = rows_of(5, 100, 3)
+    U = X / X[:, -1:]
+    residual = U @ grid.offset - contrast_basis(3).T[y]
+    residual /= np.maximum(1, np.linalg.norm(residual, axis=1))[:, None]
+    z = grid.clip(U @ grid.transform)
+    expected = (residual[:, :, None] * z[:, None, :]).reshape(len(z), -1)
+    assert np.abs(grid.row_vectors(X, y)[:, : grid.gradient_length] / UNIT - expected).max() < 2.0**-14
+
+
+def test_truncation_lengthens_no_entry() -> None:
+    """Every entry is at most that of the same row with untruncated coordinates, residual and curvature."""
+    grid = grid_of(rank=2)
+    X, y = rows_of(6, 300)
+    z = grid.clip(grid.locate(X)[0])
+    vectors = grid.row_vectors(X, y)
+    assert (np.abs(vectors[:, : grid.coordinates]) <= np.abs(z) * UNIT).all()
+    i, j = grid.pairs
+    assert (np.abs(vectors[:, grid.coordinates :]) <= math.sqrt(2) * np.abs(z[:, i] * z[:, j]) * UNIT).all()
+
+
+def test_a_row_without_finite_coordinates_contributes_zeros() -> None:
+    grid = grid_of()
+    X = np.array([[1.0, 2, 3, 4, 0.0], [0.0, 0, 0, 0, 0.0], [1e300, -1e300, 1e300, 1e300, 1e-300]])
+    assert not grid.row_vectors(X, np.array([0, 1, 1])).any()
+
+
+def test_an_entry_of_a_party_is_clipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clipping is monotone and moves no two sums apart, so it costs no sensitivity; the range sizes the slots."""
+    assert (grid_of().maximum, grid_of().minimum) == (2**TOTAL_BITS, -(2**TOTAL_BITS))
+    monkeypatch.setattr("psephos.protocol.encrypted_sum.record_grid.TOTAL_BITS", ENTRY_BITS + 1)
+    grid = grid_of()
+    X, y = rows_of(7, 1000)
+    clipped = grid.contribution(X, y)
+    assert max(clipped) == 2 ** (ENTRY_BITS + 1)
+    assert clipped == np.clip(grid.row_vectors(X, y).sum(axis=0), grid.minimum, grid.maximum).tolist()
+
+
+def test_a_person_counts_as_one_row_whatever_the_number_of_rows() -> None:
+    grid = grid_of()
+    X, y = rows_of(8, 30)
+    alone = grid.contribution(X, y, np.arange(30))
+    assert alone == grid.contribution(X, y)
+    repeated = grid.contribution(np.repeat(X[:1], 50, axis=0), np.repeat(y[:1], 50), np.zeros(50, np.int64))
+    assert repeated == grid.contribution(X[:1], y[:1])
+    one_person = grid.contribution(X, y, np.full(30, 7))
+    mean = grid.row_vectors(X, y).sum(axis=0) / 30
+    assert one_person == np.trunc(mean).astype(int).tolist()
+    assert norms(np.array([one_person]), "l2")[0] <= largest_norm(2, "l2")
+    order = np.random.default_rng(1).permutation(30)
+    owners = np.arange(30) // 4
+    assert grid.contribution(X[order], y[order], owners[order]) == grid.contribution(X, y, owners)
+
+
+def test_invalid_rows_and_labels_are_rejected() -> None:
+    grid = grid_of(3)
+    X, y = rows_of(9, 5, 3)
+    bad: list[tuple[Any, Any, Any]] = [
+        (X[:, 1:], y, None),
+        (X, y[:4], None),
+        (X, y + 1.0, None),
+        (X, np.array([0, 1, 2, 3, 0]), None),
+        (X, np.array([0, 1, 2, -1, 0]), None),
+        (np.full_like(X, math.nan), y, None),
+        (X, y, np.zeros(4, np.int64)),
+        (X, y, np.zeros(5)),
+    ]
+    for rows, labels, persons in bad:
+        with pytest.raises(DataError):
+            grid.contribution(rows, labels, persons)
+
+
+def test_invalid_grids_are_rejected() -> None:
+    good: dict[str, Any] = {"transform": np.ones((3, 2)), "constant": 0.5, "offset": np.zeros((3, 1)), "classes": 2}
+    assert repr(RecordGrid(**good)) == "<RecordGrid of 3 features, 2 classes>"
+    bad: list[dict[str, Any]] = [
+        {"transform": np.ones(3)},
+        {"transform": np.full((3, 2), math.nan)},
+        {"offset": np.zeros((2, 1))},
+        {"offset": np.zeros((3, 2))},
+        {"classes": 3},
+        {"classes": 1},
+        {"constant": 0.0},
+        {"constant": math.inf},
+        {"norm": "l3"},
+    ]
+    for change in bad:
+        with pytest.raises(InvalidParameter):
+            RecordGrid(**good | change)
+
+
+def test_different_grids_have_different_digests() -> None:
+    grid = grid_of()
+    changes: list[dict[str, Any]] = [
+        {"constant": 0.5},
+        {"norm": "l1"},
+        {"offset": grid.offset * 2},
+        {"transform": grid.transform * 2},
+    ]
+    digests = {grid.digest, *(replace(grid, **change).digest for change in changes)}
+    assert len(digests) == 5
+    assert replace(grid, transform=np.asfortranarray(grid.transform)).digest == grid.digest
+
+
+def test_the_tables_are_rounded_down_and_monotone() -> None:
+    """The certificate of the sensitivity uses that |psi| does not fall and 4 h does not rise with |t|."""
+    assert (np.diff(TABLES.above) >= 0).all()
+    assert (np.diff(TABLES.curvature) <= 0).all()
+    assert (TABLES.below <= TABLES.above).all()
+    assert max(TABLES.above.max(), TABLES.curvature.max()) <= 2.0**RESIDUAL_BITS
+    assert (TABLES.across**2 <= 2 * TABLES.curvature**2).all()
+    assert ((TABLES.across + 1) ** 2 > 2 * TABLES.curvature**2).all()
+    assert COORDINATE_BITS * 2 + RESIDUAL_BITS + 0.5 < 53

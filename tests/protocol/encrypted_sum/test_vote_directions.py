@@ -1,0 +1,82 @@
+"""Directions of votes: points, labels and probabilities, and rejected input."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from psephos.protocol.encrypted_sum.own_data import OwnDataGrid, contrast_basis
+from psephos.protocol.encrypted_sum.vote_directions import VoteDirectionGrid
+from psephos.protocol.errors import DataError, InvalidParameter
+
+POINTS = np.array([[1.0, 2.0], [0.0, -1.0], [3.0, 0.5], [-1.0, -1.0]])
+GRID = VoteDirectionGrid(POINTS, 3, "l1")
+
+
+def test_a_vector_is_the_direction_of_the_labelled_points() -> None:
+    S = contrast_basis(3) @ np.array([POINTS[0] + POINTS[3], POINTS[2], POINTS[1]])
+    expected = S / np.abs(S).sum() * 2**24
+    for labels in (np.array([0, 2, 1, 0], dtype=np.uint8), np.eye(3)[[0, 2, 1, 0]]):
+        assert np.abs(np.array(GRID.contribution(labels)) - expected.ravel()).max() <= 1
+    half = np.full((4, 3), 1 / 3) / 2 + np.eye(3)[[0, 2, 1, 0]] / 2  # less certain, the same direction but for the mean
+    S = contrast_basis(3) @ half.T @ POINTS
+    assert np.abs(np.array(GRID.contribution(half)) - (S / np.abs(S).sum() * 2**24).ravel()).max() <= 1
+
+
+def test_votes_on_points_are_like_rows_of_ones_own() -> None:
+    points = POINTS / np.linalg.norm(POINTS, axis=1, keepdims=True)
+    for norm in ("l1", "l2"):
+        own = OwnDataGrid(np.eye(2), 3, "own-data", norm)  # type: ignore[arg-type]
+        labelled = VoteDirectionGrid(points, 3, norm)  # type: ignore[arg-type]
+        vectors = own.contribution(POINTS, [0, 1, 1, 2]), labelled.contribution([0, 1, 1, 2])
+        assert np.abs(np.subtract(*vectors)).max() <= 1
+
+
+def test_grids_are_told_apart() -> None:
+    others = [
+        replace(GRID, norm="l2"),
+        replace(GRID, classes=4),
+        replace(GRID, points=POINTS[:3]),
+        replace(GRID, points=POINTS.T),
+        OwnDataGrid(POINTS, 3),
+    ]
+    assert len({GRID.digest, *(other.digest for other in others)}) == 6
+    assert VoteDirectionGrid(np.asfortranarray(POINTS), 3, "l1").digest == GRID.digest
+    assert (GRID.length, GRID.rank, GRID.samples, GRID.maximum, GRID.minimum) == (4, 2, 4, 2**24, -(2**24))
+    assert repr(GRID) == "<VoteDirectionGrid of 4 points, 3 classes>"
+    with pytest.raises(ValueError, match="read-only"):
+        GRID.points[0, 0] = 1
+
+
+@pytest.mark.parametrize("points", [[1.0, 2.0], np.zeros((2, 0)), np.zeros((0, 2)), [[math.nan]], [[math.inf]]])
+def test_invalid_points_are_rejected(points: Any) -> None:
+    with pytest.raises(InvalidParameter, match="points"):
+        VoteDirectionGrid(np.array(points), 2)
+    with pytest.raises(InvalidParameter, match="classes"):
+        VoteDirectionGrid(POINTS, 1)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [0, 1, 2],
+        [0, 1, 2, 3],
+        [0, 1, 2, -1],
+        [0.0, 1.0, 2.0, 0.0],
+        [True, False, True, True],
+        np.ones((4, 3), dtype=int),
+        np.full((4, 2), 0.5),
+        np.full((3, 3), 1 / 3),
+        np.full((4, 3), 0.3),
+        np.full((4, 3), math.nan),
+        [[1.5, -0.5, 0.0]] * 4,
+        [[math.inf, 0.0, 0.0]] * 4,
+    ],
+)
+def test_invalid_labels_are_rejected(labels: Any) -> None:
+    with pytest.raises(DataError):
+        GRID.contribution(labels)

@@ -1,0 +1,647 @@
+"""The proof of bounds: honest vectors, deviating senders, and the sizes that the theorem asks for.
+
+Every deviating sender comes with the one check that stops it: without that check its proof is accepted, so what is
+rejected is the false statement, and not a mistake of the test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from gmpy2 import mpz
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from psephos.protocol.errors import InvalidParameter, ProofError
+from psephos.protocol.paillier.encryption import Encryptor, Witness
+from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.paillier.private_key import PrivateKey
+from psephos.protocol.proofs import bounded, codewords
+from psephos.protocol.proofs.bounded import BoundedLayout, DigitWeights, Table, bounded_plan, prove, verify
+from psephos.protocol.proofs.field import KERNELS, PRIME, Words, add, coefficients, ext_inverse, use, values
+from psephos.protocol.proofs.merkle import HASH_BYTES
+from psephos.protocol.randomness import SYSTEM, SimulationRandomness
+
+HERE = b"round 1, party 3"
+LENGTH, HALF = 60, 1 << 31
+
+Vector = NDArray[np.int64]
+ENTRIES: Vector = np.random.default_rng(3).normal(0, HALF / 12, LENGTH).astype(np.int64)
+
+
+def plan_of(private_key: PrivateKey) -> PackingPlan:
+    """Four digits to the base 256."""
+    return bounded_plan(private_key.public_key, length=LENGTH, addends=100, minimum=-HALF, maximum=HALF - 1)
+
+
+def layout_of(private_key: PrivateKey, slack: int = 0, entries: Vector = ENTRIES) -> BoundedLayout:
+    """The layout whose bound is the sum of squares of the entries and `slack`."""
+    squares = sum(int(v) ** 2 for v in entries)
+    return BoundedLayout.of(private_key.public_key, plan_of(private_key), squares + slack)
+
+
+def slots_of(layout: BoundedLayout, entries: Vector) -> list[int]:
+    return [int(v) - layout.plan.minimum for v in entries]
+
+
+def packed(layout: BoundedLayout, slots: Sequence[int]) -> list[mpz]:
+    """Pack any integers, in range or not."""
+    plan, count = layout.plan, layout.plan.slots_per_plaintext
+    rows = [slots[at : at + count] for at in range(0, len(slots), count)]
+    order = layout.key.plaintext_modulus
+    return [mpz(sum(x * plan.radix**place for place, x in enumerate(row))) % order for row in rows]
+
+
+def cast(layout: BoundedLayout, plaintexts: Sequence[mpz]) -> tuple[tuple[mpz, ...], Witness]:
+    ciphertexts, witness = Encryptor(layout.key, expected=64).encrypt_with_witness(list(plaintexts))
+    return tuple(ciphertexts), witness
+
+
+# -- honest vectors
+
+
+@settings(max_examples=25)
+@given(st.data())
+def test_every_vector_within_the_bounds_is_proved(private_key: PrivateKey, data: st.DataObject) -> None:
+    """Any range, any number of entries, the bound met exactly or not."""
+    key = private_key.public_key
+    low, high = data.draw(st.integers(-(1 << 30), 0)), data.draw(st.integers(0, 1 << 30))
+    high += low == high
+    length = data.draw(st.integers(1, 300))
+    plan = bounded_plan(key, length=length, addends=3, minimum=low, maximum=high)
+    assert plan.minimum <= low < high <= plan.maximum
+    draw = np.random.default_rng(data.draw(st.integers(0, 99)))
+    ends = np.array([plan.minimum, plan.maximum])
+    entries = draw.choice(ends, length) if data.draw(st.booleans()) else draw.integers(*ends, length, endpoint=True)
+    squares = sum(int(v) ** 2 for v in entries)
+    largest = length * max(-plan.minimum, plan.maximum) ** 2
+    layout = BoundedLayout.of(key, plan, data.draw(st.one_of(st.just(squares), st.integers(squares, largest))))
+    assert layout.sum_of_squares(entries) == squares
+    ciphertexts, witness = cast(layout, plan.pack(entries))
+    proof = prove(HERE, layout, entries, ciphertexts, witness)
+    verify(HERE, layout, ciphertexts, proof)
+    assert len(proof) <= layout.longest_proof
+
+
+@pytest.mark.parametrize("width", [2, 3, 4, 255, 65536, 1 << 32, (1 << 32) + 1, 1 << 40])
+def test_the_range_of_a_plan_is_a_little_wider_at_most(private_key: PrivateKey, width: int) -> None:
+    plan = bounded_plan(private_key.public_key, length=500, addends=3, minimum=-(width // 2), maximum=(width - 1) // 2)
+    layout = BoundedLayout.of(private_key.public_key, plan, 1)
+    proved = plan.maximum - plan.minimum + 1
+    assert width <= proved == layout.base**layout.digits <= width * (1 + 1 / (layout.base - 1)) ** layout.digits
+
+
+def test_every_kernel_makes_the_same_proof(private_key: PrivateKey) -> None:
+    layout = layout_of(private_key)
+    ciphertexts, witness = cast(layout, layout.plan.pack(ENTRIES))
+    proofs = []
+    for name in KERNELS:
+        with use(name):
+            proofs.append(
+                prove(HERE, layout, ENTRIES, ciphertexts, witness, randomness=SimulationRandomness(1, "proof"))
+            )
+            verify(HERE, layout, ciphertexts, proofs[-1])
+    assert len(set(proofs)) == 1
+
+
+def test_a_vector_beyond_the_bounds_is_not_proved(private_key: PrivateKey) -> None:
+    for layout in (layout_of(private_key, -1), layout_of(private_key)):
+        entries = ENTRIES.copy()
+        if layout.admits(entries):
+            entries[0] = HALF
+        assert not layout.admits(entries)
+        ciphertexts, witness = cast(layout, layout.plan.pack(ENTRIES))
+        with pytest.raises(InvalidParameter):
+            prove(HERE, layout, entries, ciphertexts, witness)
+
+
+def test_layouts_that_prove_something_else_are_refused(private_key: PrivateKey) -> None:
+    key, layout = private_key.public_key, layout_of(private_key)
+    largest = LENGTH * HALF**2
+    assert replace(layout, square_bound=largest)
+    for changes in (
+        {"square_bound": largest + 1},
+        {"square_bound": -1},
+        {"base": 255},
+        {"digits": 3},
+        {"digits": 5},
+        {"degree": 128},
+        {"plan": replace(layout.plan, maximum=HALF)},
+        {"base": 1 << 16, "digits": 2},
+    ):
+        with pytest.raises(InvalidParameter):
+            replace(layout, **changes)
+    with pytest.raises(InvalidParameter):
+        BoundedLayout.of(key, replace(layout.plan, maximum=HALF), 1)
+    with pytest.raises(InvalidParameter):
+        bounded_plan(key, length=1000, addends=3, minimum=-(1 << 61), maximum=1 << 61)
+
+
+# -- deviating senders
+
+
+class Cheat(bounded._Prover):
+    """Follows the protocol with whatever digits it has: computes inverses, quotients and multiplicities for them."""
+
+    def multiplicities(self, digits: Words) -> Words:
+        return super().multiplicities(digits[digits < self.layout.base])
+
+    def inverses(self, digits: Words, table: Table, alpha: tuple[int, int]) -> Table:
+        shifted = add(digits, np.array(alpha[0], dtype=np.uint64))
+        inverses = ext_inverse(np.stack([shifted, np.full_like(digits, alpha[1])]))
+        return inverses[0], inverses[1]
+
+    def totals(self, weights: DigitWeights, digits: Words, mask: Words) -> list[int]:
+        """The weighted sums over the integers, a digit above p/2 being negative."""
+        both = np.concatenate([digits.reshape(-1), mask]).astype(object)
+        both = np.where(both > PRIME // 2, both - PRIME, both)
+        return [int(row.astype(object) @ both) for row in np.concatenate([weights.entries, weights.mask], axis=1)]
+
+    def quotients(self, weights: DigitWeights, digits: Words, mask: Words, z: mpz) -> Words:
+        totals = self.totals(weights, digits, mask)
+        pairs = zip(totals, weights.primes, strict=True)
+        found = [(total - int(z % prime)) // prime for total, prime in pairs]
+        return self.layout.bits([t % (1 << self.layout.quotient_bits) for t in found], self.layout.quotient_bits)
+
+
+class HighDigit(Cheat):
+    """Entry 3 has T + 5 as its highest digit."""
+
+    def entry_digits(self) -> Words:
+        digits = super().entry_digits()
+        digits[3, -1] = self.layout.base + 5
+        return digits
+
+    def loose_digits(self, mu: mpz) -> Words:
+        honest, self.entries = self.entries, held(self.layout, self)
+        try:
+            return super().loose_digits(mu)
+        finally:
+            self.entries = honest
+
+
+class NegativeDigit(HighDigit):
+    """Entry 3 has p - 3 as its highest digit, which lends from the next slot."""
+
+    def entry_digits(self) -> Words:
+        digits = Cheat.entry_digits(self)
+        digits[3] = 0
+        digits[3, -1] = PRIME - 3
+        return digits
+
+
+def held(layout: BoundedLayout, cheat: Cheat) -> Vector:
+    """The entries that the digits of a sender stand for."""
+    scales = [layout.base**place for place in range(layout.digits)]
+    digits = cheat.entry_digits().astype(object)
+    digits = np.where(digits > PRIME // 2, digits - PRIME, digits)
+    return (digits @ np.array(scales, dtype=object) + layout.plan.minimum).astype(np.int64)
+
+
+class FittedMultiplicities(HighDigit):
+    """Changes the multiplicities of 0 and 1 so that the sums agree for a guess of alpha."""
+
+    GUESS = (12345, 678)
+
+    def multiplicities(self, digits: Words) -> Words:
+        counted = super().multiplicities(digits)
+        strange = digits[digits >= self.layout.base]
+        known = np.concatenate([np.arange(2, dtype=np.uint64), strange])
+        real, other = (part.astype(object) for part in Cheat.inverses(self, known, (known, known), self.GUESS))
+        (a, b), (c, d) = real[:2], other[:2]
+        first, second = real[2:].sum(), other[2:].sum()
+        scale = pow(int(a * d - b * c), -1, PRIME)
+        counted[0] = (int(counted[0]) + (first * d - second * b) * scale) % PRIME
+        counted[1] = (int(counted[1]) + (a * second - c * first) * scale) % PRIME
+        return counted
+
+
+class WrongInverse(HighDigit):
+    """Gives the strange digit the inverse of the digit 0, and counts it as one."""
+
+    def multiplicities(self, digits: Words) -> Words:
+        counted = super().multiplicities(digits)
+        counted[0] += np.uint64((digits >= self.layout.base).sum())
+        return counted
+
+    def inverses(self, digits: Words, table: Table, alpha: tuple[int, int]) -> Table:
+        return super().inverses(np.where(digits >= self.layout.base, np.uint64(0), digits), table, alpha)
+
+
+class VanishingAnswer(WrongInverse):
+    """The same, with a second answer that vanishes where it must."""
+
+    def answers(self, *parts: Any) -> bytes:
+        k = self.layout.degree
+        sent = np.frombuffer(super().answers(*parts), dtype="<u8").reshape(-1, 5 * k).astype(np.uint64)
+        for repeat in range(len(sent)):
+            at = values(sent[repeat : repeat + 1, k : 3 * k], 2 * k)
+            at[:, : 2 * self.layout.used : 2] = 0
+            sent[repeat, k : 3 * k] = coefficients(at)[0]
+        return sent.astype("<u8").tobytes()
+
+
+class NoSlack(Cheat):
+    """Claims no slack for a vector that is too long, and the carries that the first two equations ask for."""
+
+    def loose_digits(self, mu: mpz) -> Words:
+        layout, (x, y, _z) = self.layout, self.layout.sums(self.entries)
+        b0, b1, _b2 = layout.bound_parts
+        carry = (x - b0) // layout.split.radix
+        carries = [carry, (2 * y + carry - b1) // layout.split.radix + layout.carry_offset]
+        return self.with_auxiliary(mu, layout.auxiliary_digits([0, 0, 0, *carries]))
+
+    def with_auxiliary(self, mu: mpz, digits: Sequence[int]) -> Words:
+        mask = bounded.decompose(mu, mpz(self.layout.base), self.layout.mask_digits)
+        return np.array(mask + list(digits), dtype=np.uint64)
+
+
+class NegativeSlack(NoSlack):
+    """Claims a slack of -1: its lowest digit is p - 1."""
+
+    def loose_digits(self, mu: mpz) -> Words:
+        layout = self.layout
+        honest = replace(layout, square_bound=layout.square_bound + 1)
+        s0, s1, s2, k1, k2 = honest.slack_and_carries(self.entries)
+        assert (s0, s1, s2) == (0, 0, 0)
+        assert layout.bound_parts[0] < layout.split.radix - 1  # so that the carries are those of the other bound
+        digits = layout.auxiliary_digits([0, 0, 0, k1, k2])
+        digits[0] = PRIME - 1
+        return self.with_auxiliary(mu, digits)
+
+
+class SolvedCarries(NoSlack):
+    """Solves the three equations modulo p, with numbers out of the table as carries and slack."""
+
+    def loose_digits(self, mu: mpz) -> Words:
+        layout, (x, y, z) = self.layout, self.layout.sums(self.entries)
+        (b0, b1, b2), inverse = layout.bound_parts, pow(layout.split.radix, -1, PRIME)
+        k1 = (x - b0) * inverse % PRIME
+        k2 = (2 * y + k1 - b1) * inverse % PRIME
+        numbers = (0, 0, (b2 - z - k2) % PRIME, k1, (k2 + layout.carry_offset) % PRIME)
+        digits = [
+            digit
+            for number, weights in zip(numbers, layout.auxiliary, strict=True)
+            for digit in [number, *[0] * (len(weights) - 1)]
+        ]
+        return self.with_auxiliary(mu, digits)
+
+
+class SolvedQuotients(Cheat):
+    """Solves the equations modulo each prime in the field: the first bit of every quotient is no bit."""
+
+    def quotients(self, weights: DigitWeights, digits: Words, mask: Words, z: mpz) -> Words:
+        bits = np.zeros((len(weights.primes), self.layout.quotient_bits), dtype=np.uint64)
+        totals = self.totals(weights, digits, mask)
+        for row, total, prime in zip(bits, totals, weights.primes, strict=True):
+            row[0] = (total - int(z % prime)) * pow(prime, -1, PRIME) % PRIME
+        return self.layout.rows_of(bits.reshape(-1))
+
+
+class UnbalancedMask(Cheat):
+    """The mask of the third answer does not sum to 0."""
+
+    def masks(self) -> tuple[Words, Words, Words]:
+        any_, zero, balanced = super().masks()
+        balanced[:, 0] = add(balanced[:, 0], np.array([7, 9], dtype=np.uint64))
+        return any_, zero, balanced
+
+
+class NonzeroMask(Cheat):
+    """The mask of the second answer does not vanish where rows hold data."""
+
+    def masks(self) -> tuple[Words, Words, Words]:
+        any_, zero, balanced = super().masks()
+        zero[:, 0] = add(zero[:, 0], np.array([7, 9], dtype=np.uint64))
+        return any_, zero, balanced
+
+
+class FilledLayout(BoundedLayout):
+    """The places of the last block beyond the vector hold the largest digits."""
+
+    def rows_of_digits(self, entries: Words, loose: Words) -> Words:
+        largest = np.full(self.digits, self.base - 1, dtype=np.uint64)
+        return np.concatenate([codewords.block_rows(entries, self.used, largest), self.rows_of(loose)])
+
+
+class FullPadding(NoSlack):
+    """Commits to largest entries beyond the vector, with carries and slack for them, which may be negative."""
+
+    def __init__(self, statement: bytes, layout: BoundedLayout, *rest: Any) -> None:
+        super().__init__(statement, layout, *rest)
+        self.layout = FilledLayout(*(getattr(layout, one.name) for one in fields(layout)))
+
+    def loose_digits(self, mu: mpz) -> Words:
+        layout = self.layout
+        filled = np.full(layout.blocks * layout.used - layout.plan.length, layout.plan.maximum)
+        digits = layout.auxiliary_digits(layout.slack_and_carries(np.concatenate([self.entries, filled])))
+        return self.with_auxiliary(mu, [digit % PRIME for digit in digits])
+
+
+# -- checks that can be removed, from the sender and from the checker
+
+
+@contextmanager
+def without_equations(monkeypatch: pytest.MonkeyPatch, which: slice) -> Iterator[None]:
+    """Give some equations the coefficient 0."""
+
+    class Fewer(bounded._Combinations):
+        def __init__(self, chain: codewords.ChallengeChain, layout: BoundedLayout) -> None:
+            super().__init__(chain, layout)
+            self.equations[:, which] = 0
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bounded, "_Combinations", Fewer)
+        yield
+
+
+@contextmanager
+def without_constraints(monkeypatch: pytest.MonkeyPatch, *, inverses: bool) -> Iterator[None]:
+    """Do not constrain inverses, or bits of quotients."""
+    before = BoundedLayout.constraints
+
+    def fewer(self: BoundedLayout, rows: Words, alpha: tuple[int, int]) -> Words:
+        found = before(self, rows, alpha)
+        found[slice(0, 2 * self.digit_rows) if inverses else slice(2 * self.digit_rows, None)] = 0
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BoundedLayout, "constraints", fewer)
+        yield
+
+
+@contextmanager
+def without_values(monkeypatch: pytest.MonkeyPatch, *, square: bool) -> Iterator[None]:
+    """Do not check that the constraints vanish, or what the equations sum to."""
+    before = bounded._Verification._check_values
+
+    def fewer(self: bounded._Verification, squares: Words, equation: Words, target: int) -> None:
+        at = bounded.used_values(self.layout, np.stack([squares, equation]))
+        sums = int(bounded.column_sum(at[1]))
+        before(self, np.zeros_like(squares) if square else squares, equation, target if square else sums)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bounded._Verification, "_check_values", fewer)
+        yield
+
+
+@contextmanager
+def without_columns(monkeypatch: pytest.MonkeyPatch, answer: int) -> Iterator[None]:
+    """Do not compare one of the three answers with the opened columns."""
+    before = bounded._Verification._check_columns
+
+    def fewer(self: bounded._Verification, answers: Words, expected: Sequence[Words], masks: Words) -> None:
+        others = [place for place in range(3) if place != answer]
+        before(self, answers[others], [expected[place] for place in others], masks[others])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bounded._Verification, "_check_columns", fewer)
+        yield
+
+
+@contextmanager
+def known_alpha(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Draw alpha before the commitment (weak Fiat-Shamir)."""
+    with monkeypatch.context() as patch:
+        patch.setattr(bounded, "_alpha", lambda chain: FittedMultiplicities.GUESS)
+        yield
+
+
+LOOKUP = partial(without_equations, which=slice(-2, None))
+NORM = partial(without_equations, which=slice(codewords.PRIMES, -2))
+LINK = partial(without_equations, which=slice(0, codewords.PRIMES))
+
+Removed = Callable[[pytest.MonkeyPatch], Any]
+
+
+@dataclass(frozen=True)
+class Attack:
+    """A deviating sender.
+
+    Attributes:
+        cheat: what it does.
+        removed: removes the check that stops it.
+        room: how much larger the bound is than the sum of squares of the entries.
+        entries: the vector that it claims, with whose digits it begins.
+        added: what its first plaintext has in addition.
+        lent: whether the ballot holds the entries that the digits stand for, in and out of range.
+    """
+
+    cheat: type[Cheat]
+    removed: Removed
+    room: int = 0
+    entries: Vector | None = None
+    added: int = 0
+    lent: bool = False
+
+    def accepted(self, private_key: PrivateKey) -> bool:
+        """Return whether the sender's proof is accepted."""
+        layout = layout_of(private_key, self.room)
+        entries = ENTRIES if self.entries is None else self.entries
+        slots = slots_of(layout, entries)
+        if self.lent:
+            honest = self.cheat(HERE, layout, entries, [], Witness((), ()), SYSTEM)
+            slots = slots_of(layout, held(layout, honest))
+        plaintexts = packed(layout, slots)
+        plaintexts[0] += self.added % layout.key.plaintext_modulus
+        ciphertexts, witness = cast(layout, plaintexts)
+        proof = self.cheat(HERE, layout, entries, ciphertexts, witness, SYSTEM).run()
+        try:
+            verify(HERE, layout, ciphertexts, proof)
+        except ProofError:
+            return False
+        return True
+
+
+LONG = ENTRIES.copy()
+LONG[0] = HALF // 2
+WIDE = 1 << 65
+
+ATTACKS: dict[str, Attack] = {
+    "an entry above the range": Attack(HighDigit, LOOKUP, room=WIDE, lent=True),
+    "an entry below the range, which lends from the next slot": Attack(NegativeDigit, LOOKUP, room=WIDE, lent=True),
+    "multiplicities that fit a guessed alpha": Attack(FittedMultiplicities, known_alpha, room=WIDE, lent=True),
+    "a digit out of range with the inverse of a good one": Attack(
+        WrongInverse, partial(without_constraints, inverses=True), room=WIDE, lent=True
+    ),
+    "the same, and a second answer that vanishes": Attack(
+        VanishingAnswer, partial(without_columns, answer=1), room=WIDE, lent=True
+    ),
+    "a vector that is too long by one": Attack(NoSlack, NORM, room=-1),
+    "a slack of -1": Attack(NegativeSlack, LOOKUP, room=-1),
+    "a long vector, slack and carries solved modulo p": Attack(SolvedCarries, LOOKUP, entries=LONG),
+    "a plaintext that is 1 more": Attack(Cheat, LINK, added=1),
+    "a plaintext that is p more": Attack(Cheat, LINK, added=PRIME),
+    "a multiple of p more": Attack(Cheat, LINK, added=PRIME << 39),
+    "a plaintext that is p more, quotients solved modulo p": Attack(
+        SolvedQuotients, partial(without_constraints, inverses=False), added=PRIME
+    ),
+    "a mask that does not sum to 0": Attack(UnbalancedMask, partial(without_values, square=False)),
+    "the same, and a wrong plaintext": Attack(UnbalancedMask, partial(without_values, square=False), added=PRIME),
+    "a mask that does not vanish": Attack(NonzeroMask, partial(without_values, square=True)),
+}
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_a_deviating_sender_is_stopped_by_one_check(
+    private_key: PrivateKey, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    attack = ATTACKS[name]
+    assert not attack.accepted(private_key)
+    with attack.removed(monkeypatch):
+        assert attack.accepted(private_key)
+
+
+def test_entries_beyond_the_vector_only_make_it_longer(private_key: PrivateKey) -> None:
+    layout = layout_of(private_key)
+    places = layout.blocks * layout.used - LENGTH
+    largest = layout.plan.maximum**2 * places
+    small = np.zeros(LENGTH, dtype=np.int64)
+    for bound, accepted in ((largest, False), (LENGTH * HALF**2, True)):
+        several = replace(layout, square_bound=min(bound, LENGTH * HALF**2) - (not accepted) * largest // 2)
+        ciphertexts, witness = cast(several, packed(several, slots_of(several, small)))
+        proof = FullPadding(HERE, several, small, ciphertexts, witness, SYSTEM).run()
+        if accepted:
+            verify(HERE, several, ciphertexts, proof)
+        else:
+            with pytest.raises(ProofError):
+                verify(HERE, several, ciphertexts, proof)
+
+
+# -- what a proof is bound to
+
+
+@pytest.fixture(scope="module")
+def ballot(private_key: PrivateKey) -> tuple[BoundedLayout, tuple[mpz, ...], Witness, bytes]:
+    """An honest ballot that meets the bound exactly."""
+    layout = layout_of(private_key)
+    ciphertexts, witness = cast(layout, layout.plan.pack(ENTRIES))
+    return layout, ciphertexts, witness, prove(HERE, layout, ENTRIES, ciphertexts, witness)
+
+
+Ballot = tuple[BoundedLayout, tuple[mpz, ...], Witness, bytes]
+
+
+def test_a_proof_holds_for_one_statement_layout_and_ballot(ballot: Ballot) -> None:
+    layout, c, witness, proof = ballot
+    modulus, n = layout.key.ciphertext_modulus, layout.key.plaintext_modulus
+    assert len(c) > 1
+    verify(HERE, layout, c, proof)
+    with pytest.raises(ProofError):
+        verify(b"round 1, party 4", layout, c, proof)
+    again = c[0] * pow(mpz(3), n, modulus) % modulus
+    for changed in ((again, *c[1:]), (c[1], c[0], *c[2:]), (pow(c[0], -1, modulus), *c[1:]), (modulus - c[0], *c[1:])):
+        with pytest.raises(ProofError):
+            verify(HERE, layout, changed, proof)
+    for wrong in (c[:-1], (*c, mpz(1)), ()):
+        with pytest.raises(ProofError):
+            verify(HERE, layout, wrong, proof)
+    wider = replace(layout, square_bound=layout.square_bound + 10**20)
+    for_wider = prove(HERE, wider, ENTRIES, c, witness)
+    verify(HERE, wider, c, for_wider)
+    for one, other in ((wider, proof), (layout, for_wider)):
+        with pytest.raises(ProofError):
+            verify(HERE, one, c, other)
+
+
+def test_another_party_s_ballot_cannot_be_proved(ballot: Ballot) -> None:
+    """A sender that knows the plaintexts but not the exponents."""
+    layout, c, witness, _proof = ballot
+    stranger = Witness(witness.plaintexts, tuple(root + 1 for root in witness.roots))
+    with pytest.raises(ProofError):
+        verify(HERE, layout, c, prove(HERE, layout, ENTRIES, c, stranger))
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_a_proof_with_any_changed_byte_is_rejected(ballot: Ballot, data: st.DataObject) -> None:
+    layout, c, _witness, proof = ballot
+    place, flip = data.draw(st.integers(0, len(proof) - 1)), data.draw(st.integers(1, 255))
+    with pytest.raises(ProofError):
+        verify(HERE, layout, c, proof[:place] + bytes([proof[place] ^ flip]) + proof[place + 1 :])
+
+
+def test_lengths_and_words_outside_the_field(ballot: Ballot) -> None:
+    layout, c, _witness, proof = ballot
+    for bad in (b"", proof[:-1], proof + b"\0", proof[: len(proof) // 2], proof[32:]):
+        with pytest.raises(ProofError):
+            verify(HERE, layout, c, bad)
+    begin = 2 * HASH_BYTES + layout.key.ciphertext_bytes + sum(layout.proof_parts[:2])
+    for at in (begin, begin + layout.proof_parts[2] - 8):
+        with pytest.raises(ProofError):
+            verify(HERE, layout, c, proof[:at] + PRIME.to_bytes(8, "little") + proof[at + 8 :])
+
+
+def test_a_mask_that_is_used_twice_tells_a_combination_of_the_plaintexts(ballot: Ballot) -> None:
+    """What the extractor computes, and why the mask is drawn afresh: from the operating system by default."""
+    layout, c, witness, _proof = ballot
+    answers, factors = [], []
+    for statement in (b"1", b"2"):
+        chance = SimulationRandomness(5, "the same")
+        proof = prove(statement, layout, ENTRIES, c, witness, randomness=chance)
+        begin = 2 * HASH_BYTES + layout.key.ciphertext_bytes
+        answers.append(mpz.from_bytes(proof[begin : begin + layout.proof_parts[0]], "little"))
+        chain = bounded._chain(layout, statement, c)
+        chain.absorb(proof[:HASH_BYTES], proof[2 * HASH_BYTES : begin])
+        factors.append(chain.weights(len(c)))
+    weights = [first - second for first, second in zip(*factors, strict=True)]
+    assert answers[0] - answers[1] == sum(e * m for e, m in zip(weights, witness.plaintexts, strict=True))
+
+
+# -- constants and hiding
+
+
+@pytest.mark.parametrize("length", [50, 2000, 100_000])
+def test_sizes_meet_the_bounds_of_the_theorem(private_key: PrivateKey, length: int) -> None:
+    """docs/security/proofs.md, theorem 4."""
+    key = private_key.public_key
+    plan = bounded_plan(key, length=length, addends=1000, minimum=-HALF, maximum=HALF - 1)
+    layout = BoundedLayout.of(key, plan, length * (HALF >> 8) ** 2)
+    digits = layout.digit_rows * layout.used
+    assert digits + layout.base < 2**-100 * (PRIME**2 - PRIME)
+    if length == 2000:
+        assert digits + layout.base < 2**-114 * (PRIME**2 - PRIME)
+    split, points = layout.split, layout.blocks * layout.used
+    top = layout.base - 1
+    s0, s1, s2, k1, k2 = (sum(weights) * top for weights in layout.auxiliary)
+    low, high, radix = split.largest_lower, split.largest_upper, split.radix
+    assert points * low**2 + s0 + radix * (k1 + 1) < PRIME
+    assert 2 * points * low * high + s1 + k1 + radix * (k2 + 1) < PRIME
+    assert points * high**2 + s2 + k2 + layout.square_bound // radix**2 < PRIME
+    linked = (length * layout.digits + layout.mask_digits) * top
+    assert linked < 1 << layout.quotient_bits
+    assert (linked + (1 << layout.quotient_bits)) << 31 < PRIME
+    largest = plan.ciphertexts * (1 << 128) * mpz(plan.radix) ** min(plan.slots_per_plaintext, length)
+    assert mpz(layout.base) ** layout.mask_digits >= largest << 80
+    assert layout.used + codewords.QUERIES == layout.degree
+
+
+def test_alpha_is_outside_the_field(private_key: PrivateKey) -> None:
+    class Zeros(codewords.ChallengeChain):
+        drawn: ClassVar[list[int]] = [5, 0, 0, 9, 1, 1, 1, 1]
+
+        def elements(self, name: str, shape: tuple[int, ...]) -> Words:
+            return np.array(self.drawn, dtype=np.uint64)
+
+    assert bounded._alpha(Zeros("a", [])) == (5, 9)
+    Zeros.drawn = [5] + [0] * 7
+    assert bounded._alpha(Zeros("a", []))[1] != 0
+
+
+def test_masks_pass_the_checks_and_hide(private_key: PrivateKey) -> None:
+    """Twenty draws: the second vanish and the third sum to 0 where rows hold data, and nothing else is fixed."""
+    layout = layout_of(private_key)
+    for seed in range(20):
+        any_, zero, balanced = bounded._masks(layout, SimulationRandomness(seed))
+        assert not bounded.used_values(layout, zero).any()
+        held_there = bounded.used_values(layout, balanced)
+        assert not bounded.column_sum(held_there.T).any()
+        for part in (any_, zero, balanced, held_there):
+            assert np.unique(part).size > part.size // 2 - 2 * layout.used

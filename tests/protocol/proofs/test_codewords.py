@@ -1,0 +1,108 @@
+"""What the proofs of validity and of bounds share: fresh masks and salts, paths of one length, and the hash chain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import combinations
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from psephos.audit.rounds import short_key
+from psephos.protocol.errors import ProofError
+from psephos.protocol.proofs import bounded, codewords, validity
+from psephos.protocol.proofs.codewords import SALT_BYTES, ChallengeChain, CommittedMatrix, ProofReader
+from psephos.protocol.proofs.merkle import HASH_BYTES, MerkleTree, opened_columns_root, opened_root
+from psephos.protocol.randomness import SYSTEM
+from tests.protocol.proofs import test_bounded, test_validity
+
+MODULES = [validity, bounded]
+
+
+def layout_of(module: ModuleType) -> validity.Layout | bounded.BoundedLayout:
+    return test_validity.Ballot(short_key(), 2).layout if module is validity else test_bounded.layout_of(short_key())
+
+
+def proof_of(module: ModuleType) -> tuple[Any, Callable[[bytes], None], bytes]:
+    """Return the layout, the verification, and a proof of one ballot."""
+    if module is validity:
+        ballot = test_validity.Ballot(short_key(), 2)
+        return ballot.layout, ballot.verify, ballot.prove()
+    layout, here = test_bounded.layout_of(short_key()), test_bounded.HERE
+    ciphertexts, witness = test_bounded.cast(layout, layout.plan.pack(test_bounded.ENTRIES))
+    proof = bounded.prove(here, layout, test_bounded.ENTRIES, ciphertexts, witness)
+    return layout, partial(bounded.verify, here, layout, ciphertexts), proof
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_the_masks_of_two_repetitions_are_unrelated(module: ModuleType) -> None:
+    """With one mask in both, the difference of the answers would be a combination of the rows.
+
+    Two of fewer than 10^4 uniform words of 64 bits are equal with probability below 3e-12.
+    """
+    layout = layout_of(module)
+    for part in module._masks(layout, SYSTEM):
+        assert len(part) == codewords.REPEATS == 2
+        for one, other in combinations(part, 2):
+            assert np.count_nonzero(one == other) <= np.count_nonzero(one == 0)
+            assert np.unique(np.concatenate([one, other])).size >= 2 * np.count_nonzero(one)
+
+
+def test_every_column_has_a_salt_of_its_own() -> None:
+    """Equal columns would have equal leaves, and a column of few possible values could be guessed from its leaf."""
+    layout = layout_of(validity)
+    nothing = np.zeros((3, layout.degree), dtype=np.uint64)
+    places = list(range(layout.size))
+    salts = set()
+    for _ in range(2):
+        leaves = CommittedMatrix(nothing, layout, SYSTEM).open(places)
+        length = SALT_BYTES + 8 * 3
+        salts |= {leaves[length * at : length * at + SALT_BYTES] for at in places}
+    assert len(salts) == 2 * layout.size
+
+
+@pytest.mark.parametrize("places", [[0], [5], [0, 1], [1, 2, 3, 12], list(range(16))], ids=str)
+def test_a_path_has_one_length(places: list[int]) -> None:
+    """With a longer path one proof would have many encodings; with a shorter one inner nodes could pass as leaves."""
+    columns, salts = np.arange(32, dtype=np.uint64).reshape(2, 16), bytes(range(64)) * 8
+    tree = MerkleTree.of_columns(salts, columns)
+    opened = b"".join(salts[SALT_BYTES * at : SALT_BYTES * (at + 1)] for at in places)
+    path = tree.path(places)
+
+    def root(path: Sequence[bytes], size: int = 16) -> bytes | None:
+        return opened_columns_root(places, opened, np.ascontiguousarray(columns[:, places]), size, path)
+
+    assert root(path) == tree.root
+    wrong = [[*path, bytes(HASH_BYTES)], [*path, tree.root], [bytes(HASH_BYTES), *path]]
+    for changed in [*wrong, path[:-1], path[1:]] if path else wrong:
+        assert root(changed) is None
+    leaves = {at: opened[SALT_BYTES * n : SALT_BYTES * (n + 1)] for n, at in enumerate(places)}
+    assert opened_root(leaves, 16, [*path, bytes(HASH_BYTES)]) is None
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_answer_decides_which_columns_are_opened(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A prover that may change an answer after it knows the columns can prove anything (Fiat and Shamir 1986)."""
+    layout, verify, proof = proof_of(module)
+    head = 2 * HASH_BYTES + layout.key.ciphertext_bytes + sum(layout.proof_parts)
+    drawn: list[list[int]] = []
+
+    def stop(self: ChallengeChain, size: int) -> list[int]:
+        drawn.append(honest(self, size))
+        raise ProofError("the columns are known")
+
+    honest = ChallengeChain.columns
+    monkeypatch.setattr(ChallengeChain, "columns", stop)
+    monkeypatch.setattr(ProofReader, "_check_opening", lambda *arguments: None)
+    offsets = sorted({*range(0, head, 97), *range(0, head - layout.proof_parts[2], 16), head - 8})
+    for offset in offsets:
+        changed = bytearray(proof)
+        changed[offset] ^= 1
+        with pytest.raises(ProofError, match=r"columns are known|outside the field"):  # that of 2^-32 of the words
+            verify(bytes(changed))
+    with pytest.raises(ProofError, match="columns are known"):
+        verify(proof)
+    assert len({tuple(places) for places in drawn}) == len(drawn) > len(offsets) // 2

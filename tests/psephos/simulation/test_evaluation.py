@@ -1,0 +1,254 @@
+"""`psephos evaluate` from the model file to the calibrated model, on tables and data sets."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from psephos.cli.main import build
+from psephos.model import ReleasedClassifier, load_model, written_model
+from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.results import EvaluationResult, Result
+from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun, calibrated_model
+from psephos.simulation.job import Job, JobOptions
+
+KEYS: dict[str, Any] = {"key_bits": 512, "test_key": True, "workers": 1}
+ROWS = 900
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six hospitals with 150 rows each and 80 public rows; several rows of each patient."""
+    generator, count = np.random.default_rng(0), ROWS + 80
+    X = generator.normal(size=(count, 3))
+    chance = 1 / (1 + np.exp(-(2 * X[:, 0] - X[:, 1])))
+    owner = np.array([f"h{number % 6}" for number in range(ROWS)] + ["open"] * 80)
+    frame = pd.DataFrame(X.round(4), columns=["a", "b", "c"]).assign(
+        hospital=owner,
+        patient=[f"p{number % 6}-{number // 18}" for number in range(count)],
+        outcome=np.where(generator.random(count) < chance, "yes", "no"),
+    )
+    path = tmp_path_factory.mktemp("evaluation") / "table.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+def options_of(table: Path, **change: Any) -> EvaluationOptions:
+    about = {"data": str(table), "label": "outcome", "party": "hospital", "public": "open", "ignore": ("patient",)}
+    return EvaluationOptions(**{**KEYS, **about, **change})
+
+
+@pytest.fixture(scope="module")
+def classifier(table: Path) -> ReleasedClassifier:
+    about = {"data": str(table), "label": "outcome", "party": "hospital", "public": "open", "ignore": ("patient",)}
+    job = Job(JobOptions(**KEYS, **about, unit="record", epsilon=(5.0,), simulate_noise=True))
+    return ReleasedClassifier(job.model(job.run()))
+
+
+@pytest.fixture(scope="module")
+def result(table: Path, classifier: ReleasedClassifier) -> EvaluationResult:
+    return EvaluationRun(options_of(table, epsilon=20.0), classifier).run()
+
+
+def test_the_opened_sum_gives_the_accuracy_of_the_held_out_rows(
+    table: Path, classifier: ReleasedClassifier, result: EvaluationResult
+) -> None:
+    run = EvaluationRun(options_of(table, epsilon=20.0), classifier)
+    rows = [run.rows_of(number) for number in range(6)]
+    X, y = np.concatenate([one[0] for one in rows]), np.concatenate([one[1] for one in rows])
+    assert result.tally_equals_plaintext
+    assert 0.1 * ROWS < len(y) < 0.3 * ROWS
+    exact = np.equal(classifier.decision_function(X[:, :-1]) > 0, y).mean()
+    assert result.accuracy.value is not None
+    assert result.accuracy.error is not None
+    assert abs(result.accuracy.value - exact) < 6 * result.accuracy.error
+    assert result.ballots == 6
+
+
+def test_the_rows_are_those_that_the_run_held_out(table: Path, classifier: ReleasedClassifier) -> None:
+    about = {"data": str(table), "label": "outcome", "party": "hospital", "public": "open", "ignore": ("patient",)}
+    split = Job(JobOptions(**KEYS, **about, unit="record")).split
+    run = EvaluationRun(options_of(table), classifier)
+    assert np.concatenate([run.rows_of(number)[1] for number in range(6)]).tolist() == [
+        label for number in range(6) for label in split.dataset.y_train[split.held_out[number]]
+    ]
+    assert sum(len(run.rows_of(number)[1]) for number in range(6)) == len(split.test)
+    every = EvaluationRun(options_of(table, rows="all"), classifier)
+    assert sum(len(every.rows_of(number)[1]) for number in range(6)) == ROWS
+
+
+def test_a_result_is_read_from_its_json(result: EvaluationResult) -> None:
+    document = json.loads(json.dumps(result.as_json()))
+    assert document["kind"] == "evaluation"
+    assert document["accuracy"]["value"] == result.estimate.accuracy.value
+    assert document["unit"] == "record"
+    assert Result.from_json(document) == result
+    assert "notice" not in document  # every number is covered by epsilon
+
+
+def test_the_result_is_a_function_of_the_noisy_sum(table: Path, classifier: ReleasedClassifier) -> None:
+    """With the same noise, a table with one row more changes the estimates and nothing else; times are not of rows."""
+    frame = pd.read_csv(table)
+    longer = table.with_name("longer.csv")
+    pd.concat([frame, frame[frame.hospital == "h2"].assign(a=0.1234).head(1)]).to_csv(longer, index=False)
+    chosen = {"simulate_noise": True, "rows": "all"}
+    first, second = (EvaluationRun(options_of(at, **chosen), classifier).run() for at in (table, longer))
+    assert set(first.phases) == {"keygen", "decrypt"}
+    assert first.estimate != second.estimate
+    settled = {"phases": {}, "options": first.options, "dataset": "", "estimate": first.estimate}
+    assert replace(first, **settled) == replace(second, **settled)
+
+
+def test_costs_add_up_where_the_release_protects_what_the_evaluation_protects(
+    table: Path, classifier: ReleasedClassifier, result: EvaluationResult
+) -> None:
+    assert result.together is not None
+    assert result.together.epsilon == 25.0
+    by_party = EvaluationRun(options_of(table, unit="party"), classifier).run()
+    assert by_party.together is None
+    assert by_party.privacy.unit == "party"
+    assert by_party.estimate.rows is None
+    assert any("--unit record" in text for text in by_party.cautions)
+    model = classifier.model
+    whole = ReleasedClassifier(msgspec_replace(model, release=replace(model.release, unit="party")))
+    assert EvaluationRun(options_of(table, rows="all"), whole).run().together is not None
+
+
+def msgspec_replace(model: Any, **change: Any) -> Any:
+    import msgspec
+
+    return msgspec.structs.replace(model, **change)
+
+
+def test_a_calibrated_model_gives_probabilities(
+    table: Path, classifier: ReleasedClassifier, result: EvaluationResult, tmp_path: Path
+) -> None:
+    assert result.estimate.calibration is not None
+    assert not hasattr(classifier, "predict_proba")
+    path = tmp_path / "model.json"
+    path.write_bytes(written_model(calibrated_model(classifier.model, result)))
+    calibrated = load_model(path)
+    frame = pd.read_csv(table)
+    probability = calibrated.predict_proba(frame)
+    assert probability.shape == (len(frame), 2)
+    assert probability.sum(axis=1) == pytest.approx(1.0)
+    fit = result.estimate.calibration
+    np.testing.assert_allclose(
+        calibrated.decision_function(frame), fit.slope * classifier.decision_function(frame) + fit.intercept
+    )
+    assert calibrated.model.release.epsilon == 25.0
+    assert calibrated.model.release.chosen["evaluation_epsilon"] == 20.0
+    assert b"calibration" not in written_model(classifier.model)
+    with pytest.raises(InvalidParameter):
+        calibrated_model(classifier.model, replace(result, estimate=replace(result.estimate, calibration=None)))
+
+
+def test_persons_are_protected_and_named(table: Path, classifier: ReleasedClassifier) -> None:
+    result = EvaluationRun(options_of(table, ignore=(), record="patient", rows="all", epsilon=10.0), classifier).run()
+    assert result.privacy.chosen["persons"] == "patient"
+    assert result.together is None  # the release protects rows, not persons
+    assert "each person" in result.page().answer
+    assert result.estimate.rows is not None
+    assert result.estimate.rows.value == pytest.approx(ROWS / 3, rel=0.2)
+
+
+def test_a_data_set_is_dealt_to_the_parties(tmp_path: Path) -> None:
+    job = Job(JobOptions(**KEYS, dataset="digits", parties=10, epsilon=(20.0,)))
+    classifier = ReleasedClassifier(job.model(job.run()))
+    chosen: dict[str, Any] = {"dataset": "digits", "parties": 10, "epsilon": 20.0, "neighbours": "add-remove"}
+    result = EvaluationRun(EvaluationOptions(**KEYS, **chosen), classifier).run()
+    exact = float((classifier.predict(job.split.X_test) == np.array(job.split.y_test).astype(str)).mean())
+    assert result.accuracy.value == pytest.approx(exact, abs=0.02)
+    assert len(result.estimate.confusion) == 10
+    assert result.estimate.auroc is None
+    assert "Reliability" in [table.title for table in result.page().tables]
+    with pytest.raises(DataError):
+        EvaluationRun(EvaluationOptions(**KEYS, dataset="breast-cancer", parties=10), classifier)
+
+
+def test_absent_parties_are_allowed_for_or_refused(table: Path, classifier: ReleasedClassifier) -> None:
+    result = EvaluationRun(options_of(table, absent=0.17, dropouts=1), classifier).run()
+    assert result.ballots == 5
+    with pytest.raises(InvalidParameter):
+        EvaluationRun(options_of(table, absent=0.17), classifier)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"epsilon": 0.0},
+        {"unit": "ward"},
+        {"neighbours": "none"},
+        {"rows": "some"},
+        {"held_out": 0.0},
+        {"unit": "party", "record": "patient"},
+        {"unit": "party", "neighbours": "add-remove"},
+        {"colluders": 6},
+        {"classes": ("x", "y")},
+        {"bins": 1},
+        {"workers": 0},
+        {"test_key": False},
+    ],
+)
+def test_options_that_cannot_be_are_refused(
+    table: Path, classifier: ReleasedClassifier, change: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidParameter):
+        EvaluationRun(options_of(table, **{"ignore": (), **change}), classifier)
+
+
+def test_rows_that_one_row_more_would_leave_out_are_refused(table: Path) -> None:
+    chosen = {"party": None, "public": None, "sample_public": True, "parties": 3}
+    options_of(table, **chosen, sizes="dirichlet").check()
+    with pytest.raises(InvalidParameter, match="one row more"):
+        options_of(table, **chosen, sizes="5,5,20").check()
+
+
+@pytest.mark.parametrize("change", [{"record": "patient"}, {"rows": "all"}, {"parties": 1}, {"keys": "dice"}])
+def test_options_about_a_table_are_refused_without_one(change: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParameter):
+        EvaluationOptions(**change).check()
+
+
+# -- the command
+
+
+def invoke(*words: str) -> Any:
+    return CliRunner().invoke(build(), list(words))
+
+
+def words_of(table: Path, model: Path) -> list[str]:
+    about = ["--data", str(table), "--label", "outcome", "--party", "hospital", "--public", "open"]
+    return ["evaluate", str(model), *about, "--ignore", "patient", "--key-bits", "512", "--test-key", "--workers", "1"]
+
+
+def test_the_command_prints_writes_and_refuses(table: Path, classifier: ReleasedClassifier, tmp_path: Path) -> None:
+    model = tmp_path / "model.json"
+    model.write_bytes(written_model(classifier.model))
+    words = words_of(table, model)
+    done = invoke(*words, "--epsilon", "20", "--output", str(tmp_path / "calibrated"))
+    assert done.exit_code == 0, done.output
+    assert "Right on" in done.output
+    assert "Platt scaling" in done.output
+    assert load_model(tmp_path / "calibrated").model.calibration is not None
+    again = invoke(*words, "--output", str(tmp_path / "calibrated"))
+    assert isinstance(again.exception, InvalidParameter)
+    few = invoke(*words, "--epsilon", "0.05", "--output", str(tmp_path / "none"))
+    assert "no Platt scaling was fitted" in few.output
+    assert not (tmp_path / "none" / "model.json").exists()
+
+
+def test_the_command_prints_json(table: Path, classifier: ReleasedClassifier, tmp_path: Path) -> None:
+    model = tmp_path / "model.json"
+    model.write_bytes(written_model(classifier.model))
+    done = invoke(*words_of(table, model), "--json")
+    document = json.loads(done.stdout)
+    assert document["kind"] == "evaluation"
+    assert document["tally_equals_plaintext"] is True

@@ -1,0 +1,105 @@
+"""The rehearsed step in `psephos run`: from a table with labelled public rows to the card, or no question at all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import psephos
+from psephos.data.tables import read_table
+from psephos.protocol.errors import DataError, InvalidParameter, NoGainError, StudyError
+from psephos.protocol.transcript import Transcript
+from psephos.simulation.job import Job, JobOptions
+from psephos.specs.rehearsed import RehearsedSpec
+
+PARTIES, ROWS = 60, 20
+
+
+def patients(path: Path, *, labelled: bool = True) -> tuple[Path, Path]:
+    """Write 60 hospitals' rows of numbers and a category, and a file of 40 public rows; return both paths."""
+    generator = np.random.default_rng(0)
+    count = PARTIES * ROWS + 40
+    X, ward = generator.normal(size=(count, 4)), generator.integers(3, size=count)
+    score = X @ np.array([1.0, -1.0, 0.7, 0.0]) + 0.8 * (ward == 1) + 0.7 * generator.logistic(size=count)
+    lines = [
+        ",".join([*(f"{value:.4f}" for value in row), "abc"[kind], "ill" if sick > 0.5 else "well"])
+        for row, kind, sick in zip(X, ward, score, strict=True)
+    ]
+    head = "one,two,three,four,ward,outcome"
+    own = [f"{line},h{number % PARTIES}" for number, line in enumerate(lines[40:])]
+    (path / "own.csv").write_text("\n".join([f"{head},hospital", *own]) + "\n", encoding="utf-8")
+    public = [head, *lines[:40]]
+    if not labelled:
+        public = [line.rsplit(",", 1)[0] for line in public]
+    (path / "open.csv").write_text("\n".join(public) + "\n", encoding="utf-8")
+    return path / "own.csv", path / "open.csv"
+
+
+def options(path: Path, *, labelled: bool = True, **more: Any) -> JobOptions:
+    """Return the options of a run with short keys."""
+    own, public = patients(path, labelled=labelled)
+    table = {"data": str(own), "label": "outcome", "party": "hospital", "public": str(public)}
+    keys = {"key_bits": 512, "test_key": True, "workers": 1, "holders": 3, "threshold": 2}
+    return JobOptions(**(table | keys | {"method": "rehearsed", "epsilon": (10.0,), "announced_rows": 1200} | more))
+
+
+@pytest.mark.parametrize("mechanism", [None, "gaussian"])
+def test_a_rehearsed_step_is_released_with_its_card(tmp_path: Path, mechanism: Any) -> None:
+    out, steps = tmp_path / "out", []
+    out.mkdir()
+    job = Job(options(tmp_path, mechanism=mechanism))
+    result = job.run(progress=lambda what, done, total: steps.append((what, done, total)))
+    job.write(result, out)
+    release = result.privacy["rehearsed"]
+    assert result.tally_equals_plaintext
+    assert (release.unit, release.epsilon, result.reveal) == ("party", 10.0, "statistic")
+    assert release.sensitivity == pytest.approx(2 / PARTIES)
+    assert release.chosen["expected gain"] > 0
+    assert result.accuracy["rehearsed"].private > 0.7
+    assert result.accuracy["rehearsed"].nonprivate > 0.7
+    rehearsed = [(done, total) for what, done, total in steps if what == "rehearse"]
+    assert rehearsed[0][0] == 0
+    assert rehearsed[-1] == (rehearsed[0][1], rehearsed[0][1])
+    assert "right on" not in (out / "card.md").read_text("utf-8")  # the public rows were used to fit the model
+    written = json.loads((out / "result.json").read_text("utf-8"))
+    assert written["privacy"]["rehearsed"]["chosen"]["public accuracy"] > 0.5
+    assert psephos.load_model(out / "model.json").predict(read_table(tmp_path / "own.csv")).shape == (1200,)
+
+
+def test_where_no_gain_is_expected_the_parties_are_asked_nothing(tmp_path: Path) -> None:
+    """No key is made and no message is sent."""
+    transcript = Transcript()
+    with pytest.raises(NoGainError, match="asked nothing"):
+        Job(options(tmp_path, epsilon=(0.01,))).run(transcript=transcript)
+    assert not list(transcript.messages)
+
+
+def test_public_rows_without_labels_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError):
+        Job(options(tmp_path, labelled=False)).run()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"reveal": "alpha"},
+        {"learners": ("tree",)},
+        {"unit": "record"},
+        {"announced_rows": 0},
+        {"mechanism": "spherical-laplace"},
+        {"method": "own-data"},
+    ],
+)
+def test_options_that_do_not_fit_are_refused(tmp_path: Path, more: dict[str, Any]) -> None:
+    """`--announced-rows` has no effect on own-data."""
+    with pytest.raises(InvalidParameter):
+        Job(options(tmp_path, **more))
+
+
+def test_no_study_releases_a_rehearsed_step() -> None:
+    with pytest.raises(StudyError):
+        RehearsedSpec.from_study(None)  # type: ignore[arg-type]

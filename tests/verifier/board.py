@@ -1,0 +1,322 @@
+"""The study file, the entries of a board and the common frame of messages, by sections 1 to 4 of docs/wire.md."""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from dataclasses import dataclass
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+
+KINDS = {
+    "ballot": 1,
+    "tally request": 2,
+    "partial decryption": 3,
+    "close": 4,
+    "confirmation": 5,
+    "announcement": 16,
+    "published sum": 17,
+    "published share": 48,
+    "failed ceremony": 77,
+    "joined": 80,
+    "public key": 81,
+    "result": 82,
+}
+"""The numbers of the messages that a verifier reads."""
+
+KNOWN = {1, 2, 3, 4, 5, 16, 17, *range(32, 49), *range(64, 78), 80, 81, 82}
+SEALED = {2, 3, *range(32, 48)}
+"""The kinds that may be addressed to one role."""
+
+MAGIC, ENTRY_MAGIC = b"PSEPHOS\x02", b"PSEPHOS ENTRY\x01"
+LONGEST_ENTRY = 1 << 26
+
+
+class Refused(Exception):
+    """What was read does not follow the specification."""
+
+
+def sha256(*parts: bytes) -> bytes:
+    return hashlib.sha256(b"".join(parts)).digest()
+
+
+def require(condition: object, why: str) -> None:
+    if not condition:
+        raise Refused(why)
+
+
+class Bytes:
+    """Reads fields from the front of a byte string."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+
+    def take(self, count: int) -> bytes:
+        require(self.at + count <= len(self.data), "the bytes end early")
+        self.at += count
+        return self.data[self.at - count : self.at]
+
+    def integer(self, count: int) -> int:
+        return int.from_bytes(self.take(count), "big")
+
+    def text(self) -> str:
+        try:
+            return self.take(self.integer(1)).decode()
+        except UnicodeDecodeError:
+            raise Refused("a text is not UTF-8") from None
+
+    def rest(self) -> bytes:
+        return self.take(len(self.data) - self.at)
+
+    def end(self) -> None:
+        require(self.at == len(self.data), "there are bytes after the end")
+
+
+# -- the study file
+
+
+def _toml_text(text: str) -> str:
+    short = {"\b": "\\b", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
+    letters = [
+        short.get(c) or (f"\\u{ord(c):04x}" if (ord(c) < 32 and c != "\t") or ord(c) == 127 else c) for c in text
+    ]
+    return '"' + "".join(letters) + '"'
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, str):
+        return _toml_text(value)
+    return "[\n" + "".join(f"    {_toml_value(item)},\n" for item in value) + "]"
+
+
+def _toml_key(key: str) -> str:
+    bare = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
+    return key if key and set(key) <= bare else _toml_text(key)
+
+
+def _lines(fields: dict[str, Any]) -> str:
+    return "".join(f"{_toml_key(name)} = {_toml_value(value)}\n" for name, value in fields.items())
+
+
+def _positive_zero(value: Any) -> Any:
+    return value + 0.0 if isinstance(value, float) else value
+
+
+class Study:
+    """The agreed terms."""
+
+    def __init__(self, text: str) -> None:
+        self.fields = fields = tomllib.loads(text)
+        require(fields.get("psephos_study") == 1, "the study has another format")
+        release, data, vote, key = (fields[name] for name in ("release", "data", "vote", "key"))
+        self.protocol, self.method = release["protocol"], release["method"]
+        self.epsilon, self.delta = float(release["epsilon"]), float(release["delta"])
+        self.public, self.parameters = release["public"], release["parameters"]
+        self.label, self.classes, self.features = data["label"], data["classes"], data["features"]
+        self.auxiliary, self.samples = bytes.fromhex(data["auxiliary"]), data["samples"]
+        self.minimum, self.proofs = vote["minimum_ballots"], vote["proofs"]
+        self.bits, self.degree = key["bits"], key.get("degree", 1)
+        self.threshold, self.confirmations, self.trial = key["threshold"], key["confirmations"], key["trial"]
+        self.keys = {"curator": bytes.fromhex(fields["curator"]["key"])}
+        self.roster = [bytes.fromhex(party["key"]) for party in fields["party"]]
+        self.keys |= {f"party {number}": raw for number, raw in enumerate(self.roster)}
+        for party in fields["party"]:
+            if party["holder"]:
+                self.keys[f"holder {party['holder']}"] = bytes.fromhex(party["key"])
+        self.holders = sum(1 for party in fields["party"] if party["holder"])
+        self.digest = sha256(b"psephos study\0", self.canonical().encode())
+        self.uses_key = self.protocol != "pathak"
+        self.sum_is_public = self.public or self.protocol in ("psgd", "pathak")
+        self.joint = self.protocol in ("statistic", "record", "evaluation", "psgd", "pathak")
+        holders = [f"holder {number}" for number in range(1, self.holders + 1)]
+        self.must_join = {"curator", *holders} if self.uses_key else set(self.keys)
+
+    def canonical(self) -> str:
+        fields = self.fields
+        release, data, vote, key = (fields[name] for name in ("release", "data", "vote", "key"))
+        head = {"psephos_study": 1, "title": fields["title"], "nonce": bytes.fromhex(fields["nonce"]).hex()}
+        terms = {
+            "protocol": self.protocol,
+            "method": self.method,
+            "epsilon": self.epsilon,
+            "delta": _positive_zero(self.delta),
+            "public": self.public,
+        }
+        parameters = {name: _positive_zero(value) for name, value in sorted(release["parameters"].items())}
+        about = {name: data[name] for name in ("label", "classes", "features")}
+        about |= {"auxiliary": self.auxiliary.hex(), "samples": self.samples}
+        votes = {name: vote[name] for name in ("minimum_ballots", "proofs", "closes", "patience")}
+        keyed = {"bits": self.bits} | ({"degree": self.degree} if self.degree > 1 else {})
+        keyed |= {name: key[name] for name in ("threshold", "confirmations", "trial")}
+        curator = {"name": fields["curator"]["name"]} if fields["curator"].get("name") else {}
+        curator["key"] = self.keys["curator"].hex()
+        tables = [("release", terms), ("release.parameters", parameters), ("data", about), ("vote", votes)]
+        tables += [("key", keyed), ("curator", curator)]
+        text = _lines(head) + "".join(f"\n[{name}]\n{_lines(table)}" for name, table in tables)
+        for party, raw in zip(fields["party"], self.roster, strict=True):
+            one = {"name": party["name"], "key": raw.hex(), "holder": party["holder"]}
+            text += f"\n[[party]]\n{_lines(one)}"
+        return text
+
+    def nonce(self, key_digest: bytes, purpose: str) -> bytes:
+        return sha256(b"psephos study nonce\0", self.digest, key_digest, purpose.encode())[:16]
+
+    @property
+    def ceremony(self) -> bytes:
+        """The session of the messages of the key generation."""
+        context = sha256(b"psephos study ceremony\0", self.digest)
+        numbers = b"".join(number.to_bytes(4, "big") for number in (self.bits, self.holders, self.threshold))
+        degree = self.degree.to_bytes(4, "big") if self.degree > 1 else b""
+        return sha256(b"psephos ceremony\0", numbers, context, degree)
+
+
+# -- messages
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message that the board carries in the clear."""
+
+    number: int
+    sender: str
+    public: bool
+    data: bytes
+
+    @property
+    def kind(self) -> int:
+        """The kind's number; 0 for what is no message."""
+        framed = len(self.data) >= 41 and self.data[:8] == MAGIC
+        return self.data[8] if framed and self.data[8] in KNOWN else 0
+
+    @property
+    def session(self) -> bytes:
+        return self.data[9:41]
+
+    def body(self, kind: str, session: bytes) -> Bytes:
+        """The body, if the message is of this kind and session."""
+        require(self.kind == KINDS[kind], f"it is no {kind}")
+        require(self.session == session, f"the {kind} belongs to another session")
+        return Bytes(self.data[41:])
+
+
+# -- the log
+
+_P = 2**255 - 19
+_EIGHTH = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+
+
+def verify_signature(key: bytes, signature: bytes, message: bytes) -> None:
+    y = int.from_bytes(key, "little") & (2**255 - 1)
+    require(len(key) == 32 and y < _P and y not in (0, 1, _P - 1, _EIGHTH, _P - _EIGHTH), "the key has small order")
+    try:
+        Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
+    except (InvalidSignature, ValueError):
+        raise Refused("the signature is wrong") from None
+
+
+def _node(left: bytes, right: bytes) -> bytes:
+    return sha256(b"\1", left, right)
+
+
+class Log:
+    """The Merkle tree hashes of all prefixes of the log (RFC 9162, section 2.1)."""
+
+    def __init__(self) -> None:
+        self.roots = [sha256(b"")]
+        self._peaks: list[tuple[int, bytes]] = []
+
+    def append(self, leaf: bytes) -> None:
+        size, node = 1, leaf
+        while self._peaks and self._peaks[-1][0] == size:
+            node, size = _node(self._peaks.pop()[1], node), 2 * size
+        self._peaks.append((size, node))
+        root = node
+        for _, left in reversed(self._peaks[:-1]):
+            root = _node(left, root)
+        self.roots.append(root)
+
+
+class Board:
+    """A log that was read from its beginning.
+
+    Attributes:
+        messages: the public messages of valid entries, in order.
+        refused: (number, why) of each entry that does not count.
+        contradictions: (number, why) of signed entries that contradict this log.
+        missing: (author, place) of entries that their authors signed and the log does not have.
+        joined: the roles that have joined.
+    """
+
+    def __init__(self, study: Study, entries: list[bytes]) -> None:
+        self.study, self.log = study, Log()
+        self.messages: list[Message] = []
+        self.refused: list[tuple[int, str]] = []
+        self.contradictions: list[tuple[int, str]] = []
+        self.joined: set[str] = set()
+        self._places: dict[tuple[str, int], bytes] = {}
+        for number, data in enumerate(entries, 1):
+            leaf = sha256(b"\0", data)
+            try:
+                self._read(number, data, leaf)
+            except Refused as error:
+                self.refused.append((number, str(error)))
+            self.log.append(leaf)
+        last: dict[str, int] = {}
+        for author, place in self._places:
+            last[author] = max(place, last.get(author, 0))
+        self.missing = [
+            (author, place)
+            for author, most in last.items()
+            for place in range(most)
+            if (author, place) not in self._places
+        ]
+
+    def _read(self, number: int, data: bytes, leaf: bytes) -> None:
+        if not data:
+            return
+        require(len(data) <= LONGEST_ENTRY, "the entry is too long")
+        fields = Bytes(data)
+        require(fields.take(14) == ENTRY_MAGIC, "it is no entry")
+        session, author, receiver = fields.take(32), fields.text(), fields.text()
+        place, size, root = fields.integer(8), fields.integer(8), fields.take(32)
+        fields.text()  # the phase
+        secret = fields.integer(1)
+        require(secret <= 1, "the flag is neither 0 nor 1")
+        body = fields.take(fields.integer(4))
+        signature = fields.take(64)
+        fields.end()
+        require(session == self.study.digest, "it belongs to another study")
+        require(author in self.study.keys, "its author is not in the study")
+        verify_signature(self.study.keys[author], signature, data[:-64])
+        if (earlier := self._places.get((author, place))) is not None:
+            if earlier != leaf:
+                self.contradictions.append((number, f"{author} signed two entries in place {place}"))
+            return
+        if size >= len(self.log.roots) or self.log.roots[size] != root:
+            self.contradictions.append((number, f"{author} has read another log"))
+            return
+        self._places[author, place] = leaf
+        if receiver != "board" and secret:
+            return
+        message = Message(number, author, receiver == "board", body)
+        require(message.public or message.kind in SEALED or not message.kind, "a public message has one receiver")
+        if message.kind == KINDS["joined"]:
+            self._join(message)
+        if message.public:
+            self.messages.append(message)
+
+    def _join(self, message: Message) -> None:
+        key = message.body("joined", self.study.digest).rest()
+        require(len(key) == 32 and message.sender not in self.joined, "it has joined before, or has no key")
+        try:
+            X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(key))
+        except ValueError:
+            raise Refused("the sealing key has small order") from None
+        self.joined.add(message.sender)

@@ -1,0 +1,80 @@
+"""The public samples, by section 7 of docs/wire.md: CSV files whose columns are numbers or text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.verifier.board import Study, require, sha256
+
+Array = NDArray[np.float64]
+
+NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+
+
+class Public:
+    """The encoded and scaled rows of the public file.
+
+    Attributes:
+        samples: float64 (N, d).
+        digest: their digest, as the study names it.
+        features: the names of their columns.
+        columns: how each column of the file is encoded, as a model states it.
+    """
+
+    def __init__(self, study: Study, text: str) -> None:
+        names, *rows = ([cell.strip() for cell in row] for row in csv.reader(io.StringIO(text)) if any(row))
+        ignored = str(study.parameters.get("ignore", "")).split(",")
+        texts = str(study.parameters.get("text", "")).split(",")
+        self.columns: list[dict[str, Any]] = []
+        blocks = []
+        for place, name in enumerate(names):
+            if name == study.label or name in ignored:
+                continue
+            cells = [row[place] for row in rows]
+            require(all(cells), "empty cells are beyond this verifier")
+            if name not in texts and all(map(NUMBER.fullmatch, cells)):
+                numbers = np.array([float(cell) for cell in cells])
+                self.columns.append({"name": name, "kind": "number", "fill": float(np.median(numbers)), "values": []})
+                blocks.append(numbers[:, None])
+            else:
+                values = sorted(set(cells))
+                self.columns.append({"name": name, "kind": "text", "fill": 0.0, "values": values})
+                blocks.append(np.array([[float(cell == value) for value in values] for cell in cells]))
+        X = np.concatenate(blocks, axis=1)
+        self.mean, deviation, largest = X.mean(axis=0), X.std(axis=0), np.abs(X).max(axis=0)
+        self.deviation = np.where(deviation > 16 * 2.0**-52 * largest, deviation, 1.0)
+        Z = np.concatenate([(X - self.mean) / self.deviation, np.ones((len(X), 1))], axis=1)
+        largest_entry = np.abs(Z).max(axis=1)[:, None]
+        norms = largest_entry * np.sqrt(np.einsum("ij,ij->i", Z / largest_entry, Z / largest_entry))[:, None]
+        Z = Z / norms
+        limit = 1 - (Z.shape[1] + 4) * 2.0**-52
+        aim = math.sqrt(limit) * (1 - 2.0**-52)
+        while len(outside := np.flatnonzero(np.einsum("ij,ij->i", Z, Z) > limit)):
+            Z[outside] = Z[outside] * (aim / np.sqrt(np.einsum("ij,ij->i", Z[outside], Z[outside])))[:, None]
+            aim *= 1 - 2.0**-52
+        self.samples: Array = np.trunc(Z * 2.0**20) / 2.0**20 + 0.0
+        shape = f"({self.samples.shape[0]}, {self.samples.shape[1]})"
+        self.digest = sha256(b"psephos auxiliary\0", shape.encode(), self.samples.astype("<f8").tobytes())
+
+    @property
+    def features(self) -> list[str]:
+        names = [[f"{one['name']}={value}" for value in one["values"]] or [one["name"]] for one in self.columns]
+        return [*(name for several in names for name in several), "(constant)"]
+
+    def encoding(self) -> str:
+        """The encoding, as JSON."""
+        return json.dumps({"columns": self.columns}, ensure_ascii=False)
+
+    def fold(self, w: Array) -> tuple[Array, Array]:
+        """Coefficients and intercepts for unscaled rows of a classifier of scaled rows."""
+        unscaled = w[:, :-1] / self.deviation
+        terms = np.column_stack([w[:, -1], -unscaled * self.mean])
+        return unscaled, np.array([math.fsum(row) for row in terms.tolist()])

@@ -1,0 +1,206 @@
+"""Records studies for the second verifier: every role plays its part, as in a real study, under a toy key."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from psephos.audit.studies import Trial, trial
+from psephos.protocol.agent import Agent
+from psephos.protocol.board import MemoryBoard
+from psephos.protocol.board.client import BoardClient
+from psephos.protocol.board.entries import SignedEntry
+from psephos.protocol.paillier.threshold import KeyShare
+from psephos.protocol.roles import Entry, Post, Role
+from psephos.protocol.storage.store import Store
+from psephos.protocol.wire import Kind
+from psephos.specs.study import StudyTerms
+from psephos.study.release import make_release
+from psephos.study.roles import curator_role, holder_role, party_role
+from psephos.study.samples import PublicSamples
+from psephos.study.verify import StudyCheck
+from psephos.study.verify import verify as main_verify
+from tests.psephos.study.cast import FixedVotes, fields_of, given, shares_of, unit
+from tests.verifier.verifier import Report, verify
+
+PARTIES, SAMPLES = 5, 12
+RECORDED = (
+    "tally",
+    "statistic",
+    "statistic, own data",
+    "statistic, directions",
+    "average",
+    "average, own data",
+    "psgd",
+    "pathak",
+)
+
+
+def public_file(folder: Path) -> Path:
+    """Write public samples with a column of numbers and one of text."""
+    generator = np.random.default_rng(2)
+    lines = ["x,z"]
+    for place, x in enumerate(generator.normal(size=SAMPLES).tolist()):
+        lines.append(f"{x!r},{'no' if place % 3 else 'yes'}")
+    path = folder / "public.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A study that was played to its end.
+
+    Attributes:
+        made: the study and the signing keys of its members.
+        public: the file of its public samples.
+        entries: the board.
+    """
+
+    made: Trial
+    public: Path
+    entries: tuple[bytes, ...]
+
+    def with_entries(self, entries: Sequence[bytes]) -> Recording:
+        return Recording(self.made, self.public, tuple(entries))
+
+    @property
+    def decoded(self) -> list[SignedEntry]:
+        return [SignedEntry.decode(data) for data in self.entries]
+
+    def places(self, kind: Kind) -> list[int]:
+        """The indices of the public entries of a kind."""
+        return [place for place, one in enumerate(self.decoded) if not one.secret and _is_a(one, kind)]
+
+    def main(self) -> list[StudyCheck]:
+        """What `psephos verify` finds."""
+        samples = PublicSamples.of(self.made.study, self.public)
+        board = MemoryBoard()
+        board.entries.extend(self.entries)
+        return main_verify(self.made.study, samples, board)
+
+    def second(self) -> Report:
+        """What the second verifier finds."""
+        return verify(self.made.study.text(), self.public.read_text(encoding="utf-8"), list(self.entries))
+
+    def signed_again(self, posts: Sequence[tuple[str, Post]]) -> Recording:
+        """Return a board on which these messages stand, each signed by its author, who has read all before it."""
+        clients: dict[str, BoardClient] = {}
+        board: list[bytes] = []
+        for author, post in posts:
+            client = clients.setdefault(author, self.made.board_client(author))
+            for number in range(client.head.size, len(board)):
+                client.check(number + 1, board[number])
+            board.append(client.sign(post))
+        return self.with_entries(board)
+
+    def posts(self) -> list[tuple[str, Post]]:
+        """The messages of the board in the clear, with their authors; sealed ones are replaced by an empty text."""
+        found = []
+        for one in self.decoded:
+            body = b"" if one.secret else one.body
+            found.append((one.author, Post(one.receiver, body, one.phase, secret=one.secret)))
+        return found
+
+
+def _is_a(entry: SignedEntry, kind: Kind) -> bool:
+    return Entry(1, entry.author, entry.receiver, entry.body).is_a(kind)
+
+
+STORED = Path(__file__).parent / "recorded"
+"""Studies that were recorded once: every later version must accept them as long as the formats are the same."""
+
+TO_STORE: dict[str, dict[str, Any]] = {
+    "tally": {"proofs": "knowledge"},
+    "statistic": {},
+    "statistic, own data": {},
+    "average": {},
+    "psgd": {},
+    "pathak": {},
+}
+"""What is stored, and terms that differ from those of `record`: a proof of validity is too long for a repository."""
+
+
+def store() -> None:
+    """Record the stored studies again, each as JSON: the study, the public file, and the entries in hexadecimal."""
+    STORED.mkdir(exist_ok=True)
+    with TemporaryDirectory() as folder:
+        public = public_file(Path(folder))
+        for what, fields in TO_STORE.items():
+            recording = record(what, public, **fields)
+            text = public.read_text(encoding="utf-8")
+            entries = [data.hex() for data in recording.entries]
+            content = {"study": recording.made.study.text(), "public": text, "entries": entries}
+            (STORED / f"{what.replace(', ', '-').replace(' ', '-')}.json").write_text(
+                json.dumps(content, indent=1) + "\n"
+            )
+
+
+def accepted(checks: Sequence[StudyCheck], *, verifiable: bool) -> bool:
+    """Whether `psephos verify` finds a whole study in which nothing fails."""
+    verdicts = {check.what: check.verdict for check in checks}
+    follows = verdicts.get("the result follows from the sum")
+    agreed = next((v for what, v in verdicts.items() if what.startswith("the result: of the classes")), None)
+    return "fails" not in verdicts.values() and agreed == "holds" and (follows == "holds" or not verifiable)
+
+
+def fields_for(what: str) -> dict[str, Any]:
+    """Return the terms of a study, in which everything is public that may be."""
+    known = "statistic, own data" if what == "statistic, directions" else what
+    given_fields = {name: value for name, value in fields_of(known, PARTIES).items() if name != "samples"}
+    if what == "statistic, directions":
+        given_fields["method"] = "vote-directions"
+    if what.startswith("statistic"):
+        given_fields |= {"classes": ("a", "b"), "public": True}
+    return given_fields
+
+
+def record(what: str, public: Path, **fields: Any) -> Recording:
+    """Play a study under a dealt key.
+
+    Args:
+        what: one of `RECORDED`.
+        public: the file of the public samples.
+        fields: terms of the study in place of its defaults.
+    """
+    samples = PublicSamples.read(public, "class")
+    own_terms = {"auxiliary": samples.auxiliary.digest, "features": samples.features, "samples": SAMPLES}
+    made = trial(parties=PARTIES, **fields_for(what) | own_terms | fields)
+    study, board = made.study, MemoryBoard()
+    shares: Sequence[KeyShare] = shares_of(study) if study.uses_key else []
+    terms = StudyTerms(study, samples.auxiliary)
+    agents = {}
+    for name, key in made.keys.items():
+        if not study.uses_key and name.startswith("holder"):
+            continue
+        agents[name] = Agent(_role(name, made, terms, samples, shares), study.members, key, board, Store())
+    for _ in range(8):
+        while any([agent.step() for agent in agents.values()]):  # noqa: C419 - all of them take a turn
+            pass
+        agents["curator"].on_idle()
+    return Recording(made, public, tuple(board.entries))
+
+
+def _role(name: str, made: Trial, terms: StudyTerms, samples: PublicSamples, shares: Sequence[KeyShare]) -> Role:
+    kind, _, number = name.partition(" ")
+    study, store = made.study, Store()
+    if kind == "curator":
+        return curator_role(terms, lambda result: make_release(study, samples, result), store)
+    if kind == "holder":
+        return given(holder_role(terms, int(number), store), shares[int(number) - 1])
+    generator = np.random.default_rng([7, int(number)])
+    votes = FixedVotes(generator.integers(0, len(study.classes), size=SAMPLES))
+    X = unit(generator, 6 + int(number))
+    of_votes = study.method in ("soft", "statistic", "vote-directions")
+    own: Any = votes if of_votes else (X, (X[:, 0] > 0).astype(np.int64))
+    return party_role(terms, int(number), made.keys[name], own, store)
+
+
+if __name__ == "__main__":
+    store()

@@ -1,0 +1,177 @@
+"""The round of a sum and the published model, by sections 6, 8 and 9 of docs/wire.md."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.verifier.board import Refused, Study, require, sha256
+from tests.verifier.noise import Statistic
+from tests.verifier.paillier import Key
+from tests.verifier.public import Public
+from tests.verifier.sums import Round
+
+Array = NDArray[np.float64]
+
+
+@dataclass
+class Result:
+    """What a protocol computes, as far as the board shows it.
+
+    Attributes:
+        parties: the numbers of the counted parties.
+        sums: the opened sum; None where it is sealed.
+        classifier: of scaled rows, where another module has computed it.
+        facts: what a model must state of its release, where another module knows it.
+    """
+
+    parties: Sequence[int]
+    sums: Sequence[int] | None
+    classifier: Array | None = None
+    facts: dict[str, Any] | None = None
+
+
+def round_of(study: Study, samples: Public, key: Key) -> Round:
+    """The round of a study of one sum."""
+    nonce, classes = study.nonce(key.digest, "round"), len(study.classes)
+    if study.protocol == "tally":
+        names = b"".join(len(str(k)).to_bytes(4, "big") + str(k).encode() for k in range(classes))
+        context = sha256(b"psephos votes\0", b"\0", samples.digest, classes.to_bytes(4, "big"), names)
+        return Round(study, key, "votes", len(samples.samples) * (classes - 1), 0, 1, context, nonce, classes - 1)
+    if study.protocol == "average" and study.method == "avg":
+        radius = float(study.parameters["radius"])
+        limit = math.floor(Fraction(radius) * 2**24)
+        context = sha256(f"psephos parameters {radius.hex()} 24".encode())
+        length = len(study.features) * (1 if classes == 2 else classes)
+        return Round(study, key, "parameters", length, -limit, limit, context, nonce)
+    plan = Statistic(study, samples.samples)
+    low, high = plan.range
+    if study.protocol == "average":
+        return Round(study, key, "parameters", plan.length, low, high, plan.context, nonce)
+    require(study.protocol == "statistic", f"{study.protocol} is beyond this verifier")
+    bound = plan.share_bound
+    return Round(study, key, "statistic", plan.length, low - bound, high + bound, plan.context, nonce)
+
+
+# -- the model
+
+_FIELDS = (
+    "psephos_model classes encoding coefficients intercepts method parties release warnings".split()  # noqa: SIM905
+)
+_RELEASE = "mechanism epsilon delta unit sensitivity norm source said chosen signal".split()  # noqa: SIM905
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    require(len({name for name, _ in pairs}) == len(pairs), "a field occurs twice")
+    return dict(pairs)
+
+
+def written(model: dict[str, Any]) -> bytes:
+    """The only bytes in which a model may be published."""
+    lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in model.items())
+    return f"{{\n{lines}\n}}\n".encode()
+
+
+def _floats(value: Any, depth: int) -> bool:
+    if depth:
+        return isinstance(value, list) and all(_floats(item, depth - 1) for item in value)
+    return isinstance(value, float) and abs(value) <= 1e300
+
+
+def _close(stated: Any, expected: Any) -> bool:
+    if isinstance(expected, float) and type(stated) in (int, float):
+        return math.isclose(stated, expected, rel_tol=1e-9)
+    if isinstance(expected, dict):
+        same_names = isinstance(stated, dict) and stated.keys() == expected.keys()
+        return same_names and all(_close(stated[name], value) for name, value in expected.items())
+    return type(stated) is type(expected) and bool(stated == expected)
+
+
+def check_model(study: Study, samples: Public, content: bytes, result: Result | None) -> list[str]:
+    """Check what the curator published; returns what holds."""
+    try:
+        model = json.loads(content.decode(), object_pairs_hook=_once)
+    except (ValueError, RecursionError):
+        raise Refused("it is no JSON") from None
+    require(isinstance(model, dict) and list(model) == _FIELDS, "its fields are others")
+    require(model["psephos_model"] == 1 and written(model) == content, "it is not written as a model is")
+    require(model["classes"] == study.classes and model["method"] == study.method, "it has other classes or method")
+    require(model["encoding"] == json.loads(samples.encoding()), "it encodes columns in another way")
+    require(_floats(model["coefficients"], 2) and _floats(model["intercepts"], 1), "its numbers are no floats")
+    rows, width = 1 if len(study.classes) == 2 else len(study.classes), len(study.features) - 1
+    shape = [len(row) for row in model["coefficients"]]
+    require(shape == [width] * rows and len(model["intercepts"]) == rows, "it has another shape")
+    trial = ["A trial: the key of this study may be too short to protect anything."] if study.trial else []
+    require(model["warnings"] == trial, "its warnings are others")
+    parties = model["parties"]
+    require(type(parties) is int and study.minimum <= parties <= len(study.roster), "the number of ballots is wrong")
+    release = model["release"]
+    require(isinstance(release, dict) and list(release) == _RELEASE, "the fields of its release are others")
+    require(release["delta"] == study.delta + 2.0**-64, "it states another delta")
+    require(isinstance(release["epsilon"], float), "it states no epsilon")
+    require(release["epsilon"] <= study.epsilon * (1 + 1e-12), "it states a larger epsilon")
+    require(math.isclose(release["epsilon"], study.epsilon, rel_tol=1e-9), "it states another epsilon")
+    for name, value in _facts(study, samples, result).items():
+        require(_close(release[name], value), f"it states another {name}")
+    holds = ["the result is of the agreed classes, columns, method, epsilon and delta"]
+    if result is None:
+        return holds
+    require(parties == len(result.parties), "it is said to be of another number of ballots")
+    w = result.classifier
+    if w is None and study.protocol == "statistic" and result.sums is not None:
+        w = Statistic(study, samples.samples).classifier(result.sums, len(result.parties))
+    if w is not None:
+        require(_follows(np.atleast_2d(w), model, samples), "it does not follow from the sum")
+        holds.append("the result follows from the sum")
+    return holds
+
+
+def _facts(study: Study, samples: Public, result: Result | None) -> dict[str, Any]:
+    """What a model must state of its release besides epsilon and delta."""
+    if result is not None and result.facts is not None:
+        return result.facts
+    if study.protocol != "statistic":
+        return {"unit": "party", "said": "", "signal": None}
+    plan = Statistic(study, samples.samples)
+    sensitivity, norm = plan.sensitivity
+    return {
+        "mechanism": "discrete Gaussian in shares" if study.delta else "discrete Laplace in shares",
+        "unit": "party",
+        "sensitivity": sensitivity,
+        "norm": norm,
+        "said": "",
+        "chosen": {"rank": plan.rank, "colluders": plan.colluders},
+        "signal": None,
+    }
+
+
+def _follows(w: Array, model: dict[str, Any], samples: Public) -> bool:
+    """Whether a model is w (k, d'), rounded to 24 bits of its largest entry, and folded."""
+    largest = float(np.abs(w).max())
+    step = math.ldexp(1.0, math.frexp(largest)[1] - 24) if largest > 0 else 1.0
+    position = w / step
+    nearest = np.rint(position)
+    offset = position - nearest
+    second = nearest + np.where(offset > 0, 1.0, -1.0)
+    open_ = np.abs(offset) >= 0.5 - 2.0**-36 * largest / step
+    published, intercepts = np.array(model["coefficients"]), np.array(model["intercepts"])
+    multiples = nearest.copy()
+    width = published.shape[1]
+    taken = open_[:, :width] & (samples.fold(second * step + 0.0)[0] == published)
+    multiples[:, :width][taken] = second[:, :width][taken]
+    other = multiples.copy()
+    other[:, width:] = np.where(open_, second, nearest)[:, width:]
+    (folded, first), (_, last) = (samples.fold(choice * step + 0.0) for choice in (multiples, other))
+    return bool(_same(folded, published).all() and (_same(first, intercepts) | _same(last, intercepts)).all())
+
+
+def _same(a: Array, b: Array) -> NDArray[np.bool_]:
+    same: NDArray[np.bool_] = (a == b) & (np.signbit(a) == np.signbit(b))
+    return same

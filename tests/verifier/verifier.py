@@ -1,0 +1,171 @@
+"""A second verifier of studies, written from docs/wire.md alone: it imports nothing of Psephos.
+
+    python -m tests.verifier.verifier STUDY.toml PUBLIC.csv BOARD
+
+BOARD is the SQLite file of a board. The report has a line for each check; the exit status is 1 if one fails.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.verifier.board import KINDS, Board, Message, Refused, Study, require
+from tests.verifier.paillier import Key, read_key
+from tests.verifier.public import Public
+from tests.verifier.release import Result, check_model, round_of
+from tests.verifier.series import check_series
+from tests.verifier.shares import check_shares
+from tests.verifier.sums import check_sum
+
+
+@dataclass
+class Report:
+    """What holds, what fails, and what this board does not show."""
+
+    holds: list[str] = field(default_factory=list)
+    fails: list[str] = field(default_factory=list)
+    lacks: list[str] = field(default_factory=list)
+
+    @property
+    def accepted(self) -> bool:
+        """Whether nothing fails and the board shows a whole study."""
+        return not self.fails and not self.lacks
+
+
+def _key(study: Study, messages: Iterator[Message], report: Report) -> Key | None:
+    """Read the messages up to the last holder's public key."""
+    joined: set[str] = set()
+    keys: dict[str, Message] = {}
+    failed: set[str] = set()
+    holders = {f"holder {number}" for number in range(1, study.holders + 1)}
+
+    def whole() -> Key | None:
+        datas = {message.data for message in keys.values()}
+        if len(datas) != 1:
+            raise Refused("the holders published different keys")
+        return read_key(study, next(iter(keys.values())).body("public key", study.digest))
+
+    for message in messages:
+        if message.kind == KINDS["joined"] and not study.must_join <= joined:
+            joined.add(message.sender)
+            if study.must_join <= joined and not study.uses_key:
+                report.holds.append("everybody has joined")
+                return None
+        elif message.kind == KINDS["public key"] and message.sender in holders and study.uses_key:
+            keys.setdefault(message.sender, message)
+        elif message.kind == KINDS["failed ceremony"] and study.must_join <= joined:
+            try:
+                why = message.body("failed ceremony", study.ceremony).rest().decode()
+                require(0 < len(why) <= 400 and why.isprintable(), "the reason is no line of text")
+            except (Refused, UnicodeDecodeError):
+                continue
+            failed |= {message.sender} & holders
+            if len(failed) >= study.threshold:
+                report.fails.append("the holders report that there is no key")
+                return None
+        if study.uses_key and study.must_join <= joined and keys.keys() == holders:
+            try:
+                key = whole()
+            except Refused as error:
+                report.fails.append(f"the key: {error}")
+                return None
+            report.holds.append("the key is published alike by all holders")
+            return key
+    report.lacks.append("the study has not begun")
+    return None
+
+
+def verify(study_text: str, public: Public | str, entries: list[bytes]) -> Report:
+    """Check a study.
+
+    Args:
+        study_text: the study file.
+        public: the file of public samples (CSV), or what was read from it.
+        entries: the entries of the board, in order.
+    """
+    study, report = Study(study_text), Report()
+    samples = public if isinstance(public, Public) else Public(study, public)
+    same = samples.digest == study.auxiliary and samples.features == study.features
+    require(same, "the public samples are others than the study's")
+    board = Board(study, entries)
+    report.fails += [f"entry {number}: {why}" for number, why in board.contradictions]
+    report.fails += [f"{author}'s entry in place {place} is missing" for author, place in board.missing]
+    report.holds.append(f"{len(entries)} entries, head {board.log.roots[-1].hex()}")
+    if absent := sorted(study.must_join - board.joined):
+        report.fails.append(f"not joined: {', '.join(absent)}")
+    messages = iter(board.messages)
+    key = _key(study, messages, report)
+    if report.fails and key is None and study.uses_key:
+        return report
+    rest = list(messages)
+    result, lacks = _protocol(study, samples, key, rest, report)
+    _result(study, samples, rest, result, lacks, report)
+    return report
+
+
+def _protocol(
+    study: Study, samples: Public, key: Key | None, messages: list[Message], report: Report
+) -> tuple[Result | None, str]:
+    """Check the messages of the protocol; returns its result, and why there can be none yet."""
+    if study.protocol == "pathak":
+        return check_shares(study, messages, report)
+    if key is None:
+        return None, "there is no key"
+    if study.protocol == "psgd":
+        return check_series(study, key, messages, report)
+    found = check_sum(round_of(study, samples, key), messages)
+    report.fails += found.failures
+    report.holds.append(f"{len(found.counted)} ballots count; {len(found.refused)} messages are refused")
+    if found.sums is None:
+        sealed = not study.sum_is_public and found.closed and found.lacks.startswith("0 of")
+        return Result(sorted(found.counted), None), "" if sealed else found.lacks
+    return Result(sorted(found.counted), found.sums), ""
+
+
+def _result(
+    study: Study, samples: Public, messages: list[Message], result: Result | None, lacks: str, report: Report
+) -> None:
+    published = [
+        message
+        for message in messages
+        if message.kind == KINDS["result"] and message.sender == "curator" and message.session == study.digest
+    ]
+    if not published:
+        report.lacks.append(lacks or "there is no result")
+        return
+    if len({message.data for message in published}) > 1:
+        report.fails.append("the curator published several results")
+    if lacks:
+        report.fails.append(f"there is a result, and {lacks}")
+        return
+    check: Callable[[], list[str]] = lambda: check_model(study, samples, published[0].data[41:], result)  # noqa: E731
+    try:
+        report.holds += check()
+    except Refused as error:
+        report.fails.append(f"the result: {error}")
+
+
+def entries_of(path: Path) -> list[bytes]:
+    """Return the entries of a board's SQLite file."""
+    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
+        rows = connection.execute("SELECT number, CAST(data AS BLOB) FROM entries ORDER BY number").fetchall()
+    require([number for number, _ in rows] == list(range(1, len(rows) + 1)), "the board leaves out numbers")
+    return [data or b"" for _, data in rows]
+
+
+def main(arguments: list[str]) -> int:
+    study, public, board = arguments
+    text = Path(study).read_text(encoding="utf-8")
+    report = verify(text, Path(public).read_text(encoding="utf-8-sig"), entries_of(Path(board)))
+    for verdict, lines in (("FAILS", report.fails), ("holds", report.holds), ("lacks", report.lacks)):
+        for line in lines:
+            print(f"{verdict}  {line}")
+    return 0 if report.accepted else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
