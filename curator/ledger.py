@@ -11,7 +11,7 @@ from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.hamm.signal import Signal
 from psephos.protocol.privacy.accounting import PrivacyEvent
 
-__all__ = ["Release", "ledger_entry"]
+__all__ = ["Release", "ledger_entry", "public_entry"]
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Release:
 
     Attributes:
         mechanism: the noise.
-        epsilon: privacy parameter; None where none is finite, or where `said` describes it.
+        epsilon: privacy parameter; None where none is finite, or where `said` describes it; 0 where no party was asked.
         delta: privacy parameter; None where it is not stated.
         unit: what neighbouring inputs differ in, such as "party" or "record".
         sensitivity: sensitivity of the vector that gets the noise; None where it is a secret or not one number.
@@ -29,10 +29,13 @@ class Release:
         said: description of the guarantee in place of epsilon.
         chosen: parameters that a public rule or the caller chose.
         signal: how much of the release is signal, from public values; None where that is not computed.
+
+    Raises:
+        ValueError: epsilon is 0, and there is noise.
     """
 
     mechanism: str
-    epsilon: Annotated[float, Meta(gt=0)] | None
+    epsilon: Annotated[float, Meta(ge=0)] | None
     delta: Annotated[float, Meta(ge=0, le=1)] | None
     unit: str
     sensitivity: Annotated[float, Meta(ge=0)] | None = None
@@ -41,6 +44,10 @@ class Release:
     said: str = ""
     chosen: dict[str, Any] = field(default_factory=dict)
     signal: Signal | None = None
+
+    def __post_init__(self) -> None:
+        if self.epsilon == 0 and self.mechanism != "none":
+            raise ValueError("epsilon is 0, which only a release without noise for which no party was asked has")
 
     @property
     def worth(self) -> str:
@@ -65,3 +72,13 @@ def ledger_entry(event: PrivacyEvent, bound: Sensitivity, mechanism: str, chosen
     """
     cost = (event.epsilon, event.delta, event.unit)
     return Release(mechanism, *cost, bound.value, bound.norm, bound.source, chosen=chosen)
+
+
+def public_entry(chosen: dict[str, Any], unit: str = "party") -> Release:
+    """Return the row of the privacy ledger of a classifier for which no party was asked: it costs nothing.
+
+    Args:
+        chosen: parameters that a public rule or the caller chose.
+        unit: what neighbouring inputs differ in.
+    """
+    return Release("none", 0.0, 0.0, unit, 0.0, "l2", "a function of public rows alone", chosen=chosen)

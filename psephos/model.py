@@ -46,7 +46,7 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         coefficients, intercepts: (1, d) and (1,) for two classes, where a positive score means the second; (K, d) and
             (K,) for more.
         method: of the release.
-        parties: how many parties contributed.
+        parties: how many parties contributed; 0 for a model of public rows alone.
         release: the mechanism and its privacy cost for each party.
         warnings: to be shown with every prediction, such as that the keys were test keys.
         calibration: slope and intercept of the Platt scaling that the coefficients contain: the sigmoid of the score is
@@ -59,7 +59,7 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     coefficients: Annotated[tuple[Row, ...], Meta(min_length=1)]
     intercepts: Row
     method: str
-    parties: Annotated[int, Meta(ge=1)]
+    parties: Annotated[int, Meta(ge=0)]
     release: Release
     warnings: tuple[str, ...] = ()
     calibration: tuple[Finite, Finite] | None = None
@@ -70,6 +70,8 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError(f"{len(self.classes)} classes take {rows} rows of coefficients and as many intercepts")
         if any(len(row) != width for row in self.coefficients):
             raise ValueError(f"a row of coefficients has {width} entries, one for each feature of the encoding")
+        if (self.parties == 0) != (self.release.mechanism == "none"):
+            raise ValueError("a model has noise exactly where parties were asked")
         names = [column.name for column in self.encoding.columns]
         if len(set(names)) < len(names) or len(set(self.classes)) < len(self.classes):
             raise ValueError("two columns, or two classes, have the same name")

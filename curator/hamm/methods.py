@@ -47,7 +47,7 @@ from psephos.curator.hamm.statistic import (
     release_statistic,
     release_sum,
 )
-from psephos.curator.ledger import Release, ledger_entry
+from psephos.curator.ledger import Release, ledger_entry, public_entry
 from psephos.curator.losses import Loss, loss_named
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.accounting import PrivacyEvent, event_of
@@ -63,6 +63,7 @@ __all__ = [
     "erm_method",
     "own_data_method",
     "pate_method",
+    "public_method",
     "statistic_choices",
     "statistic_method",
     "statistic_nonprivate",
@@ -144,16 +145,16 @@ class Method:
     Attributes:
         nonprivate: fits the classifier without noise, (d,) or (K, d); a secret of the simulation.
         draw: draws one private release, (d,) or (K, d); every call is a release of its own.
-        sensitivity: sensitivity of the vector that gets the noise, rounding included.
-        event: privacy cost of one release.
+        sensitivity: sensitivity of the vector that gets the noise, rounding included; None where no party is asked.
+        event: privacy cost of one release; None where no party is asked.
         chosen: parameters that the method's public rule, or the caller, chose.
         signal: how much of the last release is signal; None where that is not computed, or before any release.
     """
 
     nonprivate: Callable[[], Array] = field(repr=False)
     draw: Callable[[Randomness], Array] = field(repr=False)
-    sensitivity: Sensitivity
-    event: PrivacyEvent
+    sensitivity: Sensitivity | None
+    event: PrivacyEvent | None
     chosen: dict[str, Any]
     signal: Callable[[], Signal | None] = field(default_factory=SignalEstimator, repr=False)
 
@@ -161,6 +162,8 @@ class Method:
     def ledger_entry(self) -> Release:
         """Privacy cost of one release, with its parameters."""
         chosen = dict(self.chosen)
+        if self.event is None or self.sensitivity is None:
+            return public_entry(chosen)
         return ledger_entry(self.event, self.sensitivity, chosen.pop("mechanism"), chosen)
 
 
@@ -379,6 +382,11 @@ def pate_method(counts: NDArray[np.int64], auxiliary: Array, request: ReleaseReq
 
     chosen = {"queries": len(plan.queries), "mechanism": aggregator}
     return Method(nonprivate, draw, plan.sensitivity, plan.event, chosen)
+
+
+def public_method(w: Array, chosen: dict[str, Any]) -> Method:
+    """Return the method that releases a classifier of public rows, (d,) or (K, d); `chosen`: as in `Method`."""
+    return Method(lambda: w, lambda randomness: w, None, None, chosen)
 
 
 def check_mechanism(name: str, *, joint: bool) -> None:

@@ -38,8 +38,8 @@ def model_card(model: Model, result: TallyResult, split: Split, right: float | N
     )
     if split.not_private:
         everybody = "what they say about any party's rows, without a bound"
-    learners = f"{model.parties} {'shards of one table' if shards else 'parties'}"
-    opened = "statistic" if result.reveal == "statistic" else "sum" if model.method == "avg" else "counts"
+    elif not result.asked:
+        everybody = "nothing about any party"
     source = "the operating system" if result.noise_source == "system" else "a SEED, by which it can be taken off"
     noise_from, joint = "curator", []
     if result.colluders is not None:
@@ -51,14 +51,14 @@ def model_card(model: Model, result: TallyResult, split: Split, right: float | N
         f"# A {'classifier' if split.not_private else 'private classifier'} from {result.dataset}",
         *(f"**{text}**" for text in model.warnings),
         f"A linear classifier of {len(model.encoding.features)} features with the classes {', '.join(model.classes)}, "
-        f"learned from {learners} by Psephos. `psephos predict model.json FILE.csv` and "
+        f"learned from {_learned_from(result, shards=shards)} by Psephos. `psephos predict model.json FILE.csv` and "
         "`psephos.load_model` use it. Its scores rank classes; they are not probabilities.",
         "## Privacy",
         _table(
             ("method", model.method),
             ("epsilon", cost_text(release).removeprefix("epsilon ")),
-            ("unit", "none: nobody is protected" if split.not_private else _unit(model, shards=shards)),
-            ("noise", f"{release.mechanism}, added by the {noise_from}, from {source}"),
+            ("unit", "none: nobody is protected" if split.not_private else _unit(model, result.parties, shards=shards)),
+            ("noise", f"{release.mechanism}, added by the {noise_from}, from {source}" if result.asked else "none"),
             *joint,
             ("sensitivity", f"{release.sensitivity or 0:.4g} ({release.norm})"),
             ("its source", release.source),
@@ -69,11 +69,7 @@ def model_card(model: Model, result: TallyResult, split: Split, right: float | N
         "## Who could learn what",
         _table(
             ("everybody", "this classifier and card, and " + everybody),
-            ("curator", _OPENED[opened]),
-            ("key holders", f"up to {result.threshold - 1} of {result.holders} together cannot open a ballot; "
-             f"{result.threshold} could open every one, and epsilon does not bind them"),
-            *([("dealer of the key", "could open every ballot, until it forgot the key")]
-              if result.options["keys"] == "dealer" else []),
+            *_roles_learned(model, result),
             ("whoever ran this", "everything, since one machine played every role: all rows, all votes or vectors, "
              "all keys" + ("; result.json and reports have accuracies on private rows, and are not for publication"
              if result.own_rows else "")),
@@ -89,6 +85,34 @@ def model_card(model: Model, result: TallyResult, split: Split, right: float | N
     if right is not None:
         parts += ["## What it is worth", f"It is right on {right:.1%} of the public rows, whose labels are public too."]
     return "\n\n".join(parts) + "\n"
+
+
+def _learned_from(result: TallyResult, *, shards: bool) -> str:
+    """Whose rows a classifier was learned from."""
+    if result.asked:
+        return f"{result.parties} {'shards of one table' if shards else 'parties'}"
+    return (
+        f"{result.auxiliary} public rows alone (no private step was expected to improve it, so none of the "
+        f"{result.parties} {'shards' if shards else 'parties'} was asked for anything)"
+    )
+
+
+def _roles_learned(model: Model, result: TallyResult) -> list[tuple[str, str]]:
+    """Rows of the table about what the curator, the key holders and the dealer could learn."""
+    if not result.asked:
+        return [("curator", "the same: no party sent anything")]
+    opened = "statistic" if result.reveal == "statistic" else "sum" if model.method == "avg" else "counts"
+    rows = [
+        ("curator", _OPENED[opened]),
+        (
+            "key holders",
+            f"up to {result.threshold - 1} of {result.holders} together cannot open a ballot; {result.threshold} could "
+            "open every one, and epsilon does not bind them",
+        ),
+    ]
+    if result.options["keys"] == "dealer":
+        rows.append(("dealer of the key", "could open every ballot, until it forgot the key"))
+    return rows
 
 
 def _encoded_by(split: Split) -> str:
@@ -111,7 +135,7 @@ def _one(model: Model, *, shards: bool) -> str:
     return "row" if model.release.unit == "record" else "shard" if shards else "party"
 
 
-def _unit(model: Model, *, shards: bool) -> str:
+def _unit(model: Model, parties: int, *, shards: bool) -> str:
     """What epsilon protects, in words."""
     if model.release.unit == "record":
         changed = (
@@ -120,18 +144,18 @@ def _unit(model: Model, *, shards: bool) -> str:
         if (persons := model.release.chosen.get("persons")) is not None:
             return (
                 f"record: what is protected is one person, as the column {persons} names them, {changed} with all "
-                f"rows at one of the {model.parties} {'shards' if shards else 'parties'}; a person known to several of "
+                f"rows at one of the {parties} {'shards' if shards else 'parties'}; a person known to several of "
                 "them less, and what all persons of a party have in common not at all"
             )
         return (
-            f"record: what is protected is one row, {changed}, of one of the {model.parties} "
+            f"record: what is protected is one row, {changed}, of one of the {parties} "
             f"{'shards' if shards else 'parties'}; a person with several rows less, and what all rows of a party have "
             "in common not at all"
         )
     if not shards:
-        return f"{model.release.unit}: what is protected is everything that one of the {model.parties} holds"
+        return f"{model.release.unit}: what is protected is everything that one of the {parties} holds"
     return (
-        f"{model.release.unit}, which here is a shard: the rows of one table were dealt at random into {model.parties} "
+        f"{model.release.unit}, which here is a shard: the rows of one table were dealt at random into {parties} "
         "shards by whoever ran this. What is protected is the rows of one shard; no institution, and no person with "
         "rows in several shards"
     )
@@ -143,9 +167,12 @@ def _unchecked(result: TallyResult, own: bool) -> list[str]:
         "knowledge": "that votes are valid: ballots proved only that their senders knew what was in them",
         "valid": "that ballots are honest: they proved only that votes are valid, and other vectors within bounds",
     }
-    return [
+    asked = [
         followed[result.options["proofs"]],
         "the parties' data: wrong labels, or labels chosen to mislead, went in as they were",
+    ]
+    return [
+        *(asked if result.asked else ["that the public rows belong to no protected party"]),
         *(["that the names of the classes may be known: whoever ran this said so"] if own else []),
         *(["that what settled the encoding and the auxiliary samples may be known"] if own else []),
         "how good or how fair it is on other people's data, or on any group of them",

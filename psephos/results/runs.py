@@ -77,6 +77,8 @@ def cost_text(release: Release) -> str:
     """Return the privacy parameters of a release: "epsilon 1, delta 1e-06"."""
     if release.epsilon is None:
         return release.said
+    if release.epsilon == 0:
+        return "epsilon 0: no party was asked"
     return f"epsilon {release.epsilon:g}" + (f", delta {release.delta:.3g}" if release.delta else "")
 
 
@@ -85,13 +87,14 @@ class ComposedCost:
     """Privacy cost for a party, or for a record, if all releases of a run were published together.
 
     Attributes:
-        releases: number of releases.
-        epsilon: at `delta`, with the accountant's numerical error; None if no finite epsilon holds.
+        releases: number of releases for which parties were asked.
+        epsilon: at `delta`, with the accountant's numerical error; None if no finite epsilon holds, 0 if no party was
+            asked.
         delta: for which `epsilon` is stated.
     """
 
     releases: Count
-    epsilon: Positive | None
+    epsilon: Annotated[float, Meta(ge=0)] | None
     delta: Share
 
 
@@ -340,7 +343,7 @@ class SumResult(OpenedResult):
     """Result of a run around one or several encrypted sums that key holders open.
 
     Attributes:
-        ballots: number of ballots counted.
+        ballots: number of ballots counted; 0, as all numbers about ballots, where no party was asked.
         auxiliary: number of public samples, N.
         mechanism: distribution of the noise, chosen by the caller or by rule.
         scaling: how rows are scaled into the unit ball.
@@ -378,17 +381,32 @@ class SumResult(OpenedResult):
     continued_from: Count = 0
 
     @property
+    def asked(self) -> bool:
+        """Whether any party was asked for a vector; otherwise what is released is a function of public rows."""
+        return self.ballots > 0
+
+    @property
+    def key_bits(self) -> int:
+        return super().key_bits if self.asked else 0
+
+    @property
     def exact(self) -> bool | None:
-        return self.tally_equals_plaintext
+        return self.tally_equals_plaintext if self.asked else None
 
     @property
     def releases(self) -> dict[str, Release]:
         return self.privacy
 
-    def page(self) -> Page:
-        page = super().page()
+    def _facts(self) -> list[Fact]:
+        """Return the facts about the parties, the key and the ballots."""
+        if not self.asked:
+            return [
+                ("Parties", self.parties, ", of whom none was asked"),
+                ("Public rows", self.auxiliary),
+                ("epsilon", "none: not private" if self.not_private else "0: what is released depends on public rows"),
+            ]
         degree = f" of degree {self.degree}" if self.degree > 1 else ""
-        facts: list[Fact] = [
+        return [
             _opened("Opened sums against the clear ones", self.exact),
             ("Parties", self.parties, ", ", self.ballots, " ballots counted"),
             ("Public auxiliary samples", self.auxiliary),
@@ -407,12 +425,15 @@ class SumResult(OpenedResult):
             ("One ballot", self.bytes_per_ballot, " bytes; ciphertexts in it: ", self.ciphertexts_per_ballot),
             *self._opening_facts(),
         ]
+
+    def page(self) -> Page:
+        page = super().page()
         return replace(
             page,
-            facts=[*facts, *page.facts],
+            facts=[*self._facts(), *page.facts],
             warnings=[
                 *page.warnings,
-                *_threshold_warning(self.threshold, self.holders),
+                *(_threshold_warning(self.threshold, self.holders) if self.asked else []),
                 *useless_warning(self.privacy),
             ],
             notes=[*self._draws_notes(), *self._signal_notes(), *page.notes],
@@ -420,8 +441,8 @@ class SumResult(OpenedResult):
             panels=self._panels(),
             several_releases=self.composed is not None and self.composed.releases > 1,
             details=self._recall(),
-            before=_BEFORE[self.options["keys"]],
-            after=[("curator", self._released())] if self.privacy else [],
+            before=_BEFORE[self.options["keys"]] if self.asked else [],
+            after=[("curator", self._released())] if self.privacy and self.asked else [],
         )
 
     def _answer(self) -> str:
@@ -436,6 +457,12 @@ class SumResult(OpenedResult):
         if released is not None and usual is not None:
             worth = f": right on {released:.1%} of {self.test} held-out rows, of which {usual:.1%} are of one class"
             worth += "; more parties or a larger epsilon would help" if released <= usual else ""
+        if not self.asked:
+            cost = "" if self.not_private else ", at epsilon 0"
+            return (
+                f"The model of the public rows{cost}: no private step is expected to improve it, and the parties were "
+                f"asked nothing{worth}."
+            )
         return f"One {name} classifier{'' if self.not_private else private}{worth}."
 
     def _released(self) -> str:
@@ -463,6 +490,8 @@ class SumResult(OpenedResult):
     def _cost(self) -> str:
         if (total := self.composed) is None:
             return ""
+        if not total.releases:
+            return "This run asked the parties nothing, and spent no epsilon."
         spent = "no finite epsilon" if total.epsilon is None else f"epsilon {total.epsilon:.4g}"
         at = f"{spent} at delta {total.delta:.3g} on each {self._protected()}, numerical error included"
         if total.releases == 1:
@@ -540,6 +569,8 @@ class TallyResult(SumResult):
 
     def page(self) -> Page:
         page = super().page()
+        if not self.asked:
+            return page
         note = (
             "The parties add the noise before anything is opened, so the curator is given the noisy sum and no exact "
             f"one. {self.threshold} key holders together could open any ballot."

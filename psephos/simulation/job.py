@@ -250,7 +250,7 @@ class Job:
             coefficients=tuple(map(tuple, coefficients.tolist())),
             intercepts=tuple(intercepts.tolist()),
             method=self.method,
-            parties=result.parties,
+            parties=result.parties if result.asked else 0,
             release=released,
             warnings=tuple(replace(result, cautions=[], privacy={self.method: released}).page().warnings),
         )

@@ -462,6 +462,7 @@ class SumExperiment:
         self.progress: Progress = context.get("progress", silent)
         self.evaluation = Evaluation()
         self.seconds: dict[str, float] = {}
+        self.remarks: list[str] = []
         self._done: list[EncryptedSum] = []
         self._transcript = context.get("transcript")
         self._roles, self._journal = dict(context.get("roles") or {}), journal
@@ -569,7 +570,7 @@ class SumExperiment:
 
         def samplers_at(epsilon: float) -> dict[str, Sampler]:
             methods = {
-                name: replace(method, event=stated(method.event, options.delta))
+                name: method if method.event is None else replace(method, event=stated(method.event, options.delta))
                 for name, method in methods_at(epsilon).items()
             }
             at_each.append(methods)
@@ -597,12 +598,30 @@ class SumExperiment:
             entries = {name: replace(entry, epsilon=None, delta=None, said="none") for name, entry in entries.items()}
             return {"privacy": entries, "composed": None}
         drawn = range(self.options.drawn)
-        events = [method.event for at_epsilon in methods for method in at_epsilon.values() for _ in drawn]
+        asked = [method.event for at_epsilon in methods for method in at_epsilon.values() if method.event is not None]
+        events = [event for event in asked for _ in drawn]
+        if not events:
+            return {"privacy": entries, "composed": ComposedCost(0, 0.0, 0.0)}
         return {"privacy": entries, "composed": ComposedCost(len(events), *shown_together(events))}
+
+    def _ballot_fields(self) -> dict[str, int]:
+        """Return the fields about the ballots of the first sum; all are 0 where no party was asked."""
+        if not self._done:
+            names = ("degree", "ballots", "min_ballots", "slots_per_plaintext", "ciphertexts_per_ballot")
+            return dict.fromkeys((*names, "bytes_per_ballot"), 0)
+        first = self._done[0]
+        return {
+            "degree": first.round.key.degree,
+            "ballots": first.opened.ballots,
+            "min_ballots": first.round.minimum_ballots,
+            "slots_per_plaintext": first.round.plan.slots_per_plaintext,
+            "ciphertexts_per_ballot": first.round.plan.ciphertexts,
+            "bytes_per_ballot": first.ballot_bytes,
+        }
 
     def result_fields(self, methods: Sequence[Mapping[str, Method]]) -> dict[str, Any]:
         """Return the fields that all results of encrypted sums have, of the methods at each epsilon."""
-        options, first, population = self.options, self._done[0], self.population
+        options, population = self.options, self.population
         costs = self._costs(methods)
         everywhere = {f"{epsilon:g}": self.evaluation.accuracy(epsilon) for epsilon in options.epsilon}
         return {
@@ -610,25 +629,21 @@ class SumExperiment:
             "features": population.auxiliary.shape[1],
             "test": len(population.test),
             "delta": max(entry.delta or 0.0 for entry in costs["privacy"].values()),
-            "degree": first.round.key.degree,
             "accuracy": next(iter(everywhere.values())),
             "by_epsilon": everywhere if len(everywhere) > 1 else {},
             "class_names": list(population.split.dataset.classes),
             "cautions": list(population.split.cautions),
-            "colluders": options.coalition,
+            "remarks": list(self.remarks),
+            "colluders": options.coalition if self._done else None,
             "not_private": population.split.not_private,
             "options": options.plain(),
-            "peak_memory_mb": round(max(done.peak_memory_mb for done in self._done), 1),
+            "peak_memory_mb": round(max(done.peak_memory_mb for done in self._done), 1) if self._done else None,
             "phases": timed({phase: round(seconds, 3) for phase, seconds in self.seconds.items()}),
-            "ballots": first.opened.ballots,
             "auxiliary": len(population.auxiliary),
             "mechanism": options.noise,
             "scaling": options.rows(population.split.dataset.name),
             "lam": options.local_lam,
-            "min_ballots": first.round.minimum_ballots,
-            "slots_per_plaintext": first.round.plan.slots_per_plaintext,
-            "ciphertexts_per_ballot": first.round.plan.ciphertexts,
-            "bytes_per_ballot": first.ballot_bytes,
+            **self._ballot_fields(),
             "tally_equals_plaintext": all(done.equals_plaintext for done in self._done),
             **costs,
             "draws": options.drawn,

@@ -25,6 +25,7 @@ from psephos.curator.hamm.methods import (
     SignalEstimator,
     average_method,
     erm_fit,
+    public_method,
     statistic_choices,
     statistic_nonprivate,
 )
@@ -37,7 +38,13 @@ from psephos.curator.hamm.records import (
     release_records,
 )
 from psephos.curator.hamm.rehearsal import WORLDS
-from psephos.curator.hamm.rehearsed import REHEARSED_ROWS, fit_rehearsed, plan_rehearsed, rehearsal_of
+from psephos.curator.hamm.rehearsed import (
+    REHEARSED_ROWS,
+    fit_rehearsed,
+    model_classifier,
+    plan_rehearsed,
+    rehearsal_of,
+)
 from psephos.curator.hamm.statistic import (
     SOURCE_OF,
     MechanismName,
@@ -55,7 +62,7 @@ from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.own_data import OWN, OwnDataGrid
 from psephos.protocol.encrypted_sum.vote_directions import VoteDirectionGrid
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
-from psephos.protocol.errors import InvalidParameter, NoGainError
+from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import Randomness
 from psephos.results import Alpha, TallyResult
 from psephos.simulation.average import sum_own_data, sum_parameters
@@ -376,7 +383,7 @@ def _record_method(run: SumExperiment, name: str, epsilon: float) -> Method:
 def _rehearsed_method(run: SumExperiment, name: str, epsilon: float) -> Method:
     """Return the rehearsed step; every release takes an encrypted sum with fresh noise of the parties.
 
-    Raises NoGainError, before any party computes anything, where no gain is expected.
+    Where no gain is expected, no party is asked, and the method is the public model.
     """
     population, options = run.population, run.options
     assert isinstance(options, TallyOptions)
@@ -398,13 +405,15 @@ def _rehearsed_method(run: SumExperiment, name: str, epsilon: float) -> Method:
         done=counted(run.progress, "rehearse", WORLDS),
         **terms,
     )
-    accuracy, gain = rehearsal.calibration.cross_validated, rehearsal.gain
+    expected = {"public accuracy": rehearsal.calibration.cross_validated, "expected gain": rehearsal.gain}
     if not rehearsal.asks:
-        raise NoGainError(
-            f"the parties were asked nothing, and no epsilon was spent: a model of the public rows alone is right on "
-            f"{accuracy:.1%} by cross-validation, and in simulated worlds a step of {parties} parties at epsilon "
-            f"{epsilon:g} adds {gain:+.1%}. Use a model of the public rows, or choose a larger --epsilon"
+        run.remarks.append(
+            f"{name} at epsilon {epsilon:g}: the parties were asked nothing. In simulated "
+            f"worlds a step of {parties} parties changes the accuracy of the public rows' model "
+            f"({rehearsal.calibration.cross_validated:.1%} by cross-validation) by {rehearsal.gain:+.2%} (standard "
+            f"deviation {rehearsal.spread:.2%}); that model is released. More parties or a larger epsilon would help."
         )
+        return public_method(model_classifier(rehearsal.model), expected)
     plan = plan_rehearsed(rehearsal, parties, **terms)
     spec = RehearsedSpec.from_plan(plan, **agreed)
     rows, releases = population.rows(), itertools.count()
@@ -419,8 +428,7 @@ def _rehearsed_method(run: SumExperiment, name: str, epsilon: float) -> Method:
 
     chosen = spec.cost(parties).chosen | {
         "mechanism": "discrete-laplace" if plan.grid.norm == "l1" else "gaussian",
-        "public accuracy": accuracy,
-        "expected gain": gain,
+        **expected,
     }
     present = replace(plan, parties=len(population.present))
     return Method(nonprivate, draw, present.sensitivity, plan.event, chosen)

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import psephos
+from psephos.curator.hamm.rehearsal import fit_public
+from psephos.curator.hamm.rehearsed import model_classifier, public_features
 from psephos.data.tables import read_table
-from psephos.protocol.errors import DataError, InvalidParameter, NoGainError, StudyError
+from psephos.protocol.errors import DataError, InvalidParameter, StudyError
 from psephos.protocol.transcript import Transcript
 from psephos.simulation.job import Job, JobOptions
 from psephos.specs.rehearsed import RehearsedSpec
@@ -70,12 +72,35 @@ def test_a_rehearsed_step_is_released_with_its_card(tmp_path: Path, mechanism: A
     assert psephos.load_model(out / "model.json").predict(read_table(tmp_path / "own.csv")).shape == (1200,)
 
 
-def test_where_no_gain_is_expected_the_parties_are_asked_nothing(tmp_path: Path) -> None:
-    """No key is made and no message is sent."""
-    transcript = Transcript()
-    with pytest.raises(NoGainError, match="asked nothing"):
-        Job(options(tmp_path, epsilon=(0.01,))).run(transcript=transcript)
-    assert not list(transcript.messages)
+def test_where_no_gain_is_expected_the_public_model_is_written(tmp_path: Path) -> None:
+    """No key is made and no message is sent; other private rows give the same files, byte for byte."""
+    written = []
+    for name in ("first", "second"):
+        out, transcript = tmp_path / name, Transcript()
+        out.mkdir()
+        job = Job(options(out, epsilon=(0.01,)))
+        if name == "second":  # all parties' labels are exchanged
+            own = out / "own.csv"
+            own.write_text(own.read_text("utf-8").translate(str.maketrans("123", "321")), encoding="utf-8")
+            job = Job(job.options)
+        result = job.run(transcript=transcript)
+        job.write(result, out)
+        assert not list(transcript.messages)
+        assert not result.asked
+        assert result.key_bits == 0
+        assert result.privacy["rehearsed"].epsilon == 0
+        assert result.composed is not None
+        assert (result.composed.releases, result.composed.epsilon) == (0, 0)
+        written.append([(out / file).read_bytes() for file in ("model.json", "card.md")])
+    assert written[0] == written[1]
+    assert psephos.load_model(tmp_path / "first" / "model.json").model.parties == 0
+    assert "asked nothing" in result.page().answer
+    card = written[0][1].decode()
+    assert "epsilon | 0: no party was asked" in card
+    assert "key holders" not in card
+    X, y = job.split.dataset.X_train[job.split.auxiliary], job.split.dataset.y_train[job.split.auxiliary]
+    model = fit_public(public_features(result.evaluation.scaler.transform(X)), y, 2)
+    assert np.allclose(result.weights["rehearsed"], model_classifier(model))
 
 
 def test_public_rows_without_labels_are_refused(tmp_path: Path) -> None:
