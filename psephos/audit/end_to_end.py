@@ -245,7 +245,6 @@ def default_pipelines() -> tuple[Pipeline, ...]:
     return (
         *pipelines(),
         _command("run --method rehearsed", method="rehearsed", epsilon=(60.0,)),
-        _command("run --method rehearsed, no party asked", method="rehearsed", epsilon=(0.01,)),
         _command(
             "run --method rehearsed --mechanism gaussian", method="rehearsed", mechanism="gaussian", epsilon=(30.0,)
         ),
