@@ -7,12 +7,15 @@ A parameter tuned on private accuracy would be a release of its own, so these ru
   norm, D S(lambda)/epsilon <= 0.3 R(lambda). With a smaller lambda noise dominates the classifier; a larger one shrinks
   both and flattens the fit towards the class means. lambda stays between Hamm's 1e-4 and 0.03, above which the
   flattening costs more than the noise. Without noise it is 1e-4.
-* **Method** (`choose_method`). For linear learners, the whitened average where parties are few, because each then has
-  enough rows for a classifier of its own, and otherwise the own-data statistic, because rows carry more information
-  than votes. Directions of votes for every other kind of classifier, which only votes can represent: they need less
-  noise than a statistic of counted votes, and nobody counts them.
-* **Advice** (`suggest_method`). Another method suits better where the chosen one's noise is expected to exceed 0.3 of
-  what is released, or where linear classifiers could be summed without opening counts of votes.
+* **Method** (`choose_method`). For linear learners, the rehearsed step where public rows have labels: on ordinary
+  tables it has the highest mean accuracy and the smallest worst loss of all methods (benchmarks/tables.md). Without
+  labels the whitened average where parties are few, because each then has enough rows for a classifier of its own, and
+  otherwise the own-data statistic, because rows carry more information than votes. Directions of votes for every other
+  kind of classifier, which only votes can represent: they need less noise than a statistic of counted votes, and nobody
+  counts them.
+* **Advice** (`suggest_method`). Another method suits better where public rows have labels, where the chosen one's noise
+  is expected to exceed 0.3 of what is released, or where linear classifiers could be summed without opening counts of
+  votes.
 * **Averaging** (`averaging_radius`). Only the direction of a linear classifier matters for its predictions, and once
   the parameters of every party are projected on the ball, the ratio of noise to average no longer depends on its radius
   C. C = R(lambda)/10 is small enough for that, with the parties' lambda at Hamm's 1e-4.
@@ -37,6 +40,9 @@ NOISE_SHARE = 0.3
 
 FEW_PARTIES = 100
 """`choose_method` averages below this number of parties: chosen on the development half of docs/accuracy.md."""
+
+FEWEST_LABELLED = 20
+"""Labelled public rows, of two classes or more, from which on `choose_method` takes the rehearsed step."""
 
 
 def ridge(sensitivity_at_one: Sensitivity, dimension: int, classes: int, epsilon: float | None) -> float:
@@ -73,16 +79,19 @@ def averaging_radius(lam: float, classes: int) -> float:
     return radius(lam, classes) / 10
 
 
-def choose_method(learners: Sequence[str], parties: int) -> Literal["own-data", "whitened", "vote-directions"]:
-    """Choose the release for `method="auto"`, before any data is seen.
+def choose_method(
+    learners: Sequence[str], parties: int, labelled: int = 0
+) -> Literal["rehearsed", "own-data", "whitened", "vote-directions"]:
+    """Choose the release for `method="auto"`, before any private data is seen.
 
     Args:
         learners: names of the learners that the parties agreed on.
         parties: M.
+        labelled: number of labelled public rows; 0 unless they are of two classes or more.
 
     Returns:
-        "vote-directions" unless all learners are linear; then "whitened" for fewer than `FEW_PARTIES` parties, else
-        "own-data".
+        "vote-directions" unless all learners are linear; then "rehearsed" for `FEWEST_LABELLED` labelled rows or more;
+        then "whitened" for fewer than `FEW_PARTIES` parties, else "own-data".
 
     Raises:
         InvalidParameter: there are no learners.
@@ -91,12 +100,14 @@ def choose_method(learners: Sequence[str], parties: int) -> Literal["own-data", 
         raise InvalidParameter("the list of learners is empty; name at least one")
     if not set(learners) <= {"logistic", "whitened"}:
         return "vote-directions"
+    if labelled >= FEWEST_LABELLED:
+        return "rehearsed"
     return "whitened" if parties < FEW_PARTIES else "own-data"
 
 
 def suggest_method(
-    method: str, learners: Sequence[str], parties: int, noise_share: float
-) -> tuple[Literal["own-data", "whitened", "statistic"], str] | None:
+    method: str, learners: Sequence[str], parties: int, noise_share: float, labelled: int = 0
+) -> tuple[Literal["rehearsed", "own-data", "whitened", "statistic"], str] | None:
     """Suggest a method that suits a run better than the chosen one.
 
     Args:
@@ -104,6 +115,7 @@ def suggest_method(
         learners: names of the learners that the parties agreed on.
         parties: M.
         noise_share: expected norm of the release's noise, as a multiple of the largest norm of what is released.
+        labelled: as in `choose_method`.
 
     Returns:
         The method and the reason, as the end of a sentence; None if the chosen method is as good.
@@ -111,6 +123,11 @@ def suggest_method(
     Raises:
         InvalidParameter: there are no learners.
     """
+    if method != "rehearsed" and labelled >= FEWEST_LABELLED:
+        return "rehearsed", (
+            f"it starts from a model of the {labelled} labelled public rows, and asks the parties only where a private "
+            "step is expected to improve it"
+        )
     average: Literal["own-data", "whitened"] = "whitened" if parties < FEW_PARTIES else "own-data"
     linear = choose_method(learners, parties) != "vote-directions"
     if method == "avg":

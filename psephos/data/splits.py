@@ -45,7 +45,7 @@ class Split:
     Attributes:
         dataset: the data set.
         seed: of the split.
-        auxiliary: the public rows; their labels are not used.
+        auxiliary: the public rows.
         parties: the rows of each party.
         test: the rows that accuracy is measured on.
         encoding: how a user's own table was encoded; None for other data sets.
@@ -79,6 +79,23 @@ class Split:
             f"Split({self.dataset.name!r}, {len(self.parties)} parties of {span} samples, "
             f"auxiliary {len(self.auxiliary)}, test {len(self.test)}, seed {self.seed})"
         )
+
+    @property
+    def public_labels(self) -> NDArray[np.int64]:
+        """Class numbers of the public rows, int64 (N,); -1 where a row has no label."""
+        labels: NDArray[np.int64] = self.dataset.y_train[self.auxiliary]
+        return labels
+
+    @property
+    def labelled(self) -> int:
+        """How many public rows of a user's own table have labels; 0 where these are of fewer than two classes.
+
+        For a published data set it is 0: as in the papers, its auxiliary samples have labels only for methods that are
+        asked for by name.
+        """
+        labels = self.public_labels
+        known = labels[labels >= 0]
+        return 0 if self.encoding is None or len(np.unique(known)) < 2 else len(known)
 
     @property
     def X_auxiliary(self) -> Any:

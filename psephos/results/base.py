@@ -40,6 +40,7 @@ METHODS = {
     "vote-directions": "directions of the parties' votes, each of norm 1",
     "own-data": "statistic of the parties' own rows",
     "whitened": "average of the parties' parameters in public coordinates",
+    "public": "a model of the labelled public rows alone",
     "rehearsed": "a step from a public model, rehearsed on public rows",
     "newton": "a Newton step over all rows, from a public score (record-level)",
     "pate": "PATE: a student of the noisy answers",

@@ -89,12 +89,11 @@ def model_card(model: Model, result: TallyResult, split: Split, right: float | N
 
 def _learned_from(result: TallyResult, *, shards: bool) -> str:
     """Whose rows a classifier was learned from."""
+    who = f"{result.parties} {'shards of one table' if shards else 'parties'}"
     if result.asked:
-        return f"{result.parties} {'shards of one table' if shards else 'parties'}"
-    return (
-        f"{result.auxiliary} public rows alone (no private step was expected to improve it, so none of the "
-        f"{result.parties} {'shards' if shards else 'parties'} was asked for anything)"
-    )
+        return who
+    rows = f"{result.auxiliary} rows {'taken as public' if result.not_private else 'that are public'}"
+    return f"{rows} alone (no private step was expected to improve it, so none of the {who} was asked for anything)"
 
 
 def _roles_learned(model: Model, result: TallyResult) -> list[tuple[str, str]]:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from psephos.curator.hamm.rules import choose_method, suggest_method
+from psephos.curator.hamm.rules import FEWEST_LABELLED, choose_method, suggest_method
 from psephos.curator.hamm.sensitivity import radius
 from psephos.curator.hamm.statistic import SOURCE_OF, plan_statistic
 from psephos.data.partition import load_split, one_of
@@ -74,7 +74,9 @@ class JobOptions(TallyOptions):
         "of each party's votes, with noise from every party). Without votes: own-data (a statistic of the parties' own "
         "rows), whitened or avg (averages of the parties' parameters). Where public rows have labels: rehearsed (a "
         "step from a model of these rows, chosen on simulated parties). For a record: newton (a Newton step over "
-        "all rows). auto: whitened or own-data where all parties train linear classifiers, otherwise vote-directions.",
+        "all rows). "
+        f"auto: rehearsed where {FEWEST_LABELLED} public rows or more of your own table have labels, "
+        "otherwise whitened or own-data; vote-directions where not all parties train linear classifiers.",
         group="Privacy",
         shown="statistic; newton with --unit record",
     )
@@ -118,7 +120,7 @@ class JobOptions(TallyOptions):
 
     @property
     def chosen_method(self) -> str:
-        """The released method; `auto` chooses one from public values only."""
+        """The released method; `auto` chooses one from public values only, here without labelled public rows."""
         if self.method is None or (self.method == "auto" and self.unit == "record"):
             return RECORD_METHODS[0] if self.unit == "record" else "statistic"
         return choose_method(self.learners or ("logistic",), self.parties) if self.method == "auto" else self.method
@@ -136,6 +138,27 @@ class JobOptions(TallyOptions):
     @property
     def rehearses(self) -> bool:
         return self.chosen_method in LABELLED_METHODS
+
+    @property
+    def may_rehearse(self) -> bool:
+        return self.rehearses or self.method == "auto"
+
+    def for_labels(self, labelled: int) -> JobOptions:
+        """Return the options of a run whose table has so many labelled public rows: `auto` may then rehearse a step.
+
+        Raises:
+            InvalidParameter: rows are announced for a method that does not use their number.
+        """
+        if self.method != "auto" or self.unit != "party":
+            return self
+        if choose_method(self.learners or ("logistic",), self.parties, labelled) in LABELLED_METHODS:
+            return replace(self, method="rehearsed")
+        if self.announced_rows is not None:
+            raise InvalidParameter(
+                f"--announced-rows has no effect here: without {FEWEST_LABELLED} labelled public rows, or for "
+                f"classifiers that are not linear, auto chooses {self.chosen_method}"
+            )
+        return self
 
     @property
     def may_choose_laplace(self) -> bool:
@@ -163,6 +186,7 @@ class Job:
             DataError: the data cannot be used.
         """
         options, self.split = load_split(options)
+        options = options.for_labels(self.split.labelled)
         self.method = options.chosen_method
         self.options = replace(
             options,
@@ -226,7 +250,8 @@ class Job:
             dimension = public.shape[1] * (1 if classes == 2 else classes)
             largest = radius(float(release.chosen["lam"]), classes)
             noise_share = dimension * (release.sensitivity or 0.0) / (result.epsilon * largest)
-        suggestion = suggest_method(self.method, self.options.local_learners, result.parties, noise_share)
+        labelled = self.split.labelled if self.options.unit == "party" else 0
+        suggestion = suggest_method(self.method, self.options.local_learners, result.parties, noise_share, labelled)
         return (
             "" if suggestion is None else f"--method {suggestion[0]} would suit these parties better: {suggestion[1]}."
         )

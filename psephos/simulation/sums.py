@@ -132,7 +132,11 @@ class SumOptions(HolderOptions):
         "certified", "Sensitivity: certified, or the papers' own constants, for comparison.", group="Privacy"
     )
     methods: tuple[str, ...] = option(
-        (), f"What to release and compare, of {', '.join(METHODS)}.", group="Privacy", shown="all that there are"
+        (),
+        f"What to release and compare, of {', '.join(METHODS)}; where the parties add the noise and public rows have "
+        f"labels also {', '.join(LABELLED_METHODS)}.",
+        group="Privacy",
+        shown="all of the former that there are",
     )
     draws: int | None = option(
         None, "Releases at each epsilon.", group="Privacy", shown="20; 1 where the parties add the noise"

@@ -37,12 +37,13 @@ from psephos.curator.hamm.records import (
     plan_records,
     release_records,
 )
-from psephos.curator.hamm.rehearsal import WORLDS
+from psephos.curator.hamm.rehearsal import WORLDS, PublicModel, fit_public
 from psephos.curator.hamm.rehearsed import (
     REHEARSED_ROWS,
     fit_rehearsed,
     model_classifier,
     plan_rehearsed,
+    public_features,
     rehearsal_of,
 )
 from psephos.curator.hamm.statistic import (
@@ -201,7 +202,7 @@ class TallyOptions(SumOptions):
                 )
         elif self.record is not None or self.neighbours != NEIGHBOURS[0]:
             raise InvalidParameter("--neighbours and --record have an effect only with --unit record")
-        elif self.announced_rows is not None and not self.rehearses:
+        elif self.announced_rows is not None and not self.may_rehearse:
             raise InvalidParameter("--announced-rows has an effect only with --unit record or --method rehearsed")
 
     def _check_joint(self) -> None:
@@ -244,6 +245,11 @@ class TallyOptions(SumOptions):
     @property
     def person_column(self) -> str | None:
         return self.record
+
+    @property
+    def may_rehearse(self) -> bool:
+        """Whether a step from a model of labelled public rows may be released, once the data are known."""
+        return self.rehearses
 
     @property
     def may_choose_laplace(self) -> bool:
@@ -324,7 +330,13 @@ def _count(run: SumExperiment, spec: TallySpec) -> NDArray[np.int64]:
 
 def _reveal_statistic(run: SumExperiment) -> MethodsAt:
     """Return the function that makes the methods to whose sums the parties add noise in shares."""
-    special = dict.fromkeys(RECORD_METHODS, _record_method) | dict.fromkeys(LABELLED_METHODS, _rehearsed_method)
+    special: dict[str, Any] = dict.fromkeys(RECORD_METHODS, _record_method)
+    if run.options.rehearses:
+        population = run.population
+        rows = public_features(population.auxiliary)
+        model = fit_public(rows, population.split.public_labels, population.classes)
+        run.evaluation.add_classifier("public", model_classifier(model))
+        special |= dict.fromkeys(LABELLED_METHODS, partial(_rehearsed_method, model))
     make = {name: special.get(name, _joint_method) for name in run.options.offered}
     return lambda epsilon: {name: method(run, name, epsilon) for name, method in make.items()}
 
@@ -355,7 +367,7 @@ def _record_method(run: SumExperiment, name: str, epsilon: float) -> Method:
     plan_at = partial(
         plan_records,
         population.auxiliary,
-        split.dataset.y_train[split.auxiliary],
+        split.public_labels,
         population.classes,
         options.parties,
         rows=options.announced_rows or options.parties * ROWS_PER_PARTY,
@@ -380,14 +392,14 @@ def _record_method(run: SumExperiment, name: str, epsilon: float) -> Method:
     return Method(nonprivate, draw, spec.plan.sensitivity, spec.plan.event, chosen)
 
 
-def _rehearsed_method(run: SumExperiment, name: str, epsilon: float) -> Method:
-    """Return the rehearsed step; every release takes an encrypted sum with fresh noise of the parties.
+def _rehearsed_method(model: PublicModel, run: SumExperiment, name: str, epsilon: float) -> Method:
+    """Return the step from a public model; every release takes an encrypted sum with fresh noise of the parties.
 
     Where no gain is expected, no party is asked, and the method is the public model.
     """
     population, options = run.population, run.options
     assert isinstance(options, TallyOptions)
-    split, parties = population.split, options.parties
+    parties = options.parties
     agreed = {"colluders": options.coalition or 0, "dropouts": options.dropouts}
     terms: dict[str, Any] = {
         "epsilon": epsilon,
@@ -397,11 +409,12 @@ def _rehearsed_method(run: SumExperiment, name: str, epsilon: float) -> Method:
     announced = max(1, (options.announced_rows or parties * REHEARSED_ROWS) // parties)
     rehearsal = rehearsal_of(
         population.auxiliary,
-        split.dataset.y_train[split.auxiliary],
+        population.split.public_labels,
         population.classes,
         parties,
         rows=announced,
         mechanism=options.noise,
+        model=model,
         done=counted(run.progress, "rehearse", WORLDS),
         **terms,
     )
@@ -413,7 +426,7 @@ def _rehearsed_method(run: SumExperiment, name: str, epsilon: float) -> Method:
             f"({rehearsal.calibration.cross_validated:.1%} by cross-validation) by {rehearsal.gain:+.2%} (standard "
             f"deviation {rehearsal.spread:.2%}); that model is released. More parties or a larger epsilon would help."
         )
-        return public_method(model_classifier(rehearsal.model), expected)
+        return public_method(model_classifier(model), expected)
     plan = plan_rehearsed(rehearsal, parties, **terms)
     spec = RehearsedSpec.from_plan(plan, **agreed)
     rows, releases = population.rows(), itertools.count()

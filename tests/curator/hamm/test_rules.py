@@ -46,7 +46,10 @@ def test_the_averaging_ball_is_a_tenth_of_the_longest_minimiser() -> None:
 def test_the_method_follows_from_learners_and_parties(linear: list[str]) -> None:
     """Votes for whatever is not linear; below a hundred parties classifiers, from there on directions of own rows."""
     assert [choose_method(linear, parties) for parties in (2, 99, 100, 5000)] == ["whitened"] * 2 + ["own-data"] * 2
-    assert {choose_method([*linear, "tree"], parties) for parties in (2, 5000)} == {"vote-directions"}
+    assert {choose_method([*linear, "tree"], parties, 500) for parties in (2, 5000)} == {"vote-directions"}
+    assert [choose_method(linear, 50, labelled) for labelled in (0, 19, 20, 500)] == ["whitened"] * 2 + [
+        "rehearsed"
+    ] * 2
     with pytest.raises(InvalidParameter, match="learners"):
         choose_method([], 5)
 

@@ -16,6 +16,7 @@ from psephos.data.tables import read_table
 from psephos.protocol.errors import DataError, InvalidParameter, StudyError
 from psephos.protocol.transcript import Transcript
 from psephos.simulation.job import Job, JobOptions
+from psephos.simulation.tally import TallyOptions, simulate_tally
 from psephos.specs.rehearsed import RehearsedSpec
 
 PARTIES, ROWS = 60, 20
@@ -101,6 +102,51 @@ def test_where_no_gain_is_expected_the_public_model_is_written(tmp_path: Path) -
     X, y = job.split.dataset.X_train[job.split.auxiliary], job.split.dataset.y_train[job.split.auxiliary]
     model = fit_public(public_features(result.evaluation.scaler.transform(X)), y, 2)
     assert np.allclose(result.weights["rehearsed"], model_classifier(model))
+
+
+def test_auto_rehearses_where_public_rows_have_labels(tmp_path: Path) -> None:
+    found = {
+        (labelled, learners): Job(
+            options(tmp_path, labelled=labelled, method="auto", learners=learners, announced_rows=None, **more)
+        ).method
+        for labelled, learners, more in (
+            (True, (), {}),
+            (True, ("tree",), {}),
+            (False, (), {"classes": ("ill", "well")}),
+        )
+    }
+    assert list(found.values()) == ["rehearsed", "vote-directions", "whitened"]
+    assert Job(options(tmp_path, method="auto")).options.announced_rows == 1200
+    with pytest.raises(InvalidParameter, match="announced-rows"):
+        Job(options(tmp_path, labelled=False, classes=("ill", "well"), method="auto"))
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_the_hint_names_the_rehearsed_step_where_public_rows_have_labels(labelled: bool, tmp_path: Path) -> None:
+    own: dict[str, Any] = {"method": None, "announced_rows": None, "epsilon": (1.0,)}
+    job = Job(options(tmp_path, labelled=labelled, classes=("ill", "well"), **own))
+    assert job.method == "statistic"
+    assert ("--method rehearsed" in job.advice(job.run())) is labelled
+
+
+def test_a_simulation_compares_the_step_with_the_public_model(tmp_path: Path) -> None:
+    """At a small epsilon nobody is asked: one sum is taken for each release at the larger one."""
+    own, public = patients(tmp_path)
+    table = {"data": str(own), "label": "outcome", "party": "hospital", "public": str(public)}
+    keys: dict[str, Any] = {"key_bits": 512, "test_key": True, "workers": 1, "holders": 3, "threshold": 2}
+    terms: dict[str, Any] = {"reveal": "statistic", "methods": ("rehearsed", "own-data"), "announced_rows": 1200}
+    result = simulate_tally(TallyOptions(**table, **keys, **terms, epsilon=(0.01, 10.0), draws=2))
+    small, large = (result.by_epsilon[epsilon] for epsilon in ("0.01", "10"))
+    assert small["rehearsed"].private == small["public"].nonprivate == large["public"].nonprivate
+    assert large["rehearsed"].private_std is not None
+    assert large["rehearsed"].private > large["public"].nonprivate
+    sums = {phase: len(opened) for phase, opened in result.evaluation.sums.items()}
+    assert sums == {"sum noisy rehearsed": 2, "sum noisy own-data": 4}
+    assert result.composed is not None
+    assert result.composed.releases == 6
+    assert any("asked nothing" in remark for remark in result.remarks)
+    with pytest.raises(InvalidParameter):
+        TallyOptions(**table, **keys, methods=("rehearsed",)).check()  # the curator adds the noise
 
 
 def test_public_rows_without_labels_are_refused(tmp_path: Path) -> None:
