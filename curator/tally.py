@@ -62,7 +62,7 @@ class Tally(Observer):
     4. It opens the product when all that were asked have answered, or with the answers there are on the next idle.
     """
 
-    reads = frozenset({Kind.BALLOT, Kind.CLOSE, Kind.CONFIRMATION, Kind.PARTIAL_DECRYPTION})
+    reads = frozenset({Kind.BALLOT, Kind.NOISE_BALLOT, Kind.CLOSE, Kind.CONFIRMATION, Kind.PARTIAL_DECRYPTION})
 
     def __init__(self, round_: Round, *, seen: BallotProduct | None = None) -> None:
         """
@@ -77,7 +77,7 @@ class Tally(Observer):
 
         Raises:
             BoardError: the close message does not appear on the board.
-            TooFewBallotsError: there are fewer ballots than the round's minimum.
+            TooFewBallotsError: there are fewer ballots than the round's minimum, or a holder's noise is missing.
             UnconfirmedError: too few holders confirmed the product.
             ThresholdError: fewer than t holders answered.
             WrongPartialDecryptionError: the partial decryptions of all holders that answered do not combine.
@@ -111,6 +111,8 @@ class Tally(Observer):
 
     @takes(AwaitingDecryptions, Kind.BALLOT)
     @takes(TallyOpened, Kind.BALLOT)
+    @takes(AwaitingDecryptions, Kind.NOISE_BALLOT)
+    @takes(TallyOpened, Kind.NOISE_BALLOT)
     def refuse_ballot(self, state: AwaitingDecryptions | TallyOpened, entry: Entry) -> Step:
         """Raise LateBallotError: the vote is closed."""
         raise self.lateness(entry)
@@ -135,8 +137,8 @@ class Tally(Observer):
             return self._ask_others(state) or Step(state)
 
     def _is_ready(self, state: Any) -> bool:
-        """Return whether everybody on the roster has voted."""
-        return isinstance(state, VoteOpen) and not state.closing and len(self.product(state)) == len(self.round.roster)
+        """Return whether everybody on the roster has voted, and all noise of key holders is there."""
+        return isinstance(state, VoteOpen) and not state.closing and self.product(state).is_complete
 
     def _result(self, state: Any) -> OpenedSum | None:
         """Return the sum, once it is opened."""

@@ -8,22 +8,27 @@ would open. docs/protocols/tally.md has the messages.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from gmpy2 import mpz
 
-from psephos.protocol.encrypted_sum.messages import Confirmation, PartialDecryption, TallyRequest
+from psephos.protocol.encrypted_sum.messages import Confirmation, NoiseBallot, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct, Observer, VoteClosed, VoteOpen
-from psephos.protocol.encrypted_sum.proofs import prove_opening
+from psephos.protocol.encrypted_sum.proofs import encrypt_noise, prove_opening
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import (
     AlreadyDoneError,
     AlreadyOpenedError,
+    InvalidParameter,
     UnconfirmedError,
     UnexpectedMessageError,
     UnseenBallotError,
 )
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.packing import IntegerVector
 from psephos.protocol.paillier.threshold import KeyShare, check_same_ceremony
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import BOARD, Entry, Post, Step, takes
@@ -55,7 +60,7 @@ class HolderAnswered:
 class KeyHolder(Observer):
     """A key holder's role in one round, "holder J"."""
 
-    reads = frozenset({Kind.BALLOT, Kind.CLOSE, Kind.CONFIRMATION, Kind.TALLY_REQUEST})
+    reads = frozenset({Kind.BALLOT, Kind.NOISE_BALLOT, Kind.CLOSE, Kind.CONFIRMATION, Kind.TALLY_REQUEST})
 
     def __init__(
         self,
@@ -66,18 +71,22 @@ class KeyHolder(Observer):
         seen: BallotProduct | None = None,
         randomness: Randomness = SYSTEM,
         public: bool = False,
+        noise: Callable[[], IntegerVector] | None = None,
     ) -> None:
         """
         Args:
             share: this holder's share of the key.
             round_: the round to watch.
-            openings: ledger of what it has confirmed and opened; on disk where the holder can be restarted.
+            openings: ledger of the noise that it has added, and what it has confirmed and opened; on disk where the
+                holder can be restarted.
             seen: product of ballots that another process of this holder has multiplied.
-            randomness: randomness of the proof of a partial decryption.
+            randomness: randomness of the proof of a partial decryption, and of the encryption of its noise.
             public: post the answer on the board, where the sum is public, instead of sending it to the curator.
+            noise: draws its share of the noise, `round_.plan.length` integers, where the round's holders add noise.
 
         Raises:
             WrongKeyError: the share belongs to another key or ceremony than the round's.
+            InvalidParameter: `noise` is missing where the round's holders add it, or given where they do not.
         """
         check_same_ceremony(round_.threshold_key, share.threshold_key)
         super().__init__(f"holder {share.holder}", round_, seen=seen)
@@ -85,6 +94,28 @@ class KeyHolder(Observer):
         self._share = share
         self._openings = OnceLedger() if openings is None else openings
         self._randomness, self._public = randomness, public
+        if (noise is not None) != round_.holder_noise:
+            must = "must" if round_.holder_noise else "cannot"
+            raise InvalidParameter(f"{self.name} {must} add noise in this round: give noise=, or leave it out")
+        self._noise = noise
+
+    def _start(self) -> Step:
+        """Post its noise where the round's holders add it: once, and after a restart the same bytes.
+
+        Raises:
+            PackingError: the noise does not fit the round's plan.
+        """
+        step = super()._start()
+        if self._noise is None:
+            return step
+        message = self._openings.do_once(b"noise" + self.round.digest, b"", partial(self._noise_ballot, self._noise))
+        return replace(step, posts=(Post(BOARD, message, f"{self.round.kind}: cast"),))
+
+    def _noise_ballot(self, noise: Callable[[], IntegerVector]) -> bytes:
+        expected = self.round.plan.ciphertexts
+        encryptor = Encryptor(self.round.key, "half", randomness=self._randomness, expected=expected)
+        vector, proof = encrypt_noise(self.round, self.number, noise(), encryptor)
+        return NoiseBallot(self.round.digest, self.number, vector.ciphertexts, proof).encode(self.round)
 
     def closed(self, state: VoteClosed) -> Step:
         """Post a confirmation of the product, in a round with confirmations.
@@ -118,7 +149,7 @@ class KeyHolder(Observer):
         """Partially decrypt the product of the observed ballots, once: `openings` stores the answer before it is sent.
 
         Raises:
-            TooFewBallotsError: fewer ballots than the round's minimum.
+            TooFewBallotsError: fewer ballots than the round's minimum, or a holder's noise is missing.
             UnconfirmedError: too few holders have confirmed the product.
             UnseenBallotError: the request is for another product than that of the observed ballots.
             AlreadyOpenedError: this holder has opened another product of the round.
@@ -127,9 +158,9 @@ class KeyHolder(Observer):
         seen.check_minimum()
         self._check_confirmed(state, seen.digest)
         if unseen := request.members & ~seen.members:
-            raise UnseenBallotError(f"{self.name} has not observed the ballot of party {_first(unseen)}")
+            raise UnseenBallotError(f"{self.name} has not observed the ballot of {self._first_of(unseen)}")
         if left_out := seen.members & ~request.members:
-            raise UnseenBallotError(f"the request leaves out the ballot of party {_first(left_out)}, which is valid")
+            raise UnseenBallotError(f"the request leaves out the ballot of {self._first_of(left_out)}, which is valid")
         if request.product_digest != seen.digest:
             raise UnseenBallotError(
                 f"the request is for another product than that of the ballots that {self.name} observed, so curator "
@@ -156,6 +187,7 @@ class KeyHolder(Observer):
         return self._answer(state, entry)
 
     @takes(HolderAnswered, Kind.BALLOT)
+    @takes(HolderAnswered, Kind.NOISE_BALLOT)
     def refuse_ballot(self, state: HolderAnswered, entry: Entry) -> Step:
         """Raise LateBallotError: the vote is closed."""
         raise self.lateness(entry)
@@ -164,6 +196,10 @@ class KeyHolder(Observer):
     def ignore_confirmation(self, state: HolderAnswered, entry: Entry) -> Step:
         """Change nothing: enough holders have confirmed the product."""
         return Step(state)
+
+    def _first_of(self, members: int) -> str:
+        """Return the first sender in a bit map."""
+        return self.round.sender((members & -members).bit_length() - 1)
 
     def _decode_request(self, entry: Entry) -> TallyRequest:
         """Decode a request, which must come from the curator: answers are sealed to whoever asks."""
@@ -195,8 +231,3 @@ class KeyHolder(Observer):
     def _result(self, state: Any) -> None:
         """Return None: a holder computes no result for itself."""
         return
-
-
-def _first(members: int) -> int:
-    """Return the lowest party number in a bit map."""
-    return (members & -members).bit_length() - 1

@@ -1,6 +1,7 @@
-"""A party's share of joint noise: integers whose sum over the parties has exactly the law that the release needs.
+"""A share of joint noise: integers whose sum over the parties has exactly the law that the release needs.
 
-Each party adds its share before it encrypts, so that nobody ever holds a sum without noise.
+Each party adds its share before it encrypts, so that nobody ever holds a sum without noise. Or the key holders add the
+shares, each in an encrypted vector of its own (`holder_shares_of`).
 
 * **Polya shares** sum to discrete Laplace noise (pure epsilon, L1). A geometric variable is infinitely divisible: it
   is the sum of n negative binomial variables of shape 1/n, and discrete Laplace is the difference of two geometrics.
@@ -27,7 +28,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.mechanisms import (
@@ -81,7 +82,7 @@ class Shares(ABC):
 
     Attributes:
         dimension: entries of a share.
-        parties: M, the number of shares.
+        parties: M, the number of shares: of the parties or, where they add the noise, of the key holders.
         contributors: number of shares that sum to the whole law; further shares are independent of it.
 
     Raises:
@@ -295,6 +296,10 @@ class DiscreteGaussianShares(Shares):
         return [max(-bound, min(bound, e)) for e in draws]
 
 
+NoiseFrom = Literal["parties", "holders"]
+"""Who adds the shares of joint noise: every party, or every key holder."""
+
+
 class JointPlan(Protocol):
     """Interface of a plan with joint noise, such as `psephos.curator.hamm.statistic.StatisticPlan`."""
 
@@ -319,9 +324,36 @@ def shares_of(plan: JointPlan, *, colluders: int, dropouts: int = 0) -> Shares:
 
     Raises InvalidParameter when nobody would be left, or for a plan whose noise cannot be shared.
     """
-    honest = contributors(plan.parties, colluders, dropouts)
+    return _shares(plan, plan.parties, contributors(plan.parties, colluders, dropouts))
+
+
+def holder_shares_of(plan: JointPlan, holders: int, *, colluders: int) -> Shares:
+    """Return the noise shares of a joint plan that the key holders add, sized for the holders that do not collude.
+
+    A sum is opened only with the shares of all holders. At most `colluders` of these are known to anybody, or one's own
+    to a holder that looks at the result (docs/theory.md, "Noise of the key holders").
+
+    Args:
+        plan: the plan.
+        holders: n, the number of key holders.
+        colluders: holders that may tell each other their noise; below threshold - 1 epsilon does not hold against a
+            coalition that cannot open the sum.
+
+    Raises:
+        InvalidParameter: no holder's noise would be left, or the plan's noise cannot be shared.
+    """
+    if not 0 <= colluders < holders or holders < 2:
+        raise InvalidParameter(
+            f"{colluders} colluders among {holders} key holders leave nobody's noise: name more holders, or lower "
+            "--colluders (by default threshold - 1)"
+        )
+    return _shares(plan, holders, holders - max(1, colluders))
+
+
+def _shares(plan: JointPlan, number: int, honest: int) -> Shares:
+    """Return `number` shares, of which `honest` make up the noise of the plan."""
     if isinstance(plan.mechanism, DiscreteLaplace):
-        return PolyaShares(plan.dimension, plan.parties, honest, plan.mechanism.scale_units)
+        return PolyaShares(plan.dimension, number, honest, plan.mechanism.scale_units)
     if isinstance(plan.mechanism, DiscreteGaussian):
-        return DiscreteGaussianShares(plan.dimension, plan.parties, honest, plan.mechanism.variance)
+        return DiscreteGaussianShares(plan.dimension, number, honest, plan.mechanism.variance)
     raise InvalidParameter("joint noise is discrete-laplace or gaussian; plan the statistic with joint=True")

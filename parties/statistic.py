@@ -18,7 +18,7 @@ from psephos.protocol.encrypted_sum.directions import DirectionGrid
 from psephos.protocol.encrypted_sum.local_step import LocalStepGrid
 from psephos.protocol.encrypted_sum.own_data import Array, OwnDataGrid
 from psephos.protocol.encrypted_sum.record_grid import RecordGrid
-from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
 from psephos.protocol.encrypted_sum.score_grid import ScoreGrid, ShareGrid
 from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.encrypted_sum.vote_directions import VoteDirectionGrid
@@ -128,7 +128,7 @@ class StatisticParty(RoundParty):
             round_: the round.
             auxiliary: the public samples that its classifier votes on, float64 (N, d).
             grid: as in `noisy_contribution`.
-            shares: as in `noisy_contribution`.
+            shares: as in `noisy_contribution`; None where the round's key holders add the noise.
             randomness: source of its share of the noise.
             encryption: keywords of `RoundParty`.
         """
@@ -145,7 +145,7 @@ class StatisticParty(RoundParty):
 
 
 class OwnDataParty(VectorParty):
-    """A party that posts its `own_vector` plus its share of the noise; without noise it may do so once."""
+    """A party that posts its `own_vector` plus its share of the noise; in a sum without noise it may do so once."""
 
     def __init__(
         self,
@@ -161,15 +161,17 @@ class OwnDataParty(VectorParty):
         """
         Args:
             party: the data owner.
-            round_: a round of kind "statistic", or "parameters" where `shares` is None.
+            round_: a round of kind "statistic", or "parameters" where nobody adds noise before the sum is opened.
             rows: its samples, float64 (n, d), and their labels, class numbers (n,); for a `RowGrid` also, optionally,
                 whose row each is, integers (n,). Secrets.
             grid: the grid of the statistic, of a step or of an evaluation.
-            shares: the noise shares; None leaves the noise to the curator, who then learns the exact sum.
+            shares: the noise shares; None leaves the noise to the key holders, where the round says so, or to the
+                curator, who then learns the exact sum.
             randomness: source of its share of the noise.
             encryption: keywords of `RoundParty`.
         """
-        super().__init__(party, round_, "parameters" if shares is None else "statistic", grid.digest, (), **encryption)
+        kind: RoundKind = "parameters" if shares is None and not round_.holder_noise else "statistic"
+        super().__init__(party, round_, kind, grid.digest, (), **encryption)
         self._rows, self._grid, self._shares, self._randomness = rows, grid, shares, randomness
 
     def _vector(self) -> list[int]:

@@ -33,6 +33,7 @@ __all__ = [
     "KeyFilePermissionsError",
     "LateBallotError",
     "MessageError",
+    "MissingNoiseError",
     "ModelError",
     "NormError",
     "PackingError",
@@ -197,6 +198,10 @@ class EquivocationError(PsephosError):
 
 class TooFewBallotsError(PsephosError):
     """There are fewer ballots than the agreed minimum of the round."""
+
+
+class MissingNoiseError(TooFewBallotsError):
+    """A key holder that must add noise to the sum of the round has not posted it."""
 
 
 class UnseenBallotError(PsephosError):

@@ -31,6 +31,7 @@ class Kind(IntEnum):
     PARTIAL_DECRYPTION = 3
     CLOSE = 4
     CONFIRMATION = 5
+    NOISE_BALLOT = 6
     # a series of encrypted sums
     ANNOUNCEMENT = 16
     PUBLISHED_SUM = 17

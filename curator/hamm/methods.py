@@ -107,19 +107,18 @@ class SignalEstimator:
     def __call__(self) -> Signal | None:
         return None if self._compute is None else self._compute()
 
-    def note_statistic(self, release: StatisticRelease, *, contributors: int = 0) -> Array:
+    def note_statistic(self, release: StatisticRelease, *, laws: float = 1.0) -> Array:
         """Record a released statistic, and return its classifier, (d,) or (K, d).
 
         Args:
             release: the released statistic, under the plan of the parties counted.
-            contributors: for joint noise, the number of shares that make up the law.
+            laws: how many times the law's noise is in the sum: for joint noise, shares by those that make up one law.
         """
         w, plan = fit_statistic(release), release.plan
 
         def compute() -> Signal:
             assert plan.mechanism is not None
-            shares = plan.parties / contributors if contributors else 1.0
-            energy = noise_energy(plan.mechanism, plan.unit, shares)
+            energy = noise_energy(plan.mechanism, plan.unit, laws)
             rows = plan.self_training.rows
             return signal_of(release.T, rows @ plan.transform, decisions(w, rows), energy, falling=True)
 

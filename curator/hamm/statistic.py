@@ -457,21 +457,25 @@ def _noise_energy(dimension: int, reach: float, epsilon: float, delta: float, me
     return dimension * spread * (reach / check_epsilon(epsilon)) ** 2
 
 
-def with_joint_noise(plan: StatisticPlan, contributors: int) -> StatisticPlan:
-    """Return the plan with the noise energy of joint noise: M parties add a share, `contributors` make up the law."""
-    return replace(plan, noise=plan.noise * plan.parties / contributors)
+def with_joint_noise(plan: StatisticPlan, contributors: int, shares: int | None = None) -> StatisticPlan:
+    """Return the plan with the noise energy of joint noise: `shares` are added, and `contributors` make up the law.
+
+    `shares`: one of every party by default.
+    """
+    return replace(plan, noise=plan.noise * (plan.parties if shares is None else shares) / contributors)
 
 
-def for_ballots(plan: StatisticPlan, ballots: int) -> StatisticPlan:
+def for_ballots(plan: StatisticPlan, ballots: int, *, holder_noise: bool = False) -> StatisticPlan:
     """Return the plan of the mean over the parties that are present (docs/theory.md, "Absent parties").
 
     The integers that a party sums, their sensitivity and the law of the noise do not depend on the number of parties.
-    T is divided by `ballots` in place of M, and with it the sensitivity of T. So is the energy of a curator's noise, by
-    ballots^2; of joint noise, `ballots` shares remain of M.
+    T is divided by `ballots` in place of M, and with it the sensitivity of T. So is the energy of noise that the
+    curator or the key holders add, by ballots^2; of the parties' noise, `ballots` shares remain of M.
 
     Args:
         plan: for M parties; with joint noise, as `with_joint_noise` returns it.
         ballots: number of parties counted.
+        holder_noise: whether the key holders add the noise.
 
     Raises:
         InvalidParameter: `ballots` is not from 1 to M.
@@ -479,7 +483,7 @@ def for_ballots(plan: StatisticPlan, ballots: int) -> StatisticPlan:
     if not 1 <= ballots <= plan.parties:
         raise InvalidParameter(f"a sum of {plan.parties} parties counts from 1 to all of them, not {ballots}")
     share = plan.parties / ballots
-    noise = plan.noise * share * (1.0 if plan.joint else share)
+    noise = plan.noise * share * (1.0 if plan.joint and not holder_noise else share)
     return replace(plan, parties=ballots, unit=plan.unit * share, noise=noise)
 
 

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from gmpy2 import mpz
 
-from psephos.protocol.encrypted_sum.proofs import opening_proof_bytes, proof_bytes
+from psephos.protocol.encrypted_sum.proofs import noise_proof_bytes, opening_proof_bytes, proof_bytes
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import ForgedSignatureError, MessageError, ThresholdError, WrongKeyError, WrongRoundError
 from psephos.protocol.paillier.ciphertexts import check_ciphertexts, decode_ciphertexts, encode_ciphertexts
@@ -22,7 +22,16 @@ from psephos.protocol.signing import SIGNATURE_BYTES, SigningKey
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import DIGEST_BYTES, HEADER_BYTES, Kind, Reader, frame
 
-__all__ = ["Ballot", "Close", "Confirmation", "PartialDecryption", "TallyRequest", "decode_parties", "encode_parties"]
+__all__ = [
+    "Ballot",
+    "Close",
+    "Confirmation",
+    "NoiseBallot",
+    "PartialDecryption",
+    "TallyRequest",
+    "decode_members",
+    "encode_members",
+]
 
 _PARTY_BYTES = 4
 
@@ -132,6 +141,52 @@ def _signed(round_digest: bytes, party: int, payload: bytes) -> bytes:
 
 
 @dataclass(frozen=True)
+class NoiseBallot:
+    """One key holder's encrypted share of the noise, in a round with `holder_noise`. Public: it is posted on the board.
+
+    The board says who sent it, as of a confirmation.
+
+    Attributes:
+        round_digest: digest of the round.
+        holder: 1 .. n.
+        ciphertexts: the encrypted noise.
+        proof: encoded proof about the ciphertexts, as the round demands; empty if it demands none.
+    """
+
+    round_digest: bytes = field(repr=False)
+    holder: int
+    ciphertexts: tuple[mpz, ...] = field(repr=False)
+    proof: bytes = field(repr=False)
+
+    def encode(self, round_: Round) -> bytes:
+        """Encode the message."""
+        ciphertexts = encode_ciphertexts(round_.key, self.ciphertexts)
+        return frame(Kind.NOISE_BALLOT, self.round_digest, bytes([self.holder]), ciphertexts, self.proof)
+
+    @classmethod
+    def decode(cls, data: bytes, round_: Round) -> NoiseBallot:
+        """Decode received noise; its proof is checked by `BallotProduct.add_noise`.
+
+        Raises:
+            MessageError: wrong length or kind, or the key holders of this round add no noise.
+            WrongRoundError: it was made for another round.
+            ThresholdError: there is no such holder.
+            CiphertextError: a ciphertext is not a unit.
+        """
+        if not round_.holder_noise:
+            raise MessageError("the key holders of this round add no noise")
+        size = round_.plan.ciphertexts * round_.key.ciphertext_bytes
+        least, most = noise_proof_bytes(round_)
+        reader = Reader(data, Kind.NOISE_BALLOT, round_.digest)
+        if not least <= len(data) - HEADER_BYTES - 1 - size <= most:
+            raise MessageError(f"the noise of a holder of this round has at most {1 + size + most} bytes in its body")
+        holder = _holder(reader, round_)
+        ciphertexts = decode_ciphertexts(round_.key, reader.take(size), round_.plan.ciphertexts)
+        check_ciphertexts(round_.key, ciphertexts)
+        return cls(round_.digest, holder, ciphertexts, reader.rest())
+
+
+@dataclass(frozen=True)
 class Close:
     """The curator's message that ends the vote: ballots that are posted after it are late. Public."""
 
@@ -191,7 +246,8 @@ class TallyRequest:
 
     Attributes:
         round_digest: digest of the round.
-        members: the counted parties, a bit map over the roster (bit p is party p).
+        members: whose vectors are counted, a bit map (`Round.sender`): bit p is party p; the bits after those of the
+            roster are the key holders, where these add noise.
         product_digest: SHA-256 of the encoded ciphertexts of the product.
     """
 
@@ -201,29 +257,29 @@ class TallyRequest:
 
     def encode(self, round_: Round) -> bytes:
         """Encode the message."""
-        members = encode_parties(self.members, round_)
+        members = encode_members(self.members, round_)
         return frame(Kind.TALLY_REQUEST, self.round_digest, self.product_digest, members)
 
     @classmethod
     def decode(cls, data: bytes, round_: Round) -> TallyRequest:
         """Decode a received request; raise MessageError or WrongRoundError."""
-        size = (len(round_.roster) + 7) // 8
+        size = (round_.senders + 7) // 8
         reader = Reader(data, Kind.TALLY_REQUEST, round_.digest, length=DIGEST_BYTES + size)
         product_digest = reader.take(DIGEST_BYTES)
-        return cls(round_.digest, decode_parties(reader.rest(), round_), product_digest)
+        return cls(round_.digest, decode_members(reader.rest(), round_), product_digest)
 
 
-def encode_parties(parties: int, round_: Round) -> bytes:
-    """Encode a bit map over the roster, most significant byte first."""
-    return parties.to_bytes((len(round_.roster) + 7) // 8, "big")
+def encode_members(members: int, round_: Round) -> bytes:
+    """Encode a bit map of the vectors counted, most significant byte first."""
+    return members.to_bytes((round_.senders + 7) // 8, "big")
 
 
-def decode_parties(data: bytes, round_: Round) -> int:
-    """Decode a bit map over the roster; raise MessageError for a party that is not on it."""
-    parties = int.from_bytes(data, "big")
-    if parties >> len(round_.roster):
-        raise MessageError("the message counts a party that is not on the roster")
-    return parties
+def decode_members(data: bytes, round_: Round) -> int:
+    """Decode a bit map of the vectors counted; raise MessageError for a sender that the round does not have."""
+    members = int.from_bytes(data, "big")
+    if members >> round_.senders:
+        raise MessageError("the message counts a party that is not on the roster, or a holder that adds no noise")
+    return members
 
 
 @storable

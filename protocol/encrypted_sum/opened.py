@@ -157,7 +157,7 @@ def open_product(product: BallotProduct, parts: Iterable[PartialDecryption]) -> 
 def _combined(product: BallotProduct, values: Mapping[int, tuple[mpz, ...]]) -> tuple[int, ...]:
     """Return the sum that exactly t holders' values open; raise WrongPartialDecryptionError if they open none."""
     try:
-        return tuple(product.round.plan.unpack(combine(product.round.threshold_key, values), len(product)))
+        return tuple(product.round.plan.unpack(combine(product.round.threshold_key, values), product.addends))
     except PackingError as error:
         raise WrongPartialDecryptionError(
             f"the partial decryptions of holders {tuple(values)} do not open a sum of {len(product)} ballots: {error}"

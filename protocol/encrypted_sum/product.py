@@ -15,8 +15,15 @@ from typing import Any
 
 from gmpy2 import mpz
 
-from psephos.protocol.encrypted_sum.messages import Ballot, Close, Confirmation, decode_parties, encode_parties
-from psephos.protocol.encrypted_sum.proofs import check_proofs
+from psephos.protocol.encrypted_sum.messages import (
+    Ballot,
+    Close,
+    Confirmation,
+    NoiseBallot,
+    decode_members,
+    encode_members,
+)
+from psephos.protocol.encrypted_sum.proofs import check_noise_proof, check_proofs
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import (
     BallotError,
@@ -24,6 +31,7 @@ from psephos.protocol.errors import (
     DuplicateBallotError,
     LateBallotError,
     MessageError,
+    MissingNoiseError,
     ProofError,
     PsephosError,
     ThresholdError,
@@ -60,11 +68,11 @@ class RejectedBallot:
 
 @dataclass(frozen=True)
 class BallotProduct:
-    """The product of some ballots of one round, and the parties that cast them. Immutable.
+    """The product of some ballots of one round, and who sent them. Immutable.
 
     Attributes:
         round: the round.
-        members: the counted parties, a bit map over the roster (bit p is party p).
+        members: whose vectors are counted, a bit map (`Round.sender`): parties, and holders that add noise.
         columns: the product, one ciphertext per ciphertext of a ballot.
     """
 
@@ -154,6 +162,32 @@ class BallotProduct:
         """Return the columns of this product times those of the ballots."""
         return add_ciphertexts(self.round.key, self.columns, *(ballot.ciphertexts for _place, ballot in ballots))
 
+    def add_noise(self, sender: str, data: bytes) -> BallotProduct:
+        """Multiply a key holder's encoded noise into the product.
+
+        Args:
+            sender: who posted it.
+            data: the message.
+
+        Returns:
+            The new product.
+
+        Raises:
+            MessageError, WrongRoundError, ThresholdError, CiphertextError: as `NoiseBallot.decode`; ThresholdError also
+                for noise that another role posted.
+            ProofError: its proof does not hold.
+            DuplicateBallotError: this holder's noise is in the product already.
+        """
+        noise = NoiseBallot.decode(data, self.round)
+        if sender != f"holder {noise.holder}":
+            raise ThresholdError(f"{sender} posted noise in the name of holder {noise.holder}")
+        bit = 1 << (len(self.round.roster) + noise.holder - 1)
+        if self.members & bit:
+            raise DuplicateBallotError(f"holder {noise.holder} has added noise in this round already")
+        check_noise_proof(self.round, noise.holder, noise.ciphertexts, noise.proof)
+        columns = add_ciphertexts(self.round.key, self.columns, noise.ciphertexts)
+        return BallotProduct(self.round, self.members | bit, columns)
+
     def merge(self, other: BallotProduct) -> BallotProduct:
         """Multiply two products of the same round, so that a tally can be computed as a tree.
 
@@ -164,45 +198,77 @@ class BallotProduct:
         if other.round.digest != self.round.digest:
             raise WrongRoundError("the partial products belong to different rounds")
         if twice := self.members & other.members:
-            raise DuplicateBallotError(f"party {_numbers(twice)[0]} is counted in both partial products")
+            raise DuplicateBallotError(f"{self.round.sender(_numbers(twice)[0])} is counted in both partial products")
         columns = add_ciphertexts(self.round.key, self.columns, other.columns)
         return BallotProduct(self.round, self.members | other.members, columns)
 
     @property
     def parties(self) -> tuple[int, ...]:
         """Numbers of the counted parties, ascending. Public."""
-        return _numbers(self.members)
+        return _numbers(self._ballots)
+
+    @property
+    def _ballots(self) -> int:
+        """The counted parties, a bit map over the roster."""
+        return self.members & ((1 << len(self.round.roster)) - 1)
 
     def __len__(self) -> int:
-        return self.members.bit_count()
+        """Return the number of parties' ballots."""
+        return self._ballots.bit_count()
+
+    @property
+    def missing_noise(self) -> tuple[int, ...]:
+        """Numbers of the key holders whose noise must be in the product and is not, ascending."""
+        expected = (1 << self.round.senders) - (1 << len(self.round.roster))
+        return tuple(place - len(self.round.roster) + 1 for place in _numbers(expected & ~self.members))
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every party's ballot and all noise that there can be is in the product."""
+        return self.members.bit_count() == self.round.senders
 
     def check_minimum(self) -> None:
-        """Raise TooFewBallotsError if fewer ballots are counted than the round's minimum."""
+        """Raise an error for a product that nobody opens.
+
+        Raises:
+            TooFewBallotsError: fewer ballots are counted than the round's minimum.
+            MissingNoiseError: a key holder must add noise, and has not.
+        """
         if len(self) < self.round.minimum_ballots:
             raise TooFewBallotsError(
                 f"{len(self)} ballots were counted and the round's minimum is {self.round.minimum_ballots}; wait for "
                 "more ballots, or agree on another round"
             )
+        if missing := self.missing_noise:
+            raise MissingNoiseError(
+                f"the key holders add the noise of this round, and that of {', '.join(f'holder {n}' for n in missing)} "
+                "is missing: without it the sum is not opened"
+            )
 
     def vector(self) -> EncryptedVector:
-        """Return the encrypted sum; raise TooFewBallotsError below the minimum of ballots."""
+        """Return the encrypted sum; raises as `check_minimum`."""
         self.check_minimum()
-        return EncryptedVector(self.round.key, self.round.plan, self.columns, len(self))
+        return EncryptedVector(self.round.key, self.round.plan, self.columns, self.addends)
+
+    @property
+    def addends(self) -> int:
+        """Number of vectors in the product: of the parties, and of the key holders that add noise."""
+        return self.members.bit_count()
 
     def encode(self) -> bytes:
-        """Encode the product for storage by its owner: the counted parties, then the ciphertexts."""
-        return encode_parties(self.members, self.round) + encode_ciphertexts(self.round.key, self.columns)
+        """Encode the product for storage by its owner: the bit map, then the ciphertexts."""
+        return encode_members(self.members, self.round) + encode_ciphertexts(self.round.key, self.columns)
 
     @classmethod
     def decode(cls, data: bytes, round_: Round) -> BallotProduct:
         """Decode a product that its owner stored. This is not a message: the bytes are not signed and are trusted.
 
         Raises:
-            MessageError: a party is not on the roster.
+            MessageError: the round has no such sender.
             CiphertextError: a wrong length, or a value out of range.
         """
-        size = (len(round_.roster) + 7) // 8
-        members = decode_parties(data[:size], round_)
+        size = (round_.senders + 7) // 8
+        members = decode_members(data[:size], round_)
         return cls(round_, members, decode_ciphertexts(round_.key, data[size:], round_.plan.ciphertexts))
 
     @property
@@ -271,7 +337,7 @@ class VoteClosed:
 class Observer(Machine):
     """A role that multiplies the ballots of a round; the base class of the curator and of the key holders."""
 
-    reads = frozenset({Kind.BALLOT, Kind.CLOSE})
+    reads = frozenset({Kind.BALLOT, Kind.NOISE_BALLOT, Kind.CLOSE})
 
     def __init__(self, name: str, round_: Round, *, seen: BallotProduct | None = None) -> None:
         """Create an observer.
@@ -298,6 +364,12 @@ class Observer(Machine):
         refused = tuple(Refusal(entries[rejection.place], rejection.error) for rejection in rejections)
         return Step(replace(state, members=product.members, columns=product.columns), (), refused)
 
+    @takes(VoteOpen, Kind.NOISE_BALLOT)
+    def observe_noise(self, state: VoteOpen, entry: Entry) -> Step:
+        """Multiply a key holder's noise into the product; raises as `BallotProduct.add_noise`."""
+        product = self.product(state).add_noise(entry.sender, entry.data)
+        return Step(replace(state, members=product.members, columns=product.columns))
+
     @takes(VoteOpen, Kind.CLOSE)
     def end(self, state: Any, entry: Entry) -> Step:
         """End the vote: ballots that follow the curator's close on the board do not count, for any observer."""
@@ -312,6 +384,7 @@ class Observer(Machine):
         return Step(state)
 
     @takes(VoteClosed, Kind.BALLOT)
+    @takes(VoteClosed, Kind.NOISE_BALLOT)
     def late(self, state: VoteClosed, entry: Entry) -> Step:
         """Reject a ballot that follows the close."""
         raise self.lateness(entry)

@@ -21,6 +21,7 @@ from psephos.protocol.proofs import bounded, knowledge, opening, validity
 from psephos.protocol.proofs.bounded import BoundedLayout
 from psephos.protocol.proofs.knowledge import KnowledgeProof
 from psephos.protocol.proofs.opening import OpeningProof
+from psephos.protocol.proofs.validity import Layout
 from psephos.protocol.randomness import SYSTEM, Randomness
 
 
@@ -31,6 +32,11 @@ def proof_bytes(round_: Round) -> tuple[int, int]:
     if round_.proofs == "knowledge":
         return (KnowledgeProof.encoded_length(round_.key),) * 2
     return 1, round_.layout.longest_proof
+
+
+def noise_proof_bytes(round_: Round) -> tuple[int, int]:
+    """Return the smallest and the largest length of the proof of a key holder's noise, in bytes."""
+    return (1, round_.noise_layout.longest_proof) if round_.proofs == "valid" else proof_bytes(round_)
 
 
 def encrypt_with_proof(
@@ -56,25 +62,60 @@ def encrypt_with_proof(
         PackingError: a value is outside the plan's range.
         InvalidParameter: validity is to be proved and the encryptor's mode is `full`, or the vector is too long.
     """
-    if round_.proofs == "valid" and encryptor.mode == "full":
+    layout = round_.layout if round_.proofs == "valid" else None
+    return _encrypted(round_, _statement(round_, party), layout, values, encryptor, randomizers)
+
+
+def encrypt_noise(
+    round_: Round, holder: int, noise: IntegerVector, encryptor: Encryptor
+) -> tuple[EncryptedVector, bytes]:
+    """Encrypt one key holder's noise and prove what the round demands about it; as `encrypt_with_proof`."""
+    layout = round_.noise_layout if round_.proofs == "valid" else None
+    return _encrypted(round_, _noise_statement(round_, holder), layout, noise, encryptor)
+
+
+def _encrypted(  # wide: the statement, and the secrets of the proof
+    round_: Round,
+    statement: bytes,
+    layout: Layout | BoundedLayout | None,
+    values: IntegerVector,
+    encryptor: Encryptor,
+    randomizers: Randomizers | None = None,
+) -> tuple[EncryptedVector, bytes]:
+    """Encrypt a vector; prove that it fits the layout or, without one, what else the round demands."""
+    if layout is not None and encryptor.mode == "full":
         raise InvalidParameter(
             "validity can be proved in the randomness modes half and short, not in full; choose one of them"
         )
     if round_.proofs == "none":
         return EncryptedVector.encrypt(encryptor, round_.plan, values, randomizers), b""
     ciphertexts, witness = encryptor.encrypt_with_witness(round_.plan.pack(values), randomizers)
-    statement, randomness = _statement(round_, party), encryptor.randomness
-    if round_.proofs == "knowledge":
+    randomness = encryptor.randomness
+    if layout is None:
         known = knowledge.prove(statement, round_.key, ciphertexts, witness, encryptor.mode, randomness=randomness)
         proof = known.encode(round_.key)
     else:
         entries = np.asarray(values, dtype=np.int64)
-        layout, secret = round_.layout, (entries, ciphertexts, witness)
+        secret = (entries, ciphertexts, witness)
         if isinstance(layout, BoundedLayout):
             proof = bounded.prove(statement, layout, *secret, randomness=randomness)
         else:
             proof = validity.prove(statement, layout, *secret, randomness=randomness)
     return EncryptedVector(round_.key, round_.plan, ciphertexts), proof
+
+
+def check_noise_proof(round_: Round, holder: int, ciphertexts: Sequence[mpz], proof: bytes) -> None:
+    """Raise ProofError unless the proof of a key holder's noise holds; the ciphertexts must be units."""
+    statement = _noise_statement(round_, holder)
+    try:
+        if round_.proofs == "valid":
+            bounded.verify(statement, round_.noise_layout, ciphertexts, proof)
+        elif round_.proofs == "knowledge":
+            claim = (statement, ciphertexts, KnowledgeProof.decode(proof, round_.key))
+            if knowledge.first_wrong(round_.key, [claim]) is not None:
+                raise ProofError("its proof does not hold")
+    except ProofError as error:
+        raise ProofError(f"the noise of holder {holder}: {error}") from None
 
 
 def check_proofs(round_: Round, ballots: Sequence[tuple[int, Sequence[mpz], bytes]]) -> None:
@@ -180,3 +221,8 @@ def _opening_statement(round_: Round, holder: int) -> bytes:
 def _statement(round_: Round, party: int) -> bytes:
     """Return what the proof of a ballot is bound to: the round and the party."""
     return b"psephos ballot\0" + round_.digest + party.to_bytes(4, "big")
+
+
+def _noise_statement(round_: Round, holder: int) -> bytes:
+    """Return what the proof of a key holder's noise is bound to: the round and the holder."""
+    return b"psephos noise ballot\0" + round_.digest + bytes([holder])

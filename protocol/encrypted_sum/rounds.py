@@ -23,7 +23,7 @@ from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.signing import Roster, VerificationKey
 from psephos.protocol.storage.values import storable
 
-__all__ = ["PROOFS", "Proofs", "Round", "RoundKind"]
+__all__ = ["PROOFS", "Proofs", "Round", "RoundKind", "safe_confirmations"]
 
 RoundKind = Literal["votes", "parameters", "statistic", "gradients"]
 Proofs = Literal["none", "knowledge", "valid"]
@@ -31,6 +31,23 @@ PROOFS: tuple[Proofs, ...] = get_args(Proofs)
 """What a ballot proves: nothing (for parties that follow the protocol), that its sender knows the plaintext, or also
 that the plaintext is valid: one vote for each sample, or a vector within bounds.
 """
+
+
+def safe_confirmations(holders: int, threshold: int) -> int:
+    """Return how many of n holders must confirm a product so that no two different products can be opened.
+
+    Two sets of q holders have at least 2q - n in common. At most t - 1 holders deviate, so q is the smallest number
+    with 2q - n > t - 1. This holds for any behaviour of the board.
+
+    Args:
+        holders: n.
+        threshold: t.
+
+    Examples:
+        >>> safe_confirmations(holders=5, threshold=3)
+        4
+    """
+    return (holders + threshold - 1) // 2 + 1
 
 
 @storable
@@ -41,7 +58,8 @@ class Round:
     Attributes:
         kind: what the vectors mean; part of the digest, so that votes are never counted as anything else.
         threshold_key: the key that ballots are encrypted under and that t of n holders decrypt with.
-        plan: how the vectors are packed; it has room for every party of the roster.
+        plan: how the vectors are packed; it has room for every party of the roster, and for every key holder where
+            these add noise.
         roster: the parties' verification keys, registered before the round and stored as a `Roster`. A party's number
             is its place here.
         minimum_ballots: no holder opens a product of fewer ballots; at least 2, since a product of one ballot is that
@@ -55,6 +73,8 @@ class Round:
             plan, which `bounded_plan` chooses.
         confirmations: how many holders must have confirmed the product on the board before any of them opens it. With
             q of n, no board can have two products opened unless 2q - n holders deviate; 0 for no confirmations.
+        holder_noise: whether every key holder adds a share of noise, without which no product is opened.
+        noise_square_bound: for `valid` rounds, the largest sum of squares of a holder's noise.
 
     Raises:
         InvalidParameter: a term is out of range, or terms do not fit together.
@@ -73,6 +93,8 @@ class Round:
     group: int = 1
     confirmations: int = 0
     square_bound: int = 0
+    holder_noise: bool = False
+    noise_square_bound: int = 0
 
     def __post_init__(self) -> None:
         roster = Roster.of(self.roster)
@@ -88,6 +110,7 @@ class Round:
             self.layout  # noqa: B018 - raises unless a proof fits the plan
         if self.square_bound and (self.proofs != "valid" or self.kind == "votes"):
             raise InvalidParameter("a round has a bound of the sum of squares where its ballots prove it, only")
+        self._check_holder_noise()
         check_key_size(self.key, test_key=self.test_key)
         parties = len(roster)
         if roster.has_duplicates():
@@ -109,9 +132,10 @@ class Round:
                 f"confirmations is {self.confirmations}; it must be 0, or lie between the threshold, {least}, and the "
                 f"number of holders, {holders}"
             )
-        if self.plan.addends < parties:
+        if self.plan.addends < self.senders:
             raise InvalidParameter(
                 f"the packing plan has room for {self.plan.addends} ballots and there are {parties} parties"
+                + (f" and {holders} key holders that add noise" if self.holder_noise else "")
             )
         try:
             self.plan.check_key(self.key)
@@ -119,6 +143,30 @@ class Round:
             raise InvalidParameter(str(error)) from None
         if len(self.context) != 32 or len(self.nonce) != 16:
             raise InvalidParameter("the context of a round must have 32 bytes and its nonce 16")
+
+    def _check_holder_noise(self) -> None:
+        """Raise InvalidParameter for terms under which the key holders' noise would protect nobody.
+
+        Two products opened with the same noise would disclose their difference, so that confirmations are needed.
+        """
+        if not self.holder_noise:
+            if self.noise_square_bound:
+                raise InvalidParameter("a round bounds the key holders' noise where they add noise, only")
+            return
+        holders, threshold = self.threshold_key.holders, self.threshold_key.threshold
+        if self.kind != "statistic":
+            raise InvalidParameter(f"key holders add noise in rounds of kind 'statistic', not {self.kind!r}")
+        if holders < 2:
+            raise InvalidParameter("one key holder alone would know all of the noise; 2 or more are needed")
+        if self.noise_square_bound and self.proofs != "valid":
+            raise InvalidParameter("a round bounds the key holders' noise where they prove it, only")
+        if self.confirmations < (least := safe_confirmations(holders, threshold)):
+            raise InvalidParameter(
+                f"where key holders add the noise, {least} of {holders} of them must confirm the product that they "
+                f"open, so that no two are opened with the same noise; confirmations is {self.confirmations}"
+            )
+        if self.proofs == "valid":
+            self.noise_layout  # noqa: B018 - raises unless a proof fits the plan
 
     @classmethod
     def create(  # wide: the terms of a round
@@ -158,6 +206,21 @@ class Round:
         return BoundedLayout.of(self.key, self.plan, self.square_bound)
 
     @cached_property
+    def noise_layout(self) -> BoundedLayout:
+        """What the noise of a key holder is proved to be, in a `valid` round; raise InvalidParameter as `layout`."""
+        return BoundedLayout.of(self.key, self.plan, self.noise_square_bound)
+
+    @property
+    def senders(self) -> int:
+        """How many vectors can be added: one of each party and, where they add noise, of each key holder."""
+        return len(self.roster) + (self.threshold_key.holders if self.holder_noise else 0)
+
+    def sender(self, place: int) -> str:
+        """Return whose vector has bit `place` in a bit map of the vectors counted: the parties', then the holders'."""
+        parties = len(self.roster)
+        return f"party {place}" if place < parties else f"holder {place - parties + 1}"
+
+    @cached_property
     def digest(self) -> bytes:
         """SHA-256 of all terms, 32 bytes."""
         state = hashlib.sha256(b"psephos round\0")
@@ -174,6 +237,7 @@ class Round:
             self.group.to_bytes(4, "big"),
             bytes([self.confirmations]),
             *([self.square_bound.to_bytes(64, "big")] if self.proofs == "valid" and self.kind != "votes" else []),
+            *([b"noise of holders" + self.noise_square_bound.to_bytes(64, "big")] if self.holder_noise else []),
         ):
             state.update(part)
         return state.digest()

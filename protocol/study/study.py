@@ -31,30 +31,13 @@ from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.privacy.mechanisms import MAX_EPSILON, MIN_EPSILON
 from psephos.protocol.signing import VerificationKey
 
-__all__ = ["CURATOR", "Member", "ProtocolName", "Study", "is_plain_text", "printable", "safe_confirmations"]
+__all__ = ["CURATOR", "Member", "ProtocolName", "Study", "is_plain_text", "printable"]
 
 FORMAT = 1
 CURATOR = "curator"
 """The name of the curator's role."""
 
 ProtocolName = Literal["tally", "statistic", "average", "record", "evaluation", "psgd", "pathak"]
-
-
-def safe_confirmations(holders: int, threshold: int) -> int:
-    """Return how many of n holders must confirm a product so that no two different products can be opened.
-
-    Two sets of q holders have at least 2q - n in common. At most t - 1 holders deviate, so q is the smallest number
-    with 2q - n > t - 1. This holds for any behaviour of the board.
-
-    Args:
-        holders: n.
-        threshold: t.
-
-    Examples:
-        >>> safe_confirmations(holders=5, threshold=3)
-        4
-    """
-    return (holders + threshold - 1) // 2 + 1
 
 
 @dataclass(frozen=True)

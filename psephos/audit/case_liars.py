@@ -27,7 +27,7 @@ from psephos.parties.holder import KeyHolder
 from psephos.protocol.driver import Driver, MemoryMessageBoard, replace_roles
 from psephos.protocol.encrypted_sum.messages import Ballot, Close, Confirmation, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
-from psephos.protocol.encrypted_sum.rounds import Proofs, Round
+from psephos.protocol.encrypted_sum.rounds import Proofs, Round, safe_confirmations
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import (
     DuplicateBallotError,
@@ -45,7 +45,6 @@ from psephos.protocol.paillier.sharing import lagrange_numerators
 from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.roles import BOARD, Entry, Post
 from psephos.protocol.signing import SigningKey
-from psephos.protocol.study.study import safe_confirmations
 from psephos.protocol.wire import Kind
 from psephos.simulation.encrypted_sum import PartyFactory
 from psephos.specs.secrets import CULPRIT, OTHER_SUM, names_of

@@ -27,7 +27,7 @@ from psephos.protocol.driver import Driver, replace_roles
 from psephos.protocol.encrypted_sum.messages import Ballot, Close, Confirmation, PartialDecryption, TallyRequest
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.proofs import encrypt_with_proof
-from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.encrypted_sum.rounds import Round, safe_confirmations
 from psephos.protocol.errors import (
     DuplicateBallotError,
     ProofError,
@@ -46,7 +46,6 @@ from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.psgd.series import Announcement, SeriesTerms
 from psephos.protocol.psgd.state import PublishedSum
 from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
-from psephos.protocol.study.study import safe_confirmations
 from psephos.protocol.transcript import SentMessage, Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind
 from psephos.specs.psgd import HONEST_GRADIENT

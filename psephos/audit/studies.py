@@ -7,9 +7,10 @@ from typing import Any
 
 from psephos.protocol.board.client import BoardClient
 from psephos.protocol.board.sealing import SealingKey
+from psephos.protocol.encrypted_sum.rounds import safe_confirmations
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.signing import SigningKey
-from psephos.protocol.study.study import Member, Study, safe_confirmations
+from psephos.protocol.study.study import Member, Study
 
 __all__ = ["Trial", "trial"]
 

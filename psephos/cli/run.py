@@ -47,6 +47,7 @@ OPTIONS = (
     "delta",
     "mechanism",
     "reveal",
+    "noise_from",
     "colluders",
     "key_bits",
     "test_key",

@@ -18,7 +18,7 @@ _OPENED = {
     "alpha is not private: do not publish it",
     "sum": "the exact sum of the parties' parameters, each projected on a public ball; with all parties but one the "
     "last one's. It is not private: do not publish it",
-    "statistic": "the sum with the noise that the parties added, from which the classifier is computed; no exact sum",
+    "statistic": "the sum with the noise in it, from which the classifier is computed; no exact sum",
 }
 """What the curator is given besides what is public."""
 
@@ -43,8 +43,8 @@ def model_card(model: Model, result: TallyResult, split: Split, right: float | N
     source = "the operating system" if result.noise_source == "system" else "a SEED, by which it can be taken off"
     noise_from, joint = "curator", []
     if result.colluders is not None:
-        noise_from = "parties"
-        joint = [("colluders", colluders_text(result.colluders, result.threshold))]
+        noise_from = "key holders" if result.noise_from == "holders" else "parties"
+        joint = [("colluders", colluders_text(result.colluders, result.threshold, result.noise_from))]
     chosen = ", ".join(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
                        for name, value in release.chosen.items())  # fmt: skip
     parts = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import msgspec
 import numpy as np
@@ -34,6 +34,9 @@ from psephos.results.base import (
 )
 from psephos.results.evaluation import Evaluation
 
+if TYPE_CHECKING:
+    from psephos.parties.noise import NoiseFrom
+
 SAFE_BITS = 2048
 
 PRIVATE_ROWS_NOTICE = (
@@ -51,7 +54,7 @@ def test_key_warning(key_bits: int) -> list[str]:
 test_key_warning.__test__ = False  # type: ignore[attr-defined] # pytest would collect it by its name
 
 
-def colluders_text(colluders: int, threshold: int) -> str:
+def colluders_text(colluders: int, threshold: int, adders: NoiseFrom = "parties") -> str:
     """Describe the coalition that noise added by the parties in shares withstands.
 
     The text contains a warning if key holders who cannot open a sum are more than that coalition.
@@ -59,11 +62,13 @@ def colluders_text(colluders: int, threshold: int) -> str:
     Args:
         colluders: number of parties that may reveal their noise to each other and to the curator.
         threshold: number of holders that open a sum; 0 if there is no key.
+        adders: who adds the noise: every party, or every key holder.
     """
+    one, several = ("key holder", "key holders") if adders == "holders" else ("party", "parties")
     if colluders == 0:
-        text = "0: epsilon holds only while no party tells another one its noise"
+        text = f"0: epsilon holds only while no {one} tells another one its noise"
     else:
-        who = "any party that tells" if colluders == 1 else f"any {colluders} parties that tell each other and"
+        who = f"any {one} that tells" if colluders == 1 else f"any {colluders} {several} that tell each other and"
         whose = "its" if colluders == 1 else "their"
         text = f"{colluders}: epsilon holds against {who} the curator {whose} noise"
     if colluders >= threshold - 1:
@@ -330,7 +335,13 @@ class OpenedResult(RunResult):
     def page(self) -> Page:
         if self.colluders is None:
             return super().page()
-        return replace(super().page(), conditions=[("Colluders", colluders_text(self.colluders, self.threshold))])
+        text = colluders_text(self.colluders, self.threshold, self.noise_from)
+        return replace(super().page(), conditions=[("Colluders", text)])
+
+    @property
+    def noise_from(self) -> NoiseFrom:
+        """Who adds the noise where the curator does not."""
+        return "holders" if self.options.get("noise_from") == "holders" else "parties"
 
     def _opening_facts(self) -> list[Fact]:
         """Return who opens a sum, and what is assumed of them."""
@@ -468,7 +479,8 @@ class SumResult(OpenedResult):
     def _released(self) -> str:
         """Return what the curator does after the last message, and who added the noise."""
         released = ("one of " if len(self.privacy) > 1 else "") + ", ".join(self.privacy)
-        noise = "with the noise that it adds" if self.colluders is None else "with the noise that the parties added"
+        adders = "key holders" if self.noise_from == "holders" else "parties"
+        noise = "with the noise that it adds" if self.colluders is None else f"with the noise that the {adders} added"
         return f"releases {released}, {noise}, epsilon {self.epsilon:g}, for everybody"
 
     def _protected(self) -> str:
@@ -572,8 +584,9 @@ class TallyResult(SumResult):
         if not self.asked:
             return page
         note = (
-            "The parties add the noise before anything is opened, so the curator is given the noisy sum and no exact "
-            f"one. {self.threshold} key holders together could open any ballot."
+            f"The {'key holders' if self.noise_from == 'holders' else 'parties'} add the noise before anything is "
+            "opened, so the curator is given the noisy sum and no exact one. "
+            f"{self.threshold} key holders together could open any ballot."
         )
         if self.reveal == "alpha":
             notice = ALPHA_NOTICE[0].upper() + ALPHA_NOTICE[1:]

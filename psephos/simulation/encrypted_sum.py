@@ -36,7 +36,8 @@ from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import Entry, Role
 from psephos.protocol.signing import SigningKey
-from psephos.protocol.storage.store import OnceLedger
+from psephos.protocol.storage.store import OnceLedger, Store
+from psephos.protocol.storage.values import decode, encode
 from psephos.protocol.transcript import SentMessage, Transcript
 from psephos.protocol.wire import Kind
 from psephos.simulation.engines import Engine, LocalEngine
@@ -180,10 +181,13 @@ def _simulate_in_one_run(round_: Round, keys: KeySetup, factory: PartyFactory, c
         coins = transcript.coins(f"party {number}")
         encryptor = Encryptor(round_.key, config.mode, randomness=coins, expected=expected)
         parties.append(factory.role(number, keys.signing_keys[number], round_, encryptor, coins))
-    spec = factory.spec
-    holders = [
-        spec.holder(share, round_, randomness=transcript.coins(f"holder {share.holder}")) for share in keys.shares
-    ]
+    spec, holders = factory.spec, list[Role]()
+    noise = {}
+    for share in keys.shares:
+        coins = transcript.coins(f"holder {share.holder}")
+        if spec.holder_shares is not None:
+            noise[share.holder] = spec.noise_of(share.holder, coins)
+        holders.append(spec.holder(share, round_, randomness=coins, noise=noise.get(share.holder)))
     clock = _AggregationClock()
     driver = Driver(
         replace_roles([*parties, spec.curator(round_), *holders], config.roles),
@@ -198,7 +202,9 @@ def _simulate_in_one_run(round_: Round, keys: KeySetup, factory: PartyFactory, c
     opened: OpenedSum = results["curator"]
     vectors = {number: results[f"party {number}"] for number in numbers if f"party {number}" in results}
     counted = [vectors[number] for number in opened.parties if number in vectors]
-    equal = len(counted) == opened.ballots and opened.sums == tuple(_plaintext_sum(round_, counted).tolist())
+    equal = len(counted) == opened.ballots and opened.sums == tuple(
+        _plaintext_sum(round_, [*counted, *noise.values()]).tolist()
+    )
     encrypt = sum(driver.clock[party.name] for party in parties)
     decrypt = max(0.0, elapsed - encrypt - clock.aggregate)
     seconds = {"encrypt": encrypt, "aggregate": clock.aggregate, "decrypt": decrypt}
@@ -339,16 +345,38 @@ def _simulate_in_batches(round_: Round, keys: KeySetup, factory: PartyFactory, c
     decrypt_started = time.perf_counter()
     processor = time.process_time() - processor_started + processor_of_workers
     store, spec = None if config.journal is None else config.journal.store, factory.spec
+    noise = _noise_of_holders(spec, round_, names[1:], store)
     holders = [
-        spec.holder(share, round_, ledger=OnceLedger(store, name), seen=product)
+        spec.holder(share, round_, ledger=OnceLedger(store, name), seen=product, noise=noise.get(name))
         for share, name, product in zip(keys.shares, names[1:], state.products[1:], strict=True)
     ]
     roles = [spec.curator(round_, seen=state.products[0]), *holders]
     opened: OpenedSum = Driver(roles, transcript=config.transcript).run()["curator"]
     seconds = {**state.seconds, "decrypt": time.perf_counter() - decrypt_started}
-    equal = opened.sums == tuple(state.plaintext_sum.tolist())
+    exact = state.plaintext_sum + _plaintext_sum(round_, noise.values())
+    equal = opened.sums == tuple(exact.tolist())
     peak = max(state.memory_mb, peak_memory_mb())
     return EncryptedSum(round_, opened, equal, seconds, peak, processor, continued_from)
+
+
+def _noise_of_holders(spec: SumSpec, round_: Round, names: Sequence[str], store: Store | None) -> dict[str, list[int]]:
+    """Return the noise that each key holder adds, by its name; empty where they add none.
+
+    With a journal's store it is the same in a continued run, whose holders have posted it.
+    """
+    if spec.holder_shares is None:
+        return {}
+    noise = {}
+    for number, name in enumerate(names, 1):
+        ledger = OnceLedger(store, f"noise of {name}")
+        draw = partial(_drawn_noise, spec, number)
+        noise[name] = list(decode(ledger.do_once(round_.digest, b"", draw)))
+    return noise
+
+
+def _drawn_noise(spec: SumSpec, holder: int) -> bytes:
+    """Draw a key holder's noise, and return it as a journal stores it."""
+    return encode(tuple(spec.noise_of(holder)))
 
 
 def _merge_products(products: Sequence[BallotProduct], additions: Sequence[BallotProduct]) -> list[BallotProduct]:

@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, Unpack, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +56,7 @@ from psephos.curator.losses import loss_named
 from psephos.data.partition import one_of
 from psephos.options import option
 from psephos.parties.learners import LEARNERS, make_learner
-from psephos.parties.noise import contributors
+from psephos.parties.noise import NoiseFrom, contributors
 from psephos.parties.statistic import own_vector
 from psephos.progress import counted
 from psephos.protocol.encrypted_sum.opened import OpenedSum
@@ -132,11 +132,18 @@ class TallyOptions(SumOptions):
     )
     colluders: int | None = option(
         None,
-        "Parties that may tell each other their noise (where the parties add it); key holders are parties.",
+        "Parties that may tell each other their noise (where the parties add it; with --noise-from holders, key "
+        "holders); key holders are parties.",
         group="Privacy",
         shown="threshold - 1",
     )
     dropouts: int = option(0, "Parties that may stay away (joint noise).", group="Privacy")
+    noise_from: NoiseFrom = option(
+        "parties",
+        "Who adds the noise of a statistic before it is opened: every party, or every key holder (holders). With "
+        "holders and --proofs valid, a party that lies counts no more than an honest one.",
+        group="Privacy",
+    )
     protect_auxiliary: bool = option(False, "One auxiliary sample is private too (Hamm 4.5).", group="Privacy")
     loss: Literal["logistic", "huber"] = option("logistic", "logistic (softmax for several classes) or huber.")
     learners: tuple[str, ...] = option(
@@ -149,6 +156,7 @@ class TallyOptions(SumOptions):
         one_of("loss", self.loss, "logistic", "huber")
         one_of("unit", self.unit, "party", "record")
         one_of("neighbours", self.neighbours, *NEIGHBOURS)
+        one_of("noise_from", self.noise_from, *get_args(NoiseFrom))
         self._check_unit()
         super().check()
         learners = self.local_learners
@@ -167,6 +175,11 @@ class TallyOptions(SumOptions):
             )
         if self.joint:
             self._check_joint()
+        elif self.noise_from != "parties":
+            raise InvalidParameter(
+                "--noise-from holders has an effect only where the noise is in the sum that is opened: use it with "
+                "--reveal statistic"
+            )
         elif self.colluders is not None or self.dropouts:
             raise InvalidParameter(
                 "--colluders and --dropouts have an effect only where the parties add the noise: use them with "
@@ -207,7 +220,11 @@ class TallyOptions(SumOptions):
 
     def _check_joint(self) -> None:
         """Raise InvalidParameter for options that do not fit noise that the parties add."""
-        contributors(self.parties, self.coalition or 0, self.dropouts)
+        if self.noise_from == "parties":
+            contributors(self.parties, self.coalition or 0, self.dropouts)
+        elif self.unit == "record" or self.rehearses:
+            sums = "the sums of records" if self.unit == "record" else "rehearsed steps"
+            raise InvalidParameter(f"the key holders add no noise to {sums}: leave --noise-from out")
         if self.loss != "logistic":
             raise InvalidParameter(
                 "the statistic is for the logistic loss, not huber: leave --loss out, or use --reveal alpha"
@@ -464,16 +481,18 @@ def _joint_method(run: SumExperiment, name: str, epsilon: float) -> Method:
         joint=True,
     )
     agreed = {"colluders": options.coalition or 0, "dropouts": options.dropouts}
-    spec = StatisticSpec.from_plan(plan, AuxiliarySet.of(population.auxiliary), **agreed)
+    holders = options.key_holders if options.noise_from == "holders" else 0
+    spec = StatisticSpec.from_plan(plan, AuxiliarySet.of(population.auxiliary), **agreed, holders=holders)
     assert spec.shares is not None
     plan, contributors = spec.noisy_plan(len(population.present)), spec.shares.contributors
+    laws = (spec.shares.parties if holders else plan.parties) / contributors
     releases, signal = itertools.count(), SignalEstimator()
     rows = population.rows()
     data = population.voters if spec.takes_classifier else rows
 
     def draw(randomness: Randomness) -> NDArray[np.float64]:
         opened = _noisy_sum(run, spec, data, name, epsilon, next(releases))
-        return signal.note_statistic(spec.statistic(opened), contributors=contributors)
+        return signal.note_statistic(spec.statistic(opened), laws=laws)
 
     def nonprivate() -> NDArray[np.float64]:  # for comparison; only a simulation has the rows
         if isinstance(plan.grid, OwnDataGrid):

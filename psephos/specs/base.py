@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -19,9 +20,10 @@ from numpy.typing import NDArray
 from psephos.curator.ledger import Release
 from psephos.curator.tally import OpenedSum, Tally
 from psephos.parties.holder import KeyHolder
+from psephos.parties.noise import Shares
 from psephos.parties.party import Party
 from psephos.protocol.encrypted_sum.product import BallotProduct
-from psephos.protocol.encrypted_sum.rounds import Proofs, Round, RoundKind
+from psephos.protocol.encrypted_sum.rounds import Proofs, Round, RoundKind, safe_confirmations
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.packing import PackingPlan, best_degree
@@ -213,22 +215,40 @@ class SumSpec(Spec):
         """32 bytes that name the public input of the vectors."""
 
     def best_degree(self, key_bits: int, parties: int) -> int:
+        length, low, high, addends = self._packed(parties)
+        return best_degree(key_bits, length=length, addends=addends, minimum=low, maximum=high)
+
+    def _packed(self, parties: int) -> tuple[int, int, int, int]:
+        """Return length, smallest and largest entry, and number of the vectors that are added: ballots and noise."""
         length, low, high = self.entries
-        return best_degree(key_bits, length=length, addends=parties, minimum=low, maximum=high)
+        shares = self.holder_shares
+        if shares is None:
+            return length, low, high, parties
+        return length, min(low, -shares.bound), max(high, shares.bound), parties + shares.parties
 
     @property
     def norm_bound(self) -> int | None:
         """Largest Euclidean norm of a vector; None where it follows from the range of the entries alone."""
         return None
 
+    @property
+    def holder_shares(self) -> Shares | None:
+        """The shares of the noise that the key holders add; None where they add none."""
+        return None
+
+    def noise_of(self, holder: int, randomness: Randomness = SYSTEM) -> list[int]:
+        """Draw the noise that key holder `holder` adds, where there are `holder_shares`. A secret."""
+        assert self.holder_shares is not None
+        return self.holder_shares.share(randomness)
+
     def plan_for(self, key: PublicKey, parties: int, proofs: Proofs = "none") -> PackingPlan:
-        """Return how the vectors of so many parties are packed under a key.
+        """Return how the vectors of so many parties, and the noise of the key holders, are packed under a key.
 
         Raises InvalidParameter where `proofs` is "valid" and no proof of bounds exists for so wide entries.
         """
-        length, low, high = self.entries
+        length, low, high, addends = self._packed(parties)
         plan = bounded_plan if proofs == "valid" and self.kind != "votes" else PackingPlan.for_key
-        return plan(key, length=length, addends=parties, minimum=low, maximum=high)
+        return plan(key, length=length, addends=addends, minimum=low, maximum=high)
 
     @property
     def square_bound(self) -> int:
@@ -245,12 +265,20 @@ class SumSpec(Spec):
             Layout.of(key, plan, self.group)
         else:
             BoundedLayout.of(key, plan, self.square_bound)
+            if self.holder_shares is not None:
+                BoundedLayout.of(key, plan, self.holder_shares.norm_bound**2)
 
     def terms(self, key: ThresholdKey | None, participants: Participants) -> Round:
-        """Return the round. Raises what `Round` and `PackingPlan.for_key` do."""
+        """Return the round. Raises what `Round` and `PackingPlan.for_key` do.
+
+        Where the key holders add the noise, they confirm what they open also if the participants ask for nothing.
+        """
         assert key is not None
         parties, proofs = len(participants.roster), participants.proofs
-        minimum = participants.minimum_ballots
+        minimum, confirmations = participants.minimum_ballots, participants.confirmations
+        bounded, shares = proofs == "valid" and self.kind != "votes", self.holder_shares
+        if shares is not None:
+            confirmations = max(confirmations, safe_confirmations(key.holders, key.threshold))
         return Round(
             self.kind,
             key,
@@ -262,8 +290,10 @@ class SumSpec(Spec):
             participants.test_key,
             proofs,
             self.group,
-            participants.confirmations,
-            self.square_bound if proofs == "valid" and self.kind != "votes" else 0,
+            confirmations,
+            self.square_bound if bounded else 0,
+            shares is not None,
+            shares.norm_bound**2 if bounded and shares is not None else 0,
         )
 
     def holder(
@@ -275,9 +305,17 @@ class SumSpec(Spec):
         randomness: Randomness = SYSTEM,
         public: bool = False,
         seen: BallotProduct | None = None,
+        noise: Sequence[int] | None = None,
     ) -> KeyHolder:
-        """As `Spec.holder`. `seen`: the product of ballots that another process of the holder has multiplied."""
-        return KeyHolder(share, terms, openings=ledger, seen=seen, randomness=randomness, public=public)
+        """As `Spec.holder`.
+
+        `seen`: the product of ballots that another process of the holder has multiplied. `noise`: what `noise_of` has
+        returned; where the holder adds noise it is drawn by default.
+        """
+        adds = {}
+        if self.holder_shares is not None:
+            adds["noise"] = partial(self.noise_of, share.holder, randomness) if noise is None else lambda: noise
+        return KeyHolder(share, terms, openings=ledger, seen=seen, randomness=randomness, public=public, **adds)
 
     def curator(self, terms: Round, *, randomness: Randomness = SYSTEM, seen: BallotProduct | None = None) -> Tally:
         """As `Spec.curator`, whose result is an `OpenedSum`. `seen`: as in `holder`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from psephos.parties.noise import NoiseFrom
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.study.study import Study
 from psephos.specs.average import AverageSpec
@@ -22,6 +23,7 @@ __all__ = [
     "check_study",
     "coalition_of",
     "is_verifiable",
+    "noise_from",
     "participants_of",
     "person_column",
     "spec_of",
@@ -109,7 +111,8 @@ def participants_of(study: Study) -> Participants:
 def coalition_of(study: Study) -> int | None:
     """Return how many colluding parties the noise of a study withstands; None where the curator adds the noise.
 
-    It is given in the study, or follows from its threshold.
+    Where the key holders add the noise, these are key holders. The number is given in the study, or follows from its
+    threshold.
     """
     defaults = SPECS[study.protocol].parameters
     if study.protocol == "pathak":
@@ -117,6 +120,11 @@ def coalition_of(study: Study) -> int | None:
     if "colluders" not in defaults:
         return None
     return int(study.parameters.get("colluders", defaults["colluders"].rule(study)))
+
+
+def noise_from(study: Study) -> NoiseFrom:
+    """Return who adds the noise of a study in which the curator does not: "parties" or "holders"."""
+    return "holders" if study.parameters.get("noise_from") == "holders" else "parties"
 
 
 def person_column(study: Study) -> str:

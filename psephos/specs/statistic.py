@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, get_args
 
 from psephos.curator.hamm.statistic import (
     SOURCE_OF,
@@ -18,14 +18,15 @@ from psephos.curator.hamm.statistic import (
     with_joint_noise,
 )
 from psephos.curator.ledger import Release, ledger_entry
-from psephos.parties.noise import Shares, shares_of
+from psephos.parties.noise import NoiseFrom, Shares, holder_shares_of, shares_of
 from psephos.parties.party import RoundParty
 from psephos.parties.statistic import OwnDataParty, StatisticParty, entry_range
 from psephos.protocol.encrypted_sum.directions import DirectionGrid
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
-from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
+from psephos.protocol.encrypted_sum.rounds import Round, RoundKind, safe_confirmations
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
+from psephos.protocol.errors import StudyError
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
@@ -55,14 +56,20 @@ class StatisticSpec(SumSpec):
 
     Attributes:
         plan: what is summed, and under which noise.
-        shares: the parties' shares of the noise; None is for analyses of the exact sum.
+        shares: the shares of the noise; None is for analyses of the exact sum.
         auxiliary: what the parties vote on; None where the statistic is of own rows.
-        colluders: parties that may tell each other their noise, as it was agreed.
+        colluders: parties (or key holders, where these add the noise) that may tell each other their noise, as it was
+            agreed.
         simulation_seed: draws the noise from a seed: for simulations only.
     """
 
     methods: ClassVar[tuple[str, ...]] = tuple(SOURCE_OF)
-    parameters: ClassVar[Mapping[str, Any]] = {"coordinates": str, "colluders": COLLUDERS, "dropouts": 0}
+    parameters: ClassVar[Mapping[str, Any]] = {
+        "coordinates": str,
+        "colluders": COLLUDERS,
+        "dropouts": 0,
+        "noise_from": "parties",
+    }
     secrets: ClassVar[tuple[Secret, ...]] = (
         DATA,
         CLASSIFIER,
@@ -81,6 +88,7 @@ class StatisticSpec(SumSpec):
     auxiliary: AuxiliarySet | None = None
     colluders: int = 0
     simulation_seed: int | None = None
+    noise_from: NoiseFrom = "parties"
 
     @classmethod
     def from_plan(
@@ -91,8 +99,15 @@ class StatisticSpec(SumSpec):
         colluders: int,
         dropouts: int = 0,
         simulation_seed: int | None = None,
+        holders: int = 0,
     ) -> Self:
-        """Return the specification of a joint plan. Raises InvalidParameter as `shares_of` does."""
+        """Return the specification of a joint plan. Raises InvalidParameter as `shares_of` or `holder_shares_of` does.
+
+        `holders`: the number of key holders where these add the noise; 0 where the parties do.
+        """
+        if holders:
+            shares = holder_shares_of(plan, holders, colluders=colluders)
+            return cls(plan, shares, auxiliary, colluders, simulation_seed, "holders")
         shares = shares_of(plan, colluders=colluders, dropouts=dropouts)
         return cls(plan, shares, auxiliary, colluders, simulation_seed)
 
@@ -100,8 +115,8 @@ class StatisticSpec(SumSpec):
     def from_study(cls, terms: StudyTerms) -> Self:
         study, dropouts = terms.study, terms.value("dropouts")
         check_dropouts(study, dropouts)
-        plan = planned(terms, joint=True)
-        return cls.from_plan(plan, terms.auxiliary, colluders=terms.value("colluders"), dropouts=dropouts)
+        agreed = {"colluders": terms.value("colluders"), "dropouts": dropouts, "holders": noise_holders(terms)}
+        return cls.from_plan(planned(terms, joint=True), terms.auxiliary, **agreed)
 
     @property
     def takes_classifier(self) -> bool:
@@ -109,14 +124,28 @@ class StatisticSpec(SumSpec):
 
     @property
     def entries(self) -> VectorFormat:
-        return VectorFormat(self.plan.dimension, *entry_range(self.plan.grid, self.shares))
+        return VectorFormat(self.plan.dimension, *entry_range(self.plan.grid, self._party_shares))
+
+    @property
+    def _party_shares(self) -> Shares | None:
+        """The shares that the parties add to their vectors; None where they add none."""
+        return self.shares if self.noise_from == "parties" else None
+
+    @property
+    def holder_shares(self) -> Shares | None:
+        return self.shares if self.noise_from == "holders" else None
+
+    def noise_of(self, holder: int, randomness: Randomness = SYSTEM) -> list[int]:
+        if self.simulation_seed is not None:
+            randomness = SimulationRandomness(self.simulation_seed, "noise share of a holder", holder)
+        return super().noise_of(holder, randomness)
 
     @property
     def norm_bound(self) -> int | None:
-        """As `SumSpec.norm_bound`: a direction of norm 1 and a share of the noise."""
+        """As `SumSpec.norm_bound`: a direction of norm 1 and the party's share of the noise, if it adds one."""
         if not isinstance(self.plan.grid, DirectionGrid):
             return None
-        return self.plan.grid.maximum + (0 if self.shares is None else self.shares.norm_bound)
+        return self.plan.grid.maximum + (0 if self._party_shares is None else self._party_shares.norm_bound)
 
     @property
     def context(self) -> bytes:
@@ -139,15 +168,16 @@ class StatisticSpec(SumSpec):
         drawn: dict[str, Any] = {"randomness": randomness, "encryptor": encryptor}
         grid = self.plan.grid
         if isinstance(grid, OwnDataGrid):
-            return OwnDataParty(data_owner(number, signing_key, ledger), terms, data, grid, self.shares, **drawn)
+            return OwnDataParty(data_owner(number, signing_key, ledger), terms, data, grid, self._party_shares, **drawn)
         assert self.auxiliary is not None
         owner = data_owner(number, signing_key, ledger, classes=range(grid.classes), voter=data)
-        return StatisticParty(owner, terms, self.auxiliary, grid, self.shares, **drawn)
+        return StatisticParty(owner, terms, self.auxiliary, grid, self._party_shares, **drawn)
 
     def noisy_plan(self, ballots: int) -> StatisticPlan:
-        """Return the plan of so many ballots, with the noise that reaches the curator: the sum of their shares."""
+        """Return the plan of so many ballots, with the noise that reaches the curator: the sum of all shares."""
         assert self.shares is not None
-        return for_ballots(with_joint_noise(self.plan, self.shares.contributors), ballots)
+        noisy = with_joint_noise(self.plan, self.shares.contributors, self.shares.parties)
+        return for_ballots(noisy, ballots, holder_noise=self.noise_from == "holders")
 
     def statistic(self, opened: OpenedSum) -> StatisticRelease:
         """Return the noisy statistic that the opened sum stands for."""
@@ -155,13 +185,33 @@ class StatisticSpec(SumSpec):
 
     def cost(self, ballots: int) -> Release:
         """As `Spec.cost`: epsilon is the same for any number of ballots, and the sensitivity is that of their mean."""
-        noise = f"discrete {'Gaussian' if isinstance(self.plan.mechanism, DiscreteGaussian) else 'Laplace'} in shares"
+        law = "Gaussian" if isinstance(self.plan.mechanism, DiscreteGaussian) else "Laplace"
+        noise = f"discrete {law} in shares" + (" of the key holders" if self.noise_from == "holders" else "")
         plan = self.noisy_plan(ballots)
         chosen = {"rank": plan.rank, "colluders": self.colluders}
         return ledger_entry(plan.event, plan.sensitivity, noise, chosen)
 
     def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
         return fit_statistic(self.statistic(result)), self.cost(result.ballots)
+
+
+def noise_holders(terms: StudyTerms) -> int:
+    """Return the number of key holders of a study that add the noise; 0 where the parties do.
+
+    Raises StudyError for noise from anybody else, or too few confirmations of what is opened.
+    """
+    study, source = terms.study, terms.value("noise_from")
+    if source not in get_args(NoiseFrom):
+        raise StudyError(f"noise_from is {' or '.join(get_args(NoiseFrom))}, not {source!r}")
+    if source == "parties":
+        return 0
+    holders = len(study.holders)
+    if study.confirmations < (least := safe_confirmations(holders, study.threshold)):
+        raise StudyError(
+            f"where the key holders add the noise, {least} of {holders} must confirm what they open, and the study "
+            f"asks for {study.confirmations}: two sums with the same noise would disclose their difference"
+        )
+    return holders
 
 
 def planned(terms: StudyTerms, *, joint: bool) -> StatisticPlan:

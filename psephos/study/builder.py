@@ -17,10 +17,10 @@ from psephos.model import load_model
 from psephos.options import option
 from psephos.parties.noise import contributors
 from psephos.protocol.encrypted_sum.own_data import OWN
-from psephos.protocol.encrypted_sum.rounds import Proofs
+from psephos.protocol.encrypted_sum.rounds import Proofs, safe_confirmations
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.randomness import SYSTEM
-from psephos.protocol.study.study import Member, ProtocolName, Study, safe_confirmations
+from psephos.protocol.study.study import Member, ProtocolName, Study
 from psephos.specs.base import Spec, SumSpec
 from psephos.specs.registry import SPECS, spec_of, type_of_parameter
 from psephos.specs.study import StudyTerms, encode_coordinates

@@ -8,7 +8,15 @@ from textwrap import fill, wrap
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.study.study import Study
 from psephos.results.runs import colluders_text
-from psephos.specs.registry import SPECS, coalition_of, is_verifiable, person_column, sum_is_public, unit_of
+from psephos.specs.registry import (
+    SPECS,
+    coalition_of,
+    is_verifiable,
+    noise_from,
+    person_column,
+    sum_is_public,
+    unit_of,
+)
 from psephos.study.identity import Identity, fingerprint, fingerprint_words
 
 __all__ = ["contribution", "curator_view", "describe_study", "use_of_samples"]
@@ -36,7 +44,7 @@ _PROOFS = {
     "knowledge": "its sender knows its content, so that a ballot made from others' ballots is refused",
     "valid": "its sender knows its content, and it holds one vote for each sample",
     "bounded": "its sender knows its content, every entry is in its range, and the vector is no longer than an honest "
-    "one with its noise can be",
+    "one can be, with the noise that its sender adds",
 }
 """What a ballot proves, by what `proved_of` returns."""
 
@@ -82,7 +90,8 @@ def curator_view(study: Study) -> str:
         )
     if study.protocol == "average":
         return "the exact sum of what the parties send, which no epsilon covers"
-    return "the sum with all the parties' noise in it; no exact sum"
+    adders = "key holders" if noise_from(study) == "holders" else "parties"
+    return f"the sum with all the {adders}' noise in it; no exact sum"
 
 
 def describe_study(study: Study, identity: Identity | None = None) -> str:
@@ -152,10 +161,11 @@ def _participants(study: Study) -> str:
 
 
 def _computation(study: Study) -> list[str]:
+    adder = "key holder" if noise_from(study) == "holders" else "party"
     noise = (
-        "Every party adds its share of the noise; the sum with all the noise in it is opened for everybody."
+        f"Every {adder} adds its share of the noise; the sum with all the noise in it is opened for everybody."
         if is_verifiable(study)
-        else "Every party adds its share of the noise; the sum with all the noise in it is opened for the curator "
+        else f"Every {adder} adds its share of the noise; the sum with all the noise in it is opened for the curator "
         "alone. NOT VERIFIED: nobody else can check that the classifier follows from it."
         if SPECS[study.protocol].joint
         else "The curator sees the exact sum, adds noise, and releases a classifier. NOT VERIFIED: nobody else can "
@@ -177,7 +187,7 @@ def _cost(study: Study, identity: Identity | None) -> list[str]:
         f"{_unit(study)}."
     ]
     if coalition is not None:
-        paragraphs.append(f"colluders {colluders_text(coalition, study.threshold)}.")
+        paragraphs.append(f"colluders {colluders_text(coalition, study.threshold, noise_from(study))}.")
     if identity is not None:
         paragraphs += _own_cost(study, identity)
     return paragraphs
@@ -211,7 +221,7 @@ def _observers(study: Study) -> list[tuple[str, str]]:
 
 def _coalitions_with_key(study: Study) -> list[tuple[str, str]]:
     rest = (
-        "from the sum, what epsilon allows while no more parties collude than the noise is sized for"
+        f"from the sum, what epsilon allows while no more {noise_from(study)} collude than the noise is sized for"
         if SPECS[study.protocol].joint
         else "with all parties but one, they subtract their own from the exact sum, and have the last one's"
     )
@@ -224,7 +234,7 @@ def _coalitions_with_key(study: Study) -> list[tuple[str, str]]:
     if "colluders" in SPECS[study.protocol].parameters:
         rows.append(
             (
-                f"{coalition_of(study)} of the parties",
+                f"{coalition_of(study)} of the {noise_from(study)}",
                 "nothing more, together with the curator: the others' noise is enough",
             )
         )

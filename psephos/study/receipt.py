@@ -21,7 +21,15 @@ from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.results.palette import DARK, LIGHT
 from psephos.results.runs import colluders_text
-from psephos.specs.registry import SPECS, coalition_of, is_verifiable, person_column, sum_is_public, unit_of
+from psephos.specs.registry import (
+    SPECS,
+    coalition_of,
+    is_verifiable,
+    noise_from,
+    person_column,
+    sum_is_public,
+    unit_of,
+)
 from psephos.study.consent import contribution, curator_view, proved_of
 from psephos.study.identity import fingerprint
 from psephos.study.verify import FOLLOWS, BoardEvidence, StudyCheck, Verdict
@@ -264,6 +272,10 @@ _REST_OF_NOISY_SUM = (
     "All other parties together: they subtract what they sent from the sum. They get it with that party's own share of "
     "the noise only."
 )
+_REST_WITH_HOLDER_NOISE = (
+    "All other parties together: they subtract what they sent from the sum. They get it with the noise of the key "
+    "holders that are not among them; none is left where all key holders are."
+)
 _REST_OF_EXACT_SUM = (
     "The curator and all other parties whose ballots count, together: they subtract these ballots from the exact sum."
 )
@@ -274,7 +286,8 @@ def _could_decrypt(study: Study) -> list[str]:
     sentences = [f"Any {study.threshold} of the {len(study.holders)} key holders together."]
     if study.trial:
         sentences.append("Whoever factors the key: the study is a trial, in which a key may be too short to protect.")
-    sentences.append(_REST_OF_NOISY_SUM if SPECS[study.protocol].joint else _REST_OF_EXACT_SUM)
+    noisy = _REST_WITH_HOLDER_NOISE if noise_from(study) == "holders" else _REST_OF_NOISY_SUM
+    sentences.append(noisy if SPECS[study.protocol].joint else _REST_OF_EXACT_SUM)
     sentences.append(
         "By the protocol nobody else: no dealer makes the key, and the curator has no part of it. That nobody has the "
         "whole key cannot be checked from the board."
@@ -315,10 +328,13 @@ def _decrypted(study: Study, evidence: BoardEvidence) -> str:
 def _release(study: Study, evidence: BoardEvidence) -> ReleaseTerms:
     joint, coalition = SPECS[study.protocol].joint, coalition_of(study)
     if joint:
+        by_holders = noise_from(study) == "holders"
         noise = f"By the protocol each party adds its share of the noise before it {_SENDS[study.uses_key]}."
+        if by_holders:
+            noise = "By the protocol each key holder posts an encrypted share of the noise, which is in the opened sum."
         if coalition is not None:
-            noise += f" Colluders {colluders_text(coalition, study.threshold)}."
-        noise += " That each party drew its share of the noise is not proved."
+            noise += f" Colluders {colluders_text(coalition, study.threshold, noise_from(study))}."
+        noise += f" That each {'key holder' if by_holders else 'party'} drew its share of the noise is not proved."
         if not is_verifiable(study):
             noise += " NOT VERIFIED: the sum is opened for the curator alone, who computes the classifier from it."
     else:

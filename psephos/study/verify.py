@@ -337,12 +337,16 @@ def _ballots(study: Study, evidence: BoardEvidence) -> None:
     what = f"ballots: signatures, proofs ({study.proofs}), and their product"
     assert evidence.round is not None
     observer = Observer("verifier", evidence.round)
-    state, refused = _run(observer, evidence.of(Kind.BALLOT, Kind.CLOSE))
+    state, refused = _run(observer, evidence.of(Kind.BALLOT, Kind.NOISE_BALLOT, Kind.CLOSE))
     evidence.product = observer.product(state.state)
     evidence.counted = tuple(n for n in range(len(study.parties)) if evidence.product.members >> n & 1)
     evidence.counted_sums = Counter(evidence.counted)
     evidence.closed = state.state if isinstance(state.state, VoteClosed) else None
     found = f"{len(evidence.product)} ballots count, and the vote is {'closed' if evidence.closed else 'open'}"
+    if evidence.round.holder_noise:
+        found += (
+            f"; {evidence.product.addends - len(evidence.product)} of {len(study.holders)} holders have added noise"
+        )
     if refused:
         found += f"; refused: {_refused_by_sender(refused)}"
     return evidence.note(what, "holds" if evidence.counted else "not checked", found)

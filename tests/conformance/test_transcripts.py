@@ -68,6 +68,8 @@ MESSAGES: dict[str, set[Message]] = {
 def messages_of(protocol: str, study: Study) -> set[Message]:
     """Return the messages of a run; in a public study of a sum, partial decryptions are for everybody."""
     messages = MESSAGES[protocol_of(protocol)]
+    if study.parameters.get("noise_from") == "holders":
+        messages = messages | {("holder", BOARD, Kind.NOISE_BALLOT)}
     return messages - TO_THE_CURATOR | TO_EVERYBODY if study.public and messages & TO_THE_CURATOR else messages
 
 

@@ -14,12 +14,13 @@ import pytest
 from psephos.audit.rounds import short_key
 from psephos.audit.studies import trial
 from psephos.protocol.ceremony.terms import CeremonyTerms
+from psephos.protocol.encrypted_sum.rounds import safe_confirmations
 from psephos.protocol.errors import AgreementError, StudyError
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.privacy.mechanisms import MAX_EPSILON, MIN_EPSILON
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.signing import SigningKey
-from psephos.protocol.study.study import Member, Study, is_plain_text, safe_confirmations
+from psephos.protocol.study.study import Member, Study, is_plain_text
 
 STUDY = trial().study
 

@@ -16,10 +16,11 @@ from psephos.cli.main import build
 from psephos.protocol.board.file import BoardFile
 from psephos.protocol.board.nats import nkey
 from psephos.protocol.board.server import NATS_SERVER
+from psephos.protocol.encrypted_sum.rounds import safe_confirmations
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import BoardError, InvalidParameter, StudyError
 from psephos.protocol.signing import SigningKey
-from psephos.protocol.study.study import Member, Study, safe_confirmations
+from psephos.protocol.study.study import Member, Study
 
 
 def invoke(*words: object) -> Result:

@@ -102,6 +102,17 @@ def fields_of(what: str, parties: int) -> dict[str, Any]:
             "parameters": {"coordinates": _coordinates(parties, "own-data", "discrete-laplace", True)},
             "minimum_ballots": parties,
         },
+        "statistic, noise of holders": {
+            "method": "own-data",
+            "public": True,
+            "proofs": "valid",
+            "parameters": {
+                "coordinates": _coordinates(parties, "own-data", "discrete-laplace", True),
+                "dropouts": 1,
+                "noise_from": "holders",
+            },
+            "minimum_ballots": parties - 1,
+        },
         "average": {"method": "avg", "parameters": {"radius": 2.0, "lam": 0.1}},
         "average, own data": {
             "method": "own-data",
@@ -163,6 +174,7 @@ ALL = (
     *EVERY,
     "statistic, gaussian",
     "statistic, own data",
+    "statistic, noise of holders",
     "average, own data",
     "average, whitened",
     "record, three classes",
@@ -264,7 +276,8 @@ class Cast:
                 walk = agent.state.state.state.state.progress
                 assert walk.steps == STEPS
                 assert np.array(walk.point).tobytes().hex() == w
-        if all(values.get(number) for number in counted):
+        by_holders = getattr(self.spec, "holder_shares", None) is not None
+        if all(values.get(number) for number in counted) and not by_holders:
             assert sums == _summed([values[number] for number in counted])
         if self.what in ("psgd", "pathak"):
             return list(counted)
@@ -273,7 +286,8 @@ class Cast:
             assert not noise.any()
             return list(counted)
         assert noise.any()
-        assert abs(noise).max() <= len(counted) * self.spec.shares.bound  # type: ignore[attr-defined]
+        adders = len(self.made.study.holders) if by_holders else len(counted)
+        assert abs(noise).max() <= adders * self.spec.shares.bound  # type: ignore[attr-defined]
         return list(counted)
 
 

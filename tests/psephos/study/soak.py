@@ -41,10 +41,10 @@ from psephos.protocol.board import MOST_BYTES, Board, MemoryBoard
 from psephos.protocol.board.address import open_board
 from psephos.protocol.board.nats import NatsBoard
 from psephos.protocol.board.server import start_server, write_server
+from psephos.protocol.encrypted_sum.rounds import safe_confirmations
 from psephos.protocol.errors import BoardError, EquivocationError, JournalError, PsephosError
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import Store
-from psephos.protocol.study.study import safe_confirmations
 from tests.psephos.study.cast import ALL, Cast
 
 SLOW = float(os.environ.get("SOAK_SLOW", "1"))

@@ -13,10 +13,10 @@ import pytest
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.board.entries import SignedEntry
+from psephos.protocol.encrypted_sum.rounds import safe_confirmations
 from psephos.protocol.errors import PsephosError
 from psephos.protocol.roles import Entry
 from psephos.protocol.storage.store import Store
-from psephos.protocol.study.study import safe_confirmations
 from psephos.protocol.wire import Kind, Reader
 from tests.psephos.study.cast import Dealt
 

@@ -51,7 +51,7 @@ from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.encrypted_sum import record_grid, score_grid
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption
 from psephos.protocol.encrypted_sum.product import BallotProduct
-from psephos.protocol.encrypted_sum.rounds import Proofs, Round
+from psephos.protocol.encrypted_sum.rounds import Proofs, Round, safe_confirmations
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, vote_round
 from psephos.protocol.errors import DataError, InvalidParameter, NormError, PsephosError, WeakKeyError
 from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode
@@ -75,7 +75,6 @@ from psephos.protocol.proofs.knowledge import KnowledgeProof
 from psephos.protocol.proofs.opening import OpeningProof
 from psephos.protocol.randomness import RecordedRandomness, ReplayedRandomness
 from psephos.protocol.signing import SigningKey
-from psephos.protocol.study.study import safe_confirmations
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
 from psephos.simulation.encrypted_sum import EncryptedSum, PartyFactory, RunConfig, simulate_sum
@@ -1016,7 +1015,7 @@ PARAMETERS: tuple[Parameter, ...] = (
     ),
     Parameter(
         "holders that confirm",
-        "protocol.study.study.safe_confirmations",
+        "protocol.encrypted_sum.rounds.safe_confirmations",
         "the fewest with which t - 1 liars have no two products opened",
         confirmations,
     ),

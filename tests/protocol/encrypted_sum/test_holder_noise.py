@@ -1,0 +1,377 @@
+"""Rounds in which the key holders add the noise; test keys that say so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from psephos.curator.tally import Tally
+from psephos.parties.holder import KeyHolder
+from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, holder_shares_of
+from psephos.parties.party import Party, VectorParty
+from psephos.protocol.driver import Driver
+from psephos.protocol.encrypted_sum.messages import Close, NoiseBallot, TallyRequest
+from psephos.protocol.encrypted_sum.opened import OpenedSum
+from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.protocol.encrypted_sum.proofs import check_proofs, encrypt_noise, encrypt_with_proof
+from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.errors import (
+    AlreadyOpenedError,
+    CiphertextError,
+    DuplicateBallotError,
+    InvalidParameter,
+    LateBallotError,
+    MessageError,
+    MissingNoiseError,
+    PackingError,
+    ProofError,
+    PsephosError,
+    ThresholdError,
+    UnseenBallotError,
+    WrongRoundError,
+)
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
+from psephos.protocol.proofs.bounded import bounded_plan
+from psephos.protocol.roles import BOARD, Entry, Role
+from psephos.protocol.storage.store import OnceLedger, Store
+from psephos.protocol.wire import Kind, kind_of
+from psephos.simulation.key_setup import KeySetup, setup_keys
+
+PARTIES, HOLDERS, THRESHOLD, LENGTH = 4, 3, 2, 5
+LARGEST, NORM, NOISE_NORM = 10, 15, 60
+VECTORS = ([1, -2, 3, 0, 10], [0, 0, 0, 0, 0], [-3, 3, -3, 3, 0], [7, 0, 0, 0, -7])
+NOISE = {1: [40, -3, 0, 1, 2], 2: [-5, 0, 0, 0, 50], 3: [0, 0, -9, 0, 0]}
+
+
+@pytest.fixture(scope="module")
+def keys() -> KeySetup:
+    return setup_keys(PARTIES, holders=HOLDERS, threshold=THRESHOLD, key_bits=1024, test_key=True)
+
+
+def noisy_round(keys: KeySetup, proofs: Any = "knowledge", **changes: Any) -> Round:
+    key = keys.threshold_key
+    plan = (bounded_plan if proofs == "valid" else PackingPlan.for_key)(
+        key.key, length=LENGTH, addends=PARTIES + HOLDERS, minimum=-50, maximum=50
+    )
+    bounds = {"square_bound": NORM**2, "noise_square_bound": NOISE_NORM**2} if proofs == "valid" else {}
+    terms = {"proofs": proofs, "confirmations": 3, "holder_noise": True} | bounds | changes
+    return Round("statistic", key, plan, keys.roster, 3, bytes(32), bytes(16), True, **terms)
+
+
+def holder(keys: KeySetup, round_: Round, number: int, ledger: OnceLedger | None = None) -> KeyHolder:
+    return KeyHolder(keys.shares[number - 1], round_, openings=ledger, noise=lambda: NOISE[number])
+
+
+def noise_message(keys: KeySetup, round_: Round, number: int) -> bytes:
+    (post,) = holder(keys, round_, number).start().posts
+    return post.data
+
+
+def party(keys: KeySetup, round_: Round, number: int) -> VectorParty:
+    owner = Party(number, keys.signing_keys[number])
+    return VectorParty(owner, round_, "statistic", bytes(32), VECTORS[number])
+
+
+def run(roles: Sequence[Role]) -> OpenedSum:
+    opened: OpenedSum = Driver(roles).run()["curator"]
+    return opened
+
+
+def everybody(keys: KeySetup, round_: Round) -> list[Role]:
+    parties = [party(keys, round_, number) for number in range(PARTIES)]
+    return [*parties, Tally(round_), *(holder(keys, round_, number) for number in NOISE)]
+
+
+@pytest.mark.parametrize("proofs", ["none", "knowledge", "valid"])
+def test_the_opened_sum_has_the_noise_of_all_holders_in_it(keys: KeySetup, proofs: str) -> None:
+    opened = run(everybody(keys, noisy_round(keys, proofs)))
+    assert opened.sums == tuple(np.sum([*VECTORS, *NOISE.values()], axis=0).tolist())
+    assert opened.parties == (0, 1, 2, 3)
+
+
+def test_absent_parties_take_no_noise_away(keys: KeySetup) -> None:
+    roles = [role for role in everybody(keys, noisy_round(keys)) if role.name != "party 2"]
+    opened = run(roles)
+    assert opened.sums == tuple(np.sum([*VECTORS[:2], VECTORS[3], *NOISE.values()], axis=0).tolist())
+    assert opened.parties == (0, 1, 3)
+
+
+@pytest.mark.parametrize("absent", NOISE)
+def test_nothing_is_opened_without_the_noise_of_every_holder(keys: KeySetup, absent: int) -> None:
+    roles = [role for role in everybody(keys, noisy_round(keys)) if role.name != f"holder {absent}"]
+    with pytest.raises(MissingNoiseError, match=f"holder {absent}"):
+        run(roles)
+
+
+def watching(keys: KeySetup, round_: Round, number: int, messages: Sequence[tuple[str, bytes]]) -> tuple[Any, Any]:
+    """Return a holder that has read these messages from the board, and its state."""
+    role = holder(keys, round_, number)
+    state = role.start().state
+    for place, (sender, data) in enumerate(messages, 1):
+        step = role.receive(state, [Entry(place, sender, BOARD, data)])
+        if step.refused:
+            raise step.refused[0].error
+        state = step.state
+    return role, state
+
+
+def ballots(keys: KeySetup, round_: Round, numbers: Sequence[int] = range(PARTIES)) -> list[tuple[str, bytes]]:
+    return [(f"party {number}", party(keys, round_, number).start().posts[0].data) for number in numbers]
+
+
+def noises(keys: KeySetup, round_: Round, numbers: Sequence[int] = (1, 2, 3)) -> list[tuple[str, bytes]]:
+    return [(f"holder {number}", noise_message(keys, round_, number)) for number in numbers]
+
+
+def close(round_: Round) -> tuple[str, bytes]:
+    return "curator", Close(round_.digest).encode()
+
+
+def test_a_holder_accepts_no_close_before_all_noise_is_there(keys: KeySetup) -> None:
+    round_ = noisy_round(keys)
+    with pytest.raises(MissingNoiseError, match="holder 3"):
+        watching(keys, round_, 1, [*ballots(keys, round_), *noises(keys, round_, [1, 2]), close(round_)])
+
+
+def test_a_holder_opens_no_product_that_leaves_noise_out(keys: KeySetup) -> None:
+    """The curator asks for the product of the ballots alone, of some noise, and of all of it."""
+    round_ = noisy_round(keys)
+    posted, closing = [*ballots(keys, round_), *noises(keys, round_)], close(round_)
+    role, state = watching(keys, round_, 1, [*posted, closing])
+    whole = role.product(state.state)
+    for number in (2, 3):
+        confirmed = watching(keys, round_, number, posted)
+        (post,) = confirmed[0].receive(confirmed[1], [Entry(99, *closing[:1], BOARD, closing[1])]).posts
+        state = role.receive(state, [Entry(100 + number, f"holder {number}", BOARD, post.data)]).state
+    for some in ((), (1,), (1, 2)):
+        part, _ = BallotProduct(round_).add_all(data for _, data in ballots(keys, round_))
+        for number in some:
+            part = part.add_noise(f"holder {number}", posted[PARTIES + number - 1][1])
+        for members in (part.members, whole.members):
+            request = TallyRequest(round_.digest, members, part.digest).encode(round_)
+            with pytest.raises(PsephosError) as refused:
+                _refused(role.receive(state, [Entry(200, "curator", role.name, request)]))
+            assert isinstance(refused.value, UnseenBallotError) or "confirmed" in str(refused.value)
+
+
+def _refused(step: Any) -> None:
+    if step.refused:
+        raise step.refused[0].error
+
+
+@pytest.mark.parametrize(
+    ("sender", "change", "error"),
+    [
+        ("holder 2", lambda data: data, ThresholdError),
+        ("party 0", lambda data: data, ThresholdError),
+        ("holder 1", lambda data: data[:-1], MessageError),
+        ("holder 1", lambda data: data + b"\0", MessageError),
+        ("holder 1", lambda data: data[:9] + bytes(32) + data[41:], WrongRoundError),
+        ("holder 1", lambda data: data[:41] + b"\x04" + data[42:], ThresholdError),
+        ("holder 1", lambda data: data[:42] + bytes(256) + data[298:], CiphertextError),
+        ("holder 1", lambda data: data[:60] + bytes([data[60] ^ 1]) + data[61:], (ProofError, CiphertextError)),
+    ],
+)
+def test_wrong_noise_is_refused_by_name(
+    keys: KeySetup, sender: str, change: Callable[[bytes], bytes], error: type[Exception]
+) -> None:
+    round_ = noisy_round(keys)
+    data = noise_message(keys, round_, 1)
+    assert kind_of(data) is Kind.NOISE_BALLOT
+    with pytest.raises(error):
+        BallotProduct(round_).add_noise(sender, change(data))
+
+
+def test_noise_of_another_holder_or_round_is_no_ones_own(keys: KeySetup) -> None:
+    """The proof is bound to the holder: copied ciphertexts are refused."""
+    round_ = noisy_round(keys)
+    copied = NoiseBallot.decode(noise_message(keys, round_, 1), round_)
+    with pytest.raises(ProofError, match="holder 2"):
+        BallotProduct(round_).add_noise("holder 2", replace(copied, holder=2).encode(round_))
+    other = replace(round_, nonce=b"another round..!")
+    with pytest.raises(WrongRoundError):
+        BallotProduct(other).add_noise("holder 1", noise_message(keys, round_, 1))
+    same = replace(copied, round_digest=other.digest).encode(other)
+    with pytest.raises(ProofError):
+        BallotProduct(other).add_noise("holder 1", same)
+    plain = replace(round_, holder_noise=False, confirmations=0)
+    with pytest.raises(MessageError, match="add no noise"):
+        BallotProduct(plain).add_noise("holder 1", replace(copied, round_digest=plain.digest).encode(plain))
+
+
+def test_a_holder_adds_noise_once(keys: KeySetup) -> None:
+    round_ = noisy_round(keys)
+    first, second = (noise_message(keys, round_, 1) for _ in range(2))
+    product = BallotProduct(round_).add_noise("holder 1", first)
+    with pytest.raises(DuplicateBallotError, match="holder 1"):
+        product.add_noise("holder 1", second)
+    with pytest.raises(DuplicateBallotError, match="holder 1"):
+        product.merge(BallotProduct(round_).add_noise("holder 1", second))
+
+
+def test_a_restarted_holder_posts_the_same_bytes_and_draws_no_second_noise(keys: KeySetup) -> None:
+    round_, store, drawn = noisy_round(keys), Store(), []
+
+    def draw() -> list[int]:
+        drawn.append(1)
+        return NOISE[2]
+
+    def start() -> bytes:
+        role = KeyHolder(keys.shares[1], round_, openings=OnceLedger(store, "holder 2"), noise=draw)
+        return role.start().posts[0].data
+
+    assert start() == start()
+    assert len(drawn) == 1
+
+
+def test_late_noise_is_refused_in_every_state(keys: KeySetup) -> None:
+    round_ = noisy_round(keys)
+    before = [*ballots(keys, round_), *noises(keys, round_), close(round_)]
+    late = noise_message(keys, round_, 3)
+    with pytest.raises(LateBallotError):
+        watching(keys, round_, 1, [*before, ("holder 3", late)])
+
+
+def test_two_boards_with_the_same_noise_are_not_both_opened(keys: KeySetup) -> None:
+    """The difference of two sums with the same noise would be a party's vector: a holder confirms one of them."""
+    round_ = noisy_round(keys)
+    noise, ledger = noises(keys, round_), OnceLedger(Store(), "holder 1")
+    for numbers in ([0, 1, 2], [0, 1, 2, 3]):
+        role = holder(keys, round_, 1, ledger)
+        state = role.start().state
+        for place, (sender, data) in enumerate([*ballots(keys, round_, numbers), *noise], 1):
+            state = role.receive(state, [Entry(place, sender, BOARD, data)]).state
+        step = role.receive(state, [Entry(50, *close(round_)[:1], BOARD, close(round_)[1])])
+        if len(numbers) == 3:
+            assert kind_of(step.posts[0].data) is Kind.CONFIRMATION
+        else:
+            assert isinstance(step.refused[0].error, AlreadyOpenedError)
+            assert not step.posts
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"confirmations": 0}, "confirm"),
+        ({"confirmations": 2}, "confirm"),
+        ({"kind": "parameters"}, "statistic"),
+        ({"noise_square_bound": 4}, "prove"),
+        ({"holder_noise": False, "noise_square_bound": 4}, "add noise"),
+    ],
+)
+def test_terms_under_which_the_noise_protects_nobody_are_refused(
+    keys: KeySetup, changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InvalidParameter, match=words):
+        replace(noisy_round(keys), **changes)
+
+
+def test_a_round_needs_two_holders_and_room_for_their_noise(keys: KeySetup) -> None:
+    narrow = PackingPlan.for_key(keys.threshold_key.key, length=LENGTH, addends=PARTIES, minimum=-50, maximum=50)
+    with pytest.raises(InvalidParameter, match="key holders"):
+        replace(noisy_round(keys), plan=narrow)
+    one = setup_keys(PARTIES, holders=1, threshold=1, key_bits=512, test_key=True)
+    plan = PackingPlan.for_key(one.threshold_key.key, length=LENGTH, addends=PARTIES + 1, minimum=-50, maximum=50)
+    with pytest.raises(InvalidParameter, match="2 or more"):
+        replace(noisy_round(keys), threshold_key=one.threshold_key, plan=plan, confirmations=1)
+
+
+def test_all_terms_of_the_noise_are_in_the_digest(keys: KeySetup) -> None:
+    round_ = noisy_round(keys, "valid")
+    others = [replace(round_, noise_square_bound=NOISE_NORM**2 + 1), replace(round_, square_bound=NORM**2 + 1)]
+    others.append(replace(round_, holder_noise=False, noise_square_bound=0))
+    assert len({round_.digest, *(other.digest for other in others)}) == 4
+
+
+def test_a_holder_must_be_given_noise_exactly_where_it_adds_some(keys: KeySetup) -> None:
+    round_ = noisy_round(keys)
+    with pytest.raises(InvalidParameter, match="must add noise"):
+        KeyHolder(keys.shares[0], round_)
+    with pytest.raises(InvalidParameter, match="cannot add noise"):
+        KeyHolder(keys.shares[0], replace(round_, holder_noise=False), noise=lambda: NOISE[1])
+    with pytest.raises(PackingError):
+        KeyHolder(keys.shares[0], round_, noise=lambda: [51, 0, 0, 0, 0]).start()
+
+
+def test_a_liar_can_send_no_longer_vector_than_an_honest_party(keys: KeySetup) -> None:
+    """The slots have room for the noise, but a ballot proves the bound of a statistic, and a holder that of noise."""
+    round_, encryptor = noisy_round(keys, "valid"), Encryptor(keys.threshold_key.key, "half")
+    long = [NORM, 1, 0, 0, 0]
+    with pytest.raises(InvalidParameter, match="bounds"):
+        encrypt_with_proof(round_, 0, long, encryptor)
+    encrypt_with_proof(round_, 0, [NORM, 0, 0, 0, 0], encryptor)
+    lenient = replace(round_, square_bound=NOISE_NORM**2)
+    vector, proof = encrypt_with_proof(lenient, 0, long, encryptor)
+    with pytest.raises(ProofError):
+        check_proofs(round_, [(0, vector.ciphertexts, proof)])
+    with pytest.raises(InvalidParameter, match="bounds"):
+        encrypt_noise(round_, 1, [50, 50, 0, 0, 0], encryptor)
+
+
+def test_noise_beyond_its_bound_is_refused(keys: KeySetup) -> None:
+    round_, encryptor = noisy_round(keys, "valid"), Encryptor(keys.threshold_key.key, "half")
+    lenient = replace(round_, noise_square_bound=5000)
+    vector, proof = encrypt_noise(lenient, 1, [50, 50, 0, 0, 0], encryptor)
+    data = NoiseBallot(round_.digest, 1, vector.ciphertexts, proof).encode(round_)
+    with pytest.raises(ProofError, match="holder 1"):
+        BallotProduct(round_).add_noise("holder 1", data)
+
+
+def test_products_and_requests_name_the_holders_whose_noise_is_in(keys: KeySetup) -> None:
+    round_ = noisy_round(keys)
+    product, _ = BallotProduct(round_).add_all([data for _, data in ballots(keys, round_, [0, 2])])
+    product = product.add_noise("holder 3", noise_message(keys, round_, 3))
+    assert (product.parties, len(product), product.addends, product.missing_noise) == ((0, 2), 2, 3, (1, 2))
+    assert BallotProduct.decode(product.encode(), round_) == product
+    request = TallyRequest(round_.digest, product.members, product.digest)
+    assert TallyRequest.decode(request.encode(round_), round_) == request
+    assert round_.sender(product.members.bit_length() - 1) == "holder 3"
+    plain = replace(round_, holder_noise=False, confirmations=0)
+    with pytest.raises(MessageError):
+        TallyRequest.decode(replace(request, round_digest=plain.digest).encode(round_), plain)
+
+
+# -- how much noise
+
+
+def plan_of(mechanism: Any) -> Any:
+    return SimpleNamespace(dimension=2, parties=1000, mechanism=mechanism)
+
+
+@pytest.mark.parametrize(("holders", "colluders", "honest"), [(3, 1, 2), (5, 2, 3), (2, 0, 1), (9, 4, 5)])
+def test_shares_are_sized_for_the_holders_that_do_not_collude(holders: int, colluders: int, honest: int) -> None:
+    gaussian = holder_shares_of(plan_of(DiscreteGaussian(2, Fraction(9000))), holders, colluders=colluders)
+    laplace = holder_shares_of(plan_of(DiscreteLaplace(2, Fraction(20))), holders, colluders=colluders)
+    assert isinstance(gaussian, DiscreteGaussianShares)
+    assert isinstance(laplace, PolyaShares)
+    for shares in (gaussian, laplace):
+        assert (shares.parties, shares.contributors) == (holders, honest)
+
+
+@pytest.mark.parametrize(("holders", "colluders"), [(1, 0), (3, 3), (3, -1), (2, 2)])
+def test_noise_that_would_be_nobodys_is_refused(holders: int, colluders: int) -> None:
+    with pytest.raises(InvalidParameter, match="key holders"):
+        holder_shares_of(plan_of(DiscreteGaussian(2, Fraction(9000))), holders, colluders=colluders)
+
+
+@pytest.mark.statistical
+def test_the_honest_holders_shares_have_the_whole_law() -> None:
+    """Chi-square of sums of h - t + 1 shares against discrete Laplace; false alarms at 1e-9."""
+    shares = holder_shares_of(plan_of(DiscreteLaplace(2, Fraction(3))), 5, colluders=2)
+    draws = np.sum([[shares.share() for _ in range(20_000)] for _ in range(shares.contributors)], axis=0).ravel()
+    places = np.arange(-9, 10)
+    q = np.exp(-1 / 3)
+    law = (1 - q) / (1 + q) * q ** np.abs(places)
+    counts = np.array([(draws == place).sum() for place in places])
+    tails = len(draws) - counts.sum(), 1 - law.sum()
+    fit = stats.chisquare([*counts, tails[0]], np.array([*law, tails[1]]) * len(draws))
+    assert fit.pvalue > 1e-9
