@@ -284,7 +284,7 @@ class SeriesHolder(Machine):
     holder opens each sum for itself and publishes it, for roles that do not multiply ballots.
     """
 
-    reads = frozenset({Kind.ANNOUNCEMENT, *KeyHolder.reads, Kind.PARTIAL_DECRYPTION, Kind.PUBLISHED_SUM})
+    reads = (KeyHolder.reads - {Kind.NOISE_BALLOT}) | {Kind.ANNOUNCEMENT, Kind.PARTIAL_DECRYPTION, Kind.PUBLISHED_SUM}
 
     def __init__(self, share: KeyShare, terms: SeriesTerms, *, once: OnceLedger | None = None) -> None:
         """

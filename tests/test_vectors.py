@@ -26,6 +26,7 @@ from psephos.audit.case_statistic import _Statistic
 from psephos.audit.model import AnalysisContext
 from psephos.audit.settings import FixedVoter, make_setting, run_sum
 from psephos.audit.studies import trial
+from psephos.curator.hamm.statistic import plan_statistic
 from psephos.parties.ceremony import CEREMONY_KINDS
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares
 from psephos.protocol.board.client import join_message
@@ -38,6 +39,8 @@ from psephos.protocol.transcript import SentMessage, Transcript
 from psephos.protocol.wire import Kind, frame
 from psephos.simulation.encrypted_sum import PartyFactory
 from psephos.simulation.key_setup import run_ceremony
+from psephos.specs.base import Participants
+from psephos.specs.statistic import StatisticSpec
 from psephos.specs.tally import TallySpec
 
 _FILE = Path(__file__).with_name("vectors.json")
@@ -63,6 +66,19 @@ def tally(proofs: Any) -> dict[str, str]:
     round_ = vote_round(key, roster, auxiliary, 3, test_key=True, proofs=proofs, randomness=coins)
     voters = [FixedVoter(np.arange(number, number + 6) % 3) for number in range(5)]
     run = run_sum(context, setting, round_, PartyFactory(TallySpec(AuxiliarySet.of(auxiliary), 3), voters), "tally")
+    return of_messages(run.transcript.messages)
+
+
+def holder_noise() -> dict[str, str]:
+    """A sum of directions of own rows, to which the key holders add the noise."""
+    context = AnalysisContext(seed=1, views=1)
+    setting = make_setting(context.coins("world"), key_bits=1024)
+    plan = plan_statistic(np.eye(3), 2, 5, epsilon=1.0, mechanism="gaussian", delta=1e-6, source="own-data", joint=True)
+    spec = StatisticSpec.from_plan(plan, None, colluders=1, holders=3)
+    nobody = Participants(setting.ceremony.roster, None, True, "valid", nonce=lambda key, about: bytes(16))
+    rows = [(np.eye(3) * (number + 1) / 5, np.array([0, 1, number % 2])) for number in range(5)]
+    round_ = spec.terms(setting.ceremony.threshold_key, nobody)
+    run = run_sum(context, setting, round_, PartyFactory(spec, rows), "holder noise")
     return of_messages(run.transcript.messages)
 
 
@@ -123,6 +139,7 @@ RUNS: dict[str, Callable[[], dict[str, str]]] = {
     "statistic, Gaussian": lambda: one(_Statistic("statistic gaussian", noise="gaussian")),
     "own data": lambda: one(_Statistic("own data", own="own-data", noise="gaussian")),
     "whitened": lambda: one(_Statistic("whitened", own="whitened", noise=None)),
+    "noise of holders": holder_noise,
     "psgd": lambda: one(case_psgd._Descent("psgd", case_psgd.PARTIES, 320, "paper")),
     "psgd, Gaussian": lambda: one(case_psgd._Descent("psgd", case_psgd.PARTIES, 320, "gaussian")),
     **{f"pathak, {kind}": partial(pathak, kind) for kind in pathak_runs.KINDS},
@@ -138,7 +155,6 @@ def test_the_same_randomness_gives_the_same_bytes(name: str) -> None:
 
 
 UNRECORDED = {
-    "confirmation",
     "joined",
     "public key",
     "result",  # in studies, whose keys are signed for

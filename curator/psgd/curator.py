@@ -54,7 +54,7 @@ class GradientCurator(Machine):
     """The curator's role in one series of sums."""
 
     name = "curator"
-    reads = Tally.reads | {Kind.PUBLISHED_SUM}
+    reads = (Tally.reads - {Kind.NOISE_BALLOT}) | {Kind.PUBLISHED_SUM}
 
     def __init__(self, terms: SeriesTerms, *, randomness: Randomness = SYSTEM) -> None:
         """

@@ -24,6 +24,7 @@ from psephos.protocol.roles import BOARD
 from psephos.protocol.study.stages import AgreedKey, ComparingKeys, NoKey, StagedRole, initial_stages
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.protocol.wire import Kind, Reader, kind_of
+from psephos.specs.registry import noise_from
 from psephos.study.identity import fingerprint
 
 __all__ = ["Follower", "LogLine", "steps_of", "verifier"]
@@ -42,7 +43,8 @@ def steps_of(study: Study, name: str) -> list[tuple[Kind, str]]:
         return [joined, (Kind.CLOSE, "closed the vote"), (Kind.RESULT, "published the result")]
     if kind == "party":
         return [joined, (Kind.BALLOT, "cast a ballot")]
-    opened = [(Kind.CONFIRMATION, "confirmed"), (Kind.PARTIAL_DECRYPTION, "opened")]
+    noise = [(Kind.NOISE_BALLOT, "added noise")] if noise_from(study) == "holders" else []
+    opened = [*noise, (Kind.CONFIRMATION, "confirmed"), (Kind.PARTIAL_DECRYPTION, "opened")]
     return [joined, (Kind.PUBLIC_KEY, "made the key"), *opened]
 
 

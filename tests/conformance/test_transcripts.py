@@ -114,7 +114,7 @@ def shapes(run: Run) -> dict[str, list[tuple[str, Kind, int]]]:
     The length is 0 for the published result, which is released with noise, and for ballots with a proof of validity,
     where it depends on the places of the columns that the challenge opens: they are uniform, a hash of ciphertexts.
     """
-    varying = {Kind.RESULT, Kind.BALLOT} if run.cast.made.study.proofs == "valid" else {Kind.RESULT}
+    varying = {Kind.RESULT, Kind.BALLOT, Kind.NOISE_BALLOT} if run.cast.made.study.proofs == "valid" else {Kind.RESULT}
     messages: dict[str, list[tuple[str, Kind, int]]] = {name: [] for name in run.cast.names}
     for sender, post in run.posts:
         kind = kind_of(post.data)

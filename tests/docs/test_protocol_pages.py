@@ -81,7 +81,14 @@ def a_round(page: str) -> Transcript:
 
 def of_statistics(page: str) -> Transcript:
     options = TallyOptions(
-        reveal="statistic", parties=PARTIES, holders=3, threshold=2, key_bits=KEY_BITS, test_key=True, degree=1
+        reveal="statistic",
+        noise_from="holders",
+        parties=PARTIES,
+        holders=3,
+        threshold=2,
+        key_bits=KEY_BITS,
+        test_key=True,
+        degree=1,
     )
     simulate_tally(options, transcript=(transcript := Transcript()))
     return transcript

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,11 +16,14 @@ from psephos.audit.adversary import Tampering
 from psephos.audit.mutants import replaced
 from psephos.cli.show import show
 from psephos.curator.hamm.statistic import StatisticPlan, plan_statistic
+from psephos.curator.tally import Tally
 from psephos.data.datasets import Dataset
 from psephos.data.partition import load_split
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, shares_of
-from psephos.parties.statistic import entry_range
+from psephos.parties.party import labels_of
+from psephos.parties.statistic import entry_range, own_vector
 from psephos.protocol.encrypted_sum.rounds import Round
+from psephos.protocol.encrypted_sum.vote_directions import VoteDirectionGrid
 from psephos.protocol.errors import (
     DataSetMissingError,
     InvalidParameter,
@@ -427,6 +431,87 @@ def test_an_interrupted_run_is_continued_and_counts_nobody_twice(tmp_path) -> No
     assert again["tally_equals_plaintext"] is True
     with pytest.raises(JournalError, match="another run"):
         run_tally(replace(journaled, seed=1))
+
+
+# -- noise of the key holders
+
+
+@pytest.mark.parametrize("mechanism", [None, "gaussian"])
+@pytest.mark.parametrize("recorded", [False, True])
+def test_the_holders_noise_is_in_every_opened_sum(mechanism: Any, recorded: bool) -> None:
+    options = replace(SMALL, **JOINT, holders=5, threshold=3, noise_from="holders", mechanism=mechanism)
+    transcript = Transcript(secrets=True) if recorded else None
+    result = simulate_tally(options, transcript=transcript)
+    assert result.tally_equals_plaintext is True
+    assert result.colluders == 2
+    for name, (opened,) in result.evaluation.sums.items():
+        (contribution,) = (c for c in result.evaluation.contributions if c[0] == name)
+        _, round_, factory, _ = contribution
+        assert round_.holder_noise
+        assert round_.confirmations == 4
+        assert factory.spec.shares.contributors == 3
+        assert factory.spec.shares.parties == 5
+        exact = np.sum([role_vector(factory, number) for number in range(7)], axis=0)
+        assert (np.array(opened.sums) != exact).any()
+        assert abs(np.array(opened.sums) - exact).max() <= 5 * factory.spec.shares.bound
+
+
+def role_vector(factory: Any, number: int) -> list[int]:
+    """Return a party's vector, which has no noise in it."""
+    grid, data = factory.spec.plan.grid, factory.data[number]
+    if factory.spec.takes_classifier:
+        samples = factory.spec.auxiliary.samples
+        soft = isinstance(grid, VoteDirectionGrid)
+        return grid.contribution(labels_of(data, samples) if soft else data.predict_votes(samples))
+    return own_vector(grid, *data)
+
+
+def test_a_continued_run_opens_the_noise_that_the_holders_posted(tmp_path: Path) -> None:
+    """The run stops after the holders have posted; a continued one must compare with the same noise."""
+    options = replace(SMALL, **JOINT, methods=("own-data",), noise_from="holders", epsilon=(1.0, 5.0))
+    journaled = replace(options, journal=str(tmp_path / "journal"))
+
+    class Stopped(Exception):
+        pass
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Tally, "_on_idle", _stop(Stopped))
+        with pytest.raises(Stopped):
+            run_tally(journaled)
+    assert run_tally(journaled)["tally_equals_plaintext"] is True
+
+
+def _stop(error: type[Exception]) -> Any:
+    def stopped(self: Any, state: Any) -> Any:
+        raise error
+
+    return stopped
+
+
+def test_noise_of_the_holders_has_the_variance_that_is_stated() -> None:
+    """h shares of which h - t + 1 make up the law; of parties that stay away no noise is missing."""
+    plan = plan_statistic(np.eye(6)[:, :3], 2, 20, epsilon=1.0, mechanism="discrete-laplace", joint=True)
+    spec = StatisticSpec.from_plan(plan, None, colluders=1, holders=3)
+    assert spec.noisy_plan(20).noise == pytest.approx(plan.noise * 3 / 2)
+    assert spec.noisy_plan(10).noise == pytest.approx(plan.noise * 3 / 2 * 4)
+    assert spec.square_bound == StatisticSpec(plan, None).square_bound
+    assert "key holders" in spec.cost(20).mechanism
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"reveal": None}, "reveal statistic"),
+        ({"holders": 1, "threshold": 1}, "key holders"),
+        ({"colluders": 4}, "key holders"),
+        ({"noise_from": "curator"}, "noise_from"),
+        ({"unit": "record", "reveal": None, "methods": ("newton",)}, "records"),
+        ({"methods": ("rehearsed",)}, "rehearsed"),
+    ],
+)
+def test_noise_of_the_holders_where_it_cannot_be_is_refused(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidParameter, match=words):
+        simulate_tally(replace(SMALL, **(JOINT | {"noise_from": "holders"} | change)))
 
 
 def test_an_engine_that_is_not_there_is_named() -> None:

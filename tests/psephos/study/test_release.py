@@ -334,9 +334,7 @@ def test_card_of_a_study_without_a_key(study: Study, samples: PublicSamples) -> 
     assert "| privacy | epsilon 2.5, delta 0.123, of one record: it may change |\n" in text
     assert "| colluders | 1: epsilon holds against any party that tells the curator its noise |\n" in text
     assert "| key | none: every party holds a share of every other party's parameters |\n" in text
-    assert (
-        "| curator | has seen the sum with all parties' noise in it, as has everybody who reads the board |\n" in text
-    )
+    assert "| curator | has seen the sum with all the noise in it, as has everybody who reads the board |\n" in text
     assert "your own rows. \n" in text
     assert "Whoever has" not in text
 

@@ -268,6 +268,22 @@ def test_the_noise_has_the_agreed_law(what: str, delta: float, law: type) -> Non
     assert plan.delta == delta
 
 
+def test_a_study_says_who_adds_the_noise() -> None:
+    """The holders' shares are sized for the h - t + 1 that do not collude, and the description names the holders."""
+    study = Cast("statistic, noise of holders").made.study
+    spec = spec_of(StudyTerms(study, AUXILIARY))
+    assert isinstance(spec, StatisticSpec)
+    assert spec.holder_shares is not None
+    assert (spec.holder_shares.parties, spec.holder_shares.contributors) == (3, 2)
+    assert spec.norm_bound == spec.plan.grid.maximum  # a ballot carries no noise
+    assert "Every key holder adds its share of the noise" in " ".join(describe_study(study).split())
+    assert "Every party adds" not in " ".join(describe_study(study).split())
+    with pytest.raises(StudyError, match="confirm"):
+        spec_of(StudyTerms(replace(study, confirmations=2), AUXILIARY))
+    with pytest.raises(StudyError, match="noise_from"):
+        spec_of(StudyTerms(replace(study, parameters={**study.parameters, "noise_from": "curator"}), AUXILIARY))
+
+
 # -- under a key that was dealt: every term that follows from a study, and every release, beside what was meant
 
 
@@ -282,7 +298,15 @@ def test_a_study_under_a_dealt_key_computes_its_result(what: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "what", ["tally", "statistic, gaussian", "average", "average, own data", "record, three classes"]
+    "what",
+    [
+        "tally",
+        "statistic, gaussian",
+        "statistic, noise of holders",
+        "average",
+        "average, own data",
+        "record, three classes",
+    ],
 )
 def test_a_study_with_an_absent_party_releases_the_mean_of_the_others(what: str) -> None:
     """Party 4 signs and does not vote; what is summed is judged, and the cost is that of four parties."""
@@ -375,7 +399,7 @@ def test_parameters_allowed_by_each_protocol() -> None:
     """As docs/study.md lists them; a type in the place of a default has none."""
     assert {name: dict(kind.parameters) for name, kind in SPECS.items()} == {
         "tally": {"lam": 0.0},
-        "statistic": {"coordinates": str, "colluders": COLLUDERS, "dropouts": 0},
+        "statistic": {"coordinates": str, "colluders": COLLUDERS, "dropouts": 0, "noise_from": "parties"},
         "average": {"coordinates": "", "radius": 0.0, "lam": 0.0, "dropouts": DROPOUTS},
         "record": {
             "coordinates": str,

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from psephos.audit.adversary import Tampering, is_of_kind
+from psephos.audit.adversary import Tampering, is_of_kind, tampering
 from psephos.audit.studies import Trial, trial
 from psephos.cli.main import build
 from psephos.curator.hamm.statistic import plan_statistic
@@ -671,6 +671,33 @@ def test_checks_of_a_pathak_study(play: Callable[..., Played]) -> None:
 def test_a_larger_key_degree_is_reported(play: Callable[..., Played]) -> None:
     played = play(**of("statistic", degree=2))
     assert re.fullmatch(r"256 bits of degree 2 \([0-9a-f]{12}\); 2 of 3 open", shown(played)[2][2])
+
+
+@pytest.fixture(scope="module")
+def noisy(play: Callable[..., Played], samples: PublicSamples) -> Played:
+    """A study whose key holders add the noise, and in which holder 3 posts its noise twice."""
+    plan = plan_statistic(samples.auxiliary.samples, 3, PARTIES, epsilon=0.5, mechanism="discrete-laplace", joint=True)
+    parameters = {"coordinates": encode_coordinates(plan.transform), "noise_from": "holders"}
+    twice = tampering(lambda post, seen: [post] * (1 + is_of_kind(post, Kind.NOISE_BALLOT)), "holder 3")
+    return play(
+        None,
+        dict(twice),
+        protocol="statistic",
+        public=True,
+        parameters=parameters,
+        minimum_ballots=PARTIES,
+    )
+
+
+def test_noise_of_the_holders_is_in_the_product_that_is_checked(noisy: Played) -> None:
+    checks = noisy.checks(curator=False)
+    assert not {what for what, check in checks.items() if check.verdict == "fails"}
+    assert "3 of 3 holders have added noise" in checks["ballots"].found
+    assert "1 DuplicateBallotError (a second one) of holder 3" in checks["ballots"].found
+    assert checks[FOLLOWS].verdict == "holds"
+    text = card(noisy.study, read_release(noisy.study, noisy.samples, noisy.agents["party 0"].result.content))
+    assert "added by the key holders" in text
+    assert "the parties" not in text.split("| noise |")[1].split("\n")[0]
 
 
 def test_text_of_checks(public: Played) -> None:

@@ -32,16 +32,25 @@ from psephos.audit.model import AnalysisContext
 from psephos.audit.pathak_runs import decoded, keys_of, real_runs
 from psephos.audit.settings import FixedVoter, make_setting, run_tally_round
 from psephos.audit.studies import trial
+from psephos.parties.holder import KeyHolder
 from psephos.protocol.board.client import join_message
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.sealing import SealingKey, seal
 from psephos.protocol.ceremony.messages import failure, reason
 from psephos.protocol.ceremony.terms import SMALLEST_CEREMONY, CeremonyTerms
-from psephos.protocol.encrypted_sum.messages import Ballot, Close, Confirmation, PartialDecryption, TallyRequest
+from psephos.protocol.encrypted_sum.messages import (
+    Ballot,
+    Close,
+    Confirmation,
+    NoiseBallot,
+    PartialDecryption,
+    TallyRequest,
+)
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.votes import VoteLayout, vote_round
 from psephos.protocol.errors import CheatingError, PsephosError, UnexpectedMessageError
 from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.private_key import generate_private_key
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.pathak.comparison import Answer
@@ -138,7 +147,19 @@ def _sums() -> list[Decoder]:
     def partial_product(data: bytes) -> bytes:
         return BallotProduct.decode(data, round_).encode()
 
+    key, holders = setting.ceremony.threshold_key, len(setting.ceremony.shares)
+    plan = PackingPlan.for_key(key.key, length=20, addends=5 + holders, minimum=-50, maximum=50)
+    noisy = replace(round_, kind="statistic", plan=plan, holder_noise=True, confirmations=holders)
+    noise = [
+        KeyHolder(share, noisy, randomness=context.coins(f"noise {share.holder}"), noise=lambda: [7, -50] * 10)
+        for share in setting.ceremony.shares
+    ]
+
+    def noise_ballot(data: bytes) -> bytes:
+        return NoiseBallot.decode(data, noisy).encode(noisy)
+
     return [
+        Decoder("noise ballot", tuple(holder.start().posts[0].data for holder in noise), noise_ballot),
         Decoder("ballot", tuple(by_kind["ballot"]), ballot),
         Decoder("close", tuple(by_kind["close"]), close),
         Decoder("confirmation", confirmed, confirmation),
@@ -396,6 +417,7 @@ DECODERS: tuple[str, ...] = (
     "ballot",
     "close",
     "confirmation",
+    "noise ballot",
     "tally request",
     "partial decryption",
     "partial product",
