@@ -107,7 +107,7 @@ def run_evaluation(table: PartyTable, directory: Path, **chosen: Any) -> RunReco
         intercepts=(0.0,) * len(weights),
         method="fixed",
         parties=options.parties,
-        release=Release("none", 1.0, 0.0, options.unit),
+        release=Release("discrete-laplace", 1.0, 0.0, options.unit),
     )
     run, transcript = EvaluationRun(EvaluationOptions(**settings), ReleasedClassifier(model)), Transcript(secrets=True)
     done = run.sum(transcript=transcript)

@@ -206,8 +206,8 @@ if $clipped and not self._clip:
         "only one release of each method is paid for",
         SumExperiment,
         "_costs",
-        "[$method.event for $offered in $each for $method in $offered.values() for $release in $drawn]",
-        "[$method.event for $offered in $each for $method in $offered.values() for $release in range(1)]",
+        "[$event for $event in $events for $release in $drawn]",
+        "[$event for $event in $events for $release in range(1)]",
         partial(published.costs_add_up, "spherical-laplace"),
     ),
     Planted(
