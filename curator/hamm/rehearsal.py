@@ -41,6 +41,10 @@ Labels = NDArray[np.int64]
 _DIRECTIONS = 150
 """Largest number of principal directions in which the public model is fitted."""
 
+_VARYING = 1e-9
+"""Least variance of a principal direction, as a share of the largest: directions of none have no order, and another
+machine would find others."""
+
 _LEAST_SPREAD = 0.1
 """Least standard deviation by which a feature is divided, as a share of the median one."""
 
@@ -213,7 +217,8 @@ def fit_public(features: Array, labels: NDArray[np.integer], classes: int) -> Pu
     spread = np.where(spread > 0, np.maximum(spread, _LEAST_SPREAD * float(np.median(spread[spread > 0]))), 1.0)
     standard = (features - mean) / spread
     value, vector = np.linalg.eigh(standard.T @ standard / len(standard))
-    value, vector = value[::-1][:_DIRECTIONS], vector[:, ::-1][:, :_DIRECTIONS]
+    varying = min(_DIRECTIONS, int((value > _VARYING * value[-1]).sum()))
+    value, vector = value[::-1][:varying], vector[:, ::-1][:, :varying]
     signs = np.sign(vector[np.argmax(np.abs(vector), axis=0), np.arange(len(value))])  # eigh does not fix the signs
     share = float(ledoit_wolf_shrinkage(standard, assume_centered=True))
     average = float((standard**2).sum()) / standard.size

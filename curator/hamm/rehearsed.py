@@ -38,6 +38,7 @@ __all__ = [
     "RehearsedPlan",
     "fit_rehearsed",
     "model_classifier",
+    "plan_of_grid",
     "plan_rehearsed",
     "public_features",
     "rehearsal_of",
@@ -201,10 +202,38 @@ def plan_rehearsed(
         rehearsal.radius,
         rehearsal.noise.norm,
     )
+    scale = rehearsal.unit * chosen.length
+    return plan_of_grid(grid, scale, parties, epsilon=epsilon, delta=delta, contributors=contributors)
+
+
+def plan_of_grid(
+    grid: LocalStepGrid,
+    scale: float,
+    parties: int,
+    *,
+    epsilon: float,
+    delta: float = 1e-6,
+    contributors: int | None = None,
+) -> RehearsedPlan:
+    """Plan a step of which everything but the noise is fixed.
+
+    Args:
+        grid: maps one party's rows to the integers that are summed.
+        scale: positive; `RehearsedPlan.scale`.
+        parties: M.
+        epsilon: privacy parameter.
+        delta: for discrete Gaussian noise only.
+        contributors: number of parties whose shares make up the noise; by default all.
+
+    Raises:
+        InvalidParameter: the scale, epsilon or delta is out of range.
+    """
+    if not 0 < scale < math.inf:
+        raise InvalidParameter(f"the scale of a step is a positive number, not {scale}")
     l1, l2 = (replace(bound, value=rounded_up(bound.value)) for bound in grid_sensitivity(grid))
     return RehearsedPlan(
         grid=grid,
-        scale=rehearsal.unit * chosen.length,
+        scale=scale,
         parties=parties,
         l1=l1,
         l2=l2,

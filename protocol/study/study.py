@@ -37,7 +37,7 @@ FORMAT = 1
 CURATOR = "curator"
 """The name of the curator's role."""
 
-ProtocolName = Literal["tally", "statistic", "average", "record", "evaluation", "psgd", "pathak"]
+ProtocolName = Literal["tally", "statistic", "average", "rehearsed", "record", "evaluation", "psgd", "pathak"]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,8 @@ class Study:
         title: the name of the study for people.
         nonce: 16 random bytes, so that no two studies are the same.
         protocol: what is computed: "tally" (counts of votes), "statistic" (sums with joint noise), "average" (sums of
-            parameters or of statistics of own data), "record" (a Newton step over rows), "psgd" or "pathak".
+            parameters or of statistics of own data), "rehearsed" (a step from a public model), "record" (a Newton step
+            over rows), "evaluation", "psgd" or "pathak".
         method: what is released, such as "statistic" or "soft".
         epsilon: the epsilon that the release costs every party.
         delta: the delta that the release costs every party.

@@ -30,9 +30,11 @@ from psephos.audit.settings import FixedVoter, SumRun, TrainedVoter, cast_ballot
 from psephos.audit.sums import COALITIONS, SumAnalysis, coalitions, dealt_shares
 from psephos.curator.evaluation import EvaluationPlan, plan_evaluation
 from psephos.curator.hamm.records import RecordPlan, plan_records
+from psephos.curator.hamm.rehearsed import RehearsedPlan, plan_of_grid
 from psephos.curator.hamm.statistic import MechanismName, Source, StatisticPlan, plan_statistic
 from psephos.parties.noise import Shares, shares_of
 from psephos.parties.statistic import own_vector
+from psephos.protocol.encrypted_sum.local_step import LocalStepGrid
 from psephos.protocol.encrypted_sum.own_data import Own, OwnDataGrid
 from psephos.protocol.encrypted_sum.record_grid import RecordGrid
 from psephos.protocol.encrypted_sum.rounds import Round
@@ -43,8 +45,10 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
 from psephos.simulation.encrypted_sum import PartyFactory
 from psephos.specs.average import OwnDataSpec
+from psephos.specs.base import SumSpec
 from psephos.specs.evaluation import EvaluationSpec
 from psephos.specs.record import RecordSpec
+from psephos.specs.rehearsed import RehearsedSpec
 from psephos.specs.secrets import names_of
 from psephos.specs.statistic import StatisticSpec
 
@@ -67,7 +71,7 @@ class _Statistic(SumAnalysis):
         noise: the law of the noise that the parties add; None where the curator adds it.
     """
 
-    own: Own | Literal["records", "scores"] | None = None
+    own: Own | Literal["records", "rehearsed", "scores"] | None = None
     noise: Literal["laplace", "gaussian"] | None = "laplace"
 
     @property
@@ -84,10 +88,16 @@ class _Statistic(SumAnalysis):
     @property
     def inputs_of_vectors(self) -> tuple[str, ...]:
         """The secrets from which the vectors are computed, and on which no message depends otherwise."""
-        return ("data", "sizes") if self.own in ("own-data", "records", "scores") else ("data", "classifier", "sizes")
+        return (
+            ("data", "sizes")
+            if self.own in ("own-data", "records", "rehearsed", "scores")
+            else ("data", "classifier", "sizes")
+        )
 
-    def grid(self, context: AnalysisContext) -> StatisticGrid | OwnDataGrid | RecordGrid | ScoreGrid:
+    def grid(self, context: AnalysisContext) -> StatisticGrid | OwnDataGrid | LocalStepGrid | RecordGrid | ScoreGrid:
         """Return the grid, which maps votes or rows to integers."""
+        if self.own == "rehearsed":
+            return LocalStepGrid(np.array([[0.8, 0.0], [0.6, 1.0]]), np.array([[0.3], [0.1]]), 2, 0.1, 2.0, 0.5, "l1")
         if self.own == "scores":
             return ScoreGrid(np.array([[0.8], [0.6]]), np.array([0.0]), 2)
         if self.own == "records":
@@ -101,16 +111,18 @@ class _Statistic(SumAnalysis):
 
         return context.cached("grid", make)
 
-    def plan(self, context: AnalysisContext) -> StatisticPlan | RecordPlan | EvaluationPlan:
+    def plan(self, context: AnalysisContext) -> StatisticPlan | RehearsedPlan | RecordPlan | EvaluationPlan:
         """Return the plan of the sum, with a small grid and noise of a known scale."""
         return context.cached((self.label, "plan"), lambda: self._make_plan(context))
 
-    def _make_plan(self, context: AnalysisContext) -> StatisticPlan | RecordPlan | EvaluationPlan:
+    def _make_plan(self, context: AnalysisContext) -> StatisticPlan | RehearsedPlan | RecordPlan | EvaluationPlan:
         mechanism: MechanismName = "gaussian" if self.noise == "gaussian" else "discrete-laplace"
         samples, grid = self.auxiliary(context), self.grid(context)
         law: DiscreteLaplace | DiscreteGaussian = DiscreteLaplace(grid.length, SCALE)
         if self.noise == "gaussian":
             law = DiscreteGaussian(grid.length, VARIANCE)
+        if isinstance(grid, LocalStepGrid):
+            return replace(plan_of_grid(grid, 1.0, PARTIES, epsilon=1.0), mechanism=law)
         if isinstance(grid, RecordGrid):
             samples[:, -1] = 1  # the constant of the scaling
             records = plan_records(
@@ -120,7 +132,7 @@ class _Statistic(SumAnalysis):
         if isinstance(grid, ScoreGrid):
             scores = plan_evaluation(samples, grid.weights, 2, PARTIES, epsilon=1.0)
             return replace(scores, grid=grid, mechanism=DiscreteLaplace(grid.length, SCALE))
-        source: Source = "votes" if self.own is None or self.own == "records" or self.own == "scores" else self.own
+        source: Source = self.own if self.own in ("own-data", "whitened") else "votes"
         plan = plan_statistic(samples, 2, PARTIES, epsilon=1.0, mechanism=mechanism, source=source, rank=2, joint=True)
         return replace(plan, grid=grid, mechanism=law)
 
@@ -149,12 +161,15 @@ class _Statistic(SumAnalysis):
         """Return the auxiliary samples, float64 (N, 2)."""
         return np.random.default_rng([context.seed, 11]).normal(size=(SAMPLES, 2))
 
-    def spec(self, context: AnalysisContext) -> OwnDataSpec | RecordSpec | EvaluationSpec | StatisticSpec:
+    def spec(self, context: AnalysisContext) -> SumSpec:
         plan, shares = self.plan(context), self.shares(context)
         if isinstance(plan, EvaluationPlan):
             return EvaluationSpec(plan, shares)
         if isinstance(plan, RecordPlan):
             return RecordSpec(plan, shares)
+        if isinstance(plan, RehearsedPlan):
+            assert shares is not None
+            return RehearsedSpec(plan, shares)
         if shares is None:
             return OwnDataSpec(plan)
         return StatisticSpec(plan, shares, AuxiliarySet.of(self.auxiliary(context)))
@@ -321,6 +336,7 @@ STATISTIC_GAUSSIAN = _case("statistic-gaussian", _Statistic("statistic gaussian"
 OWN_DATA = _case("own-data", _Statistic("own data", own="own-data", noise="gaussian"))
 RECORDS = _Statistic("records", own="records", noise="gaussian")
 RECORD = _case("record", RECORDS)
+STEPS = _Statistic("steps from a public model", own="rehearsed")
 SCORES = _Statistic("scores", own="scores")
 OWN_DATA_EXACT = _case("own-data-exact", _Statistic("own data exact", own="own-data", noise=None))
 WHITENED = _case("whitened", _Statistic("whitened", own="whitened", noise=None))

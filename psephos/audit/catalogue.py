@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from psephos.audit import case_liars, case_pathak_liars, case_psgd_liars
 from psephos.audit.attacks import Attack
-from psephos.audit.case_statistic import RECORDS, SCORES, VOTE_STATISTIC
+from psephos.audit.case_statistic import RECORDS, SCORES, STEPS, VOTE_STATISTIC
 from psephos.audit.case_tally import PARAMETERS
 from psephos.audit.deviations import request_attacks
 
@@ -19,6 +19,7 @@ __all__ = ["ATTACKS"]
 ATTACKS: Mapping[str, tuple[Attack, ...]] = {
     "tally": case_liars.ATTACKS,
     "statistic": request_attacks(VOTE_STATISTIC.setting, VOTE_STATISTIC.ballots),
+    "rehearsed": request_attacks(STEPS.setting, STEPS.ballots),
     "record": request_attacks(RECORDS.setting, RECORDS.ballots),
     "evaluation": request_attacks(SCORES.setting, SCORES.ballots),
     "average": request_attacks(PARAMETERS.setting, PARAMETERS.ballots),

@@ -285,6 +285,7 @@ def default_pipelines() -> tuple[Pipeline, ...]:
             partial(run_study, protocol="record", parameters=("dropouts=1",), delta=1e-6, absent=1),
             private_sizes=True,
         ),
+        Pipeline("study of rehearsed", "party", partial(run_study, protocol="rehearsed", epsilon=60.0)),
         *record_pipelines(),
         *evaluation_pipelines(),
         Pipeline(

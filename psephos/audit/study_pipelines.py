@@ -23,6 +23,7 @@ from psephos.specs.base import SumSpec
 from psephos.specs.evaluation import EvaluationSpec
 from psephos.specs.record import RecordSpec
 from psephos.specs.registry import SPECS, participants_of, spec_of
+from psephos.specs.rehearsed import RehearsedSpec
 from psephos.specs.statistic import StatisticSpec
 from psephos.specs.study import StudyTerms
 from psephos.study.builder import NewOptions, make_study
@@ -94,7 +95,7 @@ def run_study(table: PartyTable, directory: Path, *, absent: int = 0, **chosen: 
     if not isinstance(spec, SumSpec):
         raise InvalidParameter(f"the audit runs studies of one encrypted sum, which {study.protocol} is not")
     agreed = spec
-    if isinstance(spec, StatisticSpec | RecordSpec | EvaluationSpec) and spec.shares is not None:
+    if isinstance(spec, StatisticSpec | RecordSpec | RehearsedSpec | EvaluationSpec) and spec.shares is not None:
         spec = replace(spec, shares=ZeroShares.of(spec.shares))
     record = RunRecord(roster=tuple(member.name for member in study.parties))
     key = _dealt_key(study.key_bits, len(names), spec.best_degree(study.key_bits, len(names)))

@@ -14,6 +14,7 @@ from psephos.specs.evaluation import EvaluationSpec
 from psephos.specs.pathak import PathakSpec
 from psephos.specs.psgd import PsgdSpec
 from psephos.specs.record import RecordSpec
+from psephos.specs.rehearsed import RehearsedSpec
 from psephos.specs.statistic import StatisticSpec
 from psephos.specs.study import SAMPLES, DerivedDefault, StudyTerms
 from psephos.specs.tally import TallySpec
@@ -36,6 +37,7 @@ SPECS: dict[str, type[Spec]] = {
     "tally": TallySpec,
     "statistic": StatisticSpec,
     "average": AverageSpec,
+    "rehearsed": RehearsedSpec,
     "record": RecordSpec,
     "evaluation": EvaluationSpec,
     "psgd": PsgdSpec,

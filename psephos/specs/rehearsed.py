@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-from psephos.curator.hamm.rehearsed import RehearsedPlan, fit_rehearsed
+from psephos.curator.hamm.rehearsed import RehearsedPlan, fit_rehearsed, plan_of_grid
 from psephos.curator.ledger import Release, ledger_entry
-from psephos.parties.noise import Shares, shares_of
+from psephos.parties.noise import Shares, contributors, shares_of
 from psephos.parties.statistic import OwnDataParty, entry_range
+from psephos.protocol.encrypted_sum.local_step import LocalStepGrid
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
 from psephos.protocol.errors import StudyError
@@ -19,7 +22,7 @@ from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger
 from psephos.specs.base import Array, SumSpec, VectorFormat, data_owner
 from psephos.specs.secrets import DATA, DIRECTION, EXACT_SUM, NOISE, OTHER_SUM, SIZES, Secret
-from psephos.specs.study import StudyTerms
+from psephos.specs.study import COLLUDERS, StudyTerms, check_dropouts
 
 __all__ = ["RehearsedSpec"]
 
@@ -36,6 +39,19 @@ class RehearsedSpec(SumSpec):
     """
 
     methods: ClassVar[tuple[str, ...]] = ("rehearsed",)
+    parameters: ClassVar[Mapping[str, Any]] = {
+        "coordinates": str,
+        "offset": str,
+        "ridge": float,
+        "limit": float,
+        "radius": float,
+        "scale": float,
+        "norm": str,
+        "rows": int,
+        "labelled": int,
+        "colluders": COLLUDERS,
+        "dropouts": 0,
+    }
     secrets: ClassVar[tuple[Secret, ...]] = (DATA, DIRECTION, NOISE, SIZES, EXACT_SUM, OTHER_SUM)
     kind: ClassVar[RoundKind] = "statistic"
 
@@ -51,11 +67,36 @@ class RehearsedSpec(SumSpec):
 
     @classmethod
     def from_study(cls, terms: StudyTerms) -> Self:
-        raise StudyError("no study releases a rehearsed step; psephos run does")
+        study, agreed = terms.study, {name: terms.value(name) for name in ("colluders", "dropouts")}
+        check_dropouts(study, agreed["dropouts"])
+        if agreed["colluders"] < 0:
+            raise StudyError("colluders are not negative")
+        if terms.value("norm") == "l2" and not study.delta:
+            raise StudyError("a step of L2 norm takes discrete Gaussian noise, and delta is 0: choose the norm l1")
+        grid = LocalStepGrid(
+            terms.coordinates(),
+            terms.coordinates("offset"),
+            len(study.classes),
+            terms.value("ridge") or math.inf,
+            terms.value("limit"),
+            terms.value("radius"),
+            terms.value("norm"),
+        )
+        known = contributors(len(study.roster), **agreed)
+        delta = study.delta or 1e-6  # of discrete Gaussian noise, which a study with delta 0 does not have
+        plan = plan_of_grid(
+            grid, terms.value("scale"), len(study.roster), epsilon=study.epsilon, delta=delta, contributors=known
+        )
+        return cls.from_plan(plan, **agreed)
 
     @property
     def entries(self) -> VectorFormat:
         return VectorFormat(self.plan.dimension, *entry_range(self.plan.grid, self.shares))
+
+    @property
+    def norm_bound(self) -> int:
+        """As `SumSpec.norm_bound`: a step of norm 1 and a share of the noise."""
+        return self.plan.grid.maximum + self.shares.norm_bound
 
     @property
     def context(self) -> bytes:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.hamm.records import NEIGHBOURS, ROWS_PER_PARTY, plan_records
+from psephos.curator.hamm.rehearsed import REHEARSED_ROWS
 from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
 from psephos.curator.hamm.statistic import SOURCE_OF, MechanismName, plan_statistic
 from psephos.model import load_model
@@ -25,6 +26,7 @@ from psephos.specs.base import Spec, SumSpec
 from psephos.specs.registry import SPECS, spec_of, type_of_parameter
 from psephos.specs.study import StudyTerms, encode_coordinates
 from psephos.study.identity import IdentityCard
+from psephos.study.rehearsal import rehearsed_parameters
 from psephos.study.samples import PublicSamples
 
 __all__ = ["NewOptions", "make_study"]
@@ -46,9 +48,9 @@ class NewOptions:
     text: tuple[str, ...] = option((), "Columns that are text whatever they hold, such as codes.", group="Data")
     protocol: ProtocolName = option(
         "statistic",
-        "What is added up. With noise from every party: a statistic of votes or own rows, a Newton step over all rows "
-        "(record), a histogram of scores (evaluation), gradients (psgd) or parameters (pathak). With noise from the "
-        "curator: votes (tally) or parameters (average).",
+        "What is added up. With noise from every party: a statistic of votes or own rows, a step from a model of "
+        "labelled public rows (rehearsed), a Newton step over all rows (record), a histogram of scores (evaluation), "
+        "gradients (psgd) or parameters (pathak). With noise from the curator: votes (tally) or parameters (average).",
         group="Protocol",
     )
     curator_noise: bool = option(
@@ -60,7 +62,7 @@ class NewOptions:
     method: str | None = option(
         None,
         "What is released: statistic, vote-directions, own-data or whitened of a statistic; statistic, soft or vote of "
-        "a tally; avg, own-data or whitened of an average; newton of record; platt of an evaluation.",
+        "a tally; avg, own-data or whitened of an average; rehearsed; newton of record; platt of an evaluation.",
         group="Protocol",
         shown="the first of the protocol's",
     )
@@ -246,6 +248,17 @@ def _derived_parameters(
     """Return the parameters that follow by a public rule; they are stated so that all members have the same bits."""
     if options.protocol in ("record", "evaluation"):
         _check_persons(given.get("record"), samples)
+    if options.protocol == "rehearsed":
+        return rehearsed_parameters(
+            samples,
+            options.classes,
+            parties,
+            epsilon=options.epsilon,
+            delta=options.delta,
+            rows=given.get("rows", parties * REHEARSED_ROWS),
+            colluders=_colluders(options, given),
+            dropouts=given.get("dropouts", 0),
+        )
     if options.protocol == "record":
         return _record_parameters(options, given, samples, parties)
     if options.protocol == "evaluation":
@@ -268,6 +281,11 @@ def _derived_parameters(
         lam = given.get("lam", HAMM_LAMBDA)
         return {"lam": lam, "radius": averaging_radius(lam, len(options.classes))}
     return {}
+
+
+def _colluders(options: NewOptions, given: Mapping[str, Any]) -> int:
+    """Return how many colluders the noise is sized for."""
+    return int(given.get("colluders", max(0, _threshold(options, options.holders) - 1)))
 
 
 def _check_persons(persons: str | None, samples: PublicSamples) -> None:
@@ -300,11 +318,10 @@ def _record_parameters(
     options: NewOptions, given: Mapping[str, Any], samples: PublicSamples, parties: int
 ) -> dict[str, Any]:
     """Return the parameters of a record step: coordinates and score that the public rows give, and announced rows."""
-    colluders = given.get("colluders", max(0, _threshold(options, options.holders) - 1))
     rows = given.get("rows", parties * ROWS_PER_PARTY)
     plan = plan_records(
         samples.auxiliary.samples,
-        samples.labels(Path(options.public), options.label, options.classes),
+        samples.labels(options.classes),
         len(options.classes),
         parties,
         rows=rows,
@@ -312,7 +329,7 @@ def _record_parameters(
         delta=options.delta,
         mechanism="gaussian" if options.delta else "discrete-laplace",
         neighbours=given.get("neighbours", NEIGHBOURS[0]),
-        contributors=contributors(parties, colluders, given.get("dropouts", 0)),
+        contributors=contributors(parties, _colluders(options, given), given.get("dropouts", 0)),
     )
     matrices = {"coordinates": plan.grid.transform, "offset": plan.grid.offset}
     return {

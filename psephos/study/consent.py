@@ -32,6 +32,7 @@ _CONTRIBUTIONS = {
     "pathak": "Each party trains a classifier on its own rows and sends its parameters.",
     "platt": "Each party scores its own rows with a public classifier, and counts them by score and class.",
     "psgd": "In each step, each party sends the gradient of its own rows' loss at a public point.",
+    "rehearsed": "Each party sends one step from a public model towards its own rows, scaled to a bounded length.",
     "vote-directions": "Each party trains a classifier on its own rows, labels the samples with it, and sends the "
     "direction in which the labelled samples differ by class.",
     "whitened": "Each party sends the direction of a linear classifier that it trains on its own rows.",
@@ -62,7 +63,7 @@ def proved_of(study: Study) -> str:
 def use_of_samples(study: Study) -> str:
     """Return what the public samples are used for, as a verb phrase."""
     if study.parameters.get("labelled"):
-        return "define how columns become numbers, and those with a class give the public score"
+        return "define how columns become numbers, and those with a class give a public model"
     if study.method == "vote-directions":
         return "are labelled by every party's classifier"
     return "define how columns become numbers" if study.method in _CONTRIBUTIONS else "are voted on"

@@ -40,12 +40,14 @@ class PublicSamples:
         scaler: scales encoded rows into the unit ball; learned on the public rows.
         auxiliary: the samples.
         cautions: warnings about columns.
+        label_cells: what the rows' column of the class says, as text; () where the file lacks the column.
     """
 
     encoding: Encoding
     scaler: PublicScaler = field(repr=False)
     auxiliary: AuxiliarySet
     cautions: tuple[str, ...] = ()
+    label_cells: tuple[str, ...] = field(default=(), repr=False)
 
     @classmethod
     def read(cls, path: Path, label: str, ignore: Sequence[str] = (), text: Sequence[str] = ()) -> PublicSamples:
@@ -53,7 +55,7 @@ class PublicSamples:
 
         Args:
             path: the file.
-            label: the column with the classes; left out where the file has it.
+            label: the column with the classes, which is no feature; the file may lack it.
             ignore: columns to leave out.
             text: columns that are text although they contain numbers.
 
@@ -68,7 +70,8 @@ class PublicSamples:
         rows = encoding.apply(table)
         scaler = default_scaler("your own").set_params(scaling="unit-rows").fit(rows)
         samples = np.trunc(scaler.transform(rows) / _PITCH) * _PITCH
-        return cls(encoding, scaler, AuxiliarySet(samples), tuple(cautions))
+        cells = tuple(map(str, table[label])) if label in table.columns else ()
+        return cls(encoding, scaler, AuxiliarySet(samples), tuple(cautions), cells)
 
     @classmethod
     def of(cls, study: Study, path: Path) -> PublicSamples:
@@ -82,23 +85,15 @@ class PublicSamples:
         """The names of the samples' columns."""
         return (*self.encoding.features, CONSTANT)
 
-    @staticmethod
-    def labels(path: Path, label: str, classes: Sequence[str]) -> NDArray[np.int64]:
+    def labels(self, classes: Sequence[str]) -> NDArray[np.int64]:
         """Return the class numbers of the public rows, int64 (N,): -1 where the file names none of the classes.
 
         Args:
-            path: the file of the samples.
-            label: the column with the classes, which the file may lack.
             classes: the classes, in the order of their numbers.
-
-        Raises:
-            DataSetMissingError: there is no such file.
         """
-        table = read_table(path)
-        if label not in table.columns:
-            return np.full(len(table), -1)
         places = {name: place for place, name in enumerate(classes)}
-        return np.array([places.get(name, -1) for name in table[label]], dtype=np.int64)
+        cells = self.label_cells or ("",) * len(self.auxiliary.samples)
+        return np.array([places.get(cell, -1) for cell in cells], dtype=np.int64)
 
     def private(self, study: Study, path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Read a party's own rows.

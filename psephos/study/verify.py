@@ -36,8 +36,10 @@ from psephos.specs.base import Spec, SumSpec
 from psephos.specs.pathak import PathakSpec
 from psephos.specs.psgd import PsgdSpec
 from psephos.specs.registry import SPECS, coalition_of, participants_of, spec_of, sum_is_public
+from psephos.specs.rehearsed import RehearsedSpec
 from psephos.specs.study import StudyTerms
 from psephos.study.identity import fingerprint
+from psephos.study.rehearsal import differs_from_rehearsal
 from psephos.study.release import follows_from_sum, read_release
 from psephos.study.samples import PublicSamples
 
@@ -135,6 +137,8 @@ def examine(study: Study, samples: PublicSamples, board: Board, curator: Store |
     """
     spec, evidence = spec_of(StudyTerms(study, samples.auxiliary)), BoardEvidence()
     _read(study, board, curator, evidence)
+    if isinstance(spec, RehearsedSpec):
+        _plan(study, samples, evidence)
     ready = _ready(study, evidence)
     if isinstance(spec, PathakSpec):
         _shares(spec, study, evidence)
@@ -161,6 +165,19 @@ _NEVER = (
     ("who else was shown the board", "compare the head with the other members'"),
     ("what other studies of the same data cost", "their epsilons add to this one's; a board shows one study"),
 )
+
+
+def _plan(study: Study, samples: PublicSamples, evidence: BoardEvidence) -> None:
+    """Check that a step was planned from public rows alone."""
+    what = "the plan: what a rehearsal on the public rows chooses"
+    try:
+        changed = differs_from_rehearsal(study, samples)
+    except PsephosError as error:
+        return evidence.note(what, "fails", str(error))
+    if changed:
+        found = f"computed here from the public file, {changed} differ. The plan changes no epsilon"
+        return evidence.note(what, "fails", found)
+    return evidence.note(what, "holds", f"computed again from {study.parameters['labelled']} labelled public rows")
 
 
 def _known(key: ThresholdKey | None) -> ThresholdKey:

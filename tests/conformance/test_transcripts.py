@@ -48,6 +48,7 @@ MESSAGES: dict[str, set[Message]] = {
     "tally": SUM | TO_THE_CURATOR,
     "statistic": SUM | TO_THE_CURATOR,
     "average": SUM | TO_THE_CURATOR,
+    "rehearsed": SUM | TO_THE_CURATOR,
     "record": SUM | TO_THE_CURATOR,
     "evaluation": SUM | TO_THE_CURATOR,
     "psgd": SUM | TO_EVERYBODY | {("curator", BOARD, Kind.ANNOUNCEMENT), ("holder", BOARD, Kind.PUBLISHED_SUM)},

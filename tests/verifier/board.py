@@ -134,7 +134,7 @@ class Study:
         self.digest = sha256(b"psephos study\0", self.canonical().encode())
         self.uses_key = self.protocol != "pathak"
         self.sum_is_public = self.public or self.protocol in ("psgd", "pathak")
-        self.joint = self.protocol in ("statistic", "record", "evaluation", "psgd", "pathak")
+        self.joint = self.protocol in ("statistic", "rehearsed", "record", "evaluation", "psgd", "pathak")
         holders = [f"holder {number}" for number in range(1, self.holders + 1)]
         self.must_join = {"curator", *holders} if self.uses_key else set(self.keys)
 

@@ -13,11 +13,10 @@ import psephos
 from psephos.curator.hamm.rehearsal import fit_public
 from psephos.curator.hamm.rehearsed import model_classifier, public_features
 from psephos.data.tables import read_table
-from psephos.protocol.errors import DataError, InvalidParameter, StudyError
+from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.transcript import Transcript
 from psephos.simulation.job import Job, JobOptions
 from psephos.simulation.tally import TallyOptions, simulate_tally
-from psephos.specs.rehearsed import RehearsedSpec
 
 PARTIES, ROWS = 60, 20
 
@@ -169,8 +168,3 @@ def test_options_that_do_not_fit_are_refused(tmp_path: Path, more: dict[str, Any
     """`--announced-rows` has no effect on own-data."""
     with pytest.raises(InvalidParameter):
         Job(options(tmp_path, **more))
-
-
-def test_no_study_releases_a_rehearsed_step() -> None:
-    with pytest.raises(StudyError):
-        RehearsedSpec.from_study(None)  # type: ignore[arg-type]

@@ -20,6 +20,7 @@ from psephos.parties.training import train_parties
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import Board, MemoryBoard
 from psephos.protocol.encrypted_sum.fixed_point import FRACTION_BITS, FixedPoint, project
+from psephos.protocol.encrypted_sum.local_step import LocalStepGrid
 from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
 from psephos.protocol.paillier.threshold import KeyShare, deal
@@ -74,6 +75,14 @@ def record_parameters(parties: int, classes: int, mechanism: Any) -> dict[str, A
     return matrices | {"constant": grid.constant, "rows": plan.rows, "labelled": plan.labelled}
 
 
+def step_parameters(classes: int, norm: str) -> dict[str, Any]:
+    """Of a rehearsed step in two coordinates and a constant."""
+    draw = np.random.default_rng(7)
+    matrices = {"coordinates": draw.normal(size=(FEATURES, 3)), "offset": draw.normal(size=(FEATURES, classes - 1))}
+    numbers = {"ridge": 0.1, "limit": 3.0, "radius": 0.4, "scale": 0.8, "norm": norm, "rows": 200, "labelled": 9}
+    return {name: encode_coordinates(matrix) for name, matrix in matrices.items()} | numbers
+
+
 def classifier(scores: int) -> str:
     """Of an evaluation: the weights of a linear classifier."""
     return encode_coordinates(np.random.default_rng(6).normal(size=(FEATURES, scores)))
@@ -124,6 +133,19 @@ def fields_of(what: str, parties: int) -> dict[str, Any]:
             "parameters": {"coordinates": _coordinates(parties, "own-data", "spherical-laplace", False)},
             "minimum_ballots": parties,
         },
+        "rehearsed": {
+            "method": "rehearsed",
+            "public": True,
+            "parameters": step_parameters(3, "l1"),
+            "minimum_ballots": parties,
+        },
+        "rehearsed, gaussian": two
+        | {
+            "method": "rehearsed",
+            "delta": 1e-6,
+            "parameters": step_parameters(2, "l2") | {"ridge": 0.0, "dropouts": 1},
+            "minimum_ballots": parties - 1,
+        },
         "record": two
         | {
             "method": "newton",
@@ -168,7 +190,7 @@ def fields_of(what: str, parties: int) -> dict[str, Any]:
     return {"protocol": what.split(",")[0], "samples": SAMPLES, "auxiliary": AUXILIARY.digest} | found[what]
 
 
-EVERY = ("tally", "statistic", "average", "record", "evaluation", "psgd", "pathak")
+EVERY = ("tally", "statistic", "average", "rehearsed", "record", "evaluation", "psgd", "pathak")
 """A study of each protocol."""
 ALL = (
     *EVERY,
@@ -177,6 +199,7 @@ ALL = (
     "statistic, noise of holders",
     "average, own data",
     "average, whitened",
+    "rehearsed, gaussian",
     "record, three classes",
     "evaluation, party",
 )
@@ -249,7 +272,11 @@ class Cast:
             w = train_parties(*own, [len(own[1])], classes=3, lam=0.1)[0]
             return FixedPoint(FRACTION_BITS).encode(project(w, 2.0), 2.0)
         grid = self.spec.plan.grid  # type: ignore[attr-defined]
-        return list(own_vector(grid, *own) if isinstance(grid, OwnDataGrid | RowGrid) else grid.contribution(own.votes))
+        return list(
+            own_vector(grid, *own)
+            if isinstance(grid, OwnDataGrid | LocalStepGrid | RowGrid)
+            else grid.contribution(own.votes)
+        )
 
     def sent(self, agent: Agent) -> tuple[int, ...] | None:
         """What a party has put in, noise and all, by its own account; None where it has not."""

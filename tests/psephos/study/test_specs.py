@@ -383,6 +383,7 @@ def test_unit_of_privacy_and_source_of_noise() -> None:
         "tally": ("party", False, ("statistic", "soft", "vote")),
         "statistic": ("party", True, ("statistic", "vote-directions", "own-data", "whitened")),
         "average": ("party", False, ("avg", "own-data", "whitened")),
+        "rehearsed": ("party", True, ("rehearsed",)),
         "record": ("record", True, ("newton",)),
         "evaluation": ("record", True, ("platt",)),
         "psgd": ("record", True, ("psgd",)),
@@ -401,6 +402,13 @@ def test_parameters_allowed_by_each_protocol() -> None:
         "tally": {"lam": 0.0},
         "statistic": {"coordinates": str, "colluders": COLLUDERS, "dropouts": 0, "noise_from": "parties"},
         "average": {"coordinates": "", "radius": 0.0, "lam": 0.0, "dropouts": DROPOUTS},
+        "rehearsed": {
+            **dict.fromkeys(("coordinates", "offset", "norm"), str),
+            **dict.fromkeys(("ridge", "limit", "radius", "scale"), float),
+            **dict.fromkeys(("rows", "labelled"), int),
+            "colluders": COLLUDERS,
+            "dropouts": 0,
+        },
         "record": {
             "coordinates": str,
             "offset": str,

@@ -1215,6 +1215,7 @@ NO_SECURITY: Mapping[str, str] = {
         "curator.hamm.records._CELL curator.hamm.records._INSIDE curator.hamm.records._LEAST_SPREAD "
         "curator.hamm.records._FOLDS curator.hamm.records._ROWS_PER_COORDINATE curator.hamm.records._FEWEST "
         "curator.hamm.records._KNOWN curator.hamm.records.ROWS_PER_PARTY protocol.encrypted_sum.local_step.ITERATIONS "
+        "curator.hamm.rehearsal._VARYING "
         "curator.hamm.rehearsal._DIRECTIONS curator.hamm.rehearsal._LEAST_SPREAD curator.hamm.rehearsal._FOLDS "
         "curator.hamm.rehearsal._FITTED curator.hamm.rehearsal._INSIDE curator.hamm.rehearsal._SMOOTHING "
         "curator.hamm.rehearsal._FINALISTS curator.hamm.rehearsal._DRAWS curator.hamm.rehearsal._LEAST_GAIN "

@@ -1,0 +1,126 @@
+"""Studies of a rehearsed step: the plan in the signed terms, and everybody who computes it again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from psephos.protocol.encrypted_sum.opened import OpenedSum
+from psephos.protocol.errors import DataError, NoGainError, StudyError
+from psephos.protocol.study.study import Study
+from psephos.specs.registry import spec_of
+from psephos.specs.rehearsed import RehearsedSpec
+from psephos.specs.study import StudyTerms
+from psephos.study.builder import NewOptions, make_study
+from psephos.study.consent import describe_study
+from psephos.study.identity import Identity
+from psephos.study.rehearsal import differs_from_rehearsal
+from psephos.study.release import follows_from_sum, make_release, read_release
+from psephos.study.samples import PublicSamples
+
+PARTIES = 12
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Cards of twelve parties and a curator, and 60 public rows of numbers and a category."""
+    path, draw = tmp_path_factory.mktemp("rehearsed"), np.random.default_rng(0)
+    for number in range(PARTIES):
+        Identity.create(f"house {number}", path / f"party {number}")
+    Identity.create("lab", path / "curator")
+    X, ward = draw.normal(size=(60, 3)), draw.integers(3, size=60)
+    score = X @ np.array([1.2, -1.0, 0.5]) + (ward == 1) + 0.6 * draw.logistic(size=60)
+    lines = [
+        ",".join([*(f"{value:.4f}" for value in row), "abc"[kind], "ill" if sick > 0.4 else "well"])
+        for row, kind, sick in zip(X, ward, score, strict=True)
+    ]
+    (path / "public.csv").write_text("\n".join(["one,two,three,ward,outcome", *lines]) + "\n", encoding="utf-8")
+    return path
+
+
+def made(folder: Path, public: str = "public.csv", **chosen: Any) -> tuple[Study, PublicSamples]:
+    """Make a study in which a step is worth asking for."""
+    terms: dict[str, Any] = {"protocol": "rehearsed", "epsilon": 30.0, "parameters": ("rows=1200",)}
+    options = NewOptions(
+        curator=str(folder / "curator" / "card.toml"),
+        public=str(folder / public),
+        label="outcome",
+        classes=("ill", "well"),
+        **(terms | chosen),
+    )
+    return make_study(options, [folder / f"party {number}" / "card.toml" for number in range(PARTIES)])
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_study_states_the_plan_and_everybody_computes_it_again(folder: Path, delta: float) -> None:
+    study, samples = made(folder, delta=delta, parameters=("rows=1200", "dropouts=1"))
+    spec = spec_of(StudyTerms(study, samples.auxiliary))
+    assert isinstance(spec, RehearsedSpec)
+    assert (study.method, study.public, study.minimum_ballots) == ("rehearsed", True, PARTIES - 1)
+    assert (study.parameters["labelled"], study.parameters["rows"]) == (60, 1200)
+    assert spec.plan.sensitivity.value == pytest.approx(2 / PARTIES)
+    assert spec.cost(PARTIES).epsilon == 30.0
+    assert differs_from_rehearsal(study, samples) == ""
+    assert "public model" in describe_study(study)
+    content = make_release(study, samples, OpenedSum((10**6,) * spec.plan.dimension, tuple(range(PARTIES))))
+    model = read_release(study, samples, content)
+    assert follows_from_sum(study, samples, model, OpenedSum((10**6,) * spec.plan.dimension, tuple(range(PARTIES))))
+    assert model.release.epsilon == 30.0
+
+
+@pytest.mark.parametrize(("name", "value"), [("scale", 99.0), ("rows", 12_000), ("radius", 0.123), ("labelled", 59)])
+def test_another_plan_is_detected(folder: Path, name: str, value: Any) -> None:
+    study, samples = made(folder)
+    changed = replace(study, parameters={**study.parameters, name: value})
+    assert differs_from_rehearsal(changed, samples) != ""
+
+
+def test_other_labels_of_the_same_rows_are_detected(folder: Path) -> None:
+    """The digest of the samples covers no labels; the plan does."""
+    study, _ = made(folder)
+    rows = (folder / "public.csv").read_text("utf-8").splitlines()
+    rows[1:6] = [row.replace("ill", "?").replace("well", "ill").replace("?", "well") for row in rows[1:6]]
+    (folder / "swapped.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    samples = PublicSamples.of(study, folder / "swapped.csv")
+    assert samples.auxiliary.digest == study.auxiliary
+    assert "offset" in differs_from_rehearsal(study, samples)
+
+
+def test_no_study_is_written_where_no_step_is_worth_its_epsilon(folder: Path) -> None:
+    with pytest.raises(NoGainError):
+        made(folder, epsilon=0.01)
+    rows = [line.rpartition(",")[0] for line in (folder / "public.csv").read_text("utf-8").splitlines()]
+    (folder / "unlabelled.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    with pytest.raises(DataError):
+        made(folder, "unlabelled.csv")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"scale": 0.0},
+        {"scale": -1.0},
+        {"norm": "l2"},
+        {"norm": "l3"},
+        {"limit": 0.0},
+        {"ridge": -1.0},
+        {"colluders": -1},
+    ],
+)
+def test_a_plan_that_cannot_be_is_refused(folder: Path, changed: dict[str, Any]) -> None:
+    """Noise without a delta is for steps of L1 norm 1."""
+    study, samples = made(folder)
+    with pytest.raises(StudyError):
+        spec_of(StudyTerms(replace(study, parameters={**study.parameters, **changed}), samples.auxiliary))
+
+
+def test_a_sum_of_zeros_releases_the_public_model(folder: Path) -> None:
+    study, samples = made(folder)
+    spec = spec_of(StudyTerms(study, samples.auxiliary))
+    assert isinstance(spec, RehearsedSpec)
+    zeros = OpenedSum((0,) * spec.plan.dimension, tuple(range(PARTIES)))
+    assert np.allclose(spec.release(zeros)[0], spec.plan.grid.offset[:, 0])
