@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import datasets
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import balanced_accuracy_score
 
 from benchmarks.accuracy import COLLUDERS, _ours, _trained, accuracy, joint_noise
 from psephos.curator.hamm.methods import ReleaseRequest
@@ -41,6 +42,7 @@ from psephos.curator.hamm.rehearsed import (
 )
 from psephos.data.preprocessing import default_scaler
 from psephos.parties.noise import contributors, shares_of
+from psephos.parties.training import votes
 from psephos.protocol.encrypted_sum.own_data import unit_rows
 from psephos.protocol.randomness import SYSTEM
 
@@ -53,6 +55,8 @@ TODAY = ("statistic", "avg", "joint own-data", "joint whitened", "joint vote-dir
 
 METHODS = ("rehearsed", "public", "most frequent", *TODAY)
 TEST_ROWS = 2000
+RARE = "1 %"
+"""Beginning of the names of tables on which balanced accuracy is measured, too."""
 
 
 def clinics(share: float, seed: int, *, numbers: int, categories: tuple[int, ...], empty: int) -> tuple[Array, Labels]:
@@ -213,7 +217,14 @@ def prepare(half: str, name: str, seed: int) -> dict[str, Any]:
     return problem | _trained(problem, sizes)
 
 
-def rehearsed(problem: dict[str, Any], epsilon: float) -> tuple[Callable[[], Array], dict[str, Any]]:
+def balanced_accuracy(problem: dict[str, Any], w: Array) -> float:
+    """Return the mean recall of the classes of a classifier (d,) or (K, d) on the test rows."""
+    return float(balanced_accuracy_score(problem["y_test"], votes(w[None], problem["X_test"])[0]))
+
+
+def rehearsed(
+    problem: dict[str, Any], epsilon: float, *, balanced: bool = False
+) -> tuple[Callable[[], Array], dict[str, Any]]:
     """Return what draws a release of the rehearsed step, and what its plan says."""
     parties, classes = problem["parties"], problem["classes"]
     if "model" not in problem:
@@ -227,6 +238,7 @@ def rehearsed(problem: dict[str, Any], epsilon: float) -> tuple[Callable[[], Arr
         parties,
         rows=problem["size"],
         model=problem["model"],
+        balanced=balanced,
         **terms,
     )
     said = {
@@ -239,7 +251,7 @@ def rehearsed(problem: dict[str, Any], epsilon: float) -> tuple[Callable[[], Arr
         "public by cross-validation": found.calibration.cross_validated,
     }
     if not found.asks:
-        return partial(model_classifier, problem["model"]), said
+        return partial(model_classifier, problem["model"], balanced=balanced), said
     plan = plan_rehearsed(found, parties, **terms)
     total, edges = np.zeros(plan.dimension, np.int64), problem["edges"]
     for a, b in pairwise(edges):
@@ -267,6 +279,7 @@ def measure(half: str, name: str, seed: int, draws: int, columns: tuple[str, ...
         "pooled": float(pooled.score(public_features(problem["X_test"]), test)),
         "cells": {},
         "plans": {},
+        "balanced": {},
     }
     for epsilon in EPSILONS:
         draw, line["plans"][f"{epsilon:g}"] = rehearsed(problem, epsilon)
@@ -277,7 +290,11 @@ def measure(half: str, name: str, seed: int, draws: int, columns: tuple[str, ...
             release = ours[method]()
             cell[method] = [accuracy(problem, release.draw(SYSTEM)) for _ in range(draws)]
         line["cells"][f"{epsilon:g}"] = cell
+        if name.startswith(RARE):
+            draw, _ = rehearsed(problem, epsilon, balanced=True)
+            line["balanced"][f"{epsilon:g}"] = [balanced_accuracy(problem, draw()) for _ in range(draws)]
     line["public"] = accuracy(problem, model_classifier(problem["model"]))
+    line["balanced"]["public"] = [balanced_accuracy(problem, model_classifier(problem["model"], balanced=True))]
     return line
 
 
@@ -307,7 +324,7 @@ def page(lines: list[dict[str, Any]]) -> str:
         regret = np.array([best[at] - cell[name] for at, cell in cells.items()])
         figures = np.mean([cell[name] for cell in cells.values()]), *np.quantile(regret, [0.5, 0.9]), regret.max()
         out.append(f"| {name} | {' | '.join(f'{figure:.3f}' for figure in figures)} |")
-    return "\n".join([*out, "", *_harm(lines), *_gaps(cells)])
+    return "\n".join([*out, "", *_harm(lines), *_balanced(lines), *_gaps(cells)])
 
 
 def _harm(lines: list[dict[str, Any]]) -> list[str]:
@@ -333,6 +350,17 @@ def _harm(lines: list[dict[str, Any]]) -> list[str]:
         f"model's accuracy in the worlds is within {np.median(drift):.3f} (median) of its cross-validated accuracy, at "
         f"most {max(drift):.3f} away"
     )
+    return words
+
+
+def _balanced(lines: list[dict[str, Any]]) -> list[str]:
+    """Return the balanced accuracies of the adjusted public model and release, for tables with rare positives."""
+    words = []
+    for name in dict.fromkeys(line["table"] for line in lines if line["table"].startswith(RARE)):
+        own = [line["balanced"] for line in lines if line["table"] == name]
+        at = {key: float(np.mean([np.mean(values[key]) for values in own])) for key in ("public", *own[0])}
+        figures = ", ".join(f"{at[key]:.3f} at epsilon {key}" for key in at if key != "public")
+        words.append(f"* {name}, balanced accuracy with --balanced: public {at['public']:.3f}; rehearsed {figures}")
     return words
 
 

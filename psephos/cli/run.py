@@ -43,6 +43,7 @@ OPTIONS = (
     "neighbours",
     "record",
     "announced_rows",
+    "balanced",
     "epsilon",
     "delta",
     "mechanism",

@@ -151,12 +151,16 @@ class JobOptions(TallyOptions):
         """
         if self.method != "auto" or self.unit != "party":
             return self
-        if choose_method(self.learners or ("logistic",), self.parties, labelled) in LABELLED_METHODS:
-            return replace(self, method="rehearsed")
-        if self.announced_rows is not None:
+        chosen = choose_method(self.learners or ("logistic",), self.parties, labelled)
+        if chosen in LABELLED_METHODS and self.noise_from == "parties":
+            rehearsed = replace(self, method="rehearsed")
+            rehearsed.check()
+            return rehearsed
+        if self.announced_rows is not None or self.balanced:
+            name = "--balanced" if self.balanced else "--announced-rows"
             raise InvalidParameter(
-                f"--announced-rows has no effect here: without {FEWEST_LABELLED} labelled public rows, or for "
-                f"classifiers that are not linear, auto chooses {self.chosen_method}"
+                f"{name} has no effect where auto chooses {self.chosen_method}: it rehearses a step for linear "
+                f"classifiers and {FEWEST_LABELLED} labelled public rows or more, with noise from the parties"
             )
         return self
 

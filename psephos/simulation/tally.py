@@ -130,6 +130,11 @@ class TallyOptions(SumOptions):
         group="Privacy",
         shown=f"{ROWS_PER_PARTY:,} for each party; with rehearsed {REHEARSED_ROWS}",
     )
+    balanced: bool = option(
+        False,
+        "With rehearsed: count errors of all classes alike, by subtracting the logarithm of the public class shares.",
+        group="Privacy",
+    )
     colluders: int | None = option(
         None,
         "Parties that may tell each other their noise (where the parties add it; with --noise-from holders, key "
@@ -217,6 +222,8 @@ class TallyOptions(SumOptions):
             raise InvalidParameter("--neighbours and --record have an effect only with --unit record")
         elif self.announced_rows is not None and not self.may_rehearse:
             raise InvalidParameter("--announced-rows has an effect only with --unit record or --method rehearsed")
+        if self.balanced and not self.may_rehearse:
+            raise InvalidParameter("--balanced has an effect only with --method rehearsed")
 
     def _check_joint(self) -> None:
         """Raise InvalidParameter for options that do not fit noise that the parties add."""
@@ -352,7 +359,8 @@ def _reveal_statistic(run: SumExperiment) -> MethodsAt:
         population = run.population
         rows = public_features(population.auxiliary)
         model = fit_public(rows, population.split.public_labels, population.classes)
-        run.evaluation.add_classifier("public", model_classifier(model))
+        assert isinstance(run.options, TallyOptions)
+        run.evaluation.add_classifier("public", model_classifier(model, balanced=run.options.balanced))
         special |= dict.fromkeys(LABELLED_METHODS, partial(_rehearsed_method, model))
     make = {name: special.get(name, _joint_method) for name in run.options.offered}
     return lambda epsilon: {name: method(run, name, epsilon) for name, method in make.items()}
@@ -432,18 +440,25 @@ def _rehearsed_method(model: PublicModel, run: SumExperiment, name: str, epsilon
         rows=announced,
         mechanism=options.noise,
         model=model,
+        balanced=options.balanced,
         done=counted(run.progress, "rehearse", WORLDS),
         **terms,
     )
-    expected = {"public accuracy": rehearsal.calibration.cross_validated, "expected gain": rehearsal.gain}
+    expected: dict[str, Any] = {
+        "public accuracy": rehearsal.calibration.cross_validated,
+        "expected gain": rehearsal.gain,
+    }
+    if options.balanced:
+        expected["balanced"] = True
     if not rehearsal.asks:
+        measured = "balanced accuracy" if options.balanced else "accuracy"
         run.remarks.append(
             f"{name} at epsilon {epsilon:g}: the parties were asked nothing. In simulated "
-            f"worlds a step of {parties} parties changes the accuracy of the public rows' model "
+            f"worlds a step of {parties} parties changes the {measured} of the public rows' model "
             f"({rehearsal.calibration.cross_validated:.1%} by cross-validation) by {rehearsal.gain:+.2%} (standard "
             f"deviation {rehearsal.spread:.2%}); that model is released. More parties or a larger epsilon would help."
         )
-        return public_method(model_classifier(model), expected)
+        return public_method(model_classifier(model, balanced=options.balanced), expected)
     plan = plan_rehearsed(rehearsal, parties, **terms)
     spec = RehearsedSpec.from_plan(plan, **agreed)
     rows, releases = population.rows(), itertools.count()

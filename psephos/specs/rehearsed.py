@@ -49,6 +49,7 @@ class RehearsedSpec(SumSpec):
         "norm": str,
         "rows": int,
         "labelled": int,
+        "shares": "",
         "colluders": COLLUDERS,
         "dropouts": 0,
     }
@@ -85,7 +86,13 @@ class RehearsedSpec(SumSpec):
         known = contributors(len(study.roster), **agreed)
         delta = study.delta or 1e-6  # of discrete Gaussian noise, which a study with delta 0 does not have
         plan = plan_of_grid(
-            grid, terms.value("scale"), len(study.roster), epsilon=study.epsilon, delta=delta, contributors=known
+            grid,
+            terms.value("scale"),
+            len(study.roster),
+            epsilon=study.epsilon,
+            delta=delta,
+            contributors=known,
+            shares=_class_shares(terms.value("shares")),
         )
         return cls.from_plan(plan, **agreed)
 
@@ -132,3 +139,11 @@ class RehearsedSpec(SumSpec):
 
     def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
         return self.fitted(result), self.cost(result.ballots)
+
+
+def _class_shares(text: str) -> tuple[float, ...]:
+    """Return the class shares of a study, numbers with blanks between them; raises StudyError for other text."""
+    try:
+        return tuple(map(float, text.split()))
+    except ValueError:
+        raise StudyError(f"the shares of the study are no numbers: {text[:100]!r}") from None

@@ -77,6 +77,12 @@ class NewOptions:
         "With --protocol evaluation: the model file to evaluate, whose public rows were those of --public.",
         group="Protocol",
     )
+    balanced: bool = option(
+        False,
+        "With --protocol rehearsed: count errors of all classes alike, by subtracting the logarithm of the public "
+        "class shares.",
+        group="Protocol",
+    )
     epsilon: float = option(1.0, "The epsilon that the release costs every party.", group="Privacy")
     delta: float = option(
         0.0,
@@ -213,6 +219,8 @@ def _check_options(options: NewOptions) -> None:
         raise InvalidParameter(f"a study needs --{missing[0]}")
     if bool(options.model) != (options.protocol == "evaluation"):
         raise InvalidParameter("--protocol evaluation evaluates the classifier of --model FILE: give both, or neither")
+    if options.balanced and options.protocol != "rehearsed":
+        raise InvalidParameter("--balanced is for --protocol rehearsed: leave it out")
     joint = SPECS[options.protocol].joint
     if not joint and not options.curator_noise:
         raise InvalidParameter(
@@ -258,6 +266,7 @@ def _derived_parameters(
             rows=given.get("rows", parties * REHEARSED_ROWS),
             colluders=_colluders(options, given),
             dropouts=given.get("dropouts", 0),
+            balanced=options.balanced,
         )
     if options.protocol == "record":
         return _record_parameters(options, given, samples, parties)

@@ -38,6 +38,7 @@ def rehearsed_parameters(
     rows: int,
     colluders: int,
     dropouts: int,
+    balanced: bool,
 ) -> dict[str, Any]:
     """Rehearse the step of a study, and return its parameters.
 
@@ -48,6 +49,7 @@ def rehearsed_parameters(
         epsilon, delta: of the study; a positive delta lets the rehearsal choose Gaussian noise.
         rows: about how many rows all parties have together, as announced.
         colluders, dropouts: that the noise is sized for.
+        balanced: choose the plan for balanced accuracy, and subtract the logarithm of the public class shares.
 
     Raises:
         NoGainError: no step is expected to improve the public model, so that no study is worth its epsilon.
@@ -63,6 +65,7 @@ def rehearsed_parameters(
         parties,
         rows=max(1, rows // parties),
         mechanism="gaussian" if delta else "discrete-laplace",
+        balanced=balanced,
         **terms,
     )
     if not rehearsal.asks:
@@ -75,7 +78,8 @@ def rehearsed_parameters(
         )
     plan = plan_rehearsed(rehearsal, parties, **terms)
     grid = plan.grid
-    return {
+    shares = {"shares": " ".join(f"{share:.6g}" for share in plan.shares)} if balanced else {}
+    return shares | {
         "coordinates": encode_coordinates(grid.transform),
         "offset": encode_coordinates(grid.offset),
         "ridge": 0.0 if math.isinf(grid.ridge) else grid.ridge,
@@ -105,13 +109,16 @@ def differs_from_rehearsal(study: Study, samples: PublicSamples) -> str:
         rows=int(study.parameters["rows"]),
         colluders=coalition_of(study) or 0,
         dropouts=int(study.parameters.get("dropouts", 0)),
+        balanced=bool(study.parameters.get("shares")),
     )
     return ", ".join(name for name, value in again.items() if not _agrees(study.parameters, name, value))
 
 
 def _agrees(parameters: Mapping[str, Any], name: str, value: Any) -> bool:
     """Return whether a parameter is, up to the last bits of a computation, what was computed again."""
-    stated = parameters[name]
+    stated = parameters.get(name)
+    if stated is None:
+        return False
     if name in ("coordinates", "offset"):
         first, second = (np.frombuffer(base64.b64decode(text), "<f4").astype(float) for text in (stated, value))
         return len(first) == len(second) and bool(np.abs(first - second).max() <= _TOLERANCE * np.abs(second).max())

@@ -15,6 +15,7 @@ from psephos.curator.hamm.rehearsed import (
     RehearsedPlan,
     fit_rehearsed,
     model_classifier,
+    plan_of_grid,
     plan_rehearsed,
     public_features,
     rehearsal_of,
@@ -205,3 +206,50 @@ def test_progress_is_reported_once_a_world() -> None:
     found = rehearse(fit_public(X[:, :-1], y, 2), 10, 10, [laplace(1.0, 10)], done=worlds.append)
     assert isinstance(found, Rehearsal)
     assert sum(worlds) == len(worlds) > 10
+
+
+def rare(count: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Rows with 2 % of the second class, whose scores are logits of their classes."""
+    generator = np.random.default_rng(seed)
+    X = generator.normal(size=(count, 6))
+    score = 1.5 * X[:, 0] - 1.2 * X[:, 1] - 6.2
+    return np.column_stack([X, np.ones(count)]), (generator.random(count) < 1 / (1 + np.exp(-score))).astype(np.int64)
+
+
+def recalls(w: NDArray[np.float64], X: NDArray[np.float64], y: NDArray[np.int64]) -> float:
+    """Mean recall of the two classes."""
+    right = (X @ w > 0) == (y > 0)
+    return float((right[y == 0].mean() + right[y == 1].mean()) / 2)
+
+
+def test_subtracted_class_shares_give_balanced_accuracy() -> None:
+    """Of rare positives; without the adjustment the release is no worse than the most frequent class."""
+    (X, y), (T, labels) = rare(400, 0), rare(40_000, 1)
+    usual = rehearsal_of(X, y, 2, 100, rows=50, epsilon=10.0)
+    balanced = rehearsal_of(X, y, 2, 100, rows=50, epsilon=10.0, balanced=True)
+    model = usual.model
+    assert float(((T @ model_classifier(model) > 0) == labels).mean()) > (labels == 0).mean() - 0.005
+    plain, adjusted = model_classifier(model), model_classifier(model, balanced=True)
+    assert recalls(adjusted, T, labels) > recalls(plain, T, labels) + 0.1
+    assert not usual.balanced
+    assert balanced.public_accuracy < usual.public_accuracy  # the mean recall of the classes
+    found = plan_rehearsed(balanced, 100, epsilon=10.0)
+    assert found.shares == tuple(model.shares)
+    assert np.allclose(fit_rehearsed(found, [0] * found.dimension), adjusted)
+    total, (own, answers) = np.zeros(found.dimension, np.int64), rare(5000, 2)
+    for number in range(100):
+        rows = slice(50 * number, 50 * number + 50)
+        total += np.array(found.grid.contribution(own[rows], answers[rows]))
+    generator, unit = np.random.default_rng(3), 100 * 2**24
+    reached = []
+    for _ in range(20):
+        noise = np.rint(balanced.noise.draw(total.shape, generator) * unit).astype(np.int64)
+        reached.append(recalls(fit_rehearsed(found, (total + noise).tolist()), T, labels))
+    assert np.mean(reached) > recalls(adjusted, T, labels) - 0.002
+
+
+def test_class_shares_must_be_shares() -> None:
+    grid = plan().grid
+    for shares in ((0.5,), (0.5, 0.0), (0.5, 1.5), (0.2, 0.3, 0.5)):
+        with pytest.raises(InvalidParameter):
+            plan_of_grid(grid, 1.0, 10, epsilon=1.0, shares=shares)

@@ -116,6 +116,7 @@ def test_auto_rehearses_where_public_rows_have_labels(tmp_path: Path) -> None:
     }
     assert list(found.values()) == ["rehearsed", "vote-directions", "whitened"]
     assert Job(options(tmp_path, method="auto")).options.announced_rows == 1200
+    assert Job(options(tmp_path, method="auto", noise_from="holders", announced_rows=None)).method == "whitened"
     with pytest.raises(InvalidParameter, match="announced-rows"):
         Job(options(tmp_path, labelled=False, classes=("ill", "well"), method="auto"))
 
@@ -148,6 +149,20 @@ def test_a_simulation_compares_the_step_with_the_public_model(tmp_path: Path) ->
         TallyOptions(**table, **keys, methods=("rehearsed",)).check()  # the curator adds the noise
 
 
+@pytest.mark.parametrize("epsilon", [0.01, 10.0])
+def test_balanced_scores_are_less_the_public_class_shares(epsilon: float, tmp_path: Path) -> None:
+    job = Job(options(tmp_path, epsilon=(epsilon,), balanced=True))
+    result = job.run()
+    assert result.asked == (epsilon > 1)
+    assert result.privacy["rehearsed"].chosen["balanced"] is True
+    with pytest.raises(InvalidParameter, match="balanced"):
+        Job(
+            options(
+                tmp_path, labelled=False, classes=("ill", "well"), method="auto", announced_rows=None, balanced=True
+            )
+        )
+
+
 def test_public_rows_without_labels_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError):
         Job(options(tmp_path, labelled=False)).run()
@@ -162,6 +177,7 @@ def test_public_rows_without_labels_are_refused(tmp_path: Path) -> None:
         {"announced_rows": 0},
         {"mechanism": "spherical-laplace"},
         {"method": "own-data"},
+        {"method": "own-data", "announced_rows": None, "balanced": True},
     ],
 )
 def test_options_that_do_not_fit_are_refused(tmp_path: Path, more: dict[str, Any]) -> None:

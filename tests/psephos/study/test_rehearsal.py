@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from psephos.curator.hamm.rehearsal import fit_public
+from psephos.curator.hamm.rehearsed import model_classifier, public_features
 from psephos.protocol.encrypted_sum.opened import OpenedSum
-from psephos.protocol.errors import DataError, NoGainError, StudyError
+from psephos.protocol.errors import DataError, InvalidParameter, NoGainError, StudyError
 from psephos.protocol.study.study import Study
 from psephos.specs.registry import spec_of
 from psephos.specs.rehearsed import RehearsedSpec
@@ -72,6 +74,23 @@ def test_a_study_states_the_plan_and_everybody_computes_it_again(folder: Path, d
     assert model.release.epsilon == 30.0
 
 
+def test_a_balanced_study_states_the_class_shares(folder: Path) -> None:
+    study, samples = made(folder, balanced=True)
+    spec = spec_of(StudyTerms(study, samples.auxiliary))
+    assert isinstance(spec, RehearsedSpec)
+    ill = (samples.labels(study.classes) == 0).sum()
+    assert spec.plan.shares == pytest.approx(((ill + 0.5) / 61, (60.5 - ill) / 61), rel=1e-5)
+    assert differs_from_rehearsal(study, samples) == ""
+    assert "shares" in differs_from_rehearsal(
+        replace(study, parameters={**study.parameters, "shares": "0.5 0.5"}), samples
+    )
+    for shares in ("0.5", "0.5 1.5", "half half"):
+        with pytest.raises(StudyError):
+            spec_of(StudyTerms(replace(study, parameters={**study.parameters, "shares": shares}), samples.auxiliary))
+    with pytest.raises(InvalidParameter):
+        made(folder, balanced=True, protocol="statistic", parameters=())
+
+
 @pytest.mark.parametrize(("name", "value"), [("scale", 99.0), ("rows", 12_000), ("radius", 0.123), ("labelled", 59)])
 def test_another_plan_is_detected(folder: Path, name: str, value: Any) -> None:
     study, samples = made(folder)
@@ -124,3 +143,5 @@ def test_a_sum_of_zeros_releases_the_public_model(folder: Path) -> None:
     assert isinstance(spec, RehearsedSpec)
     zeros = OpenedSum((0,) * spec.plan.dimension, tuple(range(PARTIES)))
     assert np.allclose(spec.release(zeros)[0], spec.plan.grid.offset[:, 0])
+    model = fit_public(public_features(samples.auxiliary.samples), samples.labels(study.classes), 2)
+    assert np.allclose(spec.release(zeros)[0], model_classifier(model), atol=1e-5)
