@@ -32,22 +32,21 @@ from typing import Any, Literal, Protocol
 
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.mechanisms import (
+    NORM_TAIL,
     SAMPLER_DISTANCE,
     DiscreteGaussian,
     DiscreteLaplace,
     NoiseMechanism,
     check_epsilon,
     discrete_gaussian,
+    gaussian_norm_bound,
     poisson,
 )
 from psephos.protocol.privacy.precision import MPFR, UNIFORM_BITS, midpoint, rational, rounded_up
 from psephos.protocol.randomness import SYSTEM, Randomness
 
 _TAIL = SAMPLER_DISTANCE / 2
-"""Total variation that clipping may add."""
-
-_NORM_TAIL = SAMPLER_DISTANCE / 4
-"""Total variation that drawing a share again may add, where its norm is above `Shares.norm_bound`; the samplers stay
+"""Total variation that clipping may add. Drawing shares again that are too long may add `NORM_TAIL`; the samplers stay
 far below the last quarter of `SAMPLER_DISTANCE`.
 """
 
@@ -131,11 +130,11 @@ class Shares(ABC):
 
     def _norm_exponent(self) -> float:
         """Return L with M e^-L = the probability that any share is drawn again."""
-        return math.log(self.parties) - math.log(_NORM_TAIL)
+        return math.log(self.parties) - math.log(NORM_TAIL)
 
-    def _whole_norm(self, norm: float) -> int:
-        """Round a bound of the norm up alike on every processor; that of a vector of clipped entries if it is less."""
-        return min(math.ceil(rounded_up(norm)), 1 + math.isqrt(self.dimension * self.bound**2))
+    def _within_entries(self, norm: int) -> int:
+        """Return a bound of the norm, or that of a vector of clipped entries if it is less."""
+        return min(norm, 1 + math.isqrt(self.dimension * self.bound**2))
 
     def delta(self, epsilon: float) -> float:
         """Return the delta that clipping and sampling cost, (1 + e^epsilon) * distance, at most 2^-64.
@@ -182,9 +181,8 @@ class PolyaShares(Shares):
         """
         scale, shape = float(self.scale_units), 2 * self.dimension / self.contributors
         logarithms = ((u, math.log(math.expm1(-1 / scale) / math.expm1(-u / scale))) for u in _CHERNOFF)
-        return self._whole_norm(
-            min((self._norm_exponent() + shape * log) * scale / (1 - u) for u, log in logarithms) * (1 + 1e-9)
-        )
+        norm = min((self._norm_exponent() + shape * log) * scale / (1 - u) for u, log in logarithms) * (1 + 1e-9)
+        return self._within_entries(math.ceil(rounded_up(norm)))
 
     @cached_property
     def _log_miss(self) -> Any:
@@ -282,13 +280,9 @@ class DiscreteGaussianShares(Shares):
 
     @cached_property
     def norm_bound(self) -> int:
-        """As in `Shares`: P(|share|^2 >= v (D + 2 sqrt(D L) + 2 L)) <= e^-L, v the share's variance per entry.
-
-        (Hsu, Kakade, Zhang 2012, theorem 2.1, of sub-Gaussian vectors.)
-        """
-        variance, exponent = float(self.variance / self.contributors), self._norm_exponent()
-        square = self.dimension + 2 * math.sqrt(self.dimension * exponent) + 2 * exponent
-        return self._whole_norm(math.sqrt(variance * square) * (1 + 1e-9))
+        """As in `Shares`, of `gaussian_norm_bound`."""
+        variance = float(self.variance / self.contributors)
+        return self._within_entries(gaussian_norm_bound(self.dimension, variance, self.parties))
 
     def _draw(self, randomness: Randomness) -> list[int]:
         variance, bound = self.variance / self.contributors, self.bound

@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.protocol.errors import GridTooCoarseError, InvalidParameter
-from psephos.protocol.privacy.precision import MPFR, UNIFORM_BITS, midpoint, rational, uniforms
+from psephos.protocol.privacy.precision import MPFR, UNIFORM_BITS, midpoint, rational, rounded_up, uniforms
 from psephos.protocol.randomness import SYSTEM, Randomness
 
 MIN_EPSILON = 1e-9
@@ -476,6 +476,23 @@ class DiscreteGaussian(NoiseMechanism):
 
     def sample(self, randomness: Randomness = SYSTEM) -> list[int]:
         return [discrete_gaussian(self.variance, randomness) for _ in range(self.dimension)]
+
+
+NORM_TAIL = SAMPLER_DISTANCE / 4
+"""Total variation that drawing shares of noise again may add, where a share is longer than its public bound."""
+
+
+def gaussian_norm_bound(dimension: int, variance: float, shares: int) -> int:
+    """Return a norm that none of so many discrete Gaussian vectors exceeds but with probability `NORM_TAIL`.
+
+    P(|vector|^2 >= v (D + 2 sqrt(D L) + 2 L)) <= e^-L, for sub-Gaussian vectors (Hsu, Kakade, Zhang 2012, theorem 2.1).
+
+    Args:
+        dimension: D. variance: v, of an entry. shares: the number of vectors.
+    """
+    exponent = math.log(shares) - math.log(NORM_TAIL)
+    square = dimension + 2 * math.sqrt(dimension * exponent) + 2 * exponent
+    return math.ceil(rounded_up(math.sqrt(variance * square) * (1 + 1e-9)))
 
 
 def discrete_gaussian(variance: Fraction, randomness: Randomness = SYSTEM) -> int:

@@ -28,7 +28,8 @@ from psephos.protocol.errors import InvalidParameter, MessageError
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.threshold import ThresholdKey
-from psephos.protocol.privacy.mechanisms import LEAST_VARIANCE
+from psephos.protocol.privacy.mechanisms import LEAST_VARIANCE, gaussian_norm_bound
+from psephos.protocol.proofs.bounded import bounded_plan
 from psephos.protocol.psgd.descent import Descent
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.signing import Roster, VerificationKey
@@ -182,10 +183,36 @@ class Series:
         """Return the largest magnitude of an entry of a party's noisy vector in lattice units."""
         return self.vector_bound() + self.fixed_bound() + self.step_bound(step)
 
-    def plan(self, key: PublicKey, step: int) -> PackingPlan:
-        """Return the packing plan of a step; raise PackingError if the noise is too wide for the key."""
-        entry = self.entry_bound(step)
-        return PackingPlan.for_key(key, length=self.dimension, addends=self.parties, minimum=-entry, maximum=entry)
+    def norm_bound(self, step: int) -> int:
+        """Return the largest Euclidean norm of a party's noisy vector, in lattice units.
+
+        A gradient rounded to the lattice is at most sqrt(d)/2 longer. A share of discrete Gaussian noise is drawn again
+        beyond `gaussian_norm_bound`; of spherical noise `step_bound` is a bound of the norm before it is rounded. The
+        entries of fixed noise are all within `fixed_bound`.
+        """
+        root = math.isqrt(self.dimension) + 1
+        norm = math.ceil(self.bound / self.pitch * (1 + 2.0**-40)) + root + root * self.fixed_bound()
+        if self.step_law == "discrete-gaussian":
+            return norm + gaussian_norm_bound(self.dimension, self.step_scale, self.parties)
+        return norm + (0 if self.step_law == "none" else self.step_bound(step) + root)
+
+    def plan(self, key: PublicKey, step: int, *, bounded: bool = False) -> PackingPlan:
+        """Return the packing plan of a step.
+
+        Args:
+            key: the key. step: counted from 1.
+            bounded: whether ballots prove their bounds, for which the range is a little wider.
+
+        Raises:
+            PackingError: the noise is too wide for the key.
+            InvalidParameter: `bounded`, and the entries are too wide or too many for a proof.
+        """
+        entry, plan = self.entry_bound(step), bounded_plan if bounded else PackingPlan.for_key
+        return plan(key, length=self.dimension, addends=self.parties, minimum=-entry, maximum=entry)
+
+    def square_bound(self, plan: PackingPlan, step: int) -> int:
+        """Return the largest sum of squares of a party's noisy vector that is packed by `plan`."""
+        return min(self.norm_bound(step) ** 2, self.dimension * max(-plan.minimum, plan.maximum) ** 2)
 
 
 @dataclass(frozen=True)
@@ -198,7 +225,7 @@ class SeriesTerms:
         threshold_key: the key that ballots are encrypted under and that t of n holders decrypt with.
         roster: the parties' verification keys.
         test_key: whether a key under 2048 bits is accepted.
-        proofs: what ballots and partial decryptions prove, "none" or "knowledge".
+        proofs: what ballots and partial decryptions prove; with "valid", every entry's range and the vector's norm.
         confirmations: as in a `Round`.
 
     Raises:
@@ -229,6 +256,10 @@ class SeriesTerms:
     def __hash__(self) -> int:
         return hash(self.digest)
 
+    def plan(self, step: int) -> PackingPlan:
+        """Return the packing plan of a step; raises as `Series.plan`."""
+        return self.series.plan(self.threshold_key.key, step, bounded=self.proofs == "valid")
+
     def round(self, announcement: Announcement) -> Round:
         """Build the round of an announced step. Every role builds it from the agreed terms.
 
@@ -242,10 +273,11 @@ class SeriesTerms:
 
 @lru_cache(maxsize=4)  # all roles of a simulation build the same round
 def _round(terms: SeriesTerms, announcement: Announcement, context: bytes) -> Round:
+    plan = terms.plan(announcement.step)
     return Round(
         "gradients",
         terms.threshold_key,
-        terms.series.plan(terms.threshold_key.key, announcement.step),
+        plan,
         terms.roster,
         terms.series.minimum_ballots,
         context,
@@ -253,6 +285,7 @@ def _round(terms: SeriesTerms, announcement: Announcement, context: bytes) -> Ro
         terms.test_key,
         terms.proofs,
         confirmations=terms.confirmations,
+        square_bound=terms.series.square_bound(plan, announcement.step) if terms.proofs == "valid" else 0,
     )
 
 

@@ -78,7 +78,8 @@ class PublishedSum:
 @lru_cache(maxsize=4)  # all roles of a simulation compute the same value and the same next point
 def _most(terms: SeriesTerms, step: int) -> int:
     """Return the largest magnitude of an entry of the sum of a step."""
-    return terms.series.parties * terms.series.entry_bound(step)
+    plan = terms.plan(step)
+    return terms.series.parties * max(-plan.minimum, plan.maximum)
 
 
 def _size(terms: SeriesTerms, step: int) -> int:

@@ -128,11 +128,15 @@ class PlanOptions:
         if self.protocol == "tally" and (self.samples is None or self.samples < 1):
             raise InvalidParameter("a tally is about auxiliary samples: --samples N, at least 1")
         if self.protocol == "psgd" and (self.classes != 2 or self.degree not in (None, 1) or self.proofs == "valid"):
-            raise InvalidParameter("psgd is for two classes, has keys of degree 1, and its ballots hold no votes")
+            raise InvalidParameter(
+                "psgd is for two classes and has keys of degree 1; what its proofs of validity cost is not predicted"
+            )
         if self.proofs not in get_args(Proofs):
             raise InvalidParameter(f"proofs is one of {', '.join(get_args(Proofs))}, not {self.proofs!r}")
         if self.proofs == "valid" and (self.protocol == "average" or self.randomness == "full"):
-            raise InvalidParameter("only votes are proved to be valid, in randomness modes half and short")
+            raise InvalidParameter(
+                "what proofs of validity cost is predicted of votes only, in randomness modes half and short"
+            )
         check_key_bits(self.key_bits, test_key=self.test_key)
         check_degree(self.degree or 1)
 

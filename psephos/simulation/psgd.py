@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ from psephos.parties.psgd import GradientPartyState
 from psephos.progress import Progress, silent
 from psephos.protocol.driver import Driver, replace_roles
 from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.encrypted_sum.rounds import PROOFS, Proofs
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
@@ -63,8 +64,11 @@ class PsgdOptions(HolderOptions, DescentOptions):
     test_key: bool = option(False, "Accept a key under 2048 bits, which protects nothing.", group="Encryption")
     usual_holders: ClassVar[int] = 3
     randomness: RandomnessMode = option("half", "The way in which ciphertexts are randomised.", group="Encryption")
-    proofs: Literal["none", "knowledge"] = option(
-        "none", "What ballots and partial decryptions prove.", group="Encryption"
+    proofs: Proofs = option(
+        "none",
+        "What ballots and partial decryptions prove: nothing, that their senders know what is in them, or also (valid) "
+        "that a gradient with its noise is within bounds.",
+        group="Encryption",
     )
     simulate_noise: bool = option(False, "Draw the noise from the seed: repeatable, not private.", group="Machine")
     journal: str | None = option(
@@ -82,7 +86,7 @@ class PsgdOptions(HolderOptions, DescentOptions):
             )
         one_of("keys", self.keys, *get_args(Keys))
         one_of("randomness", self.randomness, *get_args(RandomnessMode))
-        one_of("proofs", self.proofs, "none", "knowledge")
+        one_of("proofs", self.proofs, *PROOFS)
 
     @property
     def coalition(self) -> int:

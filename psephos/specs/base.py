@@ -24,6 +24,7 @@ from psephos.parties.noise import Shares
 from psephos.parties.party import Party
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Proofs, Round, RoundKind, safe_confirmations
+from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.packing import PackingPlan, best_degree
@@ -122,6 +123,10 @@ class Spec(ABC):
         """Return the degree of the key under which the parties send fewest bytes."""
         return 1
 
+    def check_proofs(self, key_bits: int, degree: int, parties: int) -> None:
+        """Raise InvalidParameter where no proof shows that vectors under a key of this size are valid."""
+        raise InvalidParameter("there is no proof that a message of this protocol is valid")
+
     @abstractmethod
     def terms(self, key: ThresholdKey | None, participants: Participants) -> Any:
         """Return what everybody agrees on before the first message."""
@@ -193,6 +198,11 @@ class Spec(ABC):
         return ""
 
 
+def key_of_size(bits: int, degree: int) -> PublicKey:
+    """Return a number in place of a key, to find out whether a proof fits keys of this size."""
+    return PublicKey((1 << bits) - 1, form="psephos", degree=degree)
+
+
 class SumSpec(Spec):
     """A protocol of one encrypted sum of bounded integer vectors; its terms are a `Round`."""
 
@@ -258,8 +268,7 @@ class SumSpec(Spec):
         return longest if self.norm_bound is None else min(longest, self.norm_bound**2)
 
     def check_proofs(self, key_bits: int, degree: int, parties: int) -> None:
-        """Raise InvalidParameter where no proof shows that vectors under a key of this size are valid."""
-        key = PublicKey((1 << key_bits) - 1, form="psephos", degree=degree)  # whether a proof fits depends on its size
+        key = key_of_size(key_bits, degree)
         plan = self.plan_for(key, parties, "valid")
         if self.kind == "votes":
             Layout.of(key, plan, self.group)

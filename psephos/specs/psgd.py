@@ -16,11 +16,12 @@ from psephos.protocol.errors import StudyError
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey
 from psephos.protocol.privacy.accounting import PrivacyEvent, stated_delta
+from psephos.protocol.proofs.bounded import BoundedLayout
 from psephos.protocol.psgd.series import SeriesTerms
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger
-from psephos.specs.base import Array, Participants, Rows, Spec
+from psephos.specs.base import Array, Participants, Rows, Spec, key_of_size
 from psephos.specs.secrets import CULPRIT, DATA, NOISE, OTHER_SUM, SIZES, Secret
 from psephos.specs.study import COLLUDERS, StudyTerms
 
@@ -119,7 +120,7 @@ class PsgdSpec(Spec):
             key,
             participants.roster,
             participants.test_key,
-            "none" if participants.proofs == "none" else "knowledge",
+            participants.proofs,
             participants.confirmations,
         )
 
@@ -145,6 +146,13 @@ class PsgdSpec(Spec):
             noise=self._noise(number, randomness),
             once=ledger,
         )
+
+    def check_proofs(self, key_bits: int, degree: int, parties: int) -> None:
+        """As `Spec.check_proofs`, of the first step and the last, whose noise may be the largest."""
+        key, series = key_of_size(key_bits, degree), self.agreement.series
+        for step in {1, series.steps}:
+            plan = series.plan(key, step, bounded=True)
+            BoundedLayout.of(key, plan, series.square_bound(plan, step))
 
     def _noise(self, number: int, randomness: Randomness) -> Callable[[int], Randomness]:
         """Return a party's source of noise for each step; simulated noise is the same however often a run resumes."""

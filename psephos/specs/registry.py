@@ -9,7 +9,7 @@ from psephos.parties.noise import NoiseFrom
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.study.study import Study
 from psephos.specs.average import AverageSpec
-from psephos.specs.base import Participants, Spec, SumSpec
+from psephos.specs.base import Participants, Spec
 from psephos.specs.evaluation import EvaluationSpec
 from psephos.specs.pathak import PathakSpec
 from psephos.specs.psgd import PsgdSpec
@@ -64,10 +64,8 @@ def check_study(study: Study) -> type[Spec]:
     kind = SPECS[study.protocol]
     if study.method not in kind.methods:
         raise StudyError(f"{study.protocol} is released by one of {', '.join(kind.methods)}, not by {study.method!r}")
-    if study.proofs == "valid" and not issubclass(kind, SumSpec):
-        raise StudyError(
-            f"no proof shows that a ballot of {study.protocol} is valid: choose --proofs knowledge, or another protocol"
-        )
+    if study.proofs == "valid" and not study.uses_key:
+        raise StudyError(f"the messages of {study.protocol} carry no proofs: choose --proofs knowledge")
     known = {**SAMPLES, **kind.parameters}
     for name, value in study.parameters.items():
         if name not in known:

@@ -22,7 +22,7 @@ from psephos.protocol.encrypted_sum.rounds import Proofs, safe_confirmations
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.randomness import SYSTEM
 from psephos.protocol.study.study import Member, ProtocolName, Study
-from psephos.specs.base import Spec, SumSpec
+from psephos.specs.base import Spec
 from psephos.specs.registry import SPECS, spec_of, type_of_parameter
 from psephos.specs.study import StudyTerms, encode_coordinates
 from psephos.study.identity import IdentityCard
@@ -32,7 +32,7 @@ from psephos.study.samples import PublicSamples
 __all__ = ["NewOptions", "make_study"]
 
 _VALID_UP_TO = 10_000
-"""Entries of a ballot, up to which it is proved to be valid unless somebody says otherwise: it costs little then."""
+"""Votes in a ballot, up to which they are proved to be valid unless somebody says otherwise: it costs little then."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +103,7 @@ class NewOptions:
         "What every ballot proves: that its sender knows its content (knowledge), or also that it holds votes, or a "
         "vector within bounds (valid).",
         group="Vote",
-        shown=f"valid in a tally of up to {_VALID_UP_TO:,} entries, knowledge otherwise",
+        shown=f"valid where there is a proof (in a tally up to {_VALID_UP_TO:,} votes), knowledge otherwise",
     )
     key_bits: int = option(3072, "The length of the Paillier modulus in bits.", group="Key")
     degree: int | None = option(
@@ -149,10 +149,7 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
     confirmations = options.confirmations
     if confirmations is None:
         confirmations = min(holders, safe_confirmations(holders, threshold))
-    rows, proofs = len(samples.auxiliary.samples), options.proofs
-    if proofs is None:
-        short = rows * (len(options.classes) - 1) <= _VALID_UP_TO
-        proofs = "valid" if options.protocol == "tally" and short else "knowledge"
+    rows = len(samples.auxiliary.samples)
     minimum = -(-len(cards) // 2)
     if spec_class.joint or method in OWN or "dropouts" in parsed:
         minimum = len(cards) - int(parsed.get("dropouts", 0))
@@ -170,7 +167,7 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
         auxiliary=samples.auxiliary.digest,
         samples=rows,
         minimum_ballots=minimum if options.minimum_ballots is None else options.minimum_ballots,
-        proofs=proofs,
+        proofs=options.proofs or "knowledge",
         public=spec_class.joint,
         closes=options.closes,
         patience=options.patience,
@@ -188,9 +185,22 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
     spec = spec_of(StudyTerms(study, samples.auxiliary))
     if options.degree is None:
         study = replace(study, degree=spec.best_degree(study.key_bits, len(study.roster)))
-    if study.proofs == "valid" and isinstance(spec, SumSpec):
+    if study.proofs == "valid":
         spec.check_proofs(study.key_bits, study.degree, len(study.roster))
+    if options.proofs is None and _can_be_proved(study, spec):
+        study = replace(study, proofs="valid")
     return study, samples
+
+
+def _can_be_proved(study: Study, spec: Spec) -> bool:
+    """Return whether ballots of a study are proved to be valid by default: where they can be, at little cost."""
+    if study.protocol == "tally" and study.samples * (len(study.classes) - 1) > _VALID_UP_TO:
+        return False
+    try:
+        spec.check_proofs(study.key_bits, study.degree, len(study.roster))
+    except InvalidParameter:
+        return False
+    return True
 
 
 def _check_cards(options: NewOptions, parties: int) -> None:

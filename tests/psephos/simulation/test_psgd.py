@@ -12,10 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gmpy2 import mpz
 
 from psephos.curator.psgd.agreement import Agreement, agree
 from psephos.parties.gradients import LocalLoss, signed_labels
+from psephos.parties.psgd import fixed_share, step_share
 from psephos.protocol.driver import Driver, replace_roles
+from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.encrypted_sum.proofs import encrypt_with_proof
 from psephos.protocol.errors import (
     DataError,
     DivergenceError,
@@ -24,9 +28,12 @@ from psephos.protocol.errors import (
     JournalError,
     PackingError,
     PartyVanishedError,
+    ProofError,
     WeakKeyError,
 )
-from psephos.protocol.psgd.series import SeriesTerms
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.vectors import EncryptedVector
+from psephos.protocol.psgd.series import Announcement, SeriesTerms
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Role, Step
 from psephos.protocol.storage.store import Store
@@ -195,6 +202,62 @@ def test_opened_sum_equals_the_clear_sum(ceremony: KeySetup, variant: Any) -> No
     result = run_descent(ceremony, replace(SMALL, variant=variant))
     assert result.sums_equal_reference is True
     assert (result.steps, len(result.opened), len(result.seconds)) == (5, 5, 5)
+
+
+@pytest.mark.parametrize("variant", ["paper", "halving", "gaussian"])
+def test_gradients_with_their_noise_are_proved_to_be_within_bounds(ceremony: KeySetup, variant: Any) -> None:
+    result = run_descent(ceremony, replace(SMALL, variant=variant, proofs="valid"))
+    assert result.sums_equal_reference is True
+    assert result.steps == 5
+
+
+@pytest.mark.parametrize("variant", ["paper", "halving", "gaussian"])
+def test_the_longest_honest_vector_is_within_the_bound_and_a_longer_one_is_refused(
+    ceremony: KeySetup, variant: Any
+) -> None:
+    """A gradient of the bound's norm, and noise as long as it can be: fixed noise in every entry, a whole share."""
+    options = replace(SMALL, variant=variant, proofs="valid")
+    terms = options.terms(agreed(options), ceremony)
+    round_ = terms.round(Announcement.create(terms, 1, (0.0,) * 4))
+    series, encryptor = terms.series, Encryptor(round_.key, "half")
+    assert round_.square_bound == series.square_bound(round_.plan, 1)
+    for _ in range(20):
+        noise = np.array([step_share(series, 1), fixed_share(series, 0)]).sum(axis=0)
+        assert noise @ noise <= series.norm_bound(1) ** 2
+    edge = round(series.bound / series.pitch)
+    assert edge**2 < round_.square_bound
+    longest = math.isqrt(round_.square_bound)
+    if longest <= round_.plan.maximum:
+        encrypt_with_proof(round_, 0, [longest, 0, 0, 0], encryptor)
+    root = math.isqrt(round_.square_bound // 4) + 1
+    if root <= round_.plan.maximum:
+        with pytest.raises(InvalidParameter, match="bounds"):
+            encrypt_with_proof(round_, 0, [root] * 4, encryptor)
+        knowing = replace(round_, proofs="knowledge", square_bound=0)
+        encrypt_with_proof(knowing, 0, [root] * 4, encryptor)
+
+
+def test_a_ballot_that_overfills_a_slot_is_refused(ceremony: KeySetup) -> None:
+    """Its ballot has no proof that holds, whatever the others' sum is; with proofs of knowledge it would be counted."""
+    options = replace(SMALL, proofs="valid", variant="gaussian", steps=1, dropouts=1)
+    terms = options.terms(agreed(options), ceremony)
+
+    class Overfull(Wrapped):
+        def receive(self, state: Any, entries: Sequence[Entry]) -> Step:
+            step = self.role.receive(state, entries)
+            posts = []
+            for post in step.posts:
+                round_ = terms.round(Announcement.decode(entries[-1].data, terms))
+                ballot = Ballot.decode(post.data, round_)
+                shift = mpz(1) + mpz(round_.key.n) * mpz(round_.plan.radix) * (round_.plan.radix - 1)
+                changed = tuple(c * shift % round_.key.n**2 for c in ballot.ciphertexts)
+                vector = EncryptedVector(round_.key, round_.plan, changed)
+                signed = Ballot.sign(round_, 2, vector, ceremony.signing_keys[2], ballot.proof)
+                posts.append(replace(post, data=signed.encode()))
+            return replace(step, posts=tuple(posts))
+
+    with pytest.raises(ProofError, match="party 2"):
+        run_descent(ceremony, options, roles={"party 2": Overfull})
 
 
 @pytest.mark.parametrize("loss", ["logistic", "huber"])
@@ -413,7 +476,7 @@ def test_bad_input(change: dict[str, Any], error: type[Exception]) -> None:
         ({"absent": 0.4, "dropouts": 1}, "--dropouts"),
         ({"keys": "mine"}, "keys"),
         ({"randomness": "none"}, "randomness"),
-        ({"proofs": "valid"}, "proofs"),
+        ({"proofs": "everything"}, "proofs"),
     ],
 )
 def test_invalid_options_are_refused_by_name(change: dict[str, Any], option: str) -> None:

@@ -149,11 +149,11 @@ def test_study_with_every_option(files: Files) -> None:
 @pytest.mark.parametrize(
     ("options", "minimum", "proofs", "public"),
     [
-        ({"protocol": "statistic"}, 4, "knowledge", True),
-        ({"protocol": "statistic", "parameters": ("dropouts=1",)}, 3, "knowledge", True),
-        ({"protocol": "average", "parameters": ("lam=0.5",)}, 2, "knowledge", False),
-        ({"protocol": "average", "method": "own-data"}, 4, "knowledge", False),
-        ({"protocol": "psgd", "delta": 1e-3, "parameters": ("sizes=9 9 9 9", "steps=2")}, 4, "knowledge", True),
+        ({"protocol": "statistic"}, 4, "valid", True),
+        ({"protocol": "statistic", "parameters": ("dropouts=1",)}, 3, "valid", True),
+        ({"protocol": "average", "parameters": ("lam=0.5",)}, 2, "valid", False),
+        ({"protocol": "average", "method": "own-data"}, 4, "valid", False),
+        ({"protocol": "psgd", "delta": 1e-3, "parameters": ("sizes=9 9 9 9", "steps=2")}, 4, "valid", True),
         ({"protocol": "pathak", "parameters": ("lam=0.1", "smallest_size=9")}, 4, "knowledge", True),
     ],
 )
@@ -211,7 +211,7 @@ def test_validity_proofs_are_the_default_up_to_a_ballot_size(files: Files, tmp_p
 
 
 def test_studies_whose_vectors_no_proof_fits_are_refused(files: Files, tmp_path: Path) -> None:
-    """Before the members have made a key; a descent's ballots would prove less than the members were told."""
+    """Before the members have made a key; by default they prove what can be proved."""
     columns = np.random.default_rng(0).normal(size=(900, 20)).T
     pd.DataFrame({f"x{k}": column for k, column in enumerate(columns)}).to_csv(tmp_path / "wide.csv", index=False)
     wide: dict[str, Any] = {"public": str(tmp_path / "wide.csv"), "classes": tuple("abcdefghij")}
@@ -219,11 +219,19 @@ def test_studies_whose_vectors_no_proof_fits_are_refused(files: Files, tmp_path:
         assert files.made(protocol="statistic", method=own, proofs=proofs, **wide)[0].proofs == proofs
     with pytest.raises(InvalidParameter, match="knowledge"):
         files.made(protocol="statistic", method="statistic", proofs="valid", **wide)
-    others = (("psgd", 1e-6, ("sizes=10 10 10 10",)), ("pathak", 0.0, ("lam=0.1", "smallest_size=9")))
-    for protocol, delta, parameters in others:
-        with pytest.raises(StudyError, match="knowledge"):
-            files.made(protocol=protocol, delta=delta, parameters=parameters, proofs="valid")
-        assert files.made(protocol=protocol, delta=delta, parameters=parameters)[0].proofs == "knowledge"
+    assert files.made(protocol="statistic", method="statistic", **wide)[0].proofs == "knowledge"
+    halving: dict[str, Any] = {
+        "protocol": "psgd",
+        "delta": 1e-3,
+        "parameters": ("sizes=10 10 10 10", "variant=halving", "steps=40"),
+    }
+    with pytest.raises(InvalidParameter, match="bounds"):
+        files.made(**halving, proofs="valid")
+    assert files.made(**halving)[0].proofs == "knowledge"
+    pathak = {"protocol": "pathak", "parameters": ("lam=0.1", "smallest_size=9")}
+    with pytest.raises(StudyError, match="knowledge"):
+        files.made(**pathak, proofs="valid")
+    assert files.made(**pathak)[0].proofs == "knowledge"
 
 
 @pytest.mark.parametrize(

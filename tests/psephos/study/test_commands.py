@@ -306,8 +306,7 @@ def test_every_protocol_ends_in_a_verified_model(  # wide: one row of a table
 ) -> None:
     """Where the parties add the noise the classifier is a function of what stands on the board; no secret of the run is
     anywhere that others may look."""
-    agreed = {"proofs": "valid"} if method in ("avg", "own-data") else {}
-    study = consortium.new(protocol=protocol, method=method, delta=delta, parameters=parameters, key_bits=256, **agreed)
+    study = consortium.new(protocol=protocol, method=method, delta=delta, parameters=parameters, key_bits=256)
     said, joint = psephos("study", "show", study), protocol not in ("tally", "average")
     assert ("the sum with all the noise in it" in said) is joint
     assert ("holder 1" in psephos("study", "show", study, "--identity", consortium / "north")) is (protocol != "pathak")

@@ -1118,7 +1118,7 @@ PARAMETERS: tuple[Parameter, ...] = (
     ),
     Parameter(
         "norm of a joint share",
-        "parties.noise._NORM_TAIL",
+        "protocol.privacy.mechanisms.NORM_TAIL",
         "2^-162, of all parties together",
         share_tails,
         2.0**-80,
