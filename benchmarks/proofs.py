@@ -1,4 +1,4 @@
-"""What proofs cost: CPU milliseconds and multiplications modulo n^2, for ballots of HAR's and KDD-99's size.
+"""What proofs cost: CPU milliseconds and multiplications modulo n^2, of ballots of HAR's and KDD-99's size, and bounded.
 
 Every figure is the least of interleaved repetitions, beside one multiplication and one encryption in mode `full`
 measured in the same run. Run on its own: `python -m benchmarks.proofs`.
@@ -21,7 +21,8 @@ from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.kernel import Array, Ring, kernel
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, PublicKey
 from psephos.protocol.paillier.public_power import public_power
-from psephos.protocol.proofs import knowledge, validity
+from psephos.protocol.proofs import bounded, knowledge, validity
+from psephos.protocol.proofs.bounded import BoundedLayout, bounded_plan
 from psephos.protocol.proofs.challenge import CHALLENGE_BITS
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.simulation.key_setup import setup_keys
@@ -64,12 +65,49 @@ def knowledge_multiplications(key: PublicKey, ciphertexts: int, ballots: int) ->
     return round((counting.made + knowledge.comb_shape(key).multiplications) / (ballots * ciphertexts), 1)
 
 
+BOUNDED = {"2,000 entries of 32 bits": (2_000, 1 << 31), "50 entries of 32 bits": (50, 1 << 31)}
+"""Length of a vector of a bounded ballot, and the largest absolute value of an entry; 1,000 parties."""
+
+
+def _least(work: dict[str, Callable[[], object]], repetitions: int) -> dict[str, float]:
+    """Return the least CPU milliseconds of each piece of work, over interleaved repetitions after one that warms up."""
+    times: dict[str, list[float]] = {what: [] for what in work}
+    for repetition in range(repetitions + 1):
+        for what, do in work.items():
+            begun = time.process_time()
+            do()
+            if repetition:
+                times[what].append(1e3 * (time.process_time() - begun))
+    return {what: min(each) for what, each in times.items()}
+
+
+def bounded_costs(key: PublicKey, repetitions: int) -> dict[str, Any]:
+    """Return CPU milliseconds of proofs of bounds, and their bytes, for each size of `BOUNDED`."""
+    costs: dict[str, Any] = {}
+    for name, (length, largest) in BOUNDED.items():
+        plan = bounded_plan(key, length=length, addends=1000, minimum=-largest, maximum=largest - 1)
+        layout = BoundedLayout.of(key, plan, length * largest**2 // 4)
+        entries = np.random.default_rng(0).integers(-largest // 2, largest // 2, length)
+        half = Encryptor(key, "half", expected=4096)
+        packed = plan.pack(entries)
+        ciphertexts, witness = half.encrypt_with_witness(packed)
+        proof = bounded.prove(b"", layout, entries, ciphertexts, witness)
+        work: dict[str, Callable[[], object]] = {
+            "encrypt": partial(half.encrypt, packed),
+            "bounded.prove": partial(bounded.prove, b"", layout, entries, ciphertexts, witness),
+            "bounded.verify": partial(bounded.verify, b"", layout, ciphertexts, proof),
+        }
+        least = {what: round(ms, 3) for what, ms in _least(work, repetitions).items()}
+        costs[name] = {"ciphertexts": len(ciphertexts), "ms": least, "bytes": len(proof)}
+    return costs
+
+
 def proof_costs(*, key_bits: int = DEFAULT_KEY_BITS, repetitions: int = 5) -> dict[str, Any]:
     """CPU milliseconds by what is done, for each size."""
     house = setup_keys(6, key_bits=key_bits, holders=5, threshold=3, test_key=key_bits < 2048)
     key = house.threshold_key.key
     full = Encryptor(key, "full")
-    found: dict[str, Any] = {"key_bits": key_bits, "kernel": kernel()}
+    costs: dict[str, Any] = {"key_bits": key_bits, "kernel": kernel()}
     for name, (samples, classes, parties, batches) in SIZES.items():
         layout = VoteLayout(samples, classes)
         plan = layout.plan(key, parties)
@@ -106,17 +144,10 @@ def proof_costs(*, key_bits: int = DEFAULT_KEY_BITS, repetitions: int = 5) -> di
             "opening.prove": partial(prove_opening, round_, share, ciphertexts, part),
             "opening.verify": partial(check_opening, round_, 1, ciphertexts, part, shown),
         }
-        times: dict[str, list[float]] = {what: [] for what in work}
-        for repetition in range(repetitions + 1):
-            for what, do in work.items():
-                begun = time.process_time()
-                do()
-                if repetition:
-                    times[what].append(1e3 * (time.process_time() - begun))
-        least = {what: min(taken) for what, taken in times.items()}
+        least = _least(work, repetitions)
         count = len(ciphertexts)
         one = least["multiply"] / (_TIMES * count)
-        found[name] = {
+        costs[name] = {
             "ciphertexts": count,
             "slots": plan.length,
             "ms": {what: round(taken, 3) for what, taken in least.items()},
@@ -137,7 +168,8 @@ def proof_costs(*, key_bits: int = DEFAULT_KEY_BITS, repetitions: int = 5) -> di
                 "over_opening": round((least["opening.prove"] + least["opening.verify"]) / least["open"], 3),
             },
         }
-    return found
+    costs["bounded"] = bounded_costs(key, repetitions)
+    return costs
 
 
 if __name__ == "__main__":
