@@ -1,4 +1,4 @@
-"""What proofs cost: CPU milliseconds and multiplications modulo n^2, of ballots of HAR's and KDD-99's size, and bounded.
+"""What proofs cost: CPU milliseconds and multiplications modulo n^2, for ballots of votes and bounded ones.
 
 Every figure is the least of interleaved repetitions, beside one multiplication and one encryption in mode `full`
 measured in the same run. Run on its own: `python -m benchmarks.proofs`.
