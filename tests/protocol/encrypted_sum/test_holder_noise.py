@@ -45,6 +45,7 @@ from psephos.protocol.roles import BOARD, Entry, Role
 from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.wire import Kind, kind_of
 from psephos.simulation.key_setup import KeySetup, setup_keys
+from tests.statistical import FALSE_ALARM
 
 PARTIES, HOLDERS, THRESHOLD, LENGTH = 4, 3, 2, 5
 LARGEST, NORM, NOISE_NORM = 10, 15, 60
@@ -365,7 +366,7 @@ def test_noise_that_would_be_nobodys_is_refused(holders: int, colluders: int) ->
 
 @pytest.mark.statistical
 def test_the_honest_holders_shares_have_the_whole_law() -> None:
-    """Chi-square of sums of h - t + 1 shares against discrete Laplace; false alarms at 1e-9."""
+    """Chi-square of sums of h - t + 1 shares against discrete Laplace."""
     shares = holder_shares_of(plan_of(DiscreteLaplace(2, Fraction(3))), 5, colluders=2)
     draws = np.sum([[shares.share() for _ in range(20_000)] for _ in range(shares.contributors)], axis=0).ravel()
     places = np.arange(-9, 10)
@@ -374,4 +375,4 @@ def test_the_honest_holders_shares_have_the_whole_law() -> None:
     counts = np.array([(draws == place).sum() for place in places])
     tails = len(draws) - counts.sum(), 1 - law.sum()
     fit = stats.chisquare([*counts, tails[0]], np.array([*law, tails[1]]) * len(draws))
-    assert fit.pvalue > 1e-9
+    assert fit.pvalue > FALSE_ALARM
