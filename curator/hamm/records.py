@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,9 +39,11 @@ from psephos.curator.losses import Logistic
 from psephos.protocol.encrypted_sum.own_data import contrast_basis
 from psephos.protocol.encrypted_sum.record_grid import (
     ENTRY_BITS,
+    LEAST_WEIGHT,
     RESIDUAL_BITS,
     TABLES,
     Norm,
+    NumericLabel,
     RecordGrid,
 )
 from psephos.protocol.errors import DataError, GridTooCoarseError, InvalidParameter
@@ -57,6 +59,7 @@ from psephos.protocol.privacy.mechanisms import (
 from psephos.protocol.privacy.precision import rounded_up
 
 __all__ = [
+    "FEWEST_NUMBERS",
     "NEIGHBOURS",
     "ROWS_PER_PARTY",
     "Neighbours",
@@ -101,6 +104,15 @@ _ROWS_PER_COORDINATE = 2.5
 _FEWEST = 5
 """Fewest coordinates that are released, where the public rows suffice."""
 
+FEWEST_NUMBERS = 10
+"""Fewest public rows with a numeric label."""
+
+_THRESHOLD = 3.0
+"""Huber's threshold as a multiple of the upper quartile of the sizes of the public score's residuals."""
+
+_NORMAL_QUARTILE = 1.150349380376008
+"""Upper quartile of the size of a standard normal variable."""
+
 _KNOWN = 0.5
 """Share of the labelled public rows' information that the fit keeps as its prior."""
 
@@ -110,9 +122,7 @@ def record_sensitivity(grid: RecordGrid, neighbours: Neighbours) -> tuple[Sensit
 
     The certified norm is that of the grid; the other one follows from it over the `grid.length` entries.
     """
-    one = 1 << RESIDUAL_BITS
-    s, k = (TABLES.above, TABLES.curvature) if grid.classes == 2 else (np.array([one]), np.array([one]))
-    s, k = s.astype(np.float64) / one, k.astype(np.float64) / one  # exact
+    s, k = _residual_bounds(grid)
     unit, up, source = 2.0**ENTRY_BITS, 1 + 2.0**-40, "one row's gradient and second derivative"
     if neighbours == "replace":
         source = f"distance of two rows' {source[10:]}"
@@ -129,6 +139,20 @@ def record_sensitivity(grid: RecordGrid, neighbours: Neighbours) -> tuple[Sensit
         Sensitivity(rounded_up(l1), norm="l1", unit="record", source=source),
         Sensitivity(rounded_up(l2), unit="record", source=source),
     )
+
+
+def _residual_bounds(grid: RecordGrid) -> tuple[Array, Array]:
+    """Return pairs s, k >= 0 (L,), in units of 1, whose largest values of each bound are those of all rows.
+
+    s is |psi| and k is 4 h. Of two classes they are the tables. The weight of Huber's bound enters the squared distance
+    of two rows as a convex function, so its extremes suffice; each is repeated to fill a cell of `_largest_distance`.
+    """
+    one = 1 << RESIDUAL_BITS
+    if grid.label is not None:
+        weights = np.repeat([float(one), float(LEAST_WEIGHT)], _CELL) / one
+        return np.ones(2 * _CELL), weights
+    s, k = (TABLES.above, TABLES.curvature) if grid.classes == 2 else (np.array([one]), np.array([one]))
+    return s.astype(np.float64) / one, k.astype(np.float64) / one  # exact
 
 
 def _largest_distance(s: Array, k: Array) -> float:
@@ -237,7 +261,7 @@ class RecordRelease:
 
 def plan_records(  # wide: every keyword is a public term of the release  # long: one statement per term
     X: Array,
-    labels: NDArray[np.integer] | None,
+    labels: NDArray[Any] | None,
     classes: int,
     parties: int,
     *,
@@ -254,8 +278,9 @@ def plan_records(  # wide: every keyword is a public term of the release  # long
 
     Args:
         X: float64 (N, d), the scaled public rows; the last feature is the constant of the scaling.
-        labels: class numbers (N,), -1 where a public row has no label; None if none has one.
-        classes: K.
+        labels: class numbers (N,), -1 where a public row has no label; None if none has one. Of a numeric label
+            numbers (N,), NaN where there is none.
+        classes: K; 1 for a numeric label.
         parties: M.
         rows: the announced number of rows of all parties together.
         epsilon: privacy parameter; None plans a release without noise.
@@ -266,7 +291,7 @@ def plan_records(  # wide: every keyword is a public term of the release  # long
         grid: agreed coordinates and score in place of computed ones. labelled: the number of labelled rows, then.
 
     Raises:
-        DataError: the public rows are constant, or their last feature is not.
+        DataError: the public rows are constant, or their last feature is not; too few of them have a numeric label.
         InvalidParameter: an argument is out of range.
         GridTooCoarseError: the rounding to integers is not small beside the noise.
     """
@@ -275,19 +300,13 @@ def plan_records(  # wide: every keyword is a public term of the release  # long
     inflation = parties / (contributors or parties)
     features = _features(X)
     if grid is None:
-        known = np.full(len(X), -1) if labels is None else np.asarray(labels)
-        labelled = int((known >= 0).sum()) if len(np.unique(known[known >= 0])) > 1 else 0
         largest = most_coordinates(features)
         rank = largest
         if epsilon is not None:
             rank = choose_rank(rows, len(features), epsilon, delta, mechanism, inflation)
         transform, constant = _coordinates(features, max(1, min(max(rank, _FEWEST), largest)), norm)
-        offset = (
-            _public_score(features, known, classes)
-            if labelled
-            else np.zeros((features.shape[1] + 1, max(1, classes - 1)))
-        )
-        grid = RecordGrid(transform, constant, offset, classes, norm)
+        offset, labelled, label = _public_model(features, labels, classes)
+        grid = RecordGrid(transform, constant, offset, classes, norm, label)
     elif grid.norm != norm or grid.classes != classes:
         raise InvalidParameter(f"the agreed grid is for {grid.classes} classes and {grid.norm}, not for this release")
     l1, l2 = record_sensitivity(grid, neighbours)
@@ -327,7 +346,7 @@ def _check(mechanism: str, neighbours: str, classes: int, parties: int, rows: in
         )
     if neighbours not in NEIGHBOURS:
         raise InvalidParameter(f"neighbours are {' or '.join(NEIGHBOURS)}, not {neighbours!r}")
-    check_count(classes, "the number of classes", 2)
+    check_count(classes, "the number of classes", 1)
     check_count(parties, "the number of parties")
     check_count(rows, "the announced number of rows")
 
@@ -392,20 +411,55 @@ def _coordinates(features: Array, rank: int, norm: Norm) -> tuple[Array, float]:
     return np.vstack([axes, -(mean @ axes)]) / radius, 1 / radius
 
 
-def _public_score(features: Array, labels: NDArray[np.integer], classes: int) -> Array:
-    """Fit the public score, (d + 1, K'), to the labelled public rows: rank and ridge by cross-validation."""
-    chosen = labels >= 0
-    own, y = features[chosen], labels[chosen].astype(np.int64)
-    best: tuple[float, Array] | None = None
-    for rank in sorted({max(1, min(rank, most_coordinates(own))) for rank in _RANKS}):
+def _public_model(features: Array, labels: NDArray[Any] | None, classes: int) -> tuple[Array, int, NumericLabel | None]:
+    """Return the public score, (d + 1, K'), how many labels it was fitted to, and how a numeric label is predicted."""
+    if classes == 1:
+        known = np.full(len(features), np.nan) if labels is None else np.asarray(labels, dtype=np.float64)
+        chosen = np.isfinite(known)
+        offset, label = _numeric_score(features[chosen], known[chosen])
+        return offset, int(chosen.sum()), label
+    known = np.full(len(features), -1) if labels is None else np.asarray(labels)
+    chosen = known >= 0
+    if len(np.unique(known[chosen])) < 2:
+        return np.zeros((features.shape[1] + 1, max(1, classes - 1))), 0, None
+    return _public_score(features[chosen], known[chosen].astype(np.int64), classes)[0], int(chosen.sum()), None
+
+
+def _numeric_score(features: Array, labels: Array) -> tuple[Array, NumericLabel]:
+    """Fit the public score (d + 1, 1) to labelled public rows (N, d); choose the bounds and Huber's threshold.
+
+    The bounds are the smallest and the largest public label. The threshold is three times the upper quartile of the
+    held-out residuals' sizes, about 3.5 standard deviations of normal residuals.
+    """
+    if len(labels) < FEWEST_NUMBERS or labels.min() == labels.max():
+        raise DataError(
+            f"{len(labels)} public rows have numeric labels, and the public score needs at least {FEWEST_NUMBERS} with "
+            "different ones: add public rows with labels"
+        )
+    low, high, mean = float(labels.min()), float(labels.max()), float(labels.mean())
+    offset, scores = _public_score(features, labels - mean, 1)
+    offset[-1] += mean
+    residuals = np.clip(scores[:, 0] + mean, low, high) - labels
+    threshold = _THRESHOLD * float(np.quantile(np.abs(residuals), 0.75))
+    return offset, NumericLabel(low, high, max(threshold, 1e-3 * (high - low)))
+
+
+def _public_score(features: Array, y: NDArray[Any], classes: int) -> tuple[Array, Array]:
+    """Fit a score to labelled public rows (N, d): rank and ridge by cross-validation.
+
+    Returns:
+        The score, (d + 1, K'), and those of the held-out rows, (N, K').
+    """
+    best: tuple[float, Array, Array] | None = None
+    for rank in sorted({max(1, min(rank, most_coordinates(features))) for rank in _RANKS}):
         transform, constant = _coordinates(features, rank, "l2")
-        grid = RecordGrid(transform, constant, np.zeros((len(transform), max(1, classes - 1))), classes)
-        Z = grid.clip(np.column_stack([own, np.ones(len(own))]) @ transform)
-        loss, weights = _cross_validated(Z, y, classes)
+        grid = RecordGrid(transform, constant, np.zeros((len(transform), 1)), 2)
+        Z = grid.clip(np.column_stack([features, np.ones(len(features))]) @ transform)
+        loss, weights, scores = _cross_validated(Z, y, classes)
         if best is None or loss < best[0]:
-            best = loss, _as_features(grid) @ weights
+            best = loss, _as_features(grid) @ weights, scores
     assert best is not None
-    return best[1]
+    return best[1:]
 
 
 def _as_features(grid: RecordGrid) -> Array:
@@ -416,40 +470,50 @@ def _as_features(grid: RecordGrid) -> Array:
     return whole
 
 
-def _cross_validated(Z: Array, y: NDArray[np.int64], classes: int) -> tuple[float, Array]:
+def _cross_validated(Z: Array, y: NDArray[Any], classes: int) -> tuple[float, Array, Array]:
     """Return the least cross-validated loss over the ridges, and the weights (r + 1, K') fitted with that ridge.
 
-    For two classes the next larger ridge is taken, on the safe side: a score that is too sure misleads the step.
+    For two classes the next larger ridge is taken, on the safe side: a score that is too sure misleads the step. Last
+    come the scores (N, K') of the held-out rows at that ridge.
     """
     moment = float((Z**2).sum(axis=1).mean()) / Z.shape[1]
-    folds = np.arange(len(Z)) % min(_FOLDS, len(Z))
-    losses = []
-    for ridge in _RIDGES:
-        loss = 0.0
-        for fold in range(int(folds.max()) + 1):
-            held = folds == fold
-            loss += _loss(Z[held], y[held], _ridge_fit(Z[~held], y[~held], ridge * moment, classes), classes)
-        losses.append(loss)
+    scores = [_held_out_scores(Z, y, ridge * moment, classes) for ridge in _RIDGES]
+    losses = [_loss(each, y, classes) for each in scores]
     place = int(np.argmin(losses))
-    ridge = _RIDGES[min(place + (classes == 2), len(_RIDGES) - 1)]
-    return losses[place], _ridge_fit(Z, y, ridge * moment, classes)
+    chosen = min(place + (classes == 2), len(_RIDGES) - 1)
+    return losses[place], _ridge_fit(Z, y, _RIDGES[chosen] * moment, classes), scores[chosen]
 
 
-def _ridge_fit(Z: Array, y: NDArray[np.int64], ridge: float, classes: int) -> Array:
+def _held_out_scores(Z: Array, y: NDArray[Any], ridge: float, classes: int) -> Array:
+    """Return the scores (N, K') of the rows of each fold, fitted to the others."""
+    folds = np.arange(len(Z)) % min(_FOLDS, len(Z))
+    scores = np.empty((len(Z), max(1, classes - 1)))
+    for fold in range(int(folds.max()) + 1):
+        held = folds == fold
+        scores[held] = Z[held] @ _ridge_fit(Z[~held], y[~held], ridge, classes)
+    return scores
+
+
+def _ridge_fit(Z: Array, y: NDArray[Any], ridge: float, classes: int) -> Array:
     """Return ridge logistic (K = 2) or least-squares weights (r + 1, K'); `ridge` belongs to the sum of the losses."""
     if classes == 2:
         w: Array = minimise(Z, one_hot(y, 2), ridge / len(Z), Logistic()).w[:, None]
         return w
-    targets = contrast_basis(classes).T[y]
+    targets = _targets(y, classes)
     return np.asarray(np.linalg.solve(Z.T @ Z + ridge * np.eye(Z.shape[1]), Z.T @ targets), dtype=np.float64)
 
 
-def _loss(Z: Array, y: NDArray[np.int64], weights: Array, classes: int) -> float:
-    """Return the sum of the losses of a public score on labelled rows."""
-    score = Z @ weights
+def _targets(y: NDArray[Any], classes: int) -> Array:
+    """Return the targets (N, K') of a least-squares fit."""
+    targets: Array = y[:, None] if classes == 1 else contrast_basis(classes).T[y]
+    return targets
+
+
+def _loss(scores: Array, y: NDArray[Any], classes: int) -> float:
+    """Return the sum of the losses of scores (N, K') on labelled rows."""
     if classes == 2:
-        return float((np.logaddexp(0, score[:, 0]) - y * score[:, 0]).sum())
-    return float(((score - contrast_basis(classes).T[y]) ** 2).sum())
+        return float((np.logaddexp(0, scores[:, 0]) - y * scores[:, 0]).sum())
+    return float(((scores - _targets(y, classes)) ** 2).sum())
 
 
 def _public_moment(grid: RecordGrid, X: Array) -> tuple[Array, float]:
@@ -496,7 +560,7 @@ def _off_diagonal(grid: RecordGrid) -> float:
 
 
 def fit_records(release: RecordRelease) -> Array:
-    """Return the classifier of a released record step on scaled rows: float64 (d,) for two classes, (K, d) for more.
+    """Return the linear model of a released record step on scaled rows: float64 (d,), (K, d) for K > 2 classes.
 
     Post-processing: it depends on the release and on public quantities only.
     """
@@ -505,7 +569,7 @@ def fit_records(release: RecordRelease) -> Array:
     scale = 4.0 if grid.classes == 2 else grid.largest_residual
     steps = np.column_stack([_step(release, gradient) for gradient in release.gradient]) * scale
     scores: Array = grid.offset - _as_features(grid) @ steps
-    return scores[:, 0] if grid.classes == 2 else contrast_basis(grid.classes).T @ scores.T
+    return scores[:, 0] if grid.classes <= 2 else contrast_basis(grid.classes).T @ scores.T
 
 
 def _step(release: RecordRelease, gradient: Array) -> Array:
@@ -535,8 +599,11 @@ def _information(grid: RecordGrid) -> float:
     """Return what one labelled row tells about the step, in units of its second derivative.
 
     Two classes: the score's step is 4 times the step in these units, and the second derivative a fourth. More classes:
-    the residual's variance per contrast is taken to be 1/(2 K), half of that without a score.
+    the residual's variance per contrast is taken to be 1/(2 K), half of that without a score. A numeric label:
+    the inverse of the variance of normal residuals, in units of the threshold.
     """
+    if grid.classes == 1:
+        return (_THRESHOLD * _NORMAL_QUARTILE) ** 2
     return 4.0 if grid.classes == 2 else 2 * grid.classes * grid.largest_residual**2
 
 

@@ -5,10 +5,13 @@ Public are: coordinates z of a row, |z| <= 1; a score t(x) that public rows gave
 
     two classes (logistic loss):        psi = sigmoid(t) - y,             4 h = 2 tanh(|t|/2)/|t|,
     K classes (squared loss):           psi = (t - B e_y), clipped,       4 h = 1,
+    a number (Huber's loss):            psi = clip((t - y)/b, -1, 1),     4 h = max(c, min(1, b/|t - y|)),
 
 where B are orthonormal contrasts, psi is divided by its largest norm, and the bound of the logistic loss is that of
-Jaakkola and Jordan (2000). What one row adds is bounded for every row, so no strong convexity and no solver enter the
-sensitivity (docs/theory.md, "The record step").
+Jaakkola and Jordan (2000). Huber's loss has the threshold b, and 4 h is the weight of iteratively reweighted least
+squares, whose quadratic bounds the loss (Huber and Ronchetti 2009, section 7.8); it is kept at c = 1 - 1/sqrt(2) or
+above, which still bounds the loss. What one row adds is bounded for every row, so no strong convexity and no solver
+enter the sensitivity (docs/theory.md, "The record step").
 
 **Exactness.** The vector of a row is a function of that row alone, bit for bit: every operation is elementwise and
 correctly rounded (no matrix product, whose last bits could depend on the other rows), sigmoid and tanh are public
@@ -20,9 +23,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -56,6 +59,36 @@ _BLOCK = 1 << 18
 
 _INSIDE = 1 - 2.0**-40
 """Factor that keeps rounded coordinates and residuals inside their balls, so that no row fails the integer check."""
+
+
+LEAST_WEIGHT = math.ceil((1 - math.sqrt(0.5)) * (1 << RESIDUAL_BITS))
+"""Least weight of a row in Huber's bound, in units of 2^-16: below it a replaced row would move the sum further."""
+
+
+@dataclass(frozen=True)
+class NumericLabel:
+    """How a numeric label is predicted; public values, in the label's unit.
+
+    Attributes:
+        low, high: the interval into which scores and predictions are clipped.
+        threshold: Huber's threshold: residuals beyond it count as it.
+
+    Raises:
+        InvalidParameter: numbers that are not finite, an empty interval, or a threshold that is not positive.
+    """
+
+    low: float
+    high: float
+    threshold: float
+
+    def __post_init__(self) -> None:
+        if not all(map(math.isfinite, (self.low, self.high, self.threshold))):
+            raise InvalidParameter("the bounds and the threshold of a numeric label are finite numbers")
+        if not (self.low < self.high and self.threshold > 0):
+            raise InvalidParameter(
+                f"a numeric label needs bounds low < high and a positive threshold, not {self.low}, {self.high}, "
+                f"{self.threshold}"
+            )
 
 
 class ScoreTables(NamedTuple):
@@ -101,12 +134,13 @@ class RecordGrid:
         constant: the coordinate that is appended, the same for every row; above 0.
         offset: float64 (d, K') with K' = 1 for two classes and K - 1 contrasts for more; x/x_d times it is the public
             score.
-        classes: K.
+        classes: K; 1 where the label is a number.
         norm: the norm in which coordinates and residuals are clipped, that of the noise's sensitivity.
+        label: how a numeric label is predicted; None for classes.
 
     Raises:
         InvalidParameter: matrices of other shapes or with numbers that are not finite, a constant that is not
-            positive, fewer than two classes, or an unknown norm.
+            positive, fewer than two classes without a numeric label, or an unknown norm.
     """
 
     transform: Array
@@ -114,6 +148,7 @@ class RecordGrid:
     offset: Array
     classes: int
     norm: Norm = "l2"
+    label: NumericLabel | None = None
 
     def __post_init__(self) -> None:
         for name in ("transform", "offset"):
@@ -122,7 +157,9 @@ class RecordGrid:
                 raise InvalidParameter(f"the {name} of a record step must be a non-empty finite matrix")
             matrix.setflags(write=False)
             object.__setattr__(self, name, matrix)
-        contrasts = len(contrast_basis(self.classes))
+        if (self.label is not None) != (self.classes == 1):
+            raise InvalidParameter("a record step has two classes or more, or one numeric label")
+        contrasts = 1 if self.label is not None else len(contrast_basis(self.classes))
         if self.offset.shape != (len(self.transform), contrasts):
             raise InvalidParameter(
                 f"the offset of a record step has shape {self.offset.shape}, and must have "
@@ -170,10 +207,12 @@ class RecordGrid:
 
     @cached_property
     def largest_residual(self) -> float:
-        """Norm to which the residual of K > 2 classes is clipped, and by which it is divided.
+        """Size to which a residual is clipped and by which it is divided: Huber's threshold, or a norm for K > 2.
 
-        In L2 it is 1, above every |B e_y|; in L1 the largest |B e_y|_1.
+        The norm is 1 in L2, above every |B e_y|; in L1 the largest |B e_y|_1.
         """
+        if self.label is not None:
+            return self.label.threshold
         return 1.0 if self.norm == "l2" else float(np.abs(contrast_basis(self.classes)).sum(axis=0).max())
 
     @cached_property
@@ -196,6 +235,17 @@ class RecordGrid:
             rows = rows / rows[:, -1:]
             return in_coordinates(rows, self.transform), in_coordinates(rows, self.offset)
 
+    def predict(self, weights: ArrayLike, X: ArrayLike) -> Array:
+        """Predict numeric labels, float64 (n,): scores of rows X (n, d) for weights (d,), clipped to the bounds.
+
+        Raises InvalidParameter for a grid of classes.
+        """
+        if self.label is None:
+            raise InvalidParameter("numbers are predicted for a numeric label only")
+        rows = np.asarray(X, dtype=np.float64)
+        predictions: Array = np.clip(rows / rows[:, -1:] @ np.asarray(weights), self.label.low, self.label.high)
+        return predictions
+
     def clip(self, coordinates: Array) -> Array:
         """Clip coordinates (n, r) to norm 1, append the constant, divide by `radius`; returns float64 (n, r + 1)."""
         with np.errstate(all="ignore"):
@@ -211,7 +261,7 @@ class RecordGrid:
         L2, or 2^20 (s + k) in L1 (docs/theory.md). A row whose coordinates are not finite contributes zeros.
 
         Args:
-            X: rows, float64 (n, d). y: class numbers, (n,), already checked.
+            X: rows, float64 (n, d). y: class numbers, or numeric labels, (n,), already checked.
         """
         raw, score = self.locate(X)
         finite = np.asarray(np.isfinite(raw).all(axis=1) & np.isfinite(score).all(axis=1))
@@ -227,8 +277,10 @@ class RecordGrid:
         second = np.trunc(weights * (z[:, i] * z[:, j]) * (shift * 2.0**-COORDINATE_BITS))
         return np.concatenate([gradient, second], axis=1).astype(np.int64)
 
-    def _residuals(self, score: Array, y: NDArray[np.integer]) -> tuple[Array, Array, Array]:
+    def _residuals(self, score: Array, y: NDArray[Any]) -> tuple[Array, Array, Array]:
         """Return psi (n, K'), 4 h (n,) and 4 h off the diagonal (n,), integers in units of 2^-16."""
+        if self.label is not None:
+            return self._huber_residuals(self.label, score[:, 0], y)
         if self.classes == 2:
             size = np.minimum(np.abs(score[:, 0]), LARGEST_SCORE)
             place: NDArray[np.int64] = np.minimum(size * SCORE_STEPS + 0.5, len(TABLES.above) - 1).astype(np.int64)
@@ -244,6 +296,17 @@ class RecordGrid:
         off = math.isqrt(2 * one * one) if self.norm == "l2" else 2 * one
         return psi, np.full(len(y), float(one)), np.full(len(y), float(off))
 
+    def _huber_residuals(self, label: NumericLabel, score: Array, y: Array) -> tuple[Array, Array, Array]:
+        """As `_residuals`, of numeric labels y (n,) and unclipped scores (n,)."""
+        one = 1 << RESIDUAL_BITS
+        with np.errstate(all="ignore"):
+            ratio = (np.clip(score, label.low, label.high) - y) / label.threshold
+            weights = np.trunc(np.minimum(1.0, 1.0 / np.abs(ratio)) * one)
+        psi = np.trunc(np.clip(ratio, -1.0, 1.0) * one)
+        weights = np.maximum(weights, LEAST_WEIGHT)
+        across = np.floor(np.sqrt(2 * weights * weights)) if self.norm == "l2" else 2 * weights
+        return psi[:, None], weights, across
+
     def _inside(self, values: Array, bits: int) -> NDArray[np.bool_]:
         """Return which rows of integers (n, m) have norm at most 2^bits; exact."""
         if self.norm == "l1":
@@ -258,7 +321,7 @@ class RecordGrid:
 
         Args:
             X: the party's rows, (n, d); the last feature is the constant of the scaling.
-            y: their labels, (n,), class numbers in 0 .. K - 1.
+            y: their labels, (n,): class numbers in 0 .. K - 1, or finite numbers.
             persons: whose row it is, (n,), integers; the vectors of a person's rows are averaged, so that a person
                 counts as one row. None: every row is a person's only one.
 
@@ -274,7 +337,11 @@ class RecordGrid:
             raise DataError(f"the rows must be a table with one label for each row, as wide as {self!r} says")
         if not np.isfinite(rows).all():
             raise DataError("the features have NaN or infinite entries")
-        if labels.size and (labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= self.classes):
+        if self.label is not None:
+            if labels.dtype.kind not in "iuf" or not np.isfinite(labels).all():
+                raise DataError("labels must be finite numbers")
+            labels = labels.astype(np.float64)
+        elif labels.size and (labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= self.classes):
             raise DataError(f"labels must be integers in 0 .. {self.classes - 1}, the agreed classes")
         total = np.zeros(self.length, dtype=np.int64)
         if persons is None:
@@ -295,12 +362,14 @@ class RecordGrid:
     def digest(self) -> bytes:
         """SHA-256 of everything a row's vector depends on, 32 bytes; parties and curator compare it beforehand."""
         bits = (COORDINATE_BITS, RESIDUAL_BITS, ENTRY_BITS, TOTAL_BITS, SCORE_STEPS, LARGEST_SCORE)
-        head = repr((self.transform.shape, self.classes, self.norm, self.constant.hex(), bits)).encode()
+        label = () if self.label is None else (*map(float.hex, astuple(self.label)), LEAST_WEIGHT)
+        head = repr((self.transform.shape, self.classes, self.norm, self.constant.hex(), bits, *label)).encode()
         body = b"".join(array.astype("<f8").tobytes() for array in (self.transform, self.offset, *TABLES))
         return hashlib.sha256(b"psephos record grid\0" + head + body).digest()
 
     def __repr__(self) -> str:
-        return f"<RecordGrid of {len(self.transform)} features, {self.classes} classes>"
+        labels = "a numeric label" if self.label is not None else f"{self.classes} classes"
+        return f"<RecordGrid of {len(self.transform)} features, {labels}>"
 
 
 def _clipped(values: Array, limit: float, norm: Norm) -> Array:

@@ -24,7 +24,7 @@ from psephos.curator.hamm.records import (
 from psephos.data.preprocessing import PublicScaler
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, shares_of
 from psephos.protocol.encrypted_sum.own_data import contrast_basis
-from psephos.protocol.encrypted_sum.record_grid import ENTRY_BITS, LARGEST_SCORE, Norm, RecordGrid
+from psephos.protocol.encrypted_sum.record_grid import ENTRY_BITS, LARGEST_SCORE, Norm, NumericLabel, RecordGrid
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, gaussian_delta
 from psephos.protocol.randomness import SimulationRandomness
@@ -338,3 +338,101 @@ def test_scores_of_several_classes_sum_to_zero() -> None:
     assert w.shape == (3, 7)
     assert np.allclose(w.sum(axis=0), 0, atol=1e-9)
     assert np.allclose(contrast_basis(3).T @ contrast_basis(3) @ w, w)
+
+
+# -- numeric labels
+
+
+def free_numeric_grid(norm: Norm) -> RecordGrid:
+    """Return a grid whose features are the coordinates and whose score is 0; the label is the residual."""
+    identity = np.eye(4)
+    return RecordGrid(identity[:, :3], 1e-3, np.zeros((4, 1)), 1, norm, NumericLabel(-1.0, 1.0, 1.0))
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+@pytest.mark.parametrize("neighbours", NEIGHBOURS)
+def test_no_search_moves_the_sum_of_a_numeric_label_above_the_sensitivity(norm: Norm, neighbours: Neighbours) -> None:
+    """Nelder-Mead over rows and labels from many starts, among them one row of small and one of large residual."""
+    grid = free_numeric_grid(norm)
+    bound = {each.norm: each.value for each in record_sensitivity(grid, neighbours)}[norm]
+    count, generator = (2 if neighbours == "replace" else 1), np.random.default_rng(5)
+    best = 0.0
+    for trial in range(16):
+
+        def loss(flat: Array) -> float:
+            table = flat.reshape(count, 4)
+            return -distance(grid, np.column_stack([table[:, :3], np.ones(count)]), table[:, 3])
+
+        start = generator.normal(size=count * 4) * generator.choice([1.0, 3.0, 30.0])
+        if trial == 0 and count == 2:
+            start = np.array([9.0, 0, 0, 1.0, 9.0, 0, 0, -1e9])
+        if trial == 1 and count == 2:
+            start = np.array([9.0, 0, 0, 1.0, 4.5, 7.794, 0, -1.0])
+        best = max(best, -float(minimize(loss, start, method="Nelder-Mead", options={"maxiter": 1500}).fun))
+    assert best <= bound
+    assert best >= (0.97 if norm == "l2" or neighbours == "add-remove" else 0.7) * bound
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+@pytest.mark.parametrize("neighbours", NEIGHBOURS)
+def test_no_neighbouring_table_of_numeric_labels_moves_a_partys_sum_further(norm: Norm, neighbours: Neighbours) -> None:
+    """Rows and labels at the edges of float64, repeated rows, another order."""
+    generator, grid = np.random.default_rng(6), free_numeric_grid(norm)
+    bound = {each.norm: each.value for each in record_sensitivity(grid, neighbours)}[norm]
+    edges = np.array([0.0, 1.0, -1.0, 3.0, -3.4142, 1e9, -1e9, 1e300, -1e300, 5e-324])
+    for _ in range(200):
+        X = np.column_stack([generator.choice(edges, size=(6, 3)), np.ones(6)])
+        y = generator.choice(edges, size=6)
+        row, label = np.append(generator.choice(edges, size=3), 1.0)[None], generator.choice(edges, size=1)
+        left = slice(0, 5 if neighbours == "replace" else 6)
+        before = np.array(grid.contribution(X, y))
+        moved = np.array(grid.contribution(np.vstack([X[left], row]), np.append(y[left], label))) - before
+        size = np.abs(moved).sum() if norm == "l1" else math.sqrt(int((moved * moved).sum()))
+        assert size <= bound
+
+
+def test_the_sensitivities_of_a_numeric_label_are_those_of_the_theory() -> None:
+    """sqrt(2) and 2 for an added row, sqrt(4.5) and 4 for a replaced one, up to the allowance for truncation."""
+    values = {
+        (norm, neighbours): record_sensitivity(free_numeric_grid(norm), neighbours)[norm == "l2"].value / UNIT
+        for norm in ("l1", "l2")
+        for neighbours in NEIGHBOURS
+    }
+    expected = {("l1", "add-remove"): 2.0, ("l1", "replace"): 4.0, ("l2", "add-remove"): math.sqrt(2)}
+    for key, value in expected.items():
+        assert values[key] == pytest.approx(value, rel=1e-6)
+    assert math.sqrt(4.5) <= values["l2", "replace"] <= math.sqrt(4.5) + 1e-4
+
+
+def numeric_tables(seed: int, rows: int) -> tuple[Array, Array]:
+    """Return rows (n, 6) with the constant and a label, linear in them with noise and a tenth of gross errors."""
+    generator = np.random.default_rng(seed)
+    X = np.column_stack([generator.normal(size=(rows, 5)), np.ones(rows)])
+    y = X @ np.array([1.0, -2.0, 0.5, 0.0, 0.3, 10.0]) + generator.normal(size=rows)
+    return X, np.where(generator.random(rows) < 0.1, y + 30 * generator.normal(size=rows), y)
+
+
+def test_a_numeric_step_without_noise_is_nearer_to_the_truth_than_least_squares() -> None:
+    public, labels = numeric_tables(1, 60)
+    X, y = numeric_tables(2, 5000)
+    clean = X @ np.array([1.0, -2.0, 0.5, 0.0, 0.3, 10.0])
+    plan = plan_records(public, labels, 1, 3, rows=5000, epsilon=None)
+    weights = fit_records(release_records(plan, plan.grid.contribution(X, y)))
+
+    def error(predictions: Array) -> float:
+        return float(np.mean((predictions - clean) ** 2))
+
+    assert error(plan.grid.predict(weights, X)) < 0.5 * error(plan.grid.predict(plan.grid.offset[:, 0], X))
+    assert error(plan.grid.predict(weights, X)) < error(X @ np.linalg.lstsq(X, y)[0]) + 0.1
+
+
+def test_a_numeric_label_needs_labelled_public_rows() -> None:
+    public, labels = numeric_tables(1, 60)
+    few = np.where(np.arange(60) < 9, labels, np.nan)
+    for known in (None, few, np.full(60, 3.0)):
+        with pytest.raises(DataError):
+            plan_records(public, known, 1, 3, rows=100, epsilon=1.0)
+    partly = plan_records(public, np.where(np.arange(60) < 30, labels, np.nan), 1, 3, rows=100, epsilon=1.0)
+    assert partly.labelled == 30
+    assert partly.grid.label is not None
+    assert (partly.grid.label.low, partly.grid.label.high) == (labels[:30].min(), labels[:30].max())

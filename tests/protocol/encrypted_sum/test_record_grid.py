@@ -15,11 +15,13 @@ from psephos.protocol.encrypted_sum.record_grid import (
     COORDINATE_BITS,
     ENTRY_BITS,
     LARGEST_SCORE,
+    LEAST_WEIGHT,
     RESIDUAL_BITS,
     SCORE_STEPS,
     TABLES,
     TOTAL_BITS,
     Norm,
+    NumericLabel,
     RecordGrid,
 )
 from psephos.protocol.errors import DataError, InvalidParameter
@@ -257,3 +259,105 @@ def test_the_tables_are_rounded_down_and_monotone() -> None:
     assert (TABLES.across**2 <= 2 * TABLES.curvature**2).all()
     assert ((TABLES.across + 1) ** 2 > 2 * TABLES.curvature**2).all()
     assert COORDINATE_BITS * 2 + RESIDUAL_BITS + 0.5 < 53
+
+
+# -- numeric labels
+
+NUMERIC = NumericLabel(-3.0, 4.0, 0.7)
+
+
+def numeric_grid(norm: Norm = "l2", *, rank: int = 3) -> RecordGrid:
+    """Return a grid of a numeric label."""
+    return replace(grid_of(2, norm, rank=rank), classes=1, label=NUMERIC)
+
+
+def numeric_labels(seed: int, count: int) -> NDArray[np.float64]:
+    """Return labels near the threshold, far away, at the edges of float64, and 0."""
+    generator = np.random.default_rng(seed)
+    edges = np.array([0.0, -0.0, 5e-324, 1e-300, 1e9, -1e9, 1.7976931348623157e308, -1.7976931348623157e308])
+    return np.where(generator.random(count) < 0.7, generator.normal(size=count) * 2, generator.choice(edges, count))
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_no_row_of_a_numeric_label_is_longer_than_the_bound(norm: Norm) -> None:
+    grid, bound = numeric_grid(norm), UNIT * (2 if norm == "l1" else math.sqrt(2))
+    X, _ = rows_of(1, 400)
+    extreme, _ = extreme_rows(1)
+    for rows in (X, extreme):
+        vectors = grid.row_vectors(rows, numeric_labels(2, len(rows)))
+        assert max(norms(vectors, norm)) <= bound
+    free = RecordGrid(np.eye(3)[:, :1], 1e-4, np.zeros((3, 1)), 1, norm, NUMERIC)
+    longest = free.row_vectors(np.array([[1e6, 0.0, 1.0]]), np.array([0.7]))
+    assert norms(longest, norm)[0] >= 0.999 * bound
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_the_vector_of_a_numeric_label_is_hubers_gradient_and_weight(norm: Norm) -> None:
+    grid = numeric_grid(norm)
+    X, _ = rows_of(3, 300)
+    y = np.random.default_rng(4).normal(size=300) * 3
+    z = grid.clip(grid.locate(X)[0])
+    ratio = (np.clip(grid.locate(X)[1][:, 0], NUMERIC.low, NUMERIC.high) - y) / NUMERIC.threshold
+    psi, weights = np.clip(ratio, -1, 1), np.maximum(np.minimum(1, 1 / np.abs(ratio)), 1 - math.sqrt(0.5))
+    i, j = grid.pairs
+    off = np.where(i == j, 1, 2 if norm == "l1" else math.sqrt(2))
+    expected = np.hstack([psi[:, None] * z, weights[:, None] * z[:, i] * z[:, j] * off])
+    assert np.abs(grid.row_vectors(X, y) / UNIT - expected).max() < 2.0**-14
+
+
+def test_hubers_weight_bounds_the_loss() -> None:
+    """The quadratic at the residual e lies above Huber's loss everywhere, so a step does not overshoot."""
+    e, other = np.meshgrid(np.linspace(-12, 12, 241), np.linspace(-12, 12, 241))
+
+    def huber(u: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.where(np.abs(u) <= 1, u**2 / 2, np.abs(u) - 0.5)
+
+    weight = np.maximum(LEAST_WEIGHT / 2.0**RESIDUAL_BITS, np.minimum(1, 1 / np.maximum(np.abs(e), 1e-9)))
+    bound = huber(e) + np.clip(e, -1, 1) * (other - e) + weight / 2 * (other - e) ** 2
+    assert (bound - huber(other)).min() >= -1e-12
+
+
+def test_a_row_of_a_numeric_label_has_the_same_vector_among_any_others() -> None:
+    grid = numeric_grid(rank=11)
+    X, _ = rows_of(5, 37)
+    y = numeric_labels(6, 37)
+    together = grid.row_vectors(X, y)
+    for number in range(len(y)):
+        assert np.array_equal(grid.row_vectors(X[[number]], y[[number]])[0], together[number])
+    order = np.random.default_rng(7).permutation(37)
+    assert grid.contribution(X[order], y[order]) == together.sum(axis=0).tolist()
+
+
+def test_numeric_labels_are_finite_numbers() -> None:
+    grid = numeric_grid()
+    X, _ = rows_of(8, 3)
+    assert grid.contribution(X, np.array([1, 2, 3])) == grid.contribution(X, np.array([1.0, 2.0, 3.0]))
+    for labels in ([1.0, math.nan, 2.0], [1.0, math.inf, 2.0], ["1", "2", "3"]):
+        with pytest.raises(DataError):
+            grid.contribution(X, np.array(labels))
+
+
+def test_predictions_are_clipped_to_the_bounds_of_the_label() -> None:
+    grid = numeric_grid()
+    X, _ = rows_of(9, 50)
+    predictions = grid.predict(grid.offset[:, 0], X)
+    assert (predictions.min(), predictions.max()) == (NUMERIC.low, NUMERIC.high)
+    inside = (predictions > NUMERIC.low) & (predictions < NUMERIC.high)
+    assert np.allclose(predictions[inside], grid.locate(X)[1][inside, 0])
+    with pytest.raises(InvalidParameter):
+        grid_of().predict(grid.offset[:, 0], X)
+
+
+def test_invalid_numeric_labels_are_rejected() -> None:
+    for numbers in ((1.0, 1.0, 1.0), (2.0, 1.0, 1.0), (0.0, 1.0, 0.0), (0.0, math.inf, 1.0), (0.0, 1.0, math.nan)):
+        with pytest.raises(InvalidParameter):
+            NumericLabel(*numbers)
+    for change in ({"label": NUMERIC}, {"classes": 1}):
+        with pytest.raises(InvalidParameter):
+            replace(grid_of(), **change)
+
+
+def test_the_numeric_label_is_in_the_digest() -> None:
+    grid = numeric_grid()
+    others = [replace(grid, label=replace(NUMERIC, **{name: 0.5})) for name in ("low", "high", "threshold")]
+    assert len({grid.digest, *(other.digest for other in others)}) == 4
