@@ -1,4 +1,5 @@
 from .model import ReleasedClassifier as ReleasedClassifier
+from .model import ReleasedRegressor as ReleasedRegressor
 from .model import load_model as load_model
 from .simulation.experiment import Simulation as Simulation
 from .simulation.experiment import simulate as simulate

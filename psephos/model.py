@@ -10,14 +10,14 @@ import json
 import os
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import msgspec
 import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array
 
@@ -25,7 +25,18 @@ from psephos.data.tables import Encoding, cells_of
 from psephos.protocol.errors import DataError, InvalidParameter, ModelError
 from psephos.results import Release
 
-__all__ = ["MODEL_FILE", "Model", "ReleasedClassifier", "load_model", "write_atomically", "write_onnx", "written_model"]
+__all__ = [
+    "MODEL_FILE",
+    "Model",
+    "RegressionModel",
+    "ReleasedClassifier",
+    "ReleasedRegressor",
+    "load_classifier",
+    "load_model",
+    "write_atomically",
+    "write_onnx",
+    "written_model",
+]
 
 MODEL_FILE = "model.json"
 """Name of the model file in the directory that `psephos run --output` writes."""
@@ -79,7 +90,82 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("a calibrated model has two classes")
 
 
-class ReleasedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class RegressionModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The contents of a model file that predicts a number.
+
+    Attributes:
+        psephos_model: the version of this format.
+        task: "regression", which files of classifiers do not have.
+        label: name of the predicted column.
+        encoding: how a row of a table becomes d numbers.
+        ranges: smallest and largest value of each of them; values outside count as the nearer end.
+        coefficients: (d,). intercept: the prediction of a row of zeros.
+        bounds: smallest and largest prediction.
+        method, parties, release, warnings: as in `Model`.
+    """
+
+    psephos_model: Literal[1]
+    task: Literal["regression"]
+    label: str
+    encoding: Encoding
+    ranges: Annotated[tuple[tuple[Finite, Finite], ...], Meta(min_length=1)]
+    coefficients: Row
+    intercept: Finite
+    bounds: tuple[Finite, Finite]
+    method: str
+    parties: Annotated[int, Meta(ge=1)]
+    release: Release
+    warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        width, names = len(self.encoding.features), [column.name for column in self.encoding.columns]
+        if len(self.coefficients) != width or len(self.ranges) != width:
+            raise ValueError("there is one coefficient and one range for each feature of the encoding")
+        if any(low > high for low, high in (*self.ranges, self.bounds)):
+            raise ValueError("a range begins above its end")
+        if len(set(names)) < len(names):
+            raise ValueError("two columns have the same name")
+
+
+class ReleasedEstimator(BaseEstimator):  # type: ignore[misc]
+    """What released models of classes and of numbers have in common as fitted scikit-learn estimators."""
+
+    model: Model | RegressionModel
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """The names of the encoded features."""
+        return np.array(self.model.encoding.features, dtype=object)
+
+    @property
+    def n_features_in_(self) -> int:
+        """d, the number of encoded features."""
+        return len(self.model.encoding.features)
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Raise InvalidParameter: a released model cannot be fitted."""
+        raise InvalidParameter("a released model cannot be fitted again: other data needs another release")
+
+    def encode(self, X: Any) -> NDArray[np.float64]:
+        """Encode rows as features, float64 (n, d), the input of `model.onnx`.
+
+        Raises DataError for rows without the encoding's columns or of another width, and for NaN or infinite numbers.
+        """
+        if hasattr(X, "columns"):
+            return self.model.encoding.apply(cells_of(X))
+        try:
+            rows: NDArray[np.float64] = check_array(X, dtype=np.float64, ensure_min_samples=0)
+        except ValueError as error:
+            raise DataError(str(error)) from None
+        if rows.shape[1] != self.n_features_in_:
+            raise DataError(f"rows have {rows.shape[1]} numbers, but the model takes {self.n_features_in_} features")
+        return rows
+
+
+class ReleasedClassifier(ClassifierMixin, ReleasedEstimator):  # type: ignore[misc]
     """A released classifier as a fitted scikit-learn estimator.
 
     Rows are a DataFrame with the columns of the training table (other columns are ignored), or encoded features,
@@ -88,11 +174,10 @@ class ReleasedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     changes their scale; a model that `psephos evaluate` has calibrated has `predict_proba`.
     """
 
+    model: Model
+
     def __init__(self, model: Model) -> None:
         self.model = model
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -108,20 +193,6 @@ class ReleasedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def intercept_(self) -> NDArray[np.float64]:
         """Intercepts, (1,) or (K,)."""
         return np.array(self.model.intercepts)
-
-    @property
-    def feature_names_in_(self) -> NDArray[Any]:
-        """The names of the encoded features."""
-        return np.array(self.model.encoding.features, dtype=object)
-
-    @property
-    def n_features_in_(self) -> int:
-        """d, the number of encoded features."""
-        return len(self.model.encoding.features)
-
-    def fit(self, X: Any, y: Any = None) -> ReleasedClassifier:
-        """Raise InvalidParameter: a released classifier cannot be fitted."""
-        raise InvalidParameter("a released classifier cannot be fitted again: other data needs another release")
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return the scores: (n,) for two classes (positive: `classes_[1]`), (n, K) for more.
@@ -142,23 +213,44 @@ class ReleasedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         second = expit(self.decision_function(X))
         return np.column_stack([1 - second, second])
 
-    def encode(self, X: Any) -> NDArray[np.float64]:
-        """Encode rows as features, float64 (n, d), the input of `model.onnx`; raises as `decision_function`."""
-        if hasattr(X, "columns"):
-            return self.model.encoding.apply(cells_of(X))
-        try:
-            rows: NDArray[np.float64] = check_array(X, dtype=np.float64, ensure_min_samples=0)
-        except ValueError as error:
-            raise DataError(str(error)) from None
-        if rows.shape[1] != self.n_features_in_:
-            raise DataError(
-                f"rows have {rows.shape[1]} numbers, but the classifier takes {self.n_features_in_} features"
-            )
-        return rows
+
+class ReleasedRegressor(RegressorMixin, ReleasedEstimator):  # type: ignore[misc]
+    """A released prediction of a number as a fitted scikit-learn estimator.
+
+    Rows are as for `ReleasedClassifier`. Attributes as in scikit-learn: coef_ (d,), intercept_, n_features_in_,
+    feature_names_in_. They are those of features inside the model's ranges, into which rows are clipped.
+    """
+
+    model: RegressionModel
+
+    def __init__(self, model: RegressionModel) -> None:
+        self.model = model
+
+    @property
+    def coef_(self) -> NDArray[np.float64]:
+        """Coefficients of the encoded features, (d,)."""
+        return np.array(self.model.coefficients)
+
+    @property
+    def intercept_(self) -> float:
+        """The intercept."""
+        return self.model.intercept
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Return the predicted number of each row, float64 (n,); raises as `encode`."""
+        rows = np.clip(self.encode(X), *np.array(self.model.ranges).T)
+        predictions: NDArray[np.float64] = np.clip(rows @ self.coef_ + self.intercept_, *self.model.bounds)
+        return predictions
 
 
-def load_model(path: str | os.PathLike[str]) -> ReleasedClassifier:
-    """Read the classifier from a model file, or from the directory that `psephos run --output` wrote.
+class _Task(Struct):
+    """The field by which model files differ."""
+
+    task: str = "classification"
+
+
+def load_model(path: str | os.PathLike[str]) -> ReleasedClassifier | ReleasedRegressor:
+    """Read a released model from a model file, or from the directory that `psephos run --output` wrote.
 
     Raises ModelError for a file that is missing, too large, or not a complete model of this version.
     """
@@ -167,11 +259,22 @@ def load_model(path: str | os.PathLike[str]) -> ReleasedClassifier:
     try:
         if file.stat().st_size > MOST_BYTES:
             raise ModelError(f"{file} is not a model: it is larger than {MOST_BYTES >> 20} MiB")
-        return ReleasedClassifier(msgspec.json.decode(file.read_bytes(), type=Model))
+        content = file.read_bytes()
+        if msgspec.json.decode(content, type=_Task).task == "classification":
+            return ReleasedClassifier(msgspec.json.decode(content, type=Model))
+        return ReleasedRegressor(msgspec.json.decode(content, type=RegressionModel))
     except OSError as error:
         raise ModelError(f"{file} cannot be read: {error.strerror}") from None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ModelError(f"{file} is not a complete model of this version of psephos: {error}") from None
+
+
+def load_classifier(path: str | os.PathLike[str]) -> ReleasedClassifier:
+    """As `load_model`, for a classifier; raises ModelError also for a model that predicts a number."""
+    model = load_model(path)
+    if isinstance(model, ReleasedRegressor):
+        raise ModelError(f"{path} predicts a number: name the model of a classifier")
+    return model
 
 
 def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
@@ -193,10 +296,10 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
         ) from None  # the path that the user knows, not the temporary one
 
 
-def written_model(model: Model) -> bytes:
+def written_model(model: Model | RegressionModel) -> bytes:
     """Encode a model as the bytes of a model file: one JSON object with a field on each line."""
     fields = msgspec.to_builtins(model)
-    if model.calibration is None:
+    if isinstance(model, Model) and model.calibration is None:
         del fields["calibration"]  # files without it remain readable by earlier versions
     lines = ",\n".join(
         f" {json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in fields.items()
@@ -204,23 +307,37 @@ def written_model(model: Model) -> bytes:
     return f"{{\n{lines}\n}}\n".encode()
 
 
-def write_onnx(model: Model, path: Path) -> None:
-    """Write the classifier as ONNX.
+def write_onnx(model: Model | RegressionModel, path: Path) -> None:
+    """Write the model as ONNX.
 
-    The input is `features`, double (n, d), encoded; the outputs are `label`, string (n,), and `scores`, double (n, K).
+    The input is `features`, double (n, d), encoded; the outputs are `label`, string (n,), and `scores`, double (n, K);
+    of a regression `prediction`, double (n, 1).
     All is in double precision, so that decisions are those of the estimator. The encoding of tables is not included.
 
     Raises InvalidParameter if the package onnx is not installed.
     """
     try:
-        from onnx import TensorProto, checker, helper, numpy_helper
+        from onnx import checker, helper
     except ImportError:
         raise InvalidParameter("writing ONNX needs the package onnx; in a clone: pip install -e '.[onnx]'") from None
+    graph = _regression_graph(model) if isinstance(model, RegressionModel) else _classifier_graph(model)
+    onnx_model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8, producer_name="psephos"
+    )
+    helper.set_model_props(onnx_model, {"features": json.dumps(model.encoding.features), "method": model.method})
+    checker.check_model(onnx_model)
+    write_atomically(path, onnx_model.SerializeToString())
+
+
+def _classifier_graph(model: Model) -> Any:
+    """Return the ONNX graph of a classifier."""
+    from onnx import TensorProto, helper, numpy_helper
+
     weights, intercepts = np.array(model.coefficients), np.array(model.intercepts)
     if len(model.classes) == 2:  # the first class scores 0
         weights, intercepts = np.vstack([np.zeros_like(weights), weights]), np.array([0.0, *intercepts])
     classes, width = len(model.classes), weights.shape[1]
-    graph = helper.make_graph(
+    return helper.make_graph(
         [
             helper.make_node("MatMul", ["features", "weights"], ["products"]),
             helper.make_node("Add", ["products", "intercepts"], ["scores"]),
@@ -239,9 +356,31 @@ def write_onnx(model: Model, path: Path) -> None:
             numpy_helper.from_array(np.array(model.classes, dtype=object), "classes"),
         ],
     )
-    onnx_model = helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8, producer_name="psephos"
+
+
+def _regression_graph(model: RegressionModel) -> Any:
+    """Return the ONNX graph of a prediction: features clipped to their ranges, and the prediction to its bounds."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    low, high = np.array(model.ranges).T
+    constants = {
+        "low": low,
+        "high": high,
+        "coefficients": np.array(model.coefficients)[:, None],
+        "intercept": np.array([model.intercept]),
+        "smallest": np.array(model.bounds[0]),
+        "largest": np.array(model.bounds[1]),
+    }
+    return helper.make_graph(
+        [
+            helper.make_node("Max", ["features", "low"], ["raised"]),
+            helper.make_node("Min", ["raised", "high"], ["clipped"]),
+            helper.make_node("MatMul", ["clipped", "coefficients"], ["products"]),
+            helper.make_node("Add", ["products", "intercept"], ["linear"]),
+            helper.make_node("Clip", ["linear", "smallest", "largest"], ["prediction"]),
+        ],
+        "psephos",
+        [helper.make_tensor_value_info("features", TensorProto.DOUBLE, ["n", len(low)])],
+        [helper.make_tensor_value_info("prediction", TensorProto.DOUBLE, ["n", 1])],
+        [numpy_helper.from_array(np.ascontiguousarray(value), name) for name, value in constants.items()],
     )
-    helper.set_model_props(onnx_model, {"features": json.dumps(model.encoding.features), "method": model.method})
-    checker.check_model(onnx_model)
-    write_atomically(path, onnx_model.SerializeToString())

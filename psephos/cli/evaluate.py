@@ -10,7 +10,7 @@ import typer
 from psephos.cli.generate import SectionedCommand, examples, with_options
 from psephos.cli.shared import AsJson, ReportDir, Verbose, check_directory, emit, note
 from psephos.cli.simulate import perform
-from psephos.model import MODEL_FILE, load_model, write_atomically, written_model
+from psephos.model import MODEL_FILE, load_classifier, write_atomically, written_model
 from psephos.protocol.errors import InvalidParameter, ModelError
 from psephos.results.scores import EvaluationResult
 from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun, calibrated_model
@@ -81,7 +81,7 @@ def register(app: typer.Typer) -> None:
         check_directory(output, "a model", [])
         if output is not None and (output / MODEL_FILE).exists():
             raise InvalidParameter(f"{output} holds a model: name another directory, or take the file away")
-        classifier = load_model(model)
+        classifier = load_classifier(model)
         run = EvaluationRun(chosen, classifier)
         for text in run.split.remarks:
             note(f"WARNING: {text}")

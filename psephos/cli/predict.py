@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
         as_json: AsJson = False,
     ) -> None:
-        """Predict with a model file: print the rows of FILE as CSV, with the predicted class in an added column."""
+        """Predict with a model file: print the rows of FILE as CSV, with the prediction in an added column."""
         from psephos.data.tables import read_table
         from psephos.model import load_model, write_atomically
         from psephos.protocol.errors import DataError

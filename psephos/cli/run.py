@@ -16,7 +16,7 @@ from psephos.cli.show import alpha_lines
 from psephos.cli.simulate import perform
 from psephos.model import MODEL_FILE
 from psephos.protocol.errors import InvalidParameter
-from psephos.results import TallyResult
+from psephos.results import RegressionResult, TallyResult
 from psephos.simulation.job import WIDEST, Job, JobOptions
 
 __all__ = ["register"]
@@ -32,6 +32,7 @@ OPTIONS = (
     "other_labels",
     "ignore",
     "text",
+    "task",
     "held_out",
     "dataset",
     "parties",
@@ -73,6 +74,7 @@ def register(app: typer.Typer) -> None:
             "psephos run --data patients.csv --label outcome --party hospital --schema patients.toml --output out",
             "psephos run --data patients.csv --label outcome --public open.csv --parties 40 --epsilon 3 --output out",
             "psephos run --data patients.csv --label outcome --party hospital --public open.csv --unit record",
+            "psephos run --data patients.csv --label days --party hospital --public 11 --task regression --unit record",
             "psephos run --dataset har --parties 1000 --data-dir DIR --json",
         ),
     )
@@ -99,6 +101,10 @@ def register(app: typer.Typer) -> None:
                 f"{output} holds a released classifier, and another one would cost the parties epsilon once more: name "
                 "another directory, or take the file away"
             )
+        shown: Any = {"report": report, "as_json": as_json, "verbose": verbose}
+        if chosen.task == "regression":
+            _regress(chosen, output, onnx=onnx, **shown)
+            return
         job = Job(chosen)
         if output is not None and job.split.dataset.features > WIDEST:
             raise InvalidParameter(f"a model file has at most {WIDEST:,} features: leave --output out")
@@ -114,9 +120,32 @@ def register(app: typer.Typer) -> None:
             else:
                 emit("\n".join(["", *alpha_lines(result.evaluation.counts, result.class_names), *lines, ""]))
 
-        shown: Any = {"report": report, "as_json": as_json, "verbose": verbose, "save": save}
-        shown["printed_before"] = job.warnings_about_data
+        shown |= {"save": save, "printed_before": job.warnings_about_data}
         perform(job.options, lambda _, **context: job.run(**context), "run", **shown)
+
+
+def _regress(chosen: JobOptions, output: Path | None, *, onnx: bool, as_json: bool, **shown: Any) -> None:
+    """Release a prediction of a number, and write it."""
+    from psephos.simulation.regression import RegressionRun
+
+    run = RegressionRun(chosen)
+    models: list[Any] = []
+
+    def release(_: Any, **context: Any) -> RegressionResult:
+        result, model = run.run(**context)
+        models.append(model)
+        return result
+
+    def save(result: RegressionResult) -> None:
+        paths = [] if output is None else run.write(result, models[0], output, onnx=onnx)
+        lines = _next_steps("", paths)
+        if as_json:
+            for line in lines:
+                note(line)
+        else:
+            emit("\n".join(["", *lines, ""]))
+
+    perform(run.options, release, "run", as_json=as_json, save=save, **shown)
 
 
 def _next_steps(advice: str, paths: Sequence[Path]) -> list[str]:

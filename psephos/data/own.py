@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,15 @@ from numpy.typing import NDArray
 from psephos.data.datasets import Dataset
 from psephos.data.schema import DRAWN_SAMPLES, Schema, read_schema
 from psephos.data.splits import AUXILIARY_SHARE, Split, deal_rows
-from psephos.data.tables import FEW_CLASSES, MANY_VALUES, Encoding, has_fractions, is_gap, read_table
+from psephos.data.tables import (
+    FEW_CLASSES,
+    MANY_VALUES,
+    Encoding,
+    has_fractions,
+    is_gap,
+    read_table,
+    with_decimal_points,
+)
 from psephos.options import option
 from psephos.protocol.errors import DataError, InvalidParameter
 
@@ -45,7 +53,7 @@ class TableOptions:
     """Options that say how a user's own table is read; each field is an option of the command line."""
 
     data: str | None = option(None, "Your own table: a CSV or Parquet file.", group="Your own data")
-    label: str | None = option(None, "The column with the class.", group="Your own data")
+    label: str | None = option(None, "The column with the class, or with the number to predict.", group="Your own data")
     party: str | None = option(
         None,
         "The column that says whose row it is.",
@@ -92,6 +100,11 @@ class TableOptions:
         """The column that says which person a row is about, where persons are protected; None otherwise."""
         return None
 
+    @property
+    def numeric_label(self) -> bool:
+        """Whether the label is a number to predict, in place of a class."""
+        return False
+
     def check_table(self) -> None:
         """Raise InvalidParameter if the options about the table are invalid or contradict each other."""
         about = ("label", "party", "public", "schema", "sample_public", "classes", "ignore", "text")
@@ -126,7 +139,7 @@ class OwnTable:
     Attributes:
         name: name of the file.
         owners: names of the parties, sorted, without the public one; () without --party.
-        classes: names of the K classes. Public.
+        classes: names of the K classes; () for a numeric label. Public.
     """
 
     def __init__(self, options: TableOptions) -> None:
@@ -169,8 +182,9 @@ class OwnTable:
             )
         if public.all():
             raise DataError("every row is public: there is nobody left to protect")
-        self.classes = self._class_names()
-        self._y = self._class_numbers()
+        self.classes = () if options.numeric_label else self._class_names()
+        self._y: NDArray[Any] = self._numbers() if options.numeric_label else self._class_numbers()
+        self._has_label = np.isfinite(self._y) if options.numeric_label else self._y >= 0
         owners = None if options.party is None else table[options.party]
         if owners is not None and (empty := owners[~public[: len(table)]] == "").any():
             raise DataError(f"no {options.party!r} in line {empty.idxmax()}: say whose row it is, or take it out")
@@ -228,8 +242,9 @@ class OwnTable:
         if many and 2 * int((counts < 3).sum()) > len(counts):
             raise DataError(
                 f"the column {options.label!r} holds {len(counts)} different values, most of them once or twice, as a "
-                "continuous quantity does; a label names a class, and a class has many rows: write a column of classes "
-                "(such as low and high), or name another column with --label"
+                "continuous quantity does; a label names a class, and a class has many rows: predict the number with "
+                "psephos run --task regression --unit record, write a column of classes (such as low and high), or "
+                "name another column with --label"
             )
         return tuple(sorted(str(name) for name in counts.index))
 
@@ -264,6 +279,29 @@ class OwnTable:
         y[unknown] = places[options.other_labels]
         return y
 
+    def _numbers(self) -> NDArray[np.float64]:
+        """Return the numeric label of each row, float64 (n,); NaN for public rows without one.
+
+        Raises:
+            DataError: a private row has no label, or a label is no finite number.
+        """
+        import pandas as pd
+
+        label, private = self._options.label, ~self._is_public
+        gap = is_gap(self._labels)
+        if (missing := gap & private).any():
+            line = self._labels.index[int(missing.to_numpy().argmax())]
+            raise DataError(
+                f"no {label!r} in line {line} ({missing.sum()} rows in all): fill them in, or take them out"
+            )
+        y = pd.to_numeric(with_decimal_points(self._labels.mask(gap, "")), errors="coerce").to_numpy(dtype=np.float64)
+        if (wrong := ~gap.to_numpy() & ~np.isfinite(y)).any():
+            raise DataError(
+                f"the {label!r} in line {self._labels.index[wrong.argmax()]} ({wrong.sum()} rows in all) is no finite "
+                "number: correct it, or leave --task regression out"
+            )
+        return y
+
     def _remarks(self, rows_of: Sequence[NDArray[np.intp]], encoding: Encoding, X: NDArray[np.float64]) -> list[str]:
         """Return remarks about the private rows, which are secret; X are the encoded rows, (n, d)."""
         places = np.concatenate(rows_of)
@@ -273,12 +311,12 @@ class OwnTable:
             "features"
             for name, count in encoding.unknown(private).items()
         ]
-        if dropped := int((~self._is_public & (self._y < 0)).sum()):
+        if dropped := int((~self._is_public & ~self._has_label).sum()):
             remarks.append(f"{dropped} private rows whose label is no class were left out (--other-labels drop)")
         if single := [number for number, rows in enumerate(rows_of) if len(rows) == 1]:
             who = f"the party {self.owners[single[0]]!r}" if self.owners else f"party {single[0]}"
             more = f" and {len(single) - 1} more hold" if len(single) > 1 else " holds"
-            remarks.append(f"{who}{more} a single row: all that it can say is that row's class")
+            remarks.append(f"{who}{more} a single row: all that it can say is that row's label")
         if self._schema is not None:
             remarks += self._out_of_range(X[places], encoding)
         return remarks
@@ -334,7 +372,7 @@ class OwnTable:
         Raises DataError for too few rows, and as `Encoding` does; InvalidParameter for `samples` beside public rows.
         """
         options, generator = self._options, np.random.default_rng(seed)
-        private, auxiliary = np.flatnonzero(~self._is_public & (self._y >= 0)), np.flatnonzero(self._is_public)
+        private, auxiliary = np.flatnonzero(~self._is_public & self._has_label), np.flatnonzero(self._is_public)
         if options.sample_public:
             auxiliary = self._sample_public(private, generator)
             private = np.setdiff1d(private, auxiliary)
@@ -355,7 +393,10 @@ class OwnTable:
                     "the schema encodes rows in another way than the agreed encoding: name public rows with --public"
                 )
             auxiliary = np.arange(len(X), len(X) + len(drawn))
-            X, y = np.concatenate([X, drawn]), np.concatenate([y, np.full(len(drawn), -1)])
+            X, y = (
+                np.concatenate([X, drawn]),
+                np.concatenate([y, np.full(len(drawn), np.nan if options.numeric_label else -1)]),
+            )
         if by_content:
             cells = self._features.assign(**{"": self._labels.to_numpy()})
             if self._persons is not None:

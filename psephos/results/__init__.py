@@ -15,6 +15,7 @@ from psephos.results.base import (
 )
 from psephos.results.machine import BenchResult, PlanResult
 from psephos.results.papers import HammResult, PaperResult, PathakAdultResult, RajkumarResult
+from psephos.results.regression import RegressionError, RegressionResult
 from psephos.results.runs import (
     AverageResult,
     ComposedCost,
@@ -68,6 +69,8 @@ __all__ = [
     "PrivacyAuditResult",
     "PsgdResult",
     "RajkumarResult",
+    "RegressionError",
+    "RegressionResult",
     "Release",
     "Result",
     "RunResult",

@@ -6,11 +6,11 @@ The accuracy on held-out rows is not in it: those rows are private, and no epsil
 from __future__ import annotations
 
 from psephos.data.splits import Split
-from psephos.model import Model
-from psephos.results import TallyResult
+from psephos.model import Model, RegressionModel
+from psephos.results import RegressionResult, TallyResult
 from psephos.results.runs import colluders_text, cost_text
 
-__all__ = ["model_card"]
+__all__ = ["model_card", "regression_card"]
 
 _OPENED = {
     "counts": "the exact number of votes for each class on each public row (alpha). Where a count is 0 or that of all "
@@ -87,6 +87,66 @@ def model_card(model: Model, result: TallyResult, split: Split, right: float | N
     return "\n\n".join(parts) + "\n"
 
 
+def regression_card(model: RegressionModel, result: RegressionResult, split: Split) -> str:
+    """Return the card of a model that predicts a number as Markdown.
+
+    Args:
+        model: the released model.
+        result: of the run that released it.
+        split: of the run's data.
+    """
+    release, shards = model.release, result.options.get("party") is None
+    source = "the operating system" if result.noise_source == "system" else "a SEED, by which it can be taken off"
+    protected = "none: nobody is protected" if split.not_private else _unit(model, model.parties, shards=shards)
+    allowed = f"what epsilon allows it to say about any one {_one(model, shards=shards)}"
+    if split.not_private:
+        allowed = "what it says about any party's rows, without a bound"
+    chosen = ", ".join(f"{name} {value}" for name, value in release.chosen.items())
+    low, high = model.bounds
+    unchecked = [
+        "that parties follow the protocol: ballots carried no proofs",
+        "the parties' data: wrong labels, or labels chosen to mislead, went in as they were",
+        "that the public rows and their labels may be known",
+        "how good or how fair it is on other people's data, or on any group of them",
+        "traffic, timing and memory of the machines",
+    ]
+    parts = [
+        f"# A {'prediction' if split.not_private else 'private prediction'} of {model.label} from {result.dataset}",
+        *(f"**{text}**" for text in model.warnings),
+        f"A linear prediction of the number {model.label} from {len(model.encoding.features)} features, learned from "
+        f"{model.parties} {'shards of one table' if shards else 'parties'} by Psephos. `psephos predict model.json "
+        f"FILE.csv` and `psephos.load_model` use it. Predictions lie between {low:.4g} and {high:.4g}, the smallest "
+        "and the largest public label; a feature outside the range of the public rows counts as the end of that range.",
+        "## Privacy",
+        _table(
+            ("method", model.method),
+            ("epsilon", cost_text(release).removeprefix("epsilon ")),
+            ("unit", protected),
+            ("noise", f"{release.mechanism}, added by the parties, from {source}"),
+            ("colluders", colluders_text(result.colluders, result.threshold)),
+            ("sensitivity", f"{release.sensitivity or 0:.4g} ({release.norm})"),
+            ("its source", release.source),
+            ("parameters, chosen by rules that use public values only", chosen),
+        ),
+        "Another release from the same parties adds to what this one has cost them.",
+        "## Who could learn what",
+        _table(
+            ("everybody", f"this model and card, and {allowed}; who took part, and each ballot's size"),
+            ("curator", _OPENED["statistic"].replace("classifier", "model")),
+            ("key holders", f"up to {result.threshold - 1} together cannot open a ballot; {result.threshold} could"),
+            ("whoever ran this", "everything, since one machine played every role; result.json and reports have errors "
+             "on private rows, and are not for publication"),
+        ),
+        "## How a row becomes numbers",
+        _encoded_by(split),
+        _table(*model.encoding.summary),
+        *(["\n".join(f"* {text}." for text in split.cautions)] if split.cautions else []),
+        "## What was not checked",
+        "\n".join(f"* {text}." for text in unchecked),
+    ]  # fmt: skip
+    return "\n\n".join(parts) + "\n"
+
+
 def _learned_from(result: TallyResult, *, shards: bool) -> str:
     """Whose rows a classifier was learned from."""
     who = f"{result.parties} {'shards of one table' if shards else 'parties'}"
@@ -127,14 +187,14 @@ def _encoded_by(split: Split) -> str:
     return f"Settled by {len(split.auxiliary)} rows alone that somebody named as public."
 
 
-def _one(model: Model, *, shards: bool) -> str:
+def _one(model: Model | RegressionModel, *, shards: bool) -> str:
     """Whom epsilon protects, as a noun."""
     if "persons" in model.release.chosen:
         return "person"
     return "row" if model.release.unit == "record" else "shard" if shards else "party"
 
 
-def _unit(model: Model, parties: int, *, shards: bool) -> str:
+def _unit(model: Model | RegressionModel, parties: int, *, shards: bool) -> str:
     """What epsilon protects, in words."""
     if model.release.unit == "record":
         changed = (

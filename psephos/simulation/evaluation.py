@@ -4,7 +4,6 @@ with their noise says how good it is (docs/protocols/evaluation.md)."""
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -20,7 +19,7 @@ from psephos.data.splits import Split
 from psephos.model import Model, ReleasedClassifier
 from psephos.options import option
 from psephos.parties.noise import contributors
-from psephos.progress import Progress, counted, silent
+from psephos.progress import Progress, silent
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_key_bits
 from psephos.protocol.privacy.accounting import stated
@@ -31,10 +30,9 @@ from psephos.results import Release
 from psephos.results.base import timed
 from psephos.results.runs import ComposedCost
 from psephos.results.scores import EvaluationResult
-from psephos.simulation.encrypted_sum import EncryptedSum, PartyFactory, RunConfig, simulate_sum
-from psephos.simulation.engines import make_engine
-from psephos.simulation.key_setup import HolderOptions, setup_keys
-from psephos.specs.base import Participants
+from psephos.simulation.encrypted_sum import EncryptedSum
+from psephos.simulation.key_setup import HolderOptions
+from psephos.simulation.one_sum import take_sum
 from psephos.specs.evaluation import EvaluationSpec
 
 __all__ = ["EvaluationOptions", "EvaluationRun", "calibrated_model"]
@@ -217,33 +215,9 @@ class EvaluationRun:
         Raises:
             PsephosError: as `setup_keys` and `simulate_sum`.
         """
-        options, spec = self.options, self.spec
-        started = time.perf_counter()
-        keys = setup_keys(
-            options.parties,
-            key_bits=options.key_bits,
-            degree=spec.best_degree(options.key_bits, options.parties),
-            holders=options.key_holders,
-            threshold=options.opening_threshold,
-            test_key=options.test_key,
-            keys=options.keys,
-            transcript=transcript,
-            progress=progress,
-        )
-        keygen = time.perf_counter() - started
-        fewest = max(2, options.parties - options.dropouts)
-        round_ = spec.terms(keys.threshold_key, Participants(keys.roster, fewest, options.test_key))
-        present = sorted(set(range(options.parties)) - set(options.away))
-        config = RunConfig(
-            engine=make_engine(workers=options.workers),
-            transcript=transcript,
-            progress=counted(progress, "score and encrypt", len(present)),
-            roles=dict(roles or {}),
-            present=present,
-        )
-        rows = [self.rows_of(number) for number in range(options.parties)]
-        done = simulate_sum(round_, keys, PartyFactory(spec, rows), config)
-        return replace(done, seconds={"keygen": keygen, **done.seconds})
+        rows = [self.rows_of(number) for number in range(self.options.parties)]
+        context: Any = {"transcript": transcript, "progress": progress, "roles": roles}
+        return take_sum(self.options, self.spec, rows, "score and encrypt", **context)
 
     def run(self, **context: Any) -> EvaluationResult:
         """Take the encrypted sum, and estimate.

@@ -52,6 +52,12 @@ class JobOptions(TallyOptions):
     """Options of `psephos run`."""
 
     parties: int = option(50, "Number of data owners, M.")
+    task: Literal["classification", "regression"] = option(
+        "classification",
+        "What the label is: a class, or a number (regression, with --unit record, of your own table whose public rows "
+        "have labels).",
+        group="Your own data",
+    )
     method: (
         Literal[
             "statistic",
@@ -90,6 +96,9 @@ class JobOptions(TallyOptions):
     def check(self) -> None:
         """Raise InvalidParameter for invalid options, and for an option that the method would ignore."""
         one_of("method", self.method, None, "auto", *METHODS, *LABELLED_METHODS, *RECORD_METHODS)
+        one_of("task", self.task, "classification", "regression")
+        if self.task == "regression":
+            self._check_regression()
         if len(self.epsilon) != 1 or self.draws != 1:
             raise InvalidParameter(
                 "psephos run draws one release at one epsilon: psephos simulate tally compares several"
@@ -112,6 +121,30 @@ class JobOptions(TallyOptions):
                 f"votes ({', '.join(VOTED)})"
             )
         super().check()
+
+    def _check_regression(self) -> None:
+        """Raise InvalidParameter for options that do not fit a numeric label."""
+        if self.unit != "record":
+            raise InvalidParameter(
+                "--task regression protects records: add --unit record; there is no regression that protects a party"
+            )
+        if self.data is None:
+            raise InvalidParameter("--task regression is for your own table: name it with --data FILE")
+        without_effect = {
+            "classes": bool(self.classes),
+            "other-labels": self.other_labels != "refuse",
+            "learners": bool(self.learners),
+            "sizes": self.sizes != "equal",
+            "auxiliary": self.auxiliary is not None,
+            "journal": self.journal is not None,
+        }
+        for name, chosen in without_effect.items():
+            if chosen:
+                raise InvalidParameter(f"--{name} has no effect with --task regression: leave it out")
+
+    @property
+    def numeric_label(self) -> bool:
+        return self.task == "regression"
 
     @property
     def compares(self) -> bool:
@@ -189,6 +222,8 @@ class Job:
             InvalidParameter: the options cannot be used.
             DataError: the data cannot be used.
         """
+        if options.task == "regression":
+            raise InvalidParameter("a regression is a RegressionRun (psephos.simulation.regression)")
         options, self.split = load_split(options)
         options = options.for_labels(self.split.labelled)
         self.method = options.chosen_method

@@ -14,7 +14,7 @@ from psephos.curator.hamm.records import NEIGHBOURS, ROWS_PER_PARTY, plan_record
 from psephos.curator.hamm.rehearsed import REHEARSED_ROWS
 from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
 from psephos.curator.hamm.statistic import SOURCE_OF, MechanismName, plan_statistic
-from psephos.model import load_model
+from psephos.model import load_classifier
 from psephos.options import option
 from psephos.parties.noise import contributors
 from psephos.protocol.encrypted_sum.own_data import OWN
@@ -320,7 +320,7 @@ def _classifier(options: NewOptions, samples: PublicSamples) -> NDArray[np.float
         ModelError: the file is no model.
         InvalidParameter: it has other classes or columns than the study.
     """
-    classifier = load_model(options.model)
+    classifier = load_classifier(options.model)
     if classifier.model.classes != options.classes:
         raise InvalidParameter(
             f"the model has the classes {', '.join(classifier.model.classes)}: name these with --classes"

@@ -78,7 +78,7 @@ def test_a_released_classifier_is_a_fitted_estimator() -> None:
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        (ROWS[:, :3], "3 numbers, but the classifier takes 4"),
+        (ROWS[:, :3], "3 numbers, but the model takes 4"),
         (np.full((1, 4), np.nan), "NaN"),
         (ROWS[0], "2D"),
         (TABLE[["age", "city"]], "no column 'seen'"),

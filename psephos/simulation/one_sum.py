@@ -1,0 +1,118 @@
+"""A simulated run of a single encrypted sum: everybody's keys, the parties, and what the key holders open."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from psephos.progress import Progress, counted, silent
+from psephos.protocol.roles import Role
+from psephos.protocol.transcript import Transcript
+from psephos.simulation.encrypted_sum import EncryptedSum, PartyFactory, RunConfig, simulate_sum
+from psephos.simulation.engines import make_engine
+from psephos.simulation.key_setup import Keys, setup_keys
+from psephos.specs.base import Participants, SumSpec
+
+__all__ = ["SingleSumOptions", "take_sum"]
+
+
+class SingleSumOptions(Protocol):
+    """The options that a single encrypted sum reads."""
+
+    @property
+    def parties(self) -> int:
+        """M."""
+        ...
+
+    @property
+    def key_bits(self) -> int:
+        """Length of the Paillier modulus."""
+        ...
+
+    @property
+    def test_key(self) -> bool:
+        """Whether a key under 2048 bits is accepted."""
+        ...
+
+    @property
+    def keys(self) -> Keys:
+        """Who makes the key."""
+        ...
+
+    @property
+    def key_holders(self) -> int:
+        """Number of key holders."""
+        ...
+
+    @property
+    def opening_threshold(self) -> int:
+        """Number of holders that open a sum."""
+        ...
+
+    @property
+    def workers(self) -> int:
+        """Number of processes."""
+        ...
+
+    @property
+    def dropouts(self) -> int:
+        """Number of parties that may stay away."""
+        ...
+
+    @property
+    def away(self) -> list[int]:
+        """Numbers of the absent parties."""
+        ...
+
+
+def take_sum(
+    options: SingleSumOptions,
+    spec: SumSpec,
+    rows: Sequence[Any],
+    phase: str,
+    *,
+    transcript: Transcript | None = None,
+    progress: Progress = silent,
+    roles: Mapping[str, Callable[[Role], Role]] | None = None,
+) -> EncryptedSum:
+    """Make the keys, and take one encrypted sum, whose noise is complete without the agreed number of absentees.
+
+    Args:
+        options: of the run.
+        spec: what is summed.
+        rows: each party's own data, M of them, absent parties included.
+        phase: what progress calls the parties' work.
+        transcript: records every message.
+        progress: called as the run proceeds.
+        roles: replaces roles by name.
+
+    Raises:
+        PsephosError: as `setup_keys` and `simulate_sum`.
+    """
+    started = time.perf_counter()
+    keys = setup_keys(
+        options.parties,
+        key_bits=options.key_bits,
+        degree=spec.best_degree(options.key_bits, options.parties),
+        holders=options.key_holders,
+        threshold=options.opening_threshold,
+        test_key=options.test_key,
+        keys=options.keys,
+        transcript=transcript,
+        progress=progress,
+    )
+    keygen = time.perf_counter() - started
+    fewest = max(2, options.parties - options.dropouts)
+    round_ = spec.terms(keys.threshold_key, Participants(keys.roster, fewest, options.test_key))
+    present = sorted(set(range(options.parties)) - set(options.away))
+    config = RunConfig(
+        engine=make_engine(workers=options.workers),
+        transcript=transcript,
+        progress=counted(progress, phase, len(present)),
+        roles=dict(roles or {}),
+        present=present,
+    )
+    done = simulate_sum(round_, keys, PartyFactory(spec, rows), config)
+    return replace(done, seconds={"keygen": keygen, **done.seconds})

@@ -1,0 +1,215 @@
+"""Simulate a private regression: one record step for a numeric label (docs/protocols/record.md)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import HuberRegressor, LinearRegression
+from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from psephos.curator.hamm.records import ROWS_PER_PARTY, plan_records
+from psephos.data.partition import load_split
+from psephos.data.splits import Split
+from psephos.model import MODEL_FILE, RegressionModel, write_atomically, write_onnx, written_model
+from psephos.parties.noise import contributors
+from psephos.protocol.encrypted_sum.record_grid import NumericLabel
+from psephos.protocol.errors import InvalidParameter, ModelError
+from psephos.protocol.privacy.accounting import stated
+from psephos.results.base import timed
+from psephos.results.card import regression_card
+from psephos.results.regression import RegressionError, RegressionResult
+from psephos.simulation.encrypted_sum import EncryptedSum
+from psephos.simulation.job import JobOptions
+from psephos.simulation.one_sum import take_sum
+from psephos.specs.record import RecordSpec
+
+__all__ = ["RegressionRun"]
+
+Array = NDArray[np.float64]
+
+
+class RegressionRun:
+    """One regression: which party holds which rows, and the plan, from public values.
+
+    Features are clipped to the range that they have in the public rows, so that the linear prediction is not carried
+    far outside of it.
+
+    Attributes:
+        options: the options, whose number of parties is that of the table.
+        split: the rows.
+        ranges: smallest and largest public value of each encoded feature, float64 (2, d).
+        spec: the protocol.
+    """
+
+    def __init__(self, options: JobOptions, split: Split | None = None) -> None:
+        """Read the data, assign rows to parties, and plan from public values.
+
+        Args:
+            options: of the run.
+            split: rows that are assigned already, with float64 labels, in place of those that the options name.
+
+        Raises:
+            InvalidParameter: the options cannot be used.
+            DataError: the data cannot be used.
+        """
+        if options.task != "regression":
+            raise InvalidParameter("a numeric label is predicted with --task regression")
+        self.options, self.split = load_split(options, split)
+        options = self.options
+        public = np.asarray(self.split.X_auxiliary, dtype=np.float64)
+        self.ranges: Array = np.stack([public.min(axis=0), public.max(axis=0)])
+        agreed = {"colluders": options.coalition or 0, "dropouts": options.dropouts}
+        plan = plan_records(
+            self.prepared(public),
+            self.split.public_labels,
+            1,
+            options.parties,
+            rows=options.announced_rows or options.parties * ROWS_PER_PARTY,
+            epsilon=options.epsilon[0],
+            delta=options.delta,
+            mechanism=options.noise,
+            neighbours=options.neighbours,
+            contributors=contributors(options.parties, **agreed),
+        )
+        seed = options.seed if options.simulate_noise else None
+        self.spec = RecordSpec.from_plan(plan, **agreed, simulation_seed=seed, persons=options.record or "")
+
+    def prepared(self, X: Any) -> Array:
+        """Return encoded rows (n, d) clipped to the public ranges, with the constant 1, float64 (n, d + 1)."""
+        clipped = np.clip(np.asarray(X, dtype=np.float64), *self.ranges)
+        return np.column_stack([clipped, np.ones(len(clipped))])
+
+    @property
+    def label(self) -> NumericLabel:
+        """How the label is predicted."""
+        label = self.spec.plan.grid.label
+        assert label is not None
+        return label
+
+    def rows_of(self, number: int) -> tuple[Any, ...]:
+        """Return a party's rows, float64 (n, d + 1), and their labels, float64 (n,).
+
+        Where persons are protected, also whose each row is, int64 (n,). Secrets.
+        """
+        X, y = self.split.party(number)
+        rows = self.prepared(X), np.asarray(y, dtype=np.float64)
+        return rows if self.split.persons is None else (*rows, self.split.persons[self.split.parties[number]])
+
+    def sum(self, **context: Any) -> EncryptedSum:
+        """Take the encrypted sum; keywords and errors as `take_sum`."""
+        rows = [self.rows_of(number) for number in range(self.options.parties)]
+        return take_sum(self.options, self.spec, rows, "sum and encrypt", **context)
+
+    def run(self, **context: Any) -> tuple[RegressionResult, RegressionModel]:
+        """Take the encrypted sum, and release the prediction.
+
+        Args:
+            context: transcript, progress and roles, as `take_sum`.
+
+        Returns:
+            The result, and the contents of the model file.
+
+        Raises:
+            PsephosError: as `take_sum`.
+        """
+        options, split, spec = self.options, self.split, self.spec
+        done = self.sum(**context)
+        weights = spec.fitted(done.opened)
+        entry = replace(spec.cost(done.opened.ballots), delta=stated(spec.plan.event, options.delta).delta)
+        entry = replace(entry, chosen={**entry.chosen, "labelled": spec.plan.labelled})
+        if split.not_private:
+            entry = replace(entry, epsilon=None, delta=None, said="none")
+        settled = {name: done.seconds.get(name, 0.0) for name in ("keygen", "decrypt")}
+        result = RegressionResult(
+            options=options.plain(),
+            dataset=split.dataset.name,
+            label=options.label or "label",
+            bounds=(self.label.low, self.label.high),
+            threshold_of_residuals=self.label.threshold,
+            features=split.dataset.features,
+            auxiliary=len(split.auxiliary),
+            test=len(split.test),
+            errors=self.errors(weights),
+            phases=timed(settled),  # the time of other phases tells about the rows
+            privacy=entry,
+            ballots=done.opened.ballots,
+            ciphertexts_per_ballot=done.round.plan.ciphertexts,
+            bytes_per_ballot=done.ballot_bytes,
+            tally_equals_plaintext=done.equals_plaintext,
+            colluders=options.coalition or 0,
+            cautions=[*split.cautions, *split.remarks],
+            not_private=split.not_private,
+        )
+        return result, self._model(result, weights)
+
+    def errors(self, weights: Array, *, references: bool = True) -> dict[str, RegressionError]:
+        """Return the errors on the held-out rows, by predictor (`psephos.results.regression.PREDICTORS`). Secrets.
+
+        Args:
+            weights: the released prediction, (d + 1,).
+            references: whether to fit least squares and Huber regression to all private rows.
+        """
+        if len(self.split.y_test) < 2:
+            return {}
+        grid = self.spec.plan.grid
+        test, y = self.prepared(self.split.X_test), np.asarray(self.split.y_test, dtype=np.float64)
+        predictions = {"newton": grid.predict(weights, test), "public": grid.predict(grid.offset[:, 0], test)}
+        if references:
+            rows = np.concatenate(self.split.parties)
+            X, labels = self.split.dataset.X_train[rows], self.split.dataset.y_train[rows]
+            for name, regressor in (("least squares", LinearRegression()), ("huber", HuberRegressor(max_iter=1000))):
+                fitted = make_pipeline(StandardScaler(), regressor).fit(X, labels)
+                predictions[name] = fitted.predict(self.split.X_test)
+        return {
+            name: RegressionError(
+                float(r2_score(y, each)), float(root_mean_squared_error(y, each)), float(mean_absolute_error(y, each))
+            )
+            for name, each in predictions.items()
+        }
+
+    def _model(self, result: RegressionResult, weights: Array) -> RegressionModel:
+        encoding = self.split.encoding
+        if encoding is None:
+            raise InvalidParameter("a regression is released from your own table: name it with --data FILE")
+        return RegressionModel(
+            psephos_model=1,
+            task="regression",
+            label=result.label,
+            encoding=encoding,
+            ranges=tuple(map(tuple, self.ranges.T.tolist())),
+            coefficients=tuple(weights[:-1].tolist()),
+            intercept=float(weights[-1]),
+            bounds=result.bounds,
+            method="newton",
+            parties=self.options.parties,
+            release=result.privacy,
+            warnings=tuple(result.warnings_of_model()),
+        )
+
+    def write(self, result: RegressionResult, model: RegressionModel, directory: Path, *, onnx: bool) -> list[Path]:
+        """Write the model, its card and the result's JSON into a directory that exists, and return their paths.
+
+        Raises:
+            ModelError: a file cannot be written.
+            InvalidParameter: the package onnx is missing.
+        """
+        try:
+            write_atomically(directory / MODEL_FILE, written_model(model))
+            write_atomically(directory / "card.md", regression_card(model, result, self.split).encode())
+            document = json.dumps(result.as_json(), indent=1) + "\n"
+            write_atomically(directory / "result.json", document.encode(), mode=0o600)  # tells about private rows
+            if onnx:
+                write_onnx(model, directory / "model.onnx")
+        except OSError as error:
+            raise ModelError(
+                f"{directory}: {error.strerror}; files that are missing there cannot be made again: another run "
+                "would spend epsilon again"
+            ) from None
+        return [directory / name for name in (MODEL_FILE, "card.md", "result.json", *(["model.onnx"] * onnx))]

@@ -1,0 +1,254 @@
+"""A private regression of a user's own table: what it releases, writes and refuses."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone, is_regressor
+from sklearn.utils.validation import check_is_fitted
+from typer.testing import CliRunner
+
+import psephos
+from psephos.cli.main import build
+from psephos.data.own import OwnTable, TableOptions
+from psephos.model import RegressionModel, ReleasedRegressor, load_classifier, load_model, write_onnx, written_model
+from psephos.protocol.errors import DataError, InvalidParameter, ModelError
+from psephos.results import RegressionResult, Result
+from psephos.simulation.job import Job, JobOptions
+from psephos.simulation.regression import RegressionRun
+
+SLOPES = np.array([3.0, -2.0, 0.0])
+
+
+def invoke(*words: str) -> Any:
+    return CliRunner().invoke(build(), list(words))
+
+
+def frame(rows: int = 1500, seed: int = 0) -> pd.DataFrame:
+    """Return rows of five hospitals and a public one, whose label is linear in three features with gross errors."""
+    generator = np.random.default_rng(seed)
+    X = generator.normal(size=(rows, 3))
+    days = X @ SLOPES + 20 + generator.normal(size=rows)
+    days += (generator.random(rows) < 0.05) * 100.0
+    owner = np.where(np.arange(rows) < 80, "public", [f"h{number}" for number in generator.integers(5, size=rows)])
+    days[:80] = np.minimum(days[:80], 40)
+    return pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "hospital": owner, "days": days}).round(4)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("regression") / "own.csv"
+    frame().to_csv(path, index=False)
+    return path
+
+
+def options_of(table: Path, **chosen: Any) -> JobOptions:
+    settings: dict[str, Any] = {
+        "data": str(table),
+        "label": "days",
+        "party": "hospital",
+        "public": "public",
+        "task": "regression",
+        "unit": "record",
+        "key_bits": 512,
+        "test_key": True,
+        "workers": 1,
+        "simulate_noise": True,
+        "epsilon": (10.0,),
+    }
+    return JobOptions(**settings | chosen)
+
+
+@pytest.fixture(scope="module")
+def released(table: Path) -> tuple[RegressionRun, RegressionResult, RegressionModel]:
+    run = RegressionRun(options_of(table))
+    return run, *run.run()
+
+
+Released = tuple[RegressionRun, RegressionResult, RegressionModel]
+
+
+def test_the_prediction_is_near_the_truth_in_spite_of_gross_errors(released: Released) -> None:
+    run, result, model = released
+    assert result.exact
+    assert np.abs(np.array(model.coefficients) - SLOPES).max() < 0.5
+    assert result.errors["newton"].mae < 1.1 * result.errors["huber"].mae
+    assert result.bounds == (run.label.low, run.label.high)
+
+
+def test_everything_that_is_planned_is_a_function_of_public_rows(table: Path, tmp_path: Path) -> None:
+    """Two tables that differ in every private row have the same plan, ranges and terms of the sum."""
+    public, other = frame().iloc[:80], frame(900, seed=1).iloc[80:]
+    other["days"] *= 1000
+    path = tmp_path / "other.csv"
+    pd.concat([public, other]).to_csv(path, index=False)
+    first, second = (RegressionRun(options_of(at)) for at in (table, path))
+    assert first.spec.context == second.spec.context
+    assert first.spec.plan.mechanism == second.spec.plan.mechanism
+    assert np.array_equal(first.ranges, second.ranges)
+
+
+def test_a_replaced_row_moves_the_sum_by_the_sensitivity_at_most(table: Path, tmp_path: Path) -> None:
+    """From the file on: whatever one row says, the vectors of all parties differ by at most the certified bound."""
+    before = RegressionRun(options_of(table))
+    bound = before.spec.plan.l2.value
+    sums = [np.array(before.spec.plan.grid.contribution(*before.rows_of(number))) for number in range(5)]
+    for number, (feature, label) in enumerate([(1e9, -1e9), (-1e9, 1e9), (0.0, 1e300), (5.0, 0.0)]):
+        changed = frame()
+        changed.loc[200 + number, ["a", "b", "days"]] = feature, -feature, label
+        path = tmp_path / f"{number}.csv"
+        changed.to_csv(path, index=False)
+        after = RegressionRun(options_of(path))
+        moved = [np.array(after.spec.plan.grid.contribution(*after.rows_of(party))) - sums[party] for party in range(5)]
+        assert np.sqrt(float(sum((each.astype(float) ** 2).sum() for each in moved))) <= bound
+
+
+def test_a_result_is_read_from_its_json(released: Released) -> None:
+    _, result, _ = released
+    assert Result.from_json(json.loads(json.dumps(result.as_json()))) == result
+
+
+def test_a_regressor_is_read_back_and_predicts_as_the_model_says(released: Released, tmp_path: Path) -> None:
+    run, result, model = released
+    (tmp_path / "model.json").write_bytes(written_model(model))
+    regressor = psephos.load_model(tmp_path)
+    assert isinstance(regressor, ReleasedRegressor)
+    assert regressor.model == model
+    held_out = run.split.X_test
+    expected = run.spec.plan.grid.predict([*model.coefficients, model.intercept], run.prepared(held_out))
+    assert np.allclose(regressor.predict(held_out), expected, rtol=1e-12)
+    assert regressor.score(held_out, run.split.y_test) == pytest.approx(result.errors["newton"].r2)
+    far = np.array([[1e300, -1e300, 0.0], [-1e300, 1e300, 0.0]])
+    assert set(regressor.predict(far)) <= {*model.bounds, *regressor.predict(np.clip(far, *run.ranges))}
+    with pytest.raises(ModelError):
+        load_classifier(tmp_path)
+
+
+def test_a_released_regressor_is_a_fitted_estimator(released: Released) -> None:
+    regressor = clone(ReleasedRegressor(released[2]))
+    assert is_regressor(regressor)
+    check_is_fitted(regressor)
+    assert regressor.coef_.shape == (3,)
+    assert regressor.feature_names_in_.tolist() == ["a", "b", "c"]
+    with pytest.raises(InvalidParameter):
+        regressor.fit(np.zeros((2, 3)), [1.0, 2.0])
+    with pytest.raises(DataError):
+        regressor.predict(np.full((1, 3), np.nan))
+
+
+def test_onnx_predicts_the_same(released: Released, tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    reference = pytest.importorskip("onnx.reference")
+    run, _, model = released
+    write_onnx(model, tmp_path / "model.onnx")
+    rows = np.vstack([run.split.X_test[:50], np.full((1, 3), 1e9)])
+    (predictions,) = reference.ReferenceEvaluator(str(tmp_path / "model.onnx")).run(None, {"features": rows})
+    assert np.allclose(predictions[:, 0], ReleasedRegressor(model).predict(rows))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"coefficients": [1.0]},
+        {"ranges": [[0.0, 1.0]]},
+        {"bounds": [2.0, 1.0]},
+        {"task": "classification"},
+        {"task": "ranking"},
+        {"classes": ["a", "b"]},
+        {"parties": 0},
+    ],
+)
+def test_damaged_models_are_refused(released: Released, tmp_path: Path, change: dict[str, Any]) -> None:
+    document = json.loads(written_model(released[2])) | change
+    (tmp_path / "model.json").write_text(json.dumps(document))
+    with pytest.raises(ModelError):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"unit": "party"},
+        {"data": None, "label": None, "party": None, "public": None},
+        {"classes": ("a", "b")},
+        {"learners": ("tree",)},
+        {"sizes": "dirichlet"},
+        {"method": "statistic"},
+        {"task": "ranking"},
+    ],
+)
+def test_options_without_effect_are_refused(table: Path, change: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParameter):
+        RegressionRun(options_of(table, **change))
+
+
+def test_the_runs_of_classes_and_of_numbers_refuse_each_other(table: Path) -> None:
+    with pytest.raises(InvalidParameter):
+        Job(options_of(table))
+    with pytest.raises(InvalidParameter):
+        RegressionRun(options_of(table, task="classification"))
+
+
+@pytest.mark.parametrize("label", ["long", "", "1e999"])
+def test_private_labels_that_are_no_numbers_are_refused_and_not_quoted(tmp_path: Path, label: str) -> None:
+    rows = frame().astype({"days": str})
+    rows.loc[500, "days"] = label
+    rows.to_csv(tmp_path / "own.csv", index=False)
+    with pytest.raises(DataError) as refusal:
+        RegressionRun(options_of(tmp_path / "own.csv"))
+    assert "502" in str(refusal.value)
+    assert not label or label not in str(refusal.value)
+
+
+def test_too_few_public_labels_are_refused(tmp_path: Path) -> None:
+    rows = frame().astype({"days": str})
+    rows.loc[5:79, "days"] = ""
+    rows.to_csv(tmp_path / "own.csv", index=False)
+    with pytest.raises(DataError):
+        RegressionRun(options_of(tmp_path / "own.csv"))
+
+
+def test_a_numeric_label_without_the_option_is_pointed_to_it(table: Path) -> None:
+    with pytest.raises(DataError, match="--task regression"):
+        OwnTable(TableOptions(data=str(table), label="days", party="hospital", public="public"))
+
+
+def test_persons_are_protected_where_a_column_names_them(tmp_path: Path) -> None:
+    rows = frame().assign(patient=np.arange(1500) // 4)
+    rows.to_csv(tmp_path / "own.csv", index=False)
+    run = RegressionRun(options_of(tmp_path / "own.csv", record="patient"))
+    result, model = run.run()
+    assert model.release.chosen["persons"] == "patient"
+    assert result.exact
+    whole = sum(len(run.rows_of(party)[1]) for party in range(5))
+    assert len({person for party in range(5) for person in run.rows_of(party)[2]}) < whole / 2
+
+
+def test_the_command_writes_a_model_and_its_card(table: Path, tmp_path: Path) -> None:
+    words = ["run", "--data", str(table), "--label", "days", "--party", "hospital", "--public", "public", "--task"]
+    words += ["regression", "--unit", "record", "--key-bits", "512", "--test-key", "--output", str(tmp_path / "out")]
+    assert invoke(*words).exit_code == 0
+    card = (tmp_path / "out" / "card.md").read_text()
+    assert "discrete Gaussian in shares" in card
+    assert "one row, replaced, added or removed" in card
+    result = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert result["kind"] == "regression"
+    assert not any(f"{value:.3f}" in card for value in result["errors"]["newton"].values())
+    assert invoke("predict", str(tmp_path / "out"), str(table), "--json").exit_code == 0
+    refused = invoke("evaluate", str(tmp_path / "out"), "--data", str(table), "--label", "days", "--public", "public")
+    assert isinstance(refused.exception, ModelError)
+
+
+def test_noise_of_the_seed_is_said_to_protect_nobody(released: Released) -> None:
+    _, result, model = released
+    assert any("drawn from the seed" in text for text in model.warnings)
+    quiet = replace(result, options={**result.options, "simulate_noise": False, "key_bits": 3072})
+    assert quiet.warnings_of_model() == []
+    assert msgspec.json.decode(written_model(model), type=RegressionModel) == model
