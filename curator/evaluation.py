@@ -481,8 +481,8 @@ def _calibration_error(counts: _Counts, probabilities: Array | None = None) -> E
     """Return the calibration error with the squared noise taken off each bin's squared difference."""
     chosen = counts.plan.public.probabilities if probabilities is None else probabilities
     gaps, gradients, errors = _gaps(counts, chosen)
-    kept = np.sqrt(np.maximum(gaps**2 - errors**2, 0.0))
-    return _share(float(kept.sum()) / counts.rows, counts.error(np.sign(gaps) @ gradients) / counts.rows)
+    sizes = np.sqrt(np.maximum(gaps**2 - errors**2, 0.0))
+    return _share(float(sizes.sum()) / counts.rows, counts.error(np.sign(gaps) @ gradients) / counts.rows)
 
 
 def _reliability(counts: _Counts) -> list[ReliabilityBin]:

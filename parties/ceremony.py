@@ -437,8 +437,8 @@ class CeremonyHolder(HolderComputation, Machine):
             order, modulus = n**self.terms.degree, self.terms.ciphertext_modulus(n)
             numbers, base = batch.numbers(self._chosen(search)), verification_base(self.terms, n)
             # Empty when the accusation is about a rejected candidate.
-            said = zip(evidence.thetas, evidence.committed, evidence.form, strict=True)
-            for j, (theta, values, form) in enumerate(said, 1):
+            claims = zip(evidence.thetas, evidence.committed, evidence.form, strict=True)
+            for j, (theta, values, form) in enumerate(claims, 1):
                 share = batch.exponent_share(j, numbers, search.winner, n)
                 if (theta, values[:1], form) != (
                     share % order,

@@ -232,12 +232,12 @@ class LocalClassifier:
         self.predict_votes(X[:0])
         if self._constant is not None or not hasattr(self._estimator, "predict_proba"):
             return None
-        seen = np.asarray(self._estimator.classes_)
+        trained = np.asarray(self._estimator.classes_)
         known = np.asarray(self._estimator.predict_proba(_samples(X)))
-        if known.shape != (len(X), len(seen)) or not np.isin(seen, range(len(self.classes))).all():
+        if known.shape != (len(X), len(trained)) or not np.isin(trained, range(len(self.classes))).all():
             return None
         probabilities = np.zeros((len(X), len(self.classes)))
-        probabilities[:, seen.astype(np.int64)] = known
+        probabilities[:, trained.astype(np.int64)] = known
         valid = (probabilities >= 0).all() and (np.abs(probabilities.sum(axis=1) - 1) < _ROUNDING).all()
         return probabilities if valid else None
 

@@ -112,8 +112,8 @@ class Batch:
         size, count = (terms.rest_bits + 7) // 8, len(next(iter(numbers.values()))[0])
 
         def draw(subset: int, place: int) -> Any:
-            drawn = stream(self._seeds[subset], f"zero of n {place}", size * count)
-            return as_array(mpz.from_bytes(drawn[at : at + size], "little") for at in range(0, len(drawn), size))
+            output = stream(self._seeds[subset], f"zero of n {place}", size * count)
+            return as_array(mpz.from_bytes(output[at : at + size], "little") for at in range(0, len(output), size))
 
         p = {s: rho + (terms.offset if s == 0 else 0) for s, (rho, _) in numbers.items()}
         q = {s: sigma + (terms.offset if s == 0 else 0) for s, (_, sigma) in numbers.items()}
@@ -136,8 +136,8 @@ class Batch:
         size = (modulus.bit_length() + STATISTICAL_BITS + 7) // 8
 
         def draw(subset: int, label: str) -> mpz:
-            drawn = stream(self._seeds[subset], f"{label} of form {place}", size)
-            return mpz.from_bytes(drawn, "little") % modulus
+            output = stream(self._seeds[subset], f"{label} of form {place}", size)
+            return mpz.from_bytes(output, "little") % modulus
 
         for time in range(FORM_MASKS):
             masks = {s: draw(s, f"mask {time}") for s in numbers}
@@ -177,8 +177,8 @@ class Batch:
         bits = mask_bits + self._terms.bits + 1 + 2 * _count_bits(self._terms) + STATISTICAL_BITS
 
         def draw(subset: int, member: int) -> mpz:
-            drawn = stream(self._seeds[subset], f"{label} {member} of form {mask_bits} {place}", bits // 8 + 1)
-            return mpz.from_bytes(drawn, "little") >> (8 - bits % 8)
+            output = stream(self._seeds[subset], f"{label} {member} of form {mask_bits} {place}", bits // 8 + 1)
+            return mpz.from_bytes(output, "little") >> (8 - bits % 8)
 
         return mpz(zero_share(self._terms, holder, draw))
 
@@ -227,9 +227,9 @@ def choose(terms: CeremonyTerms, products: Flat, differences: Flat) -> NDArray[n
     """
     good = (products != 0) & (differences != 0)
     starts = np.cumsum((0, *terms.draws))
-    found = [start + np.flatnonzero(good[start:end]) for start, end in pairwise(starts)]
-    count = min(terms.batch, *(len(places) for places in found))
-    return np.stack([places[:count] for places in found], axis=1)
+    places_of_each = [start + np.flatnonzero(good[start:end]) for start, end in pairwise(starts)]
+    count = min(terms.batch, *(len(places) for places in places_of_each))
+    return np.stack([places[:count] for places in places_of_each], axis=1)
 
 
 def moduli(terms: CeremonyTerms, products: Flat, chosen: NDArray[np.int64], rests: Sequence[mpz]) -> tuple[mpz, ...]:
@@ -260,25 +260,25 @@ def survivors(terms: CeremonyTerms, candidates: Sequence[mpz]) -> tuple[int, ...
 def bases(terms: CeremonyTerms, n: mpz, count: int) -> list[mpz]:
     """Return public units modulo n with Jacobi symbol 1, derived from a hash of the terms and n."""
     size, tried = (terms.bits + STATISTICAL_BITS + 7) // 8, 0
-    found: list[mpz] = []
-    while len(found) < count:
+    bases: list[mpz] = []
+    while len(bases) < count:
         prefix = terms.digest + n.to_bytes(terms.bits // 8 + 1, "big") + tried.to_bytes(8, "big")
         g = mpz.from_bytes(hashlib.shake_256(b"psephos biprimality\0" + prefix).digest(size), "big") % n
         tried += 1
         if gmpy2.jacobi(g, n) == 1:
-            found.append(g)
-    return found
+            bases.append(g)
+    return bases
 
 
 def passes(terms: CeremonyTerms, place: int, n: mpz, values: Sequence[Sequence[mpz]]) -> bool:
     """Return whether n passes the test; `values` has one value per base of every holder, in order."""
     first = _first(terms, place) - 1
-    for said in zip(*values, strict=True):
+    for claimed in zip(*values, strict=True):
         product = mpz(1)
-        for j, value in enumerate(said):
+        for j, value in enumerate(claimed):
             if j != first:
                 product = product * value % n
-        if said[first] != product and said[first] + product != n:
+        if claimed[first] != product and claimed[first] + product != n:
             return False
     return True
 

@@ -169,9 +169,9 @@ class Encryptor:
             values = self.key.ring.power(units, self.key.plaintext_modulus)
             return [Residue(value, partial(mpz, unit)) for value, unit in zip(values, units, strict=True)]
         comb = _comb(self.key, self.shape, kernel())
-        drawn = [comb.draw(self.randomness) for _ in range(count)]
-        powers = comb.drawn_powers(drawn)
-        return [Residue(power, partial(comb.exponent, digits)) for power, digits in zip(powers, drawn, strict=True)]
+        exponents = [comb.draw(self.randomness) for _ in range(count)]
+        powers = comb.drawn_powers(exponents)
+        return [Residue(power, partial(comb.exponent, digits)) for power, digits in zip(powers, exponents, strict=True)]
 
     def encrypt(self, plaintexts: Sequence[mpz], randomizers: Randomizers | None = None) -> tuple[mpz, ...]:
         """Encrypt integers.
@@ -194,8 +194,8 @@ class Encryptor:
         self, plaintexts: Sequence[mpz], randomizers: Randomizers | None = None
     ) -> tuple[tuple[mpz, ...], Witness]:
         """Encrypt as `encrypt` does and also return the witness for proofs (`psephos.protocol.proofs`)."""
-        ciphertexts, drawn = self._encrypt(plaintexts, randomizers)
-        return ciphertexts, Witness(tuple(map(mpz, plaintexts)), tuple(residue.root() for residue in drawn))
+        ciphertexts, residues = self._encrypt(plaintexts, randomizers)
+        return ciphertexts, Witness(tuple(map(mpz, plaintexts)), tuple(residue.root() for residue in residues))
 
     def _encrypt(
         self, plaintexts: Sequence[mpz], randomizers: Randomizers | None
@@ -206,9 +206,9 @@ class Encryptor:
         if plaintexts and not (min(plaintexts) >= 0 and max(plaintexts) < key.plaintext_modulus):
             raise PackingError("a plaintext lies outside [0, n^s)")
         # Compare with None: an empty pool is falsy and must raise its own error.
-        drawn = (self.randomizers if randomizers is None else randomizers)(len(plaintexts))
-        ciphertexts = [generator_power(key, m) * r.value % modulus for m, r in zip(plaintexts, drawn, strict=True)]
-        return tuple(ciphertexts), drawn
+        residues = (self.randomizers if randomizers is None else randomizers)(len(plaintexts))
+        ciphertexts = [generator_power(key, m) * r.value % modulus for m, r in zip(plaintexts, residues, strict=True)]
+        return tuple(ciphertexts), residues
 
     def rerandomize(self, ciphertexts: Sequence[mpz]) -> tuple[mpz, ...]:
         """Multiply ciphertexts by fresh encryptions of zero, which keeps their plaintexts.

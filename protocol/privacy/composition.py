@@ -84,9 +84,9 @@ class PrivacyLoss:
         above = np.cumsum(masses[::-1])[::-1]
         last = int(np.searchsorted(-above, -_TAIL * delta))
         first = min(int(np.searchsorted(np.cumsum(masses), _TAIL * delta)), last - 1)
-        kept = masses[first:last].copy()
-        kept[0] += masses[:first].sum()  # moved to a larger loss
-        return PrivacyLoss(values[first:last], kept, self.infinite + float(masses[last:].sum()))
+        window = masses[first:last].copy()
+        window[0] += masses[:first].sum()  # moved to a larger loss
+        return PrivacyLoss(values[first:last], window, self.infinite + float(masses[last:].sum()))
 
 
 def _sum_on_grid(many: PrivacyLoss, few: PrivacyLoss) -> tuple[Vector, Vector]:

@@ -751,10 +751,10 @@ class _Verification(ProofReader):
 
     def _check_values(self, square: Words, equation: Words, target: int) -> None:
         """Check that the constraints vanish where rows hold data, and that the equations sum to the target there."""
-        held = used_values(self.layout, np.stack([square, equation]))
-        if held[0].any():
+        values = used_values(self.layout, np.stack([square, equation]))
+        if values[0].any():
             raise ProofError("a ballot is not valid: a digit has a wrong inverse, or a quotient a wrong bit")
-        if int(column_sum(held[1])) != target:
+        if int(column_sum(values[1])) != target:
             raise ProofError(
                 "a ballot is not valid: an entry is out of range, the vector is too long, or its entries are not those "
                 "of its ciphertexts"

@@ -35,8 +35,8 @@ def stream(label: str, parts: Iterable[bytes], count: int) -> bytes:
 def challenges(label: str, parts: Iterable[bytes], count: int) -> list[mpz]:
     """Return `count` challenges in [0, 2^128) that depend on every part of the statement."""
     size = CHALLENGE_BITS // 8
-    drawn = stream(label, parts, size * count)
-    return [mpz.from_bytes(drawn[at : at + size], "big") for at in range(0, len(drawn), size)]
+    output = stream(label, parts, size * count)
+    return [mpz.from_bytes(output[at : at + size], "big") for at in range(0, len(output), size)]
 
 
 def _prefixed(part: bytes) -> bytes:

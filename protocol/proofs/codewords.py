@@ -159,29 +159,29 @@ class ChallengeChain:
 
     def primes(self) -> list[int]:
         """Return the first distinct primes among pseudorandom odd numbers in [2^30, 2^31)."""
-        drawn = np.frombuffer(stream(f"{self._label}: primes", (self._state,), 4 * 1024), dtype="<u4")
-        primes = (x for x in (drawn >> 2 | 1 << 30 | 1).tolist() if gmpy2.is_prime(x))
+        words = np.frombuffer(stream(f"{self._label}: primes", (self._state,), 4 * 1024), dtype="<u4")
+        primes = (x for x in (words >> 2 | 1 << 30 | 1).tolist() if gmpy2.is_prime(x))
         return list(dict.fromkeys(islice(primes, 2 * PRIMES)))[:PRIMES]
 
     def elements(self, name: str, shape: tuple[int, ...]) -> Words:
         """Return pseudorandom field elements of this shape."""
         count = int(np.prod(shape))
         # A word lies outside the field with probability 2^-32, so 16 spare words are enough for any proof.
-        drawn = np.frombuffer(stream(f"{self._label}: {name}", (self._state,), 8 * (count + 16)), dtype="<u8")
-        return drawn[drawn < np.uint64(PRIME)][:count].astype(np.uint64).reshape(shape)
+        words = np.frombuffer(stream(f"{self._label}: {name}", (self._state,), 8 * (count + 16)), dtype="<u8")
+        return words[words < np.uint64(PRIME)][:count].astype(np.uint64).reshape(shape)
 
     def columns(self, size: int) -> list[int]:
         """Return the places of the columns to open."""
-        drawn = np.frombuffer(stream(f"{self._label}: columns", (self._state,), 4 * 4 * QUERIES), dtype="<u4")
-        return list(dict.fromkeys((drawn & (size - 1)).tolist()))[:QUERIES]
+        words = np.frombuffer(stream(f"{self._label}: columns", (self._state,), 4 * 4 * QUERIES), dtype="<u4")
+        return list(dict.fromkeys((words & (size - 1)).tolist()))[:QUERIES]
 
 
 def uniform(count: int, randomness: Randomness) -> Words:
     """Draw uniform field elements, (count,), by rejection."""
-    drawn = np.frombuffer(randomness.draw(8 * count), dtype=np.uint64).copy()
-    while (outside := np.flatnonzero(drawn >= np.uint64(PRIME))).size:
-        drawn[outside] = np.frombuffer(randomness.draw(8 * outside.size), dtype=np.uint64)
-    return drawn
+    elements = np.frombuffer(randomness.draw(8 * count), dtype=np.uint64).copy()
+    while (outside := np.flatnonzero(elements >= np.uint64(PRIME))).size:
+        elements[outside] = np.frombuffer(randomness.draw(8 * outside.size), dtype=np.uint64)
+    return elements
 
 
 def hidden_rows(messages: Words, randomness: Randomness) -> Words:

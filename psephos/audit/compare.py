@@ -118,14 +118,14 @@ def two_sample(left: Array, right: Array, *, rate: float, names: list[str], seed
     worst = int(np.argmin(ks))
     p_ks = min(1.0, 2 * columns * ks[worst])
     order = np.random.default_rng(seed).permutation(rows)
-    train, held = order[: rows // 2], order[rows // 2 :]
+    train, test = order[: rows // 2], order[rows // 2 :]
     forest = ExtraTreesClassifier(60, min_samples_leaf=3, random_state=seed % 2**32, n_jobs=1)
     forest.fit(np.vstack([left[train], right[train]]), np.repeat([0, 1], len(train)))
-    guesses = forest.predict(np.vstack([left[held], right[held]]))
-    correct = int((guesses == np.repeat([0, 1], len(held))).sum())
-    p_forest = min(1.0, 2 * float(binom.sf(correct - 1, 2 * len(held), 0.5)))
+    guesses = forest.predict(np.vstack([left[test], right[test]]))
+    correct = int((guesses == np.repeat([0, 1], len(test))).sum())
+    p_forest = min(1.0, 2 * float(binom.sf(correct - 1, 2 * len(test), 0.5)))
     p_value = min(p_ks, p_forest)
-    return TwoSampleResult(p_value <= rate, rate, p_value, correct / (2 * len(held)), names[worst])
+    return TwoSampleResult(p_value <= rate, rate, p_value, correct / (2 * len(test)), names[worst])
 
 
 def compare_samples(context: AnalysisContext, sides: Sequence[Sequence[Mapping[str, float]]], what: str) -> CheckResult:
@@ -167,10 +167,10 @@ def detectable_accuracy(rows: int, *, rate: float, power: float = 0.99) -> float
 
     `rows`: views per side. `rate`: the false-alarm rate.
     """
-    held = 2 * (rows - rows // 2)
-    needed = int(binom.isf(rate / 2, held, 0.5)) + 1
+    test_rows = 2 * (rows - rows // 2)
+    needed = int(binom.isf(rate / 2, test_rows, 0.5)) + 1
     low, high = 0.5, 1.0
     for _ in range(40):
         middle = (low + high) / 2
-        low, high = (low, middle) if binom.sf(needed - 1, held, middle) >= power else (middle, high)
+        low, high = (low, middle) if binom.sf(needed - 1, test_rows, middle) >= power else (middle, high)
     return high

@@ -78,14 +78,14 @@ def blinded_answers(context: AnalysisContext) -> CheckResult:
     """
     public = _tiny_key(context).public_key
     questions = [tuple(public.encrypt([1], context.coins("blind question")))]
-    seen: set[mpz] = set()
+    ciphertexts: set[mpz] = set()
     for i in range(50):
         batch = answer(public, [2, 2], questions * 2, bits=1, randomness=context.coins("blind", i))
         for c in (c for reply in batch for c in reply.ciphertexts):
-            if c in seen:
+            if c in ciphertexts:
                 return CheckResult(True, "two answers to one question share a ciphertext: the blinds h^r are not fresh")
-            seen.add(c)
-    return CheckResult(False, f"{len(seen)} blinded ciphertexts of one comparison, all different")
+            ciphertexts.add(c)
+    return CheckResult(False, f"{len(ciphertexts)} blinded ciphertexts of one comparison, all different")
 
 
 def wide_comparison(context: AnalysisContext) -> CheckResult:

@@ -143,26 +143,26 @@ def _put(tree: ast.AST, old: ast.AST, new: ast.AST) -> None:
 # -- matching: a tree against a pattern; None when they differ
 
 
-def _match(wanted: Any, given: Any, bindings: Bindings) -> Bindings | None:
-    if isinstance(wanted, ast.Name) and wanted.id.startswith(_HOLE):
-        return _bind(wanted.id, given, bindings) if isinstance(given, ast.expr) else None
-    if _is_dots(wanted):
+def _match(pattern: Any, tree: Any, bindings: Bindings) -> Bindings | None:
+    if isinstance(pattern, ast.Name) and pattern.id.startswith(_HOLE):
+        return _bind(pattern.id, tree, bindings) if isinstance(tree, ast.expr) else None
+    if _is_dots(pattern):
         return bindings
-    if isinstance(wanted, str) and wanted.startswith(_HOLE):
-        return _bind(wanted, given, bindings)
-    if isinstance(wanted, list):
-        return _match_list(wanted, given, bindings) if isinstance(given, list) else None
-    if type(wanted) is not type(given):
+    if isinstance(pattern, str) and pattern.startswith(_HOLE):
+        return _bind(pattern, tree, bindings)
+    if isinstance(pattern, list):
+        return _match_list(pattern, tree, bindings) if isinstance(tree, list) else None
+    if type(pattern) is not type(tree):
         return None
-    if not isinstance(wanted, ast.AST):
-        return bindings if wanted == given else None
-    if isinstance(wanted, ast.Call):
-        return _match_call(wanted, given, bindings)
-    found: Bindings | None = bindings
-    for field in wanted._fields:
-        if field not in _IGNORED and found is not None:
-            found = _match(getattr(wanted, field, None), getattr(given, field, None), found)
-    return found
+    if not isinstance(pattern, ast.AST):
+        return bindings if pattern == tree else None
+    if isinstance(pattern, ast.Call):
+        return _match_call(pattern, tree, bindings)
+    extended: Bindings | None = bindings
+    for field in pattern._fields:
+        if field not in _IGNORED and extended is not None:
+            extended = _match(getattr(pattern, field, None), getattr(tree, field, None), extended)
+    return extended
 
 
 def _bind(hole: str, value: Any, bindings: Bindings) -> Bindings | None:
@@ -179,41 +179,41 @@ def _same(one: Any, other: Any) -> bool:
     return _match(one, other, {}) is not None
 
 
-def _match_list(wanted: Sequence[Any], given: Sequence[Any], bindings: Bindings) -> Bindings | None:
-    if not wanted:
-        return None if given else bindings
-    rest = _rest_name(wanted[0])
+def _match_list(patterns: Sequence[Any], trees: Sequence[Any], bindings: Bindings) -> Bindings | None:
+    if not patterns:
+        return None if trees else bindings
+    rest = _rest_name(patterns[0])
     if rest is None:
-        found = _match(wanted[0], given[0], bindings) if given else None
-        return None if found is None else _match_list(wanted[1:], given[1:], found)
-    for length in range(len(given) + 1):
-        found = _bind(rest, list(given[:length]), bindings) if rest else bindings
-        if found is not None:
-            found = _match_list(wanted[1:], given[length:], found)
-        if found is not None:
-            return found
+        extended = _match(patterns[0], trees[0], bindings) if trees else None
+        return None if extended is None else _match_list(patterns[1:], trees[1:], extended)
+    for length in range(len(trees) + 1):
+        extended = _bind(rest, list(trees[:length]), bindings) if rest else bindings
+        if extended is not None:
+            extended = _match_list(patterns[1:], trees[length:], extended)
+        if extended is not None:
+            return extended
     return None
 
 
-def _match_call(wanted: ast.Call, given: ast.Call, bindings: Bindings) -> Bindings | None:
+def _match_call(pattern: ast.Call, call: ast.Call, bindings: Bindings) -> Bindings | None:
     """Keyword arguments match by name, in any order; `...` among the arguments also stands for further keywords."""
-    found = _match(wanted.func, given.func, bindings)
-    left = list(given.keywords)
-    for keyword in wanted.keywords:
+    extended = _match(pattern.func, call.func, bindings)
+    left = list(call.keywords)
+    for keyword in pattern.keywords:
         other = next((k for k in left if k.arg == keyword.arg), None)
-        if other is None or found is None:
+        if other is None or extended is None:
             return None
         left.remove(other)
-        found = _match(keyword.value, other.value, found)
-    if found is None:
+        extended = _match(keyword.value, other.value, extended)
+    if extended is None:
         return None
-    rests = [rest for rest in map(_rest_name, wanted.args) if rest is not None]
+    rests = [rest for rest in map(_rest_name, pattern.args) if rest is not None]
     if left and not rests:
         return None
-    found = _match_list(wanted.args, given.args, found)
-    if found is not None and left and rests[-1]:
-        found = {**found, rests[-1]: [*found[rests[-1]], *left]}
-    return found
+    extended = _match_list(pattern.args, call.args, extended)
+    if extended is not None and left and rests[-1]:
+        extended = {**extended, rests[-1]: [*extended[rests[-1]], *left]}
+    return extended
 
 
 def _is_dots(node: Any) -> bool:

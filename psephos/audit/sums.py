@@ -158,7 +158,7 @@ class SumAnalysis(ABC):
 
     def freshness(self, members: Members, context: AnalysisContext) -> CheckResult:
         """Check that every ciphertext of honest parties has randomness of its own, in each run and across runs."""
-        seen: dict[mpz, str] = {}
+        owners: dict[mpz, str] = {}
         checked = 0
         for number, run in enumerate(one for last in self.real(context) for one in (*last.before, last)):
             sealed: list[ViewCiphertext] = []
@@ -171,11 +171,11 @@ class SumAnalysis(ABC):
                         continue
                     sealed.append(item)
                     residue = c % run.round.key.modulus
-                    if residue in seen:
+                    if residue in owners:
                         return CheckResult(
-                            True, f"the randomness of {item.where} is that of {seen[residue]} in another run"
+                            True, f"the randomness of {item.where} is that of {owners[residue]} in another run"
                         )
-                    seen[residue] = item.where
+                    owners[residue] = item.where
             relation = related_randomness(run.round.key, sealed, own) if number < 5 else None
             if relation:
                 return CheckResult(True, relation)
@@ -291,10 +291,10 @@ def dealt_shares(context: AnalysisContext) -> CheckResult:
         for setting in settings[i % 4 * 2 :][:2]:
             key, bound = setting.private_key, int(setting.private_key.public_key.ciphertext_modulus)
             degree = key.public_key.degree
-            _, dealt = deal(key, holders=5, threshold=3, randomness=context.coins("deal", i, degree))
+            _, key_shares = deal(key, holders=5, threshold=3, randomness=context.coins("deal", i, degree))
             fake = deal_integer(0, bound, holders=5, threshold=3, randomness=context.coins("deal 0", i, degree))
             width = float(mpz(120 * 120 * bound) << 128)
-            for row, shares in zip(rows, ([s.share() for s in dealt], fake), strict=True):
+            for row, shares in zip(rows, ([s.share() for s in key_shares], fake), strict=True):
                 for j, f in enumerate(shares, start=1):
                     share = f"degree {degree}, share {j}"
                     row |= {f"{share} modulo {modulus}": f % modulus for modulus in (2, 3, 4, 5, 7)}

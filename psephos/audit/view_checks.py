@@ -62,10 +62,10 @@ def related_randomness(
     for exponent in range(search):
         known.setdefault(power, f"the fixed base to the power {exponent}" if exponent else "1: no randomness at all")
         power = power * base % n
-    seen: list[tuple[str, mpz]] = []
+    earlier: list[tuple[str, mpz]] = []
 
     def remember(where: str, residue: mpz) -> None:
-        for other, value in seen:
+        for other, value in earlier:
             known.setdefault(residue * value % n, f"{where} times {other}")
             known.setdefault(residue * gmpy2.invert(value, n) % n, f"{where} over {other}")
             known.setdefault(value * gmpy2.invert(residue, n) % n, f"{other} over {where}")
@@ -75,7 +75,7 @@ def related_randomness(
         for exponent in range(2, 9):
             small = small * residue % n
             known.setdefault(small, f"{where} to the power {exponent}")
-        seen.append((where, residue))
+        earlier.append((where, residue))
 
     for item in own:
         remember(item.where, item.value % n)

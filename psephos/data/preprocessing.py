@@ -129,8 +129,8 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             Coefficients, float64 (k, d), and intercepts, float64 (k,).
         """
         check_is_fitted(self)
-        kept = w.shape[1] - (1 if self.intercept else 0)
-        w, intercept = w[:, :kept], w[:, kept:].sum(axis=1) * self.intercept
+        width = w.shape[1] - (1 if self.intercept else 0)
+        w, intercept = w[:, :width], w[:, width:].sum(axis=1) * self.intercept
         if self.pca_ is not None:
             w = w @ self.pca_.components_
             intercept = intercept - w @ self.pca_.mean_

@@ -201,12 +201,12 @@ def split_dataset(
     cuts = np.cumsum(sizes)
     private = order[: cuts[-1]]
     by_size = sizes if deal == "equal" else deal
-    dealt = deal_rows(private, dataset.y_train[private], parties, by_size, concentration, generator)
+    shares = deal_rows(private, dataset.y_train[private], parties, by_size, concentration, generator)
     return Split(
         dataset,
         seed,
         auxiliary=_read_only(order[cuts[-1] : cuts[-1] + public]),
-        parties=tuple(_read_only(rows) for rows in dealt),
+        parties=tuple(_read_only(rows) for rows in shares),
         test=_read_only(test),
     )
 
@@ -261,11 +261,11 @@ def _hold_out(labels: NDArray[np.int64], generator: np.random.Generator) -> tupl
     train, test = [], []
     for label in np.unique(labels):
         rows = generator.permutation(np.flatnonzero(labels == label))
-        held = round(TEST_SHARE * len(rows))
-        if not 0 < held < len(rows):
+        tested = round(TEST_SHARE * len(rows))
+        if not 0 < tested < len(rows):
             raise DataError(f"class {label} has {len(rows)} samples, too few for a training and a test set")
-        test.append(rows[:held])
-        train.append(rows[held:])
+        test.append(rows[:tested])
+        train.append(rows[tested:])
     return np.sort(np.concatenate(train)), np.sort(np.concatenate(test))
 
 

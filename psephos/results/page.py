@@ -31,14 +31,14 @@ def render(document: Document, figures: Mapping[str, Markup]) -> str:
     """The page of a document and its figures' inline markup, by name."""
     result, transcript, page = document.result, document.transcript, document.result.page()
     lanes, blocks = arrange(transcript) if transcript else ([], [])
-    drawn = dict.fromkeys(curve.algorithm for panel in page.panels for curve in panel.curves)
+    algorithms = dict.fromkeys(curve.algorithm for panel in page.panels for curve in panel.curves)
     text: str = _template().render(
         document=document,
         result=result,
         page=page,
         figures=figures,
         methods=METHODS,
-        curves=[(name, METHODS[name]) for name in drawn if name in METHODS and not page.accuracies],
+        curves=[(name, METHODS[name]) for name in algorithms if name in METHODS and not page.accuracies],
         pictures=pictures(lanes, _framed(page, lanes, blocks), _members(lanes, transcript)) if transcript else [],
         inside=[
             (role, [(kind, contents_of(kind)) for kind in kinds]) for role, kinds in received(transcript or []).items()

@@ -102,7 +102,7 @@ def received(messages: Sequence[Message]) -> dict[str, list[str]]:
     kinds: dict[str, dict[str, None]] = {}
     for message in messages:
         kinds.setdefault(family(message.receiver), {})[message.kind] = None
-    return {role: list(found) for role, found in kinds.items()}
+    return {role: list(labels) for role, labels in kinds.items()}
 
 
 def arrange(messages: Sequence[Message]) -> tuple[list[str], list[PhaseBlock]]:
@@ -132,7 +132,7 @@ def _gather(arrows: Iterable[Arrow]) -> list[Arrow]:
     sizes: dict[tuple[str, str, str], list[int]] = {}
     for arrow in arrows:
         sizes.setdefault((arrow.sender, arrow.receiver, arrow.kind), []).extend(arrow.sizes)
-    return [Arrow(*key, tuple(found)) for key, found in sizes.items()]
+    return [Arrow(*key, tuple(lengths)) for key, lengths in sizes.items()]
 
 
 def _gather_phases(blocks: Sequence[PhaseBlock]) -> list[PhaseBlock]:
@@ -195,15 +195,15 @@ def pictures(lanes: Sequence[str], blocks: Sequence[PhaseBlock], members: Mappin
         many, plural = members.get(name, 1), name[:-1] + "ies" if name.endswith("y") else name + "s"
         label = name if many == 1 else f"{plural} ({many:,})"
         named.append({"x": at[name], "lines": textwrap.wrap(label, 14)[:2]})
-    found = [Picture(width, named)]
+    pictures = [Picture(width, named)]
     for block in blocks:
-        parts, end = _block(block, at, found[-1].bottom, width)
-        if end > _PAGE and found[-1].parts:
-            found.append(Picture(width, named))
+        parts, end = _block(block, at, pictures[-1].bottom, width)
+        if end > _PAGE and pictures[-1].parts:
+            pictures.append(Picture(width, named))
             parts, end = _block(block, at, _TOP, width)
-        found[-1].parts += parts
-        found[-1].bottom = end
-    return found
+        pictures[-1].parts += parts
+        pictures[-1].bottom = end
+    return pictures
 
 
 def _block(block: PhaseBlock, at: Mapping[str, int], y: int, width: int) -> tuple[list[dict[str, Any]], int]:

@@ -43,8 +43,8 @@ def write_report(
         ReportError: a message is not redacted or lacks a field, the directory cannot be written, or jinja2 or
             matplotlib is not installed.
     """
-    told = None if messages is None else [dict(message) for message in messages]
-    return _write(Document.made(result, told, None if command is None else shlex.join(command)), Path(directory))
+    copies = None if messages is None else [dict(message) for message in messages]
+    return _write(Document.made(result, copies, None if command is None else shlex.join(command)), Path(directory))
 
 
 def report_from_json(file: str | os.PathLike[str], directory: str | os.PathLike[str]) -> Path:
@@ -72,20 +72,20 @@ def report_from_json(file: str | os.PathLike[str], directory: str | os.PathLike[
 def write_figures(result: Result, directory: str | os.PathLike[str], stem: str) -> list[str]:
     """Each panel of a result as `STEM-N.svg` and `.png`; returns the paths. Raises ReportError as `write_report`."""
     charts, _ = _drawing()
-    drawn = {f"{stem}-{name.removeprefix('panel-')}": figure for name, figure in charts.draw_panels(result).items()}
-    files = _files("", drawn, result.notice)
+    figures = {f"{stem}-{name.removeprefix('panel-')}": figure for name, figure in charts.draw_panels(result).items()}
+    files = _files("", figures, result.notice)
     return [str(path) for path in _save(Path(directory), files, secret=bool(result.notice))]
 
 
 def _write(document: Document, directory: Path) -> Path:
     charts, page = _drawing()
-    drawn = charts.draw_figures(document)
+    figures = charts.draw_figures(document)
     notice = document.result.notice
-    files = _files("figures/", drawn, notice)
+    files = _files("figures/", figures, notice)
     try:
         files["report.json"] = (json.dumps(document.as_json(), indent=1) + "\n").encode()
         # Last, so that a page is never newer than what it was drawn from.
-        files["report.html"] = page.render(document, {name: figure.inline for name, figure in drawn.items()}).encode()
+        files["report.html"] = page.render(document, {name: figure.inline for name, figure in figures.items()}).encode()
     except UnicodeEncodeError as error:
         raise ReportError(f"this result holds text that is no Unicode: {error.reason}") from error
     return _save(directory, files, secret=bool(notice))[-1]
@@ -112,10 +112,10 @@ def make_folder(directory: Path, *, secret: bool) -> None:
         directory.mkdir(mode=0o700 if secret else 0o777, exist_ok=True)
 
 
-def _files(folder: str, drawn: Mapping[str, Any], notice: str) -> dict[str, bytes]:
+def _files(folder: str, figures: Mapping[str, Any], notice: str) -> dict[str, bytes]:
     """The figures by path; an SVG begins with the notice, where there is one (a PNG has no place for words)."""
     files = {}
-    for name, figure in drawn.items():
+    for name, figure in figures.items():
         head, end, rest = figure.svg.partition(b"?>")
         comment = f"\n<!-- {notice} -->".encode() if notice else b""
         files[f"{folder}{name}.svg"] = head + end + comment + rest if end else comment.lstrip() + figure.svg

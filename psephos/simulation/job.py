@@ -248,8 +248,8 @@ class Job:
         public = "samples drawn from the schema" if split.schema == "samples" else "public rows"
         units = "parties" if self.options.party is not None else "shards dealt at random"
         counts = f"{len(split.parties)} {units}, {len(split.auxiliary)} {public}, {split.sizes.sum()} private rows"
-        held = f" and {len(split.test)} held out to measure on"
-        lines = [f"{split.dataset.name}: {counts}{held}; classes {', '.join(split.dataset.classes)}"]
+        tested = f" and {len(split.test)} held out to measure on"
+        lines = [f"{split.dataset.name}: {counts}{tested}; classes {', '.join(split.dataset.classes)}"]
         lines += [f"  {name}: {words}" for name, words in split.encoding.summary]
         warnings = [f"WARNING: {text}" for text in self.warnings_about_data]
         return [*([split.not_private] if split.not_private else []), *lines, *warnings]

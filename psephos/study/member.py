@@ -86,16 +86,16 @@ class Membership:
         Raises StudyError if there is none, or several.
         """
         signed = [Study.read(path) for path in sorted(identity.directory.glob("*/study.toml"))]
-        found = [each for each in signed if fingerprint(each.digest).startswith(study)]
-        if len(found) == 1:
-            return cls(identity, found[0])
-        if not found:
+        matching = [each for each in signed if fingerprint(each.digest).startswith(study)]
+        if len(matching) == 1:
+            return cls(identity, matching[0])
+        if not matching:
             which = f" {study}" if study else ""
             raise StudyError(
                 f"{identity.directory} has not signed a study{which}: "
                 f"`psephos join STUDY --identity {identity.directory} ...` signs one"
             )
-        which = ", ".join(f"--study {fingerprint(each.digest)[:9]} ({each.title})" for each in found)
+        which = ", ".join(f"--study {fingerprint(each.digest)[:9]} ({each.title})" for each in matching)
         raise StudyError(f"{identity.directory} is in several studies; name one: {which}")
 
     @property

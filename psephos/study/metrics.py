@@ -44,7 +44,7 @@ def serve_metrics(runner: MemberRunner, port: int, host: str = "127.0.0.1") -> i
                 if running.awaits is not None:
                     for sender in running.awaits.senders:
                         awaits.add_metric([name, running.awaits.kind.title, sender], 1)
-                for error, count in Counter(type(told.error).__name__ for told in agent.rejected).items():
+                for error, count in Counter(type(rejected.error).__name__ for rejected in agent.rejected).items():
                     refused.add_metric([name, error], count)
             up = GaugeMetricFamily(
                 "psephos_agent_board_up", "Whether the board answers.", value=float(not runner.failure)

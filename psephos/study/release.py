@@ -209,9 +209,9 @@ def _is_rounded(w: Array, model: Model, scaler: PublicScaler) -> bool:
     ambiguous = np.abs(offset) >= 0.5 - _ERROR * float(np.abs(w).max()) / step
     # The coefficient of a feature depends on the entry of that feature alone, and settles which multiple was taken.
     features = published.shape[1]
-    taken = ambiguous[:, :features] & (scaler.fold(second * step)[0] == published)
+    second_published = ambiguous[:, :features] & (scaler.fold(second * step)[0] == published)
     multiples = nearest.copy()
-    multiples[:, :features][taken] = second[:, :features][taken]
+    multiples[:, :features][second_published] = second[:, :features][second_published]
     constant = multiples.copy()
     constant[:, features:] = np.where(ambiguous, second, nearest)[:, features:]
     candidates = [scaler.fold(choice * step + 0.0) for choice in (multiples, constant)]

@@ -88,8 +88,8 @@ def status(agent: Agent) -> str:
         confirmed = len(state.agreeing(role.product(state).digest))
         return f"the vote is closed; {confirmed} of {role.round.confirmations} holders have confirmed what is opened"
     if isinstance(role, GradientCurator | GradientParty | SeriesHolder):
-        taken = f"has {state.progress.steps} of at most {role.terms.series.steps} sums"
-        return f"{taken}; waits for {missing}" if missing else taken
+        progress = f"has {state.progress.steps} of at most {role.terms.series.steps} sums"
+        return f"{progress}; waits for {missing}" if missing else progress
     if isinstance(state, AwaitingDecryptions):
         return f"has {len(state.parts)} partial decryptions of the {len(state.asked)} that it asked for"
     if isinstance(state, HolderAnswered):

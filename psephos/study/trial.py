@@ -126,15 +126,15 @@ def _write_data(output: Path, parties: list[str]) -> None:
     import pandas as pd
 
     data = load(_DATA)
-    dealt = split_dataset(data, len(parties), seed=0, auxiliary=_PUBLIC)
+    split = split_dataset(data, len(parties), seed=0, auxiliary=_PUBLIC)
     names = [f"measure {k + 1}" for k in range(data.features)]
-    for name, rows in zip(parties, dealt.parties, strict=True):
+    for name, rows in zip(parties, split.parties, strict=True):
         own = pd.DataFrame(data.X_train[rows], columns=names)
         own[_LABEL] = [data.classes[y] for y in data.y_train[rows]]
         own.to_csv(output / f"{name}.csv", index=False)
-    pd.DataFrame(dealt.X_auxiliary, columns=names).to_csv(output / "public.csv", index=False)
-    test = pd.DataFrame(dealt.X_test, columns=names)
-    test[_LABEL] = [data.classes[y] for y in dealt.y_test]
+    pd.DataFrame(split.X_auxiliary, columns=names).to_csv(output / "public.csv", index=False)
+    test = pd.DataFrame(split.X_test, columns=names)
+    test[_LABEL] = [data.classes[y] for y in split.y_test]
     test.to_csv(output / "test.csv", index=False)
 
 

@@ -107,7 +107,7 @@ def peers(bits: int, repetitions: int = 5) -> LibraryTimings:
             missing[name] = f"{type(error).__name__}: {error}"
     tried = {(name, operation): do for name, work in libraries.items() for operation, do in work.items()}
     samples = interleaved({place: partial(cpu_seconds, do) for place, do in tried.items()}, repetitions)
-    found: dict[str, dict[str, float]] = {name: {} for name in libraries}
+    seconds: dict[str, dict[str, float]] = {name: {} for name in libraries}
     for (name, operation), taken in milliseconds(samples).items():
-        found[name][operation] = taken
-    return LibraryTimings(bits, found, missing)
+        seconds[name][operation] = taken
+    return LibraryTimings(bits, seconds, missing)
