@@ -14,6 +14,7 @@ __all__ = [
     "BallotError",
     "BoardError",
     "BudgetExceededError",
+    "BudgetFileError",
     "CheatingError",
     "CiphertextError",
     "ConvergenceError",
@@ -233,6 +234,10 @@ class GridTooCoarseError(InvalidParameter):
 
 class BudgetExceededError(PsephosError):
     """A release would cost more epsilon or delta than is left; nothing was charged."""
+
+
+class BudgetFileError(PsephosError):
+    """A budget file is damaged, of another program or version, about other rows, or cannot be read or written."""
 
 
 # -- fitting

@@ -164,9 +164,10 @@ LAYERS: dict[str, set[str]] = {
     "specs": set(),
     "data": {"options"},
     "model": {"data", "results"},
+    "budget": {"data", "results"},
     "results": {"data", "model"},
-    "simulation": {"specs", "data", "results", "model", "options", "progress", "sweep"},
-    "study": {"specs", "data", "results", "model", "options", "progress"},
+    "simulation": {"budget", "specs", "data", "results", "model", "options", "progress", "sweep"},
+    "study": {"budget", "specs", "data", "results", "model", "options", "progress"},
     "experiments": {"simulation", "specs", "data", "results", "model", "options", "progress", "sweep"},
     "audit": {"simulation", "study", "specs", "data", "results", "model", "options", "progress"},
 }

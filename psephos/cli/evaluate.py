@@ -35,6 +35,8 @@ OPTIONS = (
     "neighbours",
     "record",
     "epsilon",
+    "budget",
+    "budget_limit",
     "bins",
     "colluders",
     "dropouts",
@@ -63,6 +65,8 @@ def register(app: typer.Typer) -> None:
             "psephos evaluate out --data visits.csv --label outcome --party hospital --public 11 --record patient",
             "psephos evaluate out --data patients.csv --label outcome --party hospital --public 11 --unit party",
             "psephos evaluate out --epsilon 0.3 --output calibrated",
+            "psephos evaluate out --data patients.csv --label outcome --party hospital --public 11 "
+            "--budget patients.budget",
         ),
     )
     @with_options(EvaluationOptions, OPTIONS)

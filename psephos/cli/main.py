@@ -33,6 +33,7 @@ COMMANDS = {
     "status": "Show how far a study is, as its board shows it.",
     "watch": "Serve a read-only page of a study, with metrics.",
     "verify": "Verify a study from its board.",
+    "budget": "Show what all releases from the same rows have cost together.",
     "simulate": "Simulate one protocol (tally, average, pathak or psgd) with all its options.",
     "reproduce": "Reproduce a paper's experiment, with the paper's numbers beside ours.",
     "plan": "Predict the time, bytes and memory of a counting round.",

@@ -25,6 +25,14 @@ Directory = Annotated[Path, typer.Argument(help="The directory of an identity th
 Which = Annotated[
     str, typer.Option("--study", help="First digits of the study's fingerprint, if the identity is in several.")
 ]
+BudgetPath = Annotated[
+    Path | None,
+    typer.Option("--budget", help="A file that adds up what all releases from its rows cost, as `psephos run` has."),
+]
+BudgetLimit = Annotated[
+    str | None,
+    typer.Option("--budget-limit", help="With a new --budget file: its limit, EPSILON or EPSILON,DELTA."),
+]
 
 
 def register_join(app: typer.Typer) -> None:
@@ -34,6 +42,8 @@ def register_join(app: typer.Typer) -> None:
         cls=SectionedCommand,
         epilog=examples(
             "psephos join study.toml --identity north --board board.sqlite --public public.csv --data north.csv",
+            "psephos join study.toml --identity north --board board.sqlite --public public.csv --data north.csv "
+            "--budget north.budget",
             "psephos join study.toml --identity lab --board nats://board.example:4222 --public public.csv",
         ),
     )
@@ -53,29 +63,41 @@ def register_join(app: typer.Typer) -> None:
         output: Annotated[
             Path | None, typer.Option(help="Directory for the released model.", show_default="in the identity's")
         ] = None,
+        budget: BudgetPath = None,
+        budget_limit: BudgetLimit = None,
         yes: Yes = False,
     ) -> None:
         """Sign a study and announce it on its board. The settings are saved for the other commands."""
         from psephos.protocol.study.study import Study
         from psephos.study import member
+        from psephos.study.budget import join_budget
         from psephos.study.identity import Identity
         from psephos.study.party_input import absolute_voter
         from psephos.study.runner import MemberRunner
 
         agreement, signer = Study.read(study), Identity.read(identity)
+        settings: dict[str, str | None] = {
+            "board": _address(board),
+            "public": str(public.absolute()),
+            "data": _absolute(data),
+            "learner": learner,
+            "voter": None if voter is None else absolute_voter(voter),
+            "output": _absolute(output),
+            "budget": _absolute(budget),
+        }
+        if budget is not None or budget_limit is not None:
+            join_budget(agreement, signer.card.key, settings["budget"], settings["data"], budget_limit)
         confirm(agreement, signer, yes)
         membership = member.sign(agreement, signer)
-        membership.keep(
-            board=_address(board),
-            public=str(public.absolute()),
-            data=None if data is None else str(data.absolute()),
-            learner=learner,
-            voter=None if voter is None else absolute_voter(voter),
-            output=None if output is None else str(output.absolute()),
-        )
+        membership.keep(**settings)
         with MemberRunner(membership, membership.names, say=note) as runner:
             runner.run_due_steps()
         note(f"joined; now run `psephos agent {identity}`, or the single steps: vote, hold, curate")
+
+
+def _absolute(path: Path | None) -> str | None:
+    """Return a path for the settings of a member, as an absolute one."""
+    return None if path is None else str(path.absolute())
 
 
 def _address(board: str) -> str:

@@ -47,6 +47,8 @@ OPTIONS = (
     "balanced",
     "epsilon",
     "delta",
+    "budget",
+    "budget_limit",
     "mechanism",
     "reveal",
     "noise_from",
@@ -59,6 +61,16 @@ OPTIONS = (
     "journal",
     "seed",
 )
+EXAMPLES = (
+    "psephos run --output out",
+    "psephos run --data patients.csv --label outcome --party hospital --public 11 --output out",
+    "psephos run --data patients.csv --label outcome --party hospital --schema patients.toml --output out",
+    "psephos run --data patients.csv --label outcome --public open.csv --parties 40 --epsilon 3 --output out",
+    "psephos run --data patients.csv --label outcome --party hospital --public open.csv --unit record",
+    "psephos run --data patients.csv --label days --party hospital --public 11 --task regression --unit record",
+    "psephos run --method own-data --budget patients.budget --budget-limit 3 --output out",
+    "psephos run --dataset har --parties 1000 --data-dir DIR --json",
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -68,15 +80,7 @@ def register(app: typer.Typer) -> None:
         "run",
         cls=SectionedCommand,
         help="The main job: data in, one private classifier out, with its card.",
-        epilog=examples(
-            "psephos run --output out",
-            "psephos run --data patients.csv --label outcome --party hospital --public 11 --output out",
-            "psephos run --data patients.csv --label outcome --party hospital --schema patients.toml --output out",
-            "psephos run --data patients.csv --label outcome --public open.csv --parties 40 --epsilon 3 --output out",
-            "psephos run --data patients.csv --label outcome --party hospital --public open.csv --unit record",
-            "psephos run --data patients.csv --label days --party hospital --public 11 --task regression --unit record",
-            "psephos run --dataset har --parties 1000 --data-dir DIR --json",
-        ),
+        epilog=examples(*EXAMPLES),
     )
     @with_options(JobOptions, OPTIONS)
     def _(

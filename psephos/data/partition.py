@@ -36,6 +36,19 @@ class DataOptions(TableOptions):
     )
     concentration: float = option(0.5, "The concentration of the Dirichlet law: the smaller, the more skewed.")
     absent: float = option(0.0, "Share of the parties that stay away, chosen by the seed.")
+    budget: str | None = option(
+        None,
+        "A file that adds up what all releases from the same rows have cost, across runs, evaluations and studies. It "
+        "is charged before anything leaves.",
+        group="Privacy",
+        shown="nothing is added up",
+    )
+    budget_limit: str | None = option(
+        None,
+        "With a new --budget file: the most that all releases may cost together, EPSILON or EPSILON,DELTA.",
+        group="Privacy",
+        shown="no limit",
+    )
     data_dir: str | None = option(
         None, "The directory of the data sets.", group="Machine", shown="PSEPHOS_DATA, or the cache"
     )
@@ -44,6 +57,8 @@ class DataOptions(TableOptions):
     def check(self) -> None:
         """Raise InvalidParameter for invalid options, before anything is computed."""
         self.check_table()
+        if self.budget_limit is not None and self.budget is None:
+            raise InvalidParameter("--budget-limit is the limit of a budget file: name it with --budget FILE")
         if not self.parties >= 2:
             raise InvalidParameter(f"a run needs at least 2 parties, not {self.parties}: change --parties")
         if not 0 <= self.absent < 1:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from psephos.data.splits import Split
 from psephos.model import Model, RegressionModel
 from psephos.results import RegressionResult, TallyResult
+from psephos.results.budget import budget_text
 from psephos.results.runs import colluders_text, cost_text
 
 __all__ = ["model_card", "regression_card"]
@@ -60,12 +61,12 @@ def model_card(model: Model, result: TallyResult, split: Split, right: float | N
             ("unit", "none: nobody is protected" if split.not_private else _unit(model, result.parties, shards=shards)),
             ("noise", f"{release.mechanism}, added by the {noise_from}, from {source}" if result.asked else "none"),
             *joint,
+            ("budget", _budget(result)),
             ("sensitivity", f"{release.sensitivity or 0:.4g} ({release.norm})"),
             ("its source", release.source),
             ("parameters, chosen by rules that use public values only", chosen),
             ("signal, from this release and public values alone", release.worth or "not computed"),
         ),
-        "Another release from the same parties adds to what this one has cost them.",
         "## Who could learn what",
         _table(
             ("everybody", "this classifier and card, and " + everybody),
@@ -124,11 +125,11 @@ def regression_card(model: RegressionModel, result: RegressionResult, split: Spl
             ("unit", protected),
             ("noise", f"{release.mechanism}, added by the parties, from {source}"),
             ("colluders", colluders_text(result.colluders, result.threshold)),
+            ("budget", _budget(result)),
             ("sensitivity", f"{release.sensitivity or 0:.4g} ({release.norm})"),
             ("its source", release.source),
             ("parameters, chosen by rules that use public values only", chosen),
         ),
-        "Another release from the same parties adds to what this one has cost them.",
         "## Who could learn what",
         _table(
             ("everybody", f"this model and card, and {allowed}; who took part, and each ballot's size"),
@@ -145,6 +146,13 @@ def regression_card(model: RegressionModel, result: RegressionResult, split: Spl
         "\n".join(f"* {text}." for text in unchecked),
     ]  # fmt: skip
     return "\n\n".join(parts) + "\n"
+
+
+def _budget(result: TallyResult | RegressionResult) -> str:
+    """What releases from the same rows cost together, as far as the run knows."""
+    if result.budget is not None:
+        return budget_text(result.budget)
+    return "this release alone; another release from the same rows adds to what it has cost"
 
 
 def _learned_from(result: TallyResult, *, shards: bool) -> str:

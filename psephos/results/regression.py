@@ -9,6 +9,7 @@ import msgspec
 
 from psephos.curator.ledger import Release
 from psephos.results.base import Count, Page, Result, Table
+from psephos.results.budget import BudgetSummary, budget_facts
 from psephos.results.runs import PRIVATE_ROWS_NOTICE, colluders_text, cost_text, test_key_warning
 from psephos.results.scores import READ_OPTIONS
 
@@ -58,6 +59,7 @@ class RegressionResult(Result):
         bytes_per_ballot: size of one ballot as it is sent.
         tally_equals_plaintext: whether the opened sum equals the sum in the clear, entry by entry.
         colluders: number of parties that may reveal their noise to each other and to the curator while epsilon holds.
+        budget: what the budget file says after the run; null if the run had none.
         cautions: warnings about this run.
         not_private: reason why no epsilon covers the release, in spite of the one that is stated; "" if it does.
     """
@@ -80,6 +82,7 @@ class RegressionResult(Result):
     bytes_per_ballot: Count
     tally_equals_plaintext: bool
     colluders: Count
+    budget: BudgetSummary | None = None
     cautions: list[str] = field(default_factory=list)
     not_private: str = ""
 
@@ -139,7 +142,7 @@ class RegressionResult(Result):
             title=f"Psephos: regression on {self.dataset} at epsilon {self.options['epsilon'][0]:g}",
             notice=self.notice,
             answer=answer,
-            conditions=[("Colluders", colluders_text(self.colluders, self.threshold))],
+            conditions=[("Colluders", colluders_text(self.colluders, self.threshold)), *budget_facts(self.budget)],
             facts=[
                 ("Parties", self.options["parties"], ", ", self.ballots, " ballots counted"),
                 ("Predictions", f"{self.bounds[0]:.4g} to {self.bounds[1]:.4g}, the range of the public labels"),

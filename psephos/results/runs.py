@@ -32,6 +32,7 @@ from psephos.results.base import (
     Table,
     useless_warning,
 )
+from psephos.results.budget import BudgetSummary, budget_facts
 from psephos.results.evaluation import Evaluation
 
 if TYPE_CHECKING:
@@ -122,6 +123,7 @@ class RunResult(Result):
         not_private: reason why no epsilon covers the release, in spite of the one that is stated; "" if it does.
         colluders: number of parties that may reveal their noise to each other and to the curator while epsilon still
             holds; null if no party adds noise.
+        budget: what the budget file says after the run; null if the run had none.
         evaluation: every classifier and every opened sum of the run; empty if the result was read from JSON. Secrets.
         transcript: every message of the run, if a transcript was requested.
     """
@@ -160,6 +162,7 @@ class RunResult(Result):
     remarks: list[str] = field(default_factory=list)
     not_private: str = ""
     colluders: Count | None = None
+    budget: BudgetSummary | None = None
     evaluation: Evaluation = field(default_factory=Evaluation, repr=False, compare=False, metadata=IN_MEMORY)
     transcript: Transcript | None = field(default=None, repr=False, compare=False, metadata=IN_MEMORY)
 
@@ -246,6 +249,7 @@ class RunResult(Result):
             class_names=self.class_names,
             notice=self.notice,
             answer=self._answer(),
+            conditions=budget_facts(self.budget),
             facts=[] if peak is None else [("Peak memory, workers included", peak, " MB")],
             warnings=warnings,
             notes=[*self._shards_note(), *self.remarks],
@@ -335,8 +339,8 @@ class OpenedResult(RunResult):
     def page(self) -> Page:
         if self.colluders is None:
             return super().page()
-        text = colluders_text(self.colluders, self.threshold, self.noise_from)
-        return replace(super().page(), conditions=[("Colluders", text)])
+        text, page = colluders_text(self.colluders, self.threshold, self.noise_from), super().page()
+        return replace(page, conditions=[("Colluders", text), *page.conditions])
 
     @property
     def noise_from(self) -> NoiseFrom:

@@ -11,6 +11,7 @@ import msgspec
 from psephos.curator.evaluation import CALIBRATED_FROM, Estimate, EvaluationEstimate
 from psephos.curator.ledger import Release
 from psephos.results.base import Count, Fact, Page, Positive, Result, Table
+from psephos.results.budget import BudgetSummary, budget_facts
 from psephos.results.runs import ComposedCost, colluders_text, cost_text, test_key_warning
 
 READ_OPTIONS: dict[str, Any] = {
@@ -45,6 +46,7 @@ class EvaluationResult(Result):
         bytes_per_ballot: size of one ballot as it is sent.
         tally_equals_plaintext: whether the opened sum equals the sum in the clear, entry by entry.
         colluders: number of parties that may reveal their noise to each other and to the curator while epsilon holds.
+        budget: what the budget file says after the run; null if the run had none.
         cautions: warnings about this run.
         not_private: reason why no epsilon covers the evaluation, in spite of the one that is stated; "" if it does.
     """
@@ -65,6 +67,7 @@ class EvaluationResult(Result):
     tally_equals_plaintext: bool
     colluders: Count
     together: ComposedCost | None = None
+    budget: BudgetSummary | None = None
     cautions: list[str] = field(default_factory=list)
     not_private: str = ""
 
@@ -127,7 +130,7 @@ class EvaluationResult(Result):
             title=f"Psephos: evaluation on {self.dataset} at epsilon {self.options['epsilon']:g}",
             answer=self._answer(),
             cost=self._cost(),
-            conditions=[("Colluders", colluders_text(self.colluders, self.threshold))],
+            conditions=[("Colluders", colluders_text(self.colluders, self.threshold)), *budget_facts(self.budget)],
             facts=facts,
             warnings=warnings,
             notes=self._notes(),

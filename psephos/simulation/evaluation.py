@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from psephos.budget import budget_of, changes_of
 from psephos.curator.evaluation import BINS, UNITS, PlattScaling, calibrated, plan_evaluation
 from psephos.curator.hamm.records import NEIGHBOURS, Neighbours
 from psephos.data.own import OwnTable
@@ -174,6 +175,7 @@ class EvaluationRun:
         )
         seed = self.options.seed if self.options.simulate_noise else None
         self.spec = EvaluationSpec.from_plan(plan, **agreed, simulation_seed=seed, persons=self.options.record or "")
+        self._budget = budget_of(self.options, self.split, self.options.unit, changes_of(self.options.neighbours))
 
     def rows_of(self, number: int) -> tuple[Any, ...]:
         """Return the rows of a party that are evaluated, float64 (n, d + 1), with their labels, int64 (n,).
@@ -217,6 +219,8 @@ class EvaluationRun:
         """
         rows = [self.rows_of(number) for number in range(self.options.parties)]
         context: Any = {"transcript": transcript, "progress": progress, "roles": roles}
+        if self._budget is not None:
+            context["charge"] = self._budget, replace(stated(self.spec.plan.event, 0.0), name="evaluation")
         return take_sum(self.options, self.spec, rows, "score and encrypt", **context)
 
     def run(self, **context: Any) -> EvaluationResult:
@@ -249,6 +253,7 @@ class EvaluationRun:
             bytes_per_ballot=done.ballot_bytes,
             tally_equals_plaintext=done.equals_plaintext,
             colluders=self.options.coalition,
+            budget=None if self._budget is None else self._budget.summary(),
             cautions=self.cautions,
             not_private=warning,
         )

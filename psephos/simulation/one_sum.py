@@ -7,7 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from psephos.budget import RunBudget
 from psephos.progress import Progress, counted, silent
+from psephos.protocol.privacy.accounting import PrivacyEvent
+from psephos.protocol.randomness import SYSTEM
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
 from psephos.simulation.encrypted_sum import EncryptedSum, PartyFactory, RunConfig, simulate_sum
@@ -76,6 +79,7 @@ def take_sum(
     transcript: Transcript | None = None,
     progress: Progress = silent,
     roles: Mapping[str, Callable[[Role], Role]] | None = None,
+    charge: tuple[RunBudget, PrivacyEvent] | None = None,
 ) -> EncryptedSum:
     """Make the keys, and take one encrypted sum, whose noise is complete without the agreed number of absentees.
 
@@ -87,10 +91,15 @@ def take_sum(
         transcript: records every message.
         progress: called as the run proceeds.
         roles: replaces roles by name.
+        charge: the budget file of the rows, and what the sum costs; every call costs it again.
 
     Raises:
-        PsephosError: as `setup_keys` and `simulate_sum`.
+        PsephosError: as `setup_keys`, `simulate_sum` and `RunBudget.charge`.
     """
+    if charge is not None:
+        budget = replace(charge[0], run=SYSTEM.draw(16))
+        charges = [budget.release(charge[1].name, charge[1])]
+        budget.check(charges)
     started = time.perf_counter()
     keys = setup_keys(
         options.parties,
@@ -114,5 +123,7 @@ def take_sum(
         roles=dict(roles or {}),
         present=present,
     )
+    if charge is not None:
+        budget.charge(charges)
     done = simulate_sum(round_, keys, PartyFactory(spec, rows), config)
     return replace(done, seconds={"keygen": keygen, **done.seconds})

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from psephos.budget import budget_of
 from psephos.curator.hamm.labels import one_hot
 from psephos.curator.pathak.bounds import party_level_epsilon, proved_epsilon
 from psephos.data.datasets import Dataset
@@ -323,9 +324,18 @@ def simulate_pathak(  # long: the fields of its result
     test = scaler.transform(split.X_test)
     sizes = [len(y) for _, y in records]
     terms = options.terms(test.shape[1], (classes[0], classes[1]), min(sizes))
+    proved, delta = proved_epsilon(terms)
+    budget = budget_of(options, split, "record", "any" if options.variant == "public-bound" else "replace")
+    charges = []
+    if budget is not None:
+        reason = "the proved epsilon is too large to be a bound"
+        charges = [budget.within_bound("pathak", proved, max(delta, stated_delta()), reason)]
+        budget.check(charges)
     keygen_started = time.perf_counter()
     keys = PathakKeys.generate(options.key_bits, test_key=options.test_key) if terms.finds_smallest else None
     keygen_seconds = round(time.perf_counter() - keygen_started, 3)
+    if budget is not None:
+        budget.charge(charges)
     run = run_protocol(
         records,
         terms,
@@ -341,7 +351,6 @@ def simulate_pathak(  # long: the fields of its result
     evaluation.sums.setdefault("published", []).append(run.total)
     _evaluate_references(evaluation, records, terms)
     evaluation.add_classifier("pathak", run.parameters, options.epsilon)
-    proved, delta = proved_epsilon(terms)
     return PathakResult(
         phases={"keygen": Phase(keygen_seconds)}
         | {name: Phase(round(cost.seconds, 3), cost.messages, cost.bytes) for name, cost in run.stages.items()},
@@ -355,6 +364,7 @@ def simulate_pathak(  # long: the fields of its result
         accuracy=evaluation.accuracy(options.epsilon),
         cautions=[*split.cautions, *([CAUTIONS[options.variant]] if options.variant in CAUTIONS else [])],
         not_private=split.not_private,
+        budget=None if budget is None else budget.summary(),
         epsilon_proved=proved,
         epsilon_proved_for=options.proved_for,
         epsilon_party_level=party_level_epsilon(terms, min(sizes)),

@@ -13,11 +13,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from psephos.budget import RunBudget, budget_of
 from psephos.curator.psgd.agreement import Agreement, DescentOptions, agree
 from psephos.curator.psgd.curator import GradientCuratorState
 from psephos.curator.psgd.gop import perturbed_minimiser
@@ -38,6 +40,7 @@ from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
 from psephos.protocol.psgd.series import Announcement, SeriesTerms
 from psephos.protocol.randomness import SYSTEM
 from psephos.protocol.roles import Entry, Role
+from psephos.protocol.storage.budget import Charge
 from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
@@ -50,6 +53,8 @@ from psephos.specs.base import Participants
 from psephos.specs.psgd import PsgdSpec
 
 __all__ = ["DescentRun", "PsgdOptions", "clear_descent", "descend", "psgd_roles", "simulate_psgd"]
+
+_NOT_IDENTITY = ("journal", "data_dir", "budget", "budget_limit")
 
 Array = NDArray[np.float64]
 Replacements = Mapping[str, Callable[[Role], Role]]
@@ -108,8 +113,8 @@ class PsgdOptions(HolderOptions, DescentOptions):
         return self.spec(agreement).terms(ceremony.threshold_key, participants)
 
     def identity(self) -> dict[str, Any]:
-        """Return the options that identify the run in its journal, which are all but the two directories."""
-        return {"protocol": "psgd"} | {k: v for k, v in asdict(self).items() if k not in ("journal", "data_dir")}
+        """Return the options that identify the run in its journal, which are all but the directories and the budget."""
+        return {"protocol": "psgd"} | {k: v for k, v in asdict(self).items() if k not in _NOT_IDENTITY}
 
 
 # -- the descent on the encrypted sum
@@ -356,32 +361,27 @@ def simulate_psgd(
     roles = {f"party {number}": AbsentRole for number in options.away} | dict(roles or {})
     # Called before the keys are made, which takes long, because it raises InvalidParameter.
     agreement = agree(options, private_data.sizes, private_data.dimension)
+    budget = budget_of(options, split, options.unit, "replace")
 
-    def make_keys() -> KeySetup:
-        return setup_keys(
-            options.parties,
-            key_bits=options.key_bits,
-            holders=options.key_holders,
-            threshold=options.opening_threshold,
-            keys=options.keys,
-            test_key=options.test_key,
-            transcript=transcript,
-            progress=progress,
-        )
-
+    make_keys = partial(_make_keys, options, transcript, progress)
     with ExitStack() as resources:
         store = None
-        if options.journal is None:
-            ceremony = make_keys()
-        else:
+        if options.journal is not None:
             identity = options.identity() | {"sizes": private_data.sizes}
             journal = resources.enter_context(Journal(options.journal, identity))
-            ceremony, store = journal.key_setup(make_keys), journal.store
+            store = journal.store
             nonce = OnceLedger(store, "series").do_once(b"nonce", b"", lambda: SYSTEM.draw(16))
             agreement = agree(options, private_data.sizes, private_data.dimension, nonce)
+            budget = None if budget is None else replace(budget, run=nonce)
+        charges = [] if budget is None else _charges(agreement, budget)
+        if budget is not None:
+            budget.check(charges)
+        ceremony = make_keys() if store is None else journal.key_setup(make_keys)
         # Raises PackingError now if the widest slots of the series do not fit the key.
         agreement.series.plan(ceremony.threshold_key.key, options.steps)
         prepared = time.perf_counter()
+        if budget is not None:
+            budget.charge(charges)
         run = descend(
             options,
             private_data.losses,
@@ -397,7 +397,33 @@ def simulate_psgd(
     evaluation.sums.setdefault("steps", []).append(run.opened)
     _evaluate(options, private_data, run, evaluation)
     result = _result(options, private_data, agreement, ceremony, run, evaluation)
-    return replace(result, phases=timed(seconds), transcript=transcript)
+    summary = None if budget is None else budget.summary()
+    return replace(result, phases=timed(seconds), transcript=transcript, budget=summary)
+
+
+def _make_keys(options: PsgdOptions, transcript: Transcript | None, progress: Progress) -> KeySetup:
+    return setup_keys(
+        options.parties,
+        key_bits=options.key_bits,
+        holders=options.key_holders,
+        threshold=options.opening_threshold,
+        keys=options.keys,
+        test_key=options.test_key,
+        transcript=transcript,
+        progress=progress,
+    )
+
+
+def _charges(agreement: Agreement, budget: RunBudget) -> list[Charge]:
+    """Return what a descent is charged: all its noisy sums, or, where these have no bound, the classifier as well."""
+    guarantee, delta = agreement.guarantee, agreement.guarantee.delta
+    sums = budget.within_bound(
+        "the noisy sums of psgd", guarantee.epsilon_transcript, delta, "its noisy sums have no finite epsilon"
+    )
+    if sums.event is not None or guarantee.epsilon_final is None:
+        return [sums]
+    final = budget.within_bound("psgd", guarantee.epsilon_final, delta, "the classifier has no finite epsilon")
+    return [sums, final]
 
 
 @dataclass(frozen=True)

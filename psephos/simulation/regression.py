@@ -14,6 +14,7 @@ from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_err
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from psephos.budget import budget_of, changes_of
 from psephos.curator.hamm.records import ROWS_PER_PARTY, plan_records
 from psephos.data.partition import load_split
 from psephos.data.splits import Split
@@ -80,6 +81,7 @@ class RegressionRun:
         )
         seed = options.seed if options.simulate_noise else None
         self.spec = RecordSpec.from_plan(plan, **agreed, simulation_seed=seed, persons=options.record or "")
+        self._budget = budget_of(options, self.split, "record", changes_of(options.neighbours))
 
     def prepared(self, X: Any) -> Array:
         """Return encoded rows (n, d) clipped to the public ranges, with the constant 1, float64 (n, d + 1)."""
@@ -105,6 +107,8 @@ class RegressionRun:
     def sum(self, **context: Any) -> EncryptedSum:
         """Take the encrypted sum; keywords and errors as `take_sum`."""
         rows = [self.rows_of(number) for number in range(self.options.parties)]
+        if self._budget is not None:
+            context["charge"] = self._budget, replace(stated(self.spec.plan.event, self.options.delta), name="newton")
         return take_sum(self.options, self.spec, rows, "sum and encrypt", **context)
 
     def run(self, **context: Any) -> tuple[RegressionResult, RegressionModel]:
@@ -144,6 +148,7 @@ class RegressionRun:
             bytes_per_ballot=done.ballot_bytes,
             tally_equals_plaintext=done.equals_plaintext,
             colluders=options.coalition or 0,
+            budget=None if self._budget is None else self._budget.summary(),
             cautions=[*split.cautions, *split.remarks],
             not_private=split.not_private,
         )

@@ -49,6 +49,7 @@ from psephos.protocol.transcript import Transcript
 from psephos.results import ComposedCost, Release
 from psephos.results.base import timed
 from psephos.results.evaluation import Evaluation
+from psephos.simulation.charges import SumCharges, charges_of
 from psephos.simulation.encrypted_sum import EncryptedSum, PartyFactory, RunConfig, simulate_sum
 from psephos.simulation.engines import make_engine
 from psephos.simulation.journal import Journal
@@ -234,6 +235,16 @@ class SumOptions(HolderOptions):
     def drawn(self) -> int:
         """Releases of each method at each epsilon."""
         return (1 if self.joint else 20) if self.draws is None else self.draws
+
+    @property
+    def may_choose_laplace(self) -> bool:
+        """Whether Laplace noise may replace Gaussian noise where its variance is smaller."""
+        return False
+
+    @property
+    def changed(self) -> str:
+        """How a record changes: "replace" (also added or removed) or "add-remove"."""
+        return "replace"
 
     @property
     def noise(self) -> MechanismName:
@@ -460,9 +471,16 @@ class RunContext(TypedDict, total=False):
 class SumExperiment:
     """One run: its parties and keys, its encrypted sums and its releases."""
 
-    def __init__(self, options: SumOptions, split: Split, journal: Journal | None, context: RunContext) -> None:
+    def __init__(
+        self,
+        options: SumOptions,
+        split: Split,
+        journal: Journal | None,
+        context: RunContext,
+        charges: SumCharges | None = None,
+    ) -> None:
         """Train the parties. Raises the named errors of options and data that cannot be run."""
-        self.options = options
+        self.options, self._charges = options, charges
         self.progress: Progress = context.get("progress", silent)
         self.evaluation = Evaluation()
         self.seconds: dict[str, float] = {}
@@ -539,6 +557,8 @@ class SumExperiment:
             self.population.present,
             label,
         )
+        if self._charges is not None:
+            self._charges.before_sum()
         done = simulate_sum(round_, keys, contribution, config)
         self._done.append(done)
         self.evaluation.sums.setdefault(phase, []).append(done.opened)
@@ -570,19 +590,24 @@ class SumExperiment:
             The methods at each epsilon, in the order of the options; their cost states the delta that was asked for.
         """
         options, noise = self.options, self.options.noise_coins
-        at_each: list[dict[str, Method]] = []
+        with self.timed("fit"):
+            at_each = [
+                {
+                    name: method if method.event is None else replace(method, event=stated(method.event, options.delta))
+                    for name, method in methods_at(epsilon).items()
+                }
+                for epsilon in options.epsilon
+            ]
+        if self._charges is not None:
+            self._charges.plan(at_each)
 
         def samplers_at(epsilon: float) -> dict[str, Sampler]:
-            methods = {
-                name: method if method.event is None else replace(method, event=stated(method.event, options.delta))
-                for name, method in methods_at(epsilon).items()
-            }
-            at_each.append(methods)
+            methods = at_each[options.epsilon.index(epsilon)]
             return {name: partial(method.draw, noise) for name, method in methods.items()}
 
         with self.timed("fit"):
             for draw in sweep(samplers_at, options.epsilon, options.drawn, self.progress):
-                if len(at_each) == 1 and draw.number == 0:
+                if draw.epsilon == options.epsilon[0] and draw.number == 0:
                     self.evaluation.add_classifier(draw.method, at_each[0][draw.method].nonprivate())
                 self.evaluation.add_classifier(draw.method, draw.weights, draw.epsilon)
         return at_each
@@ -639,6 +664,7 @@ class SumExperiment:
             "cautions": list(population.split.cautions),
             "remarks": list(self.remarks),
             "colluders": options.coalition if self._done else None,
+            "budget": None if self._charges is None else self._charges.summary(),
             "not_private": population.split.not_private,
             "options": options.plain(),
             "peak_memory_mb": round(max(done.peak_memory_mb for done in self._done), 1) if self._done else None,
@@ -676,14 +702,26 @@ def run_experiment(
     options, split = load_split(options, context.get("data"))
     # Thousands of small matrices: threads of linear algebra would wait for each other, and for the worker processes.
     with threadpool_limits(limits=1), journal_of(options) as journal:
-        run = SumExperiment(options, split, journal, context)
+        charges = _charges_of(options, split, journal, context)
+        run = SumExperiment(options, split, journal, context, charges)
         with run.timed("fit"):
             measured_on = run.population.note_references(run.evaluation, loss) if len(run.population.test) else {}
         methods = run.release(sums(run))
     return run, {"measured_on": measured_on, **run.result_fields(methods)}
 
 
-_NOT_IDENTITY = ("workers", "engine", "scheduler", "journal", "draws", "data_dir")
+def _charges_of(options: SumOptions, split: Split, journal: Journal | None, context: RunContext) -> SumCharges | None:
+    """Return what the run is charged, after `SumCharges.check`; None without a budget file."""
+    transcript = context.get("transcript")
+    one_run = bool(context.get("roles")) or (transcript is not None and transcript.keeps_secrets)
+    # In one run of the driver no batch is stored, so that a continued run draws new noise.
+    charges = charges_of(options, split, journal, repeats=not one_run)
+    if charges is not None:
+        charges.check()
+    return charges
+
+
+_NOT_IDENTITY = ("workers", "engine", "scheduler", "journal", "draws", "data_dir", "budget", "budget_limit")
 
 
 def journal_of(options: SumOptions) -> Any:

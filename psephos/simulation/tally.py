@@ -276,9 +276,8 @@ class TallyOptions(SumOptions):
         return self.rehearses
 
     @property
-    def may_choose_laplace(self) -> bool:
-        """Whether Laplace noise may replace Gaussian noise where its variance is smaller."""
-        return False
+    def changed(self) -> str:
+        return self.neighbours
 
     @property
     def available(self) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.specs.registry import check_study, is_verifiable
 from psephos.specs.study import StudyTerms
+from psephos.study.budget import charge_budget, check_budget
 from psephos.study.identity import Identity, fingerprint
 from psephos.study.party_input import PartyInput
 from psephos.study.release import card, make_release, read_release
@@ -45,6 +46,7 @@ class MemberSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         learner: the classifier that it trains on them.
         voter: PATH.py:OBJECT or MODULE:OBJECT with `predict_votes(X)`, instead of `data`.
         output: the directory for the model and its card.
+        budget: the budget file of its rows.
     """
 
     board: str = ""
@@ -53,6 +55,7 @@ class MemberSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     learner: str = "logistic"
     voter: str = ""
     output: str = ""
+    budget: str = ""
 
 
 def sign(study: Study, identity: Identity) -> Membership:
@@ -172,7 +175,16 @@ class Membership:
             return curator_role(terms, lambda result: make_release(self.study, self.samples, result), store)
         if kind == "holder":
             return holder_role(terms, int(number), store)
-        return party_role(terms, int(number), self.identity.key, self.voter, store, self.identity.charge)
+        return party_role(terms, int(number), self.identity.key, self.voter, store, self._charge)
+
+    def _charge(self, study: Study) -> None:
+        """Charge the study to the identity and to the budget file of its rows; a second time changes nothing."""
+        settings = self.settings
+        if settings.budget:
+            check_budget(study, settings.budget, settings.data)
+        self.identity.charge(study)
+        if settings.budget:
+            charge_budget(study, settings.budget, settings.data)
 
     def write_release(self, content: bytes, board: Board) -> Path:
         """Write the released model and its card, after everything about them that is public was checked again.

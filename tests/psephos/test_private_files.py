@@ -16,6 +16,7 @@ from psephos.protocol.board.client import BoardMembers
 from psephos.protocol.board.server import write_server
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.signing import SigningKey
+from psephos.protocol.storage.budget import BudgetFile
 from psephos.protocol.storage.keyfiles import write_key_share, write_private_key, write_signing_key
 from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.simulation.engines import LocalEngine
@@ -43,6 +44,7 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "key share": lambda folder: write_key_share(folder / "share", deal(short_key(), holders=2, threshold=2)[1][0]),
     "signing key": lambda folder: write_signing_key(folder / "signing", SigningKey.generate()),
     "store": store,
+    "budget": lambda folder: BudgetFile(folder / "budget").close(),
     "identity": lambda folder: Identity.create("A", folder / "identity"),
     "server": lambda folder: write_server(folder / "server", BoardMembers(bytes(32), {}), ["localhost"]),
 }

@@ -499,11 +499,11 @@ def test_signed_labels() -> None:
 
 
 def test_identity_of_a_run() -> None:
-    """All options identify a run but the directories of the data and of the journal."""
-    identity = replace(OPTIONS, journal="there", data_dir="elsewhere").identity()
+    """All options identify a run but the directories of the data and of the journal, and the budget."""
+    identity = replace(OPTIONS, journal="there", data_dir="elsewhere", budget="b", budget_limit="3").identity()
     assert identity == replace(OPTIONS, journal="here").identity()
     assert identity["protocol"] == "psgd"
-    assert vars(OPTIONS).keys() - identity.keys() == {"journal", "data_dir"}
+    assert vars(OPTIONS).keys() - identity.keys() == {"journal", "data_dir", "budget", "budget_limit"}
 
 
 def test_terms_are_those_of_the_agreement(ceremony: KeySetup) -> None:

@@ -12,12 +12,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from psephos.budget import table_digest
 from psephos.curator.hamm.statistic import public_coordinates
 from psephos.curator.tally import OpenedSum
 from psephos.parties.learners import make_learner
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.errors import (
     BudgetExceededError,
+    BudgetFileError,
     DataError,
     InvalidParameter,
     JournalError,
@@ -25,9 +27,11 @@ from psephos.protocol.errors import (
     WrongResultError,
 )
 from psephos.protocol.roles import MissingMessages
+from psephos.protocol.storage.budget import BudgetFile, PrivacyLimit, PrivacyUnit
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import Member, Study
 from psephos.protocol.wire import Kind
+from psephos.study.budget import charge_budget, join_budget
 from psephos.study.identity import Identity, fingerprint
 from psephos.study.member import MemberSettings, Membership, sign
 from psephos.study.party_input import absolute_voter, load_voter
@@ -259,6 +263,66 @@ def test_a_party_is_charged_before_it_posts(house: House) -> None:
     north.set_limit(1.0)
     with pytest.raises(BudgetExceededError):
         role._stages[2]((), None)
+
+
+def test_a_party_charges_the_budget_file_of_its_rows_once(house: House) -> None:
+    """Before it posts, and with the releases that were computed from the same rows elsewhere."""
+    path, study = house.folder / "north.budget", house.study("statistic, own data", epsilon=2.0)
+    key = house.identities["north"].card.key
+    join_budget(study, key, str(path), house.own, "3")
+    mine = house.member("north", study, data=house.own, budget=str(path))
+    role: Any = mine._role("party 0", Store())
+    with BudgetFile(path) as file:
+        assert file.charges() == []
+    mine._charge(study)
+    Path(house.own).write_text("the rows of a party that has voted are not read again")
+    mine._charge(study)
+    with BudgetFile(path) as file:
+        (total,) = file.totals()
+        assert (total.unit, total.releases, total.epsilon, total.not_private) == (PrivacyUnit("party"), 1, 2.0, 0)
+    another = house.study("statistic, own data", epsilon=2.0, title="Another")
+    with pytest.raises(BudgetFileError):  # other rows
+        join_budget(another, key, str(path), house.own)
+    with BudgetFile(path) as file:
+        file.accept(table_digest(Path(house.own)))
+    beyond: Any = house.member("north", another, data=house.own, budget=str(path))._role("party 0", Store())
+    with pytest.raises(BudgetExceededError):
+        beyond._stages[2]((), None)
+    assert house.identities["north"].spent() == 2.0, "what the file refuses is not charged to the identity"
+    assert role.name == "party 0"
+
+
+def test_a_budget_file_records_what_the_curator_of_a_study_is_given(house: House) -> None:
+    path, key = house.folder / "north.budget", house.identities["north"].card.key
+    join_budget(house.study(epsilon=2.0), key, str(path), None)
+    charge_budget(house.study(epsilon=2.0), str(path), None)
+    with BudgetFile(path) as file:
+        (total,) = file.totals()
+        assert (total.releases, total.not_private, total.epsilon) == (2, 1, 2.0)
+        file.set_limit(PrivacyLimit(60.0))
+    with pytest.raises(BudgetExceededError):
+        join_budget(house.study(title="Another"), key, str(path), None)
+    with pytest.raises(InvalidParameter):  # the curator has no rows
+        join_budget(house.study(), house.identities["curator"].card.key, str(path), None)
+
+
+@pytest.mark.parametrize(
+    ("what", "unit"),
+    [
+        ("statistic", "party"),
+        ("record", "record"),
+        ("evaluation", "record"),
+        ("psgd", "record, replaced"),
+        ("pathak", "record"),
+    ],
+)
+def test_a_study_is_charged_for_its_unit(house: House, what: str, unit: str) -> None:
+    path, study = house.folder / "north.budget", house.study(what)
+    join_budget(study, house.identities["north"].card.key, str(path), house.own)
+    charge_budget(study, str(path), house.own)
+    with BudgetFile(path) as file:
+        (charge,) = file.charges()
+    assert (str(charge.unit), charge.epsilon) == (unit, study.epsilon)
 
 
 # -- what votes

@@ -1179,11 +1179,13 @@ NO_SECURITY: Mapping[str, str] = {
         "protocol.privacy.composition._FINEST_STEP protocol.privacy.composition._TAIL "
         "protocol.privacy.composition._OVERFLOW"
     ),
+    "the delta at which a total is stated, beside it": "protocol.storage.budget.DELTA",
     "test keys": "protocol.ceremony.terms.SMALLEST_CEREMONY protocol.paillier.keys.SMALLEST_TEST_KEY",
     "formats": (
         "protocol.encrypted_sum.messages._PARTY_BYTES "
         "protocol.storage.store._APPLICATION protocol.storage.store._FORMAT protocol.storage.store._PLAIN "
         "protocol.storage.store._TO_REWRITE protocol.storage.store._KEY_BYTES protocol.storage.store._NONCE_BYTES "
+        "protocol.storage.budget._APPLICATION protocol.storage.budget._FORMAT protocol.storage.budget._KEY_BYTES "
         "protocol.study.study.FORMAT "
         "protocol.wire.HEADER_BYTES protocol.pathak.terms.LEADER"
     ),

@@ -1,0 +1,488 @@
+"""What all releases from the same rows have cost together: a budget file of a data owner.
+
+A budget file is one SQLite file that only its owner can read. It has a log of records, which are only ever appended:
+the limit, the tables that the rows are in, and a charge for each release. A release is charged in the transaction that
+checks the limit, before anything computed on the rows leaves, so that a process that is killed has paid, and two
+processes never pass the limit together.
+
+Each record has a tag, an HMAC of the record and of the tag before it under a key in the file, and the file stores the
+last one. A record that is damaged, changed, moved or removed is therefore noticed. Whoever has the file also has the
+key and can write another log, and nothing notices that an old copy was restored: the file reminds its owner, and binds
+nobody else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import math
+import os
+import sqlite3
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from psephos.protocol.errors import BudgetExceededError, BudgetFileError, InvalidParameter
+from psephos.protocol.privacy.accounting import NUMERICAL_DELTA, PrivacyEvent, compose
+from psephos.protocol.privacy.mechanisms import check_delta, check_epsilon
+from psephos.protocol.storage.database import Database
+
+__all__ = ["BudgetFile", "BudgetTotal", "Charge", "ChargeRecord", "PrivacyLimit", "PrivacyUnit"]
+
+DELTA = 1e-5
+"""Delta of a total that is not the plain sum of pure epsilons, where the limit names no other; without a limit, at
+least the sum of the deltas."""
+
+_APPLICATION, _FORMAT = 0x50534547, 1
+_STATEMENTS = (
+    "CREATE TABLE records (number INTEGER PRIMARY KEY, content BLOB NOT NULL, tag BLOB NOT NULL)",
+    "CREATE TABLE about (place INTEGER PRIMARY KEY CHECK (place = 1), key BLOB NOT NULL, last BLOB NOT NULL)",
+)
+_KEY_BYTES = 32
+
+
+@dataclass(frozen=True)
+class PrivacyUnit:
+    """What neighbouring inputs of a release differ in.
+
+    Attributes:
+        kind: "party" (all that one party holds), "shard" (the rows that one of several parties was dealt at random),
+            "person" (all rows of one person at one party) or "record" (one row).
+        of: what tells units of one kind apart: the column that names the parties or the persons ("" for a party that
+            holds all rows of the file), or an identifier of the dealing.
+        neighbours: "any" (replaced, added or removed), "add-remove", or "replace" (numbers of rows are public).
+    """
+
+    kind: str
+    of: str = ""
+    neighbours: str = "any"
+
+    def covers(self, other: PrivacyUnit) -> bool:
+        """Return whether a release that is private for this unit is as private for the other one.
+
+        A release that protects all that a party holds protects each of its rows. Nothing else is concluded: a shard
+        does not protect a row, since an added row changes how all rows are dealt.
+        """
+        if self.neighbours not in ("any", other.neighbours):
+            return False
+        if self.kind == "party" and other.kind in ("party", "person", "record"):
+            return other.kind == "record" or self.of in ("", other.of)
+        return (self.kind, self.of) == (other.kind, other.of)
+
+    def __str__(self) -> str:
+        what = f" (dealing {self.of})" if self.kind == "shard" else f" ({self.of})" if self.of else ""
+        changed = {"any": "", "add-remove": ", added or removed", "replace": ", replaced"}[self.neighbours]
+        return f"{self.kind}{what}{changed}"
+
+
+@dataclass(frozen=True)
+class Charge:
+    """One release that is charged.
+
+    Attributes:
+        claim: identifies the release: what was charged under a claim is not charged again.
+        name: of the release.
+        unit: what it protects.
+        event: its cost; None where it is not differentially private.
+        reason: why it is not; "" where it is.
+    """
+
+    claim: bytes
+    name: str
+    unit: PrivacyUnit
+    event: PrivacyEvent | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class PrivacyLimit:
+    """The most that all releases may cost together.
+
+    Attributes:
+        epsilon: for a total at `delta`.
+        delta: at which totals are computed; None for the sum of the epsilons where all of them are pure, and `DELTA`
+            where not.
+
+    Raises:
+        InvalidParameter: a number is out of range.
+    """
+
+    epsilon: float
+    delta: float | None = None
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        if self.delta is not None:
+            check_delta(self.delta)
+
+    @classmethod
+    def parse(cls, text: str) -> PrivacyLimit:
+        """Read EPSILON or EPSILON,DELTA; raises InvalidParameter for another text."""
+        try:
+            return cls(*map(float, text.split(",", 1)))
+        except ValueError as error:
+            if isinstance(error, InvalidParameter):
+                raise
+            raise InvalidParameter(f"a limit is EPSILON or EPSILON,DELTA, such as 3 or 3,1e-6, not {text!r}") from None
+
+    def __str__(self) -> str:
+        return f"epsilon {self.epsilon:g}" + ("" if self.delta is None else f", delta {self.delta:g}")
+
+
+@dataclass(frozen=True)
+class BudgetTotal:
+    """What all charged releases cost one unit.
+
+    Attributes:
+        unit: what is protected.
+        releases: number of releases that protect it.
+        epsilon, delta: of those of them that are differentially private, together; epsilon is inf where none holds.
+        not_private: number of those of them that are not.
+        others: number of charged releases that do not protect this unit. They reveal more about it than the total says.
+    """
+
+    unit: PrivacyUnit
+    releases: int
+    epsilon: float
+    delta: float
+    not_private: int
+    others: int
+
+
+class ChargeRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="charge"):
+    """A charged release, as it is stored.
+
+    Attributes:
+        time: of the charge, UTC, in ISO 8601.
+        claim, name, unit, reason: of the `Charge`; the claim in hexadecimal.
+        epsilon, delta, multiplier, distance: of its event; epsilon is None where there is none.
+    """
+
+    time: str
+    claim: str
+    name: str
+    unit: PrivacyUnit
+    reason: str
+    epsilon: float | None
+    delta: float = 0.0
+    multiplier: float | None = None
+    distance: float = 0.0
+
+    @property
+    def event(self) -> PrivacyEvent | None:
+        """The privacy cost; None where the release is not differentially private."""
+        if self.epsilon is None:
+            return None
+        return PrivacyEvent(self.name, self.epsilon, self.delta, self.multiplier, self.distance, self.unit.kind)
+
+
+class _LimitRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="limit"):
+    epsilon: float
+    delta: float | None
+
+
+class _RowsRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="rows"):
+    digest: str
+
+
+_Record = ChargeRecord | _LimitRecord | _RowsRecord
+
+
+class BudgetFile(Database):
+    """A budget file. A context manager that closes it; several processes may use the file at once."""
+
+    def __init__(self, path: str | os.PathLike[str], *, create: bool = True, timeout: float = 60.0) -> None:
+        """
+        Args:
+            path: the file, in an existing folder.
+            create: create the file if it does not exist.
+            timeout: seconds to wait for another process.
+
+        Raises:
+            BudgetFileError: the file is missing, of another program or a newer version, damaged, readable by others,
+                in use, or not writable.
+        """
+        _check_private(Path(path), create)
+        super().__init__(Path(path), timeout=timeout)
+        try:
+            self._run("PRAGMA synchronous = FULL")
+            with self._transaction():
+                self._open()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _open(self) -> None:
+        """Create the tables of a new file, or check everything in an existing one."""
+        header = self._header()
+        if header.is_new:
+            for statement in _STATEMENTS:
+                self._run(statement)
+            self._run("INSERT INTO about VALUES (1, ?, ?)", os.urandom(_KEY_BYTES), b"")
+            self._run(f"PRAGMA application_id = {_APPLICATION}")
+            self._run(f"PRAGMA user_version = {_FORMAT}")
+            return
+        if header.application != _APPLICATION:
+            raise BudgetFileError(f"{self._path} is a database of another program; name another file")
+        if header.format != _FORMAT:
+            raise BudgetFileError(
+                f"{self._path} is a budget file of format {header.format}; this version of Psephos reads {_FORMAT}. "
+                "Nothing was changed in it: use it with the version that wrote it"
+            )
+        schema = {text for (text,) in self._run("SELECT sql FROM sqlite_schema WHERE sql NOTNULL")}
+        if schema != set(_STATEMENTS) or self._run("PRAGMA integrity_check(1)") != [("ok",)]:
+            raise self._damaged()
+        self._records()
+
+    # -- the limit and the rows
+
+    @property
+    def limit(self) -> PrivacyLimit | None:
+        """The limit in force; None if there is none."""
+        with self._transaction():
+            return _limit_of(self._records())
+
+    def set_limit(self, limit: PrivacyLimit) -> None:
+        """Set a limit for what is charged from now on; it may be above or below the last one."""
+        with self._transaction():
+            self._append(_LimitRecord(limit.epsilon, limit.delta))
+
+    def make_limit(self, limit: PrivacyLimit) -> None:
+        """Set the limit of a file without charges, as its first user does; a second time changes nothing.
+
+        Raises:
+            InvalidParameter: the file has another limit, or charges and no limit.
+        """
+        with self._transaction():
+            records = self._records()
+            before = _limit_of(records)
+            if before == limit:
+                return
+            if before is not None or _charges_of(records):
+                has = "no limit" if before is None else f"the limit {before}"
+                raise InvalidParameter(
+                    f"{self._path} has {has} already: leave --budget-limit out, or change the limit by "
+                    f"`psephos budget {self._path} --limit EPSILON[,DELTA]`"
+                )
+            self._append(_LimitRecord(limit.epsilon, limit.delta))
+
+    def accept(self, rows: bytes) -> None:
+        """Record that a table has rows of the same owner, so that releases from it are added up here as well.
+
+        Args:
+            rows: digest of the table. The file has it under its key.
+        """
+        with self._transaction():
+            if self.keyed(rows) not in _rows_of(self._records()):
+                self._append(_RowsRecord(self.keyed(rows)))
+
+    def keyed(self, digest: bytes) -> str:
+        """Return the HMAC of a digest under the key of the file, in hexadecimal; it says nothing without the file."""
+        ((key,),) = self._run("SELECT key FROM about")
+        return hmac.new(key, b"rows" + digest, hashlib.sha256).hexdigest()
+
+    # -- charges
+
+    def is_charged(self, charges: Sequence[Charge]) -> bool:
+        """Return whether all of these releases have been charged."""
+        claims = {charge.claim for charge in self.charges()}
+        return all(charge.claim.hex() in claims for charge in charges)
+
+    def check(self, rows: bytes | None, charges: Sequence[Charge]) -> None:
+        """Raise what `charge` would raise, and charge nothing."""
+        with self._transaction():
+            self._due(rows, charges)
+
+    def charge(self, rows: bytes | None, charges: Sequence[Charge]) -> None:
+        """Charge releases, all or none, before anything of them leaves. What has been charged is not charged again.
+
+        Args:
+            rows: digest of the table that they are computed from; None where the owner's word must do.
+            charges: the releases.
+
+        Raises:
+            BudgetExceededError: the releases would pass the limit.
+            BudgetFileError: the file adds up releases from other rows, is damaged, or cannot be written.
+        """
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        with self._transaction():
+            records = self._records()
+            due = self._due(rows, charges)
+            if due and rows is not None and not _rows_of(records):
+                self._append(_RowsRecord(self.keyed(rows)))
+            for charge in due:
+                self._append(_stored(charge, now))
+
+    def charges(self) -> list[ChargeRecord]:
+        """Return all charged releases, in order."""
+        with self._transaction():
+            return _charges_of(self._records())
+
+    def totals(self, first: PrivacyUnit | None = None) -> list[BudgetTotal]:
+        """Return the total of each unit that a release protects, and of `first`, which comes first."""
+        with self._transaction():
+            records = self._records()
+        charges, limit = _charges_of(records), _limit_of(records)
+        units = dict.fromkeys([*([] if first is None else [first]), *(charge.unit for charge in charges)])
+        return [_total(unit, charges, limit) for unit in units]
+
+    def _due(self, rows: bytes | None, charges: Sequence[Charge]) -> list[Charge]:
+        """Return the charges whose claims are new, if they are about these rows and do not pass the limit."""
+        records = self._records()
+        charged = _charges_of(records)
+        claims = {charge.claim for charge in charged}
+        due = [charge for charge in charges if charge.claim.hex() not in claims]
+        known = _rows_of(records)
+        if due and rows is not None and known and self.keyed(rows) not in known:
+            raise BudgetFileError(
+                f"{self._path} adds up the releases from another table. Name a budget file for these rows; or, if the "
+                "table is a new copy or more rows of the same owner, add it with "
+                f"`psephos budget {self._path} --data TABLE`"
+            )
+        limit = _limit_of(records)
+        if due and limit is not None:
+            self._check_limit(limit, charged, due)
+        return due
+
+    def _check_limit(self, limit: PrivacyLimit, charged: Sequence[ChargeRecord], due: Sequence[Charge]) -> None:
+        """Raise BudgetExceededError if all releases together, of whatever unit, pass the limit."""
+        path = self._path
+        if unbounded := [charge for charge in due if charge.event is None]:
+            raise BudgetExceededError(
+                f"{unbounded[0].name}: {unbounded[0].reason}; no epsilon covers it, and {path} has the limit {limit}. "
+                "Nothing was charged. Choose a release whose noise the parties add, such as --method own-data or "
+                "--reveal statistic"
+            )
+        before, _ = _together([charge.event for charge in charged], limit)
+        after, delta = _together([*(charge.event for charge in charged), *(charge.event for charge in due)], limit)
+        if after > limit.epsilon * (1 + 1e-12):
+            raise BudgetExceededError(
+                f"{path} has the limit {limit}: {before:.6g} is spent, and this would bring it to {after:.6g} at "
+                f"delta {delta:.3g}. Nothing was charged. Lower --epsilon (or --delta), or change the limit by "
+                f"`psephos budget {path} --limit EPSILON[,DELTA]`"
+            )
+
+    # -- the log
+
+    def _records(self) -> list[_Record]:
+        """Return all records, after checking every tag."""
+        about = self._run("SELECT key, last FROM about")
+        if len(about) != 1 or not all(isinstance(value, bytes) for value in about[0]):
+            raise self._damaged()
+        (key, last), tag, records = about[0], b"", list[_Record]()
+        query = "SELECT number, content, tag FROM records ORDER BY number"
+        for place, (number, content, stored) in enumerate(self._run(query), start=1):
+            if number != place or not isinstance(content, bytes) or not isinstance(stored, bytes):
+                raise self._damaged()
+            tag = _tag(key, tag, content)
+            if not hmac.compare_digest(tag, stored):
+                raise self._damaged()
+            try:
+                records.append(msgspec.json.decode(content, type=_Record))
+            except msgspec.MsgspecError:
+                raise self._damaged() from None
+        if not hmac.compare_digest(tag, last):
+            raise self._damaged()
+        return records
+
+    def _append(self, record: _Record) -> None:
+        ((key, last),) = self._run("SELECT key, last FROM about")
+        content = msgspec.json.encode(record)
+        tag = _tag(key, last, content)
+        self._run("INSERT INTO records (content, tag) VALUES (?, ?)", content, tag)
+        self._run("UPDATE about SET last = ?", tag)
+
+    def _damaged(self) -> BudgetFileError:
+        return BudgetFileError(
+            f"{self._path} is damaged, or is not a budget file; nothing was changed in it. Restore a copy, and mind "
+            "what was released since"
+        )
+
+    def _failure(self, error: sqlite3.Error, code: int) -> BudgetFileError:
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            return BudgetFileError(f"another process is writing to {self._path}; wait for it and run again")
+        if code in (
+            sqlite3.SQLITE_FULL,
+            sqlite3.SQLITE_CANTOPEN,
+            sqlite3.SQLITE_READONLY,
+            sqlite3.SQLITE_PERM,
+            sqlite3.SQLITE_IOERR,
+        ):
+            return BudgetFileError(f"{self._path} cannot be written ({error}); nothing was charged")
+        return self._damaged()
+
+    def __enter__(self) -> BudgetFile:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def _check_private(path: Path, create: bool) -> None:
+    """Create the file for its owner alone, or check that others cannot read it; raises BudgetFileError."""
+    try:
+        if create:
+            with suppress(FileExistsError):
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        about = path.stat()
+    except FileNotFoundError:
+        what = "its folder does not exist" if create else "it does not exist; a run with --budget creates it"
+        raise BudgetFileError(f"{path} cannot be used: {what}") from None
+    except OSError as error:
+        raise BudgetFileError(f"{path} cannot be used: {error.strerror}") from None
+    if not stat.S_ISREG(about.st_mode):
+        raise BudgetFileError(f"{path} is not a file; name another one")
+    if stat.S_IMODE(about.st_mode) & 0o077:
+        raise BudgetFileError(f"others can read {path}, which is about private rows: run 'chmod 600 {path}'")
+
+
+def _tag(key: bytes, before: bytes, content: bytes) -> bytes:
+    return hmac.new(key, b"record" + len(before).to_bytes(2, "big") + before + content, hashlib.sha256).digest()
+
+
+def _stored(charge: Charge, time: str) -> ChargeRecord:
+    event, named = charge.event, (time, charge.claim.hex(), charge.name, charge.unit, charge.reason)
+    if event is None:
+        return ChargeRecord(*named, None)
+    return ChargeRecord(*named, event.epsilon, event.delta, event.multiplier, event.distance)
+
+
+def _charges_of(records: Sequence[_Record]) -> list[ChargeRecord]:
+    return [record for record in records if isinstance(record, ChargeRecord)]
+
+
+def _rows_of(records: Sequence[_Record]) -> set[str]:
+    return {record.digest for record in records if isinstance(record, _RowsRecord)}
+
+
+def _limit_of(records: Sequence[_Record]) -> PrivacyLimit | None:
+    limits = [record for record in records if isinstance(record, _LimitRecord)]
+    return PrivacyLimit(limits[-1].epsilon, limits[-1].delta) if limits else None
+
+
+def _together(events: Sequence[PrivacyEvent | None], limit: PrivacyLimit | None) -> tuple[float, float]:
+    """Return (epsilon, delta) of releases together; epsilon is inf if one has no event, or none holds at delta."""
+    delta = None if limit is None else limit.delta
+    private = [event for event in events if event is not None]
+    if len(private) < len(events):
+        return math.inf, DELTA if delta is None else delta
+    deltas = math.fsum(event.delta for event in private)
+    if delta is None and all(event.multiplier is None and event.delta <= NUMERICAL_DELTA for event in private):
+        return math.fsum(event.epsilon for event in private), deltas
+    if delta is None:
+        delta = max(DELTA, min(0.5, deltas + 2.0**-40)) if limit is None else DELTA
+    return compose(private, delta), delta
+
+
+def _total(unit: PrivacyUnit, charges: Sequence[ChargeRecord], limit: PrivacyLimit | None) -> BudgetTotal:
+    covering = [charge for charge in charges if charge.unit.covers(unit)]
+    events = [charge.event for charge in covering]
+    private = [event for event in events if event is not None]
+    epsilon, delta = _together(private, limit)
+    others = len(charges) - len(covering)
+    return BudgetTotal(unit, len(covering), epsilon, delta, len(events) - len(private), others)

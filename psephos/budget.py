@@ -1,0 +1,170 @@
+"""The budget file of a run (`--budget FILE`): what its releases cost, about which rows, and what it says afterwards."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from psephos.data.partition import DataOptions
+from psephos.data.splits import Split
+from psephos.protocol.errors import DataError
+from psephos.protocol.privacy.accounting import PrivacyEvent
+from psephos.protocol.privacy.mechanisms import MAX_EPSILON
+from psephos.protocol.randomness import SYSTEM
+from psephos.protocol.storage.budget import BudgetFile, Charge, PrivacyLimit, PrivacyUnit
+from psephos.results.budget import BudgetSummary, summarise
+
+__all__ = ["RunBudget", "budget_of", "changes_of", "open_budget", "rows_digest", "table_digest"]
+
+
+def open_budget(path: str, limit: str | None = None) -> BudgetFile:
+    """Open a budget file, or create it, with a limit as `--budget-limit` has it.
+
+    Raises:
+        InvalidParameter: the limit is none, or not that of the file.
+        BudgetFileError: the file cannot be used.
+    """
+    parsed = None if limit is None else PrivacyLimit.parse(limit)
+    file = BudgetFile(path)
+    try:
+        if parsed is not None:
+            file.make_limit(parsed)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def table_digest(path: Path) -> bytes:
+    """Return the digest of a table, by the bytes of its file; raises DataError if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").digest()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def rows_digest(options: DataOptions, split: Split) -> bytes:
+    """Return the digest of the rows that a run is about: of the user's file, or of the arrays of another data set."""
+    if options.data is not None:
+        return table_digest(Path(options.data))
+    digest = hashlib.sha256()
+    arrays: tuple[Any, ...] = (split.dataset.X_train, split.dataset.y_train)
+    for values in arrays:
+        # A sparse matrix has three arrays.
+        for part in (values.data, values.indices, values.indptr) if hasattr(values, "indptr") else (values,):
+            array = np.ascontiguousarray(part)
+            digest.update(f"{array.dtype} {array.shape} ".encode())
+            digest.update(array.tobytes())
+    return digest.digest()
+
+
+def _dealing(split: Split) -> bytes:
+    """Return a digest of which shard has which rows."""
+    digest = hashlib.sha256(b"dealing")
+    for number, rows in enumerate(split.parties):
+        held = split.held_out[number] if split.held_out else rows[:0]
+        digest.update(np.sort(np.concatenate([rows, held])).astype("<i8").tobytes() + b"shard")
+    return digest.digest()
+
+
+@dataclass(frozen=True)
+class RunBudget:
+    """The budget file of one run.
+
+    Attributes:
+        file: the file.
+        rows: digest of the rows that the run is about.
+        unit: what the run's releases protect.
+        not_private: why no epsilon covers any of them; "" where it does.
+        run: identifies the run. A run that continues from a journal has the same.
+    """
+
+    file: BudgetFile
+    rows: bytes = field(repr=False)
+    unit: PrivacyUnit
+    not_private: str
+    run: bytes
+
+    def release(self, name: str, event: PrivacyEvent, number: int = 0) -> Charge:
+        """Return the charge of one release.
+
+        Args:
+            name: of the release. number: which of the releases of this name it is.
+            event: its cost.
+        """
+        claim = self._claim(f"{name}, {number}")
+        if self.not_private:
+            return Charge(claim, name, self.unit, None, self.not_private)
+        return Charge(claim, name, self.unit, event)
+
+    def opening(self, name: str, reason: str) -> Charge:
+        """Return the charge of something that is not differentially private, and the reason."""
+        return Charge(self._claim(name), name, self.unit, None, reason)
+
+    def within_bound(self, name: str, epsilon: float | None, delta: float, reason: str) -> Charge:
+        """Return the charge of a release whose epsilon may be None or too large to be a bound."""
+        if epsilon is None or not 0 < epsilon <= MAX_EPSILON:
+            return self.opening(name, reason)
+        return self.release(name, PrivacyEvent(name, epsilon, delta, unit=self.unit.kind))
+
+    def _claim(self, what: str) -> bytes:
+        return hashlib.sha256(self.run + self.rows + what.encode()).digest()[:16]
+
+    def check(self, charges: Sequence[Charge]) -> None:
+        """Raise what `charge` would raise, and charge nothing."""
+        self.file.check(self.rows, charges)
+
+    def charge(self, charges: Sequence[Charge]) -> None:
+        """Charge releases before anything of them leaves.
+
+        Raises:
+            BudgetExceededError: they would pass the limit.
+            BudgetFileError: the file adds up other rows, is damaged, or cannot be written.
+        """
+        self.file.charge(self.rows, charges)
+
+    def summary(self) -> BudgetSummary:
+        """Return what the file says now, the total of the run's unit first."""
+        return summarise(self.file, self.unit)
+
+
+def changes_of(neighbours: str) -> str:
+    """Return `PrivacyUnit.neighbours` of an option --neighbours, whose "replace" allows added and removed rows too."""
+    return "any" if neighbours == "replace" else neighbours
+
+
+def budget_of(options: Any, split: Split, unit: str, neighbours: str = "any", run: bytes = b"") -> RunBudget | None:
+    """Open the budget file that the options of a run name; None if they name none.
+
+    Args:
+        options: of the run.
+        split: its rows.
+        unit: "party" or "record"; where the options name a column of persons, a record is a person.
+        neighbours: as `PrivacyUnit.neighbours`.
+        run: identifies the run; by default nothing else has its identifier.
+
+    Raises:
+        InvalidParameter: the limit is none, or not that of the file.
+        BudgetFileError: the file cannot be used.
+    """
+    if options.budget is None:
+        return None
+    file = open_budget(options.budget, options.budget_limit)
+    if unit == "record" and options.person_column:
+        protected = PrivacyUnit("person", f"{options.person_column} at one {options.party}", neighbours)
+    elif unit == "record":
+        protected = PrivacyUnit("record", "", neighbours)
+    elif options.party is not None:
+        protected = PrivacyUnit("party", options.party, neighbours)
+    else:
+        protected = PrivacyUnit("shard", file.keyed(_dealing(split))[:8], neighbours)
+    not_private = split.not_private
+    if options.simulate_noise:
+        not_private = "the noise was drawn from the seed, and whoever knows it can take it off"
+    return RunBudget(file, rows_digest(options, split), protected, not_private, run or SYSTEM.draw(16))

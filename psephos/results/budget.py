@@ -1,0 +1,97 @@
+"""What a budget file says, as a part of a result."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
+
+from psephos.results.base import Count, Fact, Share
+
+if TYPE_CHECKING:
+    from psephos.protocol.storage.budget import BudgetFile, BudgetTotal, PrivacyUnit
+
+__all__ = ["BudgetSummary", "UnitTotal", "budget_facts", "budget_text", "summarise"]
+
+_Epsilon = Annotated[float, Meta(ge=0)] | None
+
+
+@dataclass(frozen=True)
+class UnitTotal:
+    """What all releases in a budget file cost one unit of privacy.
+
+    Attributes:
+        unit: what is protected.
+        releases: number of charged releases that protect it.
+        epsilon: of all of them together at `delta`; None if no finite one holds.
+        private_epsilon: of those that are differentially private; None if no finite one holds at `delta`.
+        delta: for which both are stated.
+        not_private: number of the releases that are not differentially private.
+        others: number of charged releases that do not protect this unit, and reveal more about it than the total says.
+    """
+
+    unit: str
+    releases: Count
+    epsilon: _Epsilon
+    private_epsilon: _Epsilon
+    delta: Share
+    not_private: Count
+    others: Count
+
+    @classmethod
+    def of(cls, total: BudgetTotal) -> UnitTotal:
+        """Return a total of a budget file, without infinities."""
+        private = total.epsilon if math.isfinite(total.epsilon) else None
+        epsilon = None if total.not_private else private
+        counts = {"not_private": total.not_private, "others": total.others}
+        return cls(str(total.unit), total.releases, epsilon, private, total.delta, **counts)
+
+    def __str__(self) -> str:
+        private = self.releases - self.not_private
+        finite = "no finite epsilon" if self.private_epsilon is None else f"epsilon {self.private_epsilon:.6g}"
+        text = f"{finite}, delta {self.delta:.3g}" if private else "epsilon 0"
+        if self.not_private:
+            text = f"no finite epsilon: {self.not_private} of {self.releases} releases or openings are not private"
+            if private:
+                text += f"; the other {private} together have {finite}, delta {self.delta:.3g}"
+        elif private > 1:
+            text += f" ({private} releases)"
+        if self.others:
+            text += f"; releases of other units, which are not added up and reveal more about this one: {self.others}"
+        return text
+
+
+@dataclass(frozen=True)
+class BudgetSummary:
+    """What a budget file says.
+
+    Attributes:
+        totals: of each unit that a charged release protects; that of the run comes first.
+        limit: the most epsilon that all charged releases may cost together, of whatever unit; None without a limit.
+        limit_delta: delta at which the limit holds; None where the limit names none.
+    """
+
+    totals: list[UnitTotal]
+    limit: _Epsilon = None
+    limit_delta: Share | None = None
+
+
+def summarise(file: BudgetFile, first: PrivacyUnit | None = None) -> BudgetSummary:
+    """Return what a budget file says, with the total of a unit first."""
+    limit = file.limit
+    numbers = (None, None) if limit is None else (limit.epsilon, limit.delta)
+    return BudgetSummary([UnitTotal.of(total) for total in file.totals(first)], *numbers)
+
+
+def budget_text(budget: BudgetSummary) -> str:
+    """Describe the total of the run's unit, and the limit."""
+    first = budget.totals[0]
+    limit = "" if budget.limit is None else f"; the limit of the file is epsilon {budget.limit:g}"
+    return f"with all that the budget file has of these rows, per {first.unit}: {first}{limit}"
+
+
+def budget_facts(budget: BudgetSummary | None) -> list[Fact]:
+    """Return the line of a result about its budget file; none if the run had none."""
+    return [] if budget is None else [("Budget", budget_text(budget))]

@@ -1,0 +1,89 @@
+"""What a study is charged in the budget file of a member's rows (`psephos join --budget FILE`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from psephos.budget import changes_of, open_budget, table_digest
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.privacy.accounting import PrivacyEvent, stated_delta
+from psephos.protocol.privacy.mechanisms import SAMPLER_DISTANCE
+from psephos.protocol.signing import VerificationKey
+from psephos.protocol.storage.budget import BudgetFile, Charge, PrivacyUnit
+from psephos.protocol.study.study import Study
+from psephos.specs.registry import SPECS, person_column, unit_of
+
+__all__ = ["charge_budget", "check_budget", "join_budget"]
+
+_OPENED = {
+    "tally": "the curator is given the exact counts of votes (alpha)",
+    "average": "the curator is given the exact sum of what the parties send",
+}
+"""What no epsilon covers in the protocols whose curator adds the noise."""
+
+
+def _charges(study: Study) -> list[Charge]:
+    """Return what a study costs a party. It is charged once, however often its role is made."""
+    unit = _unit(study)
+    event = PrivacyEvent(study.title, study.epsilon, stated_delta(study.delta), distance=SAMPLER_DISTANCE)
+    charges = [Charge(study.digest, f"study {study.title}", unit, event)]
+    if not SPECS[study.protocol].joint:
+        charges.append(Charge(study.digest + b"opened", f"study {study.title}", unit, None, _OPENED[study.protocol]))
+    return charges
+
+
+def _unit(study: Study) -> PrivacyUnit:
+    """Return what a study protects of a member, whose file has the rows of one party."""
+    # Gradient descent states the number of each party's rows.
+    neighbours = changes_of(str(study.parameters.get("neighbours", "replace")))
+    neighbours = "replace" if study.protocol == "psgd" else neighbours
+    if unit_of(study) == "party":
+        return PrivacyUnit("party", "", neighbours)
+    column = person_column(study)
+    return (
+        PrivacyUnit("person", f"{column} at one party", neighbours) if column else PrivacyUnit("record", "", neighbours)
+    )
+
+
+def _rows(data: str | None) -> bytes | None:
+    """Return the digest of a party's rows; None for a classifier of its own, whose rows are not known."""
+    return table_digest(Path(data)) if data else None
+
+
+def join_budget(
+    study: Study, key: VerificationKey, budget: str | None, data: str | None, limit: str | None = None
+) -> None:
+    """Open or create the budget file of a member that is about to sign, and check that the study fits.
+
+    Args:
+        study: the study. key: of the member.
+        budget: the budget file. data: the file of the member's rows, if it has one.
+        limit: of a new file, as `--budget-limit` has it.
+
+    Raises:
+        InvalidParameter: the member is no party, there is no file, or the limit is none or not that of the file.
+        BudgetExceededError, BudgetFileError: as `check_budget`.
+    """
+    if budget is None:
+        raise InvalidParameter("--budget-limit is the limit of a budget file: name it with --budget FILE")
+    if not any(role.startswith("party") for role in study.roles_of(key)):
+        raise InvalidParameter("--budget is for a party, which has rows: leave it out")
+    with open_budget(budget, limit):
+        pass
+    check_budget(study, budget, data)
+
+
+def check_budget(study: Study, budget: str, data: str | None) -> None:
+    """Raise BudgetExceededError or BudgetFileError if the study cannot be charged; charge nothing."""
+    charges = _charges(study)
+    with BudgetFile(budget, create=False) as file:
+        if not file.is_charged(charges):
+            file.check(_rows(data), charges)
+
+
+def charge_budget(study: Study, budget: str, data: str | None) -> None:
+    """Charge a study, before its party sends anything that costs. Raises as `check_budget`."""
+    charges = _charges(study)
+    with BudgetFile(budget, create=False) as file:
+        if not file.is_charged(charges):
+            file.charge(_rows(data), charges)

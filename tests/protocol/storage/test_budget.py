@@ -1,0 +1,360 @@
+"""The budget file: what it adds up, what it refuses, and that no process, killed or not, passes the limit."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from psephos.protocol.errors import BudgetExceededError, BudgetFileError, InvalidParameter
+from psephos.protocol.privacy.accounting import NUMERICAL_DELTA, PrivacyEvent, compose, gaussian_event, pure_event
+from psephos.protocol.storage.budget import BudgetFile, Charge, PrivacyLimit, PrivacyUnit
+from psephos.protocol.storage.store import Store
+
+PARTY, RECORD = PrivacyUnit("party", "hospital"), PrivacyUnit("record")
+ROWS, OTHER_ROWS = bytes(range(32)), bytes(range(32, 64))
+
+
+def pure(claim: str, epsilon: float, unit: PrivacyUnit = PARTY) -> Charge:
+    return Charge(claim.encode(), claim, unit, PrivacyEvent(claim, epsilon, NUMERICAL_DELTA))
+
+
+def gaussian(claim: str, unit: PrivacyUnit = PARTY) -> Charge:
+    return Charge(claim.encode(), claim, unit, gaussian_event(claim, 4.0, 1.0, 1.0))
+
+
+def opened(claim: str) -> Charge:
+    return Charge(claim.encode(), claim, PARTY, None, "exact counts")
+
+
+def totals(path: Path) -> dict[PrivacyUnit, Any]:
+    with BudgetFile(path, create=False) as file:
+        return {total.unit: total for total in file.totals()}
+
+
+# -- totals
+
+
+def test_pure_epsilons_are_added_across_connections(tmp_path: Path) -> None:
+    for number in range(3):
+        with BudgetFile(tmp_path / "b") as file:
+            file.charge(ROWS, [pure(str(number), 0.5)])
+    total = totals(tmp_path / "b")[PARTY]
+    assert (total.releases, total.epsilon, total.delta) == (3, 1.5, 3 * NUMERICAL_DELTA)
+
+
+def test_gaussian_noise_is_composed_by_the_accountant(tmp_path: Path) -> None:
+    charges = [gaussian(str(number)) for number in range(5)] + [pure("pure", 0.5)]
+    with BudgetFile(tmp_path / "b") as file:
+        file.charge(ROWS, charges)
+    total = totals(tmp_path / "b")[PARTY]
+    assert total.epsilon == compose([charge.event for charge in charges if charge.event], total.delta)
+    assert total.epsilon < 5.5, "less than the sum"
+
+
+def test_the_delta_of_a_total_covers_the_deltas_of_its_releases(tmp_path: Path) -> None:
+    large = [Charge(bytes([n]), "large", PARTY, PrivacyEvent("large", 1.0, 1e-5)) for n in range(3)]
+    with BudgetFile(tmp_path / "b") as file:
+        file.charge(ROWS, large)
+    total = totals(tmp_path / "b")[PARTY]
+    assert total.delta >= 3e-5
+    assert total.epsilon <= 3.0
+
+
+def test_what_is_not_private_is_not_in_a_finite_total(tmp_path: Path) -> None:
+    with BudgetFile(tmp_path / "b") as file:
+        file.charge(ROWS, [opened("counts"), pure("release", 1.0)])
+    total = totals(tmp_path / "b")[PARTY]
+    assert (total.releases, total.not_private, total.epsilon) == (2, 1, 1.0)
+
+
+SHARD, PERSON = PrivacyUnit("shard", "a"), PrivacyUnit("person", "patient")
+ADDED, REPLACED = PrivacyUnit("record", "", "add-remove"), PrivacyUnit("record", "", "replace")
+
+
+@pytest.mark.parametrize(
+    ("release", "unit", "covers"),
+    [
+        (PARTY, PARTY, True),
+        (PARTY, RECORD, True),
+        (PARTY, ADDED, True),
+        (PrivacyUnit("party"), PARTY, True),
+        (PrivacyUnit("party"), PERSON, True),
+        (RECORD, ADDED, True),
+        (RECORD, REPLACED, True),
+        (PARTY, PrivacyUnit("party", "ward"), False),
+        (PARTY, PrivacyUnit("party"), False),
+        (PARTY, PERSON, False),  # a person may have rows at several of the parties that the column names
+        (PrivacyUnit("party", "hospital", "replace"), RECORD, False),
+        (RECORD, PARTY, False),
+        (RECORD, PERSON, False),
+        (ADDED, RECORD, False),
+        (REPLACED, ADDED, False),
+        (PERSON, RECORD, False),
+        (SHARD, RECORD, False),
+        (SHARD, PARTY, False),
+        (SHARD, PrivacyUnit("shard", "b"), False),
+    ],
+)
+def test_units_are_added_up_only_where_one_covers_the_other(
+    release: PrivacyUnit, unit: PrivacyUnit, covers: bool, tmp_path: Path
+) -> None:
+    with BudgetFile(tmp_path / "b") as file:
+        file.charge(ROWS, [pure("one", 1.0, release), pure("two", 2.0, unit)])
+    total = totals(tmp_path / "b")[unit]
+    both = covers or release == unit
+    assert (total.epsilon, total.others) == ((3.0, 0) if both else (2.0, 1))
+
+
+# -- the limit
+
+
+def test_a_charge_beyond_the_limit_is_refused_and_not_recorded(tmp_path: Path) -> None:
+    with BudgetFile(tmp_path / "b") as file:
+        file.make_limit(PrivacyLimit(2.0))
+        file.charge(ROWS, [pure("1", 1.0), pure("2", 1.0)])
+        for charges in ([pure("3", 1e-6)], [pure("4", 1e-6, RECORD)], [opened("5")]):
+            with pytest.raises(BudgetExceededError):
+                file.check(ROWS, charges)
+            with pytest.raises(BudgetExceededError):
+                file.charge(ROWS, charges)
+        assert len(file.charges()) == 2
+
+
+def test_all_charges_of_a_run_are_recorded_or_none(tmp_path: Path) -> None:
+    with BudgetFile(tmp_path / "b") as file:
+        file.make_limit(PrivacyLimit(2.0))
+        with pytest.raises(BudgetExceededError):
+            file.charge(ROWS, [pure(str(n), 1.0) for n in range(3)])
+        assert file.charges() == []
+
+
+def test_a_limit_with_a_delta_is_for_the_composition_at_this_delta(tmp_path: Path) -> None:
+    charges = [gaussian(str(number)) for number in range(9)]
+    together = compose([charge.event for charge in charges if charge.event], 1e-6)
+    for limit, fits in ((together * 1.001, True), (together * 0.999, False)):
+        with BudgetFile(tmp_path / str(limit)) as file:
+            file.make_limit(PrivacyLimit(limit, 1e-6))
+            if fits:
+                file.charge(ROWS, charges)
+            else:
+                with pytest.raises(BudgetExceededError):
+                    file.charge(ROWS, charges)
+
+
+def test_a_delta_beyond_the_limit_is_refused(tmp_path: Path) -> None:
+    with BudgetFile(tmp_path / "b") as file:
+        file.make_limit(PrivacyLimit(5.0))
+        with pytest.raises(BudgetExceededError):
+            file.charge(ROWS, [Charge(b"1", "large", PARTY, PrivacyEvent("large", 1.0, 1e-3))])
+
+
+def test_a_claim_is_charged_once(tmp_path: Path) -> None:
+    with BudgetFile(tmp_path / "b") as file:
+        file.make_limit(PrivacyLimit(1.0))
+        for _ in range(3):
+            file.charge(ROWS, [pure("1", 1.0)])
+        assert len(file.charges()) == 1
+
+
+def test_the_limit_of_a_file_is_changed_by_its_own_command_only(tmp_path: Path) -> None:
+    with BudgetFile(tmp_path / "b") as file:
+        file.make_limit(PrivacyLimit(1.0))
+        file.make_limit(PrivacyLimit(1.0))
+        with pytest.raises(InvalidParameter):
+            file.make_limit(PrivacyLimit(2.0))
+        file.set_limit(PrivacyLimit(2.0))
+        assert file.limit == PrivacyLimit(2.0)
+    with BudgetFile(tmp_path / "unlimited") as file:
+        file.charge(ROWS, [pure("1", 1.0)])
+        with pytest.raises(InvalidParameter):
+            file.make_limit(PrivacyLimit(2.0))
+
+
+@pytest.mark.parametrize("text", ["", "x", "1,2,3", "0", "-1", "nan", "inf", "1,0", "1,1", "1,"])
+def test_a_limit_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(InvalidParameter):
+        PrivacyLimit.parse(text)
+    assert PrivacyLimit.parse("3,1e-6") == PrivacyLimit(3.0, 1e-6)
+
+
+# -- the rows
+
+
+def test_a_file_is_about_the_rows_of_one_owner(tmp_path: Path) -> None:
+    with BudgetFile(tmp_path / "b") as file:
+        file.charge(ROWS, [pure("1", 1.0)])
+        with pytest.raises(BudgetFileError):
+            file.charge(OTHER_ROWS, [pure("2", 1.0)])
+        file.accept(OTHER_ROWS)
+        file.charge(OTHER_ROWS, [pure("2", 1.0)])
+        assert len(file.charges()) == 2
+    content = (tmp_path / "b").read_bytes()
+    for rows in (ROWS, OTHER_ROWS):
+        assert rows not in content
+        assert rows.hex().encode() not in content
+
+
+def test_two_files_have_different_digests_of_the_same_rows(tmp_path: Path) -> None:
+    with BudgetFile(tmp_path / "a") as one, BudgetFile(tmp_path / "b") as two:
+        assert one.keyed(ROWS) != two.keyed(ROWS)
+
+
+# -- processes
+
+CHARGE = """
+import sys
+from pathlib import Path
+from tests.protocol.storage.test_budget import ROWS, pure
+from psephos.protocol.errors import BudgetExceededError
+from psephos.protocol.storage.budget import BudgetFile
+sys.stdin.readline()
+try:
+    with BudgetFile(sys.argv[1]) as file:
+        file.check(ROWS, [pure(sys.argv[2], 1.0)])
+        file.charge(ROWS, [pure(sys.argv[2], 1.0)])
+except BudgetExceededError:
+    sys.exit(3)
+"""
+
+
+def test_processes_at_once_never_pass_the_limit_together(tmp_path: Path) -> None:
+    path = tmp_path / "b"
+    with BudgetFile(path) as file:
+        file.make_limit(PrivacyLimit(3.0))
+    command = [sys.executable, "-c", CHARGE, str(path)]
+    running = [subprocess.Popen([*command, str(n)], stdin=subprocess.PIPE, text=True) for n in range(6)]
+    for process in running:
+        process.communicate("go\n")
+    assert sorted(process.returncode for process in running) == [0, 0, 0, 3, 3, 3]
+    assert totals(path)[PARTY].epsilon == 3.0
+
+
+class _Killed(BudgetFile):
+    """Kills its process before the statement of a number."""
+
+    left = math.inf
+
+    def _run(self, statement: str, *values: Any) -> list[Any]:
+        self.left -= 1
+        if self.left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super()._run(statement, *values)
+
+
+def test_a_process_killed_at_any_statement_has_charged_all_or_nothing(tmp_path: Path) -> None:
+    outcomes = []
+    for statement in range(100):
+        path = tmp_path / str(statement)
+        with BudgetFile(path) as file:
+            file.charge(ROWS, [pure("before", 1.0)])
+        if (child := os.fork()) == 0:
+            doomed = _Killed(path)
+            doomed.left = statement
+            doomed.charge(ROWS, [pure("1", 1.0), pure("2", 1.0)])
+            os._exit(0)
+        killed = os.WIFSIGNALED(os.waitpid(child, 0)[1])
+        with BudgetFile(path, create=False) as file:
+            charged = len(file.charges()) - 1
+            file.charge(ROWS, [pure("1", 1.0), pure("2", 1.0)])
+            assert len(file.charges()) == 3, "the same run charges what is missing"
+        assert charged == 2 if not killed else charged in (0, 2)
+        outcomes.append((killed, charged))
+        if not killed:
+            break
+    assert outcomes[0] == (True, 0)
+    assert outcomes[-1] == (False, 2)
+
+
+# -- files that are something else
+
+
+@pytest.fixture
+def budget(tmp_path: Path) -> Path:
+    with BudgetFile(tmp_path / "b") as file:
+        file.make_limit(PrivacyLimit(5.0))
+        file.charge(ROWS, [pure("1", 1.0), pure("2", 1.0)])
+    return tmp_path / "b"
+
+
+def execute(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+
+
+TAMPERING = {
+    "a record is removed": "DELETE FROM records WHERE number = 3",
+    "the last record is removed": "DELETE FROM records WHERE number = (SELECT max(number) FROM records)",
+    "all records are removed": "DELETE FROM records",
+    "an epsilon is lowered": "UPDATE records SET content = CAST(replace(CAST(content AS TEXT), '1.0', '0.1') AS BLOB)",
+    "a tag is changed": "UPDATE records SET tag = zeroblob(32) WHERE number = 4",
+    "records are swapped": "UPDATE records SET number = -number",
+    "a record of text": "UPDATE records SET content = 'x' WHERE number = 1",
+    "the key is lost": "UPDATE about SET key = zeroblob(32)",
+    "no key": "DELETE FROM about",
+    "a trigger": "CREATE TRIGGER t AFTER INSERT ON records BEGIN DELETE FROM records; END",
+    "no table": "DROP TABLE records",
+}
+
+
+@pytest.mark.parametrize("statement", TAMPERING.values(), ids=TAMPERING)
+def test_a_changed_file_is_refused_and_left_alone(statement: str, budget: Path) -> None:
+    execute(budget, statement)
+    before = budget.read_bytes()
+    with pytest.raises(BudgetFileError):
+        BudgetFile(budget)
+    assert budget.read_bytes() == before
+
+
+def test_damaged_bytes_never_give_another_total(budget: Path) -> None:
+    content = budget.read_bytes()
+    refused = 0
+    for place in range(0, len(content), 7):
+        damaged = bytearray(content)
+        damaged[place] ^= 0x55
+        budget.write_bytes(damaged)
+        try:
+            assert totals(budget)[PARTY].epsilon == 2.0, place  # unused bytes of the file
+        except BudgetFileError:
+            refused += 1
+    assert refused > 0
+
+
+def test_files_of_others_are_refused_and_left_alone(tmp_path: Path, budget: Path) -> None:
+    execute(tmp_path / "foreign", "CREATE TABLE t (x)", "PRAGMA user_version = 1")
+    (tmp_path / "text").write_text("epsilon = 3\n" * 100)
+    (tmp_path / "folder").mkdir(mode=0o700)
+    with Store(tmp_path / "private" / "store", {}):
+        pass
+    execute(budget, "PRAGMA user_version = 2")
+    for name in ("foreign", "text", "folder", "private/store", "b"):
+        path = tmp_path / name
+        path.chmod(0o700 if path.is_dir() else 0o600)
+        before = path.is_file() and path.read_bytes()
+        with pytest.raises(BudgetFileError):
+            BudgetFile(path)
+        assert before == (path.is_file() and path.read_bytes())
+
+
+def test_a_file_that_others_can_read_or_that_is_missing_is_refused(tmp_path: Path, budget: Path) -> None:
+    assert stat.S_IMODE(budget.stat().st_mode) == 0o600
+    budget.chmod(0o640)
+    for path, create in ((budget, True), (tmp_path / "missing", False), (tmp_path / "no" / "folder", True)):
+        with pytest.raises(BudgetFileError):
+            BudgetFile(path, create=create)
+
+
+def test_pure_event_and_stated_event_have_the_same_sum() -> None:
+    """The sum of pure epsilons needs their deltas to be numerical."""
+    assert pure_event("x", 64.0, distance=2.0**-160).delta <= NUMERICAL_DELTA

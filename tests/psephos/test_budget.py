@@ -1,0 +1,372 @@
+"""Runs with a budget file: what each is charged, when, how often, and what is shown. Keys that protect nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from psephos.budget import table_digest
+from psephos.cli.main import build
+from psephos.model import ReleasedClassifier
+from psephos.protocol.errors import BudgetExceededError, BudgetFileError, InvalidParameter
+from psephos.protocol.roles import Role
+from psephos.protocol.storage.budget import BudgetFile, BudgetTotal, ChargeRecord, PrivacyLimit
+from psephos.results import Result, TallyResult
+from psephos.results.card import model_card, regression_card
+from psephos.simulation.average import AverageOptions, simulate_average
+from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun
+from psephos.simulation.job import Job, JobOptions
+from psephos.simulation.pathak import PathakOptions, simulate_pathak
+from psephos.simulation.psgd import PsgdOptions, simulate_psgd
+from psephos.simulation.regression import RegressionRun
+from psephos.simulation.tally import TallyOptions, simulate_tally
+from tests.psephos.simulation.test_job import patients
+
+SHORT: dict[str, Any] = {"key_bits": 512, "test_key": True}
+KEYS: dict[str, Any] = {**SHORT, "workers": 1, "holders": 3, "threshold": 2}
+EXACT = ("statistic", "soft", "vote", "pate", "avg")
+"""Methods whose curator is given an exact sum."""
+JOINT = ("own-data", "whitened", "vote-directions", "newton")
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return patients(tmp_path_factory.mktemp("budget") / "patients.csv")
+
+
+def own(table: Path) -> dict[str, Any]:
+    return {"data": str(table), "label": "outcome", "party": "hospital", "public": "8", "ignore": ("number",)}
+
+
+def options_of(table: Path, budget: Path, **change: Any) -> JobOptions:
+    return JobOptions(**{**KEYS, **own(table), "method": "own-data", "budget": str(budget), **change})
+
+
+def run(table: Path, budget: Path, **change: Any) -> TallyResult:
+    return Job(options_of(table, budget, **change)).run()
+
+
+def charges(budget: Path) -> list[ChargeRecord]:
+    with BudgetFile(budget, create=False) as file:
+        return file.charges()
+
+
+def totals(budget: Path) -> dict[str, BudgetTotal]:
+    with BudgetFile(budget, create=False) as file:
+        return {str(total.unit): total for total in file.totals()}
+
+
+# -- what is charged
+
+
+@pytest.mark.parametrize("method", [*EXACT, *JOINT])
+def test_each_method_is_charged_what_its_card_states(method: str, table: Path, tmp_path: Path) -> None:
+    unit = "record" if method == "newton" else "party"
+    learners = ("tree",) if method in (*EXACT[:4], "vote-directions") else ()
+    result = run(table, tmp_path / "b", method=method, unit=unit, learners=learners, epsilon=(3.0,))
+    entry, charged = result.privacy[method], charges(tmp_path / "b")
+    (release,) = [charge for charge in charged if charge.epsilon is not None]
+    assert (release.epsilon, release.delta, release.unit.kind) == (entry.epsilon, entry.delta, unit)
+    assert len(charged) == (2 if method in EXACT else 1), "an exact sum is recorded for what it is"
+    assert result.budget is not None
+    first = result.budget.totals[0]
+    assert first.epsilon == (None if method in EXACT else 3.0)
+    assert first.private_epsilon == 3.0
+
+
+def test_a_step_that_asks_nobody_is_not_charged(table: Path, tmp_path: Path) -> None:
+    result = run(table, tmp_path / "b", method="rehearsed", epsilon=(0.001,), budget_limit="1e-5")
+    assert not result.asked
+    assert charges(tmp_path / "b") == []
+    assert result.budget is not None
+    assert result.budget.totals[0].epsilon == 0
+
+
+def test_a_rehearsed_step_is_charged(tmp_path: Path) -> None:
+    table = patients(tmp_path / "table.csv", sick_at_first=0.9)
+    result = run(table, tmp_path / "b", method="rehearsed", epsilon=(20.0,))
+    assert [charge.epsilon for charge in charges(tmp_path / "b")] == [20.0] * result.asked
+
+
+@pytest.mark.parametrize("mechanism", ["discrete-laplace", "gaussian"])
+def test_several_releases_are_charged_as_many(mechanism: Any, tmp_path: Path) -> None:
+    about: dict[str, Any] = {"reveal": "statistic", "methods": ("own-data", "whitened"), "draws": 3, "parties": 8}
+    options = TallyOptions(**KEYS, **about, mechanism=mechanism, epsilon=(0.5, 1.0), budget=str(tmp_path / "b"))
+    result = simulate_tally(options)
+    (total,) = totals(tmp_path / "b").values()
+    assert total.releases == 12
+    assert result.composed is not None
+    assert result.composed.epsilon is not None
+    if mechanism == "gaussian":
+        assert result.composed.epsilon * 0.9 < total.epsilon < 9
+    else:
+        assert math.isclose(total.epsilon, 3 * 2 * 1.5)
+
+
+def test_every_protocol_is_charged(tmp_path: Path) -> None:
+    budget, small = tmp_path / "b", {**SHORT, "budget": str(tmp_path / "b")}
+    psgd = simulate_psgd(PsgdOptions(**small, parties=4, steps=2, variant="gaussian"))
+    assert charges(budget)[-1].epsilon == psgd.epsilon_transcript
+    pathak = simulate_pathak(PathakOptions(**small, epsilon=2.0))
+    assert charges(budget)[-1].epsilon == pathak.epsilon_proved
+    simulate_average(AverageOptions(**small, workers=1, parties=8, methods=("avg",), draws=2))
+    assert [charge.epsilon for charge in charges(budget)[-3:]] == [None, 1.0, 1.0]
+    assert {str(charge.unit).split(" ")[0] for charge in charges(budget)} == {"record,", "record", "shard"}
+
+
+def test_noise_of_the_seed_is_charged_as_not_private(table: Path, tmp_path: Path) -> None:
+    run(table, tmp_path / "b", simulate_noise=True)
+    (total,) = totals(tmp_path / "b").values()
+    assert (total.releases, total.not_private) == (1, 1)
+
+
+def test_a_release_and_its_evaluation_add_up(table: Path, tmp_path: Path) -> None:
+    more: dict[str, Any] = {"method": "newton", "epsilon": (2.0,), "mechanism": "discrete-laplace"}
+    job = Job(options_of(table, tmp_path / "b", unit="record", **more))
+    classifier = ReleasedClassifier(job.model(job.run()))
+    options = EvaluationOptions(**SHORT, workers=1, **own(table), budget=str(tmp_path / "b"))
+    evaluation = EvaluationRun(options, classifier)
+    result = evaluation.run()
+    assert totals(tmp_path / "b")["record"].epsilon == 3.0
+    assert result.budget is not None
+    assert result.budget.totals[0].epsilon == 3.0
+    evaluation.sum()
+    assert totals(tmp_path / "b")["record"].epsilon == 4.0, "another sum has other noise"
+
+
+def test_a_regression_is_charged(tmp_path: Path) -> None:
+    generator = np.random.default_rng(2)
+    frame = pd.DataFrame({"a": generator.normal(size=240), "owner": [f"h{n % 6}" for n in range(240)]})
+    frame.assign(days=(5 + 2 * frame["a"]).round(3)).to_csv(tmp_path / "table.csv", index=False)
+    asked: dict[str, Any] = {"label": "days", "party": "owner", "public": "h5", "task": "regression", "unit": "record"}
+    more = {"budget": str(tmp_path / "b"), "budget_limit": "2.5", "mechanism": "discrete-laplace"}
+    job = RegressionRun(JobOptions(**KEYS, **asked, **more, data=str(tmp_path / "table.csv"), epsilon=(2.0,)))
+    spy = Spy(tmp_path / "b")
+    result, model = job.run(roles={"party 0": spy})
+    assert spy.charged == [1]
+    assert totals(tmp_path / "b")["record"].epsilon == 2.0
+    assert "epsilon 2, delta" in regression_card(model, result, job.split)
+    assert Result.from_json(json.loads(json.dumps(result.as_json()))) == result
+    with pytest.raises(BudgetExceededError):
+        job.run()
+
+
+def test_another_dealing_of_the_same_rows_has_other_shards(table: Path, tmp_path: Path) -> None:
+    public = tmp_path / "public.csv"
+    rows = [line for line in table.read_text().splitlines() if line.startswith(("hospital", "8;"))]
+    public.write_text("\n".join(rows) + "\n")
+    for seed in (0, 1, 1):
+        run(table, tmp_path / "b", party=None, ignore=("number", "hospital"), public=str(public), parties=6, seed=seed)
+    assert sorted((total.releases, total.others) for total in totals(tmp_path / "b").values()) == [(1, 2), (2, 1)]
+
+
+# -- when
+
+
+class Spy:
+    """Takes the place of a party, and looks into the budget file before the party sends anything."""
+
+    def __init__(self, budget: Path) -> None:
+        self.budget, self.charged = budget, list[int]()
+
+    def __call__(self, honest: Role) -> Role:
+        start = honest.start
+
+        def look() -> Any:
+            self.charged.append(len(charges(self.budget)))
+            return start()
+
+        honest.start = look  # type: ignore[method-assign]
+        return honest
+
+
+@pytest.mark.parametrize(("method", "expected"), [("own-data", 1), ("avg", 2)])
+def test_a_run_is_charged_before_anything_leaves(method: str, expected: int, table: Path, tmp_path: Path) -> None:
+    spy = Spy(tmp_path / "b")
+    Job(options_of(table, tmp_path / "b", method=method)).run(roles={"party 0": spy})
+    assert spy.charged == [expected]
+
+
+def test_every_protocol_is_charged_before_anything_leaves(table: Path, tmp_path: Path) -> None:
+    small: dict[str, Any] = {**SHORT, "budget": str(tmp_path / "b")}
+    spy = Spy(tmp_path / "b")
+    simulate_psgd(PsgdOptions(**small, parties=4, steps=2, variant="gaussian"), roles={"party 0": spy})
+    simulate_pathak(PathakOptions(**small), roles={"party 0": spy})
+    job = Job(options_of(table, tmp_path / "other"))
+    classifier = ReleasedClassifier(job.model(job.run()))
+    with BudgetFile(tmp_path / "b") as file:
+        file.accept(table_digest(table))
+    EvaluationRun(EvaluationOptions(**small, **own(table), workers=1), classifier).sum(roles={"party 0": spy})
+    assert spy.charged == [1, 2, 3]
+
+
+def test_a_run_that_would_pass_the_limit_is_refused_before_it_trains(table: Path, tmp_path: Path) -> None:
+    phases: list[str] = []
+
+    def progress(what: str, done: int, total: int) -> None:
+        phases.append(what)
+
+    run(table, tmp_path / "b", epsilon=(2.0,), budget_limit="3")
+    changes: list[dict[str, Any]] = [
+        {"epsilon": (1.5,)},
+        {"method": "statistic", "epsilon": (0.1,)},
+        {"epsilon": (0.1,), "simulate_noise": True},
+    ]
+    for change in changes:
+        with pytest.raises(BudgetExceededError):
+            Job(options_of(table, tmp_path / "b", **change)).run(progress=progress)
+    assert phases == []
+    assert len(charges(tmp_path / "b")) == 1
+    run(table, tmp_path / "b", epsilon=(1.0,), budget_limit="3")
+    assert totals(tmp_path / "b")["party (hospital)"].epsilon == 3.0
+
+
+def test_gaussian_releases_fit_a_limit_that_their_sum_passes(table: Path, tmp_path: Path) -> None:
+    for _ in range(3):
+        run(table, tmp_path / "b", mechanism="gaussian", budget_limit="2.4,1e-5")
+    assert totals(tmp_path / "b")["party (hospital)"].epsilon < 2.4
+    with pytest.raises(BudgetExceededError):
+        run(table, tmp_path / "b", mechanism="gaussian", epsilon=(3.0,))
+
+
+def test_other_rows_are_refused(table: Path, tmp_path: Path) -> None:
+    run(table, tmp_path / "b")
+    other = patients(tmp_path / "other.csv", seed=1)
+    with pytest.raises(BudgetFileError):
+        run(other, tmp_path / "b")
+    with pytest.raises(BudgetFileError):
+        simulate_average(AverageOptions(**KEYS, parties=8, budget=str(tmp_path / "b")))
+    run(table, tmp_path / "b")
+    assert len(charges(tmp_path / "b")) == 2
+    with pytest.raises(InvalidParameter):
+        Job(replace(options_of(table, tmp_path / "b"), budget=None, budget_limit="3"))
+
+
+# -- how often
+
+
+class StopError(Exception):
+    """Stands for an interruption."""
+
+
+def interrupted(options: JobOptions, phase: str) -> None:
+    def progress(what: str, done: int, total: int) -> None:
+        if what.startswith(phase) and done:
+            raise StopError
+
+    with pytest.raises(StopError):
+        Job(options).run(progress=progress)
+
+
+def test_an_interrupted_run_has_been_charged_and_continues_for_nothing(table: Path, tmp_path: Path) -> None:
+    options = options_of(table, tmp_path / "b", journal=str(tmp_path / "j"), budget_limit="1")
+    interrupted(options, "sum noisy")
+    assert len(charges(tmp_path / "b")) == 1
+    for _ in range(2):  # the same sum, opened again
+        Job(options).run()
+        assert len(charges(tmp_path / "b")) == 1
+    with pytest.raises(BudgetExceededError):
+        Job(replace(options, journal=str(tmp_path / "another"))).run()
+
+
+def test_a_curator_that_continues_draws_and_pays_again(table: Path, tmp_path: Path) -> None:
+    """Its first release may have been seen, and the second has other noise. The exact sum is the same."""
+    options = options_of(table, tmp_path / "b", journal=str(tmp_path / "j"), method="avg")
+    interrupted(options, "sum parameters")
+    Job(options).run()
+    assert [charge.epsilon for charge in charges(tmp_path / "b")] == [None, 1.0]
+    Job(options).run()
+    assert [charge.epsilon for charge in charges(tmp_path / "b")] == [None, 1.0, 1.0]
+
+
+def test_a_descent_that_continues_is_charged_once(tmp_path: Path) -> None:
+    small: dict[str, Any] = {**SHORT, "budget": str(tmp_path / "b"), "journal": str(tmp_path / "j")}
+    for _ in range(2):
+        simulate_psgd(PsgdOptions(**small, parties=4, steps=2, variant="gaussian"))
+    assert len(charges(tmp_path / "b")) == 1
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from psephos.simulation.job import Job
+from tests.psephos.test_budget import options_of
+
+def progress(what, done, total):
+    if what.startswith("sum noisy") and done:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+Job(options_of(Path(sys.argv[1]), Path(sys.argv[2]))).run(progress=progress)
+"""
+
+
+def test_a_run_that_is_killed_before_its_release_has_been_charged(table: Path, tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, str(table), str(tmp_path / "b")], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert totals(tmp_path / "b")["party (hospital)"].epsilon == 1.0
+
+
+# -- what is shown
+
+
+def command(*words: str) -> str:
+    done = CliRunner().invoke(build(), list(words), env={"COLUMNS": "80"}, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_the_total_is_on_card_and_terminal_and_in_json_and_report(table: Path, tmp_path: Path) -> None:
+    asked = ["--label", "outcome", "--party", "hospital", "--public", "8", "--ignore", "number", "--method", "own-data"]
+    short = ["--test-key", "--key-bits", "512", "--workers", "1", "--data", str(table), *asked]
+    budget = ["--budget", str(tmp_path / "b"), "--budget-limit", "5"]
+    command("run", *short, *budget, "--epsilon", "1.5")
+    shown = command("run", *short, *budget, "--output", str(tmp_path / "out"), "--report", str(tmp_path / "report"))
+    card = (tmp_path / "out" / "card.md").read_text()
+    page = (tmp_path / "report" / "report.html").read_text()
+    for text in (shown, card, page):
+        assert "epsilon 2.5" in re.sub(r"\s+", " ", text)
+    assert str(tmp_path / "b") not in card
+    document = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert document["budget"]["totals"][0]["epsilon"] == 2.5
+    assert document["budget"]["limit"] == 5
+    assert Result.from_json(document).page()
+    listed = json.loads(command("budget", str(tmp_path / "b"), "--json"))
+    assert listed["totals"][0]["epsilon"] == 2.5
+    assert [entry["epsilon"] for entry in listed["entries"]] == [1.5, 1.0]
+    assert "epsilon 2.5" in command("budget", str(tmp_path / "b"), "--limit", "7")
+    with BudgetFile(tmp_path / "b") as file:
+        assert file.limit == PrivacyLimit(7.0)
+
+
+def test_a_card_without_a_budget_is_about_its_release_alone(table: Path) -> None:
+    job = Job(replace(options_of(table, Path("none")), budget=None))
+    result = job.run()
+    assert result.budget is None
+    assert "this release alone" in model_card(job.model(result), result, job.split, None)
+
+
+def test_budget_makes_no_file(tmp_path: Path) -> None:
+    with pytest.raises(BudgetFileError):
+        command("budget", str(tmp_path / "none"))
+    assert not os.listdir(tmp_path)
+
+
+def test_a_new_table_of_the_same_owner_is_added(table: Path, tmp_path: Path) -> None:
+    run(table, tmp_path / "b")
+    longer = patients(tmp_path / "longer.csv", rows=45)
+    command("budget", str(tmp_path / "b"), "--data", str(longer))
+    run(longer, tmp_path / "b")
+    assert totals(tmp_path / "b")["party (hospital)"].epsilon == 2.0
