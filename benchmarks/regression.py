@@ -34,6 +34,7 @@ from psephos.simulation.regression import RegressionRun
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 PARTIES, PUBLIC, TEST, DELTA = 5, 200, 10_000, 1e-6
 RANKS = (5, 10, 20, 40)
+CASES = (("kdd count", "replace"), ("kdd count", "add-remove"), ("sites", "replace"), ("heavy tails", "replace"))
 ROWS = {"kdd count": 30_000, "sites": 10_000, "heavy tails": 10_000}
 
 
@@ -73,7 +74,7 @@ def split_of(name: str, X: Any, y: Any, public: Any, parties: Any, test: Any, se
     return Split(Dataset(name, X, y, None, None, (), name), seed, public, tuple(parties), test)
 
 
-def measure(split: Split) -> dict[str, dict[str, float]]:
+def measure(split: Split, neighbours: str) -> dict[str, dict[str, float]]:
     """Return the errors of each column for one split."""
     errors: dict[str, dict[str, float]] = {}
     public = np.column_stack([split.X_auxiliary, np.ones(len(split.auxiliary))])
@@ -87,6 +88,7 @@ def measure(split: Split) -> dict[str, dict[str, float]]:
         "parties": PARTIES,
         "task": "regression",
         "unit": "record",
+        "neighbours": neighbours,
         "announced_rows": rows,
         "key_bits": 512,
         "test_key": True,
@@ -130,14 +132,14 @@ def table(lines: list[dict[str, Any]]) -> str:
     """Return the mean R^2 by table, as Markdown."""
     columns = ["public", *(f"{e:g}" for e in EPSILONS), "least squares", "huber", *(f"AdaSSP {e:g}" for e in EPSILONS)]
     out = [f"| | splits | {' | '.join(columns)} |", "| --- " * (len(columns) + 2) + "|"]
-    for name in ROWS:
-        own = [line["errors"] for line in lines if line["name"] == name]
+    for case in CASES:
+        own = [line["errors"] for line in lines if (line["name"], line["neighbours"]) == case]
         for measure_name in ("r2", "rmse", "mae") if own else ():
             means = [
                 f"{np.mean([e[c][measure_name] for e in own]):.3f}" if measure_name in own[0][c] else ""
                 for c in columns
             ]
-            out.append(f"| {name}, {measure_name} | {len(own)} | {' | '.join(means)} |")
+            out.append(f"| {', '.join(case)}, {measure_name} | {len(own)} | {' | '.join(means)} |")
     return "\n".join(out)
 
 
@@ -149,12 +151,13 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=20)
     chosen = parser.parse_args()
     lines = [json.loads(line) for line in chosen.out.read_text().splitlines()] if chosen.out.exists() else []
-    done = {(line["name"], line["seed"]) for line in lines}
+    done = {(line["name"], line["neighbours"], line["seed"]) for line in lines}
     for seed in range(chosen.splits):
-        for name in ROWS:
-            if (name, seed) not in done:
+        for name, neighbours in CASES:
+            if (name, neighbours, seed) not in done:
                 split = kdd_count(chosen.data_dir, seed) if name == "kdd count" else synthetic(name, seed)
-                lines.append({"name": name, "seed": seed, "errors": measure(split)})
+                line = {"name": name, "neighbours": neighbours, "seed": seed}
+                lines.append(line | {"errors": measure(split, neighbours)})
                 with chosen.out.open("a") as file:
                     file.write(json.dumps(lines[-1]) + "\n")
     print(table(lines))

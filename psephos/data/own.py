@@ -24,6 +24,7 @@ from psephos.data.tables import (
     Encoding,
     has_fractions,
     is_gap,
+    is_number,
     read_table,
     with_decimal_points,
 )
@@ -285,8 +286,6 @@ class OwnTable:
         Raises:
             DataError: a private row has no label, or a label is no finite number.
         """
-        import pandas as pd
-
         label, private = self._options.label, ~self._is_public
         gap = is_gap(self._labels)
         if (missing := gap & private).any():
@@ -294,7 +293,9 @@ class OwnTable:
             raise DataError(
                 f"no {label!r} in line {line} ({missing.sum()} rows in all): fill them in, or take them out"
             )
-        y = pd.to_numeric(with_decimal_points(self._labels.mask(gap, "")), errors="coerce").to_numpy(dtype=np.float64)
+        # Each cell by itself: the type of a column would let one row decide how another one's number is rounded.
+        cells = with_decimal_points(self._labels)
+        y = np.array([float(cell) if is_number(cell) else np.nan for cell in cells], dtype=np.float64)
         if (wrong := ~gap.to_numpy() & ~np.isfinite(y)).any():
             raise DataError(
                 f"the {label!r} in line {self._labels.index[wrong.argmax()]} ({wrong.sum()} rows in all) is no finite "

@@ -178,6 +178,11 @@ def cells_of(frame: pd.DataFrame) -> pd.DataFrame:
     return text
 
 
+def is_number(cell: str) -> bool:
+    """Return whether a cell is a number with a decimal point."""
+    return re.fullmatch(_NUMBER, cell) is not None
+
+
 def has_fractions(cells: Collection[str]) -> bool:
     """Return whether all cells are numbers and at least one is not whole."""
     return all(re.fullmatch(_NUMBER, cell) for cell in cells) and any(float(cell) % 1 for cell in cells)

@@ -117,7 +117,7 @@ def regression_card(model: RegressionModel, result: RegressionResult, split: Spl
         f"A linear prediction of the number {model.label} from {len(model.encoding.features)} features, learned from "
         f"{model.parties} {'shards of one table' if shards else 'parties'} by Psephos. `psephos predict model.json "
         f"FILE.csv` and `psephos.load_model` use it. Predictions lie between {low:.4g} and {high:.4g}, the smallest "
-        "and the largest public label; a feature outside the range of the public rows counts as the end of that range.",
+        "and the largest public label; a feature far outside the range of the public rows counts as less far outside.",
         "## Privacy",
         _table(
             ("method", model.method),

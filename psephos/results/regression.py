@@ -52,7 +52,8 @@ class RegressionResult(Result):
         features: number of encoded features.
         auxiliary: number of public rows.
         test: number of held-out rows.
-        errors: on the held-out rows, by predictor (`PREDICTORS`); empty without held-out rows. No epsilon covers them.
+        errors: on the held-out rows, by predictor (`PREDICTORS`), where they can be computed. No epsilon covers
+            them.
         privacy: privacy cost of the release.
         ballots: number of ballots counted.
         ciphertexts_per_ballot: ciphertexts in one ballot.
@@ -130,7 +131,7 @@ class RegressionResult(Result):
         private = "" if self.not_private else f", private for each {protected} at {cost_text(self.privacy)}"
         answer = f"A linear prediction of {self.label} was released{private}."
         tables = []
-        if self.errors:
+        if {"newton", "public"} <= self.errors.keys():
             released, public = self.errors["newton"], self.errors["public"]
             answer = f"R² is {released.r2:.3f} on held-out rows, {public.r2:.3f} with public rows alone{private}."
             rows = [

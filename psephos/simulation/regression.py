@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,17 +36,20 @@ __all__ = ["RegressionRun"]
 
 Array = NDArray[np.float64]
 
+_MARGIN = 0.5
+"""By how much of its width the range of a feature in the public rows is extended at both ends."""
+
 
 class RegressionRun:
     """One regression: which party holds which rows, and the plan, from public values.
 
-    Features are clipped to the range that they have in the public rows, so that the linear prediction is not carried
-    far outside of it.
+    Features are clipped to the range that they have in the public rows, extended at both ends by half its width, so
+    that the linear prediction is not carried far outside of it.
 
     Attributes:
         options: the options, whose number of parties is that of the table.
         split: the rows.
-        ranges: smallest and largest public value of each encoded feature, float64 (2, d).
+        ranges: the interval of each encoded feature, float64 (2, d). Public.
         spec: the protocol.
     """
 
@@ -65,7 +69,8 @@ class RegressionRun:
         self.options, self.split = load_split(options, split)
         options = self.options
         public = np.asarray(self.split.X_auxiliary, dtype=np.float64)
-        self.ranges: Array = np.stack([public.min(axis=0), public.max(axis=0)])
+        low, high = public.min(axis=0), public.max(axis=0)
+        self.ranges: Array = np.stack([low - _MARGIN * (high - low), high + _MARGIN * (high - low)])
         agreed = {"colluders": options.coalition or 0, "dropouts": options.dropouts}
         plan = plan_records(
             self.prepared(public),
@@ -84,7 +89,7 @@ class RegressionRun:
         self._budget = budget_of(options, self.split, "record", changes_of(options.neighbours))
 
     def prepared(self, X: Any) -> Array:
-        """Return encoded rows (n, d) clipped to the public ranges, with the constant 1, float64 (n, d + 1)."""
+        """Return encoded rows (n, d) clipped to `ranges`, with the constant 1, float64 (n, d + 1)."""
         clipped = np.clip(np.asarray(X, dtype=np.float64), *self.ranges)
         return np.column_stack([clipped, np.ones(len(clipped))])
 
@@ -167,17 +172,28 @@ class RegressionRun:
         test, y = self.prepared(self.split.X_test), np.asarray(self.split.y_test, dtype=np.float64)
         predictions = {"newton": grid.predict(weights, test), "public": grid.predict(grid.offset[:, 0], test)}
         if references:
-            rows = np.concatenate(self.split.parties)
-            X, labels = self.split.dataset.X_train[rows], self.split.dataset.y_train[rows]
-            for name, regressor in (("least squares", LinearRegression()), ("huber", HuberRegressor(max_iter=1000))):
+            predictions |= self._references()
+        errors = {}
+        with np.errstate(all="ignore"):
+            for name, each in predictions.items():
+                figures = r2_score(y, each), root_mean_squared_error(y, each), mean_absolute_error(y, each)
+                if np.isfinite(figures).all():
+                    errors[name] = RegressionError(*map(float, figures))
+        return errors
+
+    def _references(self) -> dict[str, Array]:
+        """Return the predictions for the held-out rows of regressions that are fitted to all private rows.
+
+        One that cannot be fitted, such as to labels that overflow, is left out: the release has been paid for.
+        """
+        rows = np.concatenate(self.split.parties)
+        X, labels = self.split.dataset.X_train[rows], self.split.dataset.y_train[rows]
+        predictions = {}
+        for name, regressor in (("least squares", LinearRegression()), ("huber", HuberRegressor(max_iter=1000))):
+            with suppress(ValueError), np.errstate(all="ignore"):
                 fitted = make_pipeline(StandardScaler(), regressor).fit(X, labels)
-                predictions[name] = fitted.predict(self.split.X_test)
-        return {
-            name: RegressionError(
-                float(r2_score(y, each)), float(root_mean_squared_error(y, each)), float(mean_absolute_error(y, each))
-            )
-            for name, each in predictions.items()
-        }
+                predictions[name] = np.nan_to_num(fitted.predict(self.split.X_test))
+        return predictions
 
     def _model(self, result: RegressionResult, weights: Array) -> RegressionModel:
         encoding = self.split.encoding

@@ -207,6 +207,31 @@ def test_private_labels_that_are_no_numbers_are_refused_and_not_quoted(tmp_path:
     assert not label or label not in str(refusal.value)
 
 
+def test_how_a_label_is_read_depends_on_no_other_row(tmp_path: Path) -> None:
+    """A fraction among whole numbers does not change how large whole numbers are rounded."""
+    rows = frame().astype({"days": str})
+    labels = [str(9007199254740993 + 2 * number) for number in range(80, 1500)]
+    parsed = []
+    for last in ("7", "7.5"):
+        rows["days"] = [*(str(number) for number in range(80)), *labels[:-1], last]
+        rows.to_csv(tmp_path / "own.csv", index=False)
+        run = RegressionRun(options_of(tmp_path / "own.csv", held_out=0.0))
+        parsed.append(run.split.dataset.y_train[:-1])
+    assert np.array_equal(*parsed)
+    assert parsed[0][80:].tolist() == [float(label) for label in labels[:-1]]
+
+
+def test_extreme_private_rows_do_not_stop_a_release(tmp_path: Path) -> None:
+    """Whatever the private rows are, the release that was paid for is written."""
+    rows = frame()
+    rows.loc[100:, "a"], rows.loc[100:700, "days"] = 1e99, -1e300
+    rows.to_csv(tmp_path / "own.csv", index=False)
+    result, model = RegressionRun(options_of(tmp_path / "own.csv")).run()
+    assert np.isfinite(model.coefficients).all()
+    assert Result.from_json(json.loads(json.dumps(result.as_json()))) == result
+    assert result.page().answer
+
+
 def test_too_few_public_labels_are_refused(tmp_path: Path) -> None:
     rows = frame().astype({"days": str})
     rows.loc[5:79, "days"] = ""
