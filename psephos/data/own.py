@@ -348,6 +348,19 @@ class OwnTable:
             raise DataError(f"the party {name!r} has no row left to train on")
         return np.split(rows[np.argsort(owner, kind="stable")], np.cumsum(sizes))[:-1]
 
+    def _held_out(
+        self, rows_of: Sequence[NDArray[np.int64]], seed: int, *, by_content: bool
+    ) -> list[NDArray[np.int64]]:
+        """Return the rows of each party that are held out; arguments as in `deal`."""
+        share = self._options.held_out
+        if not by_content:
+            generators = (np.random.default_rng([seed, _HELD_OUT_STREAM, number]) for number in range(len(rows_of)))
+            return [held_out_rows(rows, share, own) for rows, own in zip(rows_of, generators, strict=True)]
+        cells = self._features.assign(**{"": self._labels.to_numpy()})
+        if self._persons is not None:
+            cells = self._persons.to_frame()
+        return [rows[held_out_by_content(cells.iloc[rows], share, seed)] for rows in rows_of]
+
     def deal(
         self,
         parties: int,
@@ -398,16 +411,7 @@ class OwnTable:
                 np.concatenate([X, drawn]),
                 np.concatenate([y, np.full(len(drawn), np.nan if options.numeric_label else -1)]),
             )
-        if by_content:
-            cells = self._features.assign(**{"": self._labels.to_numpy()})
-            if self._persons is not None:
-                cells = self._persons.to_frame()
-            held_out = [rows[held_out_by_content(cells.iloc[rows], options.held_out, seed)] for rows in rows_of]
-        else:
-            held_out = [
-                held_out_rows(rows, options.held_out, np.random.default_rng([seed, _HELD_OUT_STREAM, number]))
-                for number, rows in enumerate(rows_of)
-            ]
+        held_out = self._held_out(rows_of, seed, by_content=by_content)
         names = tuple(encoding.features)
         return Split(
             Dataset(self.name, X, y, None, None, self.classes, f"the file {self.name}", names),

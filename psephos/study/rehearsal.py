@@ -28,7 +28,7 @@ _TOLERANCE = 1e-4
 """Largest difference of two machines' numbers, as a share of the largest number of a matrix."""
 
 
-def rehearsed_parameters(
+def rehearsed_parameters(  # wide: what a plan depends on
     samples: PublicSamples,
     classes: tuple[str, ...],
     parties: int,
