@@ -484,5 +484,10 @@ def _total(unit: PrivacyUnit, charges: Sequence[ChargeRecord], limit: PrivacyLim
     events = [charge.event for charge in covering]
     private = [event for event in events if event is not None]
     epsilon, delta = _together(private, limit)
+    everything, delta_of_everything = _together(
+        [charge.event for charge in charges if charge.epsilon is not None], limit
+    )
+    if delta == delta_of_everything:  # an upper bound as well; that of one event is not tight
+        epsilon = min(epsilon, everything)
     others = len(charges) - len(covering)
     return BudgetTotal(unit, len(covering), epsilon, delta, len(events) - len(private), others)

@@ -151,6 +151,15 @@ def test_a_limit_with_a_delta_is_for_the_composition_at_this_delta(tmp_path: Pat
                     file.charge(ROWS, charges)
 
 
+def test_no_total_is_above_what_the_limit_allows(tmp_path: Path) -> None:
+    """One Gaussian event is stated at its own epsilon, which is above its epsilon at a larger delta."""
+    loose = Charge(b"loose", "loose", RECORD, gaussian_event("loose", 4.0, 1.0, 3.0))
+    with BudgetFile(tmp_path / "b") as file:
+        file.make_limit(PrivacyLimit(2.0, 1e-5))
+        file.charge(ROWS, [gaussian("1", PrivacyUnit("shard", "a")), loose])
+        assert all(total.epsilon <= 2.0 for total in file.totals())
+
+
 def test_a_delta_beyond_the_limit_is_refused(tmp_path: Path) -> None:
     with BudgetFile(tmp_path / "b") as file:
         file.make_limit(PrivacyLimit(5.0))
@@ -320,7 +329,7 @@ def test_a_changed_file_is_refused_and_left_alone(statement: str, budget: Path) 
 def test_damaged_bytes_never_give_another_total(budget: Path) -> None:
     content = budget.read_bytes()
     refused = 0
-    for place in range(0, len(content), 7):
+    for place in range(0, len(content), 17):
         damaged = bytearray(content)
         damaged[place] ^= 0x55
         budget.write_bytes(damaged)
