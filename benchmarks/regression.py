@@ -4,8 +4,7 @@
 
 kdd count: log(1 + dst_host_srv_count) of KDD-99 from the columns that do not describe the destination host. sites: five
 sites whose features and label have means of their own; the public rows are of a sixth. heavy tails: features and label
-errors of Student's law with 3 degrees of freedom. Next to each release: the public score alone, AdaSSP (Wang 2018,
-algorithm 2) with one trusted curator, in the same coordinates, of the rank that is best in hindsight, least squares and
+errors of Student's law with 3 degrees of freedom. Next to each release: the public score alone, and least squares and
 Huber regression on all rows without privacy. Five parties, three of five holders open a sum; short keys, which change
 no number. OUT.json has a line for each split; splits that it has already are not repeated.
 """
@@ -21,19 +20,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import r2_score
 
 from benchmarks.records import kdd99
-from psephos.curator.hamm.records import plan_records
 from psephos.data.datasets import Dataset
 from psephos.data.splits import Split
-from psephos.protocol.encrypted_sum.record_grid import RecordGrid
 from psephos.simulation.job import JobOptions
 from psephos.simulation.regression import RegressionRun
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
-PARTIES, PUBLIC, TEST, DELTA = 5, 200, 10_000, 1e-6
-RANKS = (5, 10, 20, 40)
+PARTIES, PUBLIC, TEST = 5, 200, 10_000
 CASES = (("kdd count", "replace"), ("kdd count", "add-remove"), ("sites", "replace"), ("heavy tails", "replace"))
 ROWS = {"kdd count": 30_000, "sites": 10_000, "heavy tails": 10_000}
 
@@ -77,9 +72,6 @@ def split_of(name: str, X: Any, y: Any, public: Any, parties: Any, test: Any, se
 def measure(split: Split, neighbours: str) -> dict[str, dict[str, float]]:
     """Return the errors of each column for one split."""
     errors: dict[str, dict[str, float]] = {}
-    public = np.column_stack([split.X_auxiliary, np.ones(len(split.auxiliary))])
-    # Without noise the coordinates are as many as the public rows allow.
-    grid = plan_records(public, split.public_labels, 1, PARTIES, rows=1, epsilon=None).grid
     rows = sum(map(len, split.parties))
     options: dict[str, Any] = {
         "data": split.dataset.name,
@@ -100,45 +92,17 @@ def measure(split: Split, neighbours: str) -> dict[str, dict[str, float]]:
         measured = run.errors(weights, references=epsilon == EPSILONS[0])
         errors[f"{epsilon:g}"] = asdict(measured.pop("newton"))
         errors |= {name: asdict(error) for name, error in measured.items()}
-        errors[f"AdaSSP {epsilon:g}"] = {"r2": adassp(run, grid, split, epsilon)}
     return errors
-
-
-def adassp(run: RegressionRun, grid: RecordGrid, split: Split, epsilon: float) -> float:
-    """Return the largest R^2 of AdaSSP over `RANKS`; its bound of the label is the largest public one."""
-    generator = np.random.default_rng([split.seed, round(1000 * epsilon)])
-    rows, labels = zip(*(run.rows_of(number) for number in range(PARTIES)), strict=True)
-    X, y = np.concatenate(rows), np.concatenate(labels)
-    whole, tested = (grid.clip(grid.locate(each)[0]) for each in (X, run.prepared(split.X_test)))
-    centre = float(split.public_labels.mean())
-    bound = float(np.abs(split.public_labels - centre).max())
-    log, share, best = math.log(6 / DELTA), epsilon / 3, -math.inf
-    for rank in RANKS:
-        width = min(rank, grid.coordinates - 1)
-        keep = [*range(width), grid.coordinates - 1]
-        Z, T = whole[:, keep], tested[:, keep]
-        gram, size = Z.T @ Z, len(keep)
-        least = np.linalg.eigvalsh(gram)[0] + math.sqrt(log) / share * generator.normal() - log / share
-        ridge = max(0.0, math.sqrt(size * log * math.log(2 * size**2 / 0.05)) / share - max(least, 0.0))
-        noise = np.triu(generator.normal(size=(size, size))) * math.sqrt(log) / share
-        gram = gram + noise + np.triu(noise, 1).T + ridge * np.eye(size)
-        moment = Z.T @ np.clip(y - centre, -bound, bound)
-        moment = moment + generator.normal(size=size) * bound * math.sqrt(log) / share
-        best = max(best, float(r2_score(split.y_test, T @ np.linalg.solve(gram, moment) + centre)))
-    return best
 
 
 def table(lines: list[dict[str, Any]]) -> str:
     """Return the mean R^2 by table, as Markdown."""
-    columns = ["public", *(f"{e:g}" for e in EPSILONS), "least squares", "huber", *(f"AdaSSP {e:g}" for e in EPSILONS)]
+    columns = ["public", *(f"{e:g}" for e in EPSILONS), "least squares", "huber"]
     out = [f"| | splits | {' | '.join(columns)} |", "| --- " * (len(columns) + 2) + "|"]
     for case in CASES:
         own = [line["errors"] for line in lines if (line["name"], line["neighbours"]) == case]
         for measure_name in ("r2", "rmse", "mae") if own else ():
-            means = [
-                f"{np.mean([e[c][measure_name] for e in own]):.3f}" if measure_name in own[0][c] else ""
-                for c in columns
-            ]
+            means = [f"{np.mean([errors[column][measure_name] for errors in own]):.3f}" for column in columns]
             out.append(f"| {', '.join(case)}, {measure_name} | {len(own)} | {' | '.join(means)} |")
     return "\n".join(out)
 
