@@ -185,7 +185,6 @@ class OwnTable:
             raise DataError("every row is public: there is nobody left to protect")
         self.classes = () if options.numeric_label else self._class_names()
         self._y: NDArray[Any] = self._numbers() if options.numeric_label else self._class_numbers()
-        self._no_label = np.nan if options.numeric_label else -1
         self._has_label = np.isfinite(self._y) if options.numeric_label else self._y >= 0
         owners = None if options.party is None else table[options.party]
         if owners is not None and (empty := owners[~public[: len(table)]] == "").any():
@@ -408,25 +407,11 @@ class OwnTable:
                     "the schema encodes rows in another way than the agreed encoding: name public rows with --public"
                 )
             auxiliary = np.arange(len(X), len(X) + len(drawn))
-<<<<<<< HEAD
             X, y = (
                 np.concatenate([X, drawn]),
                 np.concatenate([y, np.full(len(drawn), np.nan if options.numeric_label else -1)]),
             )
         held_out = self._held_out(rows_of, seed, by_content=by_content)
-=======
-            X, y = np.concatenate([X, drawn]), np.concatenate([y, np.full(len(drawn), self._no_label)])
-        if by_content:
-            cells = self._features.assign(**{"": self._labels.to_numpy()})
-            if self._persons is not None:
-                cells = self._persons.to_frame()
-            held_out = [rows[held_out_by_content(cells.iloc[rows], options.held_out, seed)] for rows in rows_of]
-        else:
-            held_out = [
-                held_out_rows(rows, options.held_out, np.random.default_rng([seed, _HELD_OUT_STREAM, number]))
-                for number, rows in enumerate(rows_of)
-            ]
->>>>>>> 3b37e327 (benchmarks: R^2 of private regressions on three tables)
         names = tuple(encoding.features)
         return Split(
             Dataset(self.name, X, y, None, None, self.classes, f"the file {self.name}", names),
