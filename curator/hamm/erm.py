@@ -97,6 +97,7 @@ class Minimiser:
         tolerance: tau, a public parameter; w is within tolerance / lam of the exact minimiser.
         lam: lambda.
         loss: the loss.
+        tilt: norm of the linear term that was added to the risk.
     """
 
     w: Array = field(repr=False)
@@ -104,6 +105,7 @@ class Minimiser:
     tolerance: float
     lam: float
     loss: Loss
+    tilt: float = 0.0
 
     @property
     def inexactness(self) -> float:
@@ -112,7 +114,9 @@ class Minimiser:
 
     @property
     def norm_limit(self) -> float:
-        """Bound of the norm of w for any data. Public."""
+        """Bound of the norm of w for any data, public where the linear term is."""
+        if self.tilt:  # the gradient of the loss is no longer than its Lipschitz constant, and cancels the rest
+            return (self.loss.lipschitz * (1 + NORM_SLACK) + self.tilt) / self.lam * (1 + 2.0**-40) + self.inexactness
         return norm_bound(self.loss, self.w.shape[0] if self.w.ndim == 2 else 2, self.lam) + self.inexactness
 
 
@@ -280,7 +284,8 @@ def minimise(
         lam: lambda.
         loss: the loss.
         tolerance: tau.
-        tilt: of w's shape; R(w) + tilt.w is minimised (objective perturbation).
+        tilt: of w's shape, for softmax with rows that sum to 0; R(w) + tilt.w is minimised (objective perturbation, and
+            a ridge around another vector than 0).
 
     Raises:
         DataError: the features or targets cannot be used.
@@ -322,7 +327,8 @@ def minimise(
     best = certified
     for _ in range(_MAX_STEPS):
         if certified <= tolerance:
-            return Minimiser(w=w, gradient_norm=certified, tolerance=tolerance, lam=lam, loss=loss)
+            added = float(np.linalg.norm(tilt))
+            return Minimiser(w=w, gradient_norm=certified, tolerance=tolerance, lam=lam, loss=loss, tilt=added)
         step = _direction(table, goal, w, slope, lam, loss)
         t = 1.0
         while True:

@@ -38,6 +38,7 @@ from psephos.curator.hamm.release import (
 from psephos.curator.hamm.rules import HAMM_LAMBDA, ridge
 from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.hamm.signal import Signal, noise_energy, signal_of
+from psephos.curator.hamm.start import CENTRED_TOLERANCE, PublicStart
 from psephos.curator.hamm.statistic import (
     MechanismName,
     StatisticPlan,
@@ -166,7 +167,9 @@ class Method:
         return ledger_entry(self.event, self.sensitivity, chosen.pop("mechanism"), chosen)
 
 
-def erm_fit(labels: Labels, counts: NDArray[np.int64], auxiliary: Array, loss: Loss) -> Callable[[float], Minimiser]:
+def erm_fit(
+    labels: Labels, counts: NDArray[np.int64], auxiliary: Array, loss: Loss, start: PublicStart | None = None
+) -> Callable[[float], Minimiser]:
     """Return the minimiser of Hamm's Algorithm 1 or 2 as a function of lambda, which fits each lambda once.
 
     Args:
@@ -174,12 +177,16 @@ def erm_fit(labels: Labels, counts: NDArray[np.int64], auxiliary: Array, loss: L
         counts: int64 (N, K), as in `erm_method`.
         auxiliary: float64 (N, d), as in `erm_method`.
         loss: the loss.
+        start: as in `erm_method`.
 
     Returns:
         A function that raises as `psephos.curator.hamm.erm.minimise`.
     """
     targets = alpha(counts) if labels == "soft" else one_hot(majority(counts), counts.shape[1])
-    return cache(lambda lam: minimise(auxiliary, targets, lam, loss))
+    if start is None:
+        return cache(lambda lam: minimise(auxiliary, targets, lam, loss))
+    centred = {"tolerance": CENTRED_TOLERANCE}  # (lambda/2) ||w - u||^2 is the ridge and -lambda u.w, up to a constant
+    return cache(lambda lam: minimise(start.rows, targets, lam, loss, tilt=-lam * start.w, **centred))
 
 
 def erm_method(
@@ -189,6 +196,7 @@ def erm_method(
     loss: Loss,
     request: ReleaseRequest,
     fit: Callable[[float], Minimiser] | None = None,
+    start: PublicStart | None = None,
 ) -> Method:
     """Hamm's Algorithm 1 or 2 by output perturbation.
 
@@ -199,14 +207,18 @@ def erm_method(
         loss: the loss.
         request: the parameters of the release.
         fit: an `erm_fit` of the same arguments, to share its minimisers among several requests.
+        start: a public model around which the ridge is centred; for the logistic and softmax losses.
 
     Raises:
         PsephosError: as `psephos.curator.hamm.erm.minimise` and `psephos.curator.hamm.release.erm_sensitivity`.
     """
     classes, parties = counts.shape[1], int(counts[0].sum())
-    fit = erm_fit(labels, counts, auxiliary, loss) if fit is None else fit
+    fit = erm_fit(labels, counts, auxiliary, loss, start) if fit is None else fit
 
     def bound(lam: float) -> Sensitivity:
+        if start is not None:
+            voters = parties if labels == "soft" else 1
+            return bounds.centred_ridge(lam, voters, classes, bounds.rho(start.rows))
         return erm_sensitivity(
             labels,
             loss,
@@ -222,8 +234,12 @@ def erm_method(
         return fit(request.lam or HAMM_LAMBDA).w
 
     dimension = noise_dimension((auxiliary.shape[1],) if loss.binary else (classes, auxiliary.shape[1]))
-    lam = request.lam or ridge(bound(1.0), dimension, classes, request.epsilon)
     name = "vote" if labels == "majority" else "soft"
+    if start is not None:
+        lam = request.lam or start.ridge(bound(1.0), dimension, request.epsilon)
+        chosen = {"lam": lam, "start": "public model"}
+        return _perturbed(nonprivate, fit(lam), bound(lam), request, name, chosen, None, start)
+    lam = request.lam or ridge(bound(1.0), dimension, classes, request.epsilon)
     rows = None if request.protect_auxiliary else auxiliary
     return _perturbed(nonprivate, fit(lam), bound(lam), request, name, {"lam": lam}, rows)
 
@@ -256,12 +272,18 @@ def _perturbed(
     name: str,
     chosen: dict[str, Any],
     rows: Array | None,
+    start: PublicStart | None = None,
 ) -> Method:
-    """Return the method that releases fitted parameters by output perturbation; `rows` as in `average_method`."""
+    """Return the method that releases fitted parameters by output perturbation; `rows` as in `average_method`.
+
+    `start`: the public model from which the released step is shrunken.
+    """
     noise, delta, signal = request.output_noise, request.delta, SignalEstimator()
 
     def draw(randomness: Randomness) -> Array:
         released = perturb(fitted, bound, request.epsilon, noise=noise, delta=delta, randomness=randomness)
+        if start is not None:
+            return start.shrunken(released.w, noise_energy(released.mechanism).mean)
         return released.w if rows is None else signal.note_perturbed(released, rows)
 
     mechanism, total = mechanism_for(

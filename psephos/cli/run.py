@@ -45,6 +45,7 @@ OPTIONS = (
     "record",
     "announced_rows",
     "balanced",
+    "start",
     "epsilon",
     "delta",
     "budget",

@@ -33,6 +33,7 @@ from psephos.results import TallyResult
 from psephos.results.card import model_card
 from psephos.simulation.sums import LABELLED_METHODS, METHODS, RECORD_METHODS
 from psephos.simulation.tally import COUNTED, VOTED, TallyOptions, simulate_tally
+from psephos.specs.tally import LABELS
 
 __all__ = ["WIDEST", "Job", "JobOptions"]
 
@@ -115,6 +116,8 @@ class JobOptions(TallyOptions):
                 f"{method} is computed from exact counts or parameters: leave --reveal statistic out, or choose "
                 "another --method"
             )
+        if self.start is not None and method not in LABELS:
+            raise InvalidParameter(f"--start has no effect on {method}: it is for {' and '.join(LABELS)}")
         if method not in VOTED and not set(self.learners) <= {"logistic", "whitened"}:
             raise InvalidParameter(
                 f"--learners has no effect on {method}, for which no party votes: leave it out, or choose a method of "
@@ -365,7 +368,8 @@ class Job:
         None without any, and where the method was fitted to these rows.
         """
         rows = self.split.auxiliary[self.split.dataset.y_train[self.split.auxiliary] >= 0]
-        if self.options.public is None or not len(rows) or self.method in (*LABELLED_METHODS, *RECORD_METHODS):
+        fitted = self.method in (*LABELLED_METHODS, *RECORD_METHODS) or "start" in model.release.chosen
+        if self.options.public is None or not len(rows) or fitted:
             return None
         data = self.split.dataset
         names = np.array(data.classes)[data.y_train[rows]]

@@ -262,6 +262,11 @@ class SumOptions(HolderOptions):
         return bool(set(self.methods) & set(LABELLED_METHODS))
 
     @property
+    def divides_rows(self) -> bool:
+        """Whether rows are divided by a constant feature, which the scaling must then have."""
+        return self.rehearses
+
+    @property
     def private_auxiliary(self) -> bool:
         """Whether an auxiliary sample is private too, so that nothing may be learned on them."""
         return False
@@ -396,7 +401,7 @@ def populate(options: SumOptions, split: Split, progress: Progress) -> Populatio
         # The record step divides rows by a constant feature. Principal components are its own: a matrix product here
         # would let the last bits of a row's coordinates depend on how many other rows there are.
         scaler.set_params(intercept=scaler.intercept or 1.0, components=None)
-    if options.rehearses:  # the step is taken in features with a constant
+    if options.divides_rows:
         scaler.set_params(intercept=scaler.intercept or 1.0)
     scaler.set_params(scaling=options.rows(name)).fit(split.X_auxiliary)
     public_rows, test = scaler.transform(split.X_auxiliary), _transformed(scaler, split.X_test)
