@@ -298,7 +298,7 @@ class OwnTable:
         y = np.array([float(cell) if is_number(cell) else np.nan for cell in cells], dtype=np.float64)
         if (wrong := ~gap.to_numpy() & ~np.isfinite(y)).any():
             raise DataError(
-                f"the {label!r} in line {self._labels.index[wrong.argmax()]} ({wrong.sum()} rows in all) is no finite "
+                f"the {label!r} in line {self._labels.index[int(wrong.argmax())]} ({wrong.sum()} rows in all) is no finite "
                 "number: correct it, or leave --task regression out"
             )
         return y
