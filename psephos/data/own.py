@@ -297,9 +297,10 @@ class OwnTable:
         cells = with_decimal_points(self._labels)
         y = np.array([float(cell) if is_number(cell) else np.nan for cell in cells], dtype=np.float64)
         if (wrong := ~gap.to_numpy() & ~np.isfinite(y)).any():
+            line = self._labels.index[int(wrong.argmax())]
             raise DataError(
-                f"the {label!r} in line {self._labels.index[int(wrong.argmax())]} ({wrong.sum()} rows in all) is no finite "
-                "number: correct it, or leave --task regression out"
+                f"the {label!r} in line {line} ({wrong.sum()} rows in all) is no finite number: correct it, or leave "
+                "--task regression out"
             )
         return y
 

@@ -22,6 +22,7 @@ from typing import Any
 import gmpy2
 import numpy as np
 from gmpy2 import mpz
+from numpy.typing import NDArray
 from scipy import stats
 
 from psephos import setup_keys
@@ -31,6 +32,7 @@ from psephos.audit.pathak_runs import real_runs
 from psephos.audit.settings import FixedVoter
 from psephos.audit.studies import trial
 from psephos.curator.evaluation import evaluation_sensitivity
+from psephos.curator.hamm import start
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.records import record_sensitivity
 from psephos.curator.hamm.statistic import plan_statistic
@@ -784,6 +786,19 @@ def record_rows() -> None:
     assert 0.99 < length / record_sensitivity(grid, "add-remove")[1].value <= 1
 
 
+def numeric_rows() -> None:
+    """Two rows with numeric labels are no further apart than the certified sensitivity, whatever their angle."""
+    label = record_grid.NumericLabel(-1.0, 1.0, 1e-6)
+    plane = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+    grid = record_grid.RecordGrid(plane, 1e-3, np.zeros((3, 1)), 1, "l2", label)
+    angles = np.linspace(0.0, math.pi, 61)
+    rows = np.column_stack([1e9 * np.cos(angles), 1e9 * np.sin(angles), np.ones(len(angles))])
+    vectors = [grid.row_vectors(rows, np.full(len(rows), e * label.threshold)) for e in (-1e5, -1.0, 1.0, 1e5)]
+    every = np.concatenate(vectors).astype(np.float64)
+    furthest = max(float(np.linalg.norm(every - one, axis=1).max()) for one in every)
+    assert 0.99 < furthest / record_sensitivity(grid, "replace")[1].value <= 1
+
+
 def scored_rows() -> None:
     """No row of an evaluation is longer in L1 than the sensitivity, whatever the number of classes."""
     for classes in (2, 3):
@@ -845,20 +860,32 @@ def grids() -> None:
 
 def solver() -> None:
     """The gradient where the curator's solver stopped, worked out at 200 bits: below 1e-9, as the sensitivity says."""
+    _solved(np.zeros(4), 1e-9)
+
+
+def centred_solver() -> None:
+    """The same with a ridge around a public model of length 5: below 1e-7."""
+    _solved(np.array([3.0, 0.0, -4.0, 0.0]), 1e-7, tolerance=start.CENTRED_TOLERANCE)
+
+
+def _solved(centre: NDArray[np.float64], most: float, **stop: float) -> None:
+    """Assert that the solver's gradient, with a ridge around `centre`, is at most `most`, and is charged for."""
     draw = np.random.default_rng(3)
     X = draw.normal(size=(60, 4))
     X /= np.linalg.norm(X, axis=1).max() * (1 + 1e-9)
     soft = draw.uniform(size=60)
-    found = minimise(X, np.column_stack([1 - soft, soft]), 1e-3, Logistic())
+    targets = np.column_stack([1 - soft, soft])
+    found = minimise(X, targets, 1e-3, Logistic(), tilt=-1e-3 * centre, **stop)
     with gmpy2.context(gmpy2.get_context(), precision=200):
         w = [gmpy2.mpfr(float(v)) for v in found.w]
-        gradient = [gmpy2.mpfr(1e-3) * v for v in w]
+        gradient = [gmpy2.mpfr(1e-3) * (v - c) for v, c in zip(w, centre.tolist(), strict=True)]
         for row, share in zip(X.tolist(), soft.tolist(), strict=True):
             margin = sum((gmpy2.mpfr(x) * v for x, v in zip(row, w, strict=True)), gmpy2.mpfr(0))
             slope = (1 / (1 + gmpy2.exp(-margin)) - gmpy2.mpfr(share)) / 60
             gradient = [g + slope * gmpy2.mpfr(x) for g, x in zip(gradient, row, strict=True)]
         norm = gmpy2.sqrt(sum((g * g for g in gradient), gmpy2.mpfr(0)))
-    assert norm <= 1e-9
+    assert norm <= most
+    assert found.tolerance <= most
     assert found.inexactness >= float(norm) / 1e-3
 
 
@@ -1124,6 +1151,13 @@ PARAMETERS: tuple[Parameter, ...] = (
         2.0**-80,
     ),
     Parameter(
+        "least weight of a numeric label",
+        "protocol.encrypted_sum.record_grid.LEAST_WEIGHT",
+        "1 - 1/sqrt(2): a replaced row moves the sum by sqrt(4.5), not sqrt(5)",
+        numeric_rows,
+        0,
+    ),
+    Parameter(
         "coordinates of a record step",
         "protocol.encrypted_sum.record_grid.COORDINATE_BITS",
         "18 bits: 2 * 18 + 16.5 bits are exact in float64",
@@ -1146,6 +1180,13 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter("length of an auxiliary row", "curator.hamm.erm.NORM_SLACK", "1 + 2^-39, charged for", grids, 2.0**-20),
     Parameter("length of a record, PSGD", "parties.gradients._ROW_SLACK", "1 + 2^-40, charged for", grids, 2.0**-20),
     Parameter("length of a record, Pathak", f"{_PATHAK}.noise.ROW_SLACK", "1 + 2^-40, charged for", grids, 2.0**-20),
+    Parameter(
+        "where the solver stops around a public model",
+        "curator.hamm.start.CENTRED_TOLERANCE",
+        "a gradient of 1e-7, charged for",
+        centred_solver,
+        1e-5,
+    ),
     Parameter(
         "where the solver stops", "curator.hamm.erm.DEFAULT_TOLERANCE", "a gradient of 1e-9, charged for", solver
     ),
@@ -1216,7 +1257,9 @@ NO_SECURITY: Mapping[str, str] = {
         "protocol.encrypted_sum.record_grid.LARGEST_SCORE protocol.encrypted_sum.record_grid._INSIDE "
         "curator.hamm.records._CELL curator.hamm.records._INSIDE curator.hamm.records._LEAST_SPREAD "
         "curator.hamm.records._FOLDS curator.hamm.records._ROWS_PER_COORDINATE curator.hamm.records._FEWEST "
-        "curator.hamm.records._KNOWN curator.hamm.records.ROWS_PER_PARTY protocol.encrypted_sum.local_step.ITERATIONS "
+        "curator.hamm.records.FEWEST_NUMBERS curator.hamm.records._NORMAL_QUARTILE curator.hamm.start._INSIDE "
+        "curator.hamm.start._NOISE_SHARE curator.hamm.records._THRESHOLD curator.hamm.records._KNOWN "
+        "curator.hamm.records.ROWS_PER_PARTY protocol.encrypted_sum.local_step.ITERATIONS "
         "curator.hamm.rehearsal._VARYING "
         "curator.hamm.rehearsal._DIRECTIONS curator.hamm.rehearsal._LEAST_SPREAD curator.hamm.rehearsal._FOLDS "
         "curator.hamm.rehearsal._FITTED curator.hamm.rehearsal._INSIDE curator.hamm.rehearsal._SMOOTHING "
