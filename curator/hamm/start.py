@@ -2,7 +2,7 @@
 
 Where auxiliary samples have labels, a ridge softmax model u is fitted to them in the clear, and Algorithms 1 and 2
 minimise the weighted risk with the ridge (lambda/2) ||w - u||^2 in place of (lambda/2) ||w||^2. The sensitivity is that
-of u = 0 (`psephos.curator.hamm.sensitivity.centred_ridge`; docs/theory.md, "A ridge around a public model").
+of u = 0 (`psephos.curator.hamm.sensitivity.centred_ridge`; docs/theory.md, "Sensitivities").
 """
 
 from __future__ import annotations
