@@ -38,7 +38,8 @@ DELTA = 1e-5
 """Delta of a total that is not the plain sum of pure epsilons, where the limit names no other; without a limit, at
 least the sum of the deltas."""
 
-_APPLICATION, _FORMAT = 0x50534547, 1
+_APPLICATION = 0x50534547
+_FORMAT = 1
 _STATEMENTS = (
     "CREATE TABLE records (number INTEGER PRIMARY KEY, content BLOB NOT NULL, tag BLOB NOT NULL)",
     "CREATE TABLE about (place INTEGER PRIMARY KEY CHECK (place = 1), key BLOB NOT NULL, last BLOB NOT NULL)",
