@@ -88,6 +88,9 @@ def verify(study_text: str, public: Public | str, entries: list[bytes]) -> Repor
         entries: the entries of the board, in order.
     """
     study, report = Study(study_text), Report()
+    bounded = study.proofs == "valid" and study.protocol != "tally"
+    require(not bounded, "proofs of bounds are beyond this verifier")
+    require(study.parameters.get("noise_from") != "holders", "noise of the key holders is beyond this verifier")
     samples = public if isinstance(public, Public) else Public(study, public)
     same = samples.digest == study.auxiliary and samples.features == study.features
     require(same, "the public samples are others than the study's")
