@@ -59,7 +59,7 @@ class UnitTotal:
         elif private > 1:
             text += f" ({private} releases)"
         if self.others:
-            text += f"; releases of other units, which are not added up and reveal more about this one: {self.others}"
+            text += f"; not added up: {self.others} of other units, which reveal more of it"
         return text
 
 
