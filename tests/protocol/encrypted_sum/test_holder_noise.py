@@ -220,10 +220,10 @@ def test_a_holder_adds_noise_once(keys: KeySetup) -> None:
 
 
 def test_a_restarted_holder_posts_the_same_bytes_and_draws_no_second_noise(keys: KeySetup) -> None:
-    round_, store, drawn = noisy_round(keys), Store(), []
+    round_, store, draws = noisy_round(keys), Store(), []
 
     def draw() -> list[int]:
-        drawn.append(1)
+        draws.append(1)
         return NOISE[2]
 
     def start() -> bytes:
@@ -231,7 +231,7 @@ def test_a_restarted_holder_posts_the_same_bytes_and_draws_no_second_noise(keys:
         return role.start().posts[0].data
 
     assert start() == start()
-    assert len(drawn) == 1
+    assert len(draws) == 1
 
 
 def test_late_noise_is_refused_in_every_state(keys: KeySetup) -> None:
