@@ -44,7 +44,7 @@ from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
-from psephos.protocol.proofs.bounded import bounded_plan
+from psephos.protocol.proofs.bounded import BoundedLayout, bounded_plan
 from psephos.protocol.roles import BOARD, Entry, Role
 from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.wire import Kind, kind_of
@@ -184,7 +184,10 @@ def test_a_holder_opens_no_product_that_leaves_noise_out(keys: KeySetup) -> None
         ):
             with pytest.raises(UnseenBallotError):
                 _refused(asked(role, state, TallyRequest(round_.digest, members, digest)))
-    assert asked(role, state, TallyRequest(round_.digest, whole.members, whole.digest)).posts
+    opened = asked(role, state, TallyRequest(round_.digest, whole.members, whole.digest))
+    assert opened.posts
+    with pytest.raises(LateBallotError):
+        _refused(role.receive(opened.state, [Entry(300, "holder 3", BOARD, noise_message(keys, round_, 3))]))
 
 
 def test_a_holder_whose_noise_differs_between_two_boards_has_nothing_opened(keys: KeySetup) -> None:
@@ -411,6 +414,23 @@ def test_a_liar_can_send_no_longer_vector_than_an_honest_party(keys: KeySetup) -
         check_proofs(round_, [(0, vector.ciphertexts, proof)])
     with pytest.raises(InvalidParameter, match="bounds"):
         encrypt_noise(round_, 1, [50, 50, 0, 0, 0], encryptor)
+
+
+def test_a_liar_among_directions_of_norm_1_in_l1_is_longer_in_l1(keys: KeySetup) -> None:
+    """The proof bounds the Euclidean norm; that of an honest direction is less where its L1 norm is 1."""
+    plan = plan_statistic(
+        np.eye(6)[:, :4], 5, PARTIES, epsilon=1.0, mechanism="discrete-laplace", source="own-data", joint=True
+    )
+    spec = StatisticSpec.from_plan(plan, None, colluders=1, holders=HOLDERS)
+    layout = spec.terms(keys.threshold_key, Participants(keys.roster, 3, True, "valid")).layout
+    assert isinstance(layout, BoundedLayout)
+    entries, largest = spec.entries.length, plan.grid.maximum
+    flat = np.full(entries, int(largest / np.sqrt(entries)))
+    assert entries > 1
+    assert plan.grid.norm == "l1"
+    assert layout.admits(flat)
+    assert flat.sum() > 0.99 * largest * np.sqrt(entries)
+    assert not layout.admits(flat + 1)
 
 
 def test_noise_beyond_its_bound_is_refused(keys: KeySetup) -> None:
