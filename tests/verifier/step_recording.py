@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -169,6 +170,11 @@ def _own(made: Trial, number: int) -> Any:
     if study.method in ("statistic", "vote-directions"):
         return FixedVotes(generator.integers(0, classes, size=study.samples))
     X = unit(generator, 40 + number)
-    labels = np.digitize(X[:, 0] - X[:, 1], [0.0] if classes == 2 else [-0.3, 0.3]).astype(np.int64)
     persons = (np.arange(len(X)) // 2,) if study.parameters.get("record") else ()
+    if study.method == "platt" and classes == 2:
+        weights = np.frombuffer(base64.b64decode(str(study.parameters["classifier"])), "<f4").astype(np.float64)
+        scores = X / X[:, -1:] @ weights
+        labels = (scores + generator.logistic(size=len(X)) * np.abs(scores).mean() > 0).astype(np.int64)
+        return (X, labels, *persons)
+    labels = np.digitize(X[:, 0] - X[:, 1], [0.0] if classes == 2 else [-0.3, 0.3]).astype(np.int64)
     return (X, labels, *persons)
