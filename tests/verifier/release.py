@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.verifier import multiclass
 from tests.verifier.board import Refused, Study, require, sha256
 from tests.verifier.noise import Statistic
 from tests.verifier.paillier import Key
 from tests.verifier.public import Public
+from tests.verifier.steps import step_of
 from tests.verifier.sums import Noise, Round
 
 Array = NDArray[np.float64]
@@ -52,6 +54,8 @@ def round_of(study: Study, samples: Public, key: Key) -> Round:
         length = len(study.features) * (1 if classes == 2 else classes)
         squares = min(length * limit**2, math.floor((Fraction(radius) * 2**24) ** 2))
         return Round(study, key, "parameters", length, -limit, limit, context, nonce, squares=squares)
+    if step := step_of(study, samples):
+        return Round(study, key, "statistic", step.length, *step.entries, step.context, nonce)
     plan = Statistic(study, samples.samples)
     low, high = plan.range
     if study.protocol == "average":
@@ -131,19 +135,33 @@ def check_model(study: Study, samples: Public, content: bytes, result: Result | 
     if result is None:
         return holds
     require(parties == len(result.parties), "it is said to be of another number of ballots")
-    w = result.classifier
-    if w is None and study.protocol == "statistic" and result.sums is not None:
-        w = Statistic(study, samples.samples).classifier(result.sums, len(result.parties))
+    w = _classifier(study, samples, result)
     if w is not None:
         require(_follows(np.atleast_2d(w), model, samples), "it does not follow from the sum")
         holds.append("the result follows from the sum")
     return holds
 
 
+def _classifier(study: Study, samples: Public, result: Result) -> Array | None:
+    """The classifier of scaled rows; None where the sum is sealed, or the curator adds the noise."""
+    if result.classifier is not None or result.sums is None:
+        return result.classifier
+    if step := step_of(study, samples):
+        return step.classifier(result.sums, len(result.parties))
+    if study.protocol != "statistic":
+        return None
+    plan = Statistic(study, samples.samples)
+    if plan.classes > 2:
+        return multiclass.classifier(plan, result.sums, len(result.parties))
+    return plan.classifier(result.sums, len(result.parties))
+
+
 def _facts(study: Study, samples: Public, result: Result | None) -> dict[str, Any]:
     """What a model must state of its release besides epsilon and delta."""
     if result is not None and result.facts is not None:
         return result.facts
+    if step := step_of(study, samples):
+        return step.facts(len(study.roster) if result is None else len(result.parties))
     if study.protocol != "statistic":
         return {"unit": "party", "said": "", "signal": None}
     plan = Statistic(study, samples.samples)

@@ -36,7 +36,7 @@ class Report:
         return not self.fails and not self.lacks
 
 
-def _key(study: Study, messages: Iterator[Message], report: Report) -> Key | None:
+def read_until_key(study: Study, messages: Iterator[Message], report: Report) -> Key | None:
     """Read the messages up to the last holder's public key."""
     joined: set[str] = set()
     keys: dict[str, Message] = {}
@@ -98,7 +98,7 @@ def verify(study_text: str, public: Public | str, entries: list[bytes]) -> Repor
     if absent := sorted(study.must_join - board.joined):
         report.fails.append(f"not joined: {', '.join(absent)}")
     messages = iter(board.messages)
-    key = _key(study, messages, report)
+    key = read_until_key(study, messages, report)
     if report.fails and key is None and study.uses_key:
         return report
     rest = list(messages)
