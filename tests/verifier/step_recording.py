@@ -1,4 +1,4 @@
-"""Records studies of records, of evaluations, of rehearsed steps and of three classes, as `tests.verifier.recording`."""
+"""Records studies of records, evaluations, rehearsed steps and three classes, as `tests.verifier.recording` does."""
 
 from __future__ import annotations
 

@@ -34,7 +34,6 @@ from psephos.protocol.errors import (
     MissingNoiseError,
     PackingError,
     ProofError,
-    PsephosError,
     ThresholdError,
     UnconfirmedError,
     UnseenBallotError,
