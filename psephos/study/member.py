@@ -179,12 +179,12 @@ class Membership:
 
     def _charge(self, study: Study) -> None:
         """Charge the study to the identity and to the budget file of its rows; a second time changes nothing."""
-        settings = self.settings
+        settings, key = self.settings, self.identity.card.key
         if settings.budget:
-            check_budget(study, settings.budget, settings.data)
+            check_budget(study, key, settings.budget, settings.data)
         self.identity.charge(study)
         if settings.budget:
-            charge_budget(study, settings.budget, settings.data)
+            charge_budget(study, key, settings.budget, settings.data)
 
     def write_release(self, content: bytes, board: Board) -> Path:
         """Write the released model and its card, after everything about them that is public was checked again.
