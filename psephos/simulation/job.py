@@ -292,7 +292,8 @@ class Job:
             dimension = public.shape[1] * (1 if classes == 2 else classes)
             largest = radius(float(release.chosen["lam"]), classes)
             noise_share = dimension * (release.sensitivity or 0.0) / (result.epsilon * largest)
-        labelled = self.split.labelled if self.options.unit == "party" else 0
+        rehearses = self.options.unit == "party" and self.options.noise_from == "parties"
+        labelled = self.split.labelled if rehearses else 0
         suggestion = suggest_method(self.method, self.options.local_learners, result.parties, noise_share, labelled)
         return (
             "" if suggestion is None else f"--method {suggestion[0]} would suit these parties better: {suggestion[1]}."
