@@ -69,6 +69,9 @@ _PRIOR = 1e-2
 _STEPS = 100
 """Most Newton steps of Platt scaling."""
 
+_NEAR = 1e-2
+"""Largest step, in units in which scores are at most 1, from which Newton's method is not damped."""
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -541,11 +544,14 @@ def _platt(centres: Array, negative: Array, positive: Array) -> tuple[float, flo
 
     fit = np.zeros(2)
     for _ in range(_STEPS):
-        probability = _sigmoid(features @ fit)
-        gradient = features.T @ (rows * probability - positive) + prior * (fit - start)
-        second = (features.T * (rows * probability * (1 - probability))) @ features + np.diag(prior)
+        probability, other = _sigmoid(features @ fit), _sigmoid(-features @ fit)
+        # rows * probability - positive, without its cancellation where the classes are far apart
+        gradient = features.T @ (negative * probability - positive * other) + prior * (fit - start)
+        second = (features.T * (rows * probability * other)) @ features + np.diag(prior)
         step, size = np.linalg.solve(second, gradient), 1.0
-        while loss(fit - size * step) > loss(fit) and size > 1e-6:
+        # A step of `_NEAR` or less changes no score by more than twice that, and the full step is the best. The losses
+        # would differ in their rounding errors alone, which are others on every machine.
+        while np.abs(step).max() > _NEAR and loss(fit - size * step) > loss(fit) and size > 1e-6:
             size /= 2
         fit = fit - size * step
         if np.abs(step).max() < 1e-9:

@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.verifier import multiclass
 from tests.verifier.board import Refused, Study, require, sha256
 from tests.verifier.noise import Statistic
 from tests.verifier.paillier import Key
 from tests.verifier.public import Public
-from tests.verifier.sums import Round
+from tests.verifier.steps import step_of
+from tests.verifier.sums import Noise, Round
 
 Array = NDArray[np.float64]
 
@@ -50,14 +52,23 @@ def round_of(study: Study, samples: Public, key: Key) -> Round:
         limit = math.floor(Fraction(radius) * 2**24)
         context = sha256(f"psephos parameters {radius.hex()} 24".encode())
         length = len(study.features) * (1 if classes == 2 else classes)
-        return Round(study, key, "parameters", length, -limit, limit, context, nonce)
+        squares = min(length * limit**2, math.floor((Fraction(radius) * 2**24) ** 2))
+        return Round(study, key, "parameters", length, -limit, limit, context, nonce, squares=squares)
+    if step := step_of(study, samples):
+        return Round(study, key, "statistic", step.length, *step.entries, step.context, nonce)
     plan = Statistic(study, samples.samples)
     low, high = plan.range
     if study.protocol == "average":
-        return Round(study, key, "parameters", plan.length, low, high, plan.context, nonce)
+        return Round(study, key, "parameters", plan.length, low, high, plan.context, nonce, squares=plan.squares)
     require(study.protocol == "statistic", f"{study.protocol} is beyond this verifier")
-    bound = plan.share_bound
-    return Round(study, key, "statistic", plan.length, low - bound, high + bound, plan.context, nonce)
+    bound, longest = plan.share
+    if plan.by_holders:
+        noise = Noise(bound, longest**2)
+        return Round(
+            study, key, "statistic", plan.length, low, high, plan.context, nonce, squares=plan.squares, noise=noise
+        )
+    low, high = low - bound, high + bound
+    return Round(study, key, "statistic", plan.length, low, high, plan.context, nonce, squares=plan.squares)
 
 
 # -- the model
@@ -124,25 +135,42 @@ def check_model(study: Study, samples: Public, content: bytes, result: Result | 
     if result is None:
         return holds
     require(parties == len(result.parties), "it is said to be of another number of ballots")
-    w = result.classifier
-    if w is None and study.protocol == "statistic" and result.sums is not None:
-        w = Statistic(study, samples.samples).classifier(result.sums, len(result.parties))
+    w = _classifier(study, samples, result)
     if w is not None:
         require(_follows(np.atleast_2d(w), model, samples), "it does not follow from the sum")
         holds.append("the result follows from the sum")
     return holds
 
 
+def _classifier(study: Study, samples: Public, result: Result) -> Array | None:
+    """The classifier of scaled rows; None where the sum is sealed, or the curator adds the noise."""
+    if result.classifier is not None or result.sums is None:
+        return result.classifier
+    if step := step_of(study, samples):
+        return step.classifier(result.sums, len(result.parties))
+    if study.protocol != "statistic":
+        return None
+    plan = Statistic(study, samples.samples)
+    if plan.classes > 2:
+        return multiclass.classifier(plan, result.sums, len(result.parties))
+    return plan.classifier(result.sums, len(result.parties))
+
+
 def _facts(study: Study, samples: Public, result: Result | None) -> dict[str, Any]:
     """What a model must state of its release besides epsilon and delta."""
     if result is not None and result.facts is not None:
         return result.facts
+    if step := step_of(study, samples):
+        return step.facts(len(study.roster) if result is None else len(result.parties))
     if study.protocol != "statistic":
         return {"unit": "party", "said": "", "signal": None}
     plan = Statistic(study, samples.samples)
     sensitivity, norm = plan.sensitivity
+    if result is not None:
+        sensitivity *= plan.parties / len(result.parties)
+    law = "discrete Gaussian in shares" if study.delta else "discrete Laplace in shares"
     return {
-        "mechanism": "discrete Gaussian in shares" if study.delta else "discrete Laplace in shares",
+        "mechanism": law + (" of the key holders" if plan.by_holders else ""),
         "unit": "party",
         "sensitivity": sensitivity,
         "norm": norm,

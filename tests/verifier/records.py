@@ -1,0 +1,194 @@
+"""The record step: its plan, and the classifier that follows from its sum, by section 8.4 of docs/wire.md."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.verifier.board import Study, require, sha256
+from tests.verifier.joint import JointNoise, divided, in_order, matrix, shrinkage
+from tests.verifier.noise import helmert, rounded_up
+
+Array = NDArray[np.float64]
+
+
+def tables() -> Array:
+    """The four tables of two classes, (4, 16384)."""
+    columns = []
+    for place in range(32 * 512):
+        t = place / 512
+        curvature = math.floor(65536 * (2 * math.tanh(t / 2) / t)) if t else 65536
+        above, below = math.floor(65536 / (1 + math.exp(-t))), math.floor(65536 * math.exp(-t) / (1 + math.exp(-t)))
+        columns.append((above, below, curvature, math.isqrt(2 * curvature * curvature)))
+    return np.array(columns, dtype=np.float64).T
+
+
+@dataclass
+class Records:
+    """The public plan of a record step."""
+
+    study: Study
+    samples: Array
+
+    def __post_init__(self) -> None:
+        given = self.study.parameters
+        self.classes, self.norm = len(self.study.classes), "l2" if self.study.delta > 0 else "l1"
+        self.transform, self.offset = matrix(self.study, "coordinates"), matrix(self.study, "offset")
+        self.constant, self.rows = float(given["constant"]), int(given["rows"])
+        self.labelled = int(given.get("labelled", 0))
+        self.neighbours, self.persons = given.get("neighbours", "replace"), given.get("record", "")
+        scores = max(1, self.classes - 1)
+        require(self.offset.shape[1] == scores, "the offset is of another number of classes")
+        require(math.isfinite(self.constant) and self.constant > 0, "the constant is no positive number")
+        require(self.neighbours in ("replace", "add-remove"), "the neighbours are unknown")
+        require(self.rows >= 1 and self.labelled >= 0, "a number of rows is out of range")
+        coarse = math.sqrt(self.noise.variance * self.noise.parties / self.noise.contributors) < 2.0**10
+        require(not coarse, "the noise is too small for its grid")
+
+    @property
+    def width(self) -> int:
+        """The number of coordinates with the constant."""
+        return self.transform.shape[1] + 1
+
+    @property
+    def length(self) -> int:
+        return self.offset.shape[1] * self.width + self.width * (self.width + 1) // 2
+
+    @cached_property
+    def _tables(self) -> Array:
+        return tables()
+
+    @cached_property
+    def context(self) -> bytes:
+        bits = (18, 16, 20, 44, 512, 32)
+        head = repr((self.transform.shape, self.classes, self.norm, self.constant.hex(), bits))
+        arrays = [self.transform, self.offset, *self._tables]
+        return sha256(b"psephos record grid\0", head.encode(), *(array.astype("<f8").tobytes() for array in arrays))
+
+    @property
+    def entries(self) -> tuple[int, int]:
+        return -(2**44) - self.noise.bound, 2**44 + self.noise.bound
+
+    @cached_property
+    def noise(self) -> JointNoise:
+        return JointNoise(self.study, self.length, self.norm == "l1", *self.sensitivities)
+
+    # -- sensitivities
+
+    @cached_property
+    def sensitivities(self) -> tuple[float, float]:
+        """In L1 and L2, in units of the sum."""
+        s, k = (self._tables[0] / 65536, self._tables[2] / 65536) if self.classes == 2 else (np.ones(1), np.ones(1))
+        replaced, up = self.neighbours == "replace", 1 + 2.0**-40
+        if self.norm == "l1":
+            l1 = 2.0**20 * float((s + k).max()) * (2 if replaced else 1)
+            return rounded_up(l1), rounded_up(l1)
+        l2 = 2.0**20 * math.sqrt(float((s * s + k * k).max())) * up
+        if replaced:
+            l2 = min(2 * l2, 2.0**20 * math.sqrt(_distance(s, k)) * up + 2 * math.sqrt(self.length) + 32)
+        return rounded_up(l2 * math.sqrt(self.length) * up), rounded_up(l2)
+
+    def facts(self, ballots: int) -> dict[str, Any]:
+        """What a model states of a release."""
+        l1, l2 = self.sensitivities
+        chosen: dict[str, Any] = {
+            "rank": self.width - 1,
+            "neighbours": self.neighbours,
+            "rows": self.rows,
+            "colluders": self.noise.colluders,
+        }
+        if self.persons:
+            chosen["persons"] = self.persons
+        return {
+            "mechanism": self.noise.mechanism,
+            "unit": "record",
+            "sensitivity": (l1 if self.norm == "l1" else l2) / 2.0**20,
+            "norm": self.norm,
+            "said": "",
+            "chosen": chosen,
+            "signal": None,
+        }
+
+    # -- the classifier
+
+    @property
+    def radius(self) -> float:
+        return math.sqrt(1 + self.constant**2) if self.norm == "l2" else 1 + self.constant
+
+    @property
+    def largest_residual(self) -> float:
+        if self.norm == "l2" or self.classes == 2:
+            return 1.0
+        return float(np.abs(helmert(self.classes)).sum(axis=0).max())
+
+    @cached_property
+    def _moment(self) -> tuple[Array, float]:
+        """P and the spread of one public row."""
+        rows = divided(self.samples)
+        raw, score = in_order(rows, self.transform), in_order(rows, self.offset)[:, 0]
+        lengths = np.abs(raw).sum(axis=1) if self.norm == "l1" else np.sqrt((raw * raw).sum(axis=1))
+        z = np.column_stack([raw / np.maximum(lengths, 1.0)[:, None], np.full(len(raw), self.constant)]) / self.radius
+        if self.classes == 2:
+            t = np.maximum(np.abs(score), 1e-4)
+            z = z * np.sqrt(2 * np.tanh(t / 2) / t)[:, None]
+        moment, share = z.T @ z / len(z), shrinkage(z)
+        squares = float(((z * z).sum(axis=1) ** 2).mean()) - float((moment * moment).sum())
+        shrunk = (1 - share) * moment + share * float(np.trace(moment)) / self.width * np.eye(self.width)
+        return shrunk, max(squares / self.width**2, 1e-30)
+
+    def classifier(self, sums: Sequence[int], ballots: int) -> Array:
+        """The classifier of scaled rows that follows from a sum."""
+        values = np.array([float(v) for v in sums]) / 2.0**20
+        scores = self.offset.shape[1]
+        gradients = values[: scores * self.width].reshape(scores, self.width)
+        factor = math.sqrt(2) if self.norm == "l2" else 2.0
+        i, j = np.triu_indices(self.width)
+        H = np.zeros((self.width, self.width))
+        H[i, j] = values[scores * self.width :] / np.where(i == j, 1.0, factor)
+        H[j, i] = H[i, j]
+        sigma = math.sqrt(self.noise.variance * ballots / self.noise.contributors) / 2.0**20
+        scale = 4.0 if self.classes == 2 else self.largest_residual
+        steps = np.column_stack([self._step(H, gradient, sigma, sigma / factor) for gradient in gradients]) * scale
+        constant = np.zeros((len(self.transform), 1))
+        constant[-1] = self.constant
+        W = self.offset - np.column_stack([self.transform, constant]) / self.radius @ steps
+        found: Array = W[:, 0] if self.classes == 2 else helmert(self.classes).T @ W.T
+        return found
+
+    def _step(self, H: Array, gradient: Array, sigma: float, off: float) -> Array:
+        (P, spread), width = self._moment, self.width
+        rows = float((H * P).sum() / (P * P).sum())
+        rows = min(max(rows, self.rows / 4), 4.0 * self.rows)
+        between = rows**2 * spread / len(self.samples)
+        share = between / (between + off**2)
+        value, vectors = np.linalg.eigh(share * H + (1 - share) * rows * P)
+        floor = max(share * off * math.sqrt(width), 1e-3 * rows * float(np.trace(P)) / width)
+        value = np.maximum(value, floor)
+        c = vectors.T @ gradient
+        if self.labelled:
+            information = 4.0 if self.classes == 2 else 2 * self.classes * self.largest_residual**2
+            known = 0.5 * self.labelled * information * (vectors.T @ P @ vectors)
+            solved = np.linalg.solve(np.diag(value**2 / sigma**2) + known, value * c / sigma**2)
+        else:
+            energy = float(gradient @ gradient)
+            signal = max(energy - width * sigma**2, 0.05 * energy) / float((value**2).sum())
+            solved = value / (value**2 + sigma**2 / max(signal, 1e-300)) * c
+        step: Array = vectors @ solved
+        return step
+
+
+def _distance(s: Array, k: Array) -> float:
+    """The bound of the squared distance of two rows' vectors, over cells of 16 entries of the tables."""
+    starts = np.arange(0, len(s), 16)
+    ends = np.minimum(starts + 15, len(s) - 1)
+    S, most, least = s[ends], k[starts], k[ends]
+    both, falls = np.outer(S, S), np.outer(least, least)
+    a = np.minimum(1.0, both / (2 * falls))
+    own = S**2 + most**2
+    return float((own[:, None] + own[None, :] + 2 * both * a - 2 * falls * a**2).max())

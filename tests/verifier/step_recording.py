@@ -1,0 +1,180 @@
+"""Records studies of records, evaluations, rehearsed steps and three classes, as `tests.verifier.recording` does."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from psephos.audit.studies import Trial, trial
+from psephos.protocol.agent import Agent
+from psephos.protocol.board import MemoryBoard
+from psephos.protocol.roles import Role
+from psephos.protocol.storage.store import Store
+from psephos.specs.study import StudyTerms
+from psephos.study.rehearsal import rehearsed_parameters
+from psephos.study.release import make_release
+from psephos.study.roles import curator_role, holder_role, party_role
+from psephos.study.samples import PublicSamples
+from tests.psephos.study.cast import FixedVotes, classifier, fields_of, given, record_parameters, shares_of, unit
+from tests.verifier.recording import PARTIES, Recording
+
+Array = NDArray[np.float64]
+
+LABELLED, CLASSES = 60, ("a", "b", "c")
+"""Rows of the public file of rehearsed steps, which have labels."""
+
+
+def labelled_file(folder: Path) -> Path:
+    """Write public samples whose labels follow two columns of numbers."""
+    draw = np.random.default_rng(0)
+    X = draw.normal(size=(LABELLED, 3))
+    scores = X @ np.array([[1.2, -0.4, 0.0], [-1.0, 0.2, 0.9], [0.5, 0.8, -0.6]]) + draw.gumbel(size=(LABELLED, 3))
+    lines = [
+        ",".join([*(f"{value:.4f}" for value in row), CLASSES[label]])
+        for row, label in zip(X, scores.argmax(axis=1), strict=True)
+    ]
+    path = folder / "labelled.csv"
+    path.write_text("\n".join(["x,y,z,class", *lines]) + "\n", encoding="utf-8")
+    return path
+
+
+@cache
+def _rehearsed(path: Path, classes: int, delta: float, balanced: bool) -> dict[str, Any]:
+    """What a rehearsal on the public file chooses."""
+    terms: dict[str, Any] = {"epsilon": 30.0, "delta": delta, "rows": 200, "colluders": 1, "dropouts": 1}
+    names = CLASSES[:classes]
+    return rehearsed_parameters(PublicSamples.read(path, "class"), names, PARTIES, balanced=balanced, **terms)
+
+
+def rehearsed_fields(path: Path, classes: int, *, delta: float = 0.0, balanced: bool = False) -> dict[str, Any]:
+    """The terms of a rehearsed study of a public file."""
+    return {
+        "protocol": "rehearsed",
+        "method": "rehearsed",
+        "epsilon": 30.0,
+        "delta": delta,
+        "classes": CLASSES[:classes],
+        "parameters": _rehearsed(path, classes, delta, balanced) | {"dropouts": 1},
+        "minimum_ballots": PARTIES - 1,
+    }
+
+
+def _records(classes: int, delta: float, **changed: Any) -> dict[str, Any]:
+    return {
+        "protocol": "record",
+        "method": "newton",
+        "classes": CLASSES[:classes],
+        "delta": delta,
+        "parameters": record_parameters(PARTIES, classes, "gaussian" if delta else "discrete-laplace") | changed,
+        "minimum_ballots": PARTIES - changed.get("dropouts", 0),
+    }
+
+
+def _evaluation(classes: int, epsilon: float = 1.0, **changed: Any) -> dict[str, Any]:
+    return {
+        "protocol": "evaluation",
+        "method": "platt",
+        "epsilon": epsilon,
+        "classes": CLASSES[:classes],
+        "parameters": {"classifier": classifier(1 if classes == 2 else classes)} | changed,
+        "minimum_ballots": PARTIES - changed.get("dropouts", 0),
+    }
+
+
+def _statistic(what: str, **changed: Any) -> dict[str, Any]:
+    fields = fields_of(what, PARTIES)
+    return {name: value for name, value in fields.items() if name != "samples"} | {"classes": CLASSES} | changed
+
+
+STUDIES: dict[str, Any] = {
+    "record": lambda: _records(2, 1e-6),
+    "record, pure": lambda: _records(2, 0.0, neighbours="add-remove", labelled=0),
+    "record, added or removed": lambda: _records(2, 1e-6, neighbours="add-remove", colluders=2),
+    "record, three classes": lambda: _records(3, 0.0, dropouts=1),
+    "record, three classes, gaussian": lambda: _records(3, 1e-6, neighbours="add-remove"),
+    "record, persons": lambda: _records(2, 1e-6, record="who"),
+    "evaluation": lambda: _evaluation(2),
+    "evaluation, calibrated": lambda: _evaluation(2, 60.0, neighbours="add-remove"),
+    "evaluation, persons": lambda: _evaluation(2, 60.0, neighbours="add-remove", record="who", bins=4),
+    "evaluation, three classes": lambda: _evaluation(3),
+    "evaluation, parties": lambda: _evaluation(2, unit="party", dropouts=1),
+    "statistic, three classes": lambda: _statistic("statistic", epsilon=20.0),
+    "statistic, three classes, gaussian": lambda: _statistic("statistic, gaussian", epsilon=20.0),
+    "directions, three classes": lambda: _statistic("statistic, own data", method="vote-directions", epsilon=20.0),
+    "own data, three classes": lambda: _statistic("statistic, own data", epsilon=20.0),
+    "whitened, three classes": lambda: _statistic("statistic, own data", method="whitened", delta=1e-6),
+}
+"""Terms of studies of the public file of `recording.public_file`, by a name."""
+
+REHEARSED: dict[str, dict[str, Any]] = {
+    "rehearsed": {"classes": 3},
+    "rehearsed, two classes": {"classes": 2},
+    "rehearsed, gaussian": {"classes": 3, "delta": 1e-6},
+    "rehearsed, balanced": {"classes": 3, "balanced": True},
+}
+"""Terms of studies of the public file of `labelled_file`, by a name: arguments of `rehearsed_fields`."""
+
+
+def record_step(what: str, public: Path, *, absent: Sequence[str] = (), **changed: Any) -> Recording:
+    """Play a study under a dealt key.
+
+    Args:
+        what: a key of `STUDIES` or `REHEARSED`.
+        public: the file of the public samples.
+        absent: parties that never take part.
+        changed: terms of the study in place of those.
+    """
+    samples = PublicSamples.read(public, "class")
+    fields = STUDIES[what]() if what in STUDIES else rehearsed_fields(public, **REHEARSED[what])
+    rows = len(samples.auxiliary.samples)
+    own_terms = {"auxiliary": samples.auxiliary.digest, "features": samples.features, "samples": rows}
+    made = trial(parties=PARTIES, **fields | {"public": True} | own_terms | changed)
+    return play(made, public, samples, absent)
+
+
+def play(made: Trial, public: Path, samples: PublicSamples, absent: Sequence[str] = ()) -> Recording:
+    """Play a study of one sum, whose parties have seeded rows."""
+    study, board = made.study, MemoryBoard()
+    shares, terms = shares_of(study), StudyTerms(study, samples.auxiliary)
+
+    def role(name: str) -> Role:
+        kind, _, number = name.partition(" ")
+        if kind == "curator":
+            return curator_role(terms, lambda result: make_release(study, samples, result), Store())
+        if kind == "holder":
+            return given(holder_role(terms, int(number), Store()), shares[int(number) - 1])
+        return party_role(terms, int(number), made.keys[name], _own(made, int(number)), Store())
+
+    agents = {
+        name: Agent(role(name), study.members, key, board, Store())
+        for name, key in made.keys.items()
+        if name not in absent
+    }
+    for _ in range(8):
+        while any([agent.step() for agent in agents.values()]):  # noqa: C419 - all of them take a turn
+            pass
+        agents["curator"].on_idle()
+    return Recording(made, public, tuple(board.entries))
+
+
+def _own(made: Trial, number: int) -> Any:
+    """What a party brings: votes, or rows, their labels and, where the study names persons, whose they are."""
+    study, generator = made.study, np.random.default_rng([7, number])
+    classes = len(study.classes)
+    if study.method in ("statistic", "vote-directions"):
+        return FixedVotes(generator.integers(0, classes, size=study.samples))
+    X = unit(generator, 40 + number)
+    persons = (np.arange(len(X)) // 2,) if study.parameters.get("record") else ()
+    if study.method == "platt" and classes == 2:
+        weights = np.frombuffer(base64.b64decode(str(study.parameters["classifier"])), "<f4").astype(np.float64)
+        scores = X / X[:, -1:] @ weights
+        labels = (scores + generator.logistic(size=len(X)) * np.abs(scores).mean() > 0).astype(np.int64)
+        return (X, labels, *persons)
+    labels = np.digitize(X[:, 0] - X[:, 1], [0.0] if classes == 2 else [-0.3, 0.3]).astype(np.int64)
+    return (X, labels, *persons)

@@ -1,0 +1,168 @@
+"""The second verifier on records, evaluations, rehearsed steps and three classes: what it accepts and refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from psephos.protocol.encrypted_sum.opened import OpenedSum
+from psephos.protocol.errors import PsephosError
+from psephos.specs.registry import spec_of
+from psephos.specs.study import StudyTerms
+from psephos.study.samples import PublicSamples
+from tests.verifier import multiclass
+from tests.verifier.board import Study
+from tests.verifier.evaluations import Evaluation
+from tests.verifier.noise import Statistic
+from tests.verifier.public import Public
+from tests.verifier.recording import Recording, accepted, public_file
+from tests.verifier.step_recording import REHEARSED, STUDIES, labelled_file, record_step
+from tests.verifier.step_tampering import OF_CLASSES, OF_EVALUATIONS, OF_RECORDS, OF_REHEARSED, OF_SUMS
+from tests.verifier.steps import step_of
+from tests.verifier.tampering import ballot, messages, model
+
+Recordings = Callable[[str], Recording]
+
+ABSENT = {"record, absent": "record, three classes", "rehearsed, absent": "rehearsed, two classes"}
+"""Studies in which the last party takes no part, and what they are."""
+
+BROKEN = OF_RECORDS | {f"{name}, evaluation": change for name, change in OF_EVALUATIONS.items()}
+BROKEN |= {f"{name}, classes": change for name, change in OF_CLASSES.items()}
+BROKEN |= {
+    f"{name}, {what}": (what, tamper)
+    for what in ("record", "evaluation", "statistic, three classes")
+    for name, tamper in OF_SUMS.items()
+}
+SLOW = OF_REHEARSED | {f"{name} of all": ("rehearsed, two classes", tamper) for name, tamper in OF_SUMS.items()}
+"""Changes of studies whose rehearsal `psephos verify` repeats, which takes seconds."""
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> Recordings:
+    """Plays a study when it is first asked for."""
+    folder = tmp_path_factory.mktemp("public")
+    public, labelled = public_file(folder), labelled_file(folder)
+
+    @cache
+    def play(what: str) -> Recording:
+        name = ABSENT.get(what, what)
+        return record_step(name, public if name in STUDIES else labelled, absent=("party 4",) if what in ABSENT else ())
+
+    return play
+
+
+@pytest.mark.parametrize("what", [*STUDIES, "record, absent", "rehearsed, absent", "rehearsed"])
+def test_recorded_studies_are_accepted(recordings: Recordings, what: str) -> None:
+    _check_accepted(recordings(what))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("what", [name for name in REHEARSED if name != "rehearsed"])
+def test_every_rehearsed_study_is_accepted(recordings: Recordings, what: str) -> None:
+    _check_accepted(recordings(what))
+
+
+def _check_accepted(recording: Recording) -> None:
+    report = recording.second()
+    assert report.fails == []
+    assert report.lacks == []
+    assert "the result follows from the sum" in report.holds
+    assert accepted(recording.main(), verifiable=True)
+
+
+@pytest.mark.parametrize("what", ["record", "evaluation, calibrated", "rehearsed", "statistic, three classes"])
+def test_boards_that_are_signed_again_without_a_change_are_accepted(recordings: Recordings, what: str) -> None:
+    """So what is refused below is refused for its change."""
+    unchanged = messages(lambda recording, posts: None), model(lambda fields: None), ballot(lambda payload: payload)
+    for tamper in unchanged:
+        assert tamper(recordings(what)).second().accepted
+
+
+@pytest.mark.parametrize("change", BROKEN)
+def test_changed_boards_are_refused(recordings: Recordings, change: str) -> None:
+    _check_refused(recordings, *BROKEN[change])
+
+
+@pytest.mark.parametrize("change", ["the last class", "the constant of all"])
+def test_changed_rehearsed_steps_are_refused(recordings: Recordings, change: str) -> None:
+    _check_refused(recordings, *SLOW[change])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("change", SLOW)
+def test_every_changed_rehearsed_step_is_refused(recordings: Recordings, change: str) -> None:
+    _check_refused(recordings, *SLOW[change])
+
+
+def _check_refused(recordings: Recordings, what: str, tamper: Any) -> None:
+    """By the second verifier and by `psephos verify`."""
+    changed = tamper(recordings(what))
+    assert changed.entries != recordings(what).entries
+    assert not changed.second().accepted
+    with suppress(PsephosError):
+        assert not accepted(changed.main(), verifiable=True)
+
+
+# -- both implementations, on sums that nobody has played
+
+
+@pytest.mark.parametrize("what", STUDIES)
+def test_both_implementations_compute_the_same_from_any_sum(recordings: Recordings, what: str) -> None:
+    """Up to 2^-40 of the largest entry; docs/wire.md allows 2^-36."""
+    recording, generator = recordings(what), np.random.default_rng(3)
+    study = recording.made.study
+    samples = PublicSamples.of(study, recording.public)
+    spec: Any = spec_of(StudyTerms(study, samples.auxiliary))
+    second = Study(study.text())
+    public = Public(second, recording.public.read_text(encoding="utf-8"))
+    step = step_of(second, public)
+    plan = step or Statistic(second, public.samples)
+    assert plan.context == spec.context
+    assert plan.length == spec.entries.length
+    if step is not None:
+        assert step.entries == tuple(spec.entries[1:])
+    for size in 2.0 ** np.arange(8, 40, 2):
+        sums = tuple(int(entry) for entry in generator.normal(size=plan.length) * size)
+        expected = spec.release(OpenedSum(sums, (0, 1, 2, 3, 4)))[0]
+        w = multiclass.classifier(plan, sums, 5) if isinstance(plan, Statistic) else plan.classifier(sums, 5)
+        assert np.abs(w - expected).max() <= 2.0**-40 * np.abs(expected).max()
+
+
+def test_sums_of_both_rules_for_three_classes_are_among_them(recordings: Recordings) -> None:
+    study = Study(recordings("own data, three classes").made.study.text())
+    public = recordings("own data, three classes").public.read_text(encoding="utf-8")
+    plan = Statistic(study, Public(study, public).samples)
+    training = multiclass.SelfTraining(multiclass.unit_rows(plan.samples), plan.transform)
+    generator, accepted_sums = np.random.default_rng(4), []
+    basis = multiclass.helmert(3)
+    for _ in range(20):
+        T = basis.T @ generator.normal(size=(2, plan.rank))
+        accepted_sums.append(training.accepted(T, 0.1, laplace=True))
+    assert set(accepted_sums) == {True, False}
+
+
+def test_a_histogram_is_calibrated_alike(recordings: Recordings) -> None:
+    """Counts of classes that are near, far apart, and separated."""
+    recording, generator = recordings("evaluation, calibrated"), np.random.default_rng(5)
+    study = recording.made.study
+    samples = PublicSamples.of(study, recording.public)
+    spec: Any = spec_of(StudyTerms(study, samples.auxiliary))
+    second = Study(study.text())
+    plan = Evaluation(second, Public(second, recording.public.read_text(encoding="utf-8")).samples)
+    above = np.arange(plan.bins) > int(np.flatnonzero(plan.edges == 0.0)[0])
+    for slope in (0.05, 0.5, 3.0, 20.0):
+        for rows in (300, 30_000, 3_000_000):
+            chances = 1 / (1 + np.exp(-slope * plan.centres))
+            there = generator.multinomial(rows, np.ones(plan.bins) / plan.bins)
+            hits = generator.binomial(there, chances)
+            right = int(hits[above].sum() + (there - hits)[~above].sum())
+            histogram = np.column_stack([there - hits, hits]).ravel().tolist()
+            sums = (right << 17, (rows - right) << 17, *(3 * count << 16 for count in histogram))
+            expected = spec.release(OpenedSum(sums, (0, 1, 2, 3, 4)))[0]
+            assert plan.calibration(sums, 5) is not None
+            assert np.abs(plan.classifier(sums, 5) - expected).max() <= 2.0**-40 * np.abs(expected).max()
