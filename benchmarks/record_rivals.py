@@ -104,7 +104,7 @@ def minimise_perturbed(problem: Problem, ridge: float, noise: Array) -> Array:
 
     def curvature(w: Array) -> Array:
         p = expit(problem.Z @ w + problem.t)
-        return (problem.Z * (p * (1 - p))[:, None]).T @ problem.Z + ridge * np.eye(len(w))
+        return np.asarray((problem.Z * (p * (1 - p))[:, None]).T @ problem.Z + ridge * np.eye(len(w)))
 
     start = np.zeros(problem.Z.shape[1])
     found = minimize(value, start, jac=True, hess=curvature, method="trust-exact", options={"gtol": 1e-6})
@@ -123,9 +123,9 @@ def objective(problem: Problem, epsilon: float, delta: float, share: float, gene
     noise: Array
     if delta:
         quantile = float(norm.isf(delta / 2))
-        noise = generator.normal(0, (quantile + math.sqrt(quantile**2 + 2 * rest)) / (2 * rest), size=width)
+        noise = generator.normal(0, (quantile + math.sqrt(quantile**2 + 2 * rest)) / (2 * rest), size=(width,))
     else:
-        direction = generator.normal(size=width)
+        direction = generator.normal(size=(width,))
         noise = direction * (generator.gamma(width, 1 / rest) / float(np.linalg.norm(direction)))
     return minimise_perturbed(problem, ridge, noise)
 
@@ -252,7 +252,7 @@ class Scaled:
     test: Array
     public: Array
     y: Array
-    public_y: Array
+    public_y: NDArray[Any]
 
 
 def scaled(split: Split, transform: Callable[[Any], Array]) -> Scaled:
