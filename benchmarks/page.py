@@ -32,7 +32,7 @@ def write_page(results: dict[str, Any], docs: Path, details: Path = DETAILS) -> 
     _draw_searches(searches, figures / "performance-ceremony.svg")
     page = docs / "performance.md"
     page.write_text(_summary(results, cluster, searches))
-    details.write_text(_details(results, cluster))
+    details.write_text(_details(results, cluster, searches))
     return page
 
 
@@ -48,29 +48,26 @@ def _summary(results: dict[str, Any], cluster: dict[str, Any], searches: list[di
         [
             "# Performance\n",
             "Written by `make bench`; `python -m benchmarks.run --page` writes it again without measuring. "
-            "[benchmarks/performance.md](../benchmarks/performance.md) has the machine, the versions and all rows. "
-            "Times are of one core where nothing else is said.\n",
+            "[benchmarks/performance.md](../benchmarks/performance.md) has the machine, the versions and all rows, "
+            "also of counting, bytes and memory. Times are of one core where nothing else is said.\n",
             MAIN_JOB.read_text(),
             *_peers(results, key_bits=3072),
             *_votes(results, key_bits=3072, modes=("full", "half", "short", "half, degree 4", "phe")),
-            *_counting(results, key_bits=3072),
             *_comparison(results),
             *_growth(results, table=False),
-            *_wire(results, smallest=True),
-            *_full_size(results, notes=False),
-            *_memory(results),
-            *_holder(results["holder"]),
+            "## At the papers' size\n",
+            f"{_largest(results)} ([table](../benchmarks/performance.md#at-the-papers-size)).\n",
             "## The plan\n",
             f"{_plan_kept(results)} ([table](../benchmarks/performance.md#the-plan)).\n",
             "## A cluster\n",
             f"{_efficiency(cluster['scaling'])} {_killed(cluster['killed'])} "
             "([table](../benchmarks/performance.md#a-cluster)).\n",
-            *_searches(searches),
+            *_searches(searches, table=False),
         ]
     )
 
 
-def _details(results: dict[str, Any], cluster: dict[str, Any]) -> str:
+def _details(results: dict[str, Any], cluster: dict[str, Any], searches: list[dict[str, Any]]) -> str:
     """Return benchmarks/performance.md: the tables of which docs/performance.md shows a part."""
     return "\n".join(
         [
@@ -84,8 +81,11 @@ def _details(results: dict[str, Any], cluster: dict[str, Any]) -> str:
             *_growth(results),
             *_wire(results),
             *_full_size(results),
+            *_memory(results),
+            *_holder(results["holder"]),
             *_plan(results),
             *_cluster(cluster),
+            *_searches(searches),
         ]
     )
 
@@ -144,7 +144,7 @@ def _votes(results: dict[str, Any], key_bits: int | None = None, modes: Sequence
     return ["## Votes\n", f"{words}\n", _table(headings, rows)]
 
 
-def _counting(results: dict[str, Any], key_bits: int | None = None) -> list[str]:
+def _counting(results: dict[str, Any]) -> list[str]:
     """The work of an observer for one ballot."""
     rows = [
         [
@@ -156,7 +156,6 @@ def _counting(results: dict[str, Any], key_bits: int | None = None) -> list[str]
             f"{m['over_bare_multiplications']:.2f}",
         ]
         for m in results["addition"]
-        if key_bits in (None, m["key_bits"])
     ]
     return [
         "## Counting a ballot\n",
@@ -215,12 +214,8 @@ def _growth(results: dict[str, Any], *, table: bool = True) -> list[str]:
     return ["## Growth\n", f"{about} {marginal}\n", _table(headings, rows)]
 
 
-def _wire(results: dict[str, Any], *, smallest: bool = False) -> list[str]:
-    """Bytes of ballots; `smallest` leaves out the degrees that send more."""
-    best: dict[tuple[str, int], int] = {}
-    for row in results["wire"]:
-        size = (row["like"], row["parties"])
-        best[size] = min(best.get(size, row["bytes_per_ballot"]), row["bytes_per_ballot"])
+def _wire(results: dict[str, Any]) -> list[str]:
+    """Bytes of ballots."""
     rows = [
         [
             row["like"],
@@ -233,7 +228,6 @@ def _wire(results: dict[str, Any], *, smallest: bool = False) -> list[str]:
             f"{row['over_floor']:.3f}",
         ]
         for row in results["wire"]
-        if not smallest or row["bytes_per_ballot"] == best[row["like"], row["parties"]]
     ]
     return [
         "## Bytes\n",
@@ -243,7 +237,7 @@ def _wire(results: dict[str, Any], *, smallest: bool = False) -> list[str]:
     ]
 
 
-def _full_size(results: dict[str, Any], *, notes: bool = True) -> list[str]:
+def _full_size(results: dict[str, Any]) -> list[str]:
     """Runs at the papers' size; the notes say what else the machine did."""
     rows = [
         [
@@ -255,11 +249,11 @@ def _full_size(results: dict[str, Any], *, notes: bool = True) -> list[str]:
             f"{row['predicted_seconds']:,.0f}",
             f"{row['total_seconds']:,.0f}",
             f"{row['peak_memory_mb']:,.0f}",
-            *([row["note"]] if notes else []),
+            row["note"],
         ]
         for name, row in results.get("full_size", {}).items()
     ]
-    headings = ["run", "N", "counts exact", "training s", "counting s", "predicted s", "all s", "peak MB"]
+    headings = ["run", "N", "counts exact", "training s", "counting s", "predicted s", "all s", "peak MB", "note"]
     return [
         "## At the papers' size\n",
         "Every vote encrypted with 3072 bits, on 2 cores that other programs used as well, five holders of whom three "
@@ -268,8 +262,22 @@ def _full_size(results: dict[str, Any], *, notes: bool = True) -> list[str]:
         "million: `--dataset synthetic --parties 1000000 --auxiliary 100 --randomness short --methods soft`). Counting "
         "includes voting, encryption, all checks of the curator and five holders, and opening. `predicted` is what "
         "`psephos plan` says of it; other programs slowed most runs.\n",
-        _table(headings + ["note"] * notes, rows),
+        _table(headings, rows),
     ]
+
+
+def _largest(results: dict[str, Any]) -> str:
+    """The runs at the papers' size, in a sentence without its full stop."""
+    runs = results["full_size"]
+    times = "; ".join(
+        f"{name}: {row['taken_seconds']:,.0f} s, {row['peak_memory_mb']:,.0f} MB" for name, row in runs.items()
+    )
+    exact = all(row["tally_equals_plaintext"] for row in runs.values())
+    return (
+        "Every vote encrypted with 3072 bits, five holders of whom three open, on two cores that other programs used "
+        "as well. Counting (voting, encryption, all checks of the curator and five holders, opening) took, and the "
+        f"process needed at most: {times}. The counts were {'exact' if exact else 'NOT all exact'}"
+    )
 
 
 def _memory(results: dict[str, Any]) -> list[str]:
@@ -386,8 +394,8 @@ def _cluster(cluster: dict[str, Any]) -> list[str]:
     ]
 
 
-def _searches(measured: list[dict[str, Any]]) -> list[str]:
-    """The cost of a key without a dealer, by the number of its holders."""
+def _searches(measured: list[dict[str, Any]], *, table: bool = True) -> list[str]:
+    """The cost of a key without a dealer, by the number of its holders: the table, or the figure."""
     rows = [
         [
             str(one["bits"]),
@@ -401,14 +409,19 @@ def _searches(measured: list[dict[str, Any]]) -> list[str]:
         for one in measured
     ]
     headings = ["bits", "n", "sets", "for 1,000 candidates", "expected candidates", "for these", "for these, a holder"]
+    about = (
+        "CPU seconds of the search for a modulus in the key generation, all holders in one process: "
+        "`python -m benchmarks.ceremony --bits B --holders n --batches k`. The number of candidates is random, "
+        "geometrically distributed. A number has a piece for each set of n - tau holders, tau = (n - 1) // 2: "
+        "exponential in n."
+    )
+    if table:
+        return ["## Keys without a dealer\n", f"{about}\n", _table(headings, rows)]
+    link = "[All rows](../benchmarks/performance.md#keys-without-a-dealer)."
     return [
         "## Keys without a dealer\n",
-        "CPU seconds of the search for a modulus in [the key generation](protocols/ceremony.md), all holders in one "
-        "process: `python -m benchmarks.ceremony --bits B --holders n --batches k`. The number of candidates is "
-        "random, geometrically distributed. A number has a piece for each set of n - tau holders, "
-        "tau = (n - 1) // 2: exponential in n.\n",
+        f"{about} {link}\n",
         "![Growth with the holders](figures/performance-ceremony.svg)\n",
-        _table(headings, rows),
     ]
 
 

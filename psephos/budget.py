@@ -129,6 +129,18 @@ class RunBudget:
         """
         self.file.charge(self.rows, charges)
 
+    def release_once(self, name: str, result: bytes) -> None:
+        """Record the result that this run has paid for, before it leaves; another copy of its journal has another one.
+
+        Args:
+            name: of the sum or classifier. result: its values.
+
+        Raises:
+            BudgetExceededError: the run has released another result of this name.
+            BudgetFileError: the file is damaged, or cannot be written.
+        """
+        self.file.release_once(self._claim(f"result {name}"), result)
+
     def summary(self) -> BudgetSummary:
         """Return what the file says now, the total of the run's unit first."""
         return summarise(self.file, self.unit)

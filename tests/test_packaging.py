@@ -261,6 +261,34 @@ def test_no_dependency_of_ours_holds_back_others() -> None:
     assert not [line for line in PUBLISHED if line.startswith("dp-accounting")]
 
 
+def resolved_versions(folder: Path, requirements: list[str]) -> dict[str, str]:
+    """The version of each package that uv chooses for the requirements, as an installer would."""
+    (folder / "requirements.in").write_text("\n".join(requirements))
+    done = subprocess.run(
+        ["uv", "pip", "compile", "--quiet", "--no-annotate", "--no-header", "requirements.in"],
+        cwd=folder,
+        env=without_pythonpath() | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode and no_index_answers(done.stderr):
+        pytest.skip("no package index answers")
+    assert done.returncode == 0, done.stderr
+    pinned = [line.split(" ;")[0].split("==") for line in done.stdout.splitlines() if "==" in line]
+    return dict(map(tuple, pinned))
+
+
+@pytest.mark.packaging
+@pytest.mark.parametrize("peer", ["jupyterlab", "flwr", "opendp", "opacus"])
+def test_a_peer_has_the_same_versions_beside_psephos_as_alone(peer: str, tmp_path: Path) -> None:
+    ours = ",".join(sorted(PROJECT["project"]["optional-dependencies"]))
+    alone = resolved_versions(tmp_path, [peer])
+    beside = resolved_versions(tmp_path, [peer, f"{ROOT}[{ours}]"])
+    assert peer in alone
+    assert {name: beside.get(name) for name in alone} == alone
+
+
 def test_groups_of_the_development_name_no_package_of_ours() -> None:
     """By its name, somebody else's package would be installed from the index."""
     for name, group in PROJECT["dependency-groups"].items():

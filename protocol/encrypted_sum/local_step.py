@@ -142,7 +142,7 @@ class LocalStepGrid(DirectionGrid):
 
         Returns:
             (K - 1) r integers in units of 2^-24, row-major by contrast, of norm at most 2^24; zeros for a party without
-            rows, and where the step is not finite.
+            rows, and where the step is not finite or the solver's matrix is singular.
 
         Raises:
             DataError: rows of another width, NaN or infinite features, or labels outside the agreed classes.
@@ -159,7 +159,10 @@ class LocalStepGrid(DirectionGrid):
         with np.errstate(all="ignore"):
             rows = rows / rows[:, -1:]
             Z = clip_rows(rows @ self.transform, self.limit)
-            step = local_steps(Z[None], labels[None].astype(np.int64), (rows @ self.offset)[None], self.ridge)[0]
+            try:
+                step = local_steps(Z[None], labels[None].astype(np.int64), (rows @ self.offset)[None], self.ridge)[0]
+            except np.linalg.LinAlgError:  # singular: coordinates of equal rows, and a ridge that is lost in rounding
+                return [0] * self.length  # whether a party answers must not depend on its rows
         return self._bounded(step) if np.isfinite(step).all() else [0] * self.length
 
     def _bounded(self, step: Array) -> list[int]:

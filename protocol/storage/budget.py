@@ -1,9 +1,10 @@
 """What all releases from the same rows have cost together: a budget file of a data owner.
 
 A budget file is one SQLite file that only its owner can read. It has a log of records, which are only ever appended:
-the limit, the tables that the rows are in, and a charge for each release. A release is charged in the transaction that
-checks the limit, before anything computed on the rows leaves, so that a process that is killed has paid, and two
-processes never pass the limit together.
+the limit, the tables that the rows are in, a charge for each release, and which sum a charge has paid for. A release is
+charged in the transaction that checks the limit, before anything computed on the rows leaves, so that a process that is
+killed has paid, and two processes never pass the limit together. A run that continues from a journal is charged once,
+and so it may release one sum: copies of a journal draw different noise, and the first that finishes has been paid for.
 
 Each record has a tag, an HMAC of the record and of the tag before it under a key in the file, and the file stores the
 last one. A record that is damaged, changed, moved or removed is therefore noticed. Whoever has the file also has the
@@ -191,7 +192,12 @@ class _RowsRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="
     digest: str
 
 
-_Record = ChargeRecord | _LimitRecord | _RowsRecord
+class _ReleaseRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="release"):
+    claim: str
+    digest: str
+
+
+_Record = ChargeRecord | _LimitRecord | _RowsRecord | _ReleaseRecord
 
 
 class BudgetFile(Database):
@@ -284,8 +290,11 @@ class BudgetFile(Database):
 
     def keyed(self, digest: bytes) -> str:
         """Return the HMAC of a digest under the key of the file, in hexadecimal; it says nothing without the file."""
+        return self._hmac(b"rows", digest)
+
+    def _hmac(self, purpose: bytes, content: bytes) -> str:
         ((key,),) = self._run("SELECT key FROM about")
-        return hmac.new(key, b"rows" + digest, hashlib.sha256).hexdigest()
+        return hmac.new(key, purpose + content, hashlib.sha256).hexdigest()
 
     # -- charges
 
@@ -318,6 +327,29 @@ class BudgetFile(Database):
                 self._append(_RowsRecord(self.keyed(rows)))
             for charge in due:
                 self._append(_stored(charge, now))
+
+    def release_once(self, claim: bytes, result: bytes) -> None:
+        """Record the result that a charge has paid for, before it leaves; the same result a second time is nothing new.
+
+        Args:
+            claim: identifies what is released.
+            result: the released values. The file has their HMAC under its key.
+
+        Raises:
+            BudgetExceededError: another result was recorded under this claim.
+            BudgetFileError: the file is damaged, or cannot be written.
+        """
+        digest = self._hmac(b"result", result)
+        with self._transaction():
+            records = (record for record in self._records() if isinstance(record, _ReleaseRecord))
+            before = next((record.digest for record in records if record.claim == claim.hex()), None)
+            if before is None:
+                self._append(_ReleaseRecord(claim.hex(), digest))
+            elif not hmac.compare_digest(before, digest):
+                raise BudgetExceededError(
+                    f"{self._path} was charged for one result, and another copy of this run's journal has released it. "
+                    "Nothing is released. Run again without --journal, which is charged as another release"
+                )
 
     def charges(self) -> list[ChargeRecord]:
         """Return all charged releases, in order."""

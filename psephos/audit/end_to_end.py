@@ -24,7 +24,9 @@ from psephos.audit.neighbours import (
     RECORDS,
     Neighbour,
     PartyTable,
+    add_person,
     is_own_error,
+    remove_person,
     replace_person,
     synthetic_table,
 )
@@ -63,6 +65,7 @@ __all__ = [
     "default_pipelines",
     "evaluation_pipelines",
     "neighbours_of",
+    "person_pipelines",
     "pipelines",
     "record_pipelines",
 ]
@@ -241,6 +244,30 @@ def evaluation_pipelines(**options: Any) -> tuple[Pipeline, ...]:
     )
 
 
+def person_pipelines(column: str) -> tuple[Pipeline, ...]:
+    """Return the pipelines of the commands that protect a person with all rows at a party, whom a column names."""
+    record: dict[str, Any] = {"unit": "record", "record": column}
+    commands = (
+        _record_command(f"run --unit record --record {column}", **record),
+        _record_command(
+            f"run --unit record --record {column} --mechanism discrete-laplace", mechanism="discrete-laplace", **record
+        ),
+        Pipeline(
+            f"simulate tally --unit record --record {column}",
+            "record",
+            partial(run_sums, simulate_tally, TallyOptions, **record),
+            private_sizes=True,
+        ),
+        Pipeline(
+            f"evaluate --record {column}",
+            "record",
+            partial(run_evaluation, record=column, rows="all"),
+            private_sizes=True,
+        ),
+    )
+    return tuple(replace(command, persons=column) for command in commands)
+
+
 def default_pipelines() -> tuple[Pipeline, ...]:
     """Return the pipelines for the synthetic table: all of these, other options for tables, and studies of one sum."""
     tally = partial(run_sums, simulate_tally, TallyOptions)
@@ -267,7 +294,6 @@ def default_pipelines() -> tuple[Pipeline, ...]:
             )
             for protocol, method in ABSENT_STUDIES
         ),
-        replace(_record_command("run --unit record --record ward", unit="record", record="ward"), persons="ward"),
         Pipeline(
             "study of record, newton, record=ward",
             "record",
@@ -290,13 +316,7 @@ def default_pipelines() -> tuple[Pipeline, ...]:
         Pipeline("study of rehearsed", "party", partial(run_study, protocol="rehearsed", epsilon=60.0)),
         *record_pipelines(),
         *evaluation_pipelines(),
-        Pipeline(
-            "evaluate --record ward",
-            "record",
-            partial(run_evaluation, record="ward", rows="all"),
-            private_sizes=True,
-            persons="ward",
-        ),
+        *person_pipelines("ward"),
     )
 
 
@@ -313,7 +333,12 @@ def neighbours_of(pipeline: Pipeline) -> tuple[Neighbour, ...]:
     records = RECORDS if pipeline.private_sizes else (RECORD,)
     if pipeline.persons:
         reordered = (neighbour for neighbour in RECORDS if neighbour.reorders)
-        records = (Neighbour("one person replaced", replace_person(pipeline.persons)), *reordered)
+        persons = (
+            Neighbour("one person replaced", replace_person(pipeline.persons)),
+            Neighbour("one person added", add_person(pipeline.persons)),
+            Neighbour("one person removed", remove_person(pipeline.persons)),
+        )
+        records = (*persons, *reordered)
     return (*(NEIGHBOURS if pipeline.unit == "party" else records), NO_CHANGE)
 
 

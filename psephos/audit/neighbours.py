@@ -309,18 +309,45 @@ def replace_person(column: str) -> Change:
     """
 
     def change(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-        import pandas as pd
-
-        own = table.cells.iloc[table.places(party)]
-        names = sorted(own[column].unique())
-        person = names[int(generator.integers(len(names)))]
-        rest = table.cells.drop(index=own.index[own[column] == person])
-        new = table.cells.iloc[[int(generator.integers(len(table.cells)))] * 12].copy()
-        new[table.party], new[column] = party, NEW_VALUE
-        new[table.label] = table.classes[int(generator.integers(len(table.classes)))]
-        return table.with_cells(pd.concat([rest, new]))
+        return _with_person(_without_person(table, party, column, generator), party, column, generator)
 
     return change
+
+
+def add_person(column: str) -> Change:
+    """Return the change that adds the twelve rows of a new person, whom a column names, as `replace_person` has it."""
+
+    def change(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+        return _with_person(table, party, column, generator)
+
+    return change
+
+
+def remove_person(column: str) -> Change:
+    """Return the change that removes all rows of one of its persons, whom a column names; a party keeps one person."""
+
+    def change(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+        if table.cells.iloc[table.places(party)][column].nunique() < 2:
+            return table
+        return _without_person(table, party, column, generator)
+
+    return change
+
+
+def _with_person(table: PartyTable, party: str, column: str, generator: Generator) -> PartyTable:
+    import pandas as pd
+
+    new = table.cells.iloc[[int(generator.integers(len(table.cells)))] * 12].copy()
+    new[table.party], new[column] = party, NEW_VALUE
+    new[table.label] = table.classes[int(generator.integers(len(table.classes)))]
+    return table.with_cells(pd.concat([table.cells, new]))
+
+
+def _without_person(table: PartyTable, party: str, column: str, generator: Generator) -> PartyTable:
+    own = table.cells.iloc[table.places(party)]
+    names = sorted(own[column].unique())
+    person = names[int(generator.integers(len(names)))]
+    return table.with_cells(table.cells.drop(index=own.index[own[column] == person]))
 
 
 def interleave_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:

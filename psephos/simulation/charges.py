@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 from psephos.budget import RunBudget, budget_of, changes_of
 from psephos.curator.hamm.methods import Method
+from psephos.curator.tally import OpenedSum
 from psephos.data.splits import Split
 from psephos.protocol.errors import BudgetExceededError
 from psephos.protocol.privacy.accounting import PrivacyEvent, stated_delta
 from psephos.protocol.privacy.mechanisms import SAMPLER_DISTANCE, gaussian_sigma
 from psephos.protocol.randomness import SYSTEM
 from psephos.protocol.storage.budget import Charge
+from psephos.protocol.storage.values import encode
 from psephos.results.budget import BudgetSummary
 from psephos.simulation.journal import Journal
 
@@ -28,16 +30,16 @@ _REHEARSED = "rehearsed"
 _COUNTED = ("vote", "soft", "statistic", "pate")
 """Methods that are released from exact counts of votes."""
 
-_RUN, _DRAWN = "budget run", "budget draws"
-"""What a journal stores: the identifier of the run, and how often it began to draw the curator's noise."""
+_RUN = "budget run"
+"""What a journal stores: the identifier of the run."""
 
 
 class SumCharges:
-    """Charges the releases of one experiment, once, before its first encrypted sum.
+    """Charges the releases of one experiment, before anything of them leaves.
 
-    Where the parties add the noise, a run that continues from a journal opens the same sums again and is charged once.
-    Where the curator adds it, a run that began to draw its noise may have shown the release, and draws another one when
-    it continues: its releases are then charged again, and the exact sums are not.
+    Where the parties add the noise, a run that continues from a journal opens the same sums again: it is charged once,
+    before the first sum, and releases one result of each sum, whichever copy of the journal finishes first. Where the
+    curator adds it, the exact sums are charged once, and the releases each time when the noise is drawn.
     """
 
     def __init__(self, options: SumOptions, budget: RunBudget, journal: Journal | None) -> None:
@@ -46,15 +48,14 @@ class SumCharges:
             options: of the experiment. budget: its budget file.
             journal: of the run, if it has one.
         """
-        self._options, self._budget, self._journal = options, budget, journal
-        self._charged, self._draws = False, 0
+        self._options, self._budget = options, budget
+        self._charged = False
         self._planned: list[Charge] = []
         if journal is not None:
             stored = journal.result(_RUN)
             if stored is None:
                 journal.store_result(_RUN, stored := budget.run.hex())
             self._budget = replace(budget, run=bytes.fromhex(stored))
-            self._draws = journal.result(_DRAWN) or 0
 
     def check(self) -> None:
         """Raise BudgetExceededError or BudgetFileError, before anything is trained, if the releases cannot be charged.
@@ -63,7 +64,7 @@ class SumCharges:
         """
         options = self._options
         if not options.joint:
-            self._budget.check(self._exact())
+            self._budget.check([*self._exact(), *self._asked(options.noise)])
             return
         laws = dict.fromkeys([options.noise, "discrete-laplace" if options.may_choose_laplace else options.noise])
         refusals = []
@@ -76,24 +77,29 @@ class SumCharges:
         raise refusals[0]
 
     def plan(self, methods: Sequence[Mapping[str, Method]]) -> None:
-        """Note the exact cost of the releases that the parties add noise to, or that the curator now draws its noise.
+        """Note the exact cost of the releases that the parties add noise to; charge those whose noise is drawn now.
 
         Args:
             methods: the methods at each epsilon, in the order of the options.
+
+        Raises as `RunBudget.charge`.
         """
+        # The curator of a run that continues draws other noise, and its first release may have been seen.
+        budget = self._budget if self._options.joint else replace(self._budget, run=SYSTEM.draw(16))
+        releases = [
+            _release(budget, name, epsilon, method.event, number)
+            for epsilon, at_epsilon in zip(self._options.epsilon, methods, strict=True)
+            for name, method in at_epsilon.items()
+            if method.event is not None
+            for number in range(self._options.drawn)
+        ]
         if self._options.joint:
-            self._planned = [
-                self._release(name, epsilon, method.event, number)
-                for epsilon, at_epsilon in zip(self._options.epsilon, methods, strict=True)
-                for name, method in at_epsilon.items()
-                if method.event is not None
-                for number in range(self._options.drawn)
-            ]
-        elif self._journal is not None:
-            self._journal.store_result(_DRAWN, self._draws + 1)
+            self._planned = releases
+        else:
+            budget.charge(releases)
 
     def before_sum(self) -> None:
-        """Charge all releases, before the first sum. Raises as `RunBudget.charge`."""
+        """Charge all that the sums cost, before the first one. Raises as `RunBudget.charge`."""
         if self._charged:
             return
         charges = self._planned if self._options.joint else self._exact()
@@ -102,13 +108,14 @@ class SumCharges:
         self._budget.charge(charges)
         self._charged = True
 
+    def after_sum(self, name: str, opened: OpenedSum) -> None:
+        """Record the noisy sum that was paid for, before anything of it leaves. Raises as `RunBudget.release_once`."""
+        if self._options.joint:
+            self._budget.release_once(name, encode((opened.sums, opened.parties)))
+
     def summary(self) -> BudgetSummary:
         """Return what the budget file says now."""
         return self._budget.summary()
-
-    def _release(self, name: str, epsilon: float, event: PrivacyEvent, number: int) -> Charge:
-        again = f", continued {self._draws} times" if self._draws else ""
-        return self._budget.release(f"{name} at epsilon {epsilon!r}{again}", event, number)
 
     def _asked(self, law: str) -> list[Charge]:
         """Return the charges of what the options ask for, with noise of a law."""
@@ -119,7 +126,7 @@ class SumCharges:
             delta = stated_delta(options.delta if gaussian else 0.0)
             event = PrivacyEvent("release", epsilon, delta, multiplier, SAMPLER_DISTANCE)
             charges += [
-                self._release(name, epsilon, event, number)
+                _release(self._budget, name, epsilon, event, number)
                 for name in options.offered
                 if name != _REHEARSED
                 for number in range(options.drawn)
@@ -127,13 +134,18 @@ class SumCharges:
         return charges
 
     def _exact(self) -> list[Charge]:
-        """Return the charges of a run in which the curator is given exact sums and adds the noise."""
+        """Return the charges of the exact sums that the curator is given."""
         options, given = self._options, list[tuple[str, str]]()
         if set(options.offered) & set(_COUNTED):
             given.append(("counts of votes", "the curator is given the exact counts of votes (alpha)"))
         if set(options.offered) - set(_COUNTED):
             given.append(("sums", "the curator is given exact sums of what the parties send"))
-        return [*(self._budget.opening(f"exact {name}", why) for name, why in given), *self._asked(options.noise)]
+        return [self._budget.opening(f"exact {name}", why) for name, why in given]
+
+
+def _release(budget: RunBudget, name: str, epsilon: float, event: PrivacyEvent, number: int) -> Charge:
+    """Return the charge of release `number` of a method at an epsilon."""
+    return budget.release(f"{name} at epsilon {epsilon!r}", event, number)
 
 
 def charges_of(options: SumOptions, split: Split, journal: Journal | None, *, repeats: bool) -> SumCharges | None:

@@ -393,6 +393,8 @@ def simulate_psgd(
             progress=progress,
         )
         finished = time.perf_counter()
+        if budget is not None:
+            budget.release_once("psgd", run.w.tobytes())
     seconds = {"prepare": prepared - started, "steps": finished - prepared}
     evaluation.sums.setdefault("steps", []).append(run.opened)
     _evaluate(options, private_data, run, evaluation)

@@ -565,6 +565,8 @@ class SumExperiment:
         if self._charges is not None:
             self._charges.before_sum()
         done = simulate_sum(round_, keys, contribution, config)
+        if self._charges is not None:
+            self._charges.after_sum(label or phase, done.opened)
         self._done.append(done)
         self.evaluation.sums.setdefault(phase, []).append(done.opened)
         self.evaluation.contributions.append((phase, round_, contribution, done.vectors))

@@ -155,7 +155,7 @@ class TallyOptions(SumOptions):
     noise_from: NoiseFrom = option(
         "parties",
         "Who adds the noise of a statistic before it is opened: every party, or every key holder (holders). With "
-        "holders and --proofs valid, a party that lies counts no more than an honest one.",
+        "holders and --proofs valid, a party that lies sends no longer a direction (in L2) than an honest one may.",
         group="Privacy",
     )
     protect_auxiliary: bool = option(False, "One auxiliary sample is private too (Hamm 4.5).", group="Privacy")

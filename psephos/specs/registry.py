@@ -7,6 +7,7 @@ from typing import Any
 
 from psephos.parties.noise import NoiseFrom
 from psephos.protocol.errors import InvalidParameter, StudyError
+from psephos.protocol.privacy.mechanisms import gaussian_sigma
 from psephos.protocol.study.study import Study
 from psephos.specs.average import AverageSpec
 from psephos.specs.base import Participants, Spec
@@ -24,6 +25,7 @@ __all__ = [
     "check_study",
     "coalition_of",
     "is_verifiable",
+    "multiplier_of",
     "noise_from",
     "participants_of",
     "person_column",
@@ -130,6 +132,19 @@ def noise_from(study: Study) -> NoiseFrom:
 def person_column(study: Study) -> str:
     """Return the column that names persons where a study protects a person with all rows at a party; "" elsewhere."""
     return str(study.parameters.get("record", "")) if "record" in SPECS[study.protocol].parameters else ""
+
+
+def multiplier_of(study: Study) -> float | None:
+    """Return sigma over the sensitivity where a study is one release with Gaussian noise; None elsewhere.
+
+    It is the least that is private with the study's epsilon and delta, and the noise of a study has it. Descents
+    compose many sums, and are known by their epsilon and delta alone.
+    """
+    if not study.delta or study.protocol in ("psgd", "pathak", "evaluation"):
+        return None
+    if study.protocol == "rehearsed" and study.parameters.get("norm") != "l2":
+        return None
+    return gaussian_sigma(1.0, study.epsilon, study.delta)
 
 
 def unit_of(study: Study) -> str:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from psephos.budget import changes_of, open_budget, table_digest
-from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.privacy.accounting import PrivacyEvent, stated_delta
-from psephos.protocol.privacy.mechanisms import SAMPLER_DISTANCE
+from psephos.protocol.errors import BudgetFileError, InvalidParameter
 from psephos.protocol.signing import VerificationKey
 from psephos.protocol.storage.budget import BudgetFile, Charge, PrivacyUnit
 from psephos.protocol.study.study import Study
+from psephos.results.budget import budget_text, summarise
 from psephos.specs.registry import SPECS, person_column, unit_of
+from psephos.study.identity import Identity, event_of_study
 
-__all__ = ["charge_budget", "check_budget", "join_budget"]
+__all__ = ["charge_budget", "check_budget", "join_budget", "total_text"]
 
 _OPENED = {
     "tally": "the curator is given the exact counts of votes (alpha)",
@@ -25,8 +25,7 @@ _OPENED = {
 def _charges(study: Study) -> list[Charge]:
     """Return what a study costs a party. It is charged once, however often its role is made."""
     unit = _unit(study)
-    event = PrivacyEvent(study.title, study.epsilon, stated_delta(study.delta), distance=SAMPLER_DISTANCE)
-    charges = [Charge(study.digest, f"study {study.title}", unit, event)]
+    charges = [Charge(study.digest, f"study {study.title}", unit, event_of_study(study))]
     if not SPECS[study.protocol].joint:
         charges.append(Charge(study.digest + b"opened", f"study {study.title}", unit, None, _OPENED[study.protocol]))
     return charges
@@ -79,6 +78,25 @@ def check_budget(study: Study, budget: str, data: str | None) -> None:
     with BudgetFile(budget, create=False) as file:
         if not file.is_charged(charges):
             file.check(_rows(data), charges)
+
+
+def total_text(study: Study, identity: Identity, budget: str) -> str:
+    """Describe what all releases from a member's rows have cost, as far as it knows, for its card.
+
+    Args:
+        study: the study. identity: of the member.
+        budget: the budget file of its rows, if it has one.
+    """
+    if not any(role.startswith("party") for role in study.roles_of(identity.card.key)):
+        return "this release alone; the card of each party has the total of its rows"
+    studies = f"all studies of {identity.card.name} by their epsilons: epsilon {identity.spent():.6g}, delta 1e-05"
+    if not budget:
+        return f"{studies}; other releases from the same rows add to it"
+    try:
+        with BudgetFile(budget, create=False) as file:
+            return f"{budget_text(summarise(file, _unit(study)))}; {studies}"
+    except BudgetFileError:  # the release is valid without it
+        return f"not known, because the budget file cannot be used; {studies}"
 
 
 def charge_budget(study: Study, budget: str, data: str | None) -> None:

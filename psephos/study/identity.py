@@ -25,8 +25,9 @@ from psephos.protocol.signing import SigningKey, VerificationKey
 from psephos.protocol.storage.keyfiles import read_signing_key, write_signing_key
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import Study, is_plain_text
+from psephos.specs.registry import multiplier_of
 
-__all__ = ["Identity", "IdentityCard", "fingerprint", "fingerprint_words"]
+__all__ = ["Identity", "IdentityCard", "event_of_study", "fingerprint", "fingerprint_words"]
 
 FORMAT = 1
 MOST_BYTES = 10_000
@@ -206,7 +207,7 @@ class Identity:
             self._check(store, study)
             if (claim := _claim(study)) is not None:
                 store.put("voted", claim, study.digest)
-            store.put("spent", study.digest, json.dumps([study.title, study.epsilon, study.delta]).encode())
+            store.put("spent", study.digest, json.dumps(_cost(study)).encode())
 
     def _check(self, store: Store, study: Study) -> None:
         claim = _claim(study)
@@ -234,8 +235,19 @@ def _claim(study: Study) -> bytes | None:
 def _spent(store: Store, besides: Study | None) -> float:
     charged = {name: json.loads(content) for name, content in store.items("spent")}
     if besides is not None:
-        charged[besides.digest] = [besides.title, besides.epsilon, besides.delta]
-    events = []
-    for title, epsilon, delta in charged.values():
-        events.append(PrivacyEvent(title, epsilon, stated_delta(delta), distance=SAMPLER_DISTANCE))
-    return compose(events, _DELTA)
+        charged[besides.digest] = _cost(besides)
+    return compose([_event(*cost) for cost in charged.values()], _DELTA)
+
+
+def _cost(study: Study) -> list[str | float | None]:
+    """Return the arguments of `_event`, which the store has as JSON; earlier versions stored no multiplier."""
+    return [study.title, study.epsilon, study.delta, multiplier_of(study)]
+
+
+def _event(title: str, epsilon: float, delta: float, multiplier: float | None = None) -> PrivacyEvent:
+    return PrivacyEvent(title, epsilon, stated_delta(delta), multiplier, SAMPLER_DISTANCE)
+
+
+def event_of_study(study: Study) -> PrivacyEvent:
+    """Return the privacy cost of a study: Gaussian noise with its multiplier, other noise by epsilon and delta."""
+    return _event(study.title, study.epsilon, study.delta, multiplier_of(study))

@@ -25,7 +25,7 @@ from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.specs.registry import check_study, is_verifiable
 from psephos.specs.study import StudyTerms
-from psephos.study.budget import charge_budget, check_budget
+from psephos.study.budget import charge_budget, check_budget, total_text
 from psephos.study.identity import Identity, fingerprint
 from psephos.study.party_input import PartyInput
 from psephos.study.release import card, make_release, read_release
@@ -221,5 +221,6 @@ class Membership:
         output = Path(self.settings.output or self.folder / "released")
         output.mkdir(parents=True, exist_ok=True)
         write_atomically(output / MODEL_FILE, content)
-        write_atomically(output / "card.md", card(self.study, model).encode())
+        total = total_text(self.study, self.identity, self.settings.budget)
+        write_atomically(output / "card.md", card(self.study, model, total).encode())
         return output

@@ -228,8 +228,13 @@ def _same_bits(first: Array, second: Array) -> NDArray[np.bool_]:
     return same
 
 
-def card(study: Study, model: Model) -> str:
-    """Return the card of a released model, in Markdown."""
+def card(study: Study, model: Model, total: str = "this release alone") -> str:
+    """Return the card of a released model, in Markdown.
+
+    Args:
+        study: the study. model: its release.
+        total: what all releases from a member's rows have cost together.
+    """
     cost, holders = model.release, len(study.holders)
     joint = SPECS[study.protocol].joint
     coalition = coalition_of(study)
@@ -246,6 +251,7 @@ def card(study: Study, model: Model) -> str:
             f"{cost.mechanism}, for a sensitivity ({cost.norm}) of {cost.sensitivity:.6g}: {cost.source}; added by "
             + (adders if joint else "the curator, which nobody can verify"),
         ),
+        ("budget", total),
         *([] if coalition is None else [("colluders", colluders_text(coalition, study.threshold, noise_from(study)))]),
         (
             "key",

@@ -28,14 +28,14 @@ def test_invalid_numbers_are_refused_by_name(check: Callable[[Any, str], Any], b
 
 @pytest.mark.parametrize("value", [5e-324, 0.5, 1, 2, np.float32(0.25), np.int64(7), 1.7e308])
 def test_positive_numbers_of_any_kind_are_floats(value: Any) -> None:
-    found = check_positive(value, "the width")
-    assert (type(found), found) == (float, float(value))
+    number = check_positive(value, "the width")
+    assert (type(number), number) == (float, float(value))
 
 
 def test_counts_begin_at_the_least_and_are_ints() -> None:
     for value, least in ((1, 1), (0, 0), (2, 2), (3.0, 3), (np.int64(9), 1), (1e15, 1)):
-        found = check_count(value, "the width", least)  # type: ignore[arg-type]
-        assert (type(found), found) == (int, int(value))
+        number = check_count(value, "the width", least)  # type: ignore[arg-type]
+        assert (type(number), number) == (int, int(value))
     assert check_count(1, "the width") == 1
     for value, least in ((1, 2), (-1, 0)):
         with pytest.raises(InvalidParameter, match=f"at least {least}"):

@@ -52,21 +52,21 @@ def evaluated(plan: EvaluationPlan, X: Any, y: Any, generator: np.random.Generat
 def test_without_noise_the_estimates_are_the_exact_values() -> None:
     plan, generator = planned(60.0), np.random.default_rng(0)
     X, y = population(generator, ROWS)
-    found = evaluated(plan, X, y, generator)
+    estimates = evaluated(plan, X, y, generator)
     right = np.equal(X[:, 0] > 0, y)
-    assert found.accuracy.value == pytest.approx(right.mean(), abs=1e-4)
-    assert found.rows is not None
-    assert found.rows.value == pytest.approx(ROWS, abs=1)
-    counts = np.array([[cell.value for cell in line] for line in found.confusion])
+    assert estimates.accuracy.value == pytest.approx(right.mean(), abs=1e-4)
+    assert estimates.rows is not None
+    assert estimates.rows.value == pytest.approx(ROWS, abs=1)
+    counts = np.array([[cell.value for cell in line] for line in estimates.confusion])
     np.testing.assert_allclose(counts, confusion_matrix(y, X[:, 0] > 0), atol=2)
-    assert found.auroc is not None
-    assert found.auroc.value == pytest.approx(roc_auc_score(y, X[:, 0]), abs=3e-3)
-    assert found.calibration_error is not None
-    assert found.calibration_error.value is not None
-    assert found.calibration_error.value < 0.02
-    assert found.calibration is not None
-    assert found.calibration.slope == pytest.approx(1.0, abs=0.1)
-    assert found.calibration.intercept == pytest.approx(0.0, abs=0.15)
+    assert estimates.auroc is not None
+    assert estimates.auroc.value == pytest.approx(roc_auc_score(y, X[:, 0]), abs=3e-3)
+    assert estimates.calibration_error is not None
+    assert estimates.calibration_error.value is not None
+    assert estimates.calibration_error.value < 0.02
+    assert estimates.calibration is not None
+    assert estimates.calibration.slope == pytest.approx(1.0, abs=0.1)
+    assert estimates.calibration.intercept == pytest.approx(0.0, abs=0.15)
 
 
 @pytest.mark.parametrize(
@@ -75,20 +75,20 @@ def test_without_noise_the_estimates_are_the_exact_values() -> None:
 def test_errors_at_five_thousand_rows_are_those_promised(epsilon: float, accuracy: float, auroc: float) -> None:
     """The root mean squared error over 60 releases; the standard errors that are stated agree with it."""
     plan, generator = planned(epsilon), np.random.default_rng(1)
-    errors, said = [], []
+    errors, stated_errors = [], []
     for _ in range(60):
         X, y = population(generator, ROWS)
-        found = evaluated(plan, X, y, generator)
-        assert found.auroc is not None
-        assert found.auroc.value is not None
-        assert found.accuracy.value is not None
+        estimates = evaluated(plan, X, y, generator)
+        assert estimates.auroc is not None
+        assert estimates.auroc.value is not None
+        assert estimates.accuracy.value is not None
         exact = np.equal(X[:, 0] > 0, y).mean(), roc_auc_score(y, X[:, 0])
-        errors.append((found.accuracy.value - exact[0], found.auroc.value - exact[1]))
-        said.append((found.accuracy.error, found.auroc.error))
+        errors.append((estimates.accuracy.value - exact[0], estimates.auroc.value - exact[1]))
+        stated_errors.append((estimates.accuracy.error, estimates.auroc.error))
     rmse = np.sqrt(np.mean(np.square(errors), axis=0))
     assert rmse[0] <= 1.1 * accuracy
     assert rmse[1] <= 1.1 * auroc
-    stated = np.sqrt(np.mean(np.square(np.array(said, dtype=float)), axis=0))
+    stated = np.sqrt(np.mean(np.square(np.array(stated_errors, dtype=float)), axis=0))
     assert 0.75 <= rmse[0] / stated[0] <= 1.3  # 60 draws: a standard deviation of 9 %
     assert rmse[1] <= 1.3 * np.hypot(stated[1], 0.003)
 
@@ -104,9 +104,9 @@ def test_platt_scaling_repairs_scores_that_are_three_times_too_large() -> None:
     plan, generator = planned(0.3, scale=3.0), np.random.default_rng(2)
     before, after = [], []
     for _ in range(10):
-        found = evaluated(plan, *population(generator, ROWS, 3.0), generator)
-        assert found.calibration is not None
-        weights = calibrated(plan.scores.weights, found.calibration)
+        estimates = evaluated(plan, *population(generator, ROWS, 3.0), generator)
+        assert estimates.calibration is not None
+        weights = calibrated(plan.scores.weights, estimates.calibration)
         X, y = population(generator, 10_000, 3.0)
         before.append(expected_calibration_error(X @ plan.scores.weights[:, 0], y))
         after.append(expected_calibration_error(X @ weights[:, 0], y))
@@ -123,25 +123,25 @@ def expected_calibration_error(score: Array, y: Any) -> float:
 @pytest.mark.parametrize(("rows", "epsilon", "fitted"), [(500, 0.1, False), (500, 10.0, True), (5000, 0.3, True)])
 def test_platt_scaling_is_left_out_where_the_noise_is_too_large(rows: int, epsilon: float, fitted: bool) -> None:
     generator = np.random.default_rng(3)
-    found = evaluated(planned(epsilon), *population(generator, rows), generator)
-    assert (found.calibration is not None) is fitted
+    estimates = evaluated(planned(epsilon), *population(generator, rows), generator)
+    assert (estimates.calibration is not None) is fitted
 
 
 def test_scores_of_the_wrong_sign_are_not_turned_round() -> None:
     generator = np.random.default_rng(4)
     X, y = population(generator, ROWS)
-    found = evaluated(planned(), X, 1 - y, generator)
-    assert found.calibration is None
-    assert found.auroc is not None
-    assert found.auroc.value is not None
-    assert found.auroc.value < 0.2
+    estimates = evaluated(planned(), X, 1 - y, generator)
+    assert estimates.calibration is None
+    assert estimates.auroc is not None
+    assert estimates.auroc.value is not None
+    assert estimates.auroc.value < 0.2
 
 
 def test_noise_that_hides_everything_gives_no_numbers() -> None:
     plan, generator = planned(0.001), np.random.default_rng(5)
-    found = evaluated(plan, *population(generator, 50), generator)
-    assert found.accuracy.value is None
-    assert found.calibration is None
+    estimates = evaluated(plan, *population(generator, 50), generator)
+    assert estimates.accuracy.value is None
+    assert estimates.calibration is None
 
 
 def test_more_than_two_classes() -> None:
@@ -150,14 +150,14 @@ def test_more_than_two_classes() -> None:
     y = np.argmax(X[:, :3] + generator.normal(size=(ROWS, 3)), axis=1)
     weights = np.vstack([np.eye(3), np.zeros((1, 3))])
     plan = plan_evaluation(X[:200], weights, 3, 5, epsilon=20.0, neighbours="add-remove")
-    found = evaluated(plan, X, y, generator)
+    estimates = evaluated(plan, X, y, generator)
     predicted = X[:, :3].argmax(axis=1)
-    assert found.accuracy.value == pytest.approx((predicted == y).mean(), abs=2e-3)
-    counts = np.array([[cell.value for cell in line] for line in found.confusion])
+    assert estimates.accuracy.value == pytest.approx((predicted == y).mean(), abs=2e-3)
+    counts = np.array([[cell.value for cell in line] for line in estimates.confusion])
     np.testing.assert_allclose(counts, confusion_matrix(y, predicted), atol=10)
-    assert found.auroc is None
-    assert found.calibration is None
-    assert sum(one.rows.value or 0.0 for one in found.reliability) == pytest.approx(ROWS, abs=20)
+    assert estimates.auroc is None
+    assert estimates.calibration is None
+    assert sum(one.rows.value or 0.0 for one in estimates.reliability) == pytest.approx(ROWS, abs=20)
 
 
 def test_a_party_is_protected_by_one_number() -> None:
@@ -166,11 +166,11 @@ def test_a_party_is_protected_by_one_number() -> None:
     assert plan.sensitivity.value == 1
     assert plan.sensitivity.unit == "party"
     assert evaluation_sensitivity(plan.grid, "replace").value == 1 << SHARE_BITS
-    found = estimate_evaluation(plan, [3 << SHARE_BITS], 4)
-    assert found.accuracy.value == 0.75
-    assert found.accuracy.error == pytest.approx(np.sqrt(2) / 4, rel=1e-3)
-    assert found.rows is None
-    assert not found.confusion
+    estimates = estimate_evaluation(plan, [3 << SHARE_BITS], 4)
+    assert estimates.accuracy.value == 0.75
+    assert estimates.accuracy.error == pytest.approx(np.sqrt(2) / 4, rel=1e-3)
+    assert estimates.rows is None
+    assert not estimates.confusion
 
 
 def test_sensitivities_are_those_of_the_integers() -> None:

@@ -81,8 +81,8 @@ def test_the_curvature_is_the_slope_of_the_derivative(loss: Loss) -> None:
     scores, targets = random_case(loss, 3, 2.0)
     if isinstance(loss, Huber):  # away from the kinks
         h = loss.half_width
-        kept = np.min([np.abs(scores - k) for k in (1 - h, 1 + h, -1 - h, -1 + h)], axis=0) > 1e-3
-        scores, targets = scores[kept], targets[kept]
+        smooth = np.min([np.abs(scores - k) for k in (1 - h, 1 + h, -1 - h, -1 + h)], axis=0) > 1e-3
+        scores, targets = scores[smooth], targets[smooth]
     direction = np.random.default_rng(4).normal(size=scores.shape)
     step = 1e-6
     change = loss.derivative(scores + step * direction, targets) - loss.derivative(scores - step * direction, targets)

@@ -365,12 +365,12 @@ class Curator:
         values = self.election.shares[holder - 1].partially_decrypt(self.product.vector().ciphertexts)
         return PartialDecryption(self.round.digest, holder, self.product.digest, values)
 
-    def asked(self, holders: tuple[int, ...], *parts: PartialDecryption) -> AwaitingDecryptions:
+    def awaiting(self, holders: tuple[int, ...], *parts: PartialDecryption) -> AwaitingDecryptions:
         request = TallyRequest(self.round.digest, self.product.members, self.product.digest)
         return AwaitingDecryptions(self.product.members, self.product.columns, request, holders, parts)
 
     def requests(self, *holders: int) -> tuple[Post, ...]:
-        data = self.asked(()).request.encode(self.round)
+        data = self.awaiting(()).request.encode(self.round)
         return tuple(Post(f"holder {holder}", data, "votes: open", secret=False) for holder in holders)
 
 
@@ -382,23 +382,23 @@ def test_the_curator_asks_t_holders_then_the_others_and_opens(election: Any) -> 
     assert curator.tally.reads == {Kind.BALLOT, Kind.NOISE_BALLOT} | decisions
     assert curator.tally.result(curator.state) is None
     assert curator.closes().posts == curator.requests(1, 2)
-    assert curator.state.state == curator.asked((1, 2))
+    assert curator.state.state == curator.awaiting((1, 2))
     first, second, third = (curator.part(holder) for holder in (1, 2, 3))
     assert curator.hears("holder 1", first.encode(curator.round)).posts == ()
-    assert curator.state.state == curator.asked((1, 2), first)
+    assert curator.state.state == curator.awaiting((1, 2), first)
     late = election.ballot(4, round_=curator.round).encode()
     with pytest.raises(LateBallotError, match="party 4"):
         curator.hears("party 4", late, BOARD)
     confirmation = Confirmation(curator.round.digest, 3, bytes(32)).encode()
     assert curator.hears("holder 3", confirmation, BOARD).posts == ()
-    assert curator.state.state == curator.asked((1, 2), first), "one more than were needed"
+    assert curator.state.state == curator.awaiting((1, 2), first), "one more than were needed"
     waiting = curator.state
     assert curator.on_idle().posts == curator.requests(3)
-    assert curator.state.state == curator.asked((1, 2, 3), first)
+    assert curator.state.state == curator.awaiting((1, 2, 3), first)
     with pytest.raises(ThresholdError, match="1"):
         curator.on_idle()
     curator.hears("holder 3", third.encode(curator.round))
-    assert curator.state.state == curator.asked((1, 2, 3), first, third), "holder 2 may still answer"
+    assert curator.state.state == curator.awaiting((1, 2, 3), first, third), "holder 2 may still answer"
     assert curator.on_idle().posts == ()
     expected = OpenedSum(tuple(election.sums(range(4))), (0, 1, 2, 3))
     assert curator.tally.result(curator.state) == expected
@@ -439,4 +439,4 @@ def test_the_curator_waits_for_confirmations_of_its_own_product(make_election: A
         curator.tally.on_idle(curator.state)
     fourth = Confirmation(curator.round.digest, 4, curator.product.digest).encode()
     assert curator.hears("holder 4", fourth, BOARD).posts == curator.requests(3)
-    assert curator.state.state == curator.asked((3,))
+    assert curator.state.state == curator.awaiting((3,))

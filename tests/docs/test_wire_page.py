@@ -194,7 +194,7 @@ def test_the_page_names_every_kind_of_message() -> None:
 
 def test_the_page_names_every_label_of_a_digest() -> None:
     """Labels are bytes, or texts that are encoded, that begin with `psephos`."""
-    of_others = {"psephos fingerprint", "psephos card", "psephos nats", "psephos bounded ballot"}
+    of_others = {"psephos fingerprint", "psephos card", "psephos nats"}
     labels = set()
     for path in (ROOT / "protocol").rglob("*.py"):
         text = path.read_text(encoding="utf-8")

@@ -45,7 +45,7 @@ from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
 from psephos.protocol.storage.store import Store
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
 
-SAID = sorted(CEREMONY_KINDS - {Kind.OPENED_SEEDS, Kind.COMPLAINT})
+POSTED_KINDS = sorted(CEREMONY_KINDS - {Kind.OPENED_SEEDS, Kind.COMPLAINT})
 """What is said in every ceremony."""
 
 CONTEXT = b"what the key is for".ljust(32, b".")
@@ -95,9 +95,9 @@ def test_it_ends_with_a_key_of_our_form(bits: int, holders: int, threshold: int,
     key = shares[0].threshold_key
     assert {s.threshold_key for s in shares} == {key}
     assert (key.key.bits, key.holders, key.threshold) == (bits, holders, threshold)
-    found = {exponent(shares, chosen) for chosen in combinations(range(1, holders + 1), threshold)}
-    assert len(found) == 1
-    (d,) = found
+    exponents = {exponent(shares, chosen) for chosen in combinations(range(1, holders + 1), threshold)}
+    assert len(exponents) == 1
+    (d,) = exponents
     private = factored(key.key.n, d)
     p, q = private.factors()
     assert d % ((p - 1) * (q - 1)) == 0
@@ -222,20 +222,20 @@ def flipped(at: int) -> Callable[[Post], Sequence[Post]]:
     return twist
 
 
-@pytest.mark.parametrize("kind", SAID)
+@pytest.mark.parametrize("kind", POSTED_KINDS)
 def test_who_vanishes_is_named(kind: Kind) -> None:
     """And nobody has a key, unless all that was missing is a check that everybody else made."""
     with pytest.raises(PartyVanishedError, match=f"the {kind.title} of holder 2, which never came"):
         play(terms(), lie(kind, lambda post: ()))
 
 
-@pytest.mark.parametrize("kind", SAID)
+@pytest.mark.parametrize("kind", POSTED_KINDS)
 def test_a_message_twice_is_refused(kind: Kind) -> None:
     with pytest.raises(UnexpectedMessageError, match="from holder 2"):
         play(terms(), lie(kind, lambda post: (post, post)))
 
 
-@pytest.mark.parametrize("kind", SAID)
+@pytest.mark.parametrize("kind", POSTED_KINDS)
 def test_a_message_of_another_length_ceremony_or_batch_is_refused(kind: Kind) -> None:
     def other(post: Post) -> Sequence[Post]:
         return (replace(post, data=post.data.replace(terms().digest, terms(256).digest)),)
@@ -260,11 +260,11 @@ def verdicts(
 ) -> dict[str, str]:
     """Of a ceremony that fails: the one error that each holder comes to, and nobody has a share or a secret left."""
     roles = [CeremonyHolder(agreed, j) for j in range(1, agreed.holders + 1)]
-    told = dict[str, tuple[str, str, str]]()
+    reasons = dict[str, tuple[str, str, str]]()
 
     def watch(phase: str, entry: Entry) -> None:
         if entry.kind is Kind.FAILED_CEREMONY:
-            told[entry.sender] = (phase, entry.receiver, reason(agreed, entry.data))
+            reasons[entry.sender] = (phase, entry.receiver, reason(agreed, entry.data))
 
     driver = Driver(replace_roles(roles, replacements), strict=False, watch=watch)
     assert driver.run() == {}
@@ -275,18 +275,20 @@ def verdicts(
     assert len(driver.refused) == agreed.holders
     assert all(isinstance(refusal.error, error) for _, refusal in driver.refused)
     assert len({type(refusal.error) for _, refusal in driver.refused}) == 1, "all refuse for the same reason"
-    found = {name: str(refusal.error) for name, refusal in driver.refused}
-    assert {name: driver.states[name].state.why for name in found} == found
-    assert told == {name: ("key", BOARD, why) for name, why in found.items()}, "and those who hold nothing hear of it"
-    return found
+    errors = {name: str(refusal.error) for name, refusal in driver.refused}
+    assert {name: driver.states[name].state.why for name in errors} == errors
+    assert reasons == {name: ("key", BOARD, why) for name, why in errors.items()}, (
+        "and those who hold nothing hear of it"
+    )
+    return errors
 
 
 def assert_all_name(who: str, agreed: CeremonyTerms, replacements: Replacements) -> set[str]:
     """Check that every holder names `who`, whether the changed number is wrong or, now and then, outside its range."""
-    told = set(verdicts(agreed, replacements, (CheatingError, ShareRangeError)).values())
-    for text in told:
+    errors = set(verdicts(agreed, replacements, (CheatingError, ShareRangeError)).values())
+    for text in errors:
         assert re.match(rf"{who}(:| [a-z])", text), text
-    return told
+    return errors
 
 
 SIEVED_SHARE = 16 + 2 * 32
@@ -328,8 +330,8 @@ def test_a_number_outside_its_range_is_refused_by_all(kind: Kind) -> None:
     def ones(post: Post) -> Sequence[Post]:
         return (replace(post, data=post.data[: HEADER_BYTES + 5].ljust(len(post.data), b"\xff")),)
 
-    told = verdicts(terms(), lie(kind, ones), ShareRangeError)
-    assert all(re.match(r"holder 2: a (residue|number) outside its range", text) for text in told.values())
+    errors = verdicts(terms(), lie(kind, ones), ShareRangeError)
+    assert all(re.match(r"holder 2: a (residue|number) outside its range", text) for text in errors.values())
 
 
 class Whisperer(CeremonyHolder):
@@ -339,9 +341,9 @@ class Whisperer(CeremonyHolder):
         super().__init__(honest.terms, honest.number)
         self.kind = kind
 
-    def _sealed(self, told: Any, kind: Kind, parts: Any) -> list[bytes]:
+    def _sealed(self, state: Any, kind: Kind, parts: Any) -> list[bytes]:
         wrong = {3: bytes(parts[3][:-1]) + bytes([parts[3][-1] ^ 1])} if kind is self.kind else {}
-        return super()._sealed(told, kind, {**parts, **wrong})
+        return super()._sealed(state, kind, {**parts, **wrong})
 
 
 @pytest.mark.parametrize("kind", [Kind.SEED_CONTRIBUTIONS, Kind.EXPONENT_SHARES])
@@ -365,9 +367,12 @@ class Complainer(CeremonyHolder):
             if kind_of(post.data) is self.kind:
                 held = step.state.state
                 search = held if isinstance(held, ModulusSearch) else self._evidence(held).search
-                (said,) = self._complain(search).posts
+                (complaint,) = self._complain(search).posts
                 return replace(
-                    step, posts=(replace(said, data=said.data[: len(said.data) - len(self.twist)] + self.twist),)
+                    step,
+                    posts=(
+                        replace(complaint, data=complaint.data[: len(complaint.data) - len(self.twist)] + self.twist),
+                    ),
                 )
         return step
 
@@ -379,8 +384,8 @@ COMPLAINING = [Kind.RESIDUE_PRODUCTS, Kind.RESIDUE_DIFFERENCES, Kind.OPENED_CAND
 @pytest.mark.parametrize("twist", [b"", b"no key of mine"], ids=["as it was", "something else"])
 def test_who_complains_without_reason_is_named_by_all(kind: Kind, twist: bytes) -> None:
     replacements: Replacements = {"holder 2": lambda role: Complainer(role, kind, twist)}  # type: ignore[arg-type]
-    (told,) = assert_all_name("holder 2", terms(), replacements)
-    assert ("was told nothing wrong" if not twist else "opens something else") in told
+    (error,) = assert_all_name("holder 2", terms(), replacements)
+    assert ("was told nothing wrong" if not twist else "opens something else") in error
 
 
 def test_strangers_do_not_complain() -> None:
@@ -413,8 +418,8 @@ def test_a_key_that_is_none_is_refused_by_all(who: str, place: int) -> None:
         data[place : place + 32 or None] = bytes(32)
         return (replace(post, data=bytes(data)),)
 
-    (told,) = assert_all_name(who, terms(), lie(Kind.SEED_COMMITMENTS, zero, who))
-    assert "key" in told
+    (error,) = assert_all_name(who, terms(), lie(Kind.SEED_COMMITMENTS, zero, who))
+    assert "key" in error
 
 
 class Suspicious(CeremonyHolder):
@@ -428,8 +433,8 @@ def test_an_accusation_of_nobody_ends_it_all_the_same() -> None:
     """The seeds are known then, and with them the modulus."""
     agreed = terms()
     replacements: Replacements = {name: lambda role: Suspicious(role.terms, role.number) for name in agreed.names}  # type: ignore[attr-defined]
-    told = set(verdicts(agreed, replacements, AgreementError).values())
-    assert len(told) == 1, "all holders raise the same error"
+    errors = set(verdicts(agreed, replacements, AgreementError).values())
+    assert len(errors) == 1, "all holders raise the same error"
 
 
 def test_who_has_complained_waits_for_nobody() -> None:
@@ -538,10 +543,10 @@ class ConfirmationsMoved(Batch):
 
 def seeded(seed: int, kind: type[Batch] = Batch) -> tuple[Driver, list[Kind]]:
     """Holders with seeded coins, of which the second computes with its own kind of batch; what is said, as it is."""
-    agreed, said = terms(), list[Kind]()
+    agreed, kinds = terms(), list[Kind]()
     holders = [CeremonyHolder(agreed, j, randomness=SimulationRandomness(seed, j)) for j in (1, 2, 3)]
     holders[1]._batch = lambda state: kind(agreed, holders[1]._batch_seeds(state))  # type: ignore[method-assign]
-    return Driver(holders, watch=lambda phase, entry: said.append(entry.kind)), said
+    return Driver(holders, watch=lambda phase, entry: kinds.append(entry.kind)), kinds
 
 
 @pytest.mark.parametrize(
@@ -550,12 +555,12 @@ def seeded(seed: int, kind: type[Batch] = Batch) -> tuple[Driver, list[Kind]]:
 )
 def test_the_rejected_are_looked_at_when_somebody_wins(kind: type[Batch], seed: int) -> None:
     """In a batch with a winner: it is opened, all of it, and nobody gives a share of the exponent on."""
-    driver, said = seeded(seed, kind)
+    driver, kinds = seeded(seed, kind)
     with pytest.raises(CheatingError, match=f"^holder 2 {DEVIATED}"):
         driver.run()
-    assert Kind.OPENED_SEEDS in said
-    assert (Kind.EXPONENT_COMMITMENTS in said) == (kind is OtherExponent)
-    assert Kind.EXPONENT_SHARES not in said
+    assert Kind.OPENED_SEEDS in kinds
+    assert (Kind.EXPONENT_COMMITMENTS in kinds) == (kind is OtherExponent)
+    assert Kind.EXPONENT_SHARES not in kinds
 
 
 @pytest.mark.parametrize(
@@ -564,20 +569,20 @@ def test_the_rejected_are_looked_at_when_somebody_wins(kind: type[Batch], seed: 
 )
 def test_a_batch_without_a_winner_is_opened_at_once(kind: type[Batch], seed: int) -> None:
     """And whatever was said in it is compared with its seeds: residues, moduli, the first values and the second."""
-    driver, said = seeded(seed, kind)
+    driver, kinds = seeded(seed, kind)
     with pytest.raises(CheatingError, match=f"^holder 2 {DEVIATED}"):
         driver.run()
-    assert said.count(Kind.OPENED_CANDIDATES) == said.count(Kind.RESIDUE_PRODUCTS) == 3
-    assert said.count(Kind.TEST_VALUES) == (6 if kind is ConfirmationsMoved else 3)
-    assert Kind.OPENED_SEEDS not in said
+    assert kinds.count(Kind.OPENED_CANDIDATES) == kinds.count(Kind.RESIDUE_PRODUCTS) == 3
+    assert kinds.count(Kind.TEST_VALUES) == (6 if kind is ConfirmationsMoved else 3)
+    assert Kind.OPENED_SEEDS not in kinds
 
 
 @pytest.mark.parametrize("seed", [16, 211])
 def test_who_comes_after_the_winner_was_not_lost(seed: int) -> None:
     """With these coins another candidate passed the first test, too, and was tried no further."""
-    driver, said = seeded(seed)
+    driver, kinds = seeded(seed)
     assert len(driver.run()) == 3
-    assert Kind.OPENED_SEEDS not in said
+    assert Kind.OPENED_SEEDS not in kinds
 
 
 def test_a_commitment_is_to_units() -> None:
@@ -590,8 +595,8 @@ def test_a_commitment_is_to_units() -> None:
             data[stop - size : stop] = bytes(size)
             return (replace(post, data=bytes(data)),)
 
-        (told,) = assert_all_name("holder 2", terms(), lie(Kind.EXPONENT_COMMITMENTS, zero))
-        assert "committed" in told
+        (error,) = assert_all_name("holder 2", terms(), lie(Kind.EXPONENT_COMMITMENTS, zero))
+        assert "committed" in error
 
 
 def test_who_opens_something_that_is_no_ciphertext_is_named() -> None:
@@ -601,8 +606,8 @@ def test_who_opens_something_that_is_no_ciphertext_is_named() -> None:
         body = HEADER_BYTES + 5
         return (replace(post, data=post.data[:body] + bytes(32) + post.data[body + 32 :]),)
 
-    (told,) = assert_all_name("holder 2", terms(), lie(Kind.TEST_DECRYPTION, zero))
-    assert "test ciphertexts" in told
+    (error,) = assert_all_name("holder 2", terms(), lie(Kind.TEST_DECRYPTION, zero))
+    assert "test ciphertexts" in error
 
 
 def test_what_came_early_is_forgotten_when_it_fails() -> None:
@@ -649,7 +654,7 @@ def test_a_lie_about_the_form_of_the_winner_gives_no_key_of_another_form(kind: t
 # -- hostile bytes, and runs that are killed
 
 
-@pytest.mark.parametrize("kind", SAID)
+@pytest.mark.parametrize("kind", POSTED_KINDS)
 def test_any_changed_byte_gives_a_named_error_or_a_good_key(kind: Kind) -> None:
     """Seeded. What is accepted all the same was in no candidate that won, and does not change the key."""
     source = Random(int(kind))

@@ -141,7 +141,7 @@ def test_the_honest_get_a_key() -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("kind", lies.SAID)
+@pytest.mark.parametrize("kind", lies.POSTED_KINDS)
 def test_who_is_silent_is_named(kind: Kind) -> None:
     roles: list[Role] = [honest(j) for j in (1, 2, 3)]
     liar = {"holder 2": lambda role: publishes(kind, lambda post: ())(honest(2))}

@@ -39,17 +39,17 @@ def agent(folder: Path, name: str) -> Agent:
 
 def secrets_of(state: object) -> set[bytes]:
     """All byte strings and large integers in the secret fields of a holder's state, as they are written down."""
-    found: set[bytes] = set()
+    secrets: set[bytes] = set()
 
     def look(value: object) -> None:
         if isinstance(value, bytes) and len(value) >= 16:
-            found.add(value[:PIECE_BYTES])
+            secrets.add(value[:PIECE_BYTES])
         elif isinstance(value, tuple):
             for part in value:
                 look(part)
         elif isinstance(value, int) and value.bit_length() > 128:
             value = value if value >= 0 else -1 - value  # as CBOR has it
-            found.add(value.to_bytes((value.bit_length() + 7) // 8, "big"))
+            secrets.add(value.to_bytes((value.bit_length() + 7) // 8, "big"))
 
     def walk(value: object) -> None:
         for name in ("material", "search", "evidence", "state"):
@@ -59,7 +59,7 @@ def secrets_of(state: object) -> set[bytes]:
             look(getattr(value, name, ()))
 
     walk(state)
-    return found
+    return secrets
 
 
 def standing(folder: Path, name: str, secrets: set[bytes]) -> set[bytes]:
@@ -71,9 +71,9 @@ def standing(folder: Path, name: str, secrets: set[bytes]) -> set[bytes]:
 def test_the_secrets_of_a_state_are_found(tmp_path: Path) -> None:
     """Or nothing below would be shown by their absence."""
     holder = agent(tmp_path, "holder 1")
-    found = secrets_of(holder.state)
-    assert len(found) == 4  # keys for two others, contributions to two sets
-    assert all(secret in encode(holder.state) for secret in found)
+    secrets = secrets_of(holder.state)
+    assert len(secrets) == 4  # keys for two others, contributions to two sets
+    assert all(secret in encode(holder.state) for secret in secrets)
 
 
 def test_no_file_holds_what_was_forgotten_after_each_step(tmp_path: Path) -> None:

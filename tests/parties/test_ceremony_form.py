@@ -118,9 +118,9 @@ def run(kind: type[Batch], holders: int = 3, liars: Sequence[int] = (1,)) -> tup
         Driver(replace_roles(roles, changed)).run()
     except (CheatingError, PartyVanishedError) as caught:
         error = caught
-    found = len(pieces) == len(terms.subsets)
+    has_modulus = len(pieces) == len(terms.subsets)
     p, q = (terms.offset + sum(both[i] for both in pieces.values()) for i in (0, 1))
-    return error, found and is_good(terms, p, q)
+    return error, has_modulus and is_good(terms, p, q)
 
 
 @pytest.mark.parametrize("holders", [3, 5])

@@ -42,7 +42,7 @@ def request_for(election: Any, ballots: list[Ballot]) -> TallyRequest:
     return TallyRequest(election.round.digest, product.members, product.digest)
 
 
-class Asked:
+class HolderRunner:
     """A holder that gets its messages one by one from the test."""
 
     def __init__(self, holder: KeyHolder) -> None:
@@ -68,7 +68,7 @@ class Asked:
         return post.data
 
 
-class Unspent(Asked):
+class Unspent(HolderRunner):
     """A holder whose share must not be used and whose ledger must stay empty."""
 
     def __init__(self, election: Any) -> None:
@@ -93,13 +93,13 @@ def unspent(election: Any) -> Unspent:
 def test_a_holder_opens_the_product_of_the_observed_ballots(election: Any, ballots: list[Ballot]) -> None:
     request, product = request_for(election, ballots), election.product(ballots)
     for holder, share in zip(election.holders(), election.shares, strict=True):
-        asked = Asked(holder)
-        assert asked.observe(*ballots) == []
-        part = PartialDecryption.decode(asked.ask(request), election.round)
+        runner = HolderRunner(holder)
+        assert runner.observe(*ballots) == []
+        part = PartialDecryption.decode(runner.ask(request), election.round)
         assert part.holder == holder.number == share.holder
         assert part.values == share.partially_decrypt(product.vector().ciphertexts)
         assert part.product_digest == product.digest
-        assert (holder.result(asked.state), holder.listens(asked.state)) == (None, False), "nobody writes to it alone"
+        assert (holder.result(runner.state), holder.listens(runner.state)) == (None, False), "nobody writes to it alone"
 
 
 def test_a_holder_answers_the_curator_only(election: Any, ballots: list[Ballot], unspent: Unspent) -> None:
@@ -172,13 +172,13 @@ def test_forged_ballots_are_not_counted(election: Any, ballots: list[Ballot], un
 
 
 def test_a_holder_repeats_its_answer_and_opens_no_other_product(election: Any, ballots: list[Ballot]) -> None:
-    asked = Asked(election.holders()[0])
-    asked.observe(*ballots)
-    first = asked.ask(request_for(election, ballots))
-    assert asked.ask(request_for(election, ballots)) == first
+    runner = HolderRunner(election.holders()[0])
+    runner.observe(*ballots)
+    first = runner.ask(request_for(election, ballots))
+    assert runner.ask(request_for(election, ballots)) == first
     with pytest.raises(AlreadyOpenedError):
-        asked.ask(request_for(election, ballots[:4]))
-    assert len(asked.observe(election.ballot(4))) == 1  # what comes late is not taken
+        runner.ask(request_for(election, ballots[:4]))
+    assert len(runner.observe(election.ballot(4))) == 1  # what comes late is not taken
 
 
 def test_another_product_is_refused_after_a_restart(election: Any, ballots: list[Ballot], tmp_path: Path) -> None:
@@ -186,9 +186,9 @@ def test_another_product_is_refused_after_a_restart(election: Any, ballots: list
 
     def restarted(cast: list[Ballot]) -> bytes:
         with Store(tmp_path / "private" / "openings") as store:
-            asked = Asked(KeyHolder(election.shares[0], election.round, openings=OnceLedger(store)))
-            asked.observe(*cast)
-            return asked.ask(request_for(election, cast))
+            runner = HolderRunner(KeyHolder(election.shares[0], election.round, openings=OnceLedger(store)))
+            runner.observe(*cast)
+            return runner.ask(request_for(election, cast))
 
     assert restarted(ballots[:4]) == restarted(ballots[:4])
     with pytest.raises(AlreadyOpenedError):
@@ -200,9 +200,9 @@ def test_one_ledger_serves_many_rounds(make_election: Any) -> None:
     for _ in range(3):
         other = make_election(3, 2, 2)
         cast = [other.ballot(p) for p in range(3)]
-        asked = Asked(KeyHolder(other.shares[0], other.round, openings=ledger))
-        asked.observe(*cast)
-        assert asked.ask(request_for(other, cast))
+        runner = HolderRunner(KeyHolder(other.shares[0], other.round, openings=ledger))
+        runner.observe(*cast)
+        assert runner.ask(request_for(other, cast))
 
 
 def test_a_share_of_another_key_or_setup_is_refused(election: Any, private_key: Any, other_private_key: Any) -> None:
@@ -216,7 +216,7 @@ def test_curator_and_holder_agree_for_every_batching(election: Any, ballots: lis
     """A party sends an invalid ballot and then a valid one; the curator reads batches, the holders single entries."""
     zero = EncryptedVector(election.key, election.round.plan, (mpz(election.key.n),) * election.round.plan.ciphertexts)
     board = [*ballots[:4], Ballot.sign(election.round, 4, zero, election.signing_keys[4]), ballots[4]]
-    holders = [Asked(holder) for holder in election.holders()[:2]]
+    holders = [HolderRunner(holder) for holder in election.holders()[:2]]
     for holder in holders:
         refused = [error for ballot in board for error in holder.observe(ballot)]
         assert len(refused) == 1
@@ -233,7 +233,7 @@ def test_more_than_half_of_the_holders_open_one_product_only(make_election: Any)
     """With t > n / 2 any two sets of t holders have a member in common, and it opens once."""
     election = make_election(5, 3, 2)
     cast = [election.ballot(p) for p in range(5)]
-    holders = [Asked(holder) for holder in election.holders()]
+    holders = [HolderRunner(holder) for holder in election.holders()]
     for holder in holders:
         holder.observe(*cast[:4])
     for holder in holders[:2]:

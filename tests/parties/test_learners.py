@@ -168,8 +168,8 @@ def test_seeds_out_of_range_are_refused(seed: int) -> None:
     with pytest.raises(InvalidParameter, match="seed"):
         make_learner("forest", classes=3, seed=seed)
     X, y = clouds(each=3)
-    for taken in (0, 2**32 - 1):
-        make_learner(DecisionTreeClassifier(), classes=3, seed=taken).fit(X, y)
+    for limit in (0, 2**32 - 1):
+        make_learner(DecisionTreeClassifier(), classes=3, seed=limit).fit(X, y)
 
 
 def test_estimators_behind_the_names() -> None:

@@ -205,9 +205,9 @@ class FarOut(SimulationRandomness):
 
 def test_a_share_is_clipped_to_its_bound() -> None:
     shares = PolyaShares(3, 2, 1, Fraction(1000))
-    drawn = [v for i in range(20) for v in shares.share(FarOut(i))]
-    assert {abs(v) for v in drawn} <= {0, shares.bound}
-    assert shares.bound in drawn
+    entries = [v for i in range(20) for v in shares.share(FarOut(i))]
+    assert {abs(v) for v in entries} <= {0, shares.bound}
+    assert shares.bound in entries
 
 
 @pytest.mark.parametrize("law", [PolyaShares, DiscreteGaussianShares])

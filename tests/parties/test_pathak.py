@@ -140,9 +140,9 @@ def test_invalid_records_are_refused(rows: Any, labels: Any, error: type[Excepti
 
 def test_accepted_forms_of_records() -> None:
     """Sparse or dense, in any integers; a row may be as long as the slack says."""
-    kept = party()._parameters
-    assert party(1, scipy.sparse.csr_matrix(X), Y.astype(np.uint8))._parameters == kept
-    assert party(1, X.tolist(), Y.tolist())._parameters == kept
+    parameters = party()._parameters
+    assert party(1, scipy.sparse.csr_matrix(X), Y.astype(np.uint8))._parameters == parameters
+    assert party(1, X.tolist(), Y.tolist())._parameters == parameters
     assert party(1, np.array([[1 + ROW_SLACK, 0.0]]), [1])._parameters[0] > 0
     assert party(1, X[:0], Y[:0])._parameters == (0, 0)
     assert [party(1, np.tile(X, (n, 1)), np.tile(Y, n))._size for n in (0, 1, 2, 20)] == [4, 4, 8, 40]
@@ -281,11 +281,11 @@ def questions(turn: int, *opponents: int) -> bytes:
 
 def test_comparisons_are_answered_once_per_round() -> None:
     role = party()
-    asked = hears(role, standing(role), "curator", questions(0, 0, 2))
-    assert isinstance(asked.state.state, AwaitingLentShares)
-    assert asked.posts == ()
+    waiting = hears(role, standing(role), "curator", questions(0, 0, 2))
+    assert isinstance(waiting.state.state, AwaitingLentShares)
+    assert waiting.posts == ()
     lent = LentShare(0, 7).encode(TERMS.digest)
-    one = hears(role, asked.state, "party 2", lent)
+    one = hears(role, waiting.state, "party 2", lent)
     with pytest.raises(UnexpectedMessageError, match="party 3"):
         hears(role, one.state, "party 3", lent)
     step = hears(role, one.state, "party 0", lent)

@@ -37,9 +37,9 @@ def terms(**changes: Any) -> PathakTerms:
 
 def test_printed_laplace_noise_has_the_papers_scale() -> None:
     agreed, randomness = terms(), SimulationRandomness(1)
-    drawn = np.concatenate([own_noise(agreed, 10, randomness) for _ in range(9)])
+    noise = np.concatenate([own_noise(agreed, 10, randomness) for _ in range(9)])
     scale = 4 * 2 / (10 * 1.0 * 0.5) / agreed.pitch  # K times 2/(n epsilon lambda), on the grid
-    assert kstest(drawn / scale, "laplace").pvalue > FALSE_ALARM
+    assert kstest(noise / scale, "laplace").pvalue > FALSE_ALARM
 
 
 def test_spherical_noise_has_a_gamma_norm() -> None:
@@ -97,8 +97,8 @@ def _with_pitch(agreed: PathakTerms, exponent: int) -> dict[str, Any]:
 )
 def test_noise_stays_in_its_slot(variant: Any, noise: Any) -> None:
     agreed = terms(variant=variant, noise=noise, features=50)
-    drawn = [own_noise(agreed, 4)] if variant == "printed" else rung_shares(agreed)
-    assert max(abs(entry) for row in drawn for entry in row) <= noise_bound(agreed)
+    rows = [own_noise(agreed, 4)] if variant == "printed" else rung_shares(agreed)
+    assert max(abs(entry) for row in rows for entry in row) <= noise_bound(agreed)
 
 
 class FarOut(Randomness):

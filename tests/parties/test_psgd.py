@@ -70,8 +70,8 @@ def announced(terms: SeriesTerms, step: int, point: tuple[float, ...] = ORIGIN) 
 
 
 def published(terms: SeriesTerms, step: int, sums: tuple[int, ...], *holders: int) -> list[Entry]:
-    said = {holder: PublishedSum(step, holder, sums).encode(terms) for holder in holders}
-    return [Entry(100 * step + holder, f"holder {holder}", BOARD, data) for holder, data in said.items()]
+    messages = {holder: PublishedSum(step, holder, sums).encode(terms) for holder in holders}
+    return [Entry(100 * step + holder, f"holder {holder}", BOARD, data) for holder, data in messages.items()]
 
 
 def after_step(terms: SeriesTerms, point: tuple[float, ...], sums: tuple[int, ...], step: int) -> tuple[float, ...]:
@@ -79,7 +79,7 @@ def after_step(terms: SeriesTerms, point: tuple[float, ...], sums: tuple[int, ..
     return tuple(terms.descent.step(np.array(point), noisy, step - 1).tolist())
 
 
-def said(*messages: bytes | Announcement, sender: str = "curator") -> list[Entry]:
+def entries_of(*messages: bytes | Announcement, sender: str = "curator") -> list[Entry]:
     encoded = [m.encode() if isinstance(m, Announcement) else m for m in messages]
     return [Entry(number, sender, BOARD, data) for number, data in enumerate(encoded)]
 
@@ -93,7 +93,7 @@ def hears(role: Role, state: Any, entries: Sequence[Entry]) -> Step:
 
 
 def answers(party: GradientParty, announcement: Announcement, state: Any = None) -> bytes:
-    (post,) = hears(party, party.start().state if state is None else state, said(announcement)).posts
+    (post,) = hears(party, party.start().state if state is None else state, entries_of(announcement)).posts
     return post.data
 
 
@@ -256,16 +256,16 @@ def test_draws_beyond_the_bound_are_repeated(ceremony: KeySetup) -> None:
 def test_a_step_is_answered_once(ceremony: KeySetup) -> None:
     party, terms = party_of(ceremony), terms_of(ceremony)
     first, start = announced(terms, 1), party.start().state
-    after = hears(party, start, said(first))
+    after = hears(party, start, entries_of(first))
     (post,) = after.posts
     assert post.receiver == BOARD
     assert answers(party, first, start) == post.data, "it lost its state, but not its ledger"
     other = announced(terms, 1)  # another nonce
     with pytest.raises(AlreadyCastError):
-        hears(party, start, said(other))
+        hears(party, start, entries_of(other))
     for again in (first, other):
         with pytest.raises(UnexpectedMessageError, match="the sum of step 1 is due"):
-            hears(party, after.state, said(again))
+            hears(party, after.state, entries_of(again))
 
 
 def test_only_the_points_of_the_descent_are_answered(ceremony: KeySetup) -> None:
@@ -275,32 +275,32 @@ def test_only_the_points_of_the_descent_are_answered(ceremony: KeySetup) -> None
     for step, sums in enumerate(((100, -2000), (7, 7), (0, 0), (-1, 1)), start=1):
         for wrong in ((9.0, 9.0), (point[0] + 1e-300, point[1] - 2.0**-40)):
             with pytest.raises(WrongPointError, match=f"step {step}"):
-                hears(party, state, said(announced(terms, step, wrong)))
-        heard = hears(party, state, said(announced(terms, step, point)))
+                hears(party, state, entries_of(announced(terms, step, wrong)))
+        heard = hears(party, state, entries_of(announced(terms, step, point)))
         assert len(heard.posts) == 1
         state = hears(party, heard.state, published(terms, step, sums, 3, 1, 2)).state
         point = after_step(terms, point, sums, step)
         assert party.result(state).progress.point == point
     with pytest.raises(UnexpectedMessageError, match="the descent is over"):
-        hears(party, state, said(announced(terms, 4, point)))
+        hears(party, state, entries_of(announced(terms, 4, point)))
 
 
 def test_fewer_than_t_holders_choose_no_point(ceremony: KeySetup) -> None:
     party, terms = party_of(ceremony), terms_of(ceremony)
-    opened = hears(party, party.start().state, said(announced(terms, 1))).state
+    opened = hears(party, party.start().state, entries_of(announced(terms, 1))).state
     (lie,) = published(terms, 1, (9, 9), 2)
-    told = hears(party, opened, [lie]).state
+    unchanged = hears(party, opened, [lie]).state
     for what, error in (
         ([lie], UnexpectedMessageError),
         ([replace(lie, sender="holder 1")], ThresholdError),
         ([replace(lie, sender="curator")], ThresholdError),
         (published(terms, 2, (9, 9), 1), UnexpectedMessageError),
-        (said(announced(terms, 2, after_step(terms, ORIGIN, (9, 9), 1))), UnexpectedMessageError),
+        (entries_of(announced(terms, 2, after_step(terms, ORIGIN, (9, 9), 1))), UnexpectedMessageError),
     ):
         with pytest.raises(error):
-            hears(party, told, what)
-    assert party.result(told).progress.point == ORIGIN
-    right = hears(party, told, published(terms, 1, (5, 5), 1, 3)).state
+            hears(party, unchanged, what)
+    assert party.result(unchanged).progress.point == ORIGIN
+    right = hears(party, unchanged, published(terms, 1, (5, 5), 1, 3)).state
     assert party.result(right).progress.point == after_step(terms, ORIGIN, (5, 5), 1)
 
 
@@ -310,12 +310,12 @@ def test_the_next_step_is_answered_and_no_other(ceremony: KeySetup) -> None:
     start = party.start().state
     for step in (2, 4):
         with pytest.raises(UnexpectedMessageError, match=f"step 1 is next, and step {step} was announced"):
-            hears(party, start, said(announced(terms, step)))
+            hears(party, start, entries_of(announced(terms, step)))
     with pytest.raises(UnexpectedMessageError, match="party 2 announced a step"):
-        hears(party, start, said(announced(terms, 1), sender="party 2"))
+        hears(party, start, entries_of(announced(terms, 1), sender="party 2"))
     with pytest.raises(MessageError, match="there is no step 5"):
-        hears(party, start, said(Announcement(terms.digest, 5, bytes(16), ORIGIN)))
-    both = party.receive(start, said(announced(terms, 4), announced(terms, 1)))
+        hears(party, start, entries_of(Announcement(terms.digest, 5, bytes(16), ORIGIN)))
+    both = party.receive(start, entries_of(announced(terms, 4), announced(terms, 1)))
     assert (len(both.posts), len(both.refused)) == (1, 1)
     assert party.result(both.state).answered == 1
 
@@ -323,10 +323,10 @@ def test_the_next_step_is_answered_and_no_other(ceremony: KeySetup) -> None:
 def test_past_steps_are_not_answered(ceremony: KeySetup) -> None:
     """A party that was away hears of several steps at once, and answers the one that is open."""
     party, terms = party_of(ceremony), terms_of(ceremony)
-    heard, point = said(announced(terms, 1)), ORIGIN
+    heard, point = entries_of(announced(terms, 1)), ORIGIN
     for step, sums in ((1, (3, 4)), (2, (5, 6))):
         point = after_step(terms, point, sums, step)
-        heard += [*published(terms, step, sums, 1, 2), *said(announced(terms, step + 1, point))]
+        heard += [*published(terms, step, sums, 1, 2), *entries_of(announced(terms, step + 1, point))]
     after = hears(party, party.start().state, heard)
     (post,) = after.posts
     third = Announcement.decode(heard[-1].data, terms)
@@ -339,7 +339,7 @@ def test_the_stopping_rule_ends_every_party(ceremony: KeySetup) -> None:
     progress = DescentState.start(terms)
     for step in (1, 2):
         assert not progress.over(terms)
-        (entry,) = said(announced(terms, step, progress.point))
+        (entry,) = entries_of(announced(terms, step, progress.point))
         progress = progress.announced(terms, entry, "party 0")
         for heard in published(terms, step, (-100, -100) if step == 1 else (0, 0), 1, 2):
             progress = progress.published(terms, heard)
@@ -357,7 +357,7 @@ def test_two_objects_on_one_file_never_give_two_answers(ceremony: KeySetup, tmp_
         announcement = announced(terms, 1)
         assert answers(first, announcement, states[0]) == answers(second, announcement, states[1])
         with pytest.raises(AlreadyCastError):
-            hears(second, states[1], said(announced(terms, 1)))
+            hears(second, states[1], entries_of(announced(terms, 1)))
 
 
 def test_a_failed_ballot_uses_up_no_step(ceremony: KeySetup) -> None:
@@ -370,7 +370,7 @@ def test_a_failed_ballot_uses_up_no_step(ceremony: KeySetup) -> None:
     once, terms = OnceLedger(), terms_of(ceremony)
     broken = party_of(ceremony, once=once, noise=lambda step: Failing(1) if step else SimulationRandomness(1))
     with pytest.raises(OSError, match="no entropy"):
-        broken.receive(broken.start().state, said(announced(terms, 1)))
+        broken.receive(broken.start().state, entries_of(announced(terms, 1)))
     assert answers(party_of(ceremony, once=once), announced(terms, 1))
 
 
@@ -388,7 +388,7 @@ def test_other_terms_are_refused(ceremony: KeySetup) -> None:
         replace(terms_of(ceremony), test_key=False),
     ):
         with pytest.raises(WrongRoundError):
-            hears(party, party.start().state, said(Announcement(other.digest, 1, bytes(16), ORIGIN)))
+            hears(party, party.start().state, entries_of(Announcement(other.digest, 1, bytes(16), ORIGIN)))
         if other.threshold_key == foreign.threshold_key:
             with pytest.raises(WrongKeyError):
                 SeriesHolder(ceremony.shares[0], other)
@@ -400,15 +400,15 @@ def test_gradients_above_the_bound_are_refused_or_clipped(ceremony: KeySetup) ->
     tight = replace(SERIES, bound=0.25, step_law="none", step_scale=0.0, fixed_sigmas=(0.0,) * 3)
     party = party_of(ceremony, series=tight)
     start = party.start().state
-    step = party.receive(start, said(announced(party.terms, 1)))
+    step = party.receive(start, entries_of(announced(party.terms, 1)))
     assert isinstance(step.refused[0].error, GradientBoundError)
     assert (step.posts, party.result(step.state).vector) == ((), ())
-    told = party.receive(step.state, published(party.terms, 1, (0, 0), 1, 2))
-    assert (told.posts, told.refused, party.result(told.state).progress.steps) == ((), (), 1), (
+    late = party.receive(step.state, published(party.terms, 1, (0, 0), 1, 2))
+    assert (late.posts, late.refused, party.result(late.state).progress.steps) == ((), (), 1), (
         "it follows without answering"
     )
     clipping = party_of(ceremony, series=tight, clip=True)
-    after = hears(clipping, clipping.start().state, said(announced(clipping.terms, 1, (0.0, 0.0))))
+    after = hears(clipping, clipping.start().state, entries_of(announced(clipping.terms, 1, (0.0, 0.0))))
     account: GradientPartyState = clipping.result(after.state)
     assert account.clipped == 1
     assert account.vector == tuple(clipping.vector(account, announced(clipping.terms, 2))[0]), "no noise at all here"
@@ -420,13 +420,13 @@ def test_gradients_above_the_bound_are_refused_or_clipped(ceremony: KeySetup) ->
 
 def test_repr_shows_no_secret(ceremony: KeySetup) -> None:
     party = party_of(ceremony)
-    after = hears(party, party.start().state, said(announced(party.terms, 1)))
+    after = hears(party, party.start().state, entries_of(announced(party.terms, 1)))
     assert repr(party) == "<GradientParty party 0>"
     assert repr(LocalLoss(X, Y)) == "<LocalLoss>"
-    shown = repr(party.result(after.state))
-    assert shown.startswith("GradientPartyState(progress=DescentState(steps=0, announcement=Announcement(step=1)")
-    assert "eta" not in shown
-    assert "vector" not in shown
+    text = repr(party.result(after.state))
+    assert text.startswith("GradientPartyState(progress=DescentState(steps=0, announcement=Announcement(step=1)")
+    assert "eta" not in text
+    assert "vector" not in text
 
 
 # -- messages
@@ -522,9 +522,9 @@ def test_a_holder_opens_one_product_of_each_step(ceremony: KeySetup) -> None:
     announcement = announced(terms, 1)
     ballots, others = ([answers(party_of(ceremony, number), announcement) for number in range(3)] for _ in range(2))
 
-    def asked(cast: list[bytes], about: Announcement = announcement) -> bytes:
+    def answer(cast: list[bytes], about: Announcement = announcement) -> bytes:
         holder = SeriesHolder(ceremony.shares[0], terms, once=once)  # restarted, with its ledger
-        state = hears(holder, holder.start().state, said(about)).state
+        state = hears(holder, holder.start().state, entries_of(about)).state
         entries = [Entry(9, f"party {number}", BOARD, data) for number, data in enumerate(cast)]
         state = hears(holder, state, entries).state
         product, _ = BallotProduct(terms.round(about)).add_all(cast)
@@ -532,14 +532,14 @@ def test_a_holder_opens_one_product_of_each_step(ceremony: KeySetup) -> None:
         (post,) = hears(holder, state, [Entry(20, "curator", "holder 1", request)]).posts
         return post.data
 
-    part = asked(ballots)
-    assert asked(ballots) == part
+    part = answer(ballots)
+    assert answer(ballots) == part
     for _ in range(2):  # asking twice does not help
         with pytest.raises(AlreadyOpenedError):
-            asked([*ballots[:2], others[2]])
+            answer([*ballots[:2], others[2]])
     again = announced(terms, 1)  # nor does another round of the step
     with pytest.raises(AlreadyOpenedError, match="another round of step 1"):
-        asked([answers(party_of(ceremony, number), again) for number in range(3)], again)
+        answer([answers(party_of(ceremony, number), again) for number in range(3)], again)
 
 
 def test_a_holder_follows_the_next_step_only(ceremony: KeySetup) -> None:
@@ -547,9 +547,9 @@ def test_a_holder_follows_the_next_step_only(ceremony: KeySetup) -> None:
     holder = SeriesHolder(ceremony.shares[0], terms)
     start = holder.start().state
     with pytest.raises(UnexpectedMessageError):
-        hears(holder, start, said(announced(terms, 2)))
+        hears(holder, start, entries_of(announced(terms, 2)))
     with pytest.raises(WrongPointError):
-        hears(holder, start, said(announced(terms, 1, (9.0, 9.0))))
+        hears(holder, start, entries_of(announced(terms, 1, (9.0, 9.0))))
     with pytest.raises(WrongRoundError, match="no step"):
         hears(holder, start, [Entry(1, "party 0", BOARD, answers(party_of(ceremony), announced(terms, 1)))])
 
@@ -562,14 +562,14 @@ def test_a_holder_publishes_what_t_holders_open(ceremony: KeySetup, proofs: Any)
     parties = [GradientParty(n, ceremony.signing_keys[n], LocalLoss(X, Y), terms) for n in range(3)]
     cast, vectors = [], []
     for party in parties:
-        step = hears(party, party.start().state, said(announcement))
+        step = hears(party, party.start().state, entries_of(announcement))
         cast.append(Entry(1, party.name, BOARD, step.posts[0].data))
         vectors.append(party.result(step.state).vector)
     product, _ = BallotProduct(terms.round(announcement)).add_all(entry.data for entry in cast)
     close = Entry(2, "curator", BOARD, Close(product.round.digest).encode())
     request = TallyRequest(product.round.digest, product.members, product.digest).encode(product.round)
     holders = [SeriesHolder(share, terms) for share in ceremony.shares]
-    states = [hears(h, h.start().state, [*said(announcement), *cast, close]).state for h in holders]
+    states = [hears(h, h.start().state, [*entries_of(announcement), *cast, close]).state for h in holders]
     parts = []
     for place in (0, 1):
         step = hears(holders[place], states[place], [Entry(3, "curator", f"holder {place + 1}", request)])

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -193,11 +194,22 @@ class Spy:
         return honest
 
 
-@pytest.mark.parametrize(("method", "expected"), [("own-data", 1), ("avg", 2)])
-def test_a_run_is_charged_before_anything_leaves(method: str, expected: int, table: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["own-data", "avg"])
+def test_a_run_is_charged_before_anything_leaves(method: str, table: Path, tmp_path: Path) -> None:
     spy = Spy(tmp_path / "b")
     Job(options_of(table, tmp_path / "b", method=method)).run(roles={"party 0": spy})
-    assert spy.charged == [expected]
+    assert spy.charged == [1], "the release, or the exact sum"
+
+
+def test_a_curator_is_charged_before_it_draws_its_noise(table: Path, tmp_path: Path) -> None:
+    charged: list[list[float | None]] = []
+
+    def progress(what: str, done: int, total: int) -> None:
+        if what == "release":
+            charged.append([charge.epsilon for charge in charges(tmp_path / "b")])
+
+    Job(options_of(table, tmp_path / "b", method="avg")).run(progress=progress)
+    assert charged[0] == [None, 1.0]
 
 
 def test_every_protocol_is_charged_before_anything_leaves(table: Path, tmp_path: Path) -> None:
@@ -296,6 +308,62 @@ def test_a_descent_that_continues_is_charged_once(tmp_path: Path) -> None:
     small: dict[str, Any] = {**SHORT, "budget": str(tmp_path / "b"), "journal": str(tmp_path / "j")}
     for _ in range(2):
         simulate_psgd(PsgdOptions(**small, parties=4, steps=2, variant="gaussian"))
+    assert len(charges(tmp_path / "b")) == 1
+
+
+def copies_of(options: Any) -> tuple[Any, Any]:
+    """Return the options of a run that was interrupted, and of a copy of its journal."""
+    copy = Path(options.journal).with_name("copy")
+    shutil.copytree(options.journal, copy)
+    return options, replace(options, journal=str(copy))
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_copies_of_an_unfinished_journal_release_one_sum(first: int, table: Path, tmp_path: Path) -> None:
+    """Both have the charge, and each would draw noise of its own."""
+    options = options_of(table, tmp_path / "b", journal=str(tmp_path / "j"))
+    interrupted(options, "make the key")
+    copies = copies_of(options)
+    released = [Job(copies[first]).run(), Job(copies[first]).run()]
+    sums = [result.evaluation.sums["sum noisy own-data"][0].sums for result in released if result.evaluation]
+    assert sums[0] == sums[1], "the finished copy shows its sum as often as it is asked"
+    with pytest.raises(BudgetExceededError):
+        Job(copies[1 - first]).run()
+    assert len(charges(tmp_path / "b")) == 1
+    Job(replace(options, journal=None)).run()
+    assert totals(tmp_path / "b")["party (hospital)"].epsilon == 2.0
+
+
+def test_copies_of_a_finished_journal_show_the_same_sum(table: Path, tmp_path: Path) -> None:
+    options = options_of(table, tmp_path / "b", journal=str(tmp_path / "j"))
+    interrupted(options, "sum noisy")  # after the only batch, whose noise the journal has
+    for copy in copies_of(options):
+        Job(copy).run()
+    assert len(charges(tmp_path / "b")) == 1
+
+
+def test_copies_of_a_curators_journal_are_charged_for_each_noise(table: Path, tmp_path: Path) -> None:
+    options = options_of(table, tmp_path / "b", journal=str(tmp_path / "j"), method="avg")
+    interrupted(options, "sum parameters")
+    for copy in copies_of(options):
+        Job(copy).run()
+    assert [charge.epsilon for charge in charges(tmp_path / "b")] == [None, 1.0, 1.0]
+
+
+def test_copies_of_a_journal_of_a_descent_release_one_classifier(tmp_path: Path) -> None:
+    small: dict[str, Any] = {**SHORT, "budget": str(tmp_path / "b"), "journal": str(tmp_path / "j")}
+    options = PsgdOptions(**small, parties=4, steps=2, variant="gaussian")
+
+    def stop(what: str, done: int, total: int) -> None:
+        if what == "steps" and done == 1:
+            raise StopError
+
+    with pytest.raises(StopError):
+        simulate_psgd(options, progress=stop)
+    first, second = copies_of(options)
+    simulate_psgd(first)
+    with pytest.raises(BudgetExceededError):
+        simulate_psgd(second)
     assert len(charges(tmp_path / "b")) == 1
 
 

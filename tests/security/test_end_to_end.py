@@ -48,6 +48,7 @@ QUICK = {
     "run --other-labels drop",
     "run --unit record",
     "run --unit record --record ward",
+    "simulate tally --unit record --record ward",
     "run, with nothing named as public",
     "evaluate",
     "evaluate --rows all",

@@ -17,6 +17,7 @@ KINDS = {
     "partial decryption": 3,
     "close": 4,
     "confirmation": 5,
+    "noise ballot": 6,
     "announcement": 16,
     "published sum": 17,
     "published share": 48,
@@ -27,7 +28,7 @@ KINDS = {
 }
 """The numbers of the messages that a verifier reads."""
 
-KNOWN = {1, 2, 3, 4, 5, 16, 17, *range(32, 49), *range(64, 78), 80, 81, 82}
+KNOWN = {*range(1, 7), 16, 17, *range(32, 49), *range(64, 78), 80, 81, 82}
 SEALED = {2, 3, *range(32, 48)}
 """The kinds that may be addressed to one role."""
 

@@ -14,13 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.verifier.board import Study, require, sha256
+from tests.verifier.share_bounds import gaussian_share, laplace_share, rounded_up
 
 Array = NDArray[np.float64]
-
-
-def rounded_up(value: float) -> float:
-    mantissa, exponent = math.frexp(value)
-    return math.ldexp(math.ceil(math.ldexp(mantissa, 30)), exponent - 30)
 
 
 def helmert(classes: int) -> Array:
@@ -212,20 +208,47 @@ class Statistic:
         return int(self.study.parameters.get("colluders", max(0, self.study.threshold - 1)))
 
     @property
+    def by_holders(self) -> bool:
+        """Whether the key holders add the noise, not the parties."""
+        source = self.study.parameters.get("noise_from", "parties")
+        require(source in ("parties", "holders"), "nobody else adds noise")
+        return bool(source == "holders")
+
+    @property
+    def adders(self) -> int:
+        """How many shares of noise there are at most."""
+        return self.study.holders if self.by_holders else self.parties
+
+    @property
     def contributors(self) -> int:
+        if self.by_holders:
+            holders, study = self.study.holders, self.study
+            least = (holders + study.threshold - 1) // 2 + 1
+            require(holders >= 2 and self.colluders < holders, "no holder's noise is left")
+            require(study.confirmations >= least, "too few holders confirm what they open")
+            return holders - max(1, self.colluders)
         return self.parties - self.colluders - int(self.study.parameters.get("dropouts", 0)) - 1
 
     @cached_property
-    def share_bound(self) -> int:
-        """The largest entry of a party's share of the noise."""
+    def share(self) -> tuple[int, int]:
+        """The largest entry and the largest length of a share of the noise."""
         l1, l2 = self.sensitivities
-        tail = math.log(2 * self.parties * self.length) - math.log(2.0**-161)
         if self.study.delta == 0:
             scale = Fraction(math.ceil(Fraction(l1) / Fraction(self.study.epsilon) * 2**20), 2**20)
-            return math.ceil(Fraction(tail * (1 + 1e-9)) * scale)
+            return laplace_share(self.length, scale, self.adders, self.contributors)
         variance = gaussian_variance(l2, self.study.epsilon, self.study.delta) / self.contributors
         require(variance >= 18, "the noise is too small for its grid")
-        return math.ceil(math.sqrt(2 * float(variance) * tail) * (1 + 1e-9))
+        return gaussian_share(self.length, variance, self.adders)
+
+    @property
+    def squares(self) -> int | None:
+        """The largest sum of squares of a party's vector, where it is less than its range allows."""
+        if self.of_votes:
+            return None
+        adds = self.study.protocol == "statistic" and not self.by_holders
+        low, high = self.range
+        bound, longest = self.share if adds else (0, 0)
+        return min(self.length * max(bound - low, high + bound) ** 2, (2**24 + longest) ** 2)
 
     @property
     def sensitivity(self) -> tuple[float, str]:
@@ -233,14 +256,16 @@ class Statistic:
         l1, l2 = self.sensitivities
         return (l1 * self.unit, "l1") if self.study.delta == 0 else (l2 * self.unit, "l2")
 
-    def energy(self) -> float:
-        """The expected squared length of the noise in T, of all parties' shares."""
+    def energy(self, ballots: int) -> float:
+        """The expected squared length of the noise in T, of all shares."""
         (l1, l2), study = self.sensitivities, self.study
         if study.delta:
             each = gaussian_sigma(l2 * self.unit, study.epsilon, study.delta) ** 2
         else:
             each = 2 * (l1 * self.unit / study.epsilon) ** 2
-        return self.length * each * self.parties / self.contributors
+        share = self.parties / ballots
+        energy = self.length * each * self.adders / self.contributors * share
+        return energy * (share if self.by_holders else 1.0)
 
     def classifier(self, sums: Sequence[int], ballots: int) -> Array | None:
         """The classifier of scaled rows that follows from a sum; None where this verifier does not compute it."""
@@ -248,7 +273,7 @@ class Statistic:
             return None
         contrasts = np.array([float(v) for v in sums]).reshape(1, -1)
         T = helmert(2).T @ contrasts * (self.unit * self.parties / ballots)
-        energy, noise = float(np.sum(T**2)), self.energy()
+        energy, noise = float(np.sum(T**2)), self.energy(ballots)
         signal = 1 / np.arange(1, self.rank + 1)
         signal *= max(energy - noise, 0.05 * energy) / signal.sum()
         T = T * (signal / (signal + noise / self.rank) if energy > 0 else 1.0)

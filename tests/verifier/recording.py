@@ -24,8 +24,7 @@ from psephos.specs.study import StudyTerms
 from psephos.study.release import make_release
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
-from psephos.study.verify import StudyCheck
-from psephos.study.verify import verify as main_verify
+from psephos.study.verify import BoardEvidence, StudyCheck, examine
 from tests.psephos.study.cast import FixedVotes, fields_of, given, shares_of, unit
 from tests.verifier.verifier import Report, verify
 
@@ -80,10 +79,14 @@ class Recording:
 
     def main(self) -> list[StudyCheck]:
         """What `psephos verify` finds."""
+        return self.evidence().checks
+
+    def evidence(self) -> BoardEvidence:
+        """What `psephos verify` finds, with what it has computed."""
         samples = PublicSamples.of(self.made.study, self.public)
         board = MemoryBoard()
         board.entries.extend(self.entries)
-        return main_verify(self.made.study, samples, board)
+        return examine(self.made.study, samples, board)
 
     def second(self) -> Report:
         """What the second verifier finds."""
@@ -161,12 +164,13 @@ def fields_for(what: str) -> dict[str, Any]:
     return given_fields
 
 
-def record(what: str, public: Path, **fields: Any) -> Recording:
+def record(what: str, public: Path, *, absent: Sequence[str] = (), **fields: Any) -> Recording:
     """Play a study under a dealt key.
 
     Args:
         what: one of `RECORDED`.
         public: the file of the public samples.
+        absent: parties that never take part.
         fields: terms of the study in place of its defaults.
     """
     samples = PublicSamples.read(public, "class")
@@ -177,7 +181,7 @@ def record(what: str, public: Path, **fields: Any) -> Recording:
     terms = StudyTerms(study, samples.auxiliary)
     agents = {}
     for name, key in made.keys.items():
-        if not study.uses_key and name.startswith("holder"):
+        if name in absent or (not study.uses_key and name.startswith("holder")):
             continue
         agents[name] = Agent(_role(name, made, terms, samples, shares), study.members, key, board, Store())
     for _ in range(8):

@@ -17,8 +17,9 @@ from tests.verifier.board import Refused, Study, require, sha256
 from tests.verifier.noise import Statistic
 from tests.verifier.paillier import Key
 from tests.verifier.public import Public
+from tests.verifier.rehearsed import Rehearsed
 from tests.verifier.steps import step_of
-from tests.verifier.sums import Round
+from tests.verifier.sums import Noise, Round
 
 Array = NDArray[np.float64]
 
@@ -52,16 +53,24 @@ def round_of(study: Study, samples: Public, key: Key) -> Round:
         limit = math.floor(Fraction(radius) * 2**24)
         context = sha256(f"psephos parameters {radius.hex()} 24".encode())
         length = len(study.features) * (1 if classes == 2 else classes)
-        return Round(study, key, "parameters", length, -limit, limit, context, nonce)
+        squares = min(length * limit**2, math.floor((Fraction(radius) * 2**24) ** 2))
+        return Round(study, key, "parameters", length, -limit, limit, context, nonce, squares=squares)
     if step := step_of(study, samples):
-        return Round(study, key, "statistic", step.length, *step.entries, step.context, nonce)
+        squares = step.squares if isinstance(step, Rehearsed) else None
+        return Round(study, key, "statistic", step.length, *step.entries, step.context, nonce, squares=squares)
     plan = Statistic(study, samples.samples)
     low, high = plan.range
     if study.protocol == "average":
-        return Round(study, key, "parameters", plan.length, low, high, plan.context, nonce)
+        return Round(study, key, "parameters", plan.length, low, high, plan.context, nonce, squares=plan.squares)
     require(study.protocol == "statistic", f"{study.protocol} is beyond this verifier")
-    bound = plan.share_bound
-    return Round(study, key, "statistic", plan.length, low - bound, high + bound, plan.context, nonce)
+    bound, longest = plan.share
+    if plan.by_holders:
+        noise = Noise(bound, longest**2)
+        return Round(
+            study, key, "statistic", plan.length, low, high, plan.context, nonce, squares=plan.squares, noise=noise
+        )
+    low, high = low - bound, high + bound
+    return Round(study, key, "statistic", plan.length, low, high, plan.context, nonce, squares=plan.squares)
 
 
 # -- the model
@@ -159,8 +168,11 @@ def _facts(study: Study, samples: Public, result: Result | None) -> dict[str, An
         return {"unit": "party", "said": "", "signal": None}
     plan = Statistic(study, samples.samples)
     sensitivity, norm = plan.sensitivity
+    if result is not None:
+        sensitivity *= plan.parties / len(result.parties)
+    law = "discrete Gaussian in shares" if study.delta else "discrete Laplace in shares"
     return {
-        "mechanism": "discrete Gaussian in shares" if study.delta else "discrete Laplace in shares",
+        "mechanism": law + (" of the key holders" if plan.by_holders else ""),
         "unit": "party",
         "sensitivity": sensitivity,
         "norm": norm,

@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.verifier.board import KINDS, Message, Refused, Study, require, sha256
-from tests.verifier.noise import gaussian_variance, rounded_up
+from tests.verifier.bounded import Packing, widened
+from tests.verifier.noise import gaussian_variance
 from tests.verifier.paillier import Key
 from tests.verifier.release import Result
+from tests.verifier.share_bounds import gaussian_length, rounded_up
 from tests.verifier.sums import Round, check_sum
 
 Array = NDArray[np.float64]
@@ -85,7 +87,7 @@ class Terms:
         )
         sizes, stopping = (self.first, self.offset, self.power), (self.tolerance, self.window)
         descent = (self.records, self.ridge, self.smoothness, self.radius, sizes, stopping)
-        rest = repr((descent, study.trial, "knowledge", study.confirmations)).encode()
+        rest = repr((descent, study.trial, study.proofs, study.confirmations)).encode()
         of_series = sha256(b"psephos series\0", repr(series).encode())
         return sha256(b"psephos terms\0", of_series, self.key.digest, *study.roster, rest)
 
@@ -98,6 +100,34 @@ class Terms:
         while x - d - d * math.log(x / d) < tail:
             x *= 1.05
         return vector + math.ceil(math.ldexp(self.scale, step) / self.pitch * x) + 1
+
+    def square_bound(self, step: int, packing: Packing) -> int:
+        """The largest sum of squares of a party's noisy vector."""
+        d, root = self.dimension, math.isqrt(self.dimension) + 1
+        norm = math.ceil(self.bound / self.pitch * (1 + 2.0**-40)) + root
+        if self.law == "discrete-gaussian":
+            norm += gaussian_length(d, self.scale, self.parties)
+        else:
+            norm += self.entry_bound(step) - math.ceil(self.bound / self.pitch) - 1 + root
+        return min(norm**2, d * max(-packing.minimum, packing.maximum) ** 2)
+
+    def round(self, step: Step) -> Round:
+        """The sum of a step."""
+        bound = self.entry_bound(step.number)
+        context = sha256(b"psephos step\0", step.data)
+        terms = (self.study, self.key, "gradients", self.dimension, -bound, bound, context, step.nonce)
+        round_ = Round(*terms)
+        if not round_.bounded:
+            return round_
+        return Round(*terms, squares=self.square_bound(step.number, round_.packing))
+
+    def largest(self, step: int) -> int:
+        """The largest absolute value of an entry of a party's vector in the range of the packing plan."""
+        bound = self.entry_bound(step)
+        packing = Packing(self.key, self.dimension, self.parties, -bound, bound)
+        if self.study.proofs == "valid":
+            packing = widened(packing)
+        return max(-packing.minimum, packing.maximum)
 
     def next(self, point: tuple[float, ...], sums: list[int], t: int) -> tuple[float, ...]:
         w = np.array(point)
@@ -147,7 +177,7 @@ def _published(terms: Terms, message: Message) -> tuple[int, int, list[int]]:
     number, holder = body.integer(4), body.integer(1)
     require(1 <= number <= terms.steps and 1 <= holder <= terms.key.holders, "there is no such step or holder")
     require(message.sender == f"holder {holder}", "it is another holder's")
-    most = terms.parties * terms.entry_bound(number)
+    most = terms.parties * terms.largest(number)
     size = most.bit_length() // 8 + 1
     sums = [int.from_bytes(body.take(size), "big", signed=True) for _ in range(terms.dimension)]
     body.end()
@@ -179,9 +209,7 @@ def check_series(study: Study, key: Key, messages: list[Message], report: Any) -
         if sum(one == entries for one in said.values()) < key.threshold:
             continue
         assert open_ is not None
-        bound = terms.entry_bound(number)
-        context = sha256(b"psephos step\0", open_.data)
-        round_ = Round(study, key, "gradients", terms.dimension, -bound, bound, context, open_.nonce)
+        round_ = terms.round(open_)
         own = [
             one for one in messages if one.number > open_.entry and one.kind in of_sums and one.session == round_.digest
         ]

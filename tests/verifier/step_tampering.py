@@ -1,4 +1,4 @@
-"""Changes of the studies of `tests.verifier.step_recording`: each message is signed by its author, and one is wrong.
+"""Changes of recorded studies of `tests.verifier.step_recording`: every message is signed by its author, one is wrong.
 
 Most of them are results of a curator that computes by another rule than the agreed one.
 """

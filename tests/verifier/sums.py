@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from gmpy2 import mpz
 
+from tests.verifier import bounded
 from tests.verifier.board import KINDS, Message, Refused, Study, require, sha256, verify_signature
+from tests.verifier.bounded import Packing, check_bounded
 from tests.verifier.paillier import Key, check_knowledge, check_opening, combine, knowledge_sizes
-from tests.verifier.validity import check_validity, layout_of, slots_of
+from tests.verifier.validity import check_validity, layout_of
 
 PROOFS = ("none", "knowledge", "valid")
 
 
 @dataclass(frozen=True)
+class Noise:
+    """What is agreed on of the noise that the key holders add.
+
+    Attributes:
+        bound: the largest entry of a holder's share.
+        squares: the largest sum of squares of a share.
+    """
+
+    bound: int
+    squares: int
+
+
+@dataclass(frozen=True)
 class Round:
-    """The terms of one sum."""
+    """The terms of one sum.
+
+    Attributes:
+        length, minimum, maximum: the vectors of the parties.
+        squares: the largest sum of squares of one; None stands for that of `length` entries of the range.
+        noise: of the key holders, where they add it.
+    """
 
     study: Study
     key: Key
@@ -27,35 +48,62 @@ class Round:
     context: bytes
     nonce: bytes
     group: int = 1
+    squares: int | None = None
+    noise: Noise | None = None
 
     @property
     def proofs(self) -> str:
-        return self.study.proofs if self.kind == "votes" else "knowledge"
+        return str(self.study.proofs)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether each vector proves its bounds."""
+        return self.proofs == "valid" and self.kind != "votes"
+
+    @property
+    def square_bound(self) -> int:
+        return self.length * max(-self.minimum, self.maximum) ** 2 if self.squares is None else self.squares
+
+    @property
+    def senders(self) -> int:
+        """How many vectors may be added."""
+        return len(self.study.roster) + (self.key.holders if self.noise else 0)
 
     @cached_property
+    def packing(self) -> Packing:
+        least, most = self.minimum, self.maximum
+        if self.noise:
+            least, most = min(least, -self.noise.bound), max(most, self.noise.bound)
+        packing = Packing(self.key, self.length, self.senders, least, most)
+        return bounded.widened(packing) if self.bounded else packing
+
+    @property
     def radix(self) -> int:
-        return len(self.study.roster) * (self.maximum - self.minimum) + 1
+        return self.packing.radix
 
-    @cached_property
+    @property
     def slots(self) -> int:
-        return slots_of(self.radix, self.key.degree * (self.key.bits - 1))
+        return self.packing.slots
 
-    @cached_property
+    @property
     def count(self) -> int:
         """The number of ciphertexts of a ballot."""
-        require(self.slots, "an entry does not fit into a plaintext")
-        return -(-self.length // self.slots)
+        return self.packing.count
 
     @cached_property
     def plan(self) -> bytes:
         degree = (self.key.degree,) if self.key.degree > 1 else ()
-        fields = (self.length, len(self.study.roster), self.minimum, self.maximum, self.key.bits, *degree)
+        packing = self.packing
+        fields = (self.length, packing.addends, packing.minimum, packing.maximum, self.key.bits, *degree)
         text = "(" + ", ".join(map(str, fields)) + ")"
         return sha256(b"psephos packing plan, radix\0", text.encode())
 
     @cached_property
     def digest(self) -> bytes:
         study = self.study
+        bounds = [self.square_bound.to_bytes(64, "big")] if self.bounded else []
+        if self.noise:
+            bounds.append(b"noise of holders" + (self.noise.squares if self.bounded else 0).to_bytes(64, "big"))
         return sha256(
             b"psephos round\0",
             self.kind.encode().ljust(16, b"\0"),
@@ -69,16 +117,34 @@ class Round:
             bytes([study.trial, PROOFS.index(self.proofs)]),
             self.group.to_bytes(4, "big"),
             bytes([study.confirmations]),
+            *bounds,
         )
 
+    def check_proof(self, statement: bytes, ciphertexts: tuple[mpz, ...], proof: bytes, *, noise: bool = False) -> None:
+        """Check what a ballot, or the noise of a holder, proves."""
+        if self.proofs == "knowledge":
+            require(len(proof) == 1 + sum(knowledge_sizes(self.key)), "the proof has another length")
+            wrong = check_knowledge(self.key, statement, ciphertexts, proof)
+        elif self.kind == "votes":
+            shape = layout_of(self.key, self.length, self.radix, self.slots, self.count, self.group)
+            require(0 < len(proof) <= shape.longest, "the proof has another length")
+            wrong = check_validity(self.key, self.plan, shape, statement, ciphertexts, proof)
+        else:
+            most = self.noise.squares if noise and self.noise else self.square_bound
+            layout = bounded.layout_of(self.packing, most)
+            require(0 < len(proof) <= layout.longest, "the proof has another length")
+            wrong = check_bounded(layout, self.plan, statement, ciphertexts, proof)
+        require(not wrong, wrong)
+
     def unpack(self, plaintexts: list[int], addends: int) -> list[int]:
-        entries, width = [], self.maximum - self.minimum
+        entries, least = [], self.packing.minimum
+        width = self.packing.maximum - least
         for place, plaintext in enumerate(plaintexts):
             rest = mpz(plaintext)
             for _ in range(min(self.slots, self.length - place * self.slots)):
                 rest, digit = divmod(rest, self.radix)
                 require(digit <= addends * width, "a slot holds more than so many entries can sum to")
-                entries.append(int(digit) + addends * self.minimum)
+                entries.append(int(digit) + addends * least)
             require(rest == 0, "a plaintext holds more than its slots")
         return entries
 
@@ -89,6 +155,7 @@ class Sum:
 
     Attributes:
         counted: the ballots' ciphertexts by the number of their party.
+        noise: those of the noise of the key holders, by the number of the holder.
         refused: (number of the entry, why) of messages that do not count.
         closed: whether the vote is closed.
         failures: what is wrong.
@@ -103,6 +170,7 @@ class Sum:
     closed: bool = False
     lacks: str = ""
     sums: list[int] | None = None
+    noise: dict[int, tuple[mpz, ...]] = field(default_factory=dict)
 
 
 def _ballot(round_: Round, message: Message, counted: dict[int, tuple[mpz, ...]]) -> tuple[int, tuple[mpz, ...]]:
@@ -116,15 +184,24 @@ def _ballot(round_: Round, message: Message, counted: dict[int, tuple[mpz, ...]]
     verify_signature(round_.study.roster[party], signature, signed + sha256(payload))
     require(party not in counted, "its party has a ballot already")
     round_.key.check_units(ciphertexts)
-    if round_.proofs == "knowledge":
-        require(len(proof) == 1 + sum(knowledge_sizes(round_.key)), "the ballot has another length")
-        wrong = check_knowledge(round_.key, signed, ciphertexts, proof)
-    else:
-        layout = layout_of(round_.key, round_.length, round_.radix, round_.slots, round_.count, round_.group)
-        require(0 < len(proof) <= layout.longest, "the ballot has another length")
-        wrong = check_validity(round_.key, round_.plan, layout, signed, ciphertexts, proof)
-    require(not wrong, wrong)
+    round_.check_proof(signed, ciphertexts, proof)
     return party, ciphertexts
+
+
+def _noise_ballot(round_: Round, message: Message, added: dict[int, tuple[mpz, ...]]) -> tuple[int, tuple[mpz, ...]]:
+    require(round_.noise, "the key holders add no noise")
+    body = message.body("noise ballot", round_.digest)
+    holder, payload = body.integer(1), body.rest()
+    require(1 <= holder <= round_.key.holders, "there is no such holder")
+    require(message.sender == f"holder {holder}", "it is another holder's")
+    require(holder not in added, "the holder has added noise before")
+    size = round_.count * round_.key.size
+    require(len(payload) >= size, "the noise is too short")
+    ciphertexts = round_.key.ciphertexts(payload[:size])
+    round_.key.check_units(ciphertexts)
+    statement = b"psephos noise ballot\0" + round_.digest + bytes([holder])
+    round_.check_proof(statement, ciphertexts, payload[size:], noise=True)
+    return holder, ciphertexts
 
 
 def _count(found: Sum, messages: list[Message]) -> None:
@@ -135,10 +212,16 @@ def _count(found: Sum, messages: list[Message]) -> None:
                 require(not found.closed, "it is late")
                 party, ciphertexts = _ballot(round_, message, found.counted)
                 found.counted[party] = ciphertexts
+            elif message.kind == KINDS["noise ballot"]:
+                require(not found.closed, "it is late")
+                holder, ciphertexts = _noise_ballot(round_, message, found.noise)
+                found.noise[holder] = ciphertexts
             elif message.kind == KINDS["close"]:
                 require(message.sender == "curator" and not found.closed, "only the curator closes, once")
                 message.body("close", round_.digest).end()
                 require(len(found.counted) >= round_.study.minimum, "there are too few ballots")
+                expected = round_.key.holders if round_.noise else 0
+                require(len(found.noise) == expected, "the noise of a key holder is missing")
                 found.closed = True
         except Refused as error:
             found.refused.append((message.number, str(error)))
@@ -193,7 +276,7 @@ def _open(found: Sum, messages: list[Message], columns: tuple[mpz, ...], product
     if found.lacks:
         return
     try:
-        found.sums = round_.unpack(combine(key, parts), len(found.counted))
+        found.sums = round_.unpack(combine(key, parts), len(found.counted) + len(found.noise))
     except Refused as error:
         found.failures.append(str(error))
 
@@ -203,7 +286,7 @@ def check_sum(round_: Round, messages: list[Message]) -> Sum:
     found = Sum(round_, {}, [], [])
     _count(found, messages)
     columns = [mpz(1)] * round_.count
-    for ciphertexts in found.counted.values():
+    for ciphertexts in (*found.counted.values(), *found.noise.values()):
         columns = [c * d % round_.key.modulus for c, d in zip(columns, ciphertexts, strict=True)]
     product = sha256(round_.key.encode(columns))
     if not found.closed:

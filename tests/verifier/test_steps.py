@@ -99,11 +99,8 @@ def test_stored_studies_are_accepted_by_later_versions(what: str, tmp_path: Path
 @pytest.mark.parametrize("what", ["record", "evaluation, calibrated", "rehearsed", "statistic, three classes"])
 def test_boards_that_are_signed_again_without_a_change_are_accepted(recordings: Recordings, what: str) -> None:
     """So what is refused below is refused for its change."""
-    for tamper in (
-        messages(lambda recording, posts: None),
-        model(lambda fields: None),
-        ballot(lambda payload: payload),
-    ):
+    unchanged = messages(lambda recording, posts: None), model(lambda fields: None), ballot(lambda payload: payload)
+    for tamper in unchanged:
         assert tamper(recordings(what)).second().accepted
 
 

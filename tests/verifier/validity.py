@@ -48,15 +48,15 @@ def layout_of(key: Key, length: int, radix: int, slots: int, count: int, group: 
 # -- polynomials modulo P, as lists of integers
 
 
-def _root(size: int) -> int:
+def root_of_unity(size: int) -> int:
     return pow(7, (P - 1) // size, P)
 
 
-def _transform(numbers: list[int], root: int) -> list[int]:
+def transform(numbers: list[int], root: int) -> list[int]:
     """The values of a polynomial at 1, root, root^2, ..., as many as it has coefficients."""
     if len(numbers) == 1:
         return numbers
-    even, odd = (_transform(numbers[start::2], root * root % P) for start in (0, 1))
+    even, odd = (transform(numbers[start::2], root * root % P) for start in (0, 1))
     half, power = len(numbers) // 2, 1
     result = [0] * len(numbers)
     for place in range(half):
@@ -69,7 +69,7 @@ def _transform(numbers: list[int], root: int) -> list[int]:
 def _interpolate(values: list[int]) -> list[int]:
     size = len(values)
     scale = pow(size, P - 2, P)
-    return [x * scale % P for x in _transform(values, pow(_root(size), P - 2, P))]
+    return [x * scale % P for x in transform(values, pow(root_of_unity(size), P - 2, P))]
 
 
 def _at(polynomials: Sequence[Sequence[int]], points: Sequence[int]) -> list[list[int]]:
@@ -84,17 +84,20 @@ def _at(polynomials: Sequence[Sequence[int]], points: Sequence[int]) -> list[lis
 # -- challenges
 
 
-class _Chain:
-    def __init__(self, key: Key, plan: bytes, layout: Layout, statement: bytes, ciphertexts: Sequence[mpz]) -> None:
-        shape = f"{layout.group} {layout.degree} {QUERIES} {RATE} {REPEATS} {PRIMES}".encode()
+class Chain:
+    """The state from which all challenges of a proof are drawn."""
+
+    def __init__(
+        self, label: str, key: Key, plan: bytes, shape: str, statement: bytes, ciphertexts: Sequence[mpz]
+    ) -> None:
         encoded = [int(c).to_bytes(key.size, "little") for c in ciphertexts]
-        self.state = digest(LABEL, (key.identifier, plan, shape, statement, *encoded))
+        self.label, self.state = label, digest(label, (key.identifier, plan, shape.encode(), statement, *encoded))
 
     def absorb(self, *parts: bytes) -> None:
-        self.state = digest(LABEL, (self.state, *parts))
+        self.state = digest(self.label, (self.state, *parts))
 
     def draw(self, name: str, count: int) -> bytes:
-        return stream(f"{LABEL}: {name}", (self.state,), count)
+        return stream(f"{self.label}: {name}", (self.state,), count)
 
     def primes(self) -> list[int]:
         drawn = np.frombuffer(self.draw("primes", 4096), "<u4")
@@ -119,13 +122,13 @@ class _Chain:
 # -- the proof
 
 
-def _words(data: bytes) -> list[int]:
+def field_words(data: bytes) -> list[int]:
     found: list[int] = np.frombuffer(data, "<u8").tolist()
     require(all(x < P for x in found), "a number is outside the field")
     return found
 
 
-def _opened(fields: Bytes, root: bytes, places: list[int], rows: int, size: int) -> list[list[int]]:
+def opened_columns(fields: Bytes, root: bytes, places: list[int], rows: int, size: int) -> list[list[int]]:
     """The opened columns, as rows, after a comparison with the commitment."""
     leaves = [fields.take(SALT + 8 * rows) for _ in places]
     path = [fields.take(32) for _ in range(fields.integer(2))]
@@ -144,7 +147,7 @@ def _opened(fields: Bytes, root: bytes, places: list[int], rows: int, size: int)
             parents[place >> 1] = sha256(b"\1", left, right)
         known, size = parents, size // 2
     require(known == {0: root} and not path, "the columns are not those that were committed to")
-    return [list(row) for row in zip(*(_words(leaf[SALT:]) for leaf in leaves), strict=True)]
+    return [list(row) for row in zip(*(field_words(leaf[SALT:]) for leaf in leaves), strict=True)]
 
 
 def _vote_rows(layout: Layout, entries: list[int]) -> list[list[int]]:
@@ -178,7 +181,8 @@ def _linear(layout: Layout, factors: list[int], primes: list[int], combine: list
 
 def _check(key: Key, plan: bytes, layout: Layout, statement: bytes, cs: tuple[mpz, ...], proof: bytes) -> None:
     fields, k = Bytes(proof), layout.degree
-    chain = _Chain(key, plan, layout, statement, cs)
+    shape = f"{layout.group} {layout.degree} {QUERIES} {RATE} {REPEATS} {PRIMES}"
+    chain = Chain(LABEL, key, plan, shape, statement, cs)
     roots, announced = [fields.take(32) for _ in range(2)], fields.take(key.size)
     chain.absorb(roots[0], announced)
     drawn = chain.draw("weights", 16 * len(cs))
@@ -198,23 +202,23 @@ def _check(key: Key, plan: bytes, layout: Layout, statement: bytes, cs: tuple[mp
     of_equations = chain.elements("equations", REPEATS * PRIMES)
     sent = fields.take(8 * 5 * REPEATS * k)
     chain.absorb(sent)
-    numbers = _words(sent)
+    numbers = field_words(sent)
     places = chain.columns(layout.size)
-    first = _opened(fields, roots[0], places, layout.first + 3 * REPEATS, layout.size)
-    second = _opened(fields, roots[1], places, layout.second, layout.size)
+    first = opened_columns(fields, roots[0], places, layout.first + 3 * REPEATS, layout.size)
+    second = opened_columns(fields, roots[1], places, layout.second, layout.size)
     fields.end()
     columns, masks = first[: layout.first] + second, first[layout.first :]
     tested = list(columns)
     for block in range(sums):
         members = columns[block * layout.group : (block + 1) * layout.group]
         tested.append([sum(column) % P for column in zip(*members, strict=True)])
-    points = [7 * pow(_root(layout.size), place, P) % P for place in places]
+    points = [7 * pow(root_of_unity(layout.size), place, P) % P for place in places]
     for repeat in range(REPEATS):
         at = repeat * 5 * k
         near, square, equation = numbers[at : at + k], numbers[at + k : at + 3 * k], numbers[at + 3 * k : at + 5 * k]
         weights = of_equations[repeat * PRIMES : (repeat + 1) * PRIMES]
         folded = [(low + high) % P for low, high in zip(square[:k], square[k:], strict=True)]
-        require(not any(_transform(folded, _root(k))[: layout.used]), "an entry is not 0 or 1, or a sum is not")
+        require(not any(transform(folded, root_of_unity(k))[: layout.used]), "an entry is not 0 or 1, or a sum is not")
         target = sum(g * int(z % q) for g, q in zip(weights, primes, strict=True)) % P
         require((equation[0] + equation[k]) * k % P == target, "the entries are not those of the ciphertexts")
         linear = _at(_linear(layout, factors, primes, weights), points)

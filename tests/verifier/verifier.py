@@ -88,9 +88,6 @@ def verify(study_text: str, public: Public | str, entries: list[bytes]) -> Repor
         entries: the entries of the board, in order.
     """
     study, report = Study(study_text), Report()
-    bounded = study.proofs == "valid" and study.protocol != "tally"
-    require(not bounded, "proofs of bounds are beyond this verifier")
-    require(study.parameters.get("noise_from") != "holders", "noise of the key holders is beyond this verifier")
     samples = public if isinstance(public, Public) else Public(study, public)
     same = samples.digest == study.auxiliary and samples.features == study.features
     require(same, "the public samples are others than the study's")
@@ -122,7 +119,8 @@ def _protocol(
         return check_series(study, key, messages, report)
     found = check_sum(round_of(study, samples, key), messages)
     report.fails += found.failures
-    report.holds.append(f"{len(found.counted)} ballots count; {len(found.refused)} messages are refused")
+    added = f", {len(found.noise)} holders have added noise" if found.noise else ""
+    report.holds.append(f"{len(found.counted)} ballots count{added}; {len(found.refused)} messages are refused")
     if found.sums is None:
         sealed = not study.sum_is_public and found.closed and found.lacks.startswith("0 of")
         return Result(sorted(found.counted), None), "" if sealed else found.lacks

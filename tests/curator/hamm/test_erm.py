@@ -53,8 +53,8 @@ def test_against_scikit_learn(lam: float, classes: int, hard: bool) -> None:
     table, targets = problem(7, classes=classes)
     if hard:
         targets = one_hot(targets.argmax(axis=1), classes)
-    found = minimise(table, targets, lam, Logistic() if classes == 2 else Softmax())
-    np.testing.assert_allclose(found.w, reference(table, targets, lam), atol=2e-8 / lam)
+    minimiser = minimise(table, targets, lam, Logistic() if classes == 2 else Softmax())
+    np.testing.assert_allclose(minimiser.w, reference(table, targets, lam), atol=2e-8 / lam)
 
 
 def test_two_class_softmax_is_the_logistic_minimiser_in_other_coordinates() -> None:
@@ -70,9 +70,9 @@ def test_two_class_softmax_is_the_logistic_minimiser_in_other_coordinates() -> N
 def test_the_certificate_holds_in_extended_precision(loss: Loss, seed: int) -> None:
     """The gradient again with 64-bit mantissas: never above the bound, and the bound never above the tolerance."""
     table, targets = problem(seed, samples=400, features=12, classes=2 if loss.binary else 5)
-    found = minimise(table, targets, 1e-4, loss)
+    minimiser = minimise(table, targets, 1e-4, loss)
     wide = table.astype(np.longdouble)
-    scores = wide @ found.w.astype(np.longdouble).T
+    scores = wide @ minimiser.w.astype(np.longdouble).T
     if isinstance(loss, Softmax):
         exponentials = np.exp(scores - scores.max(axis=1, keepdims=True))
         residual = exponentials / exponentials.sum(axis=1, keepdims=True) - targets
@@ -85,23 +85,23 @@ def test_the_certificate_holds_in_extended_precision(loss: Loss, seed: int) -> N
             -sign * weight * np.clip(1 + h - sign * scores, 0, 2 * h) / (2 * h)
             for sign, weight in ((1, targets[:, 1]), (-1, targets[:, 0]))
         )
-    exact = residual.T @ wide / len(wide) + np.longdouble(1e-4) * found.w
-    assert np.linalg.norm(exact) <= found.gradient_norm <= found.tolerance == erm.DEFAULT_TOLERANCE
-    error = np.linalg.norm((exact - gradient(table, targets, found.w, 1e-4, loss)).astype(float))
-    floor = rounding_floor(*table.shape, targets.shape[1], float(np.linalg.norm(found.w)), 1e-4, loss)
+    exact = residual.T @ wide / len(wide) + np.longdouble(1e-4) * minimiser.w
+    assert np.linalg.norm(exact) <= minimiser.gradient_norm <= minimiser.tolerance == erm.DEFAULT_TOLERANCE
+    error = np.linalg.norm((exact - gradient(table, targets, minimiser.w, 1e-4, loss)).astype(float))
+    floor = rounding_floor(*table.shape, targets.shape[1], float(np.linalg.norm(minimiser.w)), 1e-4, loss)
     assert 0 < error <= floor  # a floor of nothing would not notice
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_no_direction_improves_the_risk(loss: Loss) -> None:
     table, targets = problem(11, classes=2 if loss.binary else 3)
-    found = minimise(table, targets, 1e-3, loss)
-    least = risk(table, targets, found.w, 1e-3, loss)
+    minimiser = minimise(table, targets, 1e-3, loss)
+    least = risk(table, targets, minimiser.w, 1e-3, loss)
     generator = np.random.default_rng(0)
     for size in (1e-2, 1.0, 30.0):
-        other = found.w + size * generator.normal(size=found.w.shape)
+        other = minimiser.w + size * generator.normal(size=minimiser.w.shape)
         # Strong convexity: R(other) >= R(w*) + lambda/2 ||other - w*||^2.
-        assert risk(table, targets, other, 1e-3, loss) >= least + 0.49e-3 * np.sum((other - found.w) ** 2)
+        assert risk(table, targets, other, 1e-3, loss) >= least + 0.49e-3 * np.sum((other - minimiser.w) ** 2)
 
 
 @st.composite
@@ -125,11 +125,11 @@ def test_the_solver_converges_on_hostile_data(
     limit = erm._DENSE_LIMIT
     erm._DENSE_LIMIT = limit if dense else 0
     try:
-        found = minimise(table, targets, lam, loss)
+        minimiser = minimise(table, targets, lam, loss)
     finally:
         erm._DENSE_LIMIT = limit
-    assert found.gradient_norm <= found.tolerance
-    assert np.linalg.norm(found.w) <= norm_bound(loss, 2, lam) + found.tolerance / lam
+    assert minimiser.gradient_norm <= minimiser.tolerance
+    assert np.linalg.norm(minimiser.w) <= norm_bound(loss, 2, lam) + minimiser.tolerance / lam
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -160,17 +160,17 @@ def test_conjugate_gradients_find_the_same_minimiser() -> None:
 
 def test_the_rows_of_a_softmax_minimiser_sum_to_zero() -> None:
     table, targets = problem(19, classes=5)
-    found = minimise(table, targets, 1e-4, Softmax())
-    assert np.abs(found.w.sum(axis=0)).max() <= 1e-14 * np.abs(found.w).max()
-    shifted = gradient(table, targets, found.w + 0.1, 1e-4, Softmax())
-    assert np.linalg.norm(shifted) > np.linalg.norm(gradient(table, targets, found.w, 1e-4, Softmax()))
+    minimiser = minimise(table, targets, 1e-4, Softmax())
+    assert np.abs(minimiser.w.sum(axis=0)).max() <= 1e-14 * np.abs(minimiser.w).max()
+    shifted = gradient(table, targets, minimiser.w + 0.1, 1e-4, Softmax())
+    assert np.linalg.norm(shifted) > np.linalg.norm(gradient(table, targets, minimiser.w, 1e-4, Softmax()))
 
 
 def test_repr_of_a_minimiser_shows_no_parameters() -> None:
     table, targets = problem(23)
-    found = minimise(table, targets, 1e-2, Logistic())
-    text = repr(found) + str(found)
-    assert not any(f"{abs(entry):.3g}" in text for entry in found.w)
+    minimiser = minimise(table, targets, 1e-2, Logistic())
+    text = repr(minimiser) + str(minimiser)
+    assert not any(f"{abs(entry):.3g}" in text for entry in minimiser.w)
     assert "gradient_norm" not in text  # where the solver stopped depends on the votes, too
 
 
@@ -218,12 +218,12 @@ def test_invalid_soft_labels_are_refused(targets: list[list[float]]) -> None:
 
 
 class Counted(Logistic):
-    """The logistic loss, and how often its derivative was asked for."""
+    """The logistic loss, and how often its derivative was computed."""
 
-    asked = 0
+    derivatives = 0
 
     def derivative(self, scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        type(self).asked += 1
+        type(self).derivatives += 1
         return super().derivative(scores, targets)
 
 
@@ -249,9 +249,9 @@ def test_a_newton_step_solves_for_the_gradient(loss: Loss) -> None:
 def test_a_minimiser_takes_few_steps(width: int, lam: float, most: int) -> None:
     """One gradient at 0 and one a step: Newton's method doubles the digits, conjugate gradients take a tenth each."""
     table, targets = problem(31)
-    Counted.asked = 0
+    Counted.derivatives = 0
     minimise(np.pad(table, ((0, 0), (0, width - 8))), targets, lam, Counted())
-    assert Counted.asked <= most
+    assert Counted.derivatives <= most
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -287,9 +287,9 @@ def test_the_certificate_is_the_norm_plus_rounding(tilt: float) -> None:
 
 def test_public_fields_of_a_minimiser() -> None:
     for shape, loss, classes in (((3,), Logistic(), 2), ((5, 3), Softmax(), 5)):
-        found = erm.Minimiser(np.zeros(shape), 0.0, 1e-3, 0.25, loss)
-        assert found.inexactness == 4e-3
-        assert found.norm_limit == norm_bound(loss, classes, 0.25) + 4e-3
+        minimiser = erm.Minimiser(np.zeros(shape), 0.0, 1e-3, 0.25, loss)
+        assert minimiser.inexactness == 4e-3
+        assert minimiser.norm_limit == norm_bound(loss, classes, 0.25) + 4e-3
 
 
 def test_a_softmax_step_leaves_no_mean_in_the_rows() -> None:
@@ -302,9 +302,9 @@ def test_a_softmax_step_leaves_no_mean_in_the_rows() -> None:
 
 
 def test_features_are_converted_to_contiguous_float64() -> None:
-    found = check_auxiliary(np.asfortranarray([[0, 1], [1, 0]], dtype=np.int8), width=2)
-    assert found.dtype == np.float64
-    assert found.flags["C_CONTIGUOUS"]
+    features = check_auxiliary(np.asfortranarray([[0, 1], [1, 0]], dtype=np.int8), width=2)
+    assert features.dtype == np.float64
+    assert features.flags["C_CONTIGUOUS"]
     assert check_auxiliary([[1 + 2.0**-40]]).tolist() == [[1 + 2.0**-40]]
     with pytest.raises(NormError):
         check_auxiliary([[1 + 2.0**-38]])

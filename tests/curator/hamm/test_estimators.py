@@ -338,9 +338,9 @@ def test_seeded_noise_comes_from_the_random_state(classes: int) -> None:
         (MajorityVoteClassifier, "majority", one_hot(majority(counts), classes)),
     ):
         model = kind(epsilon=2.0, lam=0.05, tolerance=1e-7, random_state=5).fit(x, counts)
-        found = minimise(x, targets, 0.05, loss, tolerance=1e-7)
+        minimiser = minimise(x, targets, 0.05, loss, tolerance=1e-7)
         bound = erm_sensitivity(labels, loss, 0.05, parties=40, classes=classes, features=x)  # type: ignore[arg-type]
-        released = perturb(found, bound, 2.0, randomness=coins())
+        released = perturb(minimiser, bound, 2.0, randomness=coins())
         np.testing.assert_array_equal(model.coef_, np.atleast_2d(released.w))
         np.testing.assert_array_equal(model.released_.w, released.w)
         assert (model.sensitivity_, model.released_.epsilon) == (released.sensitivity, 2.0)
@@ -351,10 +351,10 @@ def test_seeded_noise_comes_from_the_random_state(classes: int) -> None:
         statistic.coef_, np.atleast_2d(fit_statistic(release_statistic(counts, plan, coins())))
     )
     assert (statistic.sensitivity_, statistic.released_.mechanism) == (plan.sensitivity, plan.mechanism)
-    asked = plan_pate(120, classes, 40, epsilon=2.0, delta=1e-4, aggregator="gnmax", queries=50)
+    pate_plan = plan_pate(120, classes, 40, epsilon=2.0, delta=1e-4, aggregator="gnmax", queries=50)
     pate = PateClassifier(epsilon=2.0, delta=1e-4, aggregator="gnmax", queries=50, random_state=5).fit(x, counts)
-    np.testing.assert_array_equal(pate.coef_, np.atleast_2d(fit_student(x, release_pate(counts, asked, coins()))))
-    assert (pate.sensitivity_, pate.released_.mechanism) == (asked.sensitivity, asked.mechanism)
+    np.testing.assert_array_equal(pate.coef_, np.atleast_2d(fit_student(x, release_pate(counts, pate_plan, coins()))))
+    assert (pate.sensitivity_, pate.released_.mechanism) == (pate_plan.sensitivity, pate_plan.mechanism)
     assert pate.noise_source_ == statistic.noise_source_ == "simulation"
 
 

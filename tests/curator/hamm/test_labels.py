@@ -119,8 +119,8 @@ def test_entries_whose_sum_wraps_around_are_refused() -> None:
 @pytest.mark.parametrize("kind", [np.int8, np.int32, np.uint8, np.uint64])
 def test_counts_and_labels_of_any_kind_of_integer_are_int64(kind: type) -> None:
     counts = np.array([[3, 0, 1], [0, 4, 0]], dtype=kind)
-    for found in (check_counts(counts), majority(counts), majority(counts[:1, [0, 2]])):
-        assert found.dtype == np.int64
+    for array in (check_counts(counts), majority(counts), majority(counts[:1, [0, 2]])):
+        assert array.dtype == np.int64
     assert check_counts(np.array([[2**63 - 1, 0]], dtype=np.uint64)).tolist() == [[2**63 - 1, 0]]
     assert one_hot(np.zeros(0, dtype=kind), 2).shape == (0, 2)
 

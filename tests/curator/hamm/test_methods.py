@@ -67,8 +67,8 @@ def test_releases_of_hamms_algorithms(labels: Any, classes: int) -> None:
     made = methods.erm_method(labels, votes, X, loss, request)
     w = minimise(X, targets, 0.05, loss).w
     np.testing.assert_allclose(made.nonprivate(), w, atol=1e-6)
-    drawn = made.draw(SimulationRandomness(1, "draw"))
-    assert np.linalg.norm(drawn - w) > 0
+    release = made.draw(SimulationRandomness(1, "draw"))
+    assert np.linalg.norm(release - w) > 0
     assert made.chosen["lam"] == 0.05
     bound = {
         ("majority", 2): lambda: sensitivity.binary_majority(0.05, sensitivity.rho(X)),
@@ -88,23 +88,23 @@ def test_releases_of_hamms_algorithms(labels: Any, classes: int) -> None:
 
 
 def test_minimisers_are_shared_among_requests() -> None:
-    X, votes, loss, asked = auxiliary(), counts(3), loss_named("logistic", 3), list[float]()
+    X, votes, loss, ridges = auxiliary(), counts(3), loss_named("logistic", 3), list[float]()
     fit = methods.erm_fit("soft", votes, X, loss)
     assert fit(0.05) is fit(0.05)
 
     def counting(lam: float) -> Any:
-        asked.append(lam)
+        ridges.append(lam)
         return fit(lam)
 
     made = methods.erm_method("soft", votes, X, loss, replace(REQUEST, lam=0.05), counting)
     made.nonprivate()
-    assert asked == [0.05, 0.05]
+    assert ridges == [0.05, 0.05]
 
 
 def test_private_auxiliary_samples_cost_more() -> None:
     X, votes, loss = auxiliary(), counts(2), loss_named("logistic", 2)
-    asked = (replace(REQUEST, lam=0.05, protect_auxiliary=one) for one in (False, True))
-    public, hidden = (methods.erm_method("soft", votes, X, loss, request) for request in asked)
+    requests = (replace(REQUEST, lam=0.05, protect_auxiliary=one) for one in (False, True))
+    public, hidden = (methods.erm_method("soft", votes, X, loss, request) for request in requests)
     assert hidden.sensitivity.value > public.sensitivity.value
     assert hidden.event.unit == "party and one auxiliary sample"
 
@@ -119,8 +119,8 @@ def test_the_average_of_parameters(classes: int) -> None:
     assert certified.chosen == {"lam": 0.01, "radius": 2.0, "mechanism": "spherical-laplace"}
     assert certified.sensitivity.value == pytest.approx(sensitivity.average(2.0, 5).value, rel=0.1)
     paper = methods.average_method(made, 0.01, replace(REQUEST, bound="paper"))
-    said = (sensitivity.hamm_b4_binary if classes == 2 else sensitivity.hamm_b4)(0.01, 5)
-    assert paper.sensitivity.value == pytest.approx(said.value, rel=0.01)
+    stated = (sensitivity.hamm_b4_binary if classes == 2 else sensitivity.hamm_b4)(0.01, 5)
+    assert paper.sensitivity.value == pytest.approx(stated.value, rel=0.01)
 
 
 @pytest.mark.parametrize("source", ["own-data", "whitened"])
@@ -129,9 +129,9 @@ def test_the_statistic_of_an_exact_sum(source: Any) -> None:
     total = list(range(plan.dimension))
     made = methods.own_data_method(total, plan)
     np.testing.assert_array_equal(made.nonprivate(), fit_statistic(release_sum(total, replace(plan, mechanism=None))))
-    drawn = made.draw(SimulationRandomness(2, "draw"))
-    np.testing.assert_array_equal(drawn, fit_statistic(release_sum(total, plan, SimulationRandomness(2, "draw"))))
-    assert np.linalg.norm(drawn - made.nonprivate()) > 0
+    release = made.draw(SimulationRandomness(2, "draw"))
+    np.testing.assert_array_equal(release, fit_statistic(release_sum(total, plan, SimulationRandomness(2, "draw"))))
+    assert np.linalg.norm(release - made.nonprivate()) > 0
     assert (made.sensitivity, made.event) == (plan.sensitivity, plan.event)
     assert made.chosen == {"source": source, "rank": plan.rank, "mechanism": type(plan.mechanism).__name__}
 
@@ -164,18 +164,18 @@ def test_mechanisms_of_each_source(joint: bool, known: set[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "asked", [{}, {"reveal": "statistic"}, {"mechanism": "gaussian"}], ids=["curator", "joint", "gaussian"]
+    "changes", [{}, {"reveal": "statistic"}, {"mechanism": "gaussian"}], ids=["curator", "joint", "gaussian"]
 )
-def test_nonprivate_classifiers_do_not_depend_on_epsilon(asked: dict[str, Any]) -> None:
+def test_nonprivate_classifiers_do_not_depend_on_epsilon(changes: dict[str, Any]) -> None:
     """Neither the number of coordinates nor a filter or a lambda that epsilon's plan chose."""
-    found = []
+    classifiers = []
     for epsilon in (0.1, 10.0):
-        options = TallyOptions(**runs.SUMS | {"parties": 20, "draws": 1, "epsilon": (epsilon,)} | asked)
+        options = TallyOptions(**runs.SUMS | {"parties": 20, "draws": 1, "epsilon": (epsilon,)} | changes)
         scores = simulate_tally(options).evaluation.scores
-        found.append({one.method: one.w for one in scores if one.epsilon is None})
-    assert found[0].keys() == found[1].keys() >= {"own-data", "whitened", "statistic"}
-    for method, w in found[0].items():
-        np.testing.assert_array_equal(w, found[1][method], err_msg=method)
+        classifiers.append({one.method: one.w for one in scores if one.epsilon is None})
+    assert classifiers[0].keys() == classifiers[1].keys() >= {"own-data", "whitened", "statistic"}
+    for method, w in classifiers[0].items():
+        np.testing.assert_array_equal(w, classifiers[1][method], err_msg=method)
 
 
 def test_signal_statements_use_public_values_only() -> None:

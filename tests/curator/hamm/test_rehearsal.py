@@ -62,12 +62,12 @@ def test_worlds_reproduce_the_cross_validated_accuracy_of_the_public_model(
 ) -> None:
     X, y = table(classes, rows, columns, signal)
     model = fit_public(X[:, :-1], y, classes)
-    found = calibrate(model, np.random.default_rng(0))
-    standard_error = math.sqrt(found.cross_validated * (1 - found.cross_validated) / rows)
-    assert abs(found.accuracy - found.cross_validated) < standard_error + 0.01
+    worlds = calibrate(model, np.random.default_rng(0))
+    standard_error = math.sqrt(worlds.cross_validated * (1 - worlds.cross_validated) / rows)
+    assert abs(worlds.accuracy - worlds.cross_validated) < standard_error + 0.01
     rehearsed = rehearse(model, 50, 40, [laplace(10.0, 50)])
     # Half of the rehearsed worlds have the largest error that cross-validation does not contradict.
-    assert abs(rehearsed.public_accuracy - found.cross_validated) < 2 * (standard_error + 0.01)
+    assert abs(rehearsed.public_accuracy - worlds.cross_validated) < 2 * (standard_error + 0.01)
 
 
 def test_the_public_model_in_features_is_the_one_in_principal_directions() -> None:
@@ -126,38 +126,38 @@ def test_labels_without_signal_ask_the_parties_nothing() -> None:
     generator = np.random.default_rng(1)
     X = np.column_stack([generator.normal(size=(200, 6)), np.ones(200)])
     y = (generator.random(200) < 0.1).astype(np.int64)
-    found = rehearsal_of(X, y, 2, 20, rows=30, epsilon=0.3)
-    assert not found.asks
-    assert abs(found.gain) < 0.005
+    rehearsal = rehearsal_of(X, y, 2, 20, rows=30, epsilon=0.3)
+    assert not rehearsal.asks
+    assert abs(rehearsal.gain) < 0.005
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 10.0])
 def test_a_release_is_the_public_model_plus_a_step_that_helps(epsilon: float) -> None:
     """Of 300 parties with 30 rows each, with the noise of their shares; without noise it helps as well."""
     rehearsed = rehearsal(epsilon, parties=300)
-    found, start = plan_rehearsed(rehearsed, 300, epsilon=epsilon), model_classifier(rehearsed.model)
+    step, start = plan_rehearsed(rehearsed, 300, epsilon=epsilon), model_classifier(rehearsed.model)
     X, y = table(2, 9000, 8, 1.0, seed=5)
-    total = np.zeros(found.dimension, np.int64)
+    total = np.zeros(step.dimension, np.int64)
     for number in range(300):
         own = slice(30 * number, 30 * number + 30)
-        total += np.array(found.grid.contribution(X[own], y[own]))
+        total += np.array(step.grid.contribution(X[own], y[own]))
     T, labels = table(2, 5000, 8, 1.0, seed=6)
-    assert np.allclose(fit_rehearsed(found, [0] * found.dimension), start)
+    assert np.allclose(fit_rehearsed(step, [0] * step.dimension), start)
     generator, unit = np.random.default_rng(0), 300 * 2**24
     reached = []
     for _ in range(20):
         noise = np.rint(rehearsed.noise.draw(total.shape, generator) * unit).astype(np.int64)
-        reached.append(accuracy(fit_rehearsed(found, (total + noise).tolist()), T, labels))
+        reached.append(accuracy(fit_rehearsed(step, (total + noise).tolist()), T, labels))
     assert rehearsed.asks
     assert np.mean(reached) > accuracy(start, T, labels) + (0.005 if epsilon > 1 else -0.002)
 
 
 def test_fewer_ballots_scale_the_mean_and_its_noise() -> None:
-    found = plan(parties=100, contributors=97)
-    sums = [10**8] * found.dimension
-    assert not np.allclose(fit_rehearsed(found, sums), fit_rehearsed(found, sums, ballots=98))
+    reference = plan(parties=100, contributors=97)
+    sums = [10**8] * reference.dimension
+    assert not np.allclose(fit_rehearsed(reference, sums), fit_rehearsed(reference, sums, ballots=98))
     with pytest.raises(DataError):
-        fit_rehearsed(found, sums[1:])
+        fit_rehearsed(reference, sums[1:])
 
 
 def test_shrinkage_keeps_signal_and_drops_noise() -> None:
@@ -184,8 +184,8 @@ def test_the_noise_of_a_plan_fits_the_parties_shares() -> None:
 
 def test_the_variance_of_drawn_noise_is_that_of_the_plan() -> None:
     noise = Noise("l1", 0.3, shape=1.5)
-    drawn = noise.draw((200_000,), np.random.default_rng(0))
-    assert float(drawn.std()) == pytest.approx(0.3, rel=0.02)
+    noise_entries = noise.draw((200_000,), np.random.default_rng(0))
+    assert float(noise_entries.std()) == pytest.approx(0.3, rel=0.02)
 
 
 def test_terms_out_of_range_are_refused() -> None:
@@ -203,8 +203,8 @@ def test_terms_out_of_range_are_refused() -> None:
 def test_progress_is_reported_once_a_world() -> None:
     X, y = table(2, 60, 8, 1.0)
     worlds: list[int] = []
-    found = rehearse(fit_public(X[:, :-1], y, 2), 10, 10, [laplace(1.0, 10)], done=worlds.append)
-    assert isinstance(found, Rehearsal)
+    rehearsal = rehearse(fit_public(X[:, :-1], y, 2), 10, 10, [laplace(1.0, 10)], done=worlds.append)
+    assert isinstance(rehearsal, Rehearsal)
     assert sum(worlds) == len(worlds) > 10
 
 
@@ -233,18 +233,18 @@ def test_subtracted_class_shares_give_balanced_accuracy() -> None:
     assert recalls(adjusted, T, labels) > recalls(plain, T, labels) + 0.1
     assert not usual.balanced
     assert balanced.public_accuracy < usual.public_accuracy  # the mean recall of the classes
-    found = plan_rehearsed(balanced, 100, epsilon=10.0)
-    assert found.shares == tuple(model.shares)
-    assert np.allclose(fit_rehearsed(found, [0] * found.dimension), adjusted)
-    total, (own, answers) = np.zeros(found.dimension, np.int64), rare(5000, 2)
+    step = plan_rehearsed(balanced, 100, epsilon=10.0)
+    assert step.shares == tuple(model.shares)
+    assert np.allclose(fit_rehearsed(step, [0] * step.dimension), adjusted)
+    total, (own, answers) = np.zeros(step.dimension, np.int64), rare(5000, 2)
     for number in range(100):
         rows = slice(50 * number, 50 * number + 50)
-        total += np.array(found.grid.contribution(own[rows], answers[rows]))
+        total += np.array(step.grid.contribution(own[rows], answers[rows]))
     generator, unit = np.random.default_rng(3), 100 * 2**24
     reached = []
     for _ in range(20):
         noise = np.rint(balanced.noise.draw(total.shape, generator) * unit).astype(np.int64)
-        reached.append(recalls(fit_rehearsed(found, (total + noise).tolist()), T, labels))
+        reached.append(recalls(fit_rehearsed(step, (total + noise).tolist()), T, labels))
     assert np.mean(reached) > recalls(adjusted, T, labels) - 0.002
 
 

@@ -174,12 +174,12 @@ def worst_move(labels: str, loss: Loss, lam: float, bound_classes: int, seed: in
             other[0] = 1
         else:
             other[0] = generator.integers(bound_classes, size=samples)
-        found = []
+        minimisers = []
         for v in (votes, other):
             counts = np.stack([(v == c).sum(axis=0) for c in range(bound_classes)], axis=1)
             targets = alpha(counts) if labels == "soft" else one_hot(majority(counts), bound_classes)
-            found.append(minimise(x, targets, lam, loss).w)
-        reached = max(reached, float(np.linalg.norm(found[0] - found[1])))
+            minimisers.append(minimise(x, targets, lam, loss).w)
+        reached = max(reached, float(np.linalg.norm(minimisers[0] - minimisers[1])))
     return reached, certified
 
 
@@ -279,11 +279,11 @@ def test_party_and_sample_changes_stay_within_the_sensitivity(
             votes[:] = 0
         other = votes.copy()
         other[0] = generator.integers(classes, size=samples)
-        found = []
+        minimisers = []
         for rows, v in ((x, votes), (moved, other)):
             counts = np.stack([(v == c).sum(axis=0) for c in range(classes)], axis=1)
             targets = alpha(counts) if labels == "soft" else one_hot(majority(counts), classes)
-            found.append(minimise(rows, targets, lam, loss).w)
+            minimisers.append(minimise(rows, targets, lam, loss).w)
         certified = erm_sensitivity(
             labels,  # type: ignore[arg-type]
             loss,
@@ -293,7 +293,7 @@ def test_party_and_sample_changes_stay_within_the_sensitivity(
             features=x,
             protect_auxiliary=True,
         ).value
-        distance = float(np.linalg.norm(found[0] - found[1]))
+        distance = float(np.linalg.norm(minimisers[0] - minimisers[1]))
         assert distance <= certified + 2e-9 / lam
         ratios.append(distance / certified)
     assert max(ratios) > 0.4
@@ -302,8 +302,8 @@ def test_party_and_sample_changes_stay_within_the_sensitivity(
 def test_the_factor_of_hamm_4_5_is_too_small_for_the_softmax_loss() -> None:
     """One sample, every vote for the same class, and the sample turned to its opposite: no vote even changes."""
     targets = np.eye(10)[:1]
-    found = [minimise([[sign]], targets, 100.0, Softmax()).w for sign in (1.0, -1.0)]
-    moved = float(np.linalg.norm(found[0] - found[1]))
+    minimisers = [minimise([[sign]], targets, 100.0, Softmax()).w for sign in (1.0, -1.0)]
+    moved = float(np.linalg.norm(minimisers[0] - minimisers[1]))
     for parties in (1, 10):
         paper = table.hamm_b3(100.0, parties).value * table.hamm_4_5_factor(parties, 1)
         assert moved > 1.3 * paper

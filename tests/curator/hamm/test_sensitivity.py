@@ -386,7 +386,7 @@ ARGUMENTS = {
     s.hamm_b4: {"lam": 2, "parties": 4},
     s.hamm_b4_binary: {"lam": 2, "parties": 4},
 }
-SAID = {
+NAME_IN_ERROR = {
     "lam": "lambda",
     "rho": "rho",
     "parties": "the number of parties",
@@ -402,7 +402,7 @@ def test_every_argument_out_of_range_is_named(function):
     function(**good)
     for name in good:
         for wrong in (0, -1, math.nan, math.inf, *((1,) if name == "classes" else ())):
-            with pytest.raises(InvalidParameter, match=f"^{SAID[name]} must be"):
+            with pytest.raises(InvalidParameter, match=f"^{NAME_IN_ERROR[name]} must be"):
                 function(**good | {name: wrong})
     if "classes" in good:
         function(**good | {"classes": 2})
@@ -415,9 +415,9 @@ def test_a_sensitivity_is_a_positive_number_of_some_unit():
         with pytest.raises(InvalidParameter, match=r"^a sensitivity must be"):
             s.Sensitivity(value)
     for norm, added in (("l2", 4), ("l1", 16)):
-        found = s.with_lattice(s.Sensitivity(0.5, norm=norm, unit="record", source="x"), 2.0**-10, 16)
-        assert (found.norm, found.unit, found.source) == (norm, "record", "x + lattice")
-        assert found.value == (0.5 + added * 2.0**-10) * (1 + 2.0**-44)
+        bound = s.with_lattice(s.Sensitivity(0.5, norm=norm, unit="record", source="x"), 2.0**-10, 16)
+        assert (bound.norm, bound.unit, bound.source) == (norm, "record", "x + lattice")
+        assert bound.value == (0.5 + added * 2.0**-10) * (1 + 2.0**-44)
     with pytest.raises(InvalidParameter, match=r"^the pitch must be"):
         s.with_lattice(plain, 0.0, 4)
 
@@ -439,8 +439,8 @@ def excess(value):
 @pytest.mark.parametrize("width", [1, 3, 1021])
 def test_rounding_of_a_certified_row_norm(width):
     """Half of gamma_{d + 3}, and the last bit of the root."""
-    found = excess(s.largest_row_norm(corner(2, width)))
-    assert abs(found - (width + 3) / 2) <= 1
+    units = excess(s.largest_row_norm(corner(2, width)))
+    assert abs(units - (width + 3) / 2) <= 1
 
 
 @pytest.mark.parametrize(("samples", "width"), [(1, 1), (1022, 1), (512, 512), (1000, 300), (3, 600)])
@@ -466,6 +466,6 @@ def test_norms_of_zero_and_tiny_matrices_are_positive():
 def test_an_underestimated_eigenvalue_is_detected_and_raised(monkeypatch):
     """Whatever LAPACK says: Cholesky's factorisation does not come to its end below the true one."""
     X = np.random.default_rng(7).normal(size=(30, 5))
-    right, said = s.operator_norm(X), np.linalg.eigvalsh
-    monkeypatch.setattr(np.linalg, "eigvalsh", lambda gram: said(gram) * (1 - 2.0**-30))
+    right, eigenvalues = s.operator_norm(X), np.linalg.eigvalsh
+    monkeypatch.setattr(np.linalg, "eigvalsh", lambda gram: eigenvalues(gram) * (1 - 2.0**-30))
     assert right * (1 - 2.0**-41) <= s.operator_norm(X) <= right * (1 + 2.0**-32)

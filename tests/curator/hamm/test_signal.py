@@ -24,7 +24,7 @@ from psephos.protocol.privacy.mechanisms import (
 DIMENSION, DRAWS = 6, 40_000
 
 
-def drawn(mechanism: NoiseMechanism, shares: float, generator: np.random.Generator) -> Any:
+def noise_of(mechanism: NoiseMechanism, shares: float, generator: np.random.Generator) -> Any:
     """Noise of the mechanism's law, (DRAWS, DIMENSION), in floating point."""
     size = (DRAWS, DIMENSION)
     if isinstance(mechanism, SphericalLaplace):
@@ -52,11 +52,11 @@ def drawn(mechanism: NoiseMechanism, shares: float, generator: np.random.Generat
     ],
 )
 def test_the_energy_of_the_noise_is_that_of_its_law(mechanism: Any, shares: float) -> None:
-    noise = drawn(mechanism, shares, np.random.default_rng(1)) * 0.01
-    found, energy = noise_energy(mechanism, 0.01, shares), (noise**2).sum(axis=1)
-    assert found.dimension == DIMENSION
-    assert found.mean == pytest.approx(energy.mean(), rel=0.03)
-    assert found.variance == pytest.approx(energy.var(), rel=0.1)
+    noise = noise_of(mechanism, shares, np.random.default_rng(1)) * 0.01
+    stated, energy = noise_energy(mechanism, 0.01, shares), (noise**2).sum(axis=1)
+    assert stated.dimension == DIMENSION
+    assert stated.mean == pytest.approx(energy.mean(), rel=0.03)
+    assert stated.variance == pytest.approx(energy.var(), rel=0.1)
 
 
 def test_the_energy_of_other_noise_is_not_known() -> None:
@@ -75,7 +75,7 @@ def released(classes: int, energy: float, generator: np.random.Generator, *, ran
     return Z, exact, exact + noise, Energy(1.0, 2 / count, count)
 
 
-def told(Z: Any, T: Any) -> Any:
+def labels_of(Z: Any, T: Any) -> Any:
     return (Z @ T.T).argmax(axis=1)
 
 
@@ -86,8 +86,8 @@ def test_the_estimated_agreement_is_accurate(classes: int, energy: float) -> Non
     generator, agreed, same = np.random.default_rng(2), [], []
     for _ in range(150):
         Z, exact, T, noise = released(classes, energy, generator)
-        agreed.append(signal_of(T, Z, told(Z, T), noise, falling=True).agreement)
-        same.append(np.mean(told(Z, T) == told(Z, exact)))
+        agreed.append(signal_of(T, Z, labels_of(Z, T), noise, falling=True).agreement)
+        same.append(np.mean(labels_of(Z, T) == labels_of(Z, exact)))
     assert np.mean(same) - (0.12 if energy == 1.0 else 0.07) < np.mean(agreed) < np.mean(same) + 0.03
 
 
@@ -98,10 +98,10 @@ def test_the_share_and_its_deviation() -> None:
     lengths, deviations = [], []
     for _ in range(500):
         eta = contrast_basis(3).T @ generator.normal(scale=1 / np.sqrt(noise.dimension), size=(2, 5))
-        found = signal_of(exact + eta, Z, told(Z, exact), noise, falling=True)
+        signal = signal_of(exact + eta, Z, labels_of(Z, exact), noise, falling=True)
         lengths.append(np.sum((exact + eta) ** 2))
-        assert found.share == pytest.approx(max(0.0, 1 - noise.mean / lengths[-1]), abs=1e-4)
-        deviations.append(found.share_std * lengths[-1] ** 2 / noise.mean)
+        assert signal.share == pytest.approx(max(0.0, 1 - noise.mean / lengths[-1]), abs=1e-4)
+        deviations.append(signal.share_std * lengths[-1] ** 2 / noise.mean)
     assert np.mean(lengths) == pytest.approx(np.sum(exact**2) + 1, rel=0.03)
     assert np.mean(deviations) == pytest.approx(np.std(lengths), rel=0.15)
 
@@ -114,17 +114,17 @@ def test_noise_alone_is_called_useless_and_a_clear_release_is_not(classes: int, 
     for energy in counted:
         for _ in range(200):
             Z, _, T, noise = released(classes, energy, generator)
-            counted[energy] += signal_of(T, Z, told(Z, T), noise, falling=falling).useless
+            counted[energy] += signal_of(T, Z, labels_of(Z, T), noise, falling=falling).useless
     assert 165 <= counted[0.0] <= 185
     assert counted[100.0] == 0
 
 
 def test_a_release_of_zeros_is_useless() -> None:
-    found = signal_of(np.zeros((2, 3)), np.ones((5, 3)), np.zeros(5, int), Energy(1.0, 1.0, 3), falling=True)
-    assert (found.share, found.useless) == (0.0, True)
+    signal = signal_of(np.zeros((2, 3)), np.ones((5, 3)), np.zeros(5, int), Energy(1.0, 1.0, 3), falling=True)
+    assert (signal.share, signal.useless) == (0.0, True)
 
 
 def test_the_estimates_are_deterministic() -> None:
     Z, _, T, noise = released(3, 4.0, np.random.default_rng(4))
-    one, other = (signal_of(T, Z, told(Z, T), noise, falling=True) for _ in range(2))
+    one, other = (signal_of(T, Z, labels_of(Z, T), noise, falling=True) for _ in range(2))
     assert one == other

@@ -46,11 +46,11 @@ def centre(generator: np.random.Generator, classes: int, width: int) -> NDArray[
 
 def moved(X: Any, counts: Any, lam: float, u: Any, labels: str) -> float:
     """Return how far the minimiser moves between two tables of votes."""
-    loss, found = loss_named("logistic", counts[0].shape[1]), []
+    loss, minimisers = loss_named("logistic", counts[0].shape[1]), []
     for table in counts:
         targets = alpha(table) if labels == "soft" else one_hot(majority(table), table.shape[1])
-        found.append(minimise(X, targets, lam, loss, tilt=-lam * u, tolerance=CENTRED_TOLERANCE).w)
-    return float(np.linalg.norm(found[0] - found[1])) - 2 * CENTRED_TOLERANCE / lam
+        minimisers.append(minimise(X, targets, lam, loss, tilt=-lam * u, tolerance=CENTRED_TOLERANCE).w)
+    return float(np.linalg.norm(minimisers[0] - minimisers[1])) - 2 * CENTRED_TOLERANCE / lam
 
 
 @pytest.mark.parametrize("labels", ["soft", "majority"])
@@ -88,8 +88,8 @@ def test_no_minimiser_is_longer_than_its_limit(classes: int) -> None:
         lam = float(10 ** generator.uniform(-3, 1))
         u = centre(generator, classes, 3)
         targets = one_hot(generator.integers(0, classes, 5), classes)
-        found = minimise(X, targets, lam, loss, tilt=-lam * u, tolerance=1e-5)
-        assert np.linalg.norm(found.w) <= found.norm_limit
+        minimiser = minimise(X, targets, lam, loss, tilt=-lam * u, tolerance=1e-5)
+        assert np.linalg.norm(minimiser.w) <= minimiser.norm_limit
 
 
 def scene(classes: int, samples: int = 80) -> tuple[Any, Any, Any, Any]:
@@ -119,8 +119,8 @@ def test_a_release_is_near_the_public_model_under_much_noise_and_near_alpha_unde
     assert public > 0.6
     assert np.linalg.norm(start.rows, axis=1).max() <= 1
     hidden = erm_method(labels, counts, X, loss, replace(REQUEST, epsilon=0.01), start=start)
-    drawn = [right(hidden.draw(coins), T, answers) for _ in range(20)]
-    assert np.mean(drawn) > public - 0.01
+    accuracies = [right(hidden.draw(coins), T, answers) for _ in range(20)]
+    assert np.mean(accuracies) > public - 0.01
     assert hidden.chosen["start"] == "public model"
     assert hidden.event is not None
     assert hidden.event.epsilon == 0.01

@@ -279,9 +279,9 @@ def test_simulated_noise_of_shares_has_the_energy_of_their_law():
     X, _, _, counts = problem(3, 50)
     plan = st.plan_statistic(X, 3, 50, epsilon=0.5, delta=1e-6, mechanism="gaussian", joint=True)
     assert isinstance(plan.mechanism, DiscreteGaussian)
-    drawn = [st.simulate_release(counts, plan, np.random.default_rng(i)).T for i in range(300)]
+    releases = [st.simulate_release(counts, plan, np.random.default_rng(i)).T for i in range(300)]
     exact = st.release_statistic(counts, st.plan_statistic(X, 3, 50, epsilon=None, rank=plan.rank)).T
-    noise = (np.array(drawn) - exact) / plan.unit
+    noise = (np.array(releases) - exact) / plan.unit
     assert (noise**2).sum() / (300 * plan.dimension) == pytest.approx(float(plan.mechanism.variance), rel=0.2)
 
 
@@ -498,9 +498,9 @@ def test_coordinates_for_learners_that_vote_are_twelve_or_a_tenth_of_the_rows():
     X = np.random.default_rng(4).normal(size=(300, 20))
     axes = st.plan_statistic(X, 2, 10, epsilon=None, rank=20).transform
     for rows, rank, expected in ((300, 12, 12), (300, 40, 20), (300, 3, 3), (59, 12, 5), (9, 12, 1)):
-        found = st.public_coordinates(X[:rows], rank)
-        assert found.shape == (20, expected)
-        assert rows < 300 or np.array_equal(found, axes[:, :expected])
+        coordinates = st.public_coordinates(X[:rows], rank)
+        assert coordinates.shape == (20, expected)
+        assert rows < 300 or np.array_equal(coordinates, axes[:, :expected])
     assert st.public_coordinates(X).shape == (20, 12)
     assert st.plan_statistic(X, 2, 10, epsilon=None).rank == 20
     assert st.plan_statistic(X[:100], 2, 10, epsilon=None).rank == 10
@@ -551,13 +551,13 @@ def taught(plan, T, noise):
         return np.eye(K)[np.argmax(rows @ W.T, axis=1)]
 
     def discriminant(W):
-        said = labels(W)
-        Z, sizes = rows @ every, np.maximum(said.sum(axis=0), 1)
-        means = np.array([Z[said[:, k] == 1].sum(axis=0) / sizes[k] for k in range(K)])
-        shares = said.mean(axis=0)
+        answers = labels(W)
+        Z, sizes = rows @ every, np.maximum(answers.sum(axis=0), 1)
+        means = np.array([Z[answers[:, k] == 1].sum(axis=0) / sizes[k] for k in range(K)])
+        shares = answers.mean(axis=0)
         within = np.eye(Z.shape[1]) - 0.8 * sum(shares[k] * np.outer(means[k], means[k]) for k in range(K))
-        found = np.array([np.linalg.solve(within, mean) for mean in means]) @ every.T
-        return found - found.mean(axis=0)
+        directions = np.array([np.linalg.solve(within, mean) for mean in means]) @ every.T
+        return directions - directions.mean(axis=0)
 
     def at_variance_1(W):
         return W / np.std(rows @ W.T)
@@ -586,7 +586,7 @@ def taught(plan, T, noise):
 
 def test_self_training_agrees_with_a_reference_implementation():
     """From no noise to ten times the energy, said to be as much or none at all; of clusters and of one cloud."""
-    generator, taken = np.random.default_rng(5), []
+    generator, verdicts = np.random.default_rng(5), []
     for made in (problem(4, 1, samples=300, width=6, seed=2)[:2], cloud(300)):
         X, labels = made
         classes = int(labels.max()) + 1
@@ -596,15 +596,15 @@ def test_self_training_agrees_with_a_reference_implementation():
             noise = spread * np.sum(T**2)
             noisy = T + generator.normal(size=T.shape) * math.sqrt(noise / T.size)
             noisy -= noisy.mean(axis=0)
-            for said in (noise, 0.0):
-                expected, found = taught(plan, noisy, said), plan.self_training.learn(noisy, plan.transform, said)
-                taken.append(expected is not None)
-                assert (found is not None) == taken[-1]
-                assert found is None or found == pytest.approx(expected, abs=1e-9)
+            for energy in (noise, 0.0):
+                expected, actual = taught(plan, noisy, energy), plan.self_training.learn(noisy, plan.transform, energy)
+                verdicts.append(expected is not None)
+                assert (actual is not None) == verdicts[-1]
+                assert actual is None or actual == pytest.approx(expected, abs=1e-9)
         silent = plan.self_training.learn(0 * T, plan.transform, 1.0)
         assert silent is not None
         assert np.isfinite(silent).all()
-    assert {*taken[:52]} == {*taken[52:]} == {True, False}
+    assert {*verdicts[:52]} == {*verdicts[52:]} == {True, False}
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -669,12 +669,12 @@ def test_self_training_is_rejected_at_the_reference_threshold():
     X, labels = cloud(400)
     plan, rows = st.plan_statistic(X, 2, 500, epsilon=1.0, rank=6), st._public_rows(X)
     T = (np.eye(2)[labels] - 1 / 2).T @ (rows @ plan.transform) / 400
-    noise, found = np.random.default_rng(3).normal(size=T.shape), []
+    noise, verdicts = np.random.default_rng(3).normal(size=T.shape), []
     noisy = T + 0.8 * np.linalg.norm(T) * (noise - noise.mean(axis=0))
-    for said in np.geomspace(1e-3, 10, 200) * np.sum(T**2):
-        found.append(plan.self_training.learn(noisy, plan.transform, said) is not None)
-        assert found[-1] == (taught(plan, noisy, said) is not None)
-    assert {*found} == {True, False}
+    for energy in np.geomspace(1e-3, 10, 200) * np.sum(T**2):
+        verdicts.append(plan.self_training.learn(noisy, plan.transform, energy) is not None)
+        assert verdicts[-1] == (taught(plan, noisy, energy) is not None)
+    assert {*verdicts} == {True, False}
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -724,13 +724,13 @@ def test_simulated_noise_is_drawn_from_the_generator_at_the_scale_of_the_law(mec
     named = "gaussian" if joint else mechanism
     plan = st.plan_statistic(X, 3, 50, epsilon=0.5, delta=1e-6, mechanism=named, joint=joint)
     law, generator = plan.mechanism, np.random.default_rng(6)
-    drawn = {
+    integers = {
         "spherical-laplace": lambda: simulate_spherical_laplace(plan.dimension, law.scale, generator),
         "discrete-laplace": lambda: simulate_laplace(plan.dimension, float(law.scale_units), generator),
         "gaussian": lambda: simulate_gaussian(plan.dimension, law.sigma, generator),
         "joint gaussian": lambda: simulate_gaussian(plan.dimension, math.sqrt(law.variance), generator),
     }[mechanism]()
-    total = [t + round(e) for t, e in zip(plan.grid.total(counts), drawn.tolist(), strict=True)]
+    total = [t + round(e) for t, e in zip(plan.grid.total(counts), integers.tolist(), strict=True)]
     simulated = st.simulate_release(counts, plan, np.random.default_rng(6))
     assert np.array_equal(simulated.T, st.release_total(plan, total).T)
 

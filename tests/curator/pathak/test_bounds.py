@@ -107,9 +107,9 @@ def test_party_level_epsilon_is_large() -> None:
 
 def test_theorem_4_2_is_false() -> None:
     for copies in (1, 100, 10_000):
-        found = counterexample(copies)
-        assert found.distance == pytest.approx(1.599, abs=5e-4)
-        assert found.bound == pytest.approx(100 / copies)
+        example = counterexample(copies)
+        assert example.distance == pytest.approx(1.599, abs=5e-4)
+        assert example.bound == pytest.approx(100 / copies)
     assert counterexample(1).distance < counterexample(1).bound
     assert counterexample(1000).distance > counterexample(1000).bound
 
@@ -121,10 +121,10 @@ def test_the_counterexample_by_another_solver() -> None:
             tol=1e-14,
         ).x
 
-    found = counterexample(1)
+    example = counterexample(1)
     one, two = (1.0, 1.0), (0.1, -1.0)
-    assert found.average == pytest.approx((objective([one]) + objective([two])) / 2, abs=1e-6)
-    assert found.pooled == pytest.approx(objective([one, two]), abs=1e-6)
+    assert example.average == pytest.approx((objective([one]) + objective([two])) / 2, abs=1e-6)
+    assert example.pooled == pytest.approx(objective([one, two]), abs=1e-6)
 
 
 def test_theorems_by_hand() -> None:
@@ -211,8 +211,8 @@ def test_the_counterexample_at_another_ridge() -> None:
 
     assert counterexample(7) == counterexample(7, lam=0.01)
     for lam in (0.003, 0.2):
-        found = counterexample(4, lam=lam)
+        example = counterexample(4, lam=lam)
         both = [(1.0, 1.0), (0.1, -1.0)]
-        assert slope(both, found.pooled - 1e-9, lam) < 0 < slope(both, found.pooled + 1e-9, lam)
-        assert found.distance == abs(found.average - found.pooled)
-        assert found.bound == pytest.approx(1 / (4 * lam))
+        assert slope(both, example.pooled - 1e-9, lam) < 0 < slope(both, example.pooled + 1e-9, lam)
+        assert example.distance == abs(example.average - example.pooled)
+        assert example.bound == pytest.approx(1 / (4 * lam))

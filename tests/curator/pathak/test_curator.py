@@ -176,12 +176,12 @@ def answered(curator: PathakCurator, state: AwaitingAnswers, larger: dict[tuple[
     for post in step.posts:
         number = int(post.receiver.split()[1])
         if Entry(1, "curator", post.receiver, post.data).kind is Kind.QUESTIONS:
-            asked = Questions.decode(post.data, curator.terms, number, public)
+            request = Questions.decode(post.data, curator.terms, number, public)
             shares = [
                 state.rests[other] - state.rests[number] + (1 if larger[number, other] else -1)
-                for other in asked.opponents
+                for other in request.opponents
             ]
-            answers = answer(public, shares, asked.questions, bits=KEYED_SIZE_BITS)
+            answers = answer(public, shares, request.questions, bits=KEYED_SIZE_BITS)
             messages[post.receiver] = Answers(state.turn, tuple(answers), public).encode(curator.terms.digest)
     assert sorted(messages) == sorted(party_name(place) for place in state.answering)
     return curator.conclude_turn(state, {party_name(place): messages[party_name(place)] for place in state.answering})
@@ -192,32 +192,32 @@ def test_all_pairs_select_the_one_that_never_lost(key: PrivateKey) -> None:
     """zeta of its indicator, with pi_2 undone, to every party; randomised in full under a key of a foreign form."""
     curator = charlie(key, parties=3, comparisons="all-pairs")
     start = AwaitingAnswers((1, 2, 0), (30, 20, 10), (0, 1, 2))
-    asked = curator._ask(start, [])
-    pairs = asked.state.pairs
+    asking = curator._ask(start, [])
+    pairs = asking.state.pairs
     assert sorted(tuple(sorted(pair)) for pair in pairs) == [(0, 1), (0, 2), (1, 2)]
     assert max(Counter(place for place, _ in pairs).values()) == 1, "the answering is spread evenly"
     smallest = 2  # a place; the party that pi_2 put there is party 1
-    step = answered(curator, asked.state, {(i, j): j == smallest or (i, j) == (0, 1) for i, j in pairs}, asked)
+    step = answered(curator, asking.state, {(i, j): j == smallest or (i, j) == (0, 1) for i, j in pairs}, asking)
     assert step.state == AwaitingMaskedNoise()
     assert [post.receiver for post in step.posts] == [party_name(number) for number in range(3)]
     for post in step.posts:
-        found = Ciphertexts.decode(post.data, Kind.SELECTION, curator.terms, key.public_key, 3)
-        assert [int(key.raw_decrypt(c)) for c in found.ciphertexts] == [0, 1, 0]
+        selection = Ciphertexts.decode(post.data, Kind.SELECTION, curator.terms, key.public_key, 3)
+        assert [int(key.raw_decrypt(c)) for c in selection.ciphertexts] == [0, 1, 0]
 
 
 def test_cyclic_comparisons_are_refused() -> None:
     curator = charlie(parties=3, comparisons="all-pairs")
-    asked = curator._ask(AwaitingAnswers((0, 1, 2), (30, 20, 10), (0, 1, 2)), [])
-    circle = {(i, j): (j - i) % 3 == 1 for i, j in asked.state.pairs}  # everybody loses to the next one round
+    asking = curator._ask(AwaitingAnswers((0, 1, 2), (30, 20, 10), (0, 1, 2)), [])
+    circle = {(i, j): (j - i) % 3 == 1 for i, j in asking.state.pairs}  # everybody loses to the next one round
     with pytest.raises(MessageError, match="contradict each other"):
-        answered(curator, asked.state, circle, asked)
+        answered(curator, asking.state, circle, asking)
 
 
 def test_a_tournament_continues_with_the_undefeated() -> None:
     curator = charlie()
-    asked = curator._ask(AwaitingAnswers((0, 1, 2, 3), (4, 3, 2, 1), (0, 1, 2, 3)), [])
-    assert asked.state.pairs == ((0, 1), (2, 3))
-    step = answered(curator, asked.state, {(0, 1): True, (2, 3): False}, asked)
+    asking = curator._ask(AwaitingAnswers((0, 1, 2, 3), (4, 3, 2, 1), (0, 1, 2, 3)), [])
+    assert asking.state.pairs == ((0, 1), (2, 3))
+    step = answered(curator, asking.state, {(0, 1): True, (2, 3): False}, asking)
     assert (step.state.standing, step.state.turn, step.state.pairs) == ((1, 2), 1, ((1, 2),))
     assert step.state.rests == (4, 3, 2, 1)
     assert answered(curator, step.state, {(1, 2): False}, step).state == AwaitingMaskedNoise()

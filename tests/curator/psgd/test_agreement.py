@@ -140,36 +140,36 @@ def test_the_sensitivity_of_a_sum_holds_on_the_grid_and_in_floating_point(loss: 
         ({"unit": "party", "party_bound": 2 * limit}, limit, 2 * limit),
         ({"party_bound": 3.5}, 3.5, 2.0),
     ):
-        found = agreed((largest, 7), d, loss=loss, fraction_bits=bits, lam=1.0, **options)  # type: ignore[arg-type]
-        assert found.series.bound == bound
-        assert found.sensitivity == pytest.approx(moved + snapped + rounding, rel=1e-14, abs=0)
-        assert found.series.step_scale == rounded_up(math.nextafter(found.sensitivity / 0.5, math.inf))
+        agreement = agreed((largest, 7), d, loss=loss, fraction_bits=bits, lam=1.0, **options)  # type: ignore[arg-type]
+        assert agreement.series.bound == bound
+        assert agreement.sensitivity == pytest.approx(moved + snapped + rounding, rel=1e-14, abs=0)
+        assert agreement.series.step_scale == rounded_up(math.nextafter(agreement.sensitivity / 0.5, math.inf))
 
 
 def test_the_fixed_noise_is_shared_among_the_honest() -> None:
     for unit, moved in (("record", 2.0), ("party", 200 * (1 + 2.0**-30))):
-        found = agreed(unit=unit, colluders=1)
-        asked = (0.5, 0.1, 200, 0.25)
+        agreement = agreed(unit=unit, colluders=1)
+        arguments = (0.5, 0.1, 200, 0.25)
         slack = (
-            bounds.compute_slack(*asked)
+            bounds.compute_slack(*arguments)
             if unit == "record"
-            else bounds.compute_slack_party(*asked, party_records=100, dimension=4)
+            else bounds.compute_slack_party(*arguments, party_records=100, dimension=4)
         )
         sigma = bounds.sigma_from_density_ratio(4, slack.epsilon, 0.05, sensitivity=moved)
-        assert found.series.fixed_sigmas == (rounded_up(sigma / math.sqrt(2)),) * 3
-        assert found.sigma == math.hypot(*found.series.fixed_sigmas)
-        assert found.slack == rounded_up(slack.ridge)
-    assert found.slack > 0
-    assert found.descent.ridge == 0.1 + found.slack
+        assert agreement.series.fixed_sigmas == (rounded_up(sigma / math.sqrt(2)),) * 3
+        assert agreement.sigma == math.hypot(*agreement.series.fixed_sigmas)
+        assert agreement.slack == rounded_up(slack.ridge)
+    assert agreement.slack > 0
+    assert agreement.descent.ridge == 0.1 + agreement.slack
 
 
 def test_variants_without_fixed_noise_claim_the_transcript_only() -> None:
     for variant, law in (("halving", "spherical-laplace-halving"), ("gaussian", "discrete-gaussian")):
-        found = agreed(variant=variant, steps=5)
-        assert found.series.fixed_sigmas == (0.0,) * 3
-        assert (found.sigma, found.slack, found.descent.ridge) == (0.0, 0.0, 0.1)
-        assert found.series.step_law == law
-        guarantee = found.guarantee
+        agreement = agreed(variant=variant, steps=5)
+        assert agreement.series.fixed_sigmas == (0.0,) * 3
+        assert (agreement.sigma, agreement.slack, agreement.descent.ridge) == (0.0, 0.0, 0.1)
+        assert agreement.series.step_law == law
+        guarantee = agreement.guarantee
         assert (guarantee.epsilon_final, guarantee.epsilon_step, guarantee.epsilon_transcript) == (None, None, 0.5)
         assert guarantee.epsilon_transcript_pure == (0.5 if variant == "halving" else None)
         assert "no claim of its own" in guarantee.final_is
@@ -180,9 +180,9 @@ def test_fields_of_a_guarantee() -> None:
     assert (paper.unit, paper.delta, paper.epsilon_final, paper.epsilon_step) == ("record", 0.05, 0.5, 0.5)
     assert paper.epsilon_transcript == bounds.pure_composition(0.5, 50, 0.05)
     assert paper.epsilon_transcript_pure == 25.0
-    said = "the paper's claim (Theorem 4.2) for the exact minimiser of the perturbed objective"
-    assert paper.final_is == said
-    assert footnote == replace(paper, final_is=f"{said}; holds of the minimiser for one party's data alone, too"), (
+    claim = "the paper's claim (Theorem 4.2) for the exact minimiser of the perturbed objective"
+    assert paper.final_is == claim
+    assert footnote == replace(paper, final_is=f"{claim}; holds of the minimiser for one party's data alone, too"), (
         "its noise is another, its claim the same"
     )
     assert paper.assumed.startswith("the transcript's epsilon: nobody but the party itself")
@@ -199,11 +199,11 @@ def test_fields_of_a_guarantee() -> None:
 
 
 def test_gaussian_shares_of_the_honest_sum_to_the_variance() -> None:
-    found = agreed((50,) * 6, variant="gaussian", colluders=1, dropouts=2, steps=3, fraction_bits=6)
-    l2 = found.sensitivity * 64
+    agreement = agreed((50,) * 6, variant="gaussian", colluders=1, dropouts=2, steps=3, fraction_bits=6)
+    l2 = agreement.sensitivity * 64
     spared = (1 + math.exp(0.5)) * 2.0**-60
     variance = float(discrete_gaussian_variance(l2, 0.5, 0.05 - spared, 3))
-    assert found.series.step_scale == rounded_up(math.nextafter(variance / 2, math.inf))
+    assert agreement.series.step_scale == rounded_up(math.nextafter(variance / 2, math.inf))
 
 
 def test_a_delta_below_the_samplers_is_refused() -> None:
@@ -214,10 +214,10 @@ def test_a_delta_below_the_samplers_is_refused() -> None:
 
 
 def test_the_descent_has_the_chosen_parameters() -> None:
-    found = agreed(radius=3.0, first_step=1.5, step_offset=7.0, step_power=0.75, stop_tolerance=0.25, stop_window=9)
-    assert (found.descent.radius, found.descent.records, found.descent.smoothness) == (3.0, 200, 0.25)
-    assert found.descent.step_sizes == StepSizes(1.5, 7.0, 0.75)
-    assert found.descent.stopping == StoppingRule(0.25, 9)
+    agreement = agreed(radius=3.0, first_step=1.5, step_offset=7.0, step_power=0.75, stop_tolerance=0.25, stop_window=9)
+    assert (agreement.descent.radius, agreement.descent.records, agreement.descent.smoothness) == (3.0, 200, 0.25)
+    assert agreement.descent.step_sizes == StepSizes(1.5, 7.0, 0.75)
+    assert agreement.descent.stopping == StoppingRule(0.25, 9)
     plain = agreed()
     ridge = plain.descent.ridge
     assert plain.descent.step_sizes == StepSizes.default(ridge, 0.25)

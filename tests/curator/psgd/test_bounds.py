@@ -106,7 +106,7 @@ def test_party_level_slack(epsilon: float, lam: float, n: int, c: float, d: int)
     ],
 )
 def test_an_argument_out_of_range_is_refused_by_name(function: Any, good: dict[str, float]) -> None:
-    said = {
+    name_in_error = {
         "lam": "lambda",
         "records": "the number of records",
         "smoothness": "c",
@@ -117,7 +117,7 @@ def test_an_argument_out_of_range_is_refused_by_name(function: Any, good: dict[s
     }
     function(**good)
     for name in good:
-        with pytest.raises(InvalidParameter, match=f"^{said.get(name, name)} (must|is) "):
+        with pytest.raises(InvalidParameter, match=f"^{name_in_error.get(name, name)} (must|is) "):
             function(**good | {name: 0})
 
 
@@ -196,12 +196,12 @@ def test_pure_composition_is_exact_for_small_deltas_too(epsilon: float, k: int, 
     with localcontext(prec=60):
         e, t = Decimal(epsilon), Decimal(composed)
         p = e.exp() / (1 + e.exp())
-        found = sum(
+        total = sum(
             math.comb(k, i) * p**i * (1 - p) ** (k - i) * (1 - (t - (2 * i - k) * e).exp())
             for i in range(k // 2, k + 1)
             if (2 * i - k) * e > t
         )
-        assert 1 - Decimal("1e-5") < found / Decimal(delta) <= 1
+        assert 1 - Decimal("1e-5") < total / Decimal(delta) <= 1
 
 
 def test_pure_composition_agrees_with_the_accountant() -> None:

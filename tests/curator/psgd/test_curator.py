@@ -82,8 +82,8 @@ def test_psgd_with_rho_approaches_the_gop_minimiser() -> None:
         agreement = agreement_for(steps=steps)
         assert agreement.descent.ridge == 0.1
         pooled = LocalLoss(X, y)
-        found = [clear_descent(pooled, agreement, np.random.default_rng(seed), eta=eta) for seed in range(5)]
-        distances.append(float(np.mean([np.linalg.norm(w - best) for w in found])))
+        endpoints = [clear_descent(pooled, agreement, np.random.default_rng(seed), eta=eta) for seed in range(5)]
+        distances.append(float(np.mean([np.linalg.norm(w - best) for w in endpoints])))
     assert distances[0] > 2 * distances[1] > 4 * distances[2]
 
 
@@ -198,8 +198,8 @@ class Walker:
         return self.hears(f"holder {holder}", part.encode(self.round), "curator")
 
     def publishes(self, holder: int, sums: tuple[int, ...]) -> tuple[Post, ...]:
-        said = PublishedSum(self.walking.steps + 1, holder, sums)
-        return self.hears(f"holder {holder}", said.encode(self.terms))
+        message = PublishedSum(self.walking.steps + 1, holder, sums)
+        return self.hears(f"holder {holder}", message.encode(self.terms))
 
     def awaited(self) -> list[str]:
         missing = self.curator.awaits(self.state)
@@ -214,9 +214,9 @@ def test_a_descent_step_by_step() -> None:
     assert walker.curator.reads == Tally.reads - {Kind.NOISE_BALLOT} | {Kind.PUBLISHED_SUM}
     assert walker.posts == walker.announces(1, origin)
     assert (walker.walking.steps, walker.walking.opened, walker.walking.w.tolist()) == (0, None, list(origin))
-    asked = TallyRequest(walker.round.digest, 0b111, bytes(32))
+    template = TallyRequest(walker.round.digest, 0b111, bytes(32))
     posts = walker.vote([[1, 2, 3, 4], [10, 20, 30, 40], [-100, 0, 0, 5]])
-    request = replace(asked, product_digest=walker.product.digest).encode(walker.round)
+    request = replace(template, product_digest=walker.product.digest).encode(walker.round)
     assert posts == tuple(Post(f"holder {n}", request, "gradients: open", secret=False) for n in (1, 2))
     sums = (-89, 22, 33, 49)
     assert walker.awaited() == ["holder 1", "holder 2", "holder 3"]

@@ -130,8 +130,8 @@ def test_minimiser_against_scipy(loss: Logistic | Huber, ridge: float) -> None:
     X, y, eta = problem()
     eta = eta if ridge > 0.01 else eta / 20
     targets = one_hot((y > 0).astype(np.int64), 2)
-    found = perturbed_minimiser(X, y, ridge=ridge, eta=eta, loss=loss)
-    w, certified = found.w, found.gradient_norm
+    minimiser = perturbed_minimiser(X, y, ridge=ridge, eta=eta, loss=loss)
+    w, certified = minimiser.w, minimiser.gradient_norm
     assert certified <= gop.DEFAULT_TOLERANCE
     assert np.linalg.norm(perturbed_gradient(X, targets, w, ridge, eta, loss)) <= certified
     reference = minimize(

@@ -350,9 +350,9 @@ def test_rejected_entries_are_not_kept_in_memory(made: Trial) -> None:
         board.entries = [bytes(bytearray(data)) for data in posts]
         agent.step()
         board.entries = []
-        kept, _ = tracemalloc.get_traced_memory()
+        memory, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
         gc.enable()
     assert len(agent.rejected) == len(posts)
-    assert kept < size
+    assert memory < size

@@ -152,8 +152,8 @@ def test_errors_name_the_entry_and_its_author() -> None:
             "entry 14: party 3",
         ),
     ):
-        found, text = rejection(reader, data)
-        assert found is error
+        actual, text = rejection(reader, data)
+        assert actual is error
         assert re.search(message, text), text
 
 

@@ -219,11 +219,11 @@ def test_incomplete_and_foreign_parts_delay_nobody(server: StudyServer) -> None:
     two._run(two._publish("parts", secrets.token_bytes(32) + (10**9).to_bytes(8, "big")))
     two._run(two._publish("parts", secrets.token_bytes(32) + mine[0].to_bytes(8, "big") * 100))
     one.post(long)  # after the restart: parts that the server has are not stored again
-    found = contents(server.board("curator"))
-    assert found[:3] == [b"", b"", b"meanwhile"]
-    assert len(found[stolen - 1]) == 48
-    assert found[-2:] == [b"", long]
-    assert len(found) == 9
+    entries = contents(server.board("curator"))
+    assert entries[:3] == [b"", b"", b"meanwhile"]
+    assert len(entries[stolen - 1]) == 48
+    assert entries[-2:] == [b"", long]
+    assert len(entries) == 9
 
 
 @pytest.mark.nats
@@ -251,11 +251,11 @@ def test_a_role_can_neither_post_for_others_nor_delete(server: StudyServer) -> N
 
 def sockets() -> set[str]:
     """Return the sockets of this process."""
-    found = set()
+    targets = set()
     for place in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):  # the listing's own
-            found.add(os.readlink(place))
-    return {name for name in found if name.startswith("socket:")}
+            targets.add(os.readlink(place))
+    return {name for name in targets if name.startswith("socket:")}
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
@@ -266,7 +266,7 @@ def test_no_connection_is_left_to_a_server_that_stops_answering(secure: bool, tm
         (tmp_path / name).write_bytes(content)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "server.pem", tmp_path / "server.key")
-    told = {"server_id": "S", "version": "2.10.0", "proto": 1, "max_payload": 2**20, "tls_required": secure}
+    info = {"server_id": "S", "version": "2.10.0", "proto": 1, "max_payload": 2**20, "tls_required": secure}
     with contextlib.ExitStack() as opened:
         listening = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
         listening.settimeout(10)  # a client that never connects ends the test
@@ -275,7 +275,7 @@ def test_no_connection_is_left_to_a_server_that_stops_answering(secure: bool, tm
 
         def serve() -> None:
             one, _ = listening.accept()
-            one.sendall(b"INFO " + json.dumps(told).encode() + b"\r\n")
+            one.sendall(b"INFO " + json.dumps(info).encode() + b"\r\n")
             with context.wrap_socket(one, server_side=True) if secure else one:
                 over.wait()
 
@@ -381,12 +381,12 @@ def test_three_replicating_servers_lose_nothing_when_one_is_killed(server: Study
         until = time.monotonic() + 30
         while True:
             try:
-                found = NatsBoard(address, server.session, name, server.keys[name], timeout=5)
+                client = NatsBoard(address, server.session, name, server.keys[name], timeout=5)
             except BoardError:  # no leader yet
                 assert time.monotonic() < until
                 continue
-            server.boards.append(found)
-            return found
+            server.boards.append(client)
+            return client
 
     def insist(board: NatsBoard, data: bytes) -> None:
         until = time.monotonic() + 30
@@ -410,9 +410,9 @@ def test_three_replicating_servers_lose_nothing_when_one_is_killed(server: Study
         servers[lost] = start_server(folders[lost])
         again = board("curator", lost)
         until = time.monotonic() + 30
-        while len(found := contents(again)) < 20:  # it catches up
+        while len(entries := contents(again)) < 20:  # it catches up
             assert time.monotonic() < until
-        assert found == [bytes([k]) for k in range(20)]
+        assert entries == [bytes([k]) for k in range(20)]
     finally:
         for each in servers:
             each.kill()
@@ -468,10 +468,10 @@ def test_a_killed_server_loses_no_acknowledged_entry(server: StudyServer) -> Non
     finally:
         stop.set()
         thread.join()
-    found = contents(server.board("party 1"))
-    assert [data for data in found if data in set(acknowledged)] == acknowledged
-    assert len(found) - len(acknowledged) <= 1  # stored, and killed before it said so
-    assert contents(board) == found  # it has reconnected by itself
+    entries = contents(server.board("party 1"))
+    assert [data for data in entries if data in set(acknowledged)] == acknowledged
+    assert len(entries) - len(acknowledged) <= 1  # stored, and killed before it said so
+    assert contents(board) == entries  # it has reconnected by itself
 
 
 @pytest.mark.nats
@@ -725,8 +725,8 @@ def test_names_of_streams_subjects_and_users() -> None:
 )
 def test_parts_of_an_address(stream: Stream, url: str, where: str, address: str, user: str, replicas: int) -> None:
     opened = Offline(url, stream, "party 3", KEY)
-    found = (opened._where, opened._address, opened._replicas, opened._secure, opened._timeout)
-    assert found == (where, address, replicas, url.startswith("tls"), 10.0)
+    parts = (opened._where, opened._address, opened._replicas, opened._secure, opened._timeout)
+    assert parts == (where, address, replicas, url.startswith("tls"), 10.0)
     assert (opened._stream, opened._subject, opened._session) == (
         stream_of(SESSION),
         f"psephos.{STUDY}.party-3",
@@ -902,9 +902,9 @@ def test_messages_are_fetched_in_windows(stream: Stream, board: Offline) -> None
     digest = hashlib.sha256(b"a part").digest()
     stream.messages[7] = RawStreamMsg(subject="psephos.0.x.parts", seq=7, data=digest + (5).to_bytes(8, "big"))
     stream.state.last_seq = 70
-    found = dict(board.read(0))
-    assert list(found) == list(range(1, 71))
-    assert (found[4], found[5], found[6], found[7], found[70]) == (b"4", b"", b"", b"a part", b"70")
+    entries = dict(board.read(0))
+    assert list(entries) == list(range(1, 71))
+    assert (entries[4], entries[5], entries[6], entries[7], entries[70]) == (b"4", b"", b"", b"a part", b"70")
     assert sorted(stream.asked) == sorted([*range(1, 71), 5])
     stream.asked.clear()
     assert list(board.read(69)) == [(70, b"70")]
@@ -967,7 +967,7 @@ def test_lists_of_parts_that_do_and_do_not_form_an_entry() -> None:
     assert whole(parts, listing(b"onetwo", 1, 5, 99)) == b"onetwo"
     assert whole(parts, right, seq=101) == right, "another list, 100, came before"
     assert whole(parts, listing(b"", 5)) == b""
-    asked = parts.asked
+    requests = parts.asked
     twice = listing(b"oneone", 1, 1)
     backwards = listing(b"twoone", 99, 1)
     many = listing(b"", *range(1, 70))
@@ -981,7 +981,7 @@ def test_lists_of_parts_that_do_and_do_not_form_an_entry() -> None:
         (right, 101),
     ):
         assert whole(parts, wrong, seq) == wrong
-    assert parts.asked == asked, "nothing is fetched for an invalid list"
+    assert parts.asked == requests, "nothing is fetched for an invalid list"
     for wrong in (listing(b"onetwo", 3, 99), listing(b"onetwo", 4, 99), listing(b""), b"short", b""):
         assert whole(parts, wrong) == wrong
     assert whole(parts, None) == b""
@@ -1008,7 +1008,7 @@ def test_errors_of_nats_py_become_board_errors(board: Offline) -> None:
     api = js_errors.APIError(code=1, description="no room")
     certificate = ssl.SSLCertVerificationError()
     certificate.verify_message = "it has expired."
-    for error, said in (
+    for error, pattern in (
         (certificate, "host:4222.*it has expired"),
         (ssl.SSLError("odd"), "odd"),
         (nats.errors.Error("Authorization Violation"), "refused"),
@@ -1018,9 +1018,9 @@ def test_errors_of_nats_py_become_board_errors(board: Offline) -> None:
         (nats.errors.NoServersError(), "host:4222"),
         (OSError("gone"), "host:4222.*gone"),
     ):
-        found = board._named_error(error)
-        assert isinstance(found, BoardError)
-        assert re.search(said, str(found))
+        renamed = board._named_error(error)
+        assert isinstance(renamed, BoardError)
+        assert re.search(pattern, str(renamed))
 
 
 def test_events_of_the_connection_interrupt_the_operation(board: Offline) -> None:

@@ -47,9 +47,9 @@ def test_the_whole_configuration(tmp_path: Path) -> None:
     """A role publishes under its own subjects, reads one stream and may create it; a reader only reads."""
     place = tmp_path / "a" / "server"
     address = write_server(place, MEMBERS, ["127.0.0.1", "board.example"], 4444, 7)
-    found = re.fullmatch(rf"tls://reader:([\w-]+)@127\.0\.0\.1:4444\?ca={re.escape(str(place / 'ca.pem'))}", address)
-    assert found is not None
-    password = found[1]
+    match = re.fullmatch(rf"tls://reader:([\w-]+)@127\.0\.0\.1:4444\?ca={re.escape(str(place / 'ca.pem'))}", address)
+    assert match is not None
+    password = match[1]
     assert len(password) == 22, "16 bytes in base 64"
     begins = f"$JS.API.STREAM.CREATE.psephos-{STUDY}"
     a, b, c = (nkey(key.verification_key) for key in KEYS)
@@ -134,8 +134,8 @@ def test_certificates_of_a_trial(days: int, chosen: dict[str, int]) -> None:
         assert abs(each.not_valid_after_utc - (now + timedelta(days=days))) < slack
         usage = each.extensions.get_extension_for_class(x509.KeyUsage)
         signs = each is root
-        found = (usage.value.digital_signature, usage.value.key_cert_sign, usage.value.crl_sign, usage.critical)
-        assert found == (not signs, signs, signs, True)
+        usages = (usage.value.digital_signature, usage.value.key_cert_sign, usage.value.crl_sign, usage.critical)
+        assert usages == (not signs, signs, signs, True)
         others = (usage.value.content_commitment, usage.value.key_encipherment, usage.value.data_encipherment)
         assert (*others, usage.value.key_agreement) == (False,) * 4
         limits = each.extensions.get_extension_for_class(x509.BasicConstraints)

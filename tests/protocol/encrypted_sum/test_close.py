@@ -94,9 +94,9 @@ def test_a_ballot_posted_before_the_close_arrives_on_the_board_counts(election: 
     assert closing is not None
     (close,) = closing.posts
     overtaking = Entry(4, "party 4", BOARD, election.ballot(4).encode())
-    asked = curator.receive(closing.state, [overtaking, Entry(5, "curator", BOARD, close.data)])
-    assert asked.state.state.members == 0b11111
-    assert len(asked.posts) == election.round.threshold_key.threshold
+    step = curator.receive(closing.state, [overtaking, Entry(5, "curator", BOARD, close.data)])
+    assert step.state.state.members == 0b11111
+    assert len(step.posts) == election.round.threshold_key.threshold
 
 
 def test_only_the_curator_can_close_the_vote(election: Any) -> None:
@@ -154,16 +154,16 @@ def test_two_boards_and_deviating_holders_open_at_most_one_product(make_election
         round_ = confirming(election, confirmations)
         ballots = [election.ballot(p, round_=round_) for p in range(5)]
         answered = 0
-        for honest, shown in ((1, ballots), (2, ballots[:4])):
-            runner = closed_holder(election, round_, shown, honest)
+        for honest, visible in ((1, ballots), (2, ballots[:4])):
+            runner = closed_holder(election, round_, visible, honest)
             own = runner.receive("curator", Close(round_.digest).encode()).posts
-            digest = replace(election, round=round_).product(shown).digest
+            digest = replace(election, round=round_).product(visible).digest
             if confirmations:
                 runner.receive(f"holder {honest}", own[0].data)
                 for liar in (4, 5):
                     runner.receive(f"holder {liar}", Confirmation(round_.digest, liar, digest).encode())
             try:
-                step = runner.receive("curator", request_of(round_, election, shown), f"holder {honest}")
+                step = runner.receive("curator", request_of(round_, election, visible), f"holder {honest}")
                 answered += len(step.posts)
             except UnconfirmedError:
                 continue

@@ -10,14 +10,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gmpy2 import mpz
 from scipy import stats
 
+from psephos.curator.hamm.statistic import plan_statistic
 from psephos.curator.tally import Tally
 from psephos.parties.holder import KeyHolder
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, holder_shares_of
 from psephos.parties.party import Party, VectorParty
 from psephos.protocol.driver import Driver
-from psephos.protocol.encrypted_sum.messages import Close, NoiseBallot, TallyRequest
+from psephos.protocol.encrypted_sum.messages import Ballot, Close, NoiseBallot, TallyRequest
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.proofs import check_proofs, encrypt_noise, encrypt_with_proof
@@ -32,19 +34,22 @@ from psephos.protocol.errors import (
     MissingNoiseError,
     PackingError,
     ProofError,
-    PsephosError,
     ThresholdError,
+    UnconfirmedError,
     UnseenBallotError,
     WrongRoundError,
 )
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
-from psephos.protocol.proofs.bounded import bounded_plan
+from psephos.protocol.proofs.bounded import BoundedLayout, bounded_plan
 from psephos.protocol.roles import BOARD, Entry, Role
 from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.wire import Kind, kind_of
 from psephos.simulation.key_setup import KeySetup, setup_keys
+from psephos.specs.base import Participants
+from psephos.specs.statistic import StatisticSpec
 from tests.statistical import FALSE_ALARM
 
 PARTIES, HOLDERS, THRESHOLD, LENGTH = 4, 3, 2, 5
@@ -143,25 +148,82 @@ def test_a_holder_accepts_no_close_before_all_noise_is_there(keys: KeySetup) -> 
         watching(keys, round_, 1, [*ballots(keys, round_), *noises(keys, round_, [1, 2]), close(round_)])
 
 
-def test_a_holder_opens_no_product_that_leaves_noise_out(keys: KeySetup) -> None:
-    """The curator asks for the product of the ballots alone, of some noise, and of all of it."""
-    round_ = noisy_round(keys)
-    posted, closing = [*ballots(keys, round_), *noises(keys, round_)], close(round_)
+def confirmed_by(
+    keys: KeySetup, round_: Round, numbers: Sequence[int], posted: Sequence[tuple[str, bytes]]
+) -> tuple[Any, Any]:
+    """Return holder 1 and its state after the close of a board, and after these holders' confirmations."""
+    closing = close(round_)
     role, state = watching(keys, round_, 1, [*posted, closing])
+    for number in numbers:
+        other, open_ = watching(keys, round_, number, posted)
+        (post,) = other.receive(open_, [Entry(99, closing[0], BOARD, closing[1])]).posts
+        state = role.receive(state, [Entry(100 + number, other.name, BOARD, post.data)]).state
+    return role, state
+
+
+def asked(role: Any, state: Any, request: TallyRequest) -> Any:
+    """Return a holder's step after the curator's request."""
+    return role.receive(state, [Entry(200, "curator", role.name, request.encode(role.round))])
+
+
+def test_a_holder_opens_no_product_that_leaves_noise_out(keys: KeySetup) -> None:
+    """The curator asks for the product of the ballots alone, of some noise, and of all of it in the name of less."""
+    round_ = noisy_round(keys)
+    posted = [*ballots(keys, round_), *noises(keys, round_)]
+    role, state = confirmed_by(keys, round_, [1, 2, 3], posted)
     whole = role.product(state.state)
-    for number in (2, 3):
-        confirmed = watching(keys, round_, number, posted)
-        (post,) = confirmed[0].receive(confirmed[1], [Entry(99, *closing[:1], BOARD, closing[1])]).posts
-        state = role.receive(state, [Entry(100 + number, f"holder {number}", BOARD, post.data)]).state
     for some in ((), (1,), (1, 2)):
         part, _ = BallotProduct(round_).add_all(data for _, data in ballots(keys, round_))
         for number in some:
             part = part.add_noise(f"holder {number}", posted[PARTIES + number - 1][1])
-        for members in (part.members, whole.members):
-            request = TallyRequest(round_.digest, members, part.digest).encode(round_)
-            with pytest.raises(PsephosError) as refused:
-                _refused(role.receive(state, [Entry(200, "curator", role.name, request)]))
-            assert isinstance(refused.value, UnseenBallotError) or "confirmed" in str(refused.value)
+        for members, digest in (
+            (part.members, part.digest),
+            (whole.members, part.digest),
+            (part.members, whole.digest),
+        ):
+            with pytest.raises(UnseenBallotError):
+                _refused(asked(role, state, TallyRequest(round_.digest, members, digest)))
+    opened = asked(role, state, TallyRequest(round_.digest, whole.members, whole.digest))
+    assert opened.posts
+    with pytest.raises(LateBallotError):
+        _refused(role.receive(opened.state, [Entry(300, "holder 3", BOARD, noise_message(keys, round_, 3))]))
+
+
+def test_a_holder_whose_noise_differs_between_two_boards_has_nothing_opened(keys: KeySetup) -> None:
+    """Holder 3 shows one noise to holder 1, and another to holder 2: confirmations of other products do not count."""
+    round_ = noisy_round(keys)
+    common = [*ballots(keys, round_), *noises(keys, round_, [1, 2])]
+    first, second = ([*common, *noises(keys, round_, [3])] for _ in range(2))
+    role, state = confirmed_by(keys, round_, [1, 3], first)
+    other, open_ = watching(keys, round_, 2, second)
+    (post,) = other.receive(open_, [Entry(99, "curator", BOARD, close(round_)[1])]).posts
+    state = role.receive(state, [Entry(102, "holder 2", BOARD, post.data)]).state
+    product = role.product(state.state)
+    with pytest.raises(UnconfirmedError):
+        _refused(asked(role, state, TallyRequest(round_.digest, product.members, product.digest)))
+
+
+def test_no_holder_opens_before_the_close(keys: KeySetup) -> None:
+    round_ = noisy_round(keys)
+    role, state = watching(keys, round_, 1, [*ballots(keys, round_), *noises(keys, round_)])
+    product = role.product(state.state)
+    with pytest.raises(UnconfirmedError):
+        _refused(asked(role, state, TallyRequest(round_.digest, product.members, product.digest)))
+
+
+def test_the_curator_waits_for_all_noise_and_posts_no_close_without_it(keys: KeySetup) -> None:
+    round_ = noisy_round(keys)
+    curator, posted = Tally(round_), [*ballots(keys, round_), *noises(keys, round_)]
+    state = curator.start().state
+    for place, (sender, data) in enumerate(posted, 1):
+        assert not curator.is_ready(state)
+        if place == len(posted):
+            with pytest.raises(MissingNoiseError, match="holder 3"):
+                curator.on_idle(state)
+        state = curator.receive(state, [Entry(place, sender, BOARD, data)]).state
+    assert curator.is_ready(state)
+    (post,) = curator.on_idle(state).posts
+    assert kind_of(post.data) is Kind.CLOSE
 
 
 def _refused(step: Any) -> None:
@@ -192,6 +254,14 @@ def test_wrong_noise_is_refused_by_name(
         BallotProduct(round_).add_noise(sender, change(data))
 
 
+def test_noise_that_shares_a_factor_with_n_is_refused_without_a_proof(keys: KeySetup) -> None:
+    round_ = noisy_round(keys, "none")
+    noise = NoiseBallot.decode(noise_message(keys, round_, 1), round_)
+    wrong = replace(noise, ciphertexts=(mpz(round_.key.n), *noise.ciphertexts[1:]))
+    with pytest.raises(CiphertextError):
+        BallotProduct(round_).add_noise("holder 1", wrong.encode(round_))
+
+
 def test_noise_of_another_holder_or_round_is_no_ones_own(keys: KeySetup) -> None:
     """The proof is bound to the holder: copied ciphertexts are refused."""
     round_ = noisy_round(keys)
@@ -219,11 +289,38 @@ def test_a_holder_adds_noise_once(keys: KeySetup) -> None:
         product.merge(BallotProduct(round_).add_noise("holder 1", second))
 
 
+def test_a_holder_draws_other_noise_for_another_round(keys: KeySetup) -> None:
+    """With one ledger: noise that is in two sums would be gone from their difference."""
+    ledger = OnceLedger(Store(), "holder 1")
+    for nonce in (bytes(16), bytes(15) + b"1"):
+        round_ = replace(noisy_round(keys), nonce=nonce)
+        (post,) = holder(keys, round_, 1, ledger).start().posts
+        assert BallotProduct(round_).add_noise("holder 1", post.data).missing_noise == (2, 3)
+
+
+def test_a_ballot_made_of_a_holders_noise_is_refused(keys: KeySetup) -> None:
+    """A party that sends the noise again, or its inverse, to double it or to take it off."""
+    round_ = noisy_round(keys)
+    noise = NoiseBallot.decode(noise_message(keys, round_, 1), round_)
+    square = int(round_.key.n) ** 2
+    inverse = tuple(pow(ciphertext, -1, square) for ciphertext in noise.ciphertexts)
+    for ciphertexts in (noise.ciphertexts, inverse):
+        vector = EncryptedVector(round_.key, round_.plan, ciphertexts)
+        for number in (0, 1):  # a party's number is a holder's in 4 bytes
+            ballot = Ballot.sign(round_, number, vector, keys.signing_keys[number], noise.proof)
+            product, (rejected,) = BallotProduct(round_).add_all([ballot.encode()])
+            assert isinstance(rejected.error, ProofError)
+            assert not product.members
+    copied = NoiseBallot(round_.digest, 2, inverse, noise.proof).encode(round_)
+    with pytest.raises(ProofError):
+        BallotProduct(round_).add_noise("holder 2", copied)
+
+
 def test_a_restarted_holder_posts_the_same_bytes_and_draws_no_second_noise(keys: KeySetup) -> None:
-    round_, store, drawn = noisy_round(keys), Store(), []
+    round_, store, draws = noisy_round(keys), Store(), []
 
     def draw() -> list[int]:
-        drawn.append(1)
+        draws.append(1)
         return NOISE[2]
 
     def start() -> bytes:
@@ -231,7 +328,7 @@ def test_a_restarted_holder_posts_the_same_bytes_and_draws_no_second_noise(keys:
         return role.start().posts[0].data
 
     assert start() == start()
-    assert len(drawn) == 1
+    assert len(draws) == 1
 
 
 def test_late_noise_is_refused_in_every_state(keys: KeySetup) -> None:
@@ -318,6 +415,23 @@ def test_a_liar_can_send_no_longer_vector_than_an_honest_party(keys: KeySetup) -
         encrypt_noise(round_, 1, [50, 50, 0, 0, 0], encryptor)
 
 
+def test_a_liar_among_directions_of_norm_1_in_l1_is_longer_in_l1(keys: KeySetup) -> None:
+    """The proof bounds the Euclidean norm; that of an honest direction is less where its L1 norm is 1."""
+    plan = plan_statistic(
+        np.eye(6)[:, :4], 5, PARTIES, epsilon=1.0, mechanism="discrete-laplace", source="own-data", joint=True
+    )
+    spec = StatisticSpec.from_plan(plan, None, colluders=1, holders=HOLDERS)
+    layout = spec.terms(keys.threshold_key, Participants(keys.roster, 3, True, "valid")).layout
+    assert isinstance(layout, BoundedLayout)
+    entries, largest = spec.entries.length, plan.grid.maximum
+    flat = np.full(entries, int(largest / np.sqrt(entries)))
+    assert entries > 1
+    assert plan.grid.norm == "l1"
+    assert layout.admits(flat)
+    assert flat.sum() > 0.99 * largest * np.sqrt(entries)
+    assert not layout.admits(flat + 1)
+
+
 def test_noise_beyond_its_bound_is_refused(keys: KeySetup) -> None:
     round_, encryptor = noisy_round(keys, "valid"), Encryptor(keys.threshold_key.key, "half")
     lenient = replace(round_, noise_square_bound=5000)
@@ -362,6 +476,22 @@ def test_shares_are_sized_for_the_holders_that_do_not_collude(holders: int, coll
 def test_noise_that_would_be_nobodys_is_refused(holders: int, colluders: int) -> None:
     with pytest.raises(InvalidParameter, match="key holders"):
         holder_shares_of(plan_of(DiscreteGaussian(2, Fraction(9000))), holders, colluders=colluders)
+
+
+def test_the_terms_of_a_round_follow_from_the_holders_shares(keys: KeySetup) -> None:
+    plan = plan_statistic(
+        np.eye(6)[:, :3], 2, PARTIES, epsilon=1.0, mechanism="discrete-laplace", source="own-data", joint=True
+    )
+    spec = StatisticSpec.from_plan(plan, None, colluders=1, holders=HOLDERS)
+    shares = spec.holder_shares
+    assert shares is not None
+    assert (shares.parties, shares.contributors) == (HOLDERS, HOLDERS - THRESHOLD + 1)
+    round_ = spec.terms(keys.threshold_key, Participants(keys.roster, 3, True, "valid"))
+    assert (round_.holder_noise, round_.confirmations, round_.plan.addends) == (True, 3, PARTIES + HOLDERS)
+    assert (round_.square_bound, round_.noise_square_bound) == (plan.grid.maximum**2, shares.norm_bound**2)
+    assert round_.plan.minimum <= -shares.bound < shares.bound <= round_.plan.maximum
+    seeded = replace(spec, simulation_seed=4)
+    assert seeded.noise_of(1) == seeded.noise_of(1) != seeded.noise_of(2)
 
 
 @pytest.mark.statistical

@@ -96,6 +96,19 @@ def test_steps_approach_the_minimiser_and_do_not_increase_the_loss(classes: int)
     assert np.all(loss(0.1 * single, 0.0) < loss(np.zeros_like(single), 0.0))
 
 
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+@pytest.mark.parametrize("ridge", [1e-300, 1e-17])
+def test_a_plan_cannot_make_an_answer_depend_on_a_feature_of_the_rows(norm: Norm, ridge: float) -> None:
+    """Two coordinates that are equal unless one of two features occurs: then alone the solver's matrix is regular."""
+    transform = np.array([[1.0, 1, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
+    lying = LocalStepGrid(transform, np.zeros((4, 1)), 2, ridge, 1e6, 1.0, norm)
+    rows, labels = np.random.default_rng(6).integers(1, 5, (32, 4)) / 4, np.arange(32) % 2  # sums are exact
+    rows[:, 1:3], rows[:, 3] = 0.0, 1.0
+    assert lying.contribution(rows, labels) == [0] * lying.length
+    rows[0, 1] = 1.0
+    assert 0 < size(lying.contribution(rows, labels), norm) <= 2**24
+
+
 def test_parties_without_rows_and_with_wrong_rows() -> None:
     own = grid()
     assert own.contribution(np.zeros((0, 6)), np.zeros(0, int)) == [0] * own.length

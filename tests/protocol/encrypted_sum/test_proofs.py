@@ -179,11 +179,11 @@ def test_why_a_ballot_is_refused_does_not_depend_on_batches(election: Any, proof
     board = [good[0], bad[0], good[1], bad[1], good[1], good[2]]
     refused = []
     for size in range(1, len(board) + 1):
-        product, found = BallotProduct(round_), dict[int, type[Exception]]()
+        product, errors = BallotProduct(round_), dict[int, type[Exception]]()
         for at in range(0, len(board), size):
             product, rejections = product.add_all(board[at : at + size])
-            found |= {at + r.place: type(r.error) for r in rejections}
-        refused.append(found)
+            errors |= {at + r.place: type(r.error) for r in rejections}
+        refused.append(errors)
     assert refused == [{1: DuplicateBallotError, 3: CiphertextError, 4: DuplicateBallotError}] * len(board)
 
 

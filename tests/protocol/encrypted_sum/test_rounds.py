@@ -232,14 +232,14 @@ def times(k: int, a: tuple[int, int]) -> tuple[int, int]:
 def small_order() -> set[int]:
     """Return y of all points of small order: L times any point is one, and among 40 points one has order 8."""
     order = 2**252 + 27742317777372353535851937790883648493
-    return {times(order, found)[1] for y in range(2, 80) if (found := point(y)) is not None}
+    return {times(order, candidate)[1] for y in range(2, 80) if (candidate := point(y)) is not None}
 
 
 @pytest.mark.parametrize("sign", [0, 1])
 def test_verification_keys_of_small_order_are_rejected(sign: int) -> None:
-    found = small_order()
-    assert len(found) == 5
-    encodings = found | {y + P for y in range(19)}  # the other way to write small y
+    ordinates = small_order()
+    assert len(ordinates) == 5
+    encodings = ordinates | {y + P for y in range(19)}  # the other way to write small y
     for y in encodings:
         with pytest.raises(MessageError):
             VerificationKey((y | sign << 255).to_bytes(32, "little"))

@@ -98,10 +98,10 @@ class WideRing(CountingRing):
 def test_few_powers_share_the_lanes(powers: int, calls: int) -> None:
     """Eight tables of three columns each: p powers on 8 lanes are made of 8/p parts, folded together at the end."""
     comb = FixedBaseComb(mpz(5), ring(mpz(1009)), CombShape(2, 8, 3))
-    drawn = [comb.draw(SimulationRandomness(1, place)) for place in range(powers)]
-    expected = comb.drawn_powers(drawn)
+    exponents = [comb.draw(SimulationRandomness(1, place)) for place in range(powers)]
+    expected = comb.drawn_powers(exponents)
     comb._ring = counting = WideRing(mpz(1009))
-    assert comb.drawn_powers(drawn) == expected
+    assert comb.drawn_powers(exponents) == expected
     assert counting.multiplications == calls
 
 
@@ -137,9 +137,9 @@ def test_best_shape_has_the_lowest_cost(bits: int, memory: int) -> None:
     for powers in (0, 1, 2, 3, 50, 10**5):
         cost = min(shape.table_entries + max(powers, 1) * shape.multiplications for shape in fit)
         cheapest = [s for s in fit if s.table_entries + max(powers, 1) * s.multiplications == cost]
-        found = best_shape(bits, powers=powers, entry_bytes=100, memory=memory)
-        assert found in cheapest
-        assert found.table_entries == min(shape.table_entries for shape in cheapest)
+        best = best_shape(bits, powers=powers, entry_bytes=100, memory=memory)
+        assert best in cheapest
+        assert best.table_entries == min(shape.table_entries for shape in cheapest)
 
 
 @pytest.mark.parametrize("bits", [0, -3])

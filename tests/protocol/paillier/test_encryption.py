@@ -222,10 +222,10 @@ def test_half_and_short_cannot_rerandomize(private_key: PrivateKey, mode: Random
 def test_a_pool_gives_each_residue_once(private_key: PrivateKey) -> None:
     pool = RandomizerPool(Encryptor(private_key.public_key))
     pool.fill(30)
-    taken = [residue for _ in range(10) for residue in pool.take(3)]
-    assert len(set(taken)) == 30
+    residues = [residue for _ in range(10) for residue in pool.take(3)]
+    assert len(set(residues)) == 30
     assert len(pool) == 0
-    assert all(private_key.raw_decrypt(residue.value) == 0 for residue in taken)
+    assert all(private_key.raw_decrypt(residue.value) == 0 for residue in residues)
 
 
 def test_an_exhausted_pool_keeps_its_residues(private_key: PrivateKey) -> None:

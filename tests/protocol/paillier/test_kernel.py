@@ -55,9 +55,9 @@ def test_products_and_powers_agree_with_gmpy2(data: st.DataObject, modulus: mpz,
         fast = ring(modulus)
     assert type(fast) is not Ring
     # Few long numbers are drawn, and the rows made of them: hypothesis has only so many bytes to give.
-    drawn = [data.draw(integers(modulus.bit_length())) % modulus for _ in range(3)] + [modulus - 1, mpz(0), mpz(1)]
-    left = [drawn[i % 6] for i in range(count)]
-    right = [drawn[(i * i + 3) % 6] for i in range(count)]
+    numbers = [data.draw(integers(modulus.bit_length())) % modulus for _ in range(3)] + [modulus - 1, mpz(0), mpz(1)]
+    left = [numbers[i % 6] for i in range(count)]
+    right = [numbers[(i * i + 3) % 6] for i in range(count)]
     slow, expected = Ring(modulus), [a * b % modulus for a, b in zip(left, right, strict=True)]
     x, y = fast.array(left), fast.array(right)
     assert fast.numbers(x) == left
@@ -121,7 +121,7 @@ def test_products_of_numbers_in_digits(name: str, digits: int, data: st.DataObje
     modulus = base**digits
     with use(name):
         arithmetic = ring(base, digits)
-        drawn = [
+        numbers = [
             data.draw(integers(int(modulus.bit_length()))) % modulus,
             modulus - 1,
             base,
@@ -129,7 +129,7 @@ def test_products_of_numbers_in_digits(name: str, digits: int, data: st.DataObje
             mpz(0),
             modulus // base,
         ]
-        left, right = ([drawn[i * k % 6] for i in range(1, count + 1)] for k in (1, 5))
+        left, right = ([numbers[i * k % 6] for i in range(1, count + 1)] for k in (1, 5))
         x, y = arithmetic.array(left), arithmetic.array(right)
         assert arithmetic.numbers(x) == left
         assert arithmetic.numbers(arithmetic.multiply(x, y)) == [
@@ -162,10 +162,10 @@ def test_digits_below_twice_the_base(bits: int, digits: int) -> None:
             product = fast.multiply(rows[:count], rows[:count])
             assert product.max() <= FULL
             for number, row in enumerate(product.reshape(count, digits, limbs)):
-                found = [sum(int(limb) << 52 * i for i, limb in enumerate(digit)) for digit in row]
-                assert max(found) < 2 * base
+                integers = [sum(int(limb) << 52 * i for i, limb in enumerate(digit)) for digit in row]
+                assert max(integers) < 2 * base
                 assert (
-                    sum(digit * base**k for k, digit in enumerate(found)) % fast.modulus
+                    sum(digit * base**k for k, digit in enumerate(integers)) % fast.modulus
                     == value[number % 3] ** 2 * inverse % fast.modulus
                 )
 
@@ -304,7 +304,7 @@ def test_every_kernel_gives_the_same_protocol_values() -> None:
     """From the same coins the same ciphertexts, partial decryptions and products of powers."""
     private = generate_private_key(1024, test_key=True, randomness=SimulationRandomness(5))
     key = private.public_key
-    found = []
+    results = []
     for name in KERNELS:
         with use(name):
             source = SimulationRandomness(7)
@@ -313,8 +313,8 @@ def test_every_kernel_gives_the_same_protocol_values() -> None:
             parts = {j: shares[j - 1].partially_decrypt(made[1]) for j in (1, 3)}
             assert combine(threshold_key, parts) == [3] * 9
             power = public_power(made[0], [mpz(7) ** k for k in range(9)], key.ring)
-            found.append((made, parts, power))
-    assert all(each == found[0] for each in found)
+            results.append((made, parts, power))
+    assert all(each == results[0] for each in results)
 
 
 @every_kernel
@@ -322,10 +322,10 @@ def test_a_comb_gives_the_powers_of_pow(name: str) -> None:
     modulus = mpz(2) ** 1279 - 1
     with use(name):
         comb = FixedBaseComb(mpz(5), ring(modulus), CombShape(4, 3, 5))
-    drawn = [comb.draw(SimulationRandomness(3, i)) for i in range(200)]
-    expected = [gmpy2.powmod(5, comb.exponent(digits), modulus) for digits in drawn]
+    exponents = [comb.draw(SimulationRandomness(3, i)) for i in range(200)]
+    expected = [gmpy2.powmod(5, comb.exponent(digits), modulus) for digits in exponents]
     for count in (0, 1, 2, 3, 5, 8, 200):  # fewer than the lanes share them
-        assert comb.drawn_powers(drawn[:count]) == expected[:count]
+        assert comb.drawn_powers(exponents[:count]) == expected[:count]
 
 
 def test_an_unknown_kernel_is_rejected() -> None:

@@ -55,7 +55,7 @@ def test_any_t_shares_give_the_secret(data: st.DataObject, sharing: tuple[int, i
 def coefficients(shares: list[int], threshold: int) -> list[Fraction]:
     """The polynomial through the first t shares, by solving for it with fractions."""
     points = range(1, threshold + 1)
-    found = [Fraction(0)] * threshold
+    total = [Fraction(0)] * threshold
     for j in points:
         basis = [Fraction(shares[j - 1])]
         for i in points:
@@ -64,8 +64,8 @@ def coefficients(shares: list[int], threshold: int) -> list[Fraction]:
                 basis = [
                     (a - i * b) / (j - i) for a, b in zip([Fraction(0), *basis], [*basis, Fraction(0)], strict=True)
                 ]
-        found = [a + b for a, b in zip(found, basis, strict=True)]
-    return found
+        total = [a + b for a, b in zip(total, basis, strict=True)]
+    return total
 
 
 @given(sharings())
@@ -74,14 +74,14 @@ def test_the_coefficients_of_the_polynomial_are_in_range(sharing: tuple[int, int
     holders, threshold, bound, secret = sharing
     shares = deal_integer(secret, bound, holders=holders, threshold=threshold)
     assert len(shares) == holders
-    found = coefficients(shares, threshold)
+    polynomial = coefficients(shares, threshold)
     delta = math.factorial(holders)
-    assert found[0] == delta * secret
-    for coefficient in found[1:]:
+    assert polynomial[0] == delta * secret
+    for coefficient in polynomial[1:]:
         assert coefficient.denominator == 1
         assert 0 <= coefficient < 2**STATISTICAL_BITS * delta**2 * bound
     for j in range(1, holders + 1):  # degree t - 1: all other shares lie on it too
-        assert sum(c * j**i for i, c in enumerate(found)) == shares[j - 1]
+        assert sum(c * j**i for i, c in enumerate(polynomial)) == shares[j - 1]
 
 
 def test_coefficients_are_uniform_over_their_whole_range() -> None:
@@ -94,11 +94,11 @@ def test_coefficients_are_uniform_over_their_whole_range() -> None:
     source = SimulationRandomness(21)
     seen: list[Counter[int]] = [Counter(), Counter()]
     for _ in range(5400):
-        found = coefficients(
+        polynomial = coefficients(
             deal_integer(secret, bound, holders=holders, threshold=threshold, randomness=source), threshold
         )
         for place in (0, 1):
-            seen[place][int(found[place + 1] * 16 / width)] += 1
+            seen[place][int(polynomial[place + 1] * 16 / width)] += 1
     for counts in seen:
         assert chisquare([counts[part] for part in range(16)]).pvalue > FALSE_ALARM
 
@@ -111,12 +111,12 @@ def test_a_share_modulo_small_numbers_does_not_depend_on_the_secret(holders: int
     """
     delta = math.factorial(holders)
     for seed in range(20):
-        dealt = [
+        dealings = [
             deal_integer(s, 2**64, holders=holders, threshold=threshold, randomness=SimulationRandomness(seed))
             for s in (0, 1, 2, 3, 59, 2**63 + 1)
         ]
         for j, d in product(range(holders), {*range(1, holders + 1), delta}):
-            assert len({shares[j] % d for shares in dealt}) == 1
+            assert len({shares[j] % d for shares in dealings}) == 1
 
 
 @pytest.mark.parametrize("degree", [1, 2, 3, 4])
@@ -126,16 +126,16 @@ def test_the_shares_of_a_key_hide_its_exponent_whatever_the_degree(private_key: 
     The largest of 15 coefficients is in the lower eighth of its range with probability 2^-45.
     """
     key = PrivateKey(*private_key.factors(), degree=degree)
-    drawn = []
+    differences = []
     for _ in range(15):
         threshold_key, (first, second) = deal(key, holders=2, threshold=2)
         assert {first.exponent.bit_length(), second.exponent.bit_length()} <= set(
             range(threshold_key.exponent_bits + 1)
         )
-        drawn.append(second.share() - first.share())
+        differences.append(second.share() - first.share())
     width = (4 * key.public_key.ciphertext_modulus) << STATISTICAL_BITS
-    assert width >> 3 < max(drawn) < width
-    assert len(set(drawn)) == len(drawn)
+    assert width >> 3 < max(differences) < width
+    assert len(set(differences)) == len(differences)
 
 
 @pytest.mark.parametrize("modulus", [7, 11, 13])
@@ -339,10 +339,10 @@ def test_theta_is_divided_out(private_key: PrivateKey, theta: int) -> None:
     key = private_key.public_key
     exponent = private_key.decryption_exponent() * theta
     threshold_key = replace(deal(private_key, holders=5, threshold=3)[0], theta=theta)
-    dealt = deal_integer(exponent, key.nsquare << 64, holders=5, threshold=3)
+    shares = deal_integer(exponent, key.nsquare << 64, holders=5, threshold=3)
     plaintexts = [0, 1, key.n - 1, 12345]
     ciphertexts = encrypted(private_key, plaintexts)
-    parts = {j: KeyShare(threshold_key, j, f).partially_decrypt(ciphertexts) for j, f in enumerate(dealt, 1)}
+    parts = {j: KeyShare(threshold_key, j, f).partially_decrypt(ciphertexts) for j, f in enumerate(shares, 1)}
     for chosen in combinations(parts, 3):
         assert combine(threshold_key, {j: parts[j] for j in chosen}) == plaintexts
 

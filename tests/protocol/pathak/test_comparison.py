@@ -164,10 +164,10 @@ def test_plaintext_of_an_answer() -> None:
     for coin in (0, 1):
         for x, y in ((5, 9), (9, 5), (7, 7), (-3, 4)):
             question = ask(KEY.public_key, [y], bits=4)
-            (said,) = answer(KEY.public_key, [x], question, bits=4, randomness=Coin(coin))
-            assert said.bit == ((x + 16) >> 4 & 1) ^ coin
-            assert len(said.ciphertexts) == 5
-            zeros = sum(KEY.is_zero(c) for c in said.ciphertexts)
+            (reply,) = answer(KEY.public_key, [x], question, bits=4, randomness=Coin(coin))
+            assert reply.bit == ((x + 16) >> 4 & 1) ^ coin
+            assert len(reply.ciphertexts) == 5
+            zeros = sum(KEY.is_zero(c) for c in reply.ciphertexts)
             assert zeros == (((x + 16) % 16 < y % 16) ^ coin)
 
 

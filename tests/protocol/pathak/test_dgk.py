@@ -70,10 +70,10 @@ def test_keys_round_trip_and_other_bytes_are_refused(key: DgkPrivateKey) -> None
             DgkPublicKey.decode(broken, test_key=True)
     for place in range(len(data)):
         try:
-            found = DgkPublicKey.decode(data[:place] + bytes([data[place] ^ 128]) + data[place + 1 :], test_key=True)
+            decoded = DgkPublicKey.decode(data[:place] + bytes([data[place] ^ 128]) + data[place + 1 :], test_key=True)
         except PsephosError:
             continue
-        assert found != key.public_key
+        assert decoded != key.public_key
 
 
 def test_invalid_ciphertexts_are_refused(key: DgkPrivateKey) -> None:

@@ -104,7 +104,7 @@ def genuine() -> dict[Kind, bytes]:
     for n in (4, 5, 6, 7):
         X = generator.normal(size=(n, 2))
         data.append((X / (1.01 * np.linalg.norm(X, axis=1).max()), np.arange(n) % 2))
-    found: dict[Kind, bytes] = {}
+    first: dict[Kind, bytes] = {}
     for _ in range(8):
         transcript = Transcript(secrets=True)
         run_protocol(data, TERMS, KEYS, test_key=True, transcript=transcript)
@@ -112,8 +112,8 @@ def genuine() -> dict[Kind, bytes]:
             assert message.data is not None
             kind = kind_of(message.data)
             if {Kind.QUESTIONS: "party 0", Kind.OPPONENTS: "party 1"}.get(kind, message.receiver) == message.receiver:
-                found.setdefault(kind, message.data)
-    return found
+                first.setdefault(kind, message.data)
+    return first
 
 
 @pytest.mark.parametrize("kind", PATHAK)
@@ -151,9 +151,9 @@ def test_fuzzed_bodies_raise_library_errors_only(kind: Kind, genuine: dict[Kind,
 def test_repr_does_not_show_secrets(genuine: dict[Kind, bytes]) -> None:
     p, _ = KEYS.group.factors()
     for kind in PATHAK:
-        shown = repr(DECODERS[kind](genuine[kind]))
-        assert str(p) not in shown
-        assert "mpz(" not in shown
+        text = repr(DECODERS[kind](genuine[kind]))
+        assert str(p) not in text
+        assert "mpz(" not in text
 
 
 def test_a_proposal_for_a_public_size_has_no_keys() -> None:
@@ -368,8 +368,8 @@ def test_keys_have_one_encoding() -> None:
     secret = GroupSecret((1, 0, 3, 2), KEYS.group)
     with pytest.raises(WeakKeyError):
         GroupSecret.decode(secret.encode(TERMS.digest), TERMS, test_key=False)
-    found = GroupSecret.decode(secret.encode(TERMS.digest), TERMS, test_key=True)
-    assert (found.permutation, found.private_key.factors()) == ((1, 0, 3, 2), KEYS.group.factors())
+    decoded = GroupSecret.decode(secret.encode(TERMS.digest), TERMS, test_key=True)
+    assert (decoded.permutation, decoded.private_key.factors()) == ((1, 0, 3, 2), KEYS.group.factors())
     for places in ((0, 0, 1, 2), (1, 2, 3, 4)):
         with pytest.raises(InvalidParameter):
             GroupSecret.decode(replace(secret, permutation=places).encode(TERMS.digest), TERMS, test_key=True)

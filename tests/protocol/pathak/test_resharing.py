@@ -101,8 +101,10 @@ def test_shares_out_of_range_are_refused() -> None:
 def test_products_of_powers(case: tuple[list[int], list[list[int]]]) -> None:
     bases, rows = case
     modulus = mpz(10**9 + 7) ** 2
-    found = multi_powers([mpz(b) for b in bases], rows, ring(modulus))
-    assert found == [prod(pow(b, e, int(modulus)) for b, e in zip(bases, row, strict=True)) % modulus for row in rows]
+    products = multi_powers([mpz(b) for b in bases], rows, ring(modulus))
+    assert products == [
+        prod(pow(b, e, int(modulus)) for b, e in zip(bases, row, strict=True)) % modulus for row in rows
+    ]
 
 
 def test_negative_exponents_are_refused() -> None:

@@ -121,8 +121,8 @@ def test_a_data_set_s_rung_is_the_last_that_is_not_above_it(smallest: int, large
 def test_only_a_dictionary_of_these_terms_is_read() -> None:
     good = json.loads(TERMS.encode())
 
-    def written(found: Any) -> bytes:
-        return json.dumps(found, sort_keys=True, separators=(",", ":")).encode()
+    def written(document: Any) -> bytes:
+        return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 
     assert PathakTerms.decode(written(good)) == TERMS
     for bad, why in (

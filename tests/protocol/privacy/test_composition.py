@@ -84,10 +84,10 @@ def test_different_responses_match_the_sum_over_all_outcomes(delta):
 def test_the_delta_of_a_gaussian_is_rounded_up_at_every_epsilon(mu):
     epsilon = np.array([0.0, 1e-6, 0.01, 0.3, 1.0, 5.0, 20.0])
     exact = np.array([gaussian_delta(1.0, float(at), 1 / mu) for at in epsilon])
-    found = gaussian_deltas(epsilon, mu)
+    deltas = gaussian_deltas(epsilon, mu)
     used = exact > 1e-60
-    assert np.all(found[used] >= exact[used] * (1 - 1e-12))
-    assert np.all(found[used] <= exact[used] * (1 + 1e-6))
+    assert np.all(deltas[used] >= exact[used] * (1 - 1e-12))
+    assert np.all(deltas[used] <= exact[used] * (1 + 1e-6))
     negative = -np.expm1(-epsilon) + np.exp(-epsilon) * exact
     np.testing.assert_allclose(gaussian_deltas(-epsilon, mu), negative, rtol=1e-6)
 

@@ -418,5 +418,5 @@ def test_bad_parameters_are_named() -> None:
 
 @pytest.mark.parametrize("first", [0.01, 4.9, 5.0, 8.0, 1e6])
 def test_least_does_not_depend_on_its_first_value(first: float) -> None:
-    found = noise.least(lambda value: value >= 5, first, 1e-9)
-    assert 5 <= found <= 5 * (1 + 1e-8)
+    least = noise.least(lambda value: value >= 5, first, 1e-9)
+    assert 5 <= least <= 5 * (1 + 1e-8)

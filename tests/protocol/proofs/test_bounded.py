@@ -167,8 +167,8 @@ class Cheat(bounded._Prover):
     def quotients(self, weights: DigitWeights, digits: Words, mask: Words, z: mpz) -> Words:
         totals = self.totals(weights, digits, mask)
         pairs = zip(totals, weights.primes, strict=True)
-        found = [(total - int(z % prime)) // prime for total, prime in pairs]
-        return self.layout.bits([t % (1 << self.layout.quotient_bits) for t in found], self.layout.quotient_bits)
+        quotients = [(total - int(z % prime)) // prime for total, prime in pairs]
+        return self.layout.bits([t % (1 << self.layout.quotient_bits) for t in quotients], self.layout.quotient_bits)
 
 
 class HighDigit(Cheat):
@@ -368,9 +368,9 @@ def without_constraints(monkeypatch: pytest.MonkeyPatch, *, inverses: bool) -> I
     before = BoundedLayout.constraints
 
     def fewer(self: BoundedLayout, rows: Words, alpha: tuple[int, int]) -> Words:
-        found = before(self, rows, alpha)
-        found[slice(0, 2 * self.digit_rows) if inverses else slice(2 * self.digit_rows, None)] = 0
-        return found
+        inverted = before(self, rows, alpha)
+        inverted[slice(0, 2 * self.digit_rows) if inverses else slice(2 * self.digit_rows, None)] = 0
+        return inverted
 
     with monkeypatch.context() as patch:
         patch.setattr(BoundedLayout, "constraints", fewer)

@@ -88,10 +88,10 @@ def test_every_answer_decides_which_columns_are_opened(module: ModuleType, monke
     """A prover that may change an answer after it knows the columns can prove anything (Fiat and Shamir 1986)."""
     layout, verify, proof = proof_of(module)
     head = 2 * HASH_BYTES + layout.key.ciphertext_bytes + sum(layout.proof_parts)
-    drawn: list[list[int]] = []
+    openings: list[list[int]] = []
 
     def stop(self: ChallengeChain, size: int) -> list[int]:
-        drawn.append(honest(self, size))
+        openings.append(honest(self, size))
         raise ProofError("the columns are known")
 
     honest = ChallengeChain.columns
@@ -105,4 +105,4 @@ def test_every_answer_decides_which_columns_are_opened(module: ModuleType, monke
             verify(bytes(changed))
     with pytest.raises(ProofError, match="columns are known"):
         verify(proof)
-    assert len({tuple(places) for places in drawn}) == len(drawn) > len(offsets) // 2
+    assert len({tuple(places) for places in openings}) == len(openings) > len(offsets) // 2

@@ -79,8 +79,8 @@ def test_values_and_coefficients(size: int) -> None:
     generator = np.random.default_rng(size)
     rows = generator.integers(0, PRIME, (3, size), dtype=np.uint64)
     root = pow(7, (PRIME - 1) // (2 * size), PRIME)
-    for shift, found in ((1, values(rows, 2 * size)), (7, coset_values(rows, 2 * size))):
-        for row, at in zip(rows.tolist(), found.tolist(), strict=True):
+    for shift, evaluated in ((1, values(rows, 2 * size)), (7, coset_values(rows, 2 * size))):
+        for row, at in zip(rows.tolist(), evaluated.tolist(), strict=True):
             points = [shift * pow(root, i, PRIME) % PRIME for i in range(2 * size)]
             assert at == [sum(c * pow(x, d, PRIME) for d, c in enumerate(row)) % PRIME for x in points]
     assert coefficients(values(rows, size)).tolist() == rows.tolist()

@@ -43,9 +43,9 @@ def instructions(request: pytest.FixtureRequest) -> Iterator[None]:
 def words(seed: int, *shape: int) -> Words:
     """Return random words, a third of which are extreme."""
     generator = np.random.default_rng(seed)
-    drawn = generator.integers(0, PRIME, shape, dtype=np.uint64)
+    uniform = generator.integers(0, PRIME, shape, dtype=np.uint64)
     extreme = np.array(EDGES, dtype=np.uint64)[generator.integers(0, len(EDGES), shape)]
-    return np.where(generator.integers(0, 3, shape) == 0, extreme, drawn)
+    return np.where(generator.integers(0, 3, shape) == 0, extreme, uniform)
 
 
 def check(compute: Callable[..., Any], *arguments: Any) -> None:

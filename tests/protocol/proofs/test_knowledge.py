@@ -158,8 +158,8 @@ def test_two_responses_reveal_the_plaintexts(private_key: PrivateKey) -> None:
         )
     )
     known = sum((e - f) * m for e, f, m in zip(one[1:], two[1:], PLAIN[1:], strict=True))
-    found = (first.plaintext - second.plaintext - known) * gmpy2.invert(one[0] - two[0], order) % order
-    assert found == PLAIN[0]
+    extracted = (first.plaintext - second.plaintext - known) * gmpy2.invert(one[0] - two[0], order) % order
+    assert extracted == PLAIN[0]
 
 
 def test_the_mask_of_a_response_is_long_enough(private_key: PrivateKey) -> None:
@@ -196,8 +196,8 @@ def test_the_mask_of_the_plaintexts_fills_its_range(private_key: PrivateKey, mod
 )
 def test_comb_exponents_fit_under_the_mask(bits: int) -> None:
     for powers in (1 << k for k in range(0, 21, 2)):
-        drawn = best_shape(bits, powers=powers, entry_bytes=4 * bits // 8).exponent_bits
-        assert drawn <= bits + knowledge._COMB_SLACK
+        length = best_shape(bits, powers=powers, entry_bytes=4 * bits // 8).exponent_bits
+        assert length <= bits + knowledge._COMB_SLACK
 
 
 @given(st.binary(max_size=500))

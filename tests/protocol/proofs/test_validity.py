@@ -166,8 +166,8 @@ def test_words_outside_the_field_are_rejected(ballot: Ballot, monkeypatch: pytes
 class Tape(Randomness):
     """A source that returns given bytes."""
 
-    def __init__(self, *drawn: bytes) -> None:
-        self.drawn = list(drawn)
+    def __init__(self, *coins: bytes) -> None:
+        self.drawn = list(coins)
 
     def draw(self, count: int) -> bytes:
         given = self.drawn.pop(0)

@@ -33,7 +33,7 @@ def terms() -> SeriesTerms:
     return SeriesTerms(series, Descent(9, 0.5, 0.25, 10.0, StepSizes(1.0, 4.0)), made.threshold_key, made.roster, True)
 
 
-def said(terms: SeriesTerms, step: int, holder: int, sums: tuple[int, ...], sender: str = "") -> Entry:
+def entry_of(terms: SeriesTerms, step: int, holder: int, sums: tuple[int, ...], sender: str = "") -> Entry:
     return Entry(1, sender or f"holder {holder}", BOARD, PublishedSum(step, holder, sums).encode(terms))
 
 
@@ -47,7 +47,7 @@ def walked(terms: SeriesTerms, *sums: tuple[int, ...]) -> DescentState:
     for one in sums:
         walk = walk.announced(terms, announced(terms, walk), "me")
         for holder in (1, 2):
-            walk = walk.published(terms, said(terms, walk.announcement.step, holder, one))  # type: ignore[union-attr]
+            walk = walk.published(terms, entry_of(terms, walk.announcement.step, holder, one))  # type: ignore[union-attr]
     return walk.announced(terms, announced(terms, walk), "me")
 
 
@@ -84,11 +84,11 @@ def test_the_next_point_follows_when_t_holders_published_the_sum(terms: SeriesTe
     assert (walk.steps, walk.points, walk.point, walk.open, walk.sums()) == (0, ((0.0, 0.0),), (0.0, 0.0), False, None)
     walk = walk.announced(terms, announced(terms, walk), "me")
     assert (walk.open, walk.steps, walk.sums()) == (True, 0, None)
-    one = walk.published(terms, said(terms, 1, 3, (700, -900)))
+    one = walk.published(terms, entry_of(terms, 1, 3, (700, -900)))
     assert one.said == ((3, (700, -900)),)
-    other = one.published(terms, said(terms, 1, 1, (701, -900)))
+    other = one.published(terms, entry_of(terms, 1, 1, (701, -900)))
     assert (other.open, len(other.said)) == (True, 2)
-    known = other.published(terms, said(terms, 1, 2, (700, -900)))
+    known = other.published(terms, entry_of(terms, 1, 2, (700, -900)))
     assert (known.open, known.steps, known.sums()) == (False, 1, (700, -900))
     expected = terms.descent.step(np.zeros(2), np.array([700.0, -900.0]) * terms.series.pitch, 0)
     assert known.points == (tuple(expected.tolist()),)
@@ -98,29 +98,29 @@ def test_sums_of_a_known_step_do_not_change_the_state(terms: SeriesTerms) -> Non
     """And another one is a lie, as long as there is something to compare it with."""
     walk = walked(terms, (1, 2), (3, 4))  # step 3 is open
     for step, sums in ((1, (1, 2)), (1, (9, 9)), (2, (3, 4)), (2, (9, 9))):
-        assert walk.published(terms, said(terms, step, 3, sums)) == walk
+        assert walk.published(terms, entry_of(terms, step, 3, sums)) == walk
     closed = walked(terms, (1, 2))
     for holder in (1, 2):
-        closed = closed.published(terms, said(terms, 2, holder, (3, 4)))
+        closed = closed.published(terms, entry_of(terms, 2, holder, (3, 4)))
     assert closed.sums() == (3, 4)
-    assert closed.published(terms, said(terms, 2, 3, (3, 4))) == closed
-    assert closed.published(terms, said(terms, 1, 3, (9, 9))) == closed
+    assert closed.published(terms, entry_of(terms, 2, 3, (3, 4))) == closed
+    assert closed.published(terms, entry_of(terms, 1, 3, (9, 9))) == closed
     with pytest.raises(WrongPartialDecryptionError, match="holder 3"):
-        closed.published(terms, said(terms, 2, 3, (3, 5)))
+        closed.published(terms, entry_of(terms, 2, 3, (3, 5)))
 
 
 def test_sums_out_of_order_are_rejected(terms: SeriesTerms) -> None:
     start, walk = DescentState.start(terms), walked(terms)
     with pytest.raises(UnexpectedMessageError):
-        start.published(terms, said(terms, 1, 1, (0, 0)))
+        start.published(terms, entry_of(terms, 1, 1, (0, 0)))
     with pytest.raises(UnexpectedMessageError):
-        walk.published(terms, said(terms, 2, 1, (0, 0)))
-    once = walk.published(terms, said(terms, 1, 1, (0, 0)))
+        walk.published(terms, entry_of(terms, 2, 1, (0, 0)))
+    once = walk.published(terms, entry_of(terms, 1, 1, (0, 0)))
     with pytest.raises(UnexpectedMessageError):
-        once.published(terms, said(terms, 1, 1, (0, 0)))
+        once.published(terms, entry_of(terms, 1, 1, (0, 0)))
     for sender in ("holder 2", "curator"):
         with pytest.raises(ThresholdError, match="holder 1"):
-            walk.published(terms, said(terms, 1, 1, (0, 0), sender))
+            walk.published(terms, entry_of(terms, 1, 1, (0, 0), sender))
 
 
 def test_announcements_out_of_order_are_rejected(terms: SeriesTerms) -> None:
@@ -151,7 +151,7 @@ def test_the_descent_ends_after_all_steps(terms: SeriesTerms) -> None:
     walk = walked(terms, (1, 2), (3, 4), (5, 6))
     assert not walk.over(terms)
     for holder in (1, 2):
-        walk = walk.published(terms, said(terms, 4, holder, (7, 8)))
+        walk = walk.published(terms, entry_of(terms, 4, holder, (7, 8)))
     assert (walk.over(terms), walk.steps) == (True, 4)
     with pytest.raises(UnexpectedMessageError):
         walk.announced(terms, announced(terms, walk, 4), "me")

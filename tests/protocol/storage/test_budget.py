@@ -115,6 +115,23 @@ def test_units_are_added_up_only_where_one_covers_the_other(
     assert (total.epsilon, total.others) == ((3.0, 0) if both else (2.0, 1))
 
 
+# -- one result of a charge
+
+
+def test_one_result_is_released_under_a_claim(tmp_path: Path) -> None:
+    with BudgetFile(tmp_path / "b") as file, BudgetFile(tmp_path / "b") as another:
+        file.release_once(b"one", b"a result")
+        file.release_once(b"two", b"another result")
+        another.release_once(b"one", b"a result")
+        with pytest.raises(BudgetExceededError):
+            another.release_once(b"one", b"another result")
+    with BudgetFile(tmp_path / "b") as file:
+        file.release_once(b"one", b"a result")
+        file.charge(ROWS, [pure("one", 0.5)])
+        assert [total.releases for total in file.totals()] == [1]
+    assert b"a result" not in (tmp_path / "b").read_bytes()
+
+
 # -- the limit
 
 

@@ -162,7 +162,7 @@ def test_each_stage_is_constructed_from_the_results_before() -> None:
 
 def test_no_attribute_changes_after_construction() -> None:
     role = three_stages()
-    before, shown = dict(vars(role)), repr(vars(role))
+    before, text = dict(vars(role)), repr(vars(role))
     state = role.start().state
     for number, kind in enumerate((Kind.BALLOT, Kind.CLOSE, Kind.BALLOT, Kind.PUBLIC_KEY, Kind.BALLOT), 1):
         state = role.receive(state, [entry(number, kind)]).state
@@ -173,7 +173,7 @@ def test_no_attribute_changes_after_construction() -> None:
     after = vars(role)
     assert before.keys() == after.keys()
     assert all(before[name] is after[name] for name in before)
-    assert repr(after) == shown, "nor does the content of a container"
+    assert repr(after) == text, "nor does the content of a container"
 
 
 def test_a_stage_depends_on_its_state_only() -> None:
@@ -324,12 +324,12 @@ def test_encoding_of_a_published_key() -> None:
 def test_key_stage_waits_for_one_key_of_all_holders() -> None:
     study = study_of(3, 2)
     key, other = dealt_key(study), dealt_key(study)
-    said = encode_key(study, key)
+    message = encode_key(study, key)
     holder = KeyStage("holder 2", study, key)
-    assert holder.start().posts == (Post(BOARD, said, "key"),)
+    assert holder.start().posts == (Post(BOARD, message, "key"),)
     assert KeyStage("party 5", study).start() == Step(holder.start().state)
     assert [role.listens(None) for role in (holder, KeyStage("party 5", study))] == [False, True]
-    keys = [Entry(n, name, BOARD, said) for n, name in enumerate(study.holders, 1)]
+    keys = [Entry(n, name, BOARD, message) for n, name in enumerate(study.holders, 1)]
     for role in (holder, KeyStage("party 5", study)):
         held = role.receive(role.start().state, keys[:2]).state
         assert role.result(held) is None

@@ -9,10 +9,12 @@ import stat
 import tomllib
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mnemonic import Mnemonic
 
+from psephos.curator.tally import OpenedSum
 from psephos.protocol.errors import (
     AlreadyCastError,
     BudgetExceededError,
@@ -20,10 +22,13 @@ from psephos.protocol.errors import (
     InvalidParameter,
     StudyError,
 )
-from psephos.protocol.privacy.accounting import PrivacyEvent, compose
-from psephos.protocol.privacy.mechanisms import SAMPLER_DISTANCE
+from psephos.protocol.privacy.accounting import PrivacyEvent, compose, stated_delta
+from psephos.protocol.privacy.composition import composed_epsilon
+from psephos.protocol.privacy.mechanisms import SAMPLER_DISTANCE, gaussian_sigma
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import Store
+from psephos.protocol.study.study import Study
+from psephos.specs.registry import multiplier_of, spec_of
 from psephos.study import identity as module
 from psephos.study.identity import Identity, IdentityCard, fingerprint, fingerprint_words
 from tests.psephos.study.cast import Cast
@@ -136,8 +141,65 @@ def test_costs_of_studies_add_up(tmp_path: Path) -> None:
     assert Identity.read(tmp_path / "north").spent() == pytest.approx(both, rel=1e-12)
     with Store(tmp_path / "north" / "budget.sqlite", {"budget of": made.card.key.raw.hex()}) as store:
         kept = {name: json.loads(content) for name, content in store.items("spent")}
-        assert kept == {TALLY.digest: ["A trial", 1.0, 0.0], gaussian.digest: ["A trial", 0.7, 1e-6]}
+        assert kept == {TALLY.digest: ["A trial", 1.0, 0.0, None], gaussian.digest: ["A trial", 0.7, 1e-6, None]}
         assert dict(store.items("voted")) == {TALLY.auxiliary: TALLY.digest}
+
+
+def _event(what: str, method: str) -> tuple[Study, PrivacyEvent]:
+    """Return a study with Gaussian noise, and the event of its release."""
+    cast = Cast(what)
+    study = replace(cast.made.study, method=method or cast.made.study.method, delta=1e-6)
+    spec: Any = spec_of(replace(cast.terms, study=study))
+    if spec.joint:
+        return study, spec.plan.event
+    opened = OpenedSum((0,) * spec.entries.length, tuple(range(cast.parties)))
+    if what == "tally":
+        return study, spec.method_of(method, spec.counts(opened), spec.request).event
+    return study, (spec.method_of if hasattr(spec, "method_of") else spec._agreed_method)(opened).event
+
+
+@pytest.mark.parametrize(
+    ("what", "method"),
+    [
+        *(("tally", method) for method in ("statistic", "soft", "vote")),
+        *((what, "") for what in ("statistic, gaussian", "average", "average, own data", "rehearsed, gaussian")),
+        ("record", ""),
+    ],
+)
+def test_the_multiplier_of_a_study_is_that_of_its_noise(what: str, method: str) -> None:
+    study, event = _event(what, method)
+    multiplier = multiplier_of(study)
+    assert multiplier is not None
+    assert event.multiplier is not None
+    assert multiplier <= event.multiplier <= multiplier * (1 + 1e-9)
+    assert event.distance <= SAMPLER_DISTANCE
+
+
+@pytest.mark.parametrize("what", ["tally", "statistic", "rehearsed", "record, three classes", "evaluation", "psgd"])
+def test_other_studies_have_no_multiplier(what: str) -> None:
+    assert multiplier_of(Cast(what).made.study) is None
+    if what == "rehearsed":  # of L1 norm, with discrete Laplace noise
+        assert multiplier_of(replace(Cast(what).made.study, delta=1e-6)) is None
+
+
+def test_gaussian_noise_of_studies_is_composed_as_gaussian_noise(tmp_path: Path) -> None:
+    made, study = Identity.create("The north", tmp_path / "north"), Cast("record").made.study
+    studies = [replace(study, title=f"study {number}") for number in range(8)]
+    for each in studies:
+        made.charge(each)
+    multiplier = gaussian_sigma(1.0, study.epsilon, study.delta)
+    together = composed_epsilon({}, math.sqrt(8) / multiplier, 1e-5 - 1e-15, 64.0)
+    assert made.spent() == pytest.approx(together, rel=1e-6)
+    known_by_epsilon = [PrivacyEvent("", study.epsilon, stated_delta(study.delta)) for _ in studies]
+    assert made.spent() < 0.7 * compose(known_by_epsilon, 1e-5)
+
+
+def test_costs_without_a_multiplier_are_read(tmp_path: Path) -> None:
+    """As earlier versions stored them."""
+    made, record = Identity.create("The north", tmp_path / "north"), Cast("record").made.study
+    with Store(tmp_path / "north" / "budget.sqlite", {"budget of": made.card.key.raw.hex()}) as store:
+        store.put("spent", record.digest, json.dumps(["A trial", 1.0, 1e-6]).encode())
+    assert made.spent() == 1.0
 
 
 def test_a_budget_is_enforced_exactly(tmp_path: Path) -> None:

@@ -26,12 +26,14 @@ from psephos.protocol.errors import (
     StudyError,
     WrongResultError,
 )
+from psephos.protocol.privacy.accounting import PrivacyEvent, stated_delta
+from psephos.protocol.privacy.mechanisms import gaussian_sigma
 from psephos.protocol.roles import MissingMessages
-from psephos.protocol.storage.budget import BudgetFile, PrivacyLimit, PrivacyUnit
+from psephos.protocol.storage.budget import BudgetFile, Charge, PrivacyLimit, PrivacyUnit
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import Member, Study
 from psephos.protocol.wire import Kind
-from psephos.study.budget import charge_budget, join_budget
+from psephos.study.budget import charge_budget, join_budget, total_text
 from psephos.study.identity import Identity, fingerprint
 from psephos.study.member import MemberSettings, Membership, sign
 from psephos.study.party_input import absolute_voter, load_voter
@@ -227,7 +229,8 @@ def test_a_release_is_written_to_the_chosen_directory(house: House, monkeypatch:
         assert elsewhere.write_release(content, board) == house.folder / "a" / "b"
     for place in (mine.folder / "released", house.folder / "a" / "b"):
         assert (place / "model.json").read_bytes() == content
-        assert (place / "card.md").read_text() == card(study, model)
+        total = total_text(study, mine.identity, "")
+        assert (place / "card.md").read_text() == card(study, model, total)
 
 
 def test_a_release_that_contradicts_the_board_is_not_written(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,6 +293,32 @@ def test_a_party_charges_the_budget_file_of_its_rows_once(house: House) -> None:
         beyond._stages[2]((), None)
     assert house.identities["north"].spent() == 2.0, "what the file refuses is not charged to the identity"
     assert role.name == "party 0"
+
+
+def test_the_card_of_a_member_states_the_total_of_its_rows(house: House) -> None:
+    path, study = house.folder / "north.budget", house.study("statistic, own data", epsilon=2.0)
+    north = house.identities["north"]
+    with BudgetFile(path) as file:
+        event = PrivacyEvent("another", 0.5, stated_delta())
+        file.charge(table_digest(Path(house.own)), [Charge(b"another", "another", PrivacyUnit("party"), event)])
+    house.member("north", study, data=house.own, budget=str(path))._charge(study)
+    text = total_text(study, north, str(path))
+    assert "per party: epsilon 2.5" in text
+    assert "epsilon 2, delta 1e-05" in text, "what the identity knows of"
+    assert str(path) not in text
+    assert "epsilon 2, delta 1e-05" in total_text(study, north, "")
+    path.chmod(0o644)
+    assert "not known" in total_text(study, north, str(path))
+    assert "epsilon" not in total_text(study, house.identities["curator"], "")
+
+
+def test_gaussian_studies_are_charged_with_their_multiplier(house: House) -> None:
+    path, study = house.folder / "north.budget", house.study("record")
+    join_budget(study, house.identities["north"].card.key, str(path), house.own)
+    charge_budget(study, str(path), house.own)
+    with BudgetFile(path) as file:
+        (charge,) = file.charges()
+    assert charge.multiplier == gaussian_sigma(1.0, study.epsilon, study.delta)
 
 
 def test_a_budget_file_records_what_the_curator_of_a_study_is_given(house: House) -> None:

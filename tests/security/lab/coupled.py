@@ -25,6 +25,7 @@ from psephos.data.splits import Split
 from psephos.data.tables import is_gap
 from psephos.parties.training import train_parties
 from psephos.protocol.encrypted_sum.record_grid import RecordGrid
+from psephos.protocol.encrypted_sum.score_grid import ScoreGrid
 from psephos.simulation.job import Job
 from psephos.simulation.sums import _Rows
 
@@ -96,7 +97,7 @@ def _scaled_by_own_rows(original: Callable[..., Any]) -> Callable[..., Any]:
 def _each_row(original: Callable[..., Any]) -> Callable[..., Any]:
     """The sum over rows, whoever the persons are."""
 
-    def contribution(self: RecordGrid, X: Any, y: Any, persons: Any = None) -> Any:
+    def contribution(self: RecordGrid | ScoreGrid, X: Any, y: Any, persons: Any = None) -> Any:
         return original(self, X, y)
 
     return contribution
@@ -266,6 +267,36 @@ COUPLED: tuple[Coupled, ...] = (
         1,
         "run --unit record --record ward",
         "one person replaced",
+        "own vector",
+        (RecordGrid,),
+        "contribution",
+        _each_row,
+    ),
+    Coupled(
+        "a person's rows evaluated one by one",
+        1,
+        "evaluate --record ward",
+        "one person added",
+        "own vector",
+        (ScoreGrid,),
+        "contribution",
+        _each_row,
+    ),
+    Coupled(
+        "a person's rows counted one by one in a study",
+        1,
+        "study of record, newton, record=ward",
+        "one person replaced",
+        "own vector",
+        (RecordGrid,),
+        "contribution",
+        _each_row,
+    ),
+    Coupled(
+        "a person's rows counted one by one, without a delta",
+        1,
+        "run --unit record --record ward --mechanism discrete-laplace",
+        "one person added",
         "own vector",
         (RecordGrid,),
         "contribution",

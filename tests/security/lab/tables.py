@@ -1,6 +1,8 @@
-"""The tables after the introduction of docs/security/matrix.md: `python -m tests.security.lab.tables`.
+"""Generated tables of the security analysis, each printed after the introduction of a page.
 
-The verdicts are the expected ones, and the mutants' checks the ones that catch them; the suite holds both.
+`python -m tests.security.lab.tables` prints those of docs/security/matrix.md, and `... tables mutants` those of
+benchmarks/protocol-mutants.md. The verdicts are the expected ones, and the mutants' checks the ones that catch them;
+the suite holds both.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from psephos.audit.model import HIDDEN, LEAK, REVEALED, Case, expected_verdict
 from psephos.audit.run import CASES, NOT_EXAMINED, PROTOCOLS
 from tests.security.lab.mutants import EQUIVALENT, MUTANTS
 
-__all__ = ["page"]
+__all__ = ["mutants_page", "page"]
 
 _MARKS = {HIDDEN: "hidden", REVEALED: "by design", LEAK: "**LEAK**"}
 
@@ -41,11 +43,17 @@ def _matrix(case: Case) -> str:
 
 
 def page() -> str:
-    """All tables; protocols with the same matrix share one, and mutants that one check catches share a row."""
+    """The matrices, protocols with the same one together, and what no check examines."""
     matrices: dict[str, list[str]] = {}
     for case in CASES.values():
         matrices.setdefault(_matrix(case), []).append(case.name)
     parts = [f"## {', '.join(names)}\n\n{text}" for text, names in matrices.items()]
+    parts.append(f"## Not examined\n\n{_list(NOT_EXAMINED)}")
+    return "\n\n".join(parts) + "\n"
+
+
+def mutants_page() -> str:
+    """The mutants, those that one check detects in one row, and the changes that no check needs to detect."""
     ordered = sorted(MUTANTS, key=lambda mutant: PROTOCOLS.index(mutant.protocol))
     protocols: dict[tuple[str, str], list[str]] = {}
     for mutant in ordered:
@@ -55,11 +63,12 @@ def page() -> str:
         broken.setdefault((check, ", ".join(names)), []).append(name)
     rows = [_row("caught by", "protocols", "broken"), "| --- | --- | --- |"]
     rows += [_row(check, names, "; ".join(mutants)) for (check, names), mutants in broken.items()]
-    parts.append("## Mutants\n\n" + "\n".join(rows))
-    for title, reasons in (("Not examined", NOT_EXAMINED), ("Changes that leak nothing", EQUIVALENT)):
-        parts.append(f"## {title}\n\n" + "\n".join(f"* **{what}**: {why}." for what, why in reasons.items()))
-    return "\n\n".join(parts) + "\n"
+    return "\n".join(rows) + f"\n\n## Changes that leak nothing\n\n{_list(EQUIVALENT)}\n"
+
+
+def _list(reasons: dict[str, str]) -> str:
+    return "\n".join(f"* **{what}**: {why}." for what, why in reasons.items())
 
 
 if __name__ == "__main__":
-    sys.stdout.write(page())
+    sys.stdout.write(mutants_page() if sys.argv[1:] == ["mutants"] else page())
