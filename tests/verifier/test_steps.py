@@ -73,6 +73,13 @@ def test_every_rehearsed_study_is_accepted(recordings: Recordings, what: str) ->
     _check_accepted(recordings(what))
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("what", ["record", "record, three classes", "evaluation", "evaluation, parties", "rehearsed"])
+def test_studies_with_proofs_of_bounds_are_accepted(what: str, tmp_path: Path) -> None:
+    public = public_file(tmp_path) if what in STUDIES else labelled_file(tmp_path)
+    _check_accepted(record_step(what, public, proofs="valid"))
+
+
 def _check_accepted(recording: Recording) -> None:
     report = recording.second()
     assert report.fails == []
