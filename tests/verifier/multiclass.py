@@ -107,7 +107,7 @@ def classifier(plan: Statistic, sums: Sequence[int], ballots: int) -> Array:
     """The classifier (K, d) of scaled rows that follows from the sum of a statistic of three or more classes."""
     contrasts = np.array([float(v) for v in sums]).reshape(plan.classes - 1, plan.rank)
     T = helmert(plan.classes).T @ contrasts * (plan.unit * plan.parties / ballots)
-    noise = plan.energy() * plan.parties / ballots
+    noise = plan.energy(ballots)
     training = SelfTraining(unit_rows(plan.samples), plan.transform)
     if training.accepted(T, noise, laplace=plan.laplace):
         return training.trained(T, noise)

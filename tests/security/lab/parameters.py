@@ -1270,7 +1270,7 @@ NO_SECURITY: Mapping[str, str] = {
         "protocol.encrypted_sum.score_grid.WEIGHT_BITS protocol.encrypted_sum.score_grid.TOTAL_BITS "
         "protocol.encrypted_sum.score_grid.SHARE_BITS curator.evaluation.BINS curator.evaluation.MOST_BINS "
         "curator.evaluation.CALIBRATED_FROM curator.evaluation._CERTAIN curator.evaluation._PRIOR "
-        "curator.evaluation._STEPS"
+        "curator.evaluation._STEPS curator.evaluation._NEAR"
     ),
 }
 """Constants of the product that no proof rests on, by what they are about."""
