@@ -23,6 +23,7 @@ import msgspec
 import tomli_w
 from msgspec import Meta, Struct
 
+from psephos.protocol.board import MOST_BYTES
 from psephos.protocol.board.client import BoardMembers
 from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.encrypted_sum.rounds import PROOFS, Proofs
@@ -53,6 +54,19 @@ class Member:
     name: str
     key: VerificationKey
     holder: int = 0
+
+
+_MESSAGE_BYTES = 1 << 20
+"""What a role may post in a round whatever the length of its vector."""
+
+_ENTRY_BYTES = 1 << 10
+"""What a role may post in a round for each entry of its vector, proof included."""
+
+_KEY_BYTES = 1 << 30
+"""What a holder may post to make the key: 40 times the mean of five holders at 3,072 bits."""
+
+_MOST_STEPS = 1000
+"""Steps of a gradient descent whose study does not state their number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,7 +260,24 @@ class Study:
         keys = {CURATOR: self.curator}
         keys |= {f"party {number}": member.key for number, member in enumerate(self.parties)}
         keys |= {f"holder {member.holder}": member.key for member in self.parties if member.holder}
-        return BoardMembers(self.digest, keys)
+        return BoardMembers(self.digest, keys, {name: self._byte_limit(name) for name in keys})
+
+    def _byte_limit(self, name: str) -> int:
+        """Return the most bytes that the entries of a role may have together.
+
+        An honest role posts a few messages in each round, whose lengths are at most proportional to the length of a
+        vector, and without a key one to each other party; a holder posts what it takes to make the key besides, and the
+        curator the result. The factors leave room for at least eight times that.
+        """
+        entries = self.samples * len(self.classes) + (len(self.features) + 1) ** 2 * len(self.classes)
+        steps = self.parameters.get("steps", _MOST_STEPS if self.protocol == "psgd" else 0)
+        messages = 8 + (steps if isinstance(steps, int) else 0) + (0 if self.uses_key else len(self.parties))
+        limit = messages * (_MESSAGE_BYTES + _ENTRY_BYTES * entries)
+        if name == CURATOR:
+            limit += MOST_BYTES
+        if name in self.holders:
+            limit += _KEY_BYTES
+        return limit
 
     @cached_property
     def must_join(self) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from psephos.parties.ceremony_states import ModulusSearch, SeedMaterial
 from psephos.parties.noise import shares_of
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
+from psephos.protocol.board.client import BoardReader
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, parameters_context
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
@@ -90,8 +92,20 @@ def test_every_protocol_computes_its_result_from_the_inputs(what: str) -> None:
     agents = {name: cast.agent(name, board, Store()) for name in cast.names}
     play(cast, agents.__getitem__)
     check(cast, agents)
+    check_that_members_stay_below_their_limits(cast, board)
     if what == "psgd":
         check_that_readers_walk_again(cast, board)
+
+
+def check_that_members_stay_below_their_limits(cast: Cast, board: MemoryBoard) -> None:
+    """Honest members post less than an eighth of the bytes that the study leaves them."""
+    members, posted = cast.made.study.members, Counter[str]()
+    reader = BoardReader(members)
+    for number, data in board.read(0):
+        checked = reader.check(number, data)
+        posted[checked.record.author] += checked.record.size
+    assert posted.keys() == members.keys.keys()
+    assert all(8 * posted[name] < members.limits[name] for name in posted)
 
 
 def check_that_readers_walk_again(cast: Cast, board: MemoryBoard) -> None:
