@@ -511,8 +511,9 @@ def _public_model(features: Array, labels: NDArray[Any] | None, classes: int) ->
 def _numeric_score(features: Array, labels: Array) -> tuple[Array, NumericLabel]:
     """Fit the public score (d + 1, 1) to labelled public rows (N, d); choose the bounds and Huber's threshold.
 
-    The score is relative to the middle of the bounds. The bounds are the smallest and the largest public label. The threshold is three times the upper quartile of the
-    held-out residuals' sizes, about 3.5 standard deviations of normal residuals.
+    The score is relative to the middle of the bounds, which are the smallest and the largest public label. The
+    threshold is three times the upper quartile of the held-out residuals' sizes, about 3.5 standard deviations of
+    normal residuals.
     """
     if len(labels) < FEWEST_NUMBERS or labels.min() == labels.max():
         raise DataError(

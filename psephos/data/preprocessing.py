@@ -44,8 +44,8 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     Rows longer than 1 after that are projected on the unit ball. Sparse input is accepted, output is dense, without the
     columns that no auxiliary row uses. But where unit rows are all that is asked for, **nothing** is learned from the
     auxiliary rows, neither number nor shape, and every column is kept: what private auxiliary rows need.
-    Fitted attributes: scale_ (the largest auxiliary norm, or 1), mean_, deviation_, pca_ and ranges_, (2, d) (None where
-    not used).
+    Fitted attributes: scale_ (the largest auxiliary norm, or 1), mean_, deviation_, pca_ and ranges_, (2, d) (both None
+    where not used).
 
     Raises InvalidParameter for a bad option and DataError for sparse features too wide to be made dense, at `fit`;
     scikit-learn's ValueError for NaN, infinite or misshapen input.
@@ -80,7 +80,7 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if not (np.isfinite(self.intercept) and self.intercept >= 0):
             raise InvalidParameter(f"intercept is a finite constant >= 0; got {self.intercept}")
         X = self._checked(X, reset=True)
-        self.ranges_ = None if self.margin is None else self._learned_ranges(X)
+        self.ranges_ = None if self.margin is None else _extended_ranges(X, self.margin)
         if self.components is not None and not 1 <= self.components <= min(X.shape):
             raise InvalidParameter(
                 f"components must lie in 1 .. {min(X.shape)} for {X.shape[0]} auxiliary rows of {X.shape[1]} features; "
@@ -169,13 +169,6 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         constant = (intercepts + w @ self.mean_) / self.intercept
         return np.column_stack([w * self.deviation_, constant])
 
-    def _learned_ranges(self, X: Any) -> NDArray[np.float64]:
-        """Return the range of each feature, float64 (2, d), with the same bits on every machine."""
-        if scipy.sparse.issparse(X) or not (np.isfinite(self.margin) and self.margin >= 0):
-            raise InvalidParameter(f"the margin is a finite number >= 0, for dense features; it is {self.margin}")
-        low, high = X.min(axis=0), X.max(axis=0)
-        return np.stack([low - self.margin * (high - low), high + self.margin * (high - low)])
-
     def _checked(self, X: Any, reset: bool) -> Any:
         return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=np.float64)
 
@@ -208,6 +201,14 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if not self.intercept:
             return Z
         return np.concatenate([Z, np.full((len(Z), 1), float(self.intercept))], axis=1)
+
+
+def _extended_ranges(X: Any, margin: float) -> NDArray[np.float64]:
+    """Return the range of each feature, extended at both ends, float64 (2, d), with the same bits on every machine."""
+    if scipy.sparse.issparse(X) or not (np.isfinite(margin) and margin >= 0):
+        raise InvalidParameter(f"the margin is a finite number >= 0, for dense features; it is {margin}")
+    low, high = X.min(axis=0), X.max(axis=0)
+    return np.stack([low - margin * (high - low), high + margin * (high - low)])
 
 
 def project_on_unit_ball(X: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Simulate a private regression: a record step for a numeric label, of records or parties (docs/protocols/record.md)."""
+"""Simulate a private regression: a record step for a numeric label (docs/protocols/record.md)."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ from psephos.specs.regression import RegressionSpec
 __all__ = ["RegressionRun"]
 
 Array = NDArray[np.float64]
+
 
 class RegressionRun:
     """One regression: which party holds which rows, and the plan, from public values.
@@ -116,8 +117,11 @@ class RegressionRun:
         Raises:
             PsephosError: as `take_sum`.
         """
+        return self.release(self.sum(**context))
+
+    def release(self, done: EncryptedSum) -> tuple[RegressionResult, RegressionModel]:
+        """Return the result, and the contents of the model file, of an opened sum."""
         options, split, spec = self.options, self.split, self.spec
-        done = self.sum(**context)
         weights = spec.fitted(done.opened)
         entry = replace(spec.cost(done.opened.ballots), delta=stated(spec.plan.event, options.delta).delta)
         entry = replace(entry, chosen={**entry.chosen, "labelled": spec.plan.labelled})

@@ -68,7 +68,8 @@ class NewOptions:
     method: str | None = option(
         None,
         "What is released: statistic, vote-directions, own-data or whitened of a statistic; statistic, soft or vote of "
-        "a tally; avg, own-data or whitened of an average; rehearsed; newton of record and regression; platt of an evaluation.",
+        "a tally; avg, own-data or whitened of an average; rehearsed; newton of record and regression; platt of an "
+        "evaluation.",
         group="Protocol",
         shown="the first of the protocol's",
     )

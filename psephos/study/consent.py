@@ -40,8 +40,8 @@ _CONTRIBUTIONS = {
 _VOTES = "Each party trains a classifier on its own rows and votes with it on the samples."
 _UNITS = {"party": "all that one party holds", "record": "one row of one party; of all its rows it reveals more"}
 _PARTY_AVERAGE = (
-    "Each party sends the average over its own rows of the gradient of the loss at a public score and of a bound of its "
-    "second derivative, less a public vector, and clipped to a ball of a public radius."
+    "Each party sends the average over its own rows of the gradient of the loss at a public score and of a bound of "
+    "its second derivative, less a public vector, and clipped to a ball of a public radius."
 )
 _MATRICES = ("classifier", "coordinates", "offset", "ranges")
 """Parameters that are long matrices, which the description leaves out."""
@@ -226,7 +226,8 @@ def _observers(study: Study) -> list[tuple[str, str]]:
     return [
         (
             "anybody",
-            f"{noisy_sum}the released {released_noun(study)}, who took part; of what one party sent, what epsilon allows",
+            f"{noisy_sum}the released {released_noun(study)}, who took part; of what one party sent, what epsilon "
+            "allows",
         ),
         ("the curator", curator_view(study)),
         *(_coalitions_with_key(study) if study.uses_key else _coalitions_without_key(study)),

@@ -117,6 +117,6 @@ def check_plan(study: Study, samples: PublicSamples) -> None:
     """
     if study.protocol == "regression" and (changed := differs_from_public_rows(study, samples)):
         raise StudyError(
-            f"the study's {changed} are not those of the public file: whoever wrote the study had another file, or took "
-            "them from somewhere else"
+            f"the study's {changed} are not those of the public file: whoever wrote the study had another file, or "
+            "took them from somewhere else"
         )

@@ -1,8 +1,8 @@
 """The release of a study: how the curator makes it, and how everybody checks it.
 
-A release is a model file with one private classifier, or one prediction of a number. Everything in it but the coefficients and the number of counted
-ballots follows from the study. Where the parties add the noise, the coefficients follow from the opened sum, which is
-public, and have the same bits on every machine:
+A release is a model file with one private classifier, or one prediction of a number. Everything in it but the
+coefficients and the number of counted ballots follows from the study. Where the parties add the noise, the coefficients
+follow from the opened sum, which is public, and have the same bits on every machine:
 
 1. The classifier w of scaled rows is computed from the sum in floating point. Its last bits depend on the machine.
 2. w is rounded to multiples of `_grid_step(w)`, so that they do not count.

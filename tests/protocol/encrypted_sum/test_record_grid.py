@@ -356,7 +356,14 @@ def test_predictions_are_clipped_to_the_bounds_of_the_label() -> None:
 
 
 def test_invalid_numeric_labels_are_rejected() -> None:
-    for numbers in ((1.0, 1.0, 1.0), (2.0, 1.0, 1.0), (0.0, 1.0, 0.0), (0.0, math.inf, 1.0), (0.0, 1.0, math.nan), FARTHEST):
+    for numbers in (
+        (1.0, 1.0, 1.0),
+        (2.0, 1.0, 1.0),
+        (0.0, 1.0, 0.0),
+        (0.0, math.inf, 1.0),
+        (0.0, 1.0, math.nan),
+        FARTHEST,
+    ):
         with pytest.raises(InvalidParameter):
             NumericLabel(*numbers)
     for change in ({"label": NUMERIC}, {"classes": 1}):
@@ -384,7 +391,7 @@ def ball_grid(norm: Norm = "l2", radius: int = RADIUS, *, rank: int = 3) -> Reco
 
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 def test_no_rows_of_a_party_leave_its_ball(norm: Norm) -> None:
-    """Whatever two parties hold, also nothing, their vectors are at most the diameter apart; opposite ones nearly so."""
+    """Whatever two parties hold, also nothing, their vectors are at most the diameter apart."""
     grid = ball_grid(norm, RADIUS)
     generator, vectors = np.random.default_rng(2), [grid.contribution(np.empty((0, FEATURES + 1)), np.empty(0))]
     assert not any(vectors[0])

@@ -11,10 +11,11 @@ import msgspec
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.typing import NDArray
 
 from psephos.data.tables import read_table
 from psephos.model import RegressionModel, ReleasedRegressor, load_model, written_model
+from psephos.protocol.agent import Agent
+from psephos.protocol.board import MemoryBoard
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.record_grid import ENTRY_BITS
 from psephos.protocol.errors import AgreementError, DataError, InvalidParameter, StudyError
@@ -34,8 +35,6 @@ from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
 from psephos.study.verify import AGREED, FOLLOWS, examine
 from tests.psephos.study.cast import given, shares_of
-from psephos.protocol.agent import Agent
-from psephos.protocol.board import MemoryBoard
 
 NAMES = ("north", "east", "south", "west")
 SLOPES = np.array([3.0, -0.5])
@@ -148,7 +147,7 @@ def moved(study: Study, name: str) -> Any:
     "name", ["ranges", "low", "high", "threshold", "coordinates", "offset", "constant", "labelled", "radius"]
 )
 def test_a_plan_that_is_not_that_of_the_public_rows_is_refused(files: Files, unit: str, name: str) -> None:
-    """By every member before it signs anything, and by whoever verifies the board. Of ranges and bounds, the last bit."""
+    """By every member before it signs, and by whoever verifies the board. Of ranges and bounds, the last bit."""
     study, samples = files.made(parameters=(f"unit={unit}",))
     if name == "radius" and unit == "record":
         return
@@ -166,7 +165,7 @@ def test_a_plan_that_is_not_that_of_the_public_rows_is_refused(files: Files, uni
 
 def test_another_unit_of_a_public_column_is_refused(files: Files, tmp_path: Path) -> None:
     """Scaled samples, and so their digest, are the same where a column is in months in place of years."""
-    study, samples = files.made()
+    study, _ = files.made()
     rows = pd.read_csv(files.folder / "public.csv")
     rows["age"] *= 4  # exact in binary
     rows.to_csv(tmp_path / "public.csv", index=False)
