@@ -203,8 +203,12 @@ def remove_rows(table: PartyTable, party: str, generator: Generator) -> PartyTab
 
 
 def relabel_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Change the classes of all its rows."""
+    """Change the classes of all its rows; where the label is a number, to numbers of public rows."""
     classes = table.classes
+    if table.numeric(table.label):
+        cells, places = table.cells.copy(), table.places(party)
+        cells.loc[places, table.label] = generator.choice(classes, size=len(places))
+        return table.with_cells(cells)
     cells, places = table.cells.copy(), table.places(party)
     step = int(generator.integers(1, len(classes)))
     labels = [
