@@ -147,7 +147,7 @@ def moved(study: Study, name: str) -> Any:
     "name", ["ranges", "low", "high", "threshold", "coordinates", "offset", "constant", "labelled", "radius"]
 )
 def test_a_plan_that_is_not_that_of_the_public_rows_is_refused(files: Files, unit: str, name: str) -> None:
-    """By every member before it signs, and by whoever verifies the board. Of ranges and bounds, the last bit."""
+    """By every member before it posts anything, and by whoever verifies. Of ranges and bounds, the last bit."""
     study, samples = files.made(parameters=(f"unit={unit}",))
     if name == "radius" and unit == "record":
         return
