@@ -261,6 +261,26 @@ def test_persons_are_protected_where_a_column_names_them(tmp_path: Path) -> None
     assert len({person for party in range(5) for person in run.rows_of(party)[2]}) < whole / 2
 
 
+def test_a_party_is_protected_by_default(table: Path, tmp_path: Path) -> None:
+    """Model, card and result name the party; whatever it holds, its vector stays within the claimed diameter."""
+    run = RegressionRun(options_of(table, unit="party"))
+    grid, bound = run.spec.plan.grid, run.spec.plan.l2.value
+    X, y = run.rows_of(0)[:2]
+    for rows, labels in ((X[:1], y[:1]), (X, y + 1e9), (X * 1e3, -y), (X[:0], y[:0])):
+        assert np.linalg.norm(np.subtract(grid.contribution(rows, labels), grid.contribution(X, y))) <= bound
+    result, model = run.run()
+    assert result.exact
+    assert (model.release.unit, model.release.chosen.get("neighbours")) == ("party", None)
+    assert ("Neighbours", "one party replaced") in result.page().facts
+    run.write(result, model, tmp_path, onnx=False)
+    card = (tmp_path / "card.md").read_text(encoding="utf-8")
+    assert "everything that one of the 5 holds" in card
+    assert "one row" not in card
+    assert options_of(table, unit="party").check() is None  # type: ignore[func-returns-value]
+    default = {"data": str(table), "label": "days", "party": "hospital", "public": "public", "task": "regression"}
+    assert (JobOptions(**default).unit, JobOptions(**default).chosen_method) == ("party", "newton")
+
+
 def test_the_command_writes_a_model_and_its_card(table: Path, tmp_path: Path) -> None:
     words = ["run", "--data", str(table), "--label", "days", "--party", "hospital", "--public", "public", "--task"]
     words += ["regression", "--unit", "record", "--key-bits", "512", "--test-key", "--output", str(tmp_path / "out")]
