@@ -212,8 +212,8 @@ class TallyOptions(SumOptions):
         wrong = [name for name in self.methods if (name in RECORD_METHODS) != self.sums_rows]
         if wrong and self.sums_rows:
             raise InvalidParameter(
-                f"{wrong[0]} protects a party and has no bound for a record: choose {' or '.join(RECORD_METHODS)}, or "
-                "leave --unit record out"
+                f"{wrong[0]} classifies, and has no bound for a record: choose {' or '.join(RECORD_METHODS)}, or leave "
+                "--unit record and --task regression out"
             )
         if wrong:
             raise InvalidParameter(f"{wrong[0]} protects a record: add --unit record")
