@@ -38,7 +38,9 @@ FORMAT = 1
 CURATOR = "curator"
 """The name of the curator's role."""
 
-ProtocolName = Literal["tally", "statistic", "average", "rehearsed", "record", "evaluation", "psgd", "pathak"]
+ProtocolName = Literal[
+    "tally", "statistic", "average", "rehearsed", "record", "regression", "evaluation", "psgd", "pathak"
+]
 
 
 @dataclass(frozen=True)
@@ -78,14 +80,14 @@ class Study:
         nonce: 16 random bytes, so that no two studies are the same.
         protocol: what is computed: "tally" (counts of votes), "statistic" (sums with joint noise), "average" (sums of
             parameters or of statistics of own data), "rehearsed" (a step from a public model), "record" (a Newton step
-            over rows), "evaluation", "psgd" or "pathak".
+            over rows), "regression" (the same for a numeric label), "evaluation", "psgd" or "pathak".
         method: what is released, such as "statistic" or "soft".
         epsilon: the epsilon that the release costs every party.
         delta: the delta that the release costs every party.
         parameters: further parameters of the protocol (noise, lambda, steps, ...) by name.
-        classes: the classes, in the order of the counts.
+        classes: the classes, in the order of the counts; none where the label is a number.
         features: the names of the feature columns, in order.
-        label: the name of the column with the classes.
+        label: the name of the column with the classes, or with the number to predict.
         auxiliary: SHA-256 of the auxiliary samples (`AuxiliarySet`), 32 bytes.
         samples: the number of auxiliary samples.
         minimum_ballots: the least number of ballots whose sum is opened.
@@ -161,10 +163,13 @@ class Study:
         _require(all(map(math.isfinite, numbers)), "the numbers in `parameters` must be finite")
 
     def _check_data(self) -> None:
-        _require(
-            len(self.classes) >= 2 and len(set(self.classes)) == len(self.classes),
-            "`classes` must be two or more different names",
-        )
+        if self.protocol == "regression":
+            _require(not self.classes and self.label, "a regression has a `label`, which is a number, and no `classes`")
+        else:
+            _require(
+                len(self.classes) >= 2 and len(set(self.classes)) == len(self.classes),
+                "`classes` must be two or more different names",
+            )
         _require(
             self.features and len(set(self.features)) == len(self.features),
             "`features` must be one or more different names",

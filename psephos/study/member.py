@@ -28,6 +28,7 @@ from psephos.specs.study import StudyTerms
 from psephos.study.budget import charge_budget, check_budget, total_text
 from psephos.study.identity import Identity, fingerprint
 from psephos.study.party_input import PartyInput
+from psephos.study.regression import check_plan
 from psephos.study.release import card, make_release, read_release
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
@@ -128,13 +129,14 @@ class Membership:
 
     @cached_property
     def samples(self) -> PublicSamples:
-        """The public samples. Raises StudyError if they are not those of the study."""
+        """The public samples. Raises StudyError if they are not those of the study, or its plan is not theirs."""
         if not self.settings.public:
             raise StudyError("the public samples are not known: name their file with psephos join ... --public FILE")
         samples = PublicSamples.of(self.study, Path(self.settings.public))
         StudyTerms(self.study, samples.auxiliary)
         if samples.features != self.study.features:
             raise StudyError("the columns of the public samples are not those of the study")
+        check_plan(self.study, samples)
         return samples
 
     @cached_property

@@ -353,6 +353,8 @@ def test_a_budget_file_records_what_the_curator_of_a_study_is_given(house: House
     [
         ("statistic", "party"),
         ("record", "record"),
+        ("regression", "record"),
+        ("regression, party", "party"),
         ("evaluation", "record"),
         ("psgd", "record, replaced"),
         ("pathak", "record"),

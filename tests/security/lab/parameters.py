@@ -1263,6 +1263,7 @@ NO_SECURITY: Mapping[str, str] = {
         "curator.hamm.records._FOLDS curator.hamm.records._ROWS_PER_COORDINATE curator.hamm.records._FEWEST "
         "curator.hamm.records.FEWEST_NUMBERS curator.hamm.records._NORMAL_QUARTILE curator.hamm.start._INSIDE "
         "curator.hamm.start._NOISE_SHARE curator.hamm.records._THRESHOLD curator.hamm.records._KNOWN "
+        "curator.hamm.records._DEVIATIONS "
         "curator.hamm.records.ROWS_PER_PARTY protocol.encrypted_sum.local_step.ITERATIONS "
         "curator.hamm.rehearsal._VARYING "
         "curator.hamm.rehearsal._DIRECTIONS curator.hamm.rehearsal._LEAST_SPREAD curator.hamm.rehearsal._FOLDS "
