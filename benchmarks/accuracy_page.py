@@ -39,7 +39,7 @@ GOALS: dict[str, dict[str, tuple[float, ...]]] = {
 """Required accuracies of the method that the public rule selects, cell by cell; 0 where nothing was required."""
 
 
-SUMMARY = (*JOINT, "avg", "soft", "pate", "confident", "rounds")
+SUMMARY = (*JOINT, "avg", "soft", "pate")
 """The columns of docs/accuracy.md."""
 
 VOTES = {
@@ -80,9 +80,9 @@ def summary(results: Results) -> str:
     ]
     for task in sorted(results, key=lambda name: name in DEVELOPMENT):
         rule = f"joint {choose_method(('logistic',), TASKS[task]['parties'])}"
-        for cell in (cell for cell in _cells(results[task]) if cell.startswith("pure")):
+        for cell in _usual(results[task]):
             lines.append(f"| {task} | {cell.split(' ')[1]} | {' | '.join(_means(results[task], cell, rule))} |")
-    lines += [_GAUSSIAN, *_directions(results)]
+    lines.append(_GAUSSIAN)
     lines += [
         "\n## The tasks\n",
         "| task | data | parties | half | the rule selects |",
@@ -93,6 +93,13 @@ def summary(results: Results) -> str:
         rule, half = choose_method(("logistic",), parties), _half(task).lower()
         lines.append(f"| {task} | {ABOUT[task]} | {parties:,} | {half} | {rule} |")
     return "\n".join([*lines, _REACHED, *_reached(results), _POOLED_SUMMARY]) + "\n"
+
+
+def _usual(splits: list[dict[str, list[float]]]) -> list[str]:
+    """Return the cells of the two epsilons nearest to 0.3 and 1, of those that were measured."""
+    pure = [cell for cell in _cells(splits) if cell.startswith("pure")]
+    nearest = sorted(pure, key=lambda cell: abs(np.log(float(cell.split(" ")[1]) / 0.3**0.5)))
+    return sorted(nearest[:2], key=pure.index)
 
 
 def _directions(results: Results) -> list[str]:
@@ -120,6 +127,7 @@ def details(results: Results) -> str:
         ]
         if voted := [one for one in splits if any(cell.endswith(f" {VOTERS[0]}") for cell in one)]:
             lines.append(f"\nOther voters. {_table(voted, ('statistic', *VOTERS))}")
+    lines += _directions(results)
     lines += ["\n## How the rule compares\n", *_reached(results, cells_too=True)]
     lines += [_POOLED, POOLED.read_text().rstrip(), _CONSTANTS, CONSTANTS.read_text().rstrip()]
     return "\n".join(lines) + "\n"
@@ -244,19 +252,15 @@ _SUMMARY = """# Accuracy
 
 Written by `python -m benchmarks.accuracy_page` from `python -m benchmarks.accuracy`. A cell is the mean accuracy on
 test rows over ten splits, with 20 or 5 draws of the noise in each; a party is protected with all that it holds. The
-release that the [public rule](own-data.md#the-method) selects is bold. Commands, standard deviations, medians, more
-columns and Gaussian noise are in [benchmarks/accuracy.md](../benchmarks/accuracy.md).
-
-Accuracy where a single record is protected (`--unit record`) is on the page of
-[the record step](protocols/record.md#accuracy).
+release that the [public rule](own-data.md#the-method) selects is bold. All epsilons, commands, standard deviations,
+medians, rival methods and Gaussian noise are in [benchmarks/accuracy.md](../benchmarks/accuracy.md). Where a single
+record is protected (`--unit record`), accuracy is on the page of [the record step](protocols/record.md#accuracy).
 
 * **own-data**, **whitened** and **statistic** (of votes) are the releases of `psephos run`, for instance
   `psephos run --dataset har --data-dir DIR --parties 1000 --method auto --epsilon 1`. Nobody is trusted: the parties
   add the noise in shares, sized so that any two of them may reveal theirs. (Votes need `--reveal statistic` for this.)
 * In the other columns a **trusted curator** knows the exact sums or counts and adds the noise. **avg** is clipped
   averaging, **soft** Hamm's Algorithm 2, **pate** GNMax or LNMax.
-* **confident** (PATE with confident aggregation and a semi-supervised student) and **rounds** (averaging over 2, 5 or
-  15 rounds) are rivals, each the best of three settings **in hindsight**, which no real run could select.
 
 The benchmark adds the contributions in the clear and draws the sum of the noise shares at once
 (`tests/test_benchmarks.py` tests that the distribution is the same)."""
@@ -271,7 +275,8 @@ k nearest neighbours and naive Bayes in turn.
 
 _GAUSSIAN = """
 With Gaussian noise at delta = 1e-6 (`--mechanism gaussian`) the selected release is more accurate at the smallest
-epsilon of most tasks, and less on a few; the comparison below includes it."""
+epsilon of most tasks, and less on a few; the comparison below includes it. `--method vote-directions`, for votes that
+nobody counts, is [beside the statistic of votes](../benchmarks/accuracy.md#votes-that-nobody-counts)."""
 
 _REACHED = """
 The rules' constants were chosen on the development half. The reporting half was measured afterwards, but it is
@@ -282,7 +287,9 @@ at after the fact, and is in no count below.
 
 ## How the rule compares
 
-The selected release against all other columns of both noises, although a trusted curator adds the noise of five:
+The selected release against all methods and both noises, although a trusted curator adds the noise of five of them.
+Two are rivals, each the best of three settings **in hindsight**, which no real run could select: **confident** (PATE
+with confident aggregation and a semi-supervised student) and **rounds** (averaging over 2, 5 or 15 rounds).
 """
 
 _POOLED_SUMMARY = """

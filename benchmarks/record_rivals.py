@@ -38,7 +38,7 @@ from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.records import PARTIES, PUBLIC, data, score
-from benchmarks.regression import kdd_count
+from benchmarks.regression import cached, kdd_count
 from psephos.curator.hamm.records import plan_records
 from psephos.data.datasets import Dataset
 from psephos.data.partition import load_split, scaler_for
@@ -92,7 +92,7 @@ def logistic_sum(w: Array, problem: Problem) -> tuple[float, Array]:
     """Return the sum of the logistic losses and its gradient at w."""
     margin = problem.Z @ w + problem.t
     loss = float((np.logaddexp(0, margin) - problem.y * margin).sum())
-    return loss, problem.Z.T @ (expit(margin) - problem.y)
+    return loss, np.asarray(problem.Z.T @ (expit(margin) - problem.y))
 
 
 def minimise_perturbed(problem: Problem, ridge: float, noise: Array) -> Array:
@@ -104,7 +104,7 @@ def minimise_perturbed(problem: Problem, ridge: float, noise: Array) -> Array:
 
     def curvature(w: Array) -> Array:
         p = expit(problem.Z @ w + problem.t)
-        return (problem.Z * (p * (1 - p))[:, None]).T @ problem.Z + ridge * np.eye(len(w))
+        return np.asarray((problem.Z * (p * (1 - p))[:, None]).T @ problem.Z + ridge * np.eye(len(w)))
 
     start = np.zeros(problem.Z.shape[1])
     found = minimize(value, start, jac=True, hess=curvature, method="trust-exact", options={"gtol": 1e-6})
@@ -120,18 +120,20 @@ def objective(problem: Problem, epsilon: float, delta: float, share: float, gene
     """
     ridge, rest = SMOOTHNESS / math.expm1(share * epsilon), (1 - share) * epsilon
     width = problem.Z.shape[1]
+    noise: Array
     if delta:
         quantile = float(norm.isf(delta / 2))
-        noise = generator.normal(0, (quantile + math.sqrt(quantile**2 + 2 * rest)) / (2 * rest), size=width)
+        noise = generator.normal(0, (quantile + math.sqrt(quantile**2 + 2 * rest)) / (2 * rest), size=(width,))
     else:
-        noise = generator.normal(size=width)
-        noise *= generator.gamma(width, 1 / rest) / np.linalg.norm(noise)
+        direction = generator.normal(size=(width,))
+        noise = direction * (generator.gamma(width, 1 / rest) / float(np.linalg.norm(direction)))
     return minimise_perturbed(problem, ridge, noise)
 
 
 def quadratic_loss(reach: float) -> float:
     """Return c in log(1 + e^-s) ~ a - s/2 + c s^2, which interpolates it at Chebyshev points of [-reach, reach]."""
-    coefficients = chebyshev.chebinterpolate(lambda s: np.logaddexp(0, -reach * s), 2)
+    points = chebyshev.chebpts1(3)
+    coefficients = chebyshev.chebfit(points, np.logaddexp(0, -reach * points), 2)
     return float(chebyshev.cheb2poly(coefficients)[2]) / reach**2
 
 
@@ -250,16 +252,15 @@ class Scaled:
     test: Array
     public: Array
     y: Array
-    public_y: Array
+    public_y: NDArray[Any]
 
 
 def scaled(split: Split, transform: Callable[[Any], Array]) -> Scaled:
     """Return the rows of a split, with a scaling whose last feature is a constant."""
     labels, private = split.dataset.y_train, np.concatenate(split.parties)
-    rows = [transform(X) for X in (split.dataset.X_train[private], split.X_test, split.X_auxiliary)]
-    return Scaled(
-        *(X / X[:, -1:] for X in rows), np.asarray(labels[private], dtype=np.float64), labels[split.auxiliary]
-    )
+    own, test, public = (transform(X) for X in (split.dataset.X_train[private], split.X_test, split.X_auxiliary))
+    y = np.asarray(labels[private], dtype=np.float64)
+    return Scaled(own / own[:, -1:], test / test[:, -1:], public / public[:, -1:], y, labels[split.auxiliary])
 
 
 def scaled_classes(split: Split) -> Scaled:
@@ -351,7 +352,7 @@ def regress(data_dir: str, seed: int) -> dict[str, Any]:
     options |= {"key_bits": 512, "test_key": True}
     for epsilon in NUMERIC_EPSILONS:
         for place, setting in enumerate(SETTINGS["adassp"]):
-            at = 100.0 if setting.get("wide") else epsilon  # where all coordinates are used
+            at = 60.0 if setting.get("wide") else epsilon  # where all coordinates are used
             run = RegressionRun(JobOptions(epsilon=(at,), **options), split)
             label, start = run.label, setting.get("offset", True)
             problem = pooled(run.spec.plan.grid, scaled(split, run.prepared))
@@ -424,7 +425,7 @@ def main() -> None:
     chosen = parser.parse_args()
     lines = [json.loads(line) for line in chosen.out.read_text().splitlines()] if chosen.out.exists() else []
     done = {(line["name"], line["rival"], line["seed"]) for line in lines}
-    loaded = {name: data(name, chosen.data_dir) for name in ("adult", "kdd99")}
+    loaded = {"adult": data("adult", chosen.data_dir), "kdd99": cached(chosen.data_dir)}
 
     for seed in range(max(chosen.splits, chosen.ebm)):
         for name, rows in loaded.items():

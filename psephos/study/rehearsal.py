@@ -22,7 +22,7 @@ from psephos.specs.rehearsed import RehearsedSpec
 from psephos.specs.study import StudyTerms, encode_coordinates
 from psephos.study.samples import PublicSamples
 
-__all__ = ["differs_from_rehearsal", "rehearsed_parameters"]
+__all__ = ["agrees", "differs_from_rehearsal", "rehearsed_parameters"]
 
 _TOLERANCE = 1e-4
 """Largest difference of two machines' numbers, as a share of the largest number of a matrix."""
@@ -111,10 +111,10 @@ def differs_from_rehearsal(study: Study, samples: PublicSamples) -> str:
         dropouts=int(study.parameters.get("dropouts", 0)),
         balanced=bool(study.parameters.get("shares")),
     )
-    return ", ".join(name for name, value in again.items() if not _agrees(study.parameters, name, value))
+    return ", ".join(name for name, value in again.items() if not agrees(study.parameters, name, value))
 
 
-def _agrees(parameters: Mapping[str, Any], name: str, value: Any) -> bool:
+def agrees(parameters: Mapping[str, Any], name: str, value: Any) -> bool:
     """Return whether a parameter is, up to the last bits of a computation, what was computed again."""
     stated = parameters.get(name)
     if stated is None:

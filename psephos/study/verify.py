@@ -16,7 +16,7 @@ from typing import Any, Literal
 from psephos.curator.pathak.curator import SharedSum
 from psephos.curator.psgd.curator import GradientCuratorState
 from psephos.curator.tally import OpenedSum, open_product
-from psephos.model import Model
+from psephos.model import Model, RegressionModel
 from psephos.protocol.board import Board
 from psephos.protocol.board.client import BoardReader, describe_missing
 from psephos.protocol.board.sealing import SealingKey
@@ -36,9 +36,11 @@ from psephos.specs.base import Spec, SumSpec
 from psephos.specs.pathak import PathakSpec
 from psephos.specs.psgd import PsgdSpec
 from psephos.specs.registry import SPECS, coalition_of, participants_of, spec_of, sum_is_public
+from psephos.specs.regression import RegressionSpec
 from psephos.specs.rehearsed import RehearsedSpec
 from psephos.specs.study import StudyTerms
 from psephos.study.identity import fingerprint
+from psephos.study.regression import differs_from_public_rows
 from psephos.study.rehearsal import differs_from_rehearsal
 from psephos.study.release import follows_from_sum, read_release
 from psephos.study.samples import PublicSamples
@@ -84,7 +86,7 @@ class BoardEvidence:
         steps: the number of encrypted sums.
         exposed: the numbers of the holders whose partial decryptions of an exact sum everybody can read.
         result: what the classifier is computed from, where it is known.
-        model: the published classifier, where it agrees with the study.
+        model: the published model, where it agrees with the study.
         lacks: why there can be no result yet: one that is published is invented, or this board omits something.
     """
 
@@ -104,7 +106,7 @@ class BoardEvidence:
     steps: int = 0
     exposed: tuple[int, ...] = ()
     result: Any = None
-    model: Model | None = None
+    model: Model | RegressionModel | None = None
     lacks: str = ""
 
     def note(self, what: str, verdict: Verdict, found: str) -> None:
@@ -137,7 +139,7 @@ def examine(study: Study, samples: PublicSamples, board: Board, curator: Store |
     """
     spec, evidence = spec_of(StudyTerms(study, samples.auxiliary)), BoardEvidence()
     _read(study, board, curator, evidence)
-    if isinstance(spec, RehearsedSpec):
+    if isinstance(spec, RehearsedSpec | RegressionSpec):
         _plan(study, samples, evidence)
     ready = _ready(study, evidence)
     if isinstance(spec, PathakSpec):
@@ -169,9 +171,10 @@ _NEVER = (
 
 def _plan(study: Study, samples: PublicSamples, evidence: BoardEvidence) -> None:
     """Check that a step was planned from public rows alone."""
-    what = "the plan: what a rehearsal on the public rows chooses"
+    rehearsed = study.protocol == "rehearsed"
+    what = f"the plan: what {'a rehearsal on the public rows chooses' if rehearsed else 'the public rows alone give'}"
     try:
-        changed = differs_from_rehearsal(study, samples)
+        changed = differs_from_rehearsal(study, samples) if rehearsed else differs_from_public_rows(study, samples)
     except PsephosError as error:
         return evidence.note(what, "fails", str(error))
     if changed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import psephos
 from psephos.curator.hamm.rehearsal import fit_public
 from psephos.curator.hamm.rehearsed import model_classifier, public_features
+from psephos.data.preprocessing import PublicScaler
 from psephos.data.tables import read_table
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.transcript import Transcript
@@ -127,6 +129,17 @@ def test_the_hint_names_the_rehearsed_step_where_public_rows_have_labels(labelle
     job = Job(options(tmp_path, labelled=labelled, classes=("ill", "well"), **own))
     assert job.method == "statistic"
     assert ("--method rehearsed" in job.advice(job.run())) is labelled
+
+
+def test_no_hint_names_the_rehearsed_step_where_the_key_holders_add_the_noise(tmp_path: Path) -> None:
+    """They add none to such a step: a run that followed the hint would be refused."""
+    for adders, hinted in (("holders", False), ("parties", True)):
+        job = Job(options(tmp_path, method="own-data", noise_from=adders, announced_rows=None, epsilon=(1.0,)))
+        scaler = PublicScaler().fit(job.split.X_auxiliary)
+        result: Any = SimpleNamespace(
+            privacy={"own-data": None}, evaluation=SimpleNamespace(scaler=scaler), parties=PARTIES, epsilon=1.0
+        )
+        assert ("--method rehearsed" in job.advice(result)) is hinted
 
 
 def test_a_simulation_compares_the_step_with_the_public_model(tmp_path: Path) -> None:
