@@ -19,6 +19,7 @@ from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.history import History, leaf_hash
 from psephos.protocol.ceremony.exponent import verification_base
 from psephos.protocol.ceremony.replicated import stream
+from psephos.protocol.encrypted_sum import record_grid
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.paillier.encryption import Encryptor, fixed_base
 from psephos.protocol.paillier.keys import PublicKey
@@ -31,7 +32,7 @@ from psephos.protocol.signing import VerificationKey
 from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind
 from tests.verifier import board as second_board
-from tests.verifier import ceremony
+from tests.verifier import ceremony, multiclass, records
 from tests.verifier import paillier as second
 from tests.verifier.board import KINDS
 from tests.verifier.recording import STORED
@@ -142,6 +143,11 @@ def _opened() -> tuple[ThresholdKey, tuple[mpz, ...], tuple[mpz, ...], bytes]:
     return key, ciphertexts, values, proof.encode(key.key, key.exponent_bits)
 
 
+def _split_number() -> bytes:
+    coins = SimulationRandomness(0, "splits of a release")
+    return _big(mpz([coins.bits(53) for _ in range(600)][-1]), 7)
+
+
 def _le(numbers: tuple[mpz, ...]) -> bytes:
     return b"".join(int(x).to_bytes(38, "little") for x in numbers)
 
@@ -188,6 +194,14 @@ VECTORS: dict[str, tuple[Callable[[], bytes], Callable[[], bytes] | None]] = {
         lambda: _second_study().nonce(_second_key(1).digest, "round"),
     ),
     "root of the whole log": (_root, _second_root),
+    "`H` of the four tables of records (8.4), f64": (
+        lambda: hashlib.sha256(b"".join(table.astype("<f8").tobytes() for table in record_grid.TABLES)).digest(),
+        lambda: hashlib.sha256(records.tables().astype("<f8").tobytes()).digest(),
+    ),
+    "the 600th number of the four g (9), shifted, big-endian": (
+        _split_number,
+        lambda: multiclass.numbers(600)[-1].to_bytes(7, "big"),
+    ),
     "the ciphertexts of 7 and 0, `le`": (lambda: _le(_encrypted()[0]), None),
     "a proof of knowledge of these": (lambda: _encrypted()[1], None),
     "their partial decryptions with exponent 2 · 3! · 12345, `le`": (lambda: _le(_opened()[2]), None),

@@ -21,7 +21,7 @@ from psephos.specs.study import StudyTerms
 from psephos.study.samples import PublicSamples
 from psephos.study.verify import verify as main_verify
 from tests.verifier import multiclass
-from tests.verifier.board import Study
+from tests.verifier.board import Refused, Study
 from tests.verifier.evaluations import Evaluation
 from tests.verifier.noise import Statistic
 from tests.verifier.public import Public
@@ -86,6 +86,14 @@ def _check_accepted(recording: Recording) -> None:
     assert report.lacks == []
     assert "the result follows from the sum" in report.holds
     assert accepted(recording.main(), verifiable=True)
+
+
+def test_a_protocol_that_the_page_does_not_specify_is_refused_as_such() -> None:
+    """An honest study that the verifier cannot check must not look like a false one."""
+    stored = json.loads(file_of("record").read_text(encoding="utf-8"))
+    text = stored["study"].replace('protocol = "record"', 'protocol = "regression"')
+    with pytest.raises(Refused, match="regression is beyond this verifier"):
+        verify(text, stored["public"], [])
 
 
 @pytest.mark.parametrize("what", TO_STORE)

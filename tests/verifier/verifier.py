@@ -23,6 +23,9 @@ from tests.verifier.series import check_series
 from tests.verifier.shares import check_shares
 from tests.verifier.sums import check_sum
 
+PROTOCOLS = ("tally", "statistic", "average", "record", "evaluation", "rehearsed", "psgd", "pathak")
+"""What this verifier covers."""
+
 
 @dataclass
 class Report:
@@ -106,6 +109,7 @@ def verify(study_text: str, public: Public | str, entries: list[bytes]) -> Repor
         entries: the entries of the board, in order.
     """
     study, report = Study(study_text), Report()
+    require(study.protocol in PROTOCOLS, f"{study.protocol} is beyond this verifier")
     samples = public if isinstance(public, Public) else Public(study, public)
     same = samples.digest == study.auxiliary and samples.features == study.features
     require(same, "the public samples are others than the study's")
