@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import psephos
-from psephos.curator.hamm.rehearsal import fit_public
+from psephos.cli.main import build
+from psephos.curator.hamm.rehearsal import WORLDS, fit_public
 from psephos.curator.hamm.rehearsed import model_classifier, public_features
 from psephos.data.tables import read_table
 from psephos.protocol.errors import DataError, InvalidParameter
@@ -70,6 +72,16 @@ def test_a_rehearsed_step_is_released_with_its_card(tmp_path: Path, mechanism: A
     written = json.loads((out / "result.json").read_text("utf-8"))
     assert written["privacy"]["rehearsed"]["chosen"]["public accuracy"] > 0.5
     assert psephos.load_model(out / "model.json").predict(read_table(tmp_path / "own.csv")).shape == (1200,)
+
+
+def test_the_command_shows_the_progress_of_a_rehearsal(tmp_path: Path) -> None:
+    own, public = patients(tmp_path)
+    table = ("--data", own, "--label", "outcome", "--party", "hospital", "--public", public)
+    words = ["--log-level", "info", "run", *table, "--method", "rehearsed", "--epsilon", "0.001"]
+    result = CliRunner().invoke(build(), list(map(str, words)), catch_exceptions=False)
+    assert result.exit_code == 0
+    lines = [json.loads(line) for line in result.stderr.splitlines() if line.startswith("{")]
+    assert ("rehearse", WORLDS) in [(line["phase"], line["of"]) for line in lines if line["message"] == "phase"]
 
 
 def test_where_no_gain_is_expected_the_public_model_is_written(tmp_path: Path) -> None:
