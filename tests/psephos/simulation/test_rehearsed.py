@@ -135,10 +135,11 @@ def test_auto_rehearses_where_public_rows_have_labels(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("labelled", [True, False])
 def test_the_hint_names_the_rehearsed_step_where_public_rows_have_labels(labelled: bool, tmp_path: Path) -> None:
+    """Without labels it names averaging, whose noise is short for 60 parties and so few features."""
     own: dict[str, Any] = {"method": None, "announced_rows": None, "epsilon": (1.0,)}
     job = Job(options(tmp_path, labelled=labelled, classes=("ill", "well"), **own))
     assert job.method == "statistic"
-    assert ("--method rehearsed" in job.advice(job.run())) is labelled
+    assert job.advice(job.run()).startswith(f"--method {'rehearsed' if labelled else 'avg'} ")
 
 
 def test_a_simulation_compares_the_step_with_the_public_model(tmp_path: Path) -> None:
