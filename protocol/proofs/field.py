@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.kernel import compiled
 from psephos.protocol.proofs import field_numpy
-from psephos.protocol.proofs.field_numpy import PRIME, Words
+from psephos.protocol.proofs.field_numpy import PRIME as PRIME
+from psephos.protocol.proofs.field_numpy import Words as Words
 
 try:
     from psephos.protocol.proofs import _field  # type: ignore[attr-defined]

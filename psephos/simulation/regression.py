@@ -79,6 +79,7 @@ class RegressionRun:
             unit=options.unit,
         )
         seed = options.seed if options.simulate_noise else None
+        assert self.scaler.ranges_ is not None
         self.spec = RegressionSpec.of_plan(
             plan, self.scaler.ranges_, **agreed, simulation_seed=seed, persons=options.record or ""
         )
