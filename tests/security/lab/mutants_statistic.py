@@ -109,8 +109,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "record",
         psephos.protocol.encrypted_sum.record_grid.RecordGrid,
         "contribution",
-        "np.abs($sum) // int($own.sum())",
-        "np.abs($sum)",
+        "_divided($sum, int($own.sum()))",
+        "$sum",
         "same direction, curator",
     ),
     Mutant(
