@@ -274,9 +274,9 @@ class Study:
         vector, and without a key one to each other party; a holder posts what it takes to make the key besides, and the
         curator the result. The factors leave room for at least eight times that.
         """
-        entries = self.samples * len(self.classes) + (len(self.features) + 1) ** 2 * len(self.classes)
+        entries = (self.samples + (len(self.features) + 1) ** 2) * max(2, len(self.classes))
         steps = self.parameters.get("steps", _MOST_STEPS if self.protocol == "psgd" else 0)
-        messages = 8 + (steps if isinstance(steps, int) else 0) + (0 if self.uses_key else len(self.parties))
+        messages = 8 + (max(0, steps) if isinstance(steps, int) else 0) + (0 if self.uses_key else len(self.parties))
         limit = messages * (_MESSAGE_BYTES + _ENTRY_BYTES * entries)
         if name == CURATOR:
             limit += MOST_BYTES
