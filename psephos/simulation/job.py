@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from psephos.curator.hamm.rules import FEWEST_LABELLED, choose_method, suggest_method
+from psephos.curator.hamm.rules import FEWEST_LABELLED, average_noise_share, choose_method, suggest_method
 from psephos.curator.hamm.sensitivity import radius
 from psephos.curator.hamm.statistic import SOURCE_OF, plan_statistic
 from psephos.data.partition import load_split, one_of
@@ -294,7 +294,11 @@ class Job:
             noise_share = dimension * (release.sensitivity or 0.0) / (result.epsilon * largest)
         rehearses = self.options.unit == "party" and self.options.noise_from == "parties"
         labelled = self.split.labelled if rehearses else 0
-        suggestion = suggest_method(self.method, self.options.local_learners, result.parties, noise_share, labelled)
+        averaged = math.inf
+        if classes == 2 and self.options.unit == "party" and self.options.noise != "gaussian":
+            averaged = average_noise_share(public.shape[1], classes, result.parties, result.epsilon)
+        learners = self.options.local_learners
+        suggestion = suggest_method(self.method, learners, result.parties, noise_share, labelled, averaged)
         return (
             "" if suggestion is None else f"--method {suggestion[0]} would suit these parties better: {suggestion[1]}."
         )

@@ -17,6 +17,7 @@ from psephos.curator.hamm.statistic import SOURCE_OF, MechanismName, plan_statis
 from psephos.model import load_classifier
 from psephos.options import option
 from psephos.parties.noise import contributors
+from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.own_data import OWN
 from psephos.protocol.encrypted_sum.rounds import Proofs, safe_confirmations
 from psephos.protocol.errors import InvalidParameter, StudyError
@@ -131,12 +132,13 @@ class NewOptions:
     )
 
 
-def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, PublicSamples]:
+def make_study(options: NewOptions, cards: Sequence[Path], progress: Progress = silent) -> tuple[Study, PublicSamples]:
     """Return a new study of these parties, the first of whom hold the key, and its public samples.
 
     Args:
         options: the terms.
         cards: the files of the parties' cards.
+        progress: told of every simulated world of a rehearsal.
 
     Raises:
         StudyError, DataError, InvalidParameter: the options do not make a valid study.
@@ -152,7 +154,7 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
     members, spec_class = [IdentityCard.read(path) for path in cards], SPECS[options.protocol]
     method = spec_class.methods[0] if options.method is None else options.method
     parsed = _parsed_parameters(options, spec_class)
-    derived = _derived_parameters(options, method, parsed, samples, len(cards))
+    derived = _derived_parameters(options, method, parsed, samples, len(cards), progress)
     parameters: dict[str, Any] = {"ignore": ",".join(options.ignore), "text": ",".join(options.text)} | derived | parsed
     holders = options.holders if keyed else 0
     threshold = _threshold(options, holders)
@@ -273,7 +275,12 @@ def _parsed_parameters(options: NewOptions, kind: type[Spec]) -> dict[str, Any]:
 
 
 def _derived_parameters(
-    options: NewOptions, method: str, given: Mapping[str, Any], samples: PublicSamples, parties: int
+    options: NewOptions,
+    method: str,
+    given: Mapping[str, Any],
+    samples: PublicSamples,
+    parties: int,
+    progress: Progress,
 ) -> dict[str, Any]:
     """Return the parameters that follow by a public rule; they are stated so that all members have the same bits."""
     if options.protocol in ("record", "regression", "evaluation"):
@@ -289,6 +296,7 @@ def _derived_parameters(
             colluders=_colluders(options, given),
             dropouts=given.get("dropouts", 0),
             balanced=options.balanced,
+            progress=progress,
         )
     if options.protocol == "record":
         return _record_parameters(options, given, samples, parties)

@@ -184,12 +184,19 @@ def _computation(study: Study) -> list[str]:
         else "The curator sees the exact sum, adds noise, and releases a classifier. NOT VERIFIED: nobody else can "
         "check that it adds the noise."
     )
+    planned = []
+    if study.protocol == "rehearsed":
+        planned = [
+            "The study states the public model and the plan of the step. `psephos verify` computes both again from the "
+            "public samples; agents do not."
+        ]
     return [
         f"One linear {noun} of {study.label or 'the classes'} "
         f"({', '.join(study.classes) or 'a number, within the range of the public ones'}).",
         f"{study.samples} public samples of {len(study.features)} features ({study.auxiliary.hex()[:16]}) "
         f"{use_of_samples(study)}.",
         contribution(study),
+        *planned,
         f"The sum is computed {'under encryption' if study.uses_key else 'from random shares'}. {noise}",
     ]
 

@@ -299,6 +299,12 @@ def test_a_study_says_who_adds_the_noise() -> None:
         spec_of(StudyTerms(replace(study, parameters={**study.parameters, "noise_from": "curator"}), AUXILIARY))
 
 
+def test_who_signs_a_rehearsed_study_reads_who_checks_its_plan() -> None:
+    """Its author chose it, and an agent writes the model without rehearsing again."""
+    for what, told in (("rehearsed", True), ("statistic, own data", False)):
+        assert ("agents do not" in " ".join(describe_study(Cast(what).made.study).split())) is told
+
+
 # -- under a key that was dealt: every term that follows from a study, and every release, beside what was meant
 
 
