@@ -83,7 +83,7 @@ TASKS: dict[str, dict[str, Any]] = {
     "har": {"parties": 1000, "pure": LARGE, "gaussian": LARGE},
     "digits": {"parties": 200, "pure": MIDDLE, "gaussian": MIDDLE},
     "adult": {"parties": 1000, "pure": SMALL, "gaussian": SMALL},
-    "breast-cancer": {"parties": 100, "pure": MIDDLE, "gaussian": MIDDLE},
+    "breast-cancer": {"parties": 100, "pure": LARGE, "gaussian": MIDDLE},
     "kdd99": {"parties": 5000, "pure": (0.03, 0.1, 0.3), "gaussian": (), "size": 22, "auxiliary": 43_000},
     "kdd99-held-out": {"parties": 5000, "pure": (0.03, 0.1, 0.3), "gaussian": (), "size": 22, "auxiliary": 43_000},
     "who": {"parties": 200, "pure": (1.0, 3.0, 10.0), "gaussian": (1.0, 3.0, 10.0)},

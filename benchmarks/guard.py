@@ -38,6 +38,29 @@ _CLI = ("-c", "from psephos.cli.main import main; raise SystemExit(main())")
 _SKLEARN = "import sklearn.linear_model, sklearn.utils.validation"
 
 
+_TABLE = """
+from sklearn.datasets import make_classification
+from psephos.curator.hamm.rehearsed import rehearsal_of
+from psephos.data.preprocessing import default_scaler
+columns, labels = make_classification(300, n_features=65, n_informative=5, n_redundant=0, random_state=7)
+classes = 2
+"""
+_HAR = """
+import sys
+from pathlib import Path
+from psephos.curator.hamm.rehearsed import rehearsal_of
+from psephos.data.datasets import load
+from psephos.data.preprocessing import default_scaler
+har = load("har", Path(sys.argv[1]))
+columns, labels, classes = har.X_train[::10], har.y_train[::10], 6
+"""
+_REHEARSE = """
+rows = default_scaler("your own").set_params(scaling="unit-rows").fit_transform(columns)
+rehearsal_of(rows, labels, classes, 100, rows=100, epsilon=1.0, mechanism="gaussian")
+"""
+"""A rehearsal of both laws of noise: on 300 public rows of 65 columns, and on a tenth of HAR's 7,352 training rows."""
+
+
 @dataclass(frozen=True)
 class Command:
     """A command that is measured.
@@ -63,10 +86,14 @@ def commands(data_dir: str | None) -> dict[str, Command]:
             ("-c", "from psephos.curator import StatisticClassifier"), 1.0, beyond=("-c", _SKLEARN)
         ),
         "psephos run": Command((*_CLI, "run"), 6.0, repetitions=3),
+        "a rehearsal": Command(("-c", _TABLE + _REHEARSE), 10.0, beyond=("-c", _TABLE), repetitions=3),
     }
     if data_dir is not None:
         har = "simulate tally --dataset har --parties 1000 --lam 1e-4 --epsilon 10 --draws 1 --json"
         methods = ("--methods", "vote,soft,avg,statistic,pate", "--data-dir", data_dir)
+        entries["a rehearsal on HAR"] = Command(
+            ("-c", _HAR + _REHEARSE, data_dir), 30.0, beyond=("-c", _HAR, data_dir), repetitions=1
+        )
         entries["HAR, 1,000 parties"] = Command((*_CLI, *har.split(), *methods), 30.0, repetitions=1)
     return entries
 

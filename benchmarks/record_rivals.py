@@ -354,14 +354,15 @@ def regress(data_dir: str, seed: int) -> dict[str, Any]:
         for place, setting in enumerate(SETTINGS["adassp"]):
             at = 60.0 if setting.get("wide") else epsilon  # where all coordinates are used
             run = RegressionRun(JobOptions(epsilon=(at,), **options), split)
-            label, start = run.label, setting.get("offset", True)
+            label, start = run.spec.plan.grid.label, setting.get("offset", True)
+            assert label is not None
             problem = pooled(run.spec.plan.grid, scaled(split, run.prepared))
             problem = problem if start else without_score(problem)
-            middle, scale = (0.0, label.threshold) if start else ((label.low + label.high) / 2, label.high - label.low)
-            residual = problem.y - np.clip(problem.t, label.low, label.high) * start - middle
+            scale = label.threshold if start else label.high - label.low
+            residual = problem.y - np.clip(problem.t + label.middle, label.low, label.high)
             target = replace(problem, y=np.clip(residual / scale, -1, 1))
             w = RIVALS["adassp"](target, epsilon, seed) * scale
-            predicted = np.clip(problem.test_t + middle + problem.test_Z @ w, label.low, label.high)
+            predicted = np.clip(problem.test_t + label.middle + problem.test_Z @ w, label.low, label.high)
             errors = split.y_test - predicted
             measured[f"{epsilon:g}/{place}"] = [1 - float(np.mean(errors**2) / np.var(split.y_test))]
     return measured

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -31,7 +32,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score
 
 from benchmarks.accuracy import COLLUDERS, _ours, _trained, accuracy, joint_noise
-from psephos.curator.hamm.methods import ReleaseRequest
+from psephos.curator.hamm.methods import ReleaseRequest, statistic_method
 from psephos.curator.hamm.rehearsal import fit_public
 from psephos.curator.hamm.rehearsed import (
     fit_rehearsed,
@@ -40,11 +41,16 @@ from psephos.curator.hamm.rehearsed import (
     public_features,
     rehearsal_of,
 )
+from psephos.curator.hamm.rules import average_noise_share, suggest_method
+from psephos.curator.hamm.statistic import plan_statistic
 from psephos.data.preprocessing import default_scaler
+from psephos.parties.learners import make_learner
 from psephos.parties.noise import contributors, shares_of
+from psephos.parties.party import labels_of
 from psephos.parties.training import votes
 from psephos.protocol.encrypted_sum.own_data import unit_rows
 from psephos.protocol.randomness import SYSTEM
+from psephos.simulation.job import MIXED_LEARNERS
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -54,14 +60,35 @@ TODAY = ("statistic", "avg", "joint own-data", "joint whitened", "joint vote-dir
 """Methods of `psephos run` that do not use the labels of public rows."""
 
 METHODS = ("rehearsed", "public", "most frequent", *TODAY)
+DEFAULT = "default"
+"""What `psephos run` releases unless a method is named: the statistic of mixed learners' votes, for `--half cases`."""
+
+CASE_EPSILONS = (1.0, 3.0, 10.0, 30.0)
 TEST_ROWS = 2000
 RARE = "1 %"
-"""Beginning of the names of tables on which balanced accuracy is measured, too."""
+"""In the names of tables on which balanced accuracy is measured, too."""
 
 
-def clinics(share: float, seed: int, *, numbers: int, categories: tuple[int, ...], empty: int) -> tuple[Array, Labels]:
-    """Return 6,000 rows of numbers (one skewed), categories, a date and columns that say nothing."""
-    generator, rows = np.random.default_rng(seed), 6000
+def clinics(
+    share: float,
+    seed: int,
+    *,
+    numbers: int,
+    categories: tuple[int, ...],
+    empty: int,
+    rows: int = 6000,
+    noise: float = 0.6,
+) -> tuple[Array, Labels]:
+    """Return rows of numbers (one skewed), categories, a date and columns that say nothing.
+
+    Args:
+        share: of the rows with the second class.
+        seed: of the rows.
+        numbers: their columns. categories: levels of each category. empty: columns that say nothing.
+        rows: how many.
+        noise: scale of the logistic noise in the score that decides a row's class.
+    """
+    generator = np.random.default_rng(seed)
     values = generator.normal(size=(rows, numbers))
     score = 0.3 * values @ generator.normal(size=numbers) + 0.8 * values[:, 1]
     values[:, 0] = np.exp(values[:, 0])
@@ -72,7 +99,7 @@ def clinics(share: float, seed: int, *, numbers: int, categories: tuple[int, ...
         columns.append(np.eye(levels)[level])
     day = generator.integers(0, 1500, rows)
     columns += [day[:, None] / 365.0, np.eye(12)[day // 30 % 12], generator.normal(size=(rows, empty))]
-    score = score + 0.9 * day / 365 + 0.5 * np.sin(day / 365 * 2 * np.pi) + 0.6 * generator.logistic(size=rows)
+    score = score + 0.9 * day / 365 + 0.5 * np.sin(day / 365 * 2 * np.pi) + noise * generator.logistic(size=rows)
     return np.hstack(columns), (score > np.quantile(score, 1 - share)).astype(np.int64)
 
 
@@ -159,7 +186,15 @@ CONFIRMATION: Mapping[str, Table] = {
     "25 empty columns": Table(partial(uninformative, 55, 30, 5), 100, 40, 60),
     "50,000 rows, skewed": Table(partial(uninformative, 56, 24, 8, 53_000), 50, 1000, 150, 1.0),
 }
-HALVES = {"development": DEVELOPMENT, "report": REPORT, "confirmation": CONFIRMATION}
+_twelve: dict[str, Any] = {"numbers": 3, "categories": (4,), "empty": 2, "rows": 8000, "noise": 0.2}
+CASES: Mapping[str, Table] = {
+    "12 parties, 400 rows": Table(partial(clinics, 0.3, 61, **_twelve), 12, 33, 60),
+    "12 parties, 4,000 rows": Table(partial(clinics, 0.3, 61, **_twelve), 12, 333, 60),
+    "12 parties, 1 % of 4,000": Table(partial(clinics, 0.01, 61, **_twelve), 12, 333, 200),
+}
+"""Twelve parties with numbers, a category, a date and two columns that say nothing: what a newcomer's table is like."""
+
+HALVES = {"development": DEVELOPMENT, "report": REPORT, "confirmation": CONFIRMATION, "cases": CASES}
 GENERATED = ("clinics", "four", "1 %", "60", "40", "25", "100,000", "50,000", "35")
 """Beginnings of the names of tables that generators make."""
 
@@ -215,6 +250,27 @@ def prepare(half: str, name: str, seed: int) -> dict[str, Any]:
         "y_test": y[test],
     }
     return problem | _trained(problem, sizes)
+
+
+def mixed_votes(problem: dict[str, Any]) -> NDArray[np.int64]:
+    """Return the counts (N, K) of the votes of the learners that `psephos run` assigns to the parties in turn."""
+    classes, auxiliary = problem["classes"], problem["auxiliary"]
+    counts = np.zeros((len(auxiliary), classes), np.int64)
+    for number, (a, b) in enumerate(pairwise(problem["edges"])):
+        learner = make_learner(MIXED_LEARNERS[number % len(MIXED_LEARNERS)], classes=classes, seed=number)
+        labels = labels_of(learner.fit(problem["X"][a:b], problem["y"][a:b]), auxiliary)
+        counts[range(len(auxiliary)), labels.argmax(axis=1) if labels.ndim == 2 else labels] += 1
+    return counts
+
+
+def hint(problem: dict[str, Any], epsilon: float, labelled: int) -> str:
+    """Return the method that `psephos run` names after a release of `DEFAULT`, or "" if it names none."""
+    terms = problem["auxiliary"], problem["classes"], problem["parties"]
+    noise_share = math.sqrt(plan_statistic(*terms, epsilon=epsilon, mechanism="spherical-laplace").noise)
+    averaged = average_noise_share(problem["auxiliary"].shape[1], problem["classes"], problem["parties"], epsilon)
+    parties = problem["parties"]
+    suggestion = suggest_method("statistic", MIXED_LEARNERS, parties, noise_share, labelled, averaged)
+    return "" if suggestion is None else suggestion[0]
 
 
 def balanced_accuracy(problem: dict[str, Any], w: Array) -> float:
@@ -281,7 +337,9 @@ def measure(half: str, name: str, seed: int, draws: int, columns: tuple[str, ...
         "plans": {},
         "balanced": {},
     }
-    for epsilon in EPSILONS:
+    if half == "cases":
+        mixed = mixed_votes(problem)
+    for epsilon in CASE_EPSILONS if half == "cases" else EPSILONS:
         draw, line["plans"][f"{epsilon:g}"] = rehearsed(problem, epsilon)
         cell = {"rehearsed": [accuracy(problem, draw()) for _ in range(draws)]}
         request = ReleaseRequest(epsilon, 1e-6, "spherical-laplace", None, "certified", False)
@@ -289,8 +347,12 @@ def measure(half: str, name: str, seed: int, draws: int, columns: tuple[str, ...
         for method in set(TODAY) & set(columns):
             release = ours[method]()
             cell[method] = [accuracy(problem, release.draw(SYSTEM)) for _ in range(draws)]
+        if half == "cases":
+            default = statistic_method(mixed, problem["auxiliary"], request)
+            cell[DEFAULT] = [accuracy(problem, default.draw(SYSTEM)) for _ in range(draws)]
+            line.setdefault("hints", {})[f"{epsilon:g}"] = [hint(problem, epsilon, count) for count in (0, 60)]
         line["cells"][f"{epsilon:g}"] = cell
-        if name.startswith(RARE):
+        if RARE in name:
             draw, _ = rehearsed(problem, epsilon, balanced=True)
             line["balanced"][f"{epsilon:g}"] = [balanced_accuracy(problem, draw()) for _ in range(draws)]
     line["public"] = accuracy(problem, model_classifier(problem["model"]))
@@ -314,7 +376,7 @@ def means(lines: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, float]
 def page(lines: list[dict[str, Any]]) -> str:
     """Return the tables and the figures of the report as Markdown."""
     cells = means(lines)
-    methods = [name for name in METHODS if name in next(iter(cells.values()))]
+    methods = [name for name in (*METHODS, DEFAULT) if name in next(iter(cells.values()))]
     out = [f"| table | epsilon | {' | '.join(methods)} | pooled |", "| --- " * (len(methods) + 3) + "|"]
     for (table, epsilon), cell in cells.items():
         out.append(f"| {table} | {epsilon} | {' | '.join(f'{cell[name]:.3f}' for name in (*methods, 'pooled'))} |")
@@ -324,7 +386,7 @@ def page(lines: list[dict[str, Any]]) -> str:
         regret = np.array([best[at] - cell[name] for at, cell in cells.items()])
         figures = np.mean([cell[name] for cell in cells.values()]), *np.quantile(regret, [0.5, 0.9]), regret.max()
         out.append(f"| {name} | {' | '.join(f'{figure:.3f}' for figure in figures)} |")
-    return "\n".join([*out, "", *_harm(lines), *_balanced(lines), *_gaps(cells)])
+    return "\n".join([*out, "", *_harm(lines), *_balanced(lines), *_gaps(cells), *_hints(lines)])
 
 
 def _harm(lines: list[dict[str, Any]]) -> list[str]:
@@ -356,7 +418,7 @@ def _harm(lines: list[dict[str, Any]]) -> list[str]:
 def _balanced(lines: list[dict[str, Any]]) -> list[str]:
     """Return the balanced accuracies of the adjusted public model and release, for tables with rare positives."""
     words = []
-    for name in dict.fromkeys(line["table"] for line in lines if line["table"].startswith(RARE)):
+    for name in dict.fromkeys(line["table"] for line in lines if RARE in line["table"]):
         own = [line["balanced"] for line in lines if line["table"] == name]
         at = {key: float(np.mean([np.mean(values[key]) for values in own])) for key in ("public", *own[0])}
         figures = ", ".join(f"{at[key]:.3f} at epsilon {key}" for key in at if key != "public")
@@ -372,6 +434,20 @@ def _gaps(cells: dict[tuple[str, str], dict[str, float]]) -> list[str]:
             gap = cell["pooled"] - cell["public"]
             words.append(f"* {table}, epsilon 10: {cell['rehearsed'] - cell['public']:+.3f} of a gap of {gap:.3f}")
     return words
+
+
+def _hints(lines: list[dict[str, Any]]) -> list[str]:
+    """Return the methods that the command names after a release of `DEFAULT`, by table and epsilon."""
+    words: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for line in lines:
+        for epsilon, names in line.get("hints", {}).items():
+            for public, name in zip(("without labels", "with labels"), names, strict=True):
+                words[f"{line['table']}, public rows {public}"][name or "none"].add(epsilon)
+    return [
+        f"* {where}: the hint after a release of {DEFAULT} names "
+        + ", ".join(f"{name} at epsilon {' '.join(sorted(at, key=float))}" for name, at in names.items())
+        for where, names in words.items()
+    ]
 
 
 def main() -> None:

@@ -10,15 +10,10 @@ complainer.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import gmpy2
-import numpy as np
-from gmpy2 import mpz
-
-from psephos.parties.ceremony_conduct import HolderComputation, digest_of, flat
+from psephos.parties.ceremony_checks import PublicChecks, cheating_message
 from psephos.parties.ceremony_states import (
     AGAIN,
     FIRST,
@@ -30,7 +25,6 @@ from psephos.parties.ceremony_states import (
     AwaitingTestDecryptions,
     CeremonyDone,
     CeremonyFailed,
-    MessageDigest,
     ModulusSearch,
     SeedMaterial,
     WinnerEvidence,
@@ -38,10 +32,8 @@ from psephos.parties.ceremony_states import (
 from psephos.protocol.ceremony import pairs
 from psephos.protocol.ceremony.exponent import (
     committed,
-    opens,
     share_bound,
     test_ciphertexts,
-    threshold_key,
     verification_base,
 )
 from psephos.protocol.ceremony.messages import (
@@ -49,35 +41,21 @@ from psephos.protocol.ceremony.messages import (
     byte_length,
     failure,
     pack_integers,
-    packed_bytes,
-    unpack_integers,
-    unpack_residues,
     written,
 )
 from psephos.protocol.ceremony.replicated import SEED_BYTES, derive
 from psephos.protocol.ceremony.search import (
     Batch,
-    as_array,
     exponent_share_bits,
-    flat_primes,
-    good_form,
-    is_good,
-    moduli,
-    passes,
     sieved_modulus,
-    survivors,
 )
 from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.errors import (
     AgreementError,
     CheatingError,
-    CiphertextError,
-    MessageError,
-    ProofError,
     PsephosError,
     UnexpectedMessageError,
 )
-from psephos.protocol.paillier.ciphertexts import check_ciphertexts
 from psephos.protocol.paillier.sharing import evaluate, integer_polynomial
 from psephos.protocol.paillier.threshold import KeyShare
 from psephos.protocol.proofs import opening
@@ -90,7 +68,7 @@ __all__ = ["CeremonyHolder"]
 CEREMONY_KINDS = frozenset(kind for kind in Kind if Kind.SEED_COMMITMENTS <= kind <= Kind.COMPLAINT)
 
 
-class CeremonyHolder(HolderComputation, Machine):
+class CeremonyHolder(PublicChecks, Machine):
     """The role of holder j of n, "holder J". Its result is its `KeyShare`."""
 
     reads = CEREMONY_KINDS
@@ -156,12 +134,7 @@ class CeremonyHolder(HolderComputation, Machine):
             length = SEED_BYTES * (len(self._sets_of(j)) + len(self._others()))
             seed_commitments.append(self._read(Kind.SEED_COMMITMENTS, 0, FIRST, name, data, length).rest())
         material = replace(state.material, seed_commitments=tuple(seed_commitments))
-        for j in range(1, self.terms.holders + 1):
-            for other in self._others(j):
-                try:
-                    pairs.seal(material.secrets[0], self._public_key(material, j, other), b"", b"")
-                except MessageError:
-                    raise CheatingError(f"holder {j} published an invalid public key") from None
+        self._check_pair_keys(material)
         own = dict(zip(self._sets, material.contributions, strict=True))
         parts = {k: b"".join(own[s] for s in self._common_sets(self.number, k)) for k in self._others()}
         sealed = self._sealed(material, Kind.SEED_CONTRIBUTIONS, parts)
@@ -186,21 +159,7 @@ class CeremonyHolder(HolderComputation, Machine):
     @gathers(ModulusSearch, Kind.RESIDUE_PRODUCTS, lambda self, state: self.terms.names)
     def subtract(self, state: ModulusSearch, messages: Said) -> Step:
         """Open a random multiple of (a - 1)(b - 1) for every pair of residues."""
-        commitments: dict[int, list[bytes]] = {}
-        total = np.zeros_like(flat_primes(self.terms))
-        for j, (name, data) in enumerate(messages.items(), 1):
-            length = SEED_BYTES * len(self._sets_of(j)) + packed_bytes(self.terms)
-            reader = self._read(Kind.RESIDUE_PRODUCTS, state.batch, FIRST, name, data, length)
-            for s in self._sets_of(j):
-                commitments.setdefault(s, []).append(reader.take(SEED_BYTES))
-            total += unpack_residues(self.terms, reader.rest(), name)
-        products = (total % flat_primes(self.terms)).tobytes()
-        state = replace(
-            state,
-            commitments=tuple(tuple(commitments[s]) for s in range(len(self.terms.subsets))),
-            products=products,
-            digests=_with_digests(state.digests, Kind.RESIDUE_PRODUCTS, FIRST, messages),
-        )
+        state = self._with_products(state, messages)
         if self._wrong_commitments(state, self._batch_seeds(state)):
             return self._complain(state)
         return self._next(state, self._differences_message(state, self._batch(state), self.number))
@@ -211,15 +170,7 @@ class CeremonyHolder(HolderComputation, Machine):
 
         A holder that chose its share of n after it saw the others' could determine n, and know its factors.
         """
-        total = np.zeros_like(flat_primes(self.terms))
-        for name, data in messages.items():
-            reader = self._read(Kind.RESIDUE_DIFFERENCES, state.batch, FIRST, name, data, packed_bytes(self.terms))
-            total += unpack_residues(self.terms, reader.rest(), name)
-        state = replace(
-            state,
-            differences=(total % flat_primes(self.terms)).tobytes(),
-            digests=_with_digests(state.digests, Kind.RESIDUE_DIFFERENCES, FIRST, messages),
-        )
+        state = self._with_differences(state, messages)
         batch = self._batch(state)
         numbers = batch.numbers(self._chosen(state))
         pieces = tuple((tuple(numbers[s][0]), tuple(numbers[s][1])) for s in self._sets)
@@ -229,29 +180,12 @@ class CeremonyHolder(HolderComputation, Machine):
     @gathers(ModulusSearch, Kind.COMMITMENT, lambda self, state: self.terms.names)
     def show(self, state: ModulusSearch, messages: Said) -> Step:
         """Open the shares of n, or the test values, once all have committed to theirs."""
-        for name, data in messages.items():
-            self._read(Kind.COMMITMENT, state.batch, state.stage, name, data, SEED_BYTES)
-        digests = _with_digests(state.digests, Kind.COMMITMENT, state.stage, messages)
-        return self._next(replace(state, digests=digests), state.values)
+        return self._next(self._with_commitments(state, messages), state.values)
 
     @gathers(ModulusSearch, Kind.MODULUS_SHARES, lambda self, state: self.terms.names)
     def test(self, state: ModulusSearch, messages: Said) -> Step:
         """Compute the moduli, discard those with small factors, and commit to the test values of the others."""
-        chosen, bound = self._chosen(state), mpz(1) << self.terms.rest_bits
-        rests = as_array([mpz(0)] * len(chosen))
-        for name, data in messages.items():
-            reader = self._read(Kind.MODULUS_SHARES, state.batch, FIRST, name, data, len(chosen) * byte_length(bound))
-            rests = rests + as_array(unpack_integers(reader, len(chosen), bound, name))
-        self._check_commitments(state, messages)
-        candidates = moduli(self.terms, flat(state.products), chosen, list(rests % bound))
-        state = replace(
-            state,
-            moduli=candidates,
-            tested=survivors(self.terms, candidates),
-            stage=FIRST,
-            digests=_with_digests(state.digests, Kind.MODULUS_SHARES, FIRST, messages),
-        )
-        return self._try(state)
+        return self._try(self._with_moduli(state, messages))
 
     def _try(self, state: ModulusSearch) -> Step:
         """Commit to the test values of the candidates under test."""
@@ -263,45 +197,22 @@ class CeremonyHolder(HolderComputation, Machine):
     @gathers(ModulusSearch, Kind.TEST_VALUES, lambda self, state: self.terms.names)
     def judge(self, state: ModulusSearch, messages: Said) -> Step:
         """Test the candidates that passed again; then open the batch, except for the winner where there is one."""
-        places = state.tested if state.stage == FIRST else state.passed
-        values = [self._read_values(state, name, data) for name, data in messages.items()]
-        self._check_commitments(state, messages)
-        passed = []
-        for at, place in enumerate(places):
-            n = state.moduli[place]
-            if passes(self.terms, place, n, [tests[at] for tests, _ in values]) and (
-                state.stage == FIRST or good_form(self.terms, n, [forms[at] for _, forms in values])
-            ):
-                passed.append(place)
-        state = replace(
-            state, values=b"", digests=_with_digests(state.digests, Kind.TEST_VALUES, state.stage, messages)
-        )
-        if state.stage == FIRST and passed:
-            return self._try(replace(state, passed=tuple(passed), stage=AGAIN))
-        if passed:
-            at = places.index(passed[0])
-            sums = tuple(mpz(sum(each)) for each in zip(*(forms[at] for _, forms in values), strict=True))
-            state = replace(state, winner=passed[0], form_sums=sums)
+        before, state = state.stage, self._judged(state, messages)
+        if before != state.stage:
+            return self._try(state)
         return self._next(state, self._opening_message(state))
 
     @gathers(ModulusSearch, Kind.OPENED_CANDIDATES, lambda self, state: self.terms.names)
     def check(self, state: ModulusSearch, messages: Said) -> Step:
         """Check every rejected candidate; continue with the next batch, or with the winner."""
-        if (winner := state.winner) is None:
-            batch = Batch(self.terms, self._opened_seeds(state, Kind.OPENED_CANDIDATES, messages))
-            if not self._looks_right(state, batch) and (liars := self._liars(state, batch)):
-                raise CheatingError(_cheating_message(liars))
+        if state.winner is None:
+            self._check_rejected_batch(state, messages)
             return self._draw(ModulusSearch(state.material, state.seeds, state.batch + 1))
         state, pieces = self._opened_pieces(state, messages)
         if self._wrong_openings(state, self._numbers(state)):
             return self._complain(state)
-        rejected = [k for k in range(len(state.moduli)) if k != winner]
-        for at, k in enumerate(rejected):
-            p, q = (self.terms.offset + sum(both[i][at] for both in pieces.values()) for i in (0, 1))
-            spare = k in state.passed and k > winner
-            lost = k in state.tested and not spare and is_good(self.terms, p, q)
-            if p * q != state.moduli[k] or gmpy2.gcd((p - 1) * (q - 1), self.terms.step) != 4 or lost:
-                return self._accuse(WinnerEvidence(state))
+        if not self._rejected_rightly(state, pieces):
+            return self._accuse(WinnerEvidence(state))
         return self._deal(state)
 
     # -- the key
@@ -339,15 +250,9 @@ class CeremonyHolder(HolderComputation, Machine):
         A d that is not a multiple of the order, and a modulus without the agreed form, are detected here.
         """
         evidence = self._read_exponents(state.search, messages)
-        assert state.search.winner is not None
-        n = state.search.moduli[state.search.winner]
-        total = mpz(1)
-        for values in evidence.committed:
-            total = total * values[0] % n
-        theta = sum(evidence.thetas) % n**self.terms.degree
-        if total != 1 or gmpy2.gcd(theta, n) != 1 or not self._has_form(evidence):
+        key = self._key_of(evidence)
+        if key is None:
             return self._accuse(evidence)
-        key = threshold_key(self.terms, n, theta, evidence.committed)
         bound = share_bound(self.terms)
         parts = {k: pack_integers([evaluate(state.polynomial, k)], bound) for k in self._others()}
         sealed = self._sealed(state.search.material, Kind.EXPONENT_SHARES, parts)
@@ -388,24 +293,7 @@ class CeremonyHolder(HolderComputation, Machine):
     @gathers(AwaitingTestDecryptions, Kind.TEST_DECRYPTION, lambda self, state: self.terms.names)
     def finish(self, state: AwaitingTestDecryptions, messages: Said) -> Step:
         """Check that every partial decryption is proved, and that any t of them open the public ciphertexts."""
-        key = state.key.key
-        ciphertexts, plaintexts = test_ciphertexts(self.terms, key.modulus)
-        parts, wrong = {}, []
-        for j, (name, data) in enumerate(messages.items(), 1):
-            proof_bytes = opening.OpeningProof.encoded_length(key, state.key.exponent_bits)
-            length = len(ciphertexts) * byte_length(key.ciphertext_modulus) + proof_bytes
-            reader = self._read(Kind.TEST_DECRYPTION, state.evidence.search.batch, AGAIN, name, data, length)
-            parts[j] = unpack_integers(reader, len(ciphertexts), key.ciphertext_modulus, name)
-            try:
-                check_ciphertexts(key, parts[j])
-                proof = opening.OpeningProof.decode(reader.rest(), key, state.key.exponent_bits)
-                value = state.key.verification_values[j - 1]
-                opening.verify(self._statement(j), self._powers(state.key), value, ciphertexts, parts[j], proof)
-            except (CiphertextError, ProofError):
-                wrong.append(name)
-        if wrong:
-            raise CheatingError(f"{', '.join(wrong)} opened the test ciphertexts with something else than its share")
-        if opens(state.key, parts, plaintexts):
+        if self._opens_tests(state.evidence, state.key, messages):
             return Step(CeremonyDone(state.key, state.share))
         return self._accuse(state.evidence)
 
@@ -447,7 +335,7 @@ class CeremonyHolder(HolderComputation, Machine):
                 ):
                     liars.append(f"holder {j}")
         if liars:
-            raise CheatingError(_cheating_message(liars))
+            raise CheatingError(cheating_message(liars))
         raise AgreementError("the ceremony ended without a key, and no holder cheated; start another one")
 
     def _complain(self, state: ModulusSearch | AwaitingExponentShares) -> Step:
@@ -515,13 +403,3 @@ _PHASES = {
     kind: "seeds" if kind <= Kind.SEED_CONTRIBUTIONS else "search" if kind <= Kind.OPENED_CANDIDATES else "key"
     for kind in (*CEREMONY_KINDS, Kind.FAILED_CEREMONY)
 }
-
-
-def _with_digests(
-    digests: tuple[MessageDigest, ...], kind: Kind, stage: int, messages: Said
-) -> tuple[MessageDigest, ...]:
-    return (*digests, *(MessageDigest(int(kind), stage, name, digest_of(data)) for name, data in messages.items()))
-
-
-def _cheating_message(liars: Sequence[str]) -> str:
-    return f"{', '.join(liars)} sent other messages than follow from the seeds; start another ceremony without it"

@@ -1,4 +1,4 @@
-"""The record step: one private Newton step from a public score, private for each record.
+"""The record step: one private Newton step from a public score, private for each record, or for each party.
 
 A linear score t(x) is fitted to the labelled public rows, in the clear (0 where none are labelled). The parties sum the
 gradient g of the loss at t, and a bound H of its second derivative, over all their rows, with noise that they add in
@@ -17,6 +17,9 @@ the others are clipped. A constant coordinate takes the place of an intercept.
   least 5, at most 0.4 N. They weigh the noise against an energy of labels that falls like 1/r.
 * The noisy H and the public rows' second moment are averaged with the inverse of their variances as weights. The number
   of rows by which the latter is multiplied is the one that fits the noisy H best.
+* Where a party is protected, the ball of its vector has as its centre g = 0 and the public rows' mean second
+  derivative, and as its radius three standard deviations of the difference of the labelled public rows' average
+  vector from a party's, as if all rows were of one law. Noise is then that of one party among M, so r is small.
 * delta minimises |(H delta - g)/sigma|^2 + delta' L delta, where L is half of what the public rows knew already, where
   they were labelled, and otherwise the multiple of 1 that the energy of g above that of its noise suggests.
 """
@@ -44,6 +47,7 @@ from psephos.protocol.encrypted_sum.record_grid import (
     TABLES,
     Norm,
     NumericLabel,
+    PartyBall,
     RecordGrid,
 )
 from psephos.protocol.errors import DataError, GridTooCoarseError, InvalidParameter
@@ -62,10 +66,13 @@ __all__ = [
     "FEWEST_NUMBERS",
     "NEIGHBOURS",
     "ROWS_PER_PARTY",
+    "UNITS",
     "Neighbours",
     "RecordPlan",
     "RecordRelease",
+    "Unit",
     "fit_records",
+    "party_ball",
     "plan_records",
     "record_sensitivity",
     "release_records",
@@ -76,6 +83,10 @@ Array = NDArray[np.float64]
 Neighbours = Literal["replace", "add-remove"]
 NEIGHBOURS: tuple[Neighbours, ...] = get_args(Neighbours)
 """What neighbouring inputs differ in: a record is replaced, added or removed; or a record is added or removed."""
+
+Unit = Literal["record", "party"]
+UNITS: tuple[Unit, ...] = get_args(Unit)
+"""What a record step protects: one row, or all that a party holds."""
 
 ROWS_PER_PARTY = 1000
 """Announced rows of a party where nobody says otherwise."""
@@ -113,6 +124,9 @@ _THRESHOLD = 3.0
 _NORMAL_QUARTILE = 1.150349380376008
 """Upper quartile of the size of a standard normal variable."""
 
+_DEVIATIONS = 3.0
+"""Radius of a party's ball as a multiple of the standard deviation of the distance of two averages of one law."""
+
 _KNOWN = 0.5
 """Share of the labelled public rows' information that the fit keeps as its prior."""
 
@@ -120,8 +134,11 @@ _KNOWN = 0.5
 def record_sensitivity(grid: RecordGrid, neighbours: Neighbours) -> tuple[Sensitivity, Sensitivity]:
     """Certify the (L1, L2) sensitivity of the summed integers, in units of 2^-20 (docs/theory.md, "The record step").
 
-    The certified norm is that of the grid; the other one follows from it over the `grid.length` entries.
+    The certified norm is that of the grid; the other one follows from it over the `grid.length` entries. Where a party
+    is protected, any two of its vectors lie in a ball, whatever the neighbours.
     """
+    if grid.ball is not None:
+        return _ball_sensitivity(grid, grid.ball)
     s, k = _residual_bounds(grid)
     unit, up, source = 2.0**ENTRY_BITS, 1 + 2.0**-40, "one row's gradient and second derivative"
     if neighbours == "replace":
@@ -138,6 +155,16 @@ def record_sensitivity(grid: RecordGrid, neighbours: Neighbours) -> tuple[Sensit
     return (
         Sensitivity(rounded_up(l1), norm="l1", unit="record", source=source),
         Sensitivity(rounded_up(l2), unit="record", source=source),
+    )
+
+
+def _ball_sensitivity(grid: RecordGrid, ball: PartyBall) -> tuple[Sensitivity, Sensitivity]:
+    """As `record_sensitivity`, where a party is protected: the diameter of the ball."""
+    diameter, source = 2.0 * ball.radius, "diameter of the ball of a party's average vector"
+    l1 = diameter if grid.norm == "l1" else diameter * math.sqrt(grid.length) * (1 + 2.0**-40)
+    return (
+        Sensitivity(rounded_up(l1), norm="l1", unit="party", source=source),
+        Sensitivity(rounded_up(diameter), unit="party", source=source),
     )
 
 
@@ -178,7 +205,8 @@ class RecordPlan:
     Attributes:
         grid: maps one party's rows to the integers that are summed.
         parties: M.
-        rows: the announced number of rows of all parties together; it chooses r and nothing that privacy depends on.
+        rows: the announced number of rows of all parties together; it chooses r, or the radius of a party's ball, and
+            nothing that privacy depends on.
         labelled: number of labelled public rows that the public score was fitted to; 0 without a score.
         public: float64 (r + 1, r + 1), the public rows' mean second derivative in units of the largest one.
         spread: mean variance of an entry of one public row's second derivative.
@@ -212,6 +240,11 @@ class RecordPlan:
         return self.grid.length
 
     @property
+    def unit(self) -> Unit:
+        """What is protected."""
+        return "record" if self.grid.ball is None else "party"
+
+    @property
     def rank(self) -> int:
         """Number of coordinates, without the constant."""
         return self.grid.coordinates - 1
@@ -228,8 +261,8 @@ class RecordPlan:
         if self.mechanism is None or self.epsilon is None:
             raise InvalidParameter("this plan adds no noise, so it has no privacy cost; give plan_records an epsilon")
         if isinstance(self.mechanism, DiscreteGaussian):
-            return event_of("record step", self.mechanism, self.l2.value, self.epsilon, unit="record")
-        return pure_event("record step", self.epsilon, distance=SAMPLER_DISTANCE, unit="record")
+            return event_of("record step", self.mechanism, self.l2.value, self.epsilon, unit=self.unit)
+        return pure_event("record step", self.epsilon, distance=SAMPLER_DISTANCE, unit=self.unit)
 
     @property
     def deviation(self) -> float:
@@ -273,6 +306,7 @@ def plan_records(  # wide: every keyword is a public term of the release  # long
     contributors: int | None = None,
     grid: RecordGrid | None = None,
     labelled: int | None = None,
+    unit: Unit = "record",
 ) -> RecordPlan:
     """Plan a record step from public quantities.
 
@@ -288,7 +322,9 @@ def plan_records(  # wide: every keyword is a public term of the release  # long
         mechanism: "gaussian" (discrete Gaussian noise) or "discrete-laplace".
         neighbours: what neighbouring inputs differ in.
         contributors: number of parties whose shares make up the noise; by default all.
-        grid: agreed coordinates and score in place of computed ones. labelled: the number of labelled rows, then.
+        grid: agreed coordinates and score in place of computed ones, which say what is protected too.
+        labelled: the number of labelled rows, then.
+        unit: what is protected; a party only where the label is a number.
 
     Raises:
         DataError: the public rows are constant, or their last feature is not; too few of them have a numeric label.
@@ -296,6 +332,11 @@ def plan_records(  # wide: every keyword is a public term of the release  # long
         GridTooCoarseError: the rounding to integers is not small beside the noise.
     """
     _check(mechanism, neighbours, classes, parties, rows)
+    if unit not in UNITS or (unit == "party" and (classes != 1 or neighbours != "replace")):
+        raise InvalidParameter(
+            "a record step protects a record or, where the label is a number, a party that is replaced; not "
+            f"{unit!r} with {classes} classes and neighbours {neighbours!r}"
+        )
     norm: Norm = "l1" if mechanism == "discrete-laplace" else "l2"
     inflation = parties / (contributors or parties)
     features = _features(X)
@@ -303,10 +344,14 @@ def plan_records(  # wide: every keyword is a public term of the release  # long
         largest = most_coordinates(features)
         rank = largest
         if epsilon is not None:
-            rank = choose_rank(rows, len(features), epsilon, delta, mechanism, inflation)
+            added = rows if unit == "record" else parties
+            rank = choose_rank(added, len(features), epsilon, delta, mechanism, inflation)
         transform, constant = _coordinates(features, max(1, min(max(rank, _FEWEST), largest)), norm)
         offset, labelled, label = _public_model(features, labels, classes)
         grid = RecordGrid(transform, constant, offset, classes, norm, label)
+        if unit == "party":
+            radius = _ball_radius(grid, X, np.asarray(labels, dtype=np.float64), rows / parties)
+            grid = replace(grid, ball=party_ball(grid, X, radius))
     elif grid.norm != norm or grid.classes != classes:
         raise InvalidParameter(f"the agreed grid is for {grid.classes} classes and {grid.norm}, not for this release")
     l1, l2 = record_sensitivity(grid, neighbours)
@@ -336,6 +381,44 @@ def plan_records(  # wide: every keyword is a public term of the release  # long
     if noise is not None and plan.deviation * 2.0**ENTRY_BITS < 2.0**10:
         raise GridTooCoarseError(f"noise for epsilon {epsilon} is too small beside rounding; choose a smaller epsilon")
     return plan
+
+
+def party_ball(grid: RecordGrid, X: Array, radius: float) -> PartyBall:
+    """Return the ball of a party's average vector: around that of the public rows, where none has a residual.
+
+    Args:
+        grid: coordinates and score; with or without a ball.
+        X: float64 (N, d), the scaled public rows.
+        radius: in units of the largest gradient of a row.
+
+    Raises:
+        InvalidParameter: a radius below 2^-20, or above 4.
+    """
+    vectors = replace(grid, ball=None).row_vectors(X, grid.public_predictions(X))
+    centre = vectors.sum(axis=0)
+    centre = np.sign(centre) * (np.abs(centre) // len(vectors))
+    centre[: grid.gradient_length] = 0
+    if not 0 < radius <= 4:
+        raise InvalidParameter(f"the radius of a party's ball is above 0, and 4 at most, not {radius}")
+    return PartyBall(centre, int(radius * 2.0**ENTRY_BITS))
+
+
+def _ball_radius(grid: RecordGrid, X: Array, labels: Array, rows: float) -> float:
+    """Return the radius of a party's ball, in units of the largest gradient of a row, from labelled public rows.
+
+    Args:
+        grid: without a ball. X: the public rows, (N, d). labels: (N,), NaN where there is none.
+        rows: about how many rows a party has.
+    """
+    known = np.isfinite(labels)
+    vectors = grid.row_vectors(X[known], labels[known]) / 2.0**ENTRY_BITS
+    deviations = vectors - vectors.mean(axis=0)
+    if grid.norm == "l1":
+        spread = float(np.sqrt((deviations**2).mean(axis=0)).sum())
+    else:
+        spread = math.sqrt(float((deviations**2).sum(axis=1).mean()))
+    radius = _DEVIATIONS * spread * math.sqrt(1 / len(vectors) + 1 / max(rows, 1.0))
+    return min(max(radius, 2.0**-8), 4.0)
 
 
 def _check(mechanism: str, neighbours: str, classes: int, parties: int, rows: int) -> None:
@@ -428,8 +511,9 @@ def _public_model(features: Array, labels: NDArray[Any] | None, classes: int) ->
 def _numeric_score(features: Array, labels: Array) -> tuple[Array, NumericLabel]:
     """Fit the public score (d + 1, 1) to labelled public rows (N, d); choose the bounds and Huber's threshold.
 
-    The bounds are the smallest and the largest public label. The threshold is three times the upper quartile of the
-    held-out residuals' sizes, about 3.5 standard deviations of normal residuals.
+    The score is relative to the middle of the bounds, which are the smallest and the largest public label. The
+    threshold is three times the upper quartile of the held-out residuals' sizes, about 3.5 standard deviations of
+    normal residuals.
     """
     if len(labels) < FEWEST_NUMBERS or labels.min() == labels.max():
         raise DataError(
@@ -438,10 +522,11 @@ def _numeric_score(features: Array, labels: Array) -> tuple[Array, NumericLabel]
         )
     low, high, mean = float(labels.min()), float(labels.max()), float(labels.mean())
     offset, scores = _public_score(features, labels - mean, 1)
-    offset[-1] += mean
     residuals = np.clip(scores[:, 0] + mean, low, high) - labels
     threshold = _THRESHOLD * float(np.quantile(np.abs(residuals), 0.75))
-    return offset, NumericLabel(low, high, max(threshold, 1e-3 * (high - low)))
+    label = NumericLabel(low, high, max(threshold, 1e-3 * (high - low)))
+    offset[-1] += mean - label.middle
+    return offset, label
 
 
 def _public_score(features: Array, y: NDArray[Any], classes: int) -> tuple[Array, Array]:
@@ -538,7 +623,7 @@ def release_records(plan: RecordPlan, total: list[int]) -> RecordRelease:
     """Decode a sum that already carries its noise, or is meant to have none.
 
     Args:
-        plan: the plan.
+        plan: the plan; where a party is protected, `plan.parties` are those whose vectors are in the sum.
         total: `plan.dimension` integers, in lattice units.
 
     Raises:
@@ -546,7 +631,10 @@ def release_records(plan: RecordPlan, total: list[int]) -> RecordRelease:
     """
     if len(total) != plan.dimension:
         raise DataError(f"the summed record step has {len(total)} entries and the plan {plan.dimension}")
-    grid, values = plan.grid, np.array([float(v) for v in total]) / 2.0**ENTRY_BITS
+    grid = plan.grid
+    if grid.ball is not None:
+        total = [entry + plan.parties * int(middle) for entry, middle in zip(total, grid.ball.centre, strict=True)]
+    values = np.array([float(v) for v in total]) / 2.0**ENTRY_BITS
     i, j = grid.pairs
     second = np.zeros((grid.coordinates, grid.coordinates))
     second[i, j] = values[grid.gradient_length :] / np.where(i == j, 1.0, _off_diagonal(grid))
@@ -610,8 +698,10 @@ def _information(grid: RecordGrid) -> float:
 def _estimated_rows(release: RecordRelease) -> float:
     """Return the number of rows with which the public second derivative fits the noisy one best.
 
-    It is kept between a fourth and four times the announced number.
+    It is kept between a fourth and four times the announced number. Of averages it is their number.
     """
     public, rows = release.plan.public, release.plan.rows
+    if release.plan.unit == "party":
+        return float(release.plan.parties)
     fitted = float((release.second * public).sum() / (public**2).sum())
     return min(max(fitted, rows / 4), 4.0 * rows)

@@ -15,7 +15,9 @@ A parameter tuned on private accuracy would be a release of its own, so these ru
   counts them.
 * **Advice** (`suggest_method`). Another method suits better where public rows have labels, where the chosen one's noise
   is expected to exceed 0.3 of what is released, or where linear classifiers could be summed without opening counts of
-  votes.
+  votes. For two classes without labelled public rows it is clipped averaging, where its noise is expected to be no
+  longer than the ball: classifiers that parties trained keep the classes' shares, which linear statistics lose
+  (benchmarks/tables.md).
 * **Averaging** (`averaging_radius`). Only the direction of a linear classifier matters for its predictions, and once
   the parameters of every party are projected on the ball, the ratio of noise to average no longer depends on its radius
   C. C = R(lambda)/10 is small enough for that, with the parties' lambda at Hamm's 1e-4.
@@ -23,6 +25,7 @@ A parameter tuned on private accuracy would be a release of its own, so these ru
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -40,6 +43,9 @@ NOISE_SHARE = 0.3
 
 FEW_PARTIES = 100
 """`choose_method` averages below this number of parties: chosen on the development half of docs/accuracy.md."""
+
+LONGEST_NOISE = 1.0
+"""Expected norm of the noise of clipped averaging, as a multiple of its radius, up to which it is suggested."""
 
 FEWEST_LABELLED = 20
 """Labelled public rows, of two classes or more, from which on `choose_method` takes the rehearsed step."""
@@ -105,9 +111,30 @@ def choose_method(
     return "whitened" if parties < FEW_PARTIES else "own-data"
 
 
+def average_noise_share(features: int, classes: int, parties: int, epsilon: float) -> float:
+    """Return the expected norm of the noise of clipped averaging over its radius, 2 D/(M epsilon).
+
+    Args:
+        features: d, with the constant of the scaling. classes: K.
+        parties: M.
+        epsilon: privacy parameter.
+
+    Raises:
+        InvalidParameter: a number is not positive.
+    """
+    if min(features, classes, parties, epsilon) <= 0:
+        raise InvalidParameter("the numbers of features, classes and parties and epsilon must be positive")
+    return 2 * features * (1 if classes == 2 else classes) / (parties * epsilon)
+
+
 def suggest_method(
-    method: str, learners: Sequence[str], parties: int, noise_share: float, labelled: int = 0
-) -> tuple[Literal["rehearsed", "own-data", "whitened", "statistic"], str] | None:
+    method: str,
+    learners: Sequence[str],
+    parties: int,
+    noise_share: float,
+    labelled: int = 0,
+    average_share: float = math.inf,
+) -> tuple[Literal["rehearsed", "own-data", "whitened", "statistic", "avg"], str] | None:
     """Suggest a method that suits a run better than the chosen one.
 
     Args:
@@ -116,6 +143,7 @@ def suggest_method(
         parties: M.
         noise_share: expected norm of the release's noise, as a multiple of the largest norm of what is released.
         labelled: as in `choose_method`.
+        average_share: `average_noise_share` for two classes; infinite for more, for which averaging is not suggested.
 
     Returns:
         The method and the reason, as the end of a sentence; None if the chosen method is as good.
@@ -127,6 +155,16 @@ def suggest_method(
         return "rehearsed", (
             f"it starts from a model of the {labelled} labelled public rows, and asks the parties only where a private "
             "step is expected to improve it"
+        )
+    if average_share <= LONGEST_NOISE and method in ("avg", "statistic"):
+        return (
+            None
+            if method == "avg"
+            else (
+                "avg",
+                "with so few features, its noise is small beside an average of linear classifiers, which keeps the "
+                "shares of the classes; the curator then sees the exact average",
+            )
         )
     average: Literal["own-data", "whitened"] = "whitened" if parties < FEW_PARTIES else "own-data"
     linear = choose_method(learners, parties) != "vote-directions"

@@ -47,10 +47,12 @@ class BoardMembers:
     Attributes:
         session: the digest of the study that they agreed on, 32 bytes.
         keys: the verification key of each role, by the role's name.
+        limits: the most bytes that all entries of a role may have together, by the role's name; none for others.
     """
 
     session: bytes = field(repr=False)
     keys: Mapping[str, VerificationKey]
+    limits: Mapping[str, int] = field(default_factory=dict, repr=False)
 
 
 @storable
@@ -62,12 +64,14 @@ class LogRecord:
         leaf: the entry's `leaf_hash`.
         author: the role that signed it; empty if the entry is not a valid entry of this study.
         place: the entry's place among its author's entries.
+        size: the entry's length in bytes, if it has an author.
         sealing: the sealing key that the entry announced, if it is a valid JOINED message; otherwise empty.
     """
 
     leaf: bytes = field(repr=False)
     author: str = ""
     place: int = 0
+    size: int = 0
     sealing: bytes = field(default=b"", repr=False)
 
 
@@ -119,6 +123,7 @@ class BoardReader:
         self.members, self.name, self._sealing = members, name, sealing
         self._history = History()
         self._leaves: dict[tuple[str, int], bytes] = {}  # by author and place
+        self._sizes: dict[str, int] = {}  # bytes of all entries of an author
         self._sealing_keys: dict[str, bytes] = {}
 
     @property
@@ -169,6 +174,7 @@ class BoardReader:
         self._history.append(record.leaf)
         if record.author:
             self._leaves[record.author, record.place] = record.leaf
+            self._sizes[record.author] = self._sizes.get(record.author, 0) + record.size
         if record.sealing:
             self._sealing_keys.setdefault(record.author, record.sealing)
 
@@ -196,13 +202,23 @@ class BoardReader:
                 f"entry {number}: {signed.author} signed a second entry in place {signed.place}. Either an old copy of "
                 "its store was restored, or it deviates from the protocol"
             )
-        record = replace(record, author=signed.author, place=signed.place)
+        self._check_limit(signed.author, number, len(data))
+        record = replace(record, author=signed.author, place=signed.place, size=len(data))
         if not self._history.extends(signed.head):
             raise EquivocationError(
                 f"entry {number}: {signed.author} signed that it has read {signed.head}, which is not how this board "
                 "begins. Either the board shows it another log, or it deviates from the protocol"
             )
         return record, signed
+
+    def _check_limit(self, author: str, number: int, size: int) -> None:
+        """Raise MessageError if an entry exceeds what its author may post; like any invalid entry it uses no place."""
+        limit, posted = self.members.limits.get(author), self._sizes.get(author, 0)
+        if limit is not None and posted + size > limit:
+            raise MessageError(
+                f"entry {number}: {author} has posted {posted} bytes; {size} more exceed the {limit} that the study "
+                "leaves it"
+            )
 
     def _open(self, record: LogRecord, number: int, signed: SignedEntry) -> CheckedEntry:
         """Decrypt and check the message of a verified entry, where this reader may read it."""

@@ -13,6 +13,9 @@ squares, whose quadratic bounds the loss (Huber and Ronchetti 2009, section 7.8)
 above, which still bounds the loss. What one row adds is bounded for every row, so no strong convexity and no solver
 enter the sensitivity (docs/theory.md, "The record step").
 
+Where a party and not a row is protected, a party sends the average of its rows' vectors, less a public centre, clipped
+to a ball of public radius (`PartyBall`).
+
 **Exactness.** The vector of a row is a function of that row alone, bit for bit: every operation is elementwise and
 correctly rounded (no matrix product, whose last bits could depend on the other rows), sigmoid and tanh are public
 tables, and the last steps are exact integers in float64. The bounds of the norms hold for the integers that are summed:
@@ -82,13 +85,44 @@ class NumericLabel:
     threshold: float
 
     def __post_init__(self) -> None:
-        if not all(map(math.isfinite, (self.low, self.high, self.threshold))):
-            raise InvalidParameter("the bounds and the threshold of a numeric label are finite numbers")
+        if not all(map(math.isfinite, (self.low, self.high, self.high - self.low, self.threshold))):
+            raise InvalidParameter("the bounds of a numeric label, their distance and its threshold are finite numbers")
         if not (self.low < self.high and self.threshold > 0):
             raise InvalidParameter(
                 f"a numeric label needs bounds low < high and a positive threshold, not {self.low}, {self.high}, "
                 f"{self.threshold}"
             )
+
+    @property
+    def middle(self) -> float:
+        """The middle of the bounds. Scores are relative to it, so that a label far from 0 loses no precision."""
+        return self.low + (self.high - self.low) / 2
+
+
+@dataclass(frozen=True, eq=False)
+class PartyBall:
+    """The ball in which a party's average vector lies, where a party is protected; public, in units of 2^-20.
+
+    Attributes:
+        centre: what is subtracted from a party's average, int64 (length,), read-only.
+        radius: norm to which the difference is clipped, in the grid's norm.
+
+    Raises:
+        InvalidParameter: a centre that is no vector of integers up to 2^20, or a radius that is not positive.
+    """
+
+    centre: NDArray[np.int64]
+    radius: int
+
+    def __post_init__(self) -> None:
+        centre = np.array(self.centre)
+        if centre.ndim != 1 or centre.dtype.kind != "i" or np.abs(centre, dtype=np.int64).max(initial=0) > 1 << 20:
+            raise InvalidParameter("the centre of a party's ball must be a vector of integers up to 2^20")
+        if not 1 <= self.radius <= 1 << (ENTRY_BITS + 2):
+            raise InvalidParameter(f"the radius of a party's ball is from 2^-20 to 4, not {self.radius} x 2^-20")
+        centre = centre.astype(np.int64)
+        centre.setflags(write=False)
+        object.__setattr__(self, "centre", centre)
 
 
 class ScoreTables(NamedTuple):
@@ -136,11 +170,13 @@ class RecordGrid:
             score.
         classes: K; 1 where the label is a number.
         norm: the norm in which coordinates and residuals are clipped, that of the noise's sensitivity.
-        label: how a numeric label is predicted; None for classes.
+        label: how a numeric label is predicted; None for classes. The public score is then relative to the middle of
+            its bounds.
+        ball: where a party's average is clipped, if a party is protected; None where a row is.
 
     Raises:
         InvalidParameter: matrices of other shapes or with numbers that are not finite, a constant that is not
-            positive, fewer than two classes without a numeric label, or an unknown norm.
+            positive, fewer than two classes without a numeric label, an unknown norm, or a ball of another dimension.
     """
 
     transform: Array
@@ -149,6 +185,7 @@ class RecordGrid:
     classes: int
     norm: Norm = "l2"
     label: NumericLabel | None = None
+    ball: PartyBall | None = None
 
     def __post_init__(self) -> None:
         for name in ("transform", "offset"):
@@ -169,6 +206,8 @@ class RecordGrid:
             raise InvalidParameter(f"the constant coordinate must be positive and finite, not {self.constant}")
         if self.norm not in ("l1", "l2"):
             raise InvalidParameter(f"the norm of a record step is l1 or l2, not {self.norm!r}")
+        if self.ball is not None and self.ball.centre.shape != (self.length,):
+            raise InvalidParameter(f"the centre of a party's ball must have {self.length} entries")
 
     @property
     def coordinates(self) -> int:
@@ -193,7 +232,7 @@ class RecordGrid:
     @property
     def maximum(self) -> int:
         """Largest value of an entry of one party's vector."""
-        return 1 << TOTAL_BITS
+        return 1 << TOTAL_BITS if self.ball is None else self.ball.radius
 
     @property
     def minimum(self) -> int:
@@ -238,13 +277,25 @@ class RecordGrid:
     def predict(self, weights: ArrayLike, X: ArrayLike) -> Array:
         """Predict numeric labels, float64 (n,): scores of rows X (n, d) for weights (d,), clipped to the bounds.
 
+        Weights, as the offset, give scores relative to the middle of the bounds.
+
         Raises InvalidParameter for a grid of classes.
         """
         if self.label is None:
             raise InvalidParameter("numbers are predicted for a numeric label only")
         rows = np.asarray(X, dtype=np.float64)
-        predictions: Array = np.clip(rows / rows[:, -1:] @ np.asarray(weights), self.label.low, self.label.high)
+        scores = rows / rows[:, -1:] @ np.asarray(weights) + self.label.middle
+        predictions: Array = np.clip(scores, self.label.low, self.label.high)
         return predictions
+
+    def public_predictions(self, X: ArrayLike) -> Array:
+        """Predict numeric labels by the public score, float64 (n,), as `row_vectors` does: a residual is then 0.
+
+        Raises InvalidParameter for a grid of classes.
+        """
+        if self.label is None:
+            raise InvalidParameter("numbers are predicted for a numeric label only")
+        return np.clip(self.locate(X)[1][:, 0] + self.label.middle, self.label.low, self.label.high)
 
     def clip(self, coordinates: Array) -> Array:
         """Clip coordinates (n, r) to norm 1, append the constant, divide by `radius`; returns float64 (n, r + 1)."""
@@ -297,10 +348,10 @@ class RecordGrid:
         return psi, np.full(len(y), float(one)), np.full(len(y), float(off))
 
     def _huber_residuals(self, label: NumericLabel, score: Array, y: Array) -> tuple[Array, Array, Array]:
-        """As `_residuals`, of numeric labels y (n,) and unclipped scores (n,)."""
+        """As `_residuals`, of numeric labels y (n,) and unclipped scores (n,), relative to the middle."""
         one = 1 << RESIDUAL_BITS
         with np.errstate(all="ignore"):
-            ratio = (np.clip(score, label.low, label.high) - y) / label.threshold
+            ratio = (np.clip(score + label.middle, label.low, label.high) - y) / label.threshold
             weights = np.trunc(np.minimum(1.0, 1.0 / np.abs(ratio)) * one)
         psi = np.trunc(np.clip(ratio, -1.0, 1.0) * one)
         weights = np.maximum(weights, LEAST_WEIGHT)
@@ -318,6 +369,8 @@ class RecordGrid:
 
     def contribution(self, X: ArrayLike, y: ArrayLike, persons: ArrayLike | None = None) -> list[int]:
         """Compute one party's vector: the sum of its rows' vectors, each entry clipped to `maximum`.
+
+        With a ball: the average of its rows' vectors less the centre, clipped to the radius.
 
         Args:
             X: the party's rows, (n, d); the last feature is the constant of the scaling.
@@ -355,21 +408,45 @@ class RecordGrid:
             for person in np.unique(owners):
                 own = owners == person
                 summed = self.row_vectors(rows[own], labels[own]).sum(axis=0)
-                total += np.sign(summed) * (np.abs(summed) // int(own.sum()))  # truncated towards zero
+                total += _divided(summed, int(own.sum()))
+        if self.ball is not None:
+            return self._inside_ball(self.ball, total, len(rows))
         return [int(entry) for entry in np.clip(total, self.minimum, self.maximum)]
+
+    def _inside_ball(self, ball: PartyBall, total: NDArray[np.int64], rows: int) -> list[int]:
+        """Return a sum of `rows` vectors, (length,), as a vector of the ball; zeros, its centre, without rows."""
+        if not rows:
+            return [0] * self.length
+        moved = _divided(total, rows) - ball.centre
+        size = float(np.abs(moved).sum()) if self.norm == "l1" else math.sqrt(float((moved.astype(float) ** 2).sum()))
+        if size > ball.radius * _INSIDE:
+            moved = np.trunc(moved * (ball.radius / size * _INSIDE)).astype(np.int64)
+        entries = [int(entry) for entry in moved]
+        if self.norm == "l1":
+            inside = sum(map(abs, entries)) <= ball.radius
+        else:
+            inside = sum(entry * entry for entry in entries) <= ball.radius**2
+        return entries if inside else [0] * self.length
 
     @cached_property
     def digest(self) -> bytes:
         """SHA-256 of everything a row's vector depends on, 32 bytes; parties and curator compare it beforehand."""
         bits = (COORDINATE_BITS, RESIDUAL_BITS, ENTRY_BITS, TOTAL_BITS, SCORE_STEPS, LARGEST_SCORE)
         label = () if self.label is None else (*map(float.hex, astuple(self.label)), LEAST_WEIGHT)
-        head = repr((self.transform.shape, self.classes, self.norm, self.constant.hex(), bits, *label)).encode()
+        ball = () if self.ball is None else (self.ball.radius, *self.ball.centre.tolist())
+        head = repr((self.transform.shape, self.classes, self.norm, self.constant.hex(), bits, *label, *ball)).encode()
         body = b"".join(array.astype("<f8").tobytes() for array in (self.transform, self.offset, *TABLES))
         return hashlib.sha256(b"psephos record grid\0" + head + body).digest()
 
     def __repr__(self) -> str:
         labels = "a numeric label" if self.label is not None else f"{self.classes} classes"
         return f"<RecordGrid of {len(self.transform)} features, {labels}>"
+
+
+def _divided(total: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Return a vector of integers divided by a positive integer, truncated towards zero."""
+    divided: NDArray[np.int64] = np.sign(total) * (np.abs(total) // count)
+    return divided
 
 
 def _clipped(values: Array, limit: float, norm: Norm) -> Array:

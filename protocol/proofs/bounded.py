@@ -62,6 +62,7 @@ from psephos.protocol.proofs.field import (
     coset_values_at,
     dot,
     ext_inverse,
+    extended_at,
     mul,
     powers,
     product,
@@ -374,7 +375,7 @@ class BoundedLayout(MatrixLayout):
         ]
         return np.array(rows, dtype=np.uint64)
 
-    def linear(self, weights: DigitWeights, table: Table, combine: Words) -> Words:
+    def linear_values(self, weights: DigitWeights, table: Table, combine: Words) -> Words:
         """Combine the equations into weights of digits, multiplicities and bits of quotients.
 
         Args:
@@ -383,7 +384,7 @@ class BoundedLayout(MatrixLayout):
             combine: coefficients of the random combinations, (REPEATS, PRIMES + SPARE).
 
         Returns:
-            The weights as polynomials: coefficients (REPEATS, first_rows + quotient_rows, k).
+            The weights where rows hold data, (REPEATS (first_rows + quotient_rows), used).
         """
         modulus = np.array([PRIME - prime for prime in weights.primes], dtype=np.uint64)
         of_primes, of_norm, of_lookup = combine[:, :PRIMES], combine[:, PRIMES:-2], combine[:, -2:]
@@ -397,8 +398,12 @@ class BoundedLayout(MatrixLayout):
             of_entries = block_rows(entries[repeat].reshape(-1, self.digits), self.used, nothing)
             others = (loose[repeat], occurrences[repeat], quotients[repeat])
             rows.append(np.concatenate([of_entries, *(self.rows_of(one) for one in others)]))
-        extended = np.pad(np.concatenate(rows), ((0, 0), (0, QUERIES)))
-        return coefficients(extended).reshape(len(combine), -1, self.degree)
+        return np.concatenate(rows)
+
+    def linear(self, weights: DigitWeights, table: Table, combine: Words) -> Words:
+        """Return `linear_values` as polynomials: coefficients (REPEATS, first_rows + quotient_rows, k)."""
+        rows = padded(self.linear_values(weights, table, combine), self.degree)
+        return coefficients(rows).reshape(len(combine), -1, self.degree)
 
     def target(self, z: mpz, primes: Sequence[int], combine: Words) -> int:
         """Return what the equations sum to, for the coefficients of one combination, (PRIMES + SPARE,)."""
@@ -679,12 +684,15 @@ class _Prover:
         at = values(rows, width)
         constraints = layout.constraints(at, alpha)
         linear = layout.linear(weights, table, combine.equations)
+        near = product(combine.rows, rows)
+        squares = coefficients(product(combine.constraints, constraints))
+        sums = [
+            layout.equations(at, values(weights_of, width), equation)
+            for weights_of, equation in zip(linear, combine.equations, strict=True)
+        ]
         polynomials = []
-        for repeat in range(REPEATS):
-            near = dot(combine.rows[repeat], rows)
-            square = coefficients(dot(combine.constraints[repeat], constraints)[None])[0]
-            summed = layout.equations(at, values(linear[repeat], width), combine.equations[repeat])
-            several = (near, square, coefficients(summed[None])[0])
+        for repeat, summed in enumerate(coefficients(np.stack(sums))):
+            several = (near[repeat], squares[repeat], summed)
             polynomials += [add(one, mask[repeat]) for one, mask in zip(several, masks, strict=True)]
         return np.concatenate(polynomials).astype("<u8").tobytes()
 
@@ -732,13 +740,14 @@ class _Verification(ProofReader):
         masks = first[layout.first_rows :].reshape(3, REPEATS, len(places))
         sent = np.concatenate([padded(one[None], 2 * k) for several in polynomials for one in several])
         answers_at = coset_values_at(sent, layout.size, places).reshape(REPEATS, 3, len(places))
-        linear = layout.linear(weights, table_of_inverses(layout.base, alpha), combine.equations).reshape(-1, k)
-        linear_at = coset_values_at(linear, layout.size, places).reshape(REPEATS, -1, len(places))
-        constraints = layout.constraints(rows, alpha)
+        linear = layout.linear_values(weights, table_of_inverses(layout.base, alpha), combine.equations)
+        linear_at = extended_at(linear, k, layout.size, places).reshape(REPEATS, -1, len(places))
+        near = product(combine.rows, rows)
+        squares = product(combine.constraints, layout.constraints(rows, alpha))
         for repeat in range(REPEATS):
             expected = (
-                dot(combine.rows[repeat], rows),
-                dot(combine.constraints[repeat], constraints),
+                near[repeat],
+                squares[repeat],
                 layout.equations(rows, linear_at[repeat], combine.equations[repeat]),
             )
             self._check_columns(answers_at[repeat], expected, masks[:, repeat])

@@ -22,14 +22,14 @@ from numpy.typing import NDArray
 
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.kernel import compiled
+from psephos.protocol.proofs import field_numpy
+from psephos.protocol.proofs.field_numpy import PRIME as PRIME
+from psephos.protocol.proofs.field_numpy import Words as Words
 
 try:
     from psephos.protocol.proofs import _field  # type: ignore[attr-defined]
 except ImportError:  # installed without a compiler
     _field = None
-
-PRIME = 2**64 - 2**32 + 1
-"""p, the size of the field."""
 
 GENERATOR = 7
 """A generator of the multiplicative group; also the shift of the coset on which codewords are evaluated."""
@@ -39,12 +39,6 @@ NONRESIDUE = 7
 
 KERNELS = ("c", "numpy") if hasattr(_field, "transform") else ("numpy",)
 """What can compute on this machine, the fastest first."""
-
-Words = NDArray[np.uint64]
-
-_LOW = np.uint64(0xFFFFFFFF)
-_HALF = np.uint64(32)
-_P = np.uint64(PRIME)
 
 _chosen: ContextVar[str] = ContextVar("field kernel", default="")
 
@@ -95,44 +89,27 @@ def add(a: Words, b: Words) -> Words:
     """Return a + b, entry by entry."""
     if kernel := native():
         return _entrywise(kernel.add, a, b)
-    total = a + b
-    total = np.where(total < a, total + _LOW, total)
-    return np.where(total >= _P, total - _P, total)
+    return field_numpy.add(a, b)
 
 
 def sub(a: Words, b: Words) -> Words:
     """Return a - b, entry by entry."""
     if kernel := native():
         return _entrywise(kernel.subtract, a, b)
-    return np.where(a >= b, a - b, a + (_P - b))
+    return field_numpy.sub(a, b)
 
 
 def mul(a: Words, b: Words) -> Words:
     """Return a * b, entry by entry."""
     if kernel := native():
         return _entrywise(kernel.multiply, a, b)
-    a0, a1, b0, b1 = a & _LOW, a >> _HALF, b & _LOW, b >> _HALF
-    low = a0 * b0
-    middle = a0 * b1 + (low >> _HALF)
-    cross = a1 * b0 + (middle & _LOW)
-    low = (cross << _HALF) | (low & _LOW)
-    high = a1 * b1 + (middle >> _HALF) + (cross >> _HALF)
-    top, bottom = high >> _HALF, high & _LOW
-    reduced = low - top
-    reduced = np.where(low < top, reduced - _LOW, reduced)
-    lifted = bottom * _LOW
-    total = reduced + lifted
-    total = np.where(total < lifted, total + _LOW, total)
-    product: Words = np.where(total >= _P, total - _P, total)
-    return product
+    return field_numpy.mul(a, b)
 
 
 def dot(weights: Words, rows: Words) -> Words:
     """Return sum_r weights[r] rows[r], (n,), for weights (m,) and rows (m, n)."""
-    if native():
-        result: Words = product(weights[None], rows)[0]
-        return result
-    return column_sum(mul(weights[:, None], rows))
+    result: Words = product(weights[None], rows)[0]
+    return result
 
 
 def column_sum(rows: Words) -> Words:
@@ -141,11 +118,7 @@ def column_sum(rows: Words) -> Words:
         sums = np.empty(rows.shape[1:], dtype=np.uint64)
         kernel.column_sums(sums, _words(rows))
         return sums
-    # In 32-bit halves, so that no word overflows.
-    low = (rows & _LOW).sum(axis=0, dtype=np.uint64)
-    high = (rows >> _HALF).sum(axis=0, dtype=np.uint64)
-    low, high = (half % _P for half in (low, high))
-    return add(mul(high, np.full_like(high, 1 << 32)), low)
+    return field_numpy.column_sum(rows)
 
 
 def sum_of_products(left: Words, right: Words) -> Words:
@@ -173,22 +146,7 @@ def inverse(a: Words) -> Words:
         result = np.empty(a.shape, dtype=np.uint64)
         kernel.inverses(result, _words(a))
         return result
-    # Multiply in pairs until one entry is left, invert it, and go back.
-    zero = a == 0
-    levels = [np.where(zero, np.uint64(1), a).reshape(-1)]
-    while len(levels[-1]) > 1:
-        below = levels[-1]
-        pairs = mul(below[: len(below) & ~1 : 2], below[1::2])
-        levels.append(np.concatenate([pairs, below[len(below) & ~1 :]]))
-    inverses = power(levels.pop(), PRIME - 2)
-    for below in reversed(levels):
-        even, last = len(below) & ~1, len(below) & 1
-        wider = np.empty_like(below)
-        pairs = inverses[: len(inverses) - last]
-        wider[:even:2], wider[1::2] = mul(pairs, below[1::2]), mul(pairs, below[:even:2])
-        wider[even:] = inverses[len(pairs) :]
-        inverses = wider
-    return np.where(zero, np.uint64(0), inverses.reshape(a.shape))
+    return field_numpy.inverse(a)
 
 
 def prefix_products(a: Words) -> Words:
@@ -197,11 +155,7 @@ def prefix_products(a: Words) -> Words:
         products = np.empty(a.shape, dtype=np.uint64)
         kernel.prefix_products(products, _words(a))
         return products
-    result, step = a.copy(), 1
-    while step < len(result):
-        result[step:] = mul(result[step:], result[:-step])
-        step *= 2
-    return result
+    return field_numpy.prefix_products(a)
 
 
 def ext_mul(a: Words, b: Words) -> Words:
@@ -231,17 +185,7 @@ def product(left: Words, right: Words) -> Words:
         if result.size:
             kernel.product(result, _words(left), _words(right), len(left))
         return result
-    # Exactly: c < 2^21 products of 16-bit limbs fit in float64.
-    shifts = [np.uint64(16 * place) for place in range(4)]
-    left_limbs = [(left >> shift & np.uint64(0xFFFF)).astype(np.float64) for shift in shifts]
-    right_limbs = [(right >> shift & np.uint64(0xFFFF)).astype(np.float64) for shift in shifts]
-    limbs = np.concatenate(left_limbs) @ np.concatenate(right_limbs, axis=1)
-    parts = limbs.astype(np.uint64).reshape(4, len(left), 4, right.shape[1])
-    total = np.zeros((len(left), right.shape[1]), dtype=np.uint64)
-    for weight in reversed(range(7)):
-        terms = [parts[place, :, weight - place] for place in range(max(0, weight - 3), min(4, weight + 1))]
-        total = add(mul(total, np.array(1 << 16, dtype=np.uint64)), sum(terms[1:], terms[0]))
-    return total
+    return field_numpy.product(left, right)
 
 
 def values(polynomials: Words, size: int) -> Words:
@@ -256,9 +200,7 @@ def values(polynomials: Words, size: int) -> Words:
     """
     if kernel := native():
         return _evaluated(kernel, polynomials, size, 1)
-    padded = np.zeros((len(polynomials), size), dtype=np.uint64)
-    padded[:, : polynomials.shape[1]] = polynomials
-    return _transform(padded, _root(size))
+    return field_numpy.transform(polynomials, size, _root(size), 1, 1)
 
 
 def coefficients(evaluations: Words) -> Words:
@@ -269,26 +211,40 @@ def coefficients(evaluations: Words) -> Words:
         if result.size:
             kernel.transform(result, _words(evaluations), *_inverse_tables(size), size)
         return result
-    scale = np.array(pow(size, PRIME - 2, PRIME), dtype=np.uint64)
-    return mul(_transform(evaluations, pow(_root(size), PRIME - 2, PRIME)), scale)
+    scale = pow(size, PRIME - 2, PRIME)
+    return field_numpy.transform(evaluations, size, pow(_root(size), PRIME - 2, PRIME), 1, scale)
 
 
 def coset_values(polynomials: Words, size: int) -> Words:
     """Evaluate polynomials at the generator times the powers of `values`, a coset disjoint from those powers."""
     if kernel := native():
         return _evaluated(kernel, polynomials, size, GENERATOR)
-    return values(mul(polynomials, powers(GENERATOR, polynomials.shape[1])), size)
+    return field_numpy.transform(polynomials, size, _root(size), GENERATOR, 1)
 
 
 def coset_values_at(polynomials: Words, size: int, places: Sequence[int]) -> Words:
     """Return the columns `places` of `coset_values`, (m, places); cheaper when there are few."""
     if kernel := native():
         return _evaluated(kernel, polynomials, size, GENERATOR, np.array(places, dtype=np.int64))
-    table = np.ones((1, len(places)), dtype=np.uint64)
-    step = mul(powers(_root(size), size)[list(places)], np.array(GENERATOR, dtype=np.uint64))
-    while len(table) < polynomials.shape[1]:
-        table, step = np.concatenate([table, mul(table, step)]), mul(step, step)
-    return product(polynomials, table[: polynomials.shape[1]])
+    points = mul(powers(_root(size), size)[list(places)], np.array(GENERATOR, dtype=np.uint64))
+    return field_numpy.values_at(polynomials, points)
+
+
+def extended_at(evaluations: Words, degree: int, size: int, places: Sequence[int]) -> Words:
+    """Return columns of `coset_values` for polynomials of degree below `degree` that are given by their values.
+
+    Args:
+        evaluations: the values at the first powers of `values`, (m, c); at the others, up to `degree`, they are 0.
+        degree: a power of two, at least c.
+        size, places: as in `coset_values_at`.
+
+    Returns:
+        The columns, (m, places).
+    """
+    if native():
+        rows = np.pad(evaluations, ((0, 0), (0, degree - evaluations.shape[1])))
+        return coset_values_at(coefficients(rows), size, places)
+    return field_numpy.extended_at(evaluations, degree, size, _root(size), GENERATOR, np.asarray(places, dtype=np.intp))
 
 
 def _evaluated(
@@ -314,7 +270,7 @@ def _tables(length: int, size: int, shift: int) -> tuple[Words, Words]:
     """Return what field.c multiplies by: powers of the root of order `length`, and the powers for each coset."""
     root = _root(size)
     cosets = range(size // length)
-    scales = [_powers(shift * pow(root, coset, PRIME) % PRIME, length) for coset in cosets]
+    scales = [field_numpy.powers(shift * pow(root, coset, PRIME) % PRIME, length) for coset in cosets]
     return _twiddles(_root(length), length), np.concatenate(scales)
 
 
@@ -327,7 +283,7 @@ def _inverse_tables(length: int) -> tuple[Words, Words]:
 
 def _twiddles(root: int, length: int) -> Words:
     """Return length / 2 powers of a root of unity of this order, then length / 4 of its square, and so on."""
-    table = _powers(root, max(1, length // 2))
+    table = field_numpy.powers(root, max(1, length // 2))
     stages = [table[:: 1 << stage] for stage in range(length.bit_length() - 1)]
     return np.concatenate([np.zeros(0, dtype=np.uint64), *stages])
 
@@ -340,37 +296,4 @@ def _root(size: int) -> int:
 @lru_cache(maxsize=32)
 def powers(base: int, count: int) -> Words:
     """Return 1, base, base^2, ..., (count,)."""
-    return _powers(base, count)
-
-
-def _powers(base: int, count: int) -> Words:
-    """Compute what `powers` returns."""
-    result = np.ones(1, dtype=np.uint64)
-    while len(result) < count:
-        step = np.array(pow(base, len(result), PRIME), dtype=np.uint64)
-        result = np.concatenate([result, mul(result, step)])
-    return result[:count]
-
-
-def _transform(rows: Words, root: int) -> Words:
-    """Number-theoretic transform of every row: decimation in frequency, followed by the bit-reversal permutation."""
-    work = rows.copy()
-    count, size = work.shape
-    twiddles = powers(root, size // 2)
-    half, stride = size // 2, 1
-    while half:
-        blocks = work.reshape(count, -1, 2, half)
-        upper, lower = blocks[:, :, 0], blocks[:, :, 1]
-        total, difference = add(upper, lower), mul(sub(upper, lower), twiddles[::stride][:half])
-        blocks[:, :, 0], blocks[:, :, 1] = total, difference
-        half, stride = half // 2, stride * 2
-    return work[:, _reversed(size)]
-
-
-@lru_cache(maxsize=32)
-def _reversed(size: int) -> NDArray[np.intp]:
-    """Return the bit-reversal permutation of 0 .. size - 1."""
-    order = np.zeros(1, dtype=np.intp)
-    while len(order) < size:
-        order = np.concatenate([2 * order, 2 * order + 1])
-    return order
+    return field_numpy.powers(base, count)

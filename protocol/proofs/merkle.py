@@ -74,9 +74,9 @@ def hash_columns(salts: bytes, columns: Words) -> bytes:
         hashes = bytearray(HASH_BYTES * count)
         kernel.hash_columns(hashes, salts, aligned(columns))
         return bytes(hashes)
-    rows = np.ascontiguousarray(columns.T).astype("<u8", copy=False)
-    length = len(salts) // count
-    return b"".join([_hash_leaf(salts[at * length : (at + 1) * length] + row.tobytes()) for at, row in enumerate(rows)])
+    words = np.ascontiguousarray(columns.T).astype("<u8", copy=False).view(np.uint8)
+    salted = np.frombuffer(salts, dtype=np.uint8).reshape(count, -1)
+    return _hash_rows(np.concatenate([np.zeros((count, 1), dtype=np.uint8), salted, words], axis=1))
 
 
 def opened_root(leaves: Mapping[int, bytes], size: int, path: Sequence[bytes]) -> bytes | None:
@@ -123,7 +123,8 @@ def _root(places: Sequence[int], hashes: bytes, size: int, path: Sequence[bytes]
         count = int(alone.sum())
         if count > len(rest):
             return None
-        parents, at = np.unique(known >> 1, return_inverse=True)
+        starts = alone | (known & 1 == 0)  # the first known child of each parent
+        parents, at = known[starts] >> 1, np.cumsum(starts) - 1
         pairs = np.empty((len(parents), 2, HASH_BYTES), dtype=np.uint8)
         pairs[at, known & 1] = nodes
         pairs[at[alone], known[alone] & 1 ^ 1] = rest[:count]
@@ -151,5 +152,11 @@ def _hash_pairs(hashes: bytes) -> bytes:
         parents = bytearray(len(hashes) // 2)
         kernel.hash_pairs(parents, hashes)
         return bytes(parents)
-    starts = range(0, len(hashes), 2 * HASH_BYTES)
-    return b"".join([hashlib.sha256(b"\1" + hashes[at : at + 2 * HASH_BYTES]).digest() for at in starts])
+    pairs = np.frombuffer(hashes, dtype=np.uint8).reshape(-1, 2 * HASH_BYTES)
+    return _hash_rows(np.concatenate([np.ones((len(pairs), 1), dtype=np.uint8), pairs], axis=1))
+
+
+def _hash_rows(rows: NDArray[np.uint8]) -> bytes:
+    """Return the SHA-256 hashes of the rows of an array of bytes."""
+    data, length, sha256 = rows.tobytes(), rows.shape[1], hashlib.sha256
+    return b"".join([sha256(data[at : at + length]).digest() for at in range(0, len(data), length)])

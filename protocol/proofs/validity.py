@@ -59,6 +59,7 @@ from psephos.protocol.proofs.field import (
     column_sum,
     coset_values_at,
     dot,
+    extended_at,
     mul,
     powers,
     product,
@@ -156,7 +157,7 @@ class Layout(MatrixLayout):
         entries = self.slot_weights(factors, primes)
         return Weights(primes, entries, powers_modulo(2, self.mask_bits, primes))
 
-    def linear(self, weights: Weights, combine: Words) -> Words:
+    def linear_values(self, weights: Weights, combine: Words) -> Words:
         """Combine the equations of step 3 into weights of all committed entries.
 
         Args:
@@ -164,7 +165,7 @@ class Layout(MatrixLayout):
             combine: coefficients of the random combinations, (REPEATS, PRIMES).
 
         Returns:
-            The weights as polynomials that vanish where rows are random: coefficients (REPEATS, rows, k).
+            The weights where rows hold data, (REPEATS rows, used); where rows are random they are 0.
         """
         modulus = np.array([PRIME - prime for prime in weights.primes], dtype=np.uint64)
         entries, mask = product(combine, weights.entries), product(combine, weights.mask)
@@ -173,8 +174,12 @@ class Layout(MatrixLayout):
             np.concatenate([self.votes(of_entries), self.rows_of(of_mask), self.rows_of(of_quotients)])
             for of_entries, of_mask, of_quotients in zip(entries, mask, quotients, strict=True)
         ]
-        padded = np.pad(np.concatenate(rows), ((0, 0), (0, QUERIES)))
-        return coefficients(padded).reshape(len(combine), -1, self.degree)
+        return np.concatenate(rows)
+
+    def linear(self, weights: Weights, combine: Words) -> Words:
+        """Return `linear_values` as polynomials: coefficients (REPEATS, rows, k)."""
+        rows = padded(self.linear_values(weights, combine), self.degree)
+        return coefficients(rows).reshape(len(combine), -1, self.degree)
 
 
 def _chain(layout: Layout, statement: bytes, ciphertexts: Sequence[mpz]) -> ChallengeChain:
@@ -325,8 +330,8 @@ class _Verification(ProofReader):
         rows = np.concatenate([first[: layout.first_rows], second])
         masks = first[layout.first_rows :].reshape(3, REPEATS, len(places))
         constraints = _constraints(layout, rows)
-        linear = layout.linear(layout.weights(factors, primes), combine.equations)
-        linear_at = coset_values_at(linear.reshape(-1, k), layout.size, places).reshape(REPEATS, -1, len(places))
+        linear = layout.linear_values(layout.weights(factors, primes), combine.equations)
+        linear_at = extended_at(linear, k, layout.size, places).reshape(REPEATS, -1, len(places))
         sent = np.concatenate([padded(one[None], 2 * k) for several in polynomials for one in several])
         answers_at = coset_values_at(sent, layout.size, places).reshape(REPEATS, 3, len(places))
         for repeat, (_near, square, equation) in enumerate(polynomials):

@@ -23,6 +23,7 @@ import msgspec
 import tomli_w
 from msgspec import Meta, Struct
 
+from psephos.protocol.board import MOST_BYTES
 from psephos.protocol.board.client import BoardMembers
 from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.encrypted_sum.rounds import PROOFS, Proofs
@@ -37,7 +38,9 @@ FORMAT = 1
 CURATOR = "curator"
 """The name of the curator's role."""
 
-ProtocolName = Literal["tally", "statistic", "average", "rehearsed", "record", "evaluation", "psgd", "pathak"]
+ProtocolName = Literal[
+    "tally", "statistic", "average", "rehearsed", "record", "regression", "evaluation", "psgd", "pathak"
+]
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,19 @@ class Member:
     holder: int = 0
 
 
+_MESSAGE_BYTES = 1 << 20
+"""What a role may post in a round whatever the length of its vector."""
+
+_ENTRY_BYTES = 1 << 10
+"""What a role may post in a round for each entry of its vector, proof included."""
+
+_KEY_BYTES = 1 << 30
+"""What a holder may post to make the key: 40 times the mean of five holders at 3,072 bits."""
+
+_MOST_STEPS = 1000
+"""Steps of a gradient descent whose study does not state their number."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Study:
     """The terms of a study. All are public, except that `auxiliary` may be a digest of protected samples.
@@ -64,14 +80,14 @@ class Study:
         nonce: 16 random bytes, so that no two studies are the same.
         protocol: what is computed: "tally" (counts of votes), "statistic" (sums with joint noise), "average" (sums of
             parameters or of statistics of own data), "rehearsed" (a step from a public model), "record" (a Newton step
-            over rows), "evaluation", "psgd" or "pathak".
+            over rows), "regression" (the same for a numeric label), "evaluation", "psgd" or "pathak".
         method: what is released, such as "statistic" or "soft".
         epsilon: the epsilon that the release costs every party.
         delta: the delta that the release costs every party.
         parameters: further parameters of the protocol (noise, lambda, steps, ...) by name.
-        classes: the classes, in the order of the counts.
+        classes: the classes, in the order of the counts; none where the label is a number.
         features: the names of the feature columns, in order.
-        label: the name of the column with the classes.
+        label: the name of the column with the classes, or with the number to predict.
         auxiliary: SHA-256 of the auxiliary samples (`AuxiliarySet`), 32 bytes.
         samples: the number of auxiliary samples.
         minimum_ballots: the least number of ballots whose sum is opened.
@@ -147,10 +163,13 @@ class Study:
         _require(all(map(math.isfinite, numbers)), "the numbers in `parameters` must be finite")
 
     def _check_data(self) -> None:
-        _require(
-            len(self.classes) >= 2 and len(set(self.classes)) == len(self.classes),
-            "`classes` must be two or more different names",
-        )
+        if self.protocol == "regression":
+            _require(not self.classes and self.label, "a regression has a `label`, which is a number, and no `classes`")
+        else:
+            _require(
+                len(self.classes) >= 2 and len(set(self.classes)) == len(self.classes),
+                "`classes` must be two or more different names",
+            )
         _require(
             self.features and len(set(self.features)) == len(self.features),
             "`features` must be one or more different names",
@@ -246,7 +265,24 @@ class Study:
         keys = {CURATOR: self.curator}
         keys |= {f"party {number}": member.key for number, member in enumerate(self.parties)}
         keys |= {f"holder {member.holder}": member.key for member in self.parties if member.holder}
-        return BoardMembers(self.digest, keys)
+        return BoardMembers(self.digest, keys, {name: self._byte_limit(name) for name in keys})
+
+    def _byte_limit(self, name: str) -> int:
+        """Return the most bytes that the entries of a role may have together.
+
+        An honest role posts a few messages in each round, whose lengths are at most proportional to the length of a
+        vector, and without a key one to each other party; a holder posts what it takes to make the key besides, and the
+        curator the result. The factors leave room for at least eight times that.
+        """
+        entries = self.samples * len(self.classes) + (len(self.features) + 1) ** 2 * len(self.classes)
+        steps = self.parameters.get("steps", _MOST_STEPS if self.protocol == "psgd" else 0)
+        messages = 8 + (steps if isinstance(steps, int) else 0) + (0 if self.uses_key else len(self.parties))
+        limit = messages * (_MESSAGE_BYTES + _ENTRY_BYTES * entries)
+        if name == CURATOR:
+            limit += MOST_BYTES
+        if name in self.holders:
+            limit += _KEY_BYTES
+        return limit
 
     @cached_property
     def must_join(self) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from psephos.audit.neighbours import (
+    EXTREME_LABEL,
     NEIGHBOURS,
     NO_CHANGE,
     RECORD,
@@ -31,7 +32,7 @@ from psephos.audit.neighbours import (
     synthetic_table,
 )
 from psephos.audit.pipelines import Pipeline, RunRecord, run_by_schema, run_job, run_sums
-from psephos.audit.record_pipelines import run_evaluation, run_pathak, run_psgd
+from psephos.audit.record_pipelines import run_evaluation, run_pathak, run_psgd, run_regression
 from psephos.audit.study_pipelines import run_study
 from psephos.progress import Progress, counted, silent
 from psephos.results.security import ComparedRun, Finding
@@ -68,6 +69,7 @@ __all__ = [
     "person_pipelines",
     "pipelines",
     "record_pipelines",
+    "regression_pipelines",
 ]
 
 
@@ -268,6 +270,26 @@ def person_pipelines(column: str) -> tuple[Pipeline, ...]:
     return tuple(replace(command, persons=column) for command in commands)
 
 
+def regression_pipelines(label: str) -> tuple[Pipeline, ...]:
+    """Return the pipelines that predict the number in the column `label`: of a record, of a person, and of a party."""
+    study = partial(run_study, protocol="regression", delta=1e-6)
+    record: dict[str, Any] = {"label": label, "private_sizes": True}
+    by_party = partial(study, parameters=("unit=party", "dropouts=1"), absent=1)
+    return (
+        Pipeline("run --task regression", "party", run_regression, label=label),
+        Pipeline("run --task regression --unit record", "record", partial(run_regression, unit="record"), **record),
+        Pipeline("study of regression", "record", study, **record),
+        Pipeline("study of regression, unit=party", "party", by_party, label=label),
+        Pipeline(
+            "study of regression, record=ward",
+            "record",
+            partial(study, ignore=("ward",), parameters=("rows=60", "record=ward")),
+            persons="ward",
+            **record,
+        ),
+    )
+
+
 def default_pipelines() -> tuple[Pipeline, ...]:
     """Return the pipelines for the synthetic table: all of these, other options for tables, and studies of one sum."""
     tally = partial(run_sums, simulate_tally, TallyOptions)
@@ -315,6 +337,7 @@ def default_pipelines() -> tuple[Pipeline, ...]:
         ),
         Pipeline("study of rehearsed", "party", partial(run_study, protocol="rehearsed", epsilon=60.0)),
         *record_pipelines(),
+        *regression_pipelines("score"),
         *evaluation_pipelines(),
         *person_pipelines("ward"),
     )
@@ -339,7 +362,9 @@ def neighbours_of(pipeline: Pipeline) -> tuple[Neighbour, ...]:
             Neighbour("one person removed", remove_person(pipeline.persons)),
         )
         records = (*persons, *reordered)
-    return (*(NEIGHBOURS if pipeline.unit == "party" else records), NO_CHANGE)
+    changes = NEIGHBOURS if pipeline.unit == "party" else records
+    numeric = (EXTREME_LABEL,) if pipeline.label and not pipeline.persons else ()
+    return (*changes, *numeric, NO_CHANGE)
 
 
 def audit_pipelines(
@@ -380,8 +405,9 @@ def audit_pipelines(
             yield ComparedRun(pipeline.name, COLLUDERS, comparison.findings, comparison.ratio)
         for neighbour in neighbours:
             step(1)
-            other = neighbour.of(table, party, seed)
-            if other is table:  # the change does not apply to this table
+            labelled = pipeline.labelled(table)
+            other = neighbour.of(labelled, party, seed)
+            if other is labelled:  # the change does not apply to this table
                 continue
             with tempfile.TemporaryDirectory() as directory:
                 after = pipeline.record(other, Path(directory) / "run")

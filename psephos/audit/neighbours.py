@@ -203,8 +203,12 @@ def remove_rows(table: PartyTable, party: str, generator: Generator) -> PartyTab
 
 
 def relabel_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Change the classes of all its rows."""
+    """Change the classes of all its rows; where the label is a number, to numbers of public rows."""
     classes = table.classes
+    if table.numeric(table.label):
+        cells, places = table.cells.copy(), table.places(party)
+        cells.loc[places, table.label] = generator.choice(classes, size=len(places))
+        return table.with_cells(cells)
     cells, places = table.cells.copy(), table.places(party)
     step = int(generator.integers(1, len(classes)))
     labels = [
@@ -246,6 +250,11 @@ def insert_extreme(table: PartyTable, party: str, generator: Generator) -> Party
         return table
     column = numbers[int(generator.integers(len(numbers)))]
     return table.with_value(_one_of(table.places(party), generator), column, EXTREME)
+
+
+def insert_extreme_label(table: PartyTable, party: str, generator: Generator) -> PartyTable:
+    """Put a very large number into the label of one of its rows, where the label is a number."""
+    return table.with_value(_one_of(table.places(party), generator), table.label, EXTREME)
 
 
 def permute_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
@@ -411,6 +420,9 @@ RECORDS: tuple[Neighbour, ...] = (
 )
 """The changes for protocols that protect a record and keep the number of rows private."""
 
+EXTREME_LABEL = Neighbour("an extreme label", insert_extreme_label)
+"""The change of one record for protocols that predict a number."""
+
 NO_CHANGE = Neighbour("rows interleaved differently", interleave_rows)
 """Changes no party's rows, so that nothing may change."""
 
@@ -424,5 +436,5 @@ def is_own_error(error: PsephosError, table: PartyTable, party: str) -> bool:
     return f"{party}.csv" in message or (lines <= table.lines(party) if lines else repr(party) in message)
 
 
-BY_NAME: Mapping[str, Neighbour] = {one.name: one for one in (*NEIGHBOURS, *RECORDS, NO_CHANGE)}
+BY_NAME: Mapping[str, Neighbour] = {one.name: one for one in (*NEIGHBOURS, *RECORDS, EXTREME_LABEL, NO_CHANGE)}
 """All changes, by name."""

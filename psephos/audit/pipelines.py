@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,9 @@ __all__ = [
     "Bound",
     "Pipeline",
     "RunRecord",
+    "add_files",
     "digest_of",
+    "has_onnx",
     "messages_of",
     "public_files",
     "record_sum",
@@ -64,10 +66,10 @@ SETTINGS: Mapping[str, Any] = {"key_bits": 256, "test_key": True, "simulate_nois
 PUBLIC_FILES = (MODEL_FILE, "card.md", "model.onnx")
 """The public files of `psephos run`."""
 
-DERIVED_FIELDS = ("coefficients", "intercepts")
+DERIVED_FIELDS = ("coefficients", "intercepts", "intercept")
 """Fields of a model file that are functions of the noisy result, as is `signal` in its release."""
 
-DERIVED_TENSORS = ("weights", "intercepts")
+DERIVED_TENSORS = ("weights", "intercepts", "coefficients", "intercept")
 """Tensors of an ONNX model that are functions of the noisy result."""
 
 DERIVED_LINES = re.compile(
@@ -144,6 +146,7 @@ class Pipeline:
         refuses: whether it must refuse every table.
         private_sizes: whether a protocol that protects a record keeps the number of a party's rows private.
         persons: the column that names persons, where these are protected; "" otherwise.
+        label: the column of the number that is predicted, in place of the table's label; "" for its classes.
     """
 
     name: str
@@ -153,9 +156,15 @@ class Pipeline:
     refuses: bool = False
     private_sizes: bool = False
     persons: str = ""
+    label: str = ""
+
+    def labelled(self, table: PartyTable) -> PartyTable:
+        """Return the table with the label that the command predicts."""
+        return replace(table, label=self.label) if self.label else table
 
     def select(self, table: PartyTable) -> PartyTable:
-        """Return the table with the rows that the command gets."""
+        """Return the table with the rows and the label that the command gets."""
+        table = self.labelled(table)
         return table.private if self.without_public else table
 
     def record(self, table: PartyTable, directory: Path) -> RunRecord:
@@ -181,13 +190,18 @@ def run_job(table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
     options = JobOptions(**{**SETTINGS, "workers": 1, **table_options(table, directory), **chosen})
     job, transcript = Job(options), Transcript(secrets=True)
     result = job.run(transcript=transcript)
-    job.write(result, directory, onnx=_has_onnx())
+    job.write(result, directory, onnx=has_onnx())
     record = _of_sums(job.options, job.split, transcript, result)
+    add_files(record, directory)
+    return record
+
+
+def add_files(record: RunRecord, directory: Path) -> None:
+    """Record the public files of a run."""
     record.files = _written(directory)
     for name in PUBLIC_FILES:
         if (path := directory / name).exists():
             record.whole[name] = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-    return record
 
 
 def run_by_schema(table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
@@ -276,7 +290,8 @@ def digest_of(*arrays: NDArray[Any]) -> str:
 # -- public files
 
 
-def _has_onnx() -> bool:
+def has_onnx() -> bool:
+    """Return whether models can be written as ONNX."""
     try:
         import onnx  # noqa: F401
     except ImportError:

@@ -1,4 +1,4 @@
-"""Record what leaves a party in gradient descent, in Pathak's averaging, and in private evaluation."""
+"""Record what leaves a party in gradient descent, in Pathak's averaging, in regression, and in private evaluation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from psephos.audit.pipelines import (
     SETTINGS,
     Bound,
     RunRecord,
+    add_files,
     digest_of,
+    has_onnx,
     messages_of,
     record_sum,
     table_options,
@@ -29,10 +31,12 @@ from psephos.protocol.pathak.noise import record_sensitivity
 from psephos.protocol.roles import Step
 from psephos.protocol.transcript import Transcript
 from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun
+from psephos.simulation.job import JobOptions
 from psephos.simulation.pathak import PathakOptions, simulate_pathak
 from psephos.simulation.psgd import PsgdOptions, simulate_psgd
+from psephos.simulation.regression import RegressionRun
 
-__all__ = ["run_evaluation", "run_pathak", "run_psgd"]
+__all__ = ["run_evaluation", "run_pathak", "run_psgd", "run_regression"]
 
 
 def _observing(names: Sequence[str]) -> tuple[dict[str, Any], Replacements]:
@@ -88,6 +92,23 @@ def run_pathak(table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
     # Both vectors are rounded to the grid, which moves each entry by up to half a unit.
     record.bounds[phase] = Bound(root * sensitivity + terms.features, sensitivity + root)
     record.terms[phase] = replace(terms, nonce="0" * 32)
+    return record
+
+
+def run_regression(table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
+    """Run `psephos run --task regression` and record its files as well. `chosen`: fields of `JobOptions`."""
+    settings = {**SETTINGS, "workers": 1, "task": "regression", **table_options(table, directory), **chosen}
+    run, transcript = RegressionRun(JobOptions(**settings)), Transcript(secrets=True)
+    names, options = OwnTable(run.options).owners, run.options
+    done = run.sum(transcript=transcript)
+    run.write(*run.release(done), directory, onnx=has_onnx())
+    record = RunRecord(roster=names, messages=messages_of(transcript))
+    for number, name in enumerate(names):
+        record.local[name] = {"rows": digest_of(*run.rows_of(number))}
+    unknown = options.parties - options.dropouts - (options.opening_threshold - 1)
+    vectors = {names[number]: vector for number, vector in done.vectors.items()}
+    record_sum(record, "regression", done.round, run.spec, vectors, unknown)
+    add_files(record, directory)
     return record
 
 

@@ -82,7 +82,7 @@ def run_study(table: PartyTable, directory: Path, *, absent: int = 0, **chosen: 
         curator=str(curator.directory / "card.toml"),
         public=str(public),
         label=table.label,
-        classes=tuple(table.classes),
+        classes=() if chosen.get("protocol") == "regression" else tuple(table.classes),
         key_bits=256,
         holders=HOLDERS,
         threshold=THRESHOLD,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from psephos.cli.generate import SectionedCommand, examples, with_options
-from psephos.cli.shared import emit, note
+from psephos.cli.shared import ProgressDisplay, emit, note
 from psephos.protocol.errors import StudyError
 from psephos.study.builder import NewOptions, make_study
 
@@ -131,7 +131,8 @@ def _studies(group: typer.Typer) -> None:
         """Create a study. It binds nobody before all members have signed it."""
         from psephos.study.consent import describe_study
 
-        study, samples = make_study(options, cards)
+        with ProgressDisplay() as progress:
+            study, samples = make_study(options, cards, progress)
         study.write(output)
         for column, what in samples.encoding.summary:
             note(f"column {column}: {what}")

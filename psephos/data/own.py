@@ -24,9 +24,8 @@ from psephos.data.tables import (
     Encoding,
     has_fractions,
     is_gap,
-    is_number,
+    numbers_of,
     read_table,
-    with_decimal_points,
 )
 from psephos.options import option
 from psephos.protocol.errors import DataError, InvalidParameter
@@ -293,9 +292,7 @@ class OwnTable:
             raise DataError(
                 f"no {label!r} in line {line} ({missing.sum()} rows in all): fill them in, or take them out"
             )
-        # Each cell by itself: the type of a column would let one row decide how another one's number is rounded.
-        cells = with_decimal_points(self._labels)
-        y = np.array([float(cell) if is_number(cell) else np.nan for cell in cells], dtype=np.float64)
+        y = numbers_of(self._labels)
         if (wrong := ~gap.to_numpy() & ~np.isfinite(y)).any():
             line = self._labels.index[int(wrong.argmax())]
             raise DataError(

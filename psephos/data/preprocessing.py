@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from psephos.protocol.errors import DataError, InvalidParameter
 
-__all__ = ["DEFAULTS", "PublicScaler", "default_scaler", "project_on_unit_ball"]
+__all__ = ["DEFAULTS", "PublicScaler", "default_scaler", "own_scaler", "project_on_unit_ball"]
 
 SCALINGS = ("max-norm", "unit-rows")
 COLUMNS = (None, "standardise", "max-abs")
@@ -33,6 +33,8 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     Applied in this order, each step optional but the last:
 
+    margin: clip each feature to its range in the auxiliary rows, extended at both ends by this share of its width; None
+    clips nothing. For dense input.
     columns: "standardise" subtracts each feature's auxiliary mean and divides by its standard deviation, "max-abs"
     divides by its largest auxiliary magnitude (by 1 where these are 0), None leaves features as they are.
     components: principal components of the auxiliary rows (centred); at most min(n, d).
@@ -42,7 +44,8 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     Rows longer than 1 after that are projected on the unit ball. Sparse input is accepted, output is dense, without the
     columns that no auxiliary row uses. But where unit rows are all that is asked for, **nothing** is learned from the
     auxiliary rows, neither number nor shape, and every column is kept: what private auxiliary rows need.
-    Fitted attributes: scale_ (the largest auxiliary norm, or 1), mean_, deviation_, pca_ (None where not used).
+    Fitted attributes: scale_ (the largest auxiliary norm, or 1), mean_, deviation_, pca_ and ranges_, (2, d) (both None
+    where not used).
 
     Raises InvalidParameter for a bad option and DataError for sparse features too wide to be made dense, at `fit`;
     scikit-learn's ValueError for NaN, infinite or misshapen input.
@@ -55,11 +58,13 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         columns: str | None = None,
         components: int | None = None,
         intercept: float = 0.0,
+        margin: float | None = None,
     ) -> None:
         self.scaling = scaling
         self.columns = columns
         self.components = components
         self.intercept = intercept
+        self.margin = margin
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -75,6 +80,7 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if not (np.isfinite(self.intercept) and self.intercept >= 0):
             raise InvalidParameter(f"intercept is a finite constant >= 0; got {self.intercept}")
         X = self._checked(X, reset=True)
+        self.ranges_ = None if self.margin is None else _extended_ranges(X, self.margin)
         if self.components is not None and not 1 <= self.components <= min(X.shape):
             raise InvalidParameter(
                 f"components must lie in 1 .. {min(X.shape)} for {X.shape[0]} auxiliary rows of {X.shape[1]} features; "
@@ -108,6 +114,8 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """Return the rows X (n, d) scaled, float64 (n, d'); the exact norm of every row is at most 1."""
         check_is_fitted(self)
         X = self._narrowed(self._checked(X, reset=False))
+        if self.ranges_ is not None:
+            X = np.clip(X, *self.ranges_)
         if self.columns is not None:
             X = (X - self.mean_) / self.deviation_
         Z = self._append(X if self.pca_ is None else self.pca_.transform(X))
@@ -195,6 +203,14 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return np.concatenate([Z, np.full((len(Z), 1), float(self.intercept))], axis=1)
 
 
+def _extended_ranges(X: Any, margin: float) -> NDArray[np.float64]:
+    """Return the range of each feature, extended at both ends, float64 (2, d), with the same bits on every machine."""
+    if scipy.sparse.issparse(X) or not (np.isfinite(margin) and margin >= 0):
+        raise InvalidParameter(f"the margin is a finite number >= 0, for dense features; it is {margin}")
+    low, high = X.min(axis=0), X.max(axis=0)
+    return np.stack([low - margin * (high - low), high + margin * (high - low)])
+
+
 def project_on_unit_ball(X: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return X, float64 (n, d), with the rows of norm above 1 scaled to norm 1; the exact norms are at most 1.
 
@@ -249,8 +265,19 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 )
 
 
+RANGE_MARGIN = 0.5
+"""By how much of its width the range of a feature in the public rows is extended at both ends, where a linear function
+of it predicts a number: far from all public rows such a prediction would be worse than none."""
+
+
 def default_scaler(name: str) -> PublicScaler:
     """Return the unfitted default scaler of the data set `name`; raise InvalidParameter for an unknown name."""
     if name not in DEFAULTS:
         raise InvalidParameter(f"no default preprocessing for data set {name!r}; known: {', '.join(DEFAULTS)}")
     return PublicScaler(**DEFAULTS[name])
+
+
+def own_scaler(*, numeric_label: bool) -> PublicScaler:
+    """Return the unfitted scaler of a study's rows to unit rows; `numeric_label`: whether a number is predicted."""
+    scaler: PublicScaler = default_scaler("your own").set_params(scaling="unit-rows")
+    return scaler.set_params(margin=RANGE_MARGIN) if numeric_label else scaler

@@ -38,6 +38,7 @@ __all__ = [
     "cells_of",
     "has_fractions",
     "is_gap",
+    "numbers_of",
     "read_table",
     "with_decimal_points",
 ]
@@ -198,6 +199,15 @@ def with_decimal_points(cells: pd.Series[str]) -> pd.Series[str]:
 def is_gap(cells: pd.Series[str]) -> pd.Series[bool]:
     """Return which cells are empty, as `GAPS` lists them."""
     return cells.str.lower().isin([gap.lower() for gap in GAPS])
+
+
+def numbers_of(cells: pd.Series[str]) -> NDArray[np.float64]:
+    """Return the numbers in a column of text, float64 (n,); NaN for an empty cell, or one that is no finite number.
+
+    Each cell is read by itself: the type of a column would let one row decide how another one's number is rounded.
+    """
+    numbers = np.array([float(cell) if is_number(cell) else np.nan for cell in with_decimal_points(cells)], np.float64)
+    return np.where(np.isfinite(numbers), numbers, np.nan)
 
 
 # -- encoding

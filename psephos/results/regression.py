@@ -127,7 +127,7 @@ class RegressionResult(Result):
         return warnings
 
     def page(self) -> Page:
-        protected = "person" if "persons" in self.privacy.chosen else "record"
+        protected = "person" if "persons" in self.privacy.chosen else self.privacy.unit
         private = "" if self.not_private else f", private for each {protected} at {cost_text(self.privacy)}"
         answer = f"A linear prediction of {self.label} was released{private}."
         tables = []

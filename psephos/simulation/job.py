@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from psephos.curator.hamm.rules import FEWEST_LABELLED, choose_method, suggest_method
+from psephos.curator.hamm.rules import FEWEST_LABELLED, average_noise_share, choose_method, suggest_method
 from psephos.curator.hamm.sensitivity import radius
 from psephos.curator.hamm.statistic import SOURCE_OF, plan_statistic
 from psephos.data.partition import load_split, one_of
@@ -55,8 +55,7 @@ class JobOptions(TallyOptions):
     parties: int = option(50, "Number of data owners, M.")
     task: Literal["classification", "regression"] = option(
         "classification",
-        "What the label is: a class, or a number (regression, with --unit record, of your own table whose public rows "
-        "have labels).",
+        "What the label is: a class, or a number (regression, of your own table whose public rows have labels).",
         group="Your own data",
     )
     method: (
@@ -127,10 +126,6 @@ class JobOptions(TallyOptions):
 
     def _check_regression(self) -> None:
         """Raise InvalidParameter for options that do not fit a numeric label."""
-        if self.unit != "record":
-            raise InvalidParameter(
-                "--task regression protects records: add --unit record; there is no regression that protects a party"
-            )
         if self.data is None:
             raise InvalidParameter("--task regression is for your own table: name it with --data FILE")
         without_effect = {
@@ -140,6 +135,7 @@ class JobOptions(TallyOptions):
             "sizes": self.sizes != "equal",
             "auxiliary": self.auxiliary is not None,
             "journal": self.journal is not None,
+            "balanced": self.balanced,
         }
         for name, chosen in without_effect.items():
             if chosen:
@@ -157,8 +153,8 @@ class JobOptions(TallyOptions):
     @property
     def chosen_method(self) -> str:
         """The released method; `auto` chooses one from public values only, here without labelled public rows."""
-        if self.method is None or (self.method == "auto" and self.unit == "record"):
-            return RECORD_METHODS[0] if self.unit == "record" else "statistic"
+        if self.method is None or (self.method == "auto" and self.sums_rows):
+            return RECORD_METHODS[0] if self.sums_rows else "statistic"
         return choose_method(self.learners or ("logistic",), self.parties) if self.method == "auto" else self.method
 
     @property
@@ -169,7 +165,11 @@ class JobOptions(TallyOptions):
     @property
     def joint(self) -> bool:
         """Whether the parties add the noise; always for sums of directions and of rows, which nobody needs exactly."""
-        return self.unit == "record" or self.reveal == "statistic" or self.chosen_method in _ALWAYS_JOINT
+        return self.sums_rows or self.reveal == "statistic" or self.chosen_method in _ALWAYS_JOINT
+
+    @property
+    def sums_rows(self) -> bool:
+        return self.unit == "record" or self.numeric_label
 
     @property
     def rehearses(self) -> bool:
@@ -185,7 +185,7 @@ class JobOptions(TallyOptions):
         Raises:
             InvalidParameter: rows are announced for a method that does not use their number.
         """
-        if self.method != "auto" or self.unit != "party":
+        if self.method != "auto" or self.sums_rows:
             return self
         chosen = choose_method(self.learners or ("logistic",), self.parties, labelled)
         if chosen in LABELLED_METHODS and self.noise_from == "parties":
@@ -292,8 +292,13 @@ class Job:
             dimension = public.shape[1] * (1 if classes == 2 else classes)
             largest = radius(float(release.chosen["lam"]), classes)
             noise_share = dimension * (release.sensitivity or 0.0) / (result.epsilon * largest)
-        labelled = self.split.labelled if self.options.unit == "party" else 0
-        suggestion = suggest_method(self.method, self.options.local_learners, result.parties, noise_share, labelled)
+        rehearses = self.options.unit == "party" and self.options.noise_from == "parties"
+        labelled = self.split.labelled if rehearses else 0
+        averaged = math.inf
+        if classes == 2 and self.options.unit == "party" and self.options.noise != "gaussian":
+            averaged = average_noise_share(public.shape[1], classes, result.parties, result.epsilon)
+        learners = self.options.local_learners
+        suggestion = suggest_method(self.method, learners, result.parties, noise_share, labelled, averaged)
         return (
             "" if suggestion is None else f"--method {suggestion[0]} would suit these parties better: {suggestion[1]}."
         )

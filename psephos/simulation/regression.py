@@ -1,4 +1,4 @@
-"""Simulate a private regression: one record step for a numeric label (docs/protocols/record.md)."""
+"""Simulate a private regression: a record step for a numeric label (docs/protocols/record.md)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from sklearn.preprocessing import StandardScaler
 from psephos.budget import budget_of, changes_of
 from psephos.curator.hamm.records import ROWS_PER_PARTY, plan_records
 from psephos.data.partition import load_split
+from psephos.data.preprocessing import PublicScaler, own_scaler
 from psephos.data.splits import Split
 from psephos.model import MODEL_FILE, RegressionModel, write_atomically, write_onnx, written_model
 from psephos.parties.noise import contributors
-from psephos.protocol.encrypted_sum.record_grid import NumericLabel
 from psephos.protocol.errors import InvalidParameter, ModelError
 from psephos.protocol.privacy.accounting import stated
 from psephos.results.base import timed
@@ -30,26 +30,20 @@ from psephos.results.regression import RegressionError, RegressionResult
 from psephos.simulation.encrypted_sum import EncryptedSum
 from psephos.simulation.job import JobOptions
 from psephos.simulation.one_sum import take_sum
-from psephos.specs.record import RecordSpec
+from psephos.specs.regression import RegressionSpec
 
 __all__ = ["RegressionRun"]
 
 Array = NDArray[np.float64]
 
-_MARGIN = 0.5
-"""By how much of its width the range of a feature in the public rows is extended at both ends."""
-
 
 class RegressionRun:
     """One regression: which party holds which rows, and the plan, from public values.
 
-    Features are clipped to the range that they have in the public rows, extended at both ends by half its width, so
-    that the linear prediction is not carried far outside of it.
-
     Attributes:
         options: the options, whose number of parties is that of the table.
         split: the rows.
-        ranges: the interval of each encoded feature, float64 (2, d). Public.
+        scaler: clips encoded rows to the ranges of the public ones, and scales them, as in a study. Public.
         spec: the protocol.
     """
 
@@ -69,8 +63,7 @@ class RegressionRun:
         self.options, self.split = load_split(options, split)
         options = self.options
         public = np.asarray(self.split.X_auxiliary, dtype=np.float64)
-        low, high = public.min(axis=0), public.max(axis=0)
-        self.ranges: Array = np.stack([low - _MARGIN * (high - low), high + _MARGIN * (high - low)])
+        self.scaler: PublicScaler = own_scaler(numeric_label=True).fit(public)
         agreed = {"colluders": options.coalition or 0, "dropouts": options.dropouts}
         plan = plan_records(
             self.prepared(public),
@@ -83,22 +76,19 @@ class RegressionRun:
             mechanism=options.noise,
             neighbours=options.neighbours,
             contributors=contributors(options.parties, **agreed),
+            unit=options.unit,
         )
         seed = options.seed if options.simulate_noise else None
-        self.spec = RecordSpec.from_plan(plan, **agreed, simulation_seed=seed, persons=options.record or "")
-        self._budget = budget_of(options, self.split, "record", changes_of(options.neighbours))
+        assert self.scaler.ranges_ is not None
+        self.spec = RegressionSpec.of_plan(
+            plan, self.scaler.ranges_, **agreed, simulation_seed=seed, persons=options.record or ""
+        )
+        self._budget = budget_of(options, self.split, options.unit, changes_of(options.neighbours))
 
     def prepared(self, X: Any) -> Array:
-        """Return encoded rows (n, d) clipped to `ranges`, with the constant 1, float64 (n, d + 1)."""
-        clipped = np.clip(np.asarray(X, dtype=np.float64), *self.ranges)
-        return np.column_stack([clipped, np.ones(len(clipped))])
-
-    @property
-    def label(self) -> NumericLabel:
-        """How the label is predicted."""
-        label = self.spec.plan.grid.label
-        assert label is not None
-        return label
+        """Return encoded rows (n, d) clipped and scaled, float64 (n, d + 1)."""
+        rows: Array = self.scaler.transform(np.asarray(X, dtype=np.float64))
+        return rows
 
     def rows_of(self, number: int) -> tuple[Any, ...]:
         """Return a party's rows, float64 (n, d + 1), and their labels, float64 (n,).
@@ -128,8 +118,11 @@ class RegressionRun:
         Raises:
             PsephosError: as `take_sum`.
         """
+        return self.release(self.sum(**context))
+
+    def release(self, done: EncryptedSum) -> tuple[RegressionResult, RegressionModel]:
+        """Return the result, and the contents of the model file, of an opened sum."""
         options, split, spec = self.options, self.split, self.spec
-        done = self.sum(**context)
         weights = spec.fitted(done.opened)
         entry = replace(spec.cost(done.opened.ballots), delta=stated(spec.plan.event, options.delta).delta)
         entry = replace(entry, chosen={**entry.chosen, "labelled": spec.plan.labelled})
@@ -140,8 +133,8 @@ class RegressionRun:
             options=options.plain(),
             dataset=split.dataset.name,
             label=options.label or "label",
-            bounds=(self.label.low, self.label.high),
-            threshold_of_residuals=self.label.threshold,
+            bounds=(spec.label.low, spec.label.high),
+            threshold_of_residuals=spec.label.threshold,
             features=split.dataset.features,
             auxiliary=len(split.auxiliary),
             test=len(split.test),
@@ -163,7 +156,7 @@ class RegressionRun:
         """Return the errors on the held-out rows, by predictor (`psephos.results.regression.PREDICTORS`). Secrets.
 
         Args:
-            weights: the released prediction, (d + 1,).
+            weights: the released prediction of scaled rows, (d + 1,).
             references: whether to fit least squares and Huber regression to all private rows.
         """
         if len(self.split.y_test) < 2:
@@ -199,14 +192,15 @@ class RegressionRun:
         encoding = self.split.encoding
         if encoding is None:
             raise InvalidParameter("a regression is released from your own table: name it with --data FILE")
+        coefficients, intercepts = self.scaler.fold(weights[None, :])
         return RegressionModel(
             psephos_model=1,
             task="regression",
             label=result.label,
             encoding=encoding,
-            ranges=tuple(map(tuple, self.ranges.T.tolist())),
-            coefficients=tuple(weights[:-1].tolist()),
-            intercept=float(weights[-1]),
+            ranges=tuple(map(tuple, self.spec.ranges.T.tolist())),
+            coefficients=tuple(coefficients[0].tolist()),
+            intercept=float(intercepts[0] + self.spec.label.middle),
             bounds=result.bounds,
             method="newton",
             parties=self.options.parties,

@@ -209,21 +209,21 @@ class TallyOptions(SumOptions):
 
     def _check_unit(self) -> None:
         """Raise InvalidParameter for methods of another unit of privacy, and options without effect on this one."""
-        wrong = [name for name in self.methods if (name in RECORD_METHODS) != (self.unit == "record")]
-        if wrong and self.unit == "record":
+        wrong = [name for name in self.methods if (name in RECORD_METHODS) != self.sums_rows]
+        if wrong and self.sums_rows:
             raise InvalidParameter(
-                f"{wrong[0]} protects a party and has no bound for a record: choose {' or '.join(RECORD_METHODS)}, or "
-                "leave --unit record out"
+                f"{wrong[0]} classifies, and has no bound for a record: choose {' or '.join(RECORD_METHODS)}, or leave "
+                "--unit record and --task regression out"
             )
         if wrong:
             raise InvalidParameter(f"{wrong[0]} protects a record: add --unit record")
         if self.announced_rows is not None and self.announced_rows < 1:
             raise InvalidParameter(f"--announced-rows is at least 1, not {self.announced_rows}")
+        if self.sums_rows and self.reveal == "alpha":
+            raise InvalidParameter(
+                "in a sum over rows the parties add the noise and no votes are counted: leave --reveal out"
+            )
         if self.unit == "record":
-            if self.reveal == "alpha":
-                raise InvalidParameter(
-                    "with --unit record the parties add the noise and no votes are counted: leave --reveal out"
-                )
             if self.data is not None and not isinstance(self._sizes(), str):
                 raise InvalidParameter(
                     "--sizes with numbers leaves rows of a table out, and one row more or less would change which: "
@@ -236,7 +236,7 @@ class TallyOptions(SumOptions):
                 )
         elif self.record is not None or self.neighbours != NEIGHBOURS[0]:
             raise InvalidParameter("--neighbours and --record have an effect only with --unit record")
-        elif self.announced_rows is not None and not self.may_rehearse:
+        elif self.announced_rows is not None and not (self.may_rehearse or self.sums_rows):
             raise InvalidParameter("--announced-rows has an effect only with --unit record or --method rehearsed")
         if self.balanced and not self.may_rehearse:
             raise InvalidParameter("--balanced has an effect only with --method rehearsed")
@@ -245,8 +245,8 @@ class TallyOptions(SumOptions):
         """Raise InvalidParameter for options that do not fit noise that the parties add."""
         if self.noise_from == "parties":
             contributors(self.parties, self.coalition or 0, self.dropouts)
-        elif self.unit == "record" or self.rehearses:
-            sums = "the sums of records" if self.unit == "record" else "rehearsed steps"
+        elif self.sums_rows or self.rehearses:
+            sums = "sums over rows" if self.sums_rows else "rehearsed steps"
             raise InvalidParameter(f"the key holders add no noise to {sums}: leave --noise-from out")
         if self.loss != "logistic":
             raise InvalidParameter(
@@ -271,12 +271,17 @@ class TallyOptions(SumOptions):
     @property
     def joint(self) -> bool:
         """Whether the parties add the noise in shares, so that the curator learns no exact sum."""
-        return self.reveal == "statistic" or self.unit == "record"
+        return self.reveal == "statistic" or self.sums_rows
+
+    @property
+    def sums_rows(self) -> bool:
+        """Whether a sum over rows is released, without votes."""
+        return self.unit == "record"
 
     @property
     def noise(self) -> MechanismName:
-        """The mechanism; by default gaussian for a record, otherwise as `SumOptions.noise`."""
-        return self.mechanism or ("gaussian" if self.unit == "record" else super().noise)
+        """The mechanism; by default gaussian for a sum over rows, otherwise as `SumOptions.noise`."""
+        return self.mechanism or ("gaussian" if self.sums_rows else super().noise)
 
     @property
     def protects_records(self) -> bool:
@@ -309,7 +314,7 @@ class TallyOptions(SumOptions):
     @property
     def available(self) -> tuple[str, ...]:
         """Methods that these options allow."""
-        if self.unit == "record":
+        if self.sums_rows:
             return RECORD_METHODS
         if self.joint:
             return (*SOURCE_OF, *(name for name in LABELLED_METHODS if name in self.methods))

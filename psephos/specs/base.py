@@ -23,6 +23,7 @@ from psephos.parties.holder import KeyHolder
 from psephos.parties.noise import Shares
 from psephos.parties.party import Party
 from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.protocol.encrypted_sum.record_grid import NumericLabel
 from psephos.protocol.encrypted_sum.rounds import Proofs, Round, RoundKind, safe_confirmations
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import Encryptor
@@ -111,6 +112,11 @@ class Spec(ABC):
     def takes_classifier(self) -> bool:
         """Whether a party brings a trained classifier; otherwise it brings its rows."""
         return False
+
+    @property
+    def numeric_label(self) -> NumericLabel | None:
+        """How a number is predicted, where the label is one; None where it is a class."""
+        return None
 
     def check_rows(self, number: int, rows: int) -> None:  # noqa: B027 - most protocols take any number of rows
         """Raise StudyError where party `number` cannot take part with so many rows."""

@@ -11,7 +11,7 @@ from psephos.curator.ledger import Release, ledger_entry
 from psephos.parties.noise import Shares, contributors, shares_of
 from psephos.parties.statistic import OwnDataParty, entry_range
 from psephos.protocol.encrypted_sum.opened import OpenedSum
-from psephos.protocol.encrypted_sum.record_grid import RecordGrid
+from psephos.protocol.encrypted_sum.record_grid import Norm, NumericLabel, RecordGrid
 from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
 from psephos.protocol.errors import DataError, StudyError
 from psephos.protocol.paillier.encryption import Encryptor
@@ -23,7 +23,7 @@ from psephos.specs.base import Array, SumSpec, VectorFormat, data_owner
 from psephos.specs.secrets import DATA, DIRECTION, EXACT_SUM, NOISE, OTHER_SUM, SIZES, Secret
 from psephos.specs.study import COLLUDERS, StudyTerms, check_dropouts
 
-__all__ = ["RecordSpec"]
+__all__ = ["RecordSpec", "agreed_grid", "planned_records"]
 
 
 @dataclass(frozen=True)
@@ -77,31 +77,7 @@ class RecordSpec(SumSpec):
 
     @classmethod
     def from_study(cls, terms: StudyTerms) -> Self:
-        study, agreed = terms.study, {name: terms.value(name) for name in ("colluders", "dropouts")}
-        check_dropouts(study, agreed["dropouts"])
-        if agreed["colluders"] < 0 or terms.value("labelled") < 0:
-            raise StudyError("colluders and labelled are not negative")
-        gaussian = study.delta > 0
-        plan = plan_records(
-            terms.auxiliary.samples,
-            None,
-            len(study.classes),
-            len(study.roster),
-            rows=terms.value("rows"),
-            epsilon=study.epsilon,
-            delta=study.delta,
-            mechanism="gaussian" if gaussian else "discrete-laplace",
-            neighbours=terms.value("neighbours"),
-            contributors=contributors(len(study.roster), **agreed),
-            grid=RecordGrid(
-                terms.coordinates(),
-                terms.value("constant"),
-                terms.coordinates("offset"),
-                len(study.classes),
-                "l2" if gaussian else "l1",
-            ),
-            labelled=terms.value("labelled"),
-        )
+        plan, agreed = planned_records(terms, agreed_grid(terms, len(terms.study.classes)))
         return cls.from_plan(plan, **agreed, persons=terms.value("record"))
 
     @property
@@ -138,7 +114,8 @@ class RecordSpec(SumSpec):
     def fitted(self, opened: OpenedSum) -> Array:
         """Return the classifier of an opened sum, (d,) or (K, d); the noise is that of the ballots counted."""
         assert self.shares is not None
-        plan = replace(self.plan, inflation=opened.ballots / self.shares.contributors)
+        noise = opened.ballots / self.shares.contributors
+        plan = replace(self.plan, inflation=noise, parties=opened.ballots)
         return fit_records(release_records(plan, list(opened.sums)))
 
     def cost(self, ballots: int) -> Release:
@@ -151,9 +128,44 @@ class RecordSpec(SumSpec):
             "rows": plan.rows,
             "colluders": self.colluders,
         }
+        if plan.unit == "party":  # all that it holds is replaced
+            del chosen["neighbours"]
         if self.persons:
             chosen["persons"] = self.persons
         return ledger_entry(plan.event, plan.sensitivity, noise, chosen)
 
     def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
         return self.fitted(result), self.cost(result.ballots)
+
+
+def agreed_grid(terms: StudyTerms, classes: int, label: NumericLabel | None = None) -> RecordGrid:
+    """Return the coordinates and score that a study states; raises StudyError or InvalidParameter for others."""
+    norm: Norm = "l2" if terms.study.delta > 0 else "l1"
+    coordinates, offset = terms.coordinates(), terms.coordinates("offset")
+    return RecordGrid(coordinates, terms.value("constant"), offset, classes, norm, label)
+
+
+def planned_records(terms: StudyTerms, grid: RecordGrid) -> tuple[RecordPlan, dict[str, int]]:
+    """Return the plan of a study, and its numbers of colluders and dropouts.
+
+    Raises StudyError for numbers that cannot be, and what `plan_records` raises.
+    """
+    study, agreed = terms.study, {name: terms.value(name) for name in ("colluders", "dropouts")}
+    check_dropouts(study, agreed["dropouts"])
+    if agreed["colluders"] < 0 or terms.value("labelled") < 0:
+        raise StudyError("colluders and labelled are not negative")
+    plan = plan_records(
+        terms.auxiliary.samples,
+        None,
+        grid.classes,
+        len(study.roster),
+        rows=terms.value("rows"),
+        epsilon=study.epsilon,
+        delta=study.delta,
+        mechanism="gaussian" if study.delta > 0 else "discrete-laplace",
+        neighbours=terms.value("neighbours"),
+        contributors=contributors(len(study.roster), **agreed),
+        grid=grid,
+        labelled=terms.value("labelled"),
+    )
+    return plan, agreed

@@ -15,6 +15,7 @@ from psephos.specs.evaluation import EvaluationSpec
 from psephos.specs.pathak import PathakSpec
 from psephos.specs.psgd import PsgdSpec
 from psephos.specs.record import RecordSpec
+from psephos.specs.regression import RegressionSpec
 from psephos.specs.rehearsed import RehearsedSpec
 from psephos.specs.statistic import StatisticSpec
 from psephos.specs.study import SAMPLES, DerivedDefault, StudyTerms
@@ -41,6 +42,7 @@ SPECS: dict[str, type[Spec]] = {
     "average": AverageSpec,
     "rehearsed": RehearsedSpec,
     "record": RecordSpec,
+    "regression": RegressionSpec,
     "evaluation": EvaluationSpec,
     "psgd": PsgdSpec,
     "pathak": PathakSpec,

@@ -22,12 +22,16 @@ _OPENED = {
 """What no epsilon covers in the protocols whose curator adds the noise."""
 
 
-def _charges(study: Study) -> list[Charge]:
-    """Return what a study costs a party. It is charged once, however often its role is made."""
+def _charges(study: Study, key: VerificationKey) -> list[Charge]:
+    """Return what a study costs the party with this key. It is charged once, however often the party's role is made.
+
+    Rows that two parties of a study have are in two vectors of its sum, and charged twice.
+    """
+    claim = study.digest + key.raw
     unit = _unit(study)
-    charges = [Charge(study.digest, f"study {study.title}", unit, event_of_study(study))]
+    charges = [Charge(claim, f"study {study.title}", unit, event_of_study(study))]
     if not SPECS[study.protocol].joint:
-        charges.append(Charge(study.digest + b"opened", f"study {study.title}", unit, None, _OPENED[study.protocol]))
+        charges.append(Charge(claim + b"opened", f"study {study.title}", unit, None, _OPENED[study.protocol]))
     return charges
 
 
@@ -69,12 +73,12 @@ def join_budget(
         raise InvalidParameter("--budget is for a party, which has rows: leave it out")
     with open_budget(budget, limit):
         pass
-    check_budget(study, budget, data)
+    check_budget(study, key, budget, data)
 
 
-def check_budget(study: Study, budget: str, data: str | None) -> None:
+def check_budget(study: Study, key: VerificationKey, budget: str, data: str | None) -> None:
     """Raise BudgetExceededError or BudgetFileError if the study cannot be charged; charge nothing."""
-    charges = _charges(study)
+    charges = _charges(study, key)
     with BudgetFile(budget, create=False) as file:
         if not file.is_charged(charges):
             file.check(_rows(data), charges)
@@ -99,9 +103,9 @@ def total_text(study: Study, identity: Identity, budget: str) -> str:
         return f"not known, because the budget file cannot be used; {studies}"
 
 
-def charge_budget(study: Study, budget: str, data: str | None) -> None:
+def charge_budget(study: Study, key: VerificationKey, budget: str, data: str | None) -> None:
     """Charge a study, before its party sends anything that costs. Raises as `check_budget`."""
-    charges = _charges(study)
+    charges = _charges(study, key)
     with BudgetFile(budget, create=False) as file:
         if not file.is_charged(charges):
             file.charge(_rows(data), charges)

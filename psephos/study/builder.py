@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.hamm.records import NEIGHBOURS, ROWS_PER_PARTY, plan_records
+from psephos.curator.hamm.records import NEIGHBOURS, ROWS_PER_PARTY, UNITS, plan_records
 from psephos.curator.hamm.rehearsed import REHEARSED_ROWS
 from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
 from psephos.curator.hamm.statistic import SOURCE_OF, MechanismName, plan_statistic
 from psephos.model import load_classifier
 from psephos.options import option
 from psephos.parties.noise import contributors
+from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.own_data import OWN
 from psephos.protocol.encrypted_sum.rounds import Proofs, safe_confirmations
 from psephos.protocol.errors import InvalidParameter, StudyError
@@ -26,6 +27,7 @@ from psephos.specs.base import Spec
 from psephos.specs.registry import SPECS, spec_of, type_of_parameter
 from psephos.specs.study import StudyTerms, encode_coordinates
 from psephos.study.identity import IdentityCard
+from psephos.study.regression import regression_parameters
 from psephos.study.rehearsal import rehearsed_parameters
 from psephos.study.samples import PublicSamples
 
@@ -42,15 +44,20 @@ class NewOptions:
     title: str = option("A study", "The name of the study for people.")
     curator: str = option("", "The file of the curator's card.")
     public: str = option("", "The public samples: a CSV or Parquet file that every member is given.", group="Data")
-    label: str = option("", "The column with the class, in every party's own file.", group="Data")
-    classes: tuple[str, ...] = option((), "The classes, as they stand in that column.", group="Data")
+    label: str = option(
+        "", "The column with the class, or the number to predict, in every party's own file.", group="Data"
+    )
+    classes: tuple[str, ...] = option(
+        (), "The classes, as they stand in that column; none for --protocol regression.", group="Data"
+    )
     ignore: tuple[str, ...] = option((), "Columns of the public file to leave out.", group="Data")
     text: tuple[str, ...] = option((), "Columns that are text whatever they hold, such as codes.", group="Data")
     protocol: ProtocolName = option(
         "statistic",
         "What is added up. With noise from every party: a statistic of votes or own rows, a step from a model of "
-        "labelled public rows (rehearsed), a Newton step over all rows (record), a histogram of scores (evaluation), "
-        "gradients (psgd) or parameters (pathak). With noise from the curator: votes (tally) or parameters (average).",
+        "labelled public rows (rehearsed), a Newton step over all rows (record, or regression to predict a number), a "
+        "histogram of scores (evaluation), gradients (psgd) or parameters (pathak). With noise from the curator: votes "
+        "(tally) or parameters (average).",
         group="Protocol",
     )
     curator_noise: bool = option(
@@ -62,7 +69,8 @@ class NewOptions:
     method: str | None = option(
         None,
         "What is released: statistic, vote-directions, own-data or whitened of a statistic; statistic, soft or vote of "
-        "a tally; avg, own-data or whitened of an average; rehearsed; newton of record; platt of an evaluation.",
+        "a tally; avg, own-data or whitened of an average; rehearsed; newton of record and regression; platt of an "
+        "evaluation.",
         group="Protocol",
         shown="the first of the protocol's",
     )
@@ -124,12 +132,13 @@ class NewOptions:
     )
 
 
-def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, PublicSamples]:
+def make_study(options: NewOptions, cards: Sequence[Path], progress: Progress = silent) -> tuple[Study, PublicSamples]:
     """Return a new study of these parties, the first of whom hold the key, and its public samples.
 
     Args:
         options: the terms.
         cards: the files of the parties' cards.
+        progress: told of every simulated world of a rehearsal.
 
     Raises:
         StudyError, DataError, InvalidParameter: the options do not make a valid study.
@@ -137,12 +146,15 @@ def make_study(options: NewOptions, cards: Sequence[Path]) -> tuple[Study, Publi
     _check_options(options)
     _check_cards(options, len(cards))
     keyed = options.protocol != "pathak"
-    samples = PublicSamples.read(Path(options.public), options.label, options.ignore, options.text)
+    numeric = options.protocol == "regression"
+    samples = PublicSamples.read(
+        Path(options.public), options.label, options.ignore, options.text, numeric_label=numeric
+    )
     curator = IdentityCard.read(Path(options.curator))
     members, spec_class = [IdentityCard.read(path) for path in cards], SPECS[options.protocol]
     method = spec_class.methods[0] if options.method is None else options.method
     parsed = _parsed_parameters(options, spec_class)
-    derived = _derived_parameters(options, method, parsed, samples, len(cards))
+    derived = _derived_parameters(options, method, parsed, samples, len(cards), progress)
     parameters: dict[str, Any] = {"ignore": ",".join(options.ignore), "text": ",".join(options.text)} | derived | parsed
     holders = options.holders if keyed else 0
     threshold = _threshold(options, holders)
@@ -229,6 +241,8 @@ def _check_options(options: NewOptions) -> None:
         raise InvalidParameter(f"a study needs --{missing[0]}")
     if bool(options.model) != (options.protocol == "evaluation"):
         raise InvalidParameter("--protocol evaluation evaluates the classifier of --model FILE: give both, or neither")
+    if options.protocol == "regression" and options.classes:
+        raise InvalidParameter("--protocol regression predicts a number, which has no classes: leave --classes out")
     if options.balanced and options.protocol != "rehearsed":
         raise InvalidParameter("--balanced is for --protocol rehearsed: leave it out")
     joint = SPECS[options.protocol].joint
@@ -261,10 +275,15 @@ def _parsed_parameters(options: NewOptions, kind: type[Spec]) -> dict[str, Any]:
 
 
 def _derived_parameters(
-    options: NewOptions, method: str, given: Mapping[str, Any], samples: PublicSamples, parties: int
+    options: NewOptions,
+    method: str,
+    given: Mapping[str, Any],
+    samples: PublicSamples,
+    parties: int,
+    progress: Progress,
 ) -> dict[str, Any]:
     """Return the parameters that follow by a public rule; they are stated so that all members have the same bits."""
-    if options.protocol in ("record", "evaluation"):
+    if options.protocol in ("record", "regression", "evaluation"):
         _check_persons(given.get("record"), samples)
     if options.protocol == "rehearsed":
         return rehearsed_parameters(
@@ -277,9 +296,22 @@ def _derived_parameters(
             colluders=_colluders(options, given),
             dropouts=given.get("dropouts", 0),
             balanced=options.balanced,
+            progress=progress,
         )
     if options.protocol == "record":
         return _record_parameters(options, given, samples, parties)
+    if options.protocol == "regression":
+        return regression_parameters(
+            samples,
+            parties,
+            epsilon=options.epsilon,
+            delta=options.delta,
+            rows=given.get("rows", parties * ROWS_PER_PARTY),
+            unit=given.get("unit", UNITS[0]),
+            neighbours=given.get("neighbours", NEIGHBOURS[0]),
+            colluders=_colluders(options, given),
+            dropouts=given.get("dropouts", 0),
+        )
     if options.protocol == "evaluation":
         return {"classifier": encode_coordinates(_classifier(options, samples).T)}
     joint, own = options.protocol == "statistic", method in OWN

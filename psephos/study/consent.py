@@ -19,7 +19,7 @@ from psephos.specs.registry import (
 )
 from psephos.study.identity import Identity, fingerprint, fingerprint_words
 
-__all__ = ["contribution", "curator_view", "describe_study", "use_of_samples"]
+__all__ = ["contribution", "curator_view", "describe_study", "released_noun", "use_of_samples"]
 
 _WIDTH = 80
 _LABEL_WIDTH = 24
@@ -39,7 +39,11 @@ _CONTRIBUTIONS = {
 }
 _VOTES = "Each party trains a classifier on its own rows and votes with it on the samples."
 _UNITS = {"party": "all that one party holds", "record": "one row of one party; of all its rows it reveals more"}
-_MATRICES = ("classifier", "coordinates", "offset")
+_PARTY_AVERAGE = (
+    "Each party sends the average over its own rows of the gradient of the loss at a public score and of a bound of "
+    "its second derivative, less a public vector, and clipped to a ball of a public radius."
+)
+_MATRICES = ("classifier", "coordinates", "offset", "ranges")
 """Parameters that are long matrices, which the description leaves out."""
 _PROOFS = {
     "knowledge": "its sender knows its content, so that a ballot made from others' ballots is refused",
@@ -52,7 +56,14 @@ _PROOFS = {
 
 def contribution(study: Study) -> str:
     """Return one sentence about what each party sends."""
+    if study.protocol == "regression" and unit_of(study) == "party":
+        return _PARTY_AVERAGE
     return _CONTRIBUTIONS.get(study.method, _VOTES)
+
+
+def released_noun(study: Study) -> str:
+    """Return what is released, as a noun."""
+    return "prediction" if study.protocol == "regression" else "classifier"
 
 
 def proved_of(study: Study) -> str:
@@ -63,7 +74,8 @@ def proved_of(study: Study) -> str:
 def use_of_samples(study: Study) -> str:
     """Return what the public samples are used for, as a verb phrase."""
     if study.parameters.get("labelled"):
-        return "define how columns become numbers, and those with a class give a public model"
+        label = "number" if study.protocol == "regression" else "class"
+        return f"define how columns become numbers, and those with a {label} give a public model"
     if study.method == "vote-directions":
         return "are labelled by every party's classifier"
     return "define how columns become numbers" if study.method in _CONTRIBUTIONS else "are voted on"
@@ -71,7 +83,7 @@ def use_of_samples(study: Study) -> str:
 
 def _unit(study: Study) -> str:
     """Return what the release may reveal no more of than epsilon says, as a noun phrase."""
-    if study.protocol not in ("record", "evaluation") or unit_of(study) == "party":
+    if study.protocol not in ("record", "regression", "evaluation") or unit_of(study) == "party":
         return _UNITS[unit_of(study)]
     changed = "added or removed" if study.parameters.get("neighbours") == "add-remove" else "replaced, added or removed"
     if column := person_column(study):
@@ -162,21 +174,29 @@ def _participants(study: Study) -> str:
 
 
 def _computation(study: Study) -> list[str]:
-    adder = "key holder" if noise_from(study) == "holders" else "party"
+    adder, noun = "key holder" if noise_from(study) == "holders" else "party", released_noun(study)
     noise = (
         f"Every {adder} adds its share of the noise; the sum with all the noise in it is opened for everybody."
         if is_verifiable(study)
         else f"Every {adder} adds its share of the noise; the sum with all the noise in it is opened for the curator "
-        "alone. NOT VERIFIED: nobody else can check that the classifier follows from it."
+        f"alone. NOT VERIFIED: nobody else can check that the {noun} follows from it."
         if SPECS[study.protocol].joint
         else "The curator sees the exact sum, adds noise, and releases a classifier. NOT VERIFIED: nobody else can "
         "check that it adds the noise."
     )
+    planned = []
+    if study.protocol == "rehearsed":
+        planned = [
+            "The study states the public model and the plan of the step. `psephos verify` computes both again from the "
+            "public samples; agents do not."
+        ]
     return [
-        f"One linear classifier of {study.label or 'the classes'} ({', '.join(study.classes)}).",
+        f"One linear {noun} of {study.label or 'the classes'} "
+        f"({', '.join(study.classes) or 'a number, within the range of the public ones'}).",
         f"{study.samples} public samples of {len(study.features)} features ({study.auxiliary.hex()[:16]}) "
         f"{use_of_samples(study)}.",
         contribution(study),
+        *planned,
         f"The sum is computed {'under encryption' if study.uses_key else 'from random shares'}. {noise}",
     ]
 
@@ -213,7 +233,8 @@ def _observers(study: Study) -> list[tuple[str, str]]:
     return [
         (
             "anybody",
-            f"{noisy_sum}the released classifier, who took part; of what one party sent, what epsilon allows",
+            f"{noisy_sum}the released {released_noun(study)}, who took part; of what one party sent, what epsilon "
+            "allows",
         ),
         ("the curator", curator_view(study)),
         *(_coalitions_with_key(study) if study.uses_key else _coalitions_without_key(study)),

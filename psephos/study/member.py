@@ -28,6 +28,7 @@ from psephos.specs.study import StudyTerms
 from psephos.study.budget import charge_budget, check_budget, total_text
 from psephos.study.identity import Identity, fingerprint
 from psephos.study.party_input import PartyInput
+from psephos.study.regression import check_plan
 from psephos.study.release import card, make_release, read_release
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
@@ -128,13 +129,14 @@ class Membership:
 
     @cached_property
     def samples(self) -> PublicSamples:
-        """The public samples. Raises StudyError if they are not those of the study."""
+        """The public samples. Raises StudyError if they are not those of the study, or its plan is not theirs."""
         if not self.settings.public:
             raise StudyError("the public samples are not known: name their file with psephos join ... --public FILE")
         samples = PublicSamples.of(self.study, Path(self.settings.public))
         StudyTerms(self.study, samples.auxiliary)
         if samples.features != self.study.features:
             raise StudyError("the columns of the public samples are not those of the study")
+        check_plan(self.study, samples)
         return samples
 
     @cached_property
@@ -179,12 +181,12 @@ class Membership:
 
     def _charge(self, study: Study) -> None:
         """Charge the study to the identity and to the budget file of its rows; a second time changes nothing."""
-        settings = self.settings
+        settings, key = self.settings, self.identity.card.key
         if settings.budget:
-            check_budget(study, settings.budget, settings.data)
+            check_budget(study, key, settings.budget, settings.data)
         self.identity.charge(study)
         if settings.budget:
-            charge_budget(study, settings.budget, settings.data)
+            charge_budget(study, key, settings.budget, settings.data)
 
     def write_release(self, content: bytes, board: Board) -> Path:
         """Write the released model and its card, after everything about them that is public was checked again.

@@ -215,7 +215,7 @@ class Follower:
                     "method": study.method,
                     "epsilon": study.epsilon,
                     "delta": stated_delta(study.delta),
-                    "classes": list(study.classes),
+                    "classes": list(study.classes) or "none: a number is predicted",
                     "samples": study.samples,
                     "features": len(study.features),
                     "proofs": study.proofs if study.uses_key else "none: only shares travel",

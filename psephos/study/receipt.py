@@ -171,14 +171,19 @@ class Receipt:
         return f"Of {len(self.checks)} checks {held} hold, {failed} fail, and {missing} could not be made."
 
     @property
+    def noun(self) -> str:
+        """What the study releases."""
+        return "prediction" if self.release.protocol == "regression" else "classifier"
+
+    @property
     def warning(self) -> str:
         """What a reader must know before relying on the released classifier; "" if there is nothing."""
         if self.with_verdict("fails"):
             return "FAILED. Checks fail: do not rely on this study before you know why."
         if not self.release.published:
-            return "The study is not finished on this board: it shows no classifier."
+            return f"The study is not finished on this board: it shows no {self.noun}."
         if self.release.follows != "holds":
-            return "The released classifier is not verified: nobody can check from the board that it is private."
+            return f"The released {self.noun} is not verified: nobody can check from the board that it is private."
         return ""
 
     def with_verdict(self, verdict: str) -> list[StudyCheck]:
@@ -336,7 +341,7 @@ def _release(study: Study, evidence: BoardEvidence) -> ReleaseTerms:
             noise += f" Colluders {colluders_text(coalition, study.threshold, noise_from(study))}."
         noise += f" That each {'key holder' if by_holders else 'party'} drew its share of the noise is not proved."
         if not is_verifiable(study):
-            noise += " NOT VERIFIED: the sum is opened for the curator alone, who computes the classifier from it."
+            noise += " NOT VERIFIED: the sum is opened for the curator alone, who computes the result from it."
     else:
         noise = (
             "NOT VERIFIED: by the protocol the curator adds the noise after the sum is opened, and nobody else can "

@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from psephos.curator.hamm.rehearsal import WORLDS
 from psephos.curator.hamm.rehearsed import plan_rehearsed, rehearsal_of
 from psephos.parties.noise import contributors
+from psephos.progress import Progress, counted, silent
 from psephos.protocol.errors import NoGainError
 from psephos.protocol.study.study import Study
 from psephos.specs.registry import coalition_of, spec_of
@@ -22,7 +24,7 @@ from psephos.specs.rehearsed import RehearsedSpec
 from psephos.specs.study import StudyTerms, encode_coordinates
 from psephos.study.samples import PublicSamples
 
-__all__ = ["differs_from_rehearsal", "rehearsed_parameters"]
+__all__ = ["agrees", "differs_from_rehearsal", "rehearsed_parameters"]
 
 _TOLERANCE = 1e-4
 """Largest difference of two machines' numbers, as a share of the largest number of a matrix."""
@@ -39,6 +41,7 @@ def rehearsed_parameters(  # wide: what a plan depends on
     colluders: int,
     dropouts: int,
     balanced: bool,
+    progress: Progress = silent,
 ) -> dict[str, Any]:
     """Rehearse the step of a study, and return its parameters.
 
@@ -50,6 +53,7 @@ def rehearsed_parameters(  # wide: what a plan depends on
         rows: about how many rows all parties have together, as announced.
         colluders, dropouts: that the noise is sized for.
         balanced: choose the plan for balanced accuracy, and subtract the logarithm of the public class shares.
+        progress: told of every simulated world.
 
     Raises:
         NoGainError: no step is expected to improve the public model, so that no study is worth its epsilon.
@@ -66,6 +70,7 @@ def rehearsed_parameters(  # wide: what a plan depends on
         rows=max(1, rows // parties),
         mechanism="gaussian" if delta else "discrete-laplace",
         balanced=balanced,
+        done=counted(progress, "rehearse", WORLDS),
         **terms,
     )
     if not rehearsal.asks:
@@ -111,10 +116,10 @@ def differs_from_rehearsal(study: Study, samples: PublicSamples) -> str:
         dropouts=int(study.parameters.get("dropouts", 0)),
         balanced=bool(study.parameters.get("shares")),
     )
-    return ", ".join(name for name, value in again.items() if not _agrees(study.parameters, name, value))
+    return ", ".join(name for name, value in again.items() if not agrees(study.parameters, name, value))
 
 
-def _agrees(parameters: Mapping[str, Any], name: str, value: Any) -> bool:
+def agrees(parameters: Mapping[str, Any], name: str, value: Any) -> bool:
     """Return whether a parameter is, up to the last bits of a computation, what was computed again."""
     stated = parameters.get(name)
     if stated is None:

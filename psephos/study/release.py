@@ -1,12 +1,13 @@
 """The release of a study: how the curator makes it, and how everybody checks it.
 
-A release is a model file with one private classifier. Everything in it but the coefficients and the number of counted
-ballots follows from the study. Where the parties add the noise, the coefficients follow from the opened sum, which is
-public, and have the same bits on every machine:
+A release is a model file with one private classifier, or one prediction of a number. Everything in it but the
+coefficients and the number of counted ballots follows from the study. Where the parties add the noise, the coefficients
+follow from the opened sum, which is public, and have the same bits on every machine:
 
 1. The classifier w of scaled rows is computed from the sum in floating point. Its last bits depend on the machine.
 2. w is rounded to multiples of `_grid_step(w)`, so that they do not count.
-3. Rounded coefficients are converted to unscaled rows (`PublicScaler.fold`) by operations of IEEE 754 alone.
+3. Rounded coefficients are converted to unscaled rows (`PublicScaler.fold`) by operations of IEEE 754 alone. The
+   middle of the bounds is added to the intercept of a prediction.
 
 Whoever checks repeats step 1. Where an entry lies within `_ERROR` of the middle between two multiples, two machines may
 round it differently, and either multiple is accepted; everywhere else the published bits must be the computed ones.
@@ -24,15 +25,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.data.preprocessing import PublicScaler
-from psephos.model import MOST_BYTES, Model, written_model
+from psephos.model import MOST_BYTES, Model, RegressionModel, written_model
 from psephos.protocol.errors import AgreementError, StudyError
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.study.study import Study, printable
 from psephos.results.runs import colluders_text
+from psephos.specs.base import Spec
 from psephos.specs.registry import SPECS, coalition_of, is_verifiable, noise_from, spec_of
+from psephos.specs.regression import RegressionSpec
 from psephos.specs.study import StudyTerms
-from psephos.study.consent import use_of_samples
+from psephos.study.consent import released_noun, use_of_samples
 from psephos.study.identity import fingerprint
 from psephos.study.samples import PublicSamples
 
@@ -85,23 +88,47 @@ def make_release(study: Study, samples: PublicSamples, result: Any, randomness: 
         raise StudyError(f"the release costs delta {cost.delta!r}, and the study says {stated_delta(study.delta)!r}")
     w = np.atleast_2d(w)
     coefficients, intercepts = samples.scaler.fold(_on_grid(w))
-    model = Model(
-        psephos_model=1,
-        classes=study.classes,
-        encoding=samples.encoding,
-        coefficients=tuple(map(tuple, coefficients.tolist())),
-        intercepts=tuple(intercepts.tolist()),
-        method=study.method,
-        parties=spec.ballots(result),
-        release=replace(cost, delta=stated_delta(study.delta)),
-        warnings=_warnings(study),
-    )
-    return _canonical(written_model(model))
+    common: dict[str, Any] = {
+        "psephos_model": 1,
+        "encoding": samples.encoding,
+        "method": study.method,
+        "parties": spec.ballots(result),
+        "release": replace(cost, delta=stated_delta(study.delta)),
+        "warnings": _warnings(study),
+    }
+    model: Model | RegressionModel
+    if isinstance(spec, RegressionSpec):
+        model = RegressionModel(
+            task="regression",
+            label=study.label,
+            ranges=_ranges(spec),
+            coefficients=tuple(coefficients[0].tolist()),
+            intercept=float(intercepts[0] + spec.label.middle),
+            bounds=(spec.label.low, spec.label.high),
+            **common,
+        )
+    else:
+        model = Model(
+            classes=study.classes,
+            coefficients=tuple(map(tuple, coefficients.tolist())),
+            intercepts=tuple(intercepts.tolist()),
+            **common,
+        )
+    return _canonical(written_model(model), study)
 
 
-def _canonical(content: bytes) -> bytes:
+def _ranges(spec: RegressionSpec) -> tuple[tuple[float, float], ...]:
+    """Return the ranges of the features as a model has them."""
+    return tuple((low, high) for low, high in spec.ranges.T.tolist())
+
+
+def _type_of_model(study: Study) -> type[Model] | type[RegressionModel]:
+    return RegressionModel if study.protocol == "regression" else Model
+
+
+def _canonical(content: bytes, study: Study) -> bytes:
     """Return the only bytes that are accepted for what `content` says; raises MsgspecError for what is no model."""
-    return written_model(msgspec.json.decode(content, type=Model))
+    return written_model(msgspec.json.decode(content, type=_type_of_model(study)))
 
 
 def _grid_step(w: Array) -> float:
@@ -127,19 +154,20 @@ def _warnings(study: Study) -> tuple[str, ...]:
 # -- everybody else
 
 
-def read_release(study: Study, samples: PublicSamples, content: bytes) -> Model:
+def read_release(study: Study, samples: PublicSamples, content: bytes) -> Model | RegressionModel:
     """Read what the curator published, and compare everything with the study that follows from it.
 
     The coefficients are not checked (`follows_from_sum`).
 
     Raises:
         AgreementError: the content is not a model, is not written as `make_release` writes one, or differs from the
-            study in its classes, columns, method, number of ballots or privacy cost.
+            study in its classes, columns, method, number of ballots or privacy cost; of a prediction, in its label,
+            ranges or bounds.
     """
     if len(content) > MOST_BYTES:
         raise AgreementError("the curator published a result larger than any model")
     try:
-        model = msgspec.json.decode(content, type=Model)
+        model = msgspec.json.decode(content, type=_type_of_model(study))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         # The curator writes parts of the error's text, such as the name of an unknown field.
         why = printable(str(error), 200)
@@ -147,19 +175,17 @@ def read_release(study: Study, samples: PublicSamples, content: bytes) -> Model:
     if written_model(model) != content:
         # A field that occurs twice has one value here and may have the other one in another reader of JSON.
         raise AgreementError("the curator's result is not written as Psephos writes a model")
+    spec = spec_of(StudyTerms(study, samples.auxiliary))
     for name, agrees in (
-        ("classes", model.classes == study.classes),
+        *_agreements(study, spec, model),
         ("encoding", model.encoding == samples.encoding),
         ("method", model.method == study.method),
         ("warnings", model.warnings == _warnings(study)),
-        ("calibration", model.calibration is None),
         ("number of ballots", study.minimum_ballots <= model.parties <= len(study.parties)),
     ):
         if not agrees:
             raise AgreementError(f"the curator's result differs from the study in its {name}")
-    expected = replace(
-        spec_of(StudyTerms(study, samples.auxiliary)).cost(model.parties), delta=stated_delta(study.delta)
-    )
+    expected = replace(spec.cost(model.parties), delta=stated_delta(study.delta))
     stated = asdict(model.release)
     exact = stated["delta"] == expected.delta and (stated["epsilon"] or math.inf) <= study.epsilon * (1 + 1e-12)
     if not exact:
@@ -168,6 +194,18 @@ def read_release(study: Study, samples: PublicSamples, content: bytes) -> Model:
         if not _equal(stated[name], value):
             raise AgreementError(f"the curator's result differs from the study in the {name} of its privacy cost")
     return model
+
+
+def _agreements(study: Study, spec: Spec, model: Model | RegressionModel) -> list[tuple[str, bool]]:
+    """Return whether a model has the classes of a study, or predicts its number within its ranges and bounds."""
+    if isinstance(model, Model):
+        return [("classes", model.classes == study.classes), ("calibration", model.calibration is None)]
+    assert isinstance(spec, RegressionSpec)
+    return [
+        ("label", model.label == study.label),
+        ("ranges", model.ranges == _ranges(spec)),
+        ("bounds", model.bounds == (spec.label.low, spec.label.high)),
+    ]
 
 
 def _equal(stated: Any, expected: Any) -> bool:
@@ -183,7 +221,7 @@ def _equal(stated: Any, expected: Any) -> bool:
     return type(stated) is type(expected) and bool(stated == expected)
 
 
-def follows_from_sum(study: Study, samples: PublicSamples, model: Model, result: Any) -> bool:
+def follows_from_sum(study: Study, samples: PublicSamples, model: Model | RegressionModel, result: Any) -> bool:
     """Return whether a model's coefficients are those that follow from the opened sum.
 
     Args:
@@ -195,12 +233,13 @@ def follows_from_sum(study: Study, samples: PublicSamples, model: Model, result:
     spec = spec_of(StudyTerms(study, samples.auxiliary))
     if model.parties != spec.ballots(result):
         return False
-    return _is_rounded(np.atleast_2d(spec.release(result)[0]), model, samples.scaler)
+    middle = 0.0 if spec.numeric_label is None else spec.numeric_label.middle
+    return _is_rounded(np.atleast_2d(spec.release(result)[0]), model, samples.scaler, middle)
 
 
-def _is_rounded(w: Array, model: Model, scaler: PublicScaler) -> bool:
-    """Return whether a model is w (k, d'), rounded, and converted to unscaled rows."""
-    published = np.array(model.coefficients)
+def _is_rounded(w: Array, model: Model | RegressionModel, scaler: PublicScaler, middle: float = 0.0) -> bool:
+    """Return whether a model is w (k, d'), rounded, and converted to unscaled rows; `middle`: added to intercepts."""
+    published = np.atleast_2d(np.array(model.coefficients))
     step = _grid_step(w)
     position = w / step
     nearest = np.rint(position)
@@ -215,7 +254,9 @@ def _is_rounded(w: Array, model: Model, scaler: PublicScaler) -> bool:
     constant = multiples.copy()
     constant[:, features:] = np.where(ambiguous, second, nearest)[:, features:]
     candidates = [scaler.fold(choice * step + 0.0) for choice in (multiples, constant)]
-    intercepts = np.array(model.intercepts)
+    if isinstance(model, RegressionModel):
+        candidates = [(coefficients, intercepts + middle) for coefficients, intercepts in candidates]
+    intercepts = np.array(model.intercepts if isinstance(model, Model) else (model.intercept,))
     return bool(
         _same_bits(candidates[0][0], published).all()
         and (_same_bits(candidates[0][1], intercepts) | _same_bits(candidates[1][1], intercepts)).all()
@@ -228,13 +269,14 @@ def _same_bits(first: Array, second: Array) -> NDArray[np.bool_]:
     return same
 
 
-def card(study: Study, model: Model, total: str = "this release alone") -> str:
+def card(study: Study, model: Model | RegressionModel, total: str = "this release alone") -> str:
     """Return the card of a released model, in Markdown.
 
     Args:
         study: the study. model: its release.
         total: what all releases from a member's rows have cost together.
     """
+    noun = released_noun(study)
     cost, holders = model.release, len(study.holders)
     joint = SPECS[study.protocol].joint
     coalition = coalition_of(study)
@@ -268,17 +310,16 @@ def card(study: Study, model: Model, total: str = "this release alone") -> str:
         if study.uses_key
         else ""
     )
-    classes = _escape(", ".join(study.classes))
     return f"""# {_escape(study.title)}
 
-{warnings}A linear classifier of {_escape(study.label)} ({classes}), learned from {model.parties} of
+{warnings}{_what(study, model)}, learned from {model.parties} of
 {len(study.parties)} parties, with {study.samples} public samples, which {use_of_samples(study)};
 none of the parties' rows left them.
 
 | | |
 | --- | --- |
 {_table(rows)}
-Not checked: what the parties trained on, that each {adder} added its share of the noise, and how good the classifier is
+Not checked: what the parties trained on, that each {adder} added its share of the noise, and how good the {noun} is
 on your own rows. {"" if is_verifiable(study) else _SEALED_SUM if joint else _UNVERIFIED_NOISE}{shares}
 
 ## Columns
@@ -286,6 +327,18 @@ on your own rows. {"" if is_verifiable(study) else _SEALED_SUM if joint else _UN
 | column | becomes |
 | --- | --- |
 {_table(model.encoding.summary)}"""
+
+
+def _what(study: Study, model: Model | RegressionModel) -> str:
+    """Return what a model is, as a noun phrase in Markdown."""
+    label = _escape(study.label)
+    if isinstance(model, Model):
+        return f"A linear classifier of {label} ({_escape(', '.join(study.classes))})"
+    low, high = model.bounds
+    return (
+        f"A linear prediction of the number {label}, between {low:.10g} and {high:.10g}, the smallest and the largest "
+        "public label"
+    )
 
 
 def _table(rows: Any) -> str:

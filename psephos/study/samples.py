@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.data.preprocessing import PublicScaler, default_scaler
-from psephos.data.tables import Encoding, is_gap, read_table
+from psephos.data.preprocessing import PublicScaler, own_scaler
+from psephos.data.tables import Encoding, is_gap, numbers_of, read_table
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import DataError
 from psephos.protocol.study.study import Study
@@ -41,6 +41,8 @@ class PublicSamples:
         auxiliary: the samples.
         cautions: warnings about columns.
         label_cells: what the rows' column of the class says, as text; () where the file lacks the column.
+        label_numbers: the numbers in that column where a number is predicted, NaN where there is none; () elsewhere,
+            and where the file lacks the column.
     """
 
     encoding: Encoding
@@ -48,9 +50,18 @@ class PublicSamples:
     auxiliary: AuxiliarySet
     cautions: tuple[str, ...] = ()
     label_cells: tuple[str, ...] = field(default=(), repr=False)
+    label_numbers: tuple[float, ...] = field(default=(), repr=False)
 
     @classmethod
-    def read(cls, path: Path, label: str, ignore: Sequence[str] = (), text: Sequence[str] = ()) -> PublicSamples:
+    def read(
+        cls,
+        path: Path,
+        label: str,
+        ignore: Sequence[str] = (),
+        text: Sequence[str] = (),
+        *,
+        numeric_label: bool = False,
+    ) -> PublicSamples:
         """Read the samples from a CSV or Parquet file.
 
         Args:
@@ -58,9 +69,10 @@ class PublicSamples:
             label: the column with the classes, which is no feature; the file may lack it.
             ignore: columns to leave out.
             text: columns that are text although they contain numbers.
+            numeric_label: whether the label is a number; features are then clipped to public ranges.
 
         Raises:
-            DataError: the file has no such columns, or cannot be encoded.
+            DataError: the file has no such columns, cannot be encoded, or has a numeric label that is no number.
             DataSetMissingError: there is no such file.
         """
         table = read_table(path)
@@ -68,17 +80,20 @@ class PublicSamples:
             raise DataError(f"{path} has no column {unknown[0]!r}; it has: {', '.join(map(str, table.columns))}")
         encoding, cautions = Encoding.learn(table.drop(columns=[*ignore, label], errors="ignore"), text)
         rows = encoding.apply(table)
-        scaler = default_scaler("your own").set_params(scaling="unit-rows").fit(rows)
+        scaler = own_scaler(numeric_label=numeric_label).fit(rows)
         samples = np.trunc(scaler.transform(rows) / _PITCH) * _PITCH
         cells = tuple(map(str, table[label])) if label in table.columns else ()
-        return cls(encoding, scaler, AuxiliarySet(samples), tuple(cautions), cells)
+        numbers: tuple[float, ...] = ()
+        if numeric_label and cells:
+            numbers = tuple(_numeric_labels(table[label], path, optional=True).tolist())
+        return cls(encoding, scaler, AuxiliarySet(samples), tuple(cautions), cells, numbers)
 
     @classmethod
     def of(cls, study: Study, path: Path) -> PublicSamples:
         """Read the samples with the columns that a study names; `StudyTerms` compares their digest with the study's."""
         lists = (str(study.parameters.get(name, "")) for name in ("ignore", "text"))
         ignore, text = ([name for name in names.split(",") if name] for names in lists)
-        return cls.read(path, study.label, ignore, text)
+        return cls.read(path, study.label, ignore, text, numeric_label=study.protocol == "regression")
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -95,7 +110,12 @@ class PublicSamples:
         cells = self.label_cells or ("",) * len(self.auxiliary.samples)
         return np.array([places.get(cell, -1) for cell in cells], dtype=np.int64)
 
-    def private(self, study: Study, path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    def numbers(self) -> NDArray[np.float64]:
+        """Return the numeric labels of the public rows, float64 (N,): NaN where there is none."""
+        count = len(self.auxiliary.samples)
+        return np.array(self.label_numbers or (np.nan,) * count, dtype=np.float64)
+
+    def private(self, study: Study, path: Path) -> tuple[NDArray[np.float64], NDArray[Any]]:
         """Read a party's own rows.
 
         Args:
@@ -103,15 +123,20 @@ class PublicSamples:
             path: a CSV or Parquet file.
 
         Returns:
-            The scaled rows, float64 (n, d), and their class numbers, int64 (n,), from 0 to K - 1.
+            The scaled rows, float64 (n, d), and their class numbers, int64 (n,), from 0 to K - 1; of a numeric label
+            the numbers, float64 (n,).
 
         Raises:
-            DataError: the file lacks columns of the study, or contains other classes.
+            DataError: the file lacks columns of the study, contains other classes, or a row without a finite number.
             DataSetMissingError: there is no such file.
         """
         table = read_table(path)
         if study.label not in table.columns:
-            raise DataError(f"{path} has no column {study.label!r}, which contains the study's classes")
+            holds = "number to predict" if study.protocol == "regression" else "study's classes"
+            raise DataError(f"{path} has no column {study.label!r}, which contains the {holds}")
+        if study.protocol == "regression":
+            numbers = _numeric_labels(table[study.label], path)
+            return self.scaler.transform(self.encoding.apply(table)), numbers
         places = {name: place for place, name in enumerate(study.classes)}
         classes: pd.Series[Any] = table[study.label].map(places)
         if (foreign := classes.isna()).any():
@@ -136,3 +161,18 @@ class PublicSamples:
             raise DataError(f"{path}, line {empty.idxmax()}: no {column!r}: say whose row it is, or take it out")
         numbers: NDArray[np.int64] = np.unique(table[column], return_inverse=True)[1]
         return numbers
+
+
+def _numeric_labels(cells: pd.Series[Any], path: Path, *, optional: bool = False) -> NDArray[np.float64]:
+    """Return the numbers in the column of a numeric label, float64 (n,); NaN for an empty cell, where it may be empty.
+
+    Raises DataError, which names the line and not the cell, for one that may not be empty or is no finite number.
+    """
+    numbers = numbers_of(cells)
+    wrong = np.isnan(numbers)
+    if optional:
+        wrong &= ~is_gap(cells).to_numpy()
+    if wrong.any():
+        line = cells.index[int(wrong.argmax())]
+        raise DataError(f"{path}, line {line}: the {cells.name} is no finite number: correct it, or take the row out")
+    return numbers

@@ -16,7 +16,9 @@ from typing import Any, Literal
 from psephos.curator.pathak.curator import SharedSum
 from psephos.curator.psgd.curator import GradientCuratorState
 from psephos.curator.tally import OpenedSum, open_product
-from psephos.model import Model
+from psephos.model import Model, RegressionModel
+from psephos.parties.ceremony import CEREMONY_KINDS
+from psephos.parties.ceremony_checks import CeremonyReader
 from psephos.protocol.board import Board
 from psephos.protocol.board.client import BoardReader, describe_missing
 from psephos.protocol.board.sealing import SealingKey
@@ -36,9 +38,11 @@ from psephos.specs.base import Spec, SumSpec
 from psephos.specs.pathak import PathakSpec
 from psephos.specs.psgd import PsgdSpec
 from psephos.specs.registry import SPECS, coalition_of, participants_of, spec_of, sum_is_public
+from psephos.specs.regression import RegressionSpec
 from psephos.specs.rehearsed import RehearsedSpec
 from psephos.specs.study import StudyTerms
 from psephos.study.identity import fingerprint
+from psephos.study.regression import differs_from_public_rows
 from psephos.study.rehearsal import differs_from_rehearsal
 from psephos.study.release import follows_from_sum, read_release
 from psephos.study.samples import PublicSamples
@@ -84,7 +88,7 @@ class BoardEvidence:
         steps: the number of encrypted sums.
         exposed: the numbers of the holders whose partial decryptions of an exact sum everybody can read.
         result: what the classifier is computed from, where it is known.
-        model: the published classifier, where it agrees with the study.
+        model: the published model, where it agrees with the study.
         lacks: why there can be no result yet: one that is published is invented, or this board omits something.
     """
 
@@ -104,7 +108,7 @@ class BoardEvidence:
     steps: int = 0
     exposed: tuple[int, ...] = ()
     result: Any = None
-    model: Model | None = None
+    model: Model | RegressionModel | None = None
     lacks: str = ""
 
     def note(self, what: str, verdict: Verdict, found: str) -> None:
@@ -137,7 +141,7 @@ def examine(study: Study, samples: PublicSamples, board: Board, curator: Store |
     """
     spec, evidence = spec_of(StudyTerms(study, samples.auxiliary)), BoardEvidence()
     _read(study, board, curator, evidence)
-    if isinstance(spec, RehearsedSpec):
+    if isinstance(spec, RehearsedSpec | RegressionSpec):
         _plan(study, samples, evidence)
     ready = _ready(study, evidence)
     if isinstance(spec, PathakSpec):
@@ -160,7 +164,7 @@ def examine(study: Study, samples: PublicSamples, board: Board, curator: Store |
 
 _NEVER = (
     ("who holds the identities", "a study names keys; that they are those people's is for people to see"),
-    (_WHOLE_KEY, "the messages in which the holders made the key are sealed, and each holder checked them for itself"),
+    (_WHOLE_KEY, "what the holders told each other to make it is sealed, and each of them checked that for itself"),
     ("what the parties trained on", "no proof says that it is good, nor that a share of noise was drawn"),
     ("who else was shown the board", "compare the head with the other members'"),
     ("what other studies of the same data cost", "their epsilons add to this one's; a board shows one study"),
@@ -169,9 +173,10 @@ _NEVER = (
 
 def _plan(study: Study, samples: PublicSamples, evidence: BoardEvidence) -> None:
     """Check that a step was planned from public rows alone."""
-    what = "the plan: what a rehearsal on the public rows chooses"
+    rehearsed = study.protocol == "rehearsed"
+    what = f"the plan: what {'a rehearsal on the public rows chooses' if rehearsed else 'the public rows alone give'}"
     try:
-        changed = differs_from_rehearsal(study, samples)
+        changed = differs_from_rehearsal(study, samples) if rehearsed else differs_from_public_rows(study, samples)
     except PsephosError as error:
         return evidence.note(what, "fails", str(error))
     if changed:
@@ -264,8 +269,10 @@ def _ready(study: Study, evidence: BoardEvidence) -> bool:
     what = "the key: published alike by all holders"
     reader = StagedRole("verifier", *initial_stages("verifier", study))
     state = reader.start().state
-    result, entries = None, iter(evidence.entries)
+    result, entries, ceremony = None, iter(evidence.entries), list[Entry]()
     for entry in entries:
+        if state.stage and entry.kind in CEREMONY_KINDS:
+            ceremony.append(entry)
         state = reader.receive(state, [entry]).state
         if (result := reader.result(state)) is not None:
             break
@@ -277,11 +284,26 @@ def _ready(study: Study, evidence: BoardEvidence) -> bool:
         key, degree = result.key, f" of degree {result.key.degree}" if result.key.degree > 1 else ""
         size = f"{key.bits} bits{degree} ({key.identifier.hex()[:12]})"
         evidence.note(what, "holds", f"{size}; {result.threshold} of {result.holders} open")
+        _ceremony(study, ceremony, evidence)
     elif isinstance(none := getattr(state.state, "state", None), NoKey):
         evidence.note(what, "fails", none.why)
     else:
         evidence.note(what, "not checked", "not all holders have published it")
     return evidence.key is not None
+
+
+def _ceremony(study: Study, entries: Sequence[Entry], evidence: BoardEvidence) -> None:
+    """Check that the published key is the one that the holders' messages make; a trial's may have been dealt."""
+    what = "the key: what the messages of the ceremony make"
+    if not entries and study.trial:
+        return None
+    try:
+        made = CeremonyReader(study.ceremony(), entries).key()
+    except PsephosError as error:
+        return evidence.note(what, "fails", str(error))
+    if made != evidence.key:
+        return evidence.note(what, "fails", "it is another key than the holders publish")
+    return evidence.note(what, "holds", "every check that needs no share of it holds")
 
 
 def _sum(round_: Round, study: Study, as_curator: bool, evidence: BoardEvidence) -> None:

@@ -50,6 +50,7 @@ MESSAGES: dict[str, set[Message]] = {
     "average": SUM | TO_THE_CURATOR,
     "rehearsed": SUM | TO_THE_CURATOR,
     "record": SUM | TO_THE_CURATOR,
+    "regression": SUM | TO_THE_CURATOR,
     "evaluation": SUM | TO_THE_CURATOR,
     "psgd": SUM | TO_EVERYBODY | {("curator", BOARD, Kind.ANNOUNCEMENT), ("holder", BOARD, Kind.PUBLISHED_SUM)},
     "pathak": {

@@ -114,6 +114,29 @@ def test_platt_scaling_repairs_scores_that_are_three_times_too_large() -> None:
     assert np.mean(after) < 0.03
 
 
+@pytest.mark.parametrize("slope", [0.05, 0.5, 3.0, 20.0])
+@pytest.mark.parametrize("rows", [300, 30_000, 3_000_000])
+def test_platt_scaling_is_the_minimum_to_forty_bits(slope: float, rows: int) -> None:
+    """So that two machines agree on the released classifier; slopes from classes that overlap to separate ones."""
+    plan, generator = planned(30.0), np.random.default_rng(6)
+    centres, bins = plan.public.centres, plan.scores.bins
+    there = generator.multinomial(rows, np.ones(bins) / bins)
+    hits = generator.binomial(there, 1 / (1 + np.exp(-slope * centres)))
+    above = np.arange(bins) > np.searchsorted(plan.scores.edges, 0.0)
+    right = int(hits[above].sum() + (there - hits)[~above].sum())
+    histogram = np.column_stack([there - hits, hits]).ravel().tolist()
+    total = [right << 17, (rows - right) << 17, *(3 * count << 16 for count in histogram)]
+    fit = estimate_evaluation(plan, total, plan.parties).calibration
+    assert fit is not None
+    x, a, b = (np.asarray(value, dtype=np.longdouble) for value in (centres, fit.slope, fit.intercept))
+    above_half, below_half = 1 / (1 + np.exp(-(a * x + b))), 1 / (1 + np.exp(a * x + b))
+    slack, weight = (there - hits) * above_half - hits * below_half, there * above_half * below_half
+    gradient = (slack @ x + (a - 1) / 100, slack.sum() + b / 100)
+    aa, ab, bb = weight @ (x * x) + 0.01, weight @ x, weight.sum() + 0.01
+    step = (bb * gradient[0] - ab * gradient[1], aa * gradient[1] - ab * gradient[0])
+    assert max(map(abs, step)) / (aa * bb - ab * ab) <= 2.0**-40 * max(abs(a), abs(b))
+
+
 def expected_calibration_error(score: Array, y: Any) -> float:
     probability = 1 / (1 + np.exp(-score))
     pieces = np.array_split(np.argsort(probability), 15)

@@ -17,20 +17,26 @@ from gmpy2 import mpz
 
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.history import History, leaf_hash
+from psephos.protocol.ceremony.exponent import verification_base
+from psephos.protocol.ceremony.replicated import stream
+from psephos.protocol.encrypted_sum import record_grid
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.paillier.encryption import Encryptor, fixed_base
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey
 from psephos.protocol.proofs import challenge, knowledge, opening
+from psephos.protocol.proofs.bounded import bounded_plan
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.signing import VerificationKey
 from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind
 from tests.verifier import board as second_board
+from tests.verifier import ceremony, multiclass, records
 from tests.verifier import paillier as second
 from tests.verifier.board import KINDS
 from tests.verifier.recording import STORED
+from tests.verifier.sums import Noise
 from tests.verifier.sums import Round as SecondRound
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,6 +99,27 @@ def _second_round() -> SecondRound:
     return SecondRound(study, _second_key(1), "votes", 24, 0, 1, bytes(range(32)), SETUP, 2)
 
 
+def _bounded_round() -> Round:
+    key = _key(1)
+    plan = bounded_plan(key.key, length=24, addends=8, minimum=-1000, maximum=1000)
+    roster = [member.key for member in _study().parties]
+    terms = (3, bytes(range(32)), SETUP, True, "valid", 1, 3, 24_000_000, True, 1_000_000)
+    return Round("statistic", key, plan, roster, *terms)  # type: ignore[arg-type]
+
+
+def _second_bounded_round() -> SecondRound:
+    study, noise = _second_study(), Noise(1000, 1_000_000)
+    study.minimum, study.proofs = 3, "valid"
+    return SecondRound(
+        study, _second_key(1), "statistic", 24, -1000, 1000, bytes(range(32)), SETUP, squares=24_000_000, noise=noise
+    )
+
+
+def _second_base() -> bytes:
+    terms = ceremony.terms_of(_second_study())
+    return _big(terms.hashed(mpz(N), "verification base", mpz(N) ** 2) ** 2 % N**2, 38)
+
+
 @cache
 def _encrypted() -> tuple[tuple[mpz, ...], bytes]:
     key = PublicKey(N, form="psephos")
@@ -114,6 +141,11 @@ def _opened() -> tuple[ThresholdKey, tuple[mpz, ...], tuple[mpz, ...], bytes]:
     coins = SimulationRandomness(2, "wire vectors")
     proof = opening.prove(STATEMENT, powers, ciphertexts, values, share.exponent, randomness=coins)
     return key, ciphertexts, values, proof.encode(key.key, key.exponent_bits)
+
+
+def _split_number() -> bytes:
+    coins = SimulationRandomness(0, "splits of a release")
+    return _big(mpz([coins.bits(53) for _ in range(600)][-1]), 7)
 
 
 def _le(numbers: tuple[mpz, ...]) -> bytes:
@@ -145,13 +177,31 @@ VECTORS: dict[str, tuple[Callable[[], bytes], Callable[[], bytes] | None]] = {
     ),
     "plan of (24, 5, 0, 1, 150)": (lambda: _round().plan.digest, lambda: _second_round().plan),
     "round": (lambda: _round().digest, lambda: _second_round().digest),
+    "plan of the round with bounds": (lambda: _bounded_round().plan.digest, lambda: _second_bounded_round().plan),
+    "round with bounds": (lambda: _bounded_round().digest, lambda: _second_bounded_round().digest),
     "study": (lambda: _study().digest, lambda: _second_study().digest),
     "ceremony": (lambda: _study().ceremony().digest, lambda: _second_study().ceremony),
+    "v of a ceremony, big-endian": (
+        lambda: _big(verification_base(_study().ceremony(), mpz(N)), 38),
+        _second_base,
+    ),
+    "16 bytes of the stream `top of a` of the seed 00 01 .. 1f": (
+        lambda: stream(bytes(range(32)), "top of a", 16),
+        lambda: ceremony.stream(bytes(range(32)), "top of a", 16),
+    ),
     "nonce for `round`, with the vectors' key": (
         lambda: _study().nonce_for(_key(1)),
         lambda: _second_study().nonce(_second_key(1).digest, "round"),
     ),
     "root of the whole log": (_root, _second_root),
+    "`H` of the four tables of records (8.4), f64": (
+        lambda: hashlib.sha256(b"".join(table.astype("<f8").tobytes() for table in record_grid.TABLES)).digest(),
+        lambda: hashlib.sha256(records.tables().astype("<f8").tobytes()).digest(),
+    ),
+    "the 600th number of the four g (9), shifted, big-endian": (
+        _split_number,
+        lambda: multiclass.numbers(600)[-1].to_bytes(7, "big"),
+    ),
     "the ciphertexts of 7 and 0, `le`": (lambda: _le(_encrypted()[0]), None),
     "a proof of knowledge of these": (lambda: _encrypted()[1], None),
     "their partial decryptions with exponent 2 · 3! · 12345, `le`": (lambda: _le(_opened()[2]), None),

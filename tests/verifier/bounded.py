@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -407,6 +407,3 @@ def check_bounded(layout: Layout, plan: bytes, statement: bytes, cs: tuple[mpz, 
     except Refused as error:
         return str(error)
     return ""
-
-
-Check = Callable[[bytes, tuple[mpz, ...], bytes], str]

@@ -6,12 +6,14 @@ import base64
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tests.verifier.board import Study, require
 from tests.verifier.noise import gaussian_variance
+from tests.verifier.share_bounds import gaussian_share, laplace_share
 
 Array = NDArray[np.float64]
 
@@ -96,17 +98,25 @@ class JointNoise:
         """Of one entry of the whole noise, in units of the sum."""
         if self.laplace:
             return 2 * float(self.scale) ** 2
-        return float(gaussian_variance(self.l2, self.study.epsilon, self.study.delta or 1e-6))
+        return float(gaussian_variance(self.l2, self.study.epsilon, self.study.delta))
+
+    @cached_property
+    def _share(self) -> tuple[int, int]:
+        if self.laplace:
+            return laplace_share(self.length, self.scale, self.parties, self.contributors)
+        variance = gaussian_variance(self.l2, self.study.epsilon, self.study.delta) / self.contributors
+        require(variance >= 18, "the noise is too small for its grid")
+        return gaussian_share(self.length, variance, self.parties)
 
     @property
     def bound(self) -> int:
         """The largest entry of one party's share."""
-        tail = math.log(2 * self.parties * self.length) - math.log(2.0**-161)
-        if self.laplace:
-            return math.ceil(Fraction(tail * (1 + 1e-9)) * self.scale)
-        variance = gaussian_variance(self.l2, self.study.epsilon, self.study.delta or 1e-6) / self.contributors
-        require(variance >= 18, "the noise is too small for its grid")
-        return math.ceil(math.sqrt(2 * float(variance) * tail) * (1 + 1e-9))
+        return self._share[0]
+
+    @property
+    def longest(self) -> int:
+        """The largest length of one party's share."""
+        return self._share[1]
 
     @property
     def mechanism(self) -> str:

@@ -16,15 +16,17 @@ from tests.verifier.noise import Statistic, helmert
 Array = NDArray[np.float64]
 
 
+def numbers(count: int) -> list[int]:
+    """The first integers of 53 bits from which the public vectors are computed."""
+    prefix = hashlib.sha256(b"(0, ('splits of a release',))").digest()
+    blocks = range(-(-7 * count // 4096))
+    stream = b"".join(hashlib.shake_256(prefix + block.to_bytes(8, "big")).digest(4096) for block in blocks)
+    return [int.from_bytes(stream[7 * place : 7 * place + 7], "big") >> 3 for place in range(count)]
+
+
 def splits(contrasts: int, rank: int, *, laplace: bool) -> Array:
     """The four public vectors, (4, K - 1, r)."""
-    prefix = hashlib.sha256(b"(0, ('splits of a release',))").digest()
-    count = 4 * contrasts * rank
-    stream = b"".join(
-        hashlib.shake_256(prefix + block.to_bytes(8, "big")).digest(4096) for block in range(-(-7 * count // 4096))
-    )
-    numbers = [int.from_bytes(stream[7 * place : 7 * place + 7], "big") >> 3 for place in range(count)]
-    u = (np.array(numbers, dtype=np.float64) + 0.5) * 2.0**-53
+    u = (np.array(numbers(4 * contrasts * rank), dtype=np.float64) + 0.5) * 2.0**-53
     entries = -np.sign(u - 0.5) * np.log1p(-2 * np.abs(u - 0.5)) if laplace else ndtri(u)
     scaled: Array = entries / math.sqrt(float((entries * entries).mean()))
     return scaled.reshape(4, contrasts, rank)
@@ -107,7 +109,7 @@ def classifier(plan: Statistic, sums: Sequence[int], ballots: int) -> Array:
     """The classifier (K, d) of scaled rows that follows from the sum of a statistic of three or more classes."""
     contrasts = np.array([float(v) for v in sums]).reshape(plan.classes - 1, plan.rank)
     T = helmert(plan.classes).T @ contrasts * (plan.unit * plan.parties / ballots)
-    noise = plan.energy() * plan.parties / ballots
+    noise = plan.energy(ballots)
     training = SelfTraining(unit_rows(plan.samples), plan.transform)
     if training.accepted(T, noise, laplace=plan.laplace):
         return training.trained(T, noise)

@@ -164,20 +164,21 @@ def fields_for(what: str) -> dict[str, Any]:
     return given_fields
 
 
-def record(what: str, public: Path, *, absent: Sequence[str] = (), **fields: Any) -> Recording:
-    """Play a study under a dealt key.
+def record(what: str, public: Path, *, absent: Sequence[str] = (), ceremony: bool = False, **fields: Any) -> Recording:
+    """Play a study under a dealt key, or one that its holders make.
 
     Args:
         what: one of `RECORDED`.
         public: the file of the public samples.
         absent: parties that never take part.
+        ceremony: whether the holders make the key.
         fields: terms of the study in place of its defaults.
     """
     samples = PublicSamples.read(public, "class")
     own_terms = {"auxiliary": samples.auxiliary.digest, "features": samples.features, "samples": SAMPLES}
     made = trial(parties=PARTIES, **fields_for(what) | own_terms | fields)
     study, board = made.study, MemoryBoard()
-    shares: Sequence[KeyShare] = shares_of(study) if study.uses_key else []
+    shares: Sequence[KeyShare] = shares_of(study) if study.uses_key and not ceremony else []
     terms = StudyTerms(study, samples.auxiliary)
     agents = {}
     for name, key in made.keys.items():
@@ -197,7 +198,8 @@ def _role(name: str, made: Trial, terms: StudyTerms, samples: PublicSamples, sha
     if kind == "curator":
         return curator_role(terms, lambda result: make_release(study, samples, result), store)
     if kind == "holder":
-        return given(holder_role(terms, int(number), store), shares[int(number) - 1])
+        role = holder_role(terms, int(number), store)
+        return given(role, shares[int(number) - 1]) if shares else role
     generator = np.random.default_rng([7, int(number)])
     votes = FixedVotes(generator.integers(0, len(study.classes), size=SAMPLES))
     X = unit(generator, 6 + int(number))

@@ -61,6 +61,11 @@ class Rehearsed:
     def entries(self) -> tuple[int, int]:
         return -(2**24) - self.noise.bound, 2**24 + self.noise.bound
 
+    @property
+    def squares(self) -> int:
+        """The largest sum of squares of a party's vector."""
+        return min(self.length * max(self.entries) ** 2, (2**24 + self.noise.longest) ** 2)
+
     @cached_property
     def noise(self) -> JointNoise:
         across = 2.0**25 if self.norm == "l1" else 2.0**25 * math.sqrt(self.length) * (1 + 2.0**-50)

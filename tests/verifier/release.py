@@ -17,6 +17,7 @@ from tests.verifier.board import Refused, Study, require, sha256
 from tests.verifier.noise import Statistic
 from tests.verifier.paillier import Key
 from tests.verifier.public import Public
+from tests.verifier.rehearsed import Rehearsed
 from tests.verifier.steps import step_of
 from tests.verifier.sums import Noise, Round
 
@@ -55,7 +56,8 @@ def round_of(study: Study, samples: Public, key: Key) -> Round:
         squares = min(length * limit**2, math.floor((Fraction(radius) * 2**24) ** 2))
         return Round(study, key, "parameters", length, -limit, limit, context, nonce, squares=squares)
     if step := step_of(study, samples):
-        return Round(study, key, "statistic", step.length, *step.entries, step.context, nonce)
+        squares = step.squares if isinstance(step, Rehearsed) else None
+        return Round(study, key, "statistic", step.length, *step.entries, step.context, nonce, squares=squares)
     plan = Statistic(study, samples.samples)
     low, high = plan.range
     if study.protocol == "average":

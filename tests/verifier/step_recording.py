@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ from psephos.study.release import make_release
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
 from tests.psephos.study.cast import FixedVotes, classifier, fields_of, given, record_parameters, shares_of, unit
-from tests.verifier.recording import PARTIES, Recording
+from tests.verifier.recording import PARTIES, STORED, Recording, public_file
 
 Array = NDArray[np.float64]
 
@@ -178,3 +180,40 @@ def _own(made: Trial, number: int) -> Any:
         return (X, labels, *persons)
     labels = np.digitize(X[:, 0] - X[:, 1], [0.0] if classes == 2 else [-0.3, 0.3]).astype(np.int64)
     return (X, labels, *persons)
+
+
+STORED_STEPS = STORED / "steps"
+"""Studies that were recorded once, as in `tests.verifier.recording.STORED`."""
+
+TO_STORE = (
+    "record",
+    "record, three classes",
+    "evaluation, calibrated",
+    "evaluation, three classes",
+    "rehearsed",
+    "statistic, three classes",
+)
+
+
+def file_of(what: str) -> Path:
+    """The file of a stored study."""
+    return STORED_STEPS / f"{what.replace(', ', '-').replace(' ', '-')}.json"
+
+
+def store() -> None:
+    """Record the stored studies again."""
+    STORED_STEPS.mkdir(exist_ok=True)
+    with TemporaryDirectory() as folder:
+        public, labelled = public_file(Path(folder)), labelled_file(Path(folder))
+        for what in TO_STORE:
+            recording = record_step(what, public if what in STUDIES else labelled)
+            content = {
+                "study": recording.made.study.text(),
+                "public": recording.public.read_text(encoding="utf-8"),
+                "entries": [data.hex() for data in recording.entries],
+            }
+            file_of(what).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    store()

@@ -276,8 +276,12 @@ _PLACES: dict[str, Callable[[bytes, bounded.BoundedLayout], int]] = {
 """Where one bit is changed."""
 
 
+def _changed_at(place: Callable[[bytes, bounded.BoundedLayout], int]) -> Tampering:
+    return _sized(lambda payload, layout: flipped(payload, place(payload, layout)))
+
+
 TAMPERED: dict[str, Tampering] = {
-    **{name: _sized(lambda data, layout, at=at: flipped(data, at(data, layout))) for name, at in _PLACES.items()},
+    **{name: _changed_at(place) for name, place in _PLACES.items()},
     "a word outside the field": _sized(lambda data, layout: patched(data, _answers(layout), b"\xff" * 8)),
     "a byte too many": ballot(lambda data: data + b"\0"),
     "the last hash is missing": ballot(lambda data: data[:-32]),

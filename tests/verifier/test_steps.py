@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from psephos.protocol.board import MemoryBoard
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import PsephosError
+from psephos.protocol.study.study import Study as PsephosStudy
 from psephos.specs.registry import spec_of
 from psephos.specs.study import StudyTerms
 from psephos.study.samples import PublicSamples
+from psephos.study.verify import verify as main_verify
 from tests.verifier import multiclass
-from tests.verifier.board import Study
+from tests.verifier.board import Refused, Study
 from tests.verifier.evaluations import Evaluation
 from tests.verifier.noise import Statistic
 from tests.verifier.public import Public
 from tests.verifier.recording import Recording, accepted, public_file
-from tests.verifier.step_recording import REHEARSED, STUDIES, labelled_file, record_step
+from tests.verifier.step_recording import REHEARSED, STUDIES, TO_STORE, file_of, labelled_file, record_step
 from tests.verifier.step_tampering import OF_CLASSES, OF_EVALUATIONS, OF_RECORDS, OF_REHEARSED, OF_SUMS
 from tests.verifier.steps import step_of
 from tests.verifier.tampering import ballot, messages, model
+from tests.verifier.verifier import verify
 
 Recordings = Callable[[str], Recording]
 
@@ -56,15 +62,22 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Recordings:
     return play
 
 
-@pytest.mark.parametrize("what", [*STUDIES, "record, absent", "rehearsed, absent", "rehearsed"])
+@pytest.mark.parametrize("what", [*STUDIES, "record, absent", "rehearsed"])
 def test_recorded_studies_are_accepted(recordings: Recordings, what: str) -> None:
     _check_accepted(recordings(what))
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("what", [name for name in REHEARSED if name != "rehearsed"])
+@pytest.mark.parametrize("what", [*REHEARSED, "rehearsed, absent"])
 def test_every_rehearsed_study_is_accepted(recordings: Recordings, what: str) -> None:
     _check_accepted(recordings(what))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("what", ["record", "record, three classes", "evaluation", "evaluation, parties", "rehearsed"])
+def test_studies_with_proofs_of_bounds_are_accepted(what: str, tmp_path: Path) -> None:
+    public = public_file(tmp_path) if what in STUDIES else labelled_file(tmp_path)
+    _check_accepted(record_step(what, public, proofs="valid"))
 
 
 def _check_accepted(recording: Recording) -> None:
@@ -73,6 +86,29 @@ def _check_accepted(recording: Recording) -> None:
     assert report.lacks == []
     assert "the result follows from the sum" in report.holds
     assert accepted(recording.main(), verifiable=True)
+
+
+def test_a_protocol_that_the_page_does_not_specify_is_refused_as_such() -> None:
+    """An honest study that the verifier cannot check must not look like a false one."""
+    stored = json.loads(file_of("record").read_text(encoding="utf-8"))
+    text = stored["study"].replace('protocol = "record"', 'protocol = "regression"')
+    with pytest.raises(Refused, match="regression is beyond this verifier"):
+        verify(text, stored["public"], [])
+
+
+@pytest.mark.parametrize("what", TO_STORE)
+def test_stored_studies_are_accepted_by_later_versions(what: str, tmp_path: Path) -> None:
+    """By both. After a change of a format `python -m tests.verifier.step_recording` records them again."""
+    stored = json.loads(file_of(what).read_text(encoding="utf-8"))
+    entries = [bytes.fromhex(text) for text in stored["entries"]]
+    report = verify(stored["study"], stored["public"], entries)
+    assert report.accepted
+    assert "the result follows from the sum" in report.holds
+    public = tmp_path / "public.csv"
+    public.write_text(stored["public"], encoding="utf-8")
+    study, board = PsephosStudy.parse(stored["study"]), MemoryBoard()
+    board.entries.extend(entries)
+    assert accepted(main_verify(study, PublicSamples.of(study, public), board), verifiable=True)
 
 
 @pytest.mark.parametrize("what", ["record", "evaluation, calibrated", "rehearsed", "statistic, three classes"])
@@ -88,7 +124,7 @@ def test_changed_boards_are_refused(recordings: Recordings, change: str) -> None
     _check_refused(recordings, *BROKEN[change])
 
 
-@pytest.mark.parametrize("change", ["the last class", "the constant of all"])
+@pytest.mark.parametrize("change", ["the last class"])
 def test_changed_rehearsed_steps_are_refused(recordings: Recordings, change: str) -> None:
     _check_refused(recordings, *SLOW[change])
 
@@ -140,9 +176,9 @@ def test_sums_of_both_rules_for_three_classes_are_among_them(recordings: Recordi
     training = multiclass.SelfTraining(multiclass.unit_rows(plan.samples), plan.transform)
     generator, accepted_sums = np.random.default_rng(4), []
     basis = multiclass.helmert(3)
-    for _ in range(20):
+    for _ in range(60):
         T = basis.T @ generator.normal(size=(2, plan.rank))
-        accepted_sums.append(training.accepted(T, 0.1, laplace=True))
+        accepted_sums.append(training.accepted(T, 0.01, laplace=True))
     assert set(accepted_sums) == {True, False}
 
 

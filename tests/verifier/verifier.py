@@ -14,12 +14,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.verifier.board import KINDS, Board, Message, Refused, Study, require
+from tests.verifier.ceremony import KINDS as CEREMONY_KINDS
+from tests.verifier.ceremony import key_of_ceremony
 from tests.verifier.paillier import Key, read_key
 from tests.verifier.public import Public
 from tests.verifier.release import Result, check_model, round_of
 from tests.verifier.series import check_series
 from tests.verifier.shares import check_shares
 from tests.verifier.sums import check_sum
+
+PROTOCOLS = ("tally", "statistic", "average", "record", "evaluation", "rehearsed", "psgd", "pathak")
+"""What this verifier covers."""
 
 
 @dataclass
@@ -41,9 +46,10 @@ def read_until_key(study: Study, messages: Iterator[Message], report: Report) ->
     joined: set[str] = set()
     keys: dict[str, Message] = {}
     failed: set[str] = set()
+    ceremony: list[Message] = []
     holders = {f"holder {number}" for number in range(1, study.holders + 1)}
 
-    def whole() -> Key | None:
+    def whole() -> Key:
         datas = {message.data for message in keys.values()}
         if len(datas) != 1:
             raise Refused("the holders published different keys")
@@ -55,6 +61,8 @@ def read_until_key(study: Study, messages: Iterator[Message], report: Report) ->
             if study.must_join <= joined and not study.uses_key:
                 report.holds.append("everybody has joined")
                 return None
+        elif message.kind in CEREMONY_KINDS.values() and study.must_join <= joined:
+            ceremony.append(message)
         elif message.kind == KINDS["public key"] and message.sender in holders and study.uses_key:
             keys.setdefault(message.sender, message)
         elif message.kind == KINDS["failed ceremony"] and study.must_join <= joined:
@@ -74,9 +82,22 @@ def read_until_key(study: Study, messages: Iterator[Message], report: Report) ->
                 report.fails.append(f"the key: {error}")
                 return None
             report.holds.append("the key is published alike by all holders")
+            _ceremony(study, key, ceremony, report)
             return key
     report.lacks.append("the study has not begun")
     return None
+
+
+def _ceremony(study: Study, key: Key, messages: list[Message], report: Report) -> None:
+    """Check that the published key is the one that the ceremony makes; a trial's may be dealt."""
+    if not messages and study.trial:
+        return
+    try:
+        require(key_of_ceremony(study, messages) == key, "it makes another key than the holders publish")
+    except Refused as error:
+        report.fails.append(f"the ceremony: {error}")
+    else:
+        report.holds.append(f"{len(messages)} messages of the ceremony make the key")
 
 
 def verify(study_text: str, public: Public | str, entries: list[bytes]) -> Report:
@@ -88,6 +109,7 @@ def verify(study_text: str, public: Public | str, entries: list[bytes]) -> Repor
         entries: the entries of the board, in order.
     """
     study, report = Study(study_text), Report()
+    require(study.protocol in PROTOCOLS, f"{study.protocol} is beyond this verifier")
     samples = public if isinstance(public, Public) else Public(study, public)
     same = samples.digest == study.auxiliary and samples.features == study.features
     require(same, "the public samples are others than the study's")

@@ -17,6 +17,7 @@ from psephos.curator.hamm.records import (
     Neighbours,
     RecordPlan,
     fit_records,
+    party_ball,
     plan_records,
     record_sensitivity,
     release_records,
@@ -436,3 +437,101 @@ def test_a_numeric_label_needs_labelled_public_rows() -> None:
     assert partly.labelled == 30
     assert partly.grid.label is not None
     assert (partly.grid.label.low, partly.grid.label.high) == (labels[:30].min(), labels[:30].max())
+
+
+# -- a party as the unit
+
+
+def party_plan(norm: Norm = "l2", epsilon: float | None = 1.0, **chosen: Any) -> RecordPlan:
+    """Return a plan that protects a party."""
+    public, labels = numeric_tables(1, 60)
+    mechanism: Any = "gaussian" if norm == "l2" else "discrete-laplace"
+    terms: dict[str, Any] = {"rows": 900, "epsilon": epsilon, "mechanism": mechanism, "unit": "party"}
+    return plan_records(public, labels, 1, 30, **terms | chosen)
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_no_search_over_all_that_a_party_holds_exceeds_the_diameter(norm: Norm) -> None:
+    """Nelder-Mead over two tables of three rows, repeated by an amount that is searched too, comes near the bound."""
+    plan = party_plan(norm)
+    bound, best = (plan.l2 if norm == "l2" else plan.l1).value, 0.0
+    assert (plan.unit, plan.event.unit, plan.l1.unit, plan.l2.unit) == ("party", *("party",) * 3)
+    for trial in range(2):
+
+        def loss(flat: Array) -> float:
+            tables = flat.reshape(2, 3, 7)
+            vectors = []
+            for table in tables:
+                often = np.repeat(table, 1 + np.abs(table[:, 0]).astype(int) % 40, axis=0)
+                X = np.column_stack([often[:, 1:6], np.ones(len(often))])
+                vectors.append(np.array(plan.grid.contribution(X, often[:, 6])))
+            change = vectors[0] - vectors[1]
+            return -float(np.abs(change).sum() if norm == "l1" else math.sqrt(int((change * change).sum())))
+
+        start = np.random.default_rng(trial).normal(size=(2, 3, 7)) * 10
+        if trial == 0:  # the same rows with opposite gross errors
+            start[:, :, 1:6], start[:, :, 6] = 3.0, [[1e6], [-1e6]]
+        best = max(best, -float(minimize(loss, start.ravel(), method="Nelder-Mead", options={"maxiter": 100}).fun))
+    assert (0.9 if norm == "l2" else 0.7) * bound <= best <= bound
+
+
+def test_the_ball_follows_from_public_rows_and_is_far_smaller_than_all_that_rows_can_make() -> None:
+    plan, public = party_plan(), numeric_tables(1, 60)[0]
+    ball = plan.grid.ball
+    assert ball is not None
+    assert plan.l2.value == pytest.approx(2 * ball.radius)
+    assert plan.sensitivity.value < 0.5 * math.sqrt(4.5)
+    assert not ball.centre[: plan.grid.gradient_length].any()
+    own = replace(plan.grid, ball=None)
+    at_the_score = own.row_vectors(public, own.public_predictions(public))
+    assert np.abs(at_the_score.mean(axis=0) - ball.centre).max() < 1
+    assert np.array_equal(party_ball(own, public, ball.radius / UNIT).centre, ball.centre)
+    assert party_ball(own, public, ball.radius / UNIT).radius == ball.radius
+    more = party_plan(rows=90_000).grid.ball
+    assert more is not None
+    assert more.radius < ball.radius
+    for radius in (0.0, -1.0, 4.1, math.nan):
+        with pytest.raises(InvalidParameter):
+            party_ball(own, public, radius)
+
+
+def test_a_sum_of_averages_without_noise_finds_what_all_parties_share() -> None:
+    """Thirty parties whose label lies above that of the public rows; the centre is added once for each of them."""
+    plan = party_plan(epsilon=None)
+    assert plan.grid.ball is not None
+    plan = replace(plan, grid=replace(plan.grid, ball=replace(plan.grid.ball, radius=1 << ENTRY_BITS)))
+    tables = [numeric_tables(10 + number, 30) for number in range(30)]
+    total = np.sum([plan.grid.contribution(X, y + 0.5) for X, y in tables], axis=0).tolist()
+    release = release_records(plan, total)
+    rows = np.mean([replace(plan.grid, ball=None).row_vectors(X, y + 0.5).mean(axis=0) for X, y in tables], axis=0)
+    assert np.allclose(release.gradient.ravel(), 30 * rows[: plan.grid.gradient_length] / UNIT, atol=1e-4)
+    X = numeric_tables(2, 400)[0]
+    rise = plan.grid.predict(fit_records(release), X) - X @ np.array([1.0, -2.0, 0.5, 0.0, 0.3, 10.0])
+    assert np.median(rise) == pytest.approx(0.5, abs=0.25)
+
+
+def test_a_sum_of_centres_releases_the_public_score() -> None:
+    plan = party_plan()
+    assert np.allclose(fit_records(release_records(plan, [0] * plan.dimension)), plan.grid.offset[:, 0], atol=1e-9)
+
+
+def test_a_party_is_the_unit_of_numeric_labels_only() -> None:
+    public, labels = numeric_tables(1, 60)
+    for terms in (
+        {"unit": "party", "neighbours": "add-remove"},
+        {"unit": "ward"},
+    ):
+        with pytest.raises(InvalidParameter):
+            plan_records(public, labels, 1, 3, rows=100, epsilon=1.0, **terms)  # type: ignore[arg-type]
+    with pytest.raises(InvalidParameter):
+        plan_records(public, (labels > 10).astype(np.int64), 2, 3, rows=100, epsilon=1.0, unit="party")
+
+
+def test_scores_are_relative_to_the_middle_of_the_bounds() -> None:
+    """A label far from 0 gives the same step, and a score without large numbers."""
+    public, labels = numeric_tables(1, 60)
+    X, y = numeric_tables(2, 500)
+    near, far = (plan_records(public, labels + shift, 1, 3, rows=500, epsilon=None) for shift in (0.0, 2.0**40))
+    assert np.allclose(near.grid.offset, far.grid.offset, atol=1e-3)
+    assert np.abs(far.grid.offset).max() < 100
+    assert np.allclose(near.grid.contribution(X, y), far.grid.contribution(X, y + 2.0**40), rtol=1e-2, atol=1e4)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from psephos.curator.hamm.rehearsal import Noise, Rehearsal, calibrate, fit_public, rehearse, shrink
+from psephos.curator.hamm.rehearsal import Calibration, Noise, Rehearsal, calibrate, fit_public, rehearse, shrink
 from psephos.curator.hamm.rehearsed import (
     RehearsedPlan,
     fit_rehearsed,
@@ -33,6 +33,7 @@ MODELS = [
     (2, 200, 30, 0.3),
     (2, 100, 5, 4.0),
     (4, 150, 10, 1.5),
+    (2, 60, 40, 3.0),
 ]
 
 
@@ -68,6 +69,18 @@ def test_worlds_reproduce_the_cross_validated_accuracy_of_the_public_model(
     rehearsed = rehearse(model, 50, 40, [laplace(10.0, 50)])
     # Half of the rehearsed worlds have the largest error that cross-validation does not contradict.
     assert abs(rehearsed.public_accuracy - worlds.cross_validated) < 2 * (standard_error + 0.01)
+
+
+def test_worlds_without_calibration_do_not_reproduce_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Labels of the public model's own posterior: of 60 rows with 40 columns the model is far better than that."""
+    X, y = table(2, 60, 40, 3.0)
+    model = fit_public(X[:, :-1], y, 2)
+    plain = Calibration(1.0, 1.0, 0.0, 0.0, (1.0, 1.0))
+    monkeypatch.setattr("psephos.curator.hamm.rehearsal.calibrate", lambda model, generator: plain)
+    cross_validated = (float(model.hits.sum()) + 1) / 62
+    standard_error = math.sqrt(cross_validated * (1 - cross_validated) / 60)
+    rehearsed = rehearse(model, 50, 40, [laplace(10.0, 50)])
+    assert cross_validated - rehearsed.public_accuracy > 2 * (standard_error + 0.01)
 
 
 def test_the_public_model_in_features_is_the_one_in_principal_directions() -> None:

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psephos.curator.hamm.rules import HAMM_LAMBDA, LARGEST_RIDGE, NOISE_SHARE, averaging_radius, choose_method, ridge
+from psephos.curator.hamm.rules import (
+    HAMM_LAMBDA,
+    LARGEST_RIDGE,
+    NOISE_SHARE,
+    average_noise_share,
+    averaging_radius,
+    choose_method,
+    ridge,
+    suggest_method,
+)
 from psephos.curator.hamm.sensitivity import Sensitivity, multiclass_soft, radius
 from psephos.protocol.errors import InvalidParameter
 
@@ -52,6 +61,24 @@ def test_the_method_follows_from_learners_and_parties(linear: list[str]) -> None
     ] * 2
     with pytest.raises(InvalidParameter, match="learners"):
         choose_method([], 5)
+
+
+def test_averaging_is_suggested_for_two_classes_while_its_noise_is_short() -> None:
+    """12 parties, 25 features: at epsilon 10 and 30 but not at 1; not where public rows have labels."""
+    shares = {epsilon: average_noise_share(25, 2, 12, epsilon) for epsilon in (1.0, 10.0, 30.0)}
+    assert shares[10.0] == pytest.approx(5 / 12)
+    names = [suggest_method("statistic", ["tree"], 12, 0.2, average_share=share) for share in shares.values()]
+    assert [None if name is None else name[0] for name in names] == [None, "avg", "avg"]
+    assert suggest_method("avg", ["logistic"], 12, 0.2, average_share=shares[30.0]) is None
+    for share in (shares[1.0], math.inf):
+        suggestion = suggest_method("avg", ["logistic"], 12, 0.2, average_share=share)
+        assert suggestion is not None
+        assert suggestion[0] == "whitened"
+    suggestion = suggest_method("statistic", ["tree"], 12, 0.2, 60, shares[30.0])
+    assert suggestion is not None
+    assert suggestion[0] == "rehearsed"
+    with pytest.raises(InvalidParameter):
+        average_noise_share(25, 2, 12, 0.0)
 
 
 def test_the_ridge_by_hand() -> None:

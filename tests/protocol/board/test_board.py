@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from psephos.audit.studies import Trial, trial
 from psephos.protocol.agent import Agent, _batches
 from psephos.protocol.board import MOST_BYTES, MemoryBoard
-from psephos.protocol.board.client import BoardClient, CheckedEntry, join_message
+from psephos.protocol.board.client import BoardClient, BoardReader, CheckedEntry, join_message
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.history import Head, History, leaf_hash
 from psephos.protocol.board.sealing import SealingKey, seal
@@ -165,6 +165,32 @@ def test_a_second_entry_in_one_place_is_equivocation(made: Trial) -> None:
     forked = everyone.post(restored.sign(Post(BOARD, b"two")))
     assert errors(forked) == {EquivocationError}
     assert "party 0" in str(forked["curator"].error)
+
+
+def test_entries_beyond_the_bytes_that_a_study_leaves_a_member_are_refused(made: Trial) -> None:
+    """The limit is of all entries of one member together; a reader that is restored from its records knows them."""
+    author = BoardClient(made.study.members, "party 0", made.keys["party 0"], None)
+    other = BoardClient(made.study.members, "party 1", made.keys["party 1"], None)
+    entries = [author.sign(Post(BOARD, bytes(400))), author.sign(Post(BOARD, bytes(400)))]
+    limited = replace(made.study.members, limits={"party 0": sum(map(len, entries))})
+    reader, restored = BoardReader(limited), BoardReader(limited)
+    for number, data in enumerate([*entries, entries[0]], 1):  # a repetition is the same entry
+        checked = reader.check(number, data)
+        assert checked.error is None
+        restored.restore(checked.record)
+    too_many, unlimited = author.sign(Post(BOARD, b"")), other.sign(Post(BOARD, bytes(4000)))
+    for one in (reader, restored):
+        assert isinstance(one.check(4, too_many).error, MessageError)
+        assert one.check(5, unlimited).error is None
+        assert one.missing_places() == {}
+
+
+def test_a_study_limits_the_bytes_of_every_member(made: Trial) -> None:
+    limits = made.study.members.limits
+    assert limits.keys() == made.study.members.keys.keys()
+    assert limits["party 0"] < limits["curator"] < limits["holder 1"] < 1 << 31
+    longer = replace(made.study, samples=100 * made.study.samples).members.limits
+    assert limits["party 0"] < longer["party 0"] < 100 * limits["party 0"]
 
 
 def test_an_author_who_has_read_another_log_is_detected(made: Trial) -> None:

@@ -480,7 +480,7 @@ def test_noise_that_would_be_nobodys_is_refused(holders: int, colluders: int) ->
 
 def test_the_terms_of_a_round_follow_from_the_holders_shares(keys: KeySetup) -> None:
     plan = plan_statistic(
-        np.eye(6)[:, :3], 2, PARTIES, epsilon=1.0, mechanism="discrete-laplace", source="own-data", joint=True
+        np.eye(6)[:, :3], 5, PARTIES, epsilon=1.0, mechanism="discrete-laplace", source="own-data", joint=True
     )
     spec = StatisticSpec.from_plan(plan, None, colluders=1, holders=HOLDERS)
     shares = spec.holder_shares

@@ -22,6 +22,7 @@ from psephos.protocol.encrypted_sum.record_grid import (
     TOTAL_BITS,
     Norm,
     NumericLabel,
+    PartyBall,
     RecordGrid,
 )
 from psephos.protocol.errors import DataError, InvalidParameter
@@ -264,6 +265,8 @@ def test_the_tables_are_rounded_down_and_monotone() -> None:
 # -- numeric labels
 
 NUMERIC = NumericLabel(-3.0, 4.0, 0.7)
+FARTHEST = (-1.7e308, 1.7e308, 1.0)
+"""Finite bounds whose distance is not finite."""
 
 
 def numeric_grid(norm: Norm = "l2", *, rank: int = 3) -> RecordGrid:
@@ -287,7 +290,7 @@ def test_no_row_of_a_numeric_label_is_longer_than_the_bound(norm: Norm) -> None:
         vectors = grid.row_vectors(rows, numeric_labels(2, len(rows)))
         assert max(norms(vectors, norm)) <= bound
     free = RecordGrid(np.eye(3)[:, :1], 1e-4, np.zeros((3, 1)), 1, norm, NUMERIC)
-    longest = free.row_vectors(np.array([[1e6, 0.0, 1.0]]), np.array([0.7]))
+    longest = free.row_vectors(np.array([[1e6, 0.0, 1.0]]), np.array([NUMERIC.middle + 0.7]))
     assert norms(longest, norm)[0] >= 0.999 * bound
 
 
@@ -297,7 +300,7 @@ def test_the_vector_of_a_numeric_label_is_hubers_gradient_and_weight(norm: Norm)
     X, _ = rows_of(3, 300)
     y = np.random.default_rng(4).normal(size=300) * 3
     z = grid.clip(grid.locate(X)[0])
-    ratio = (np.clip(grid.locate(X)[1][:, 0], NUMERIC.low, NUMERIC.high) - y) / NUMERIC.threshold
+    ratio = (np.clip(grid.locate(X)[1][:, 0] + NUMERIC.middle, NUMERIC.low, NUMERIC.high) - y) / NUMERIC.threshold
     psi, weights = np.clip(ratio, -1, 1), np.maximum(np.minimum(1, 1 / np.abs(ratio)), 1 - math.sqrt(0.5))
     i, j = grid.pairs
     off = np.where(i == j, 1, 2 if norm == "l1" else math.sqrt(2))
@@ -343,13 +346,24 @@ def test_predictions_are_clipped_to_the_bounds_of_the_label() -> None:
     predictions = grid.predict(grid.offset[:, 0], X)
     assert (predictions.min(), predictions.max()) == (NUMERIC.low, NUMERIC.high)
     inside = (predictions > NUMERIC.low) & (predictions < NUMERIC.high)
-    assert np.allclose(predictions[inside], grid.locate(X)[1][inside, 0])
+    assert np.allclose(predictions[inside], grid.locate(X)[1][inside, 0] + NUMERIC.middle)
+    assert np.array_equal(grid.public_predictions(X)[~inside], predictions[~inside])
+    assert not grid.row_vectors(X, grid.public_predictions(X))[:, : grid.gradient_length].any()
+    with pytest.raises(InvalidParameter):
+        grid_of().public_predictions(X)
     with pytest.raises(InvalidParameter):
         grid_of().predict(grid.offset[:, 0], X)
 
 
 def test_invalid_numeric_labels_are_rejected() -> None:
-    for numbers in ((1.0, 1.0, 1.0), (2.0, 1.0, 1.0), (0.0, 1.0, 0.0), (0.0, math.inf, 1.0), (0.0, 1.0, math.nan)):
+    for numbers in (
+        (1.0, 1.0, 1.0),
+        (2.0, 1.0, 1.0),
+        (0.0, 1.0, 0.0),
+        (0.0, math.inf, 1.0),
+        (0.0, 1.0, math.nan),
+        FARTHEST,
+    ):
         with pytest.raises(InvalidParameter):
             NumericLabel(*numbers)
     for change in ({"label": NUMERIC}, {"classes": 1}):
@@ -361,3 +375,69 @@ def test_the_numeric_label_is_in_the_digest() -> None:
     grid = numeric_grid()
     others = [replace(grid, label=replace(NUMERIC, **{name: 0.5})) for name in ("low", "high", "threshold")]
     assert len({grid.digest, *(other.digest for other in others)}) == 4
+
+
+# -- a party's ball
+
+RADIUS = (1 << ENTRY_BITS) // 50
+
+
+def ball_grid(norm: Norm = "l2", radius: int = RADIUS, *, rank: int = 3) -> RecordGrid:
+    """Return a grid that protects a party, with a centre that is no row's vector."""
+    grid = numeric_grid(norm, rank=rank)
+    centre = np.random.default_rng(1).integers(-(1 << 17), 1 << 17, size=grid.length)
+    return replace(grid, ball=PartyBall(centre, radius))
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_no_rows_of_a_party_leave_its_ball(norm: Norm) -> None:
+    """Whatever two parties hold, also nothing, their vectors are at most the diameter apart."""
+    grid = ball_grid(norm, RADIUS)
+    generator, vectors = np.random.default_rng(2), [grid.contribution(np.empty((0, FEATURES + 1)), np.empty(0))]
+    assert not any(vectors[0])
+    for seed in range(12):
+        rows = int(generator.integers(1, 40))
+        X = (rows_of(seed, rows) if seed % 2 else extreme_rows(1))[0]
+        vectors.append(grid.contribution(X, numeric_labels(seed, len(X))))
+    assert max(norms(np.array(vectors), norm)) <= RADIUS
+    assert max(norms(np.array(vectors), norm)) > 0.999 * RADIUS
+    differences = np.array(vectors)[:, None, :] - np.array(vectors)[None, :, :]
+    assert max(norms(differences.reshape(-1, grid.length), norm)) <= 2 * RADIUS
+
+
+def test_a_party_sends_the_average_of_its_rows_less_the_centre() -> None:
+    grid = ball_grid(radius=4 << ENTRY_BITS)
+    assert grid.ball is not None
+    X, _ = rows_of(3, 21)
+    y = numeric_labels(4, 21)
+    vectors = grid.row_vectors(X, y)
+    assert np.array_equal(grid.row_vectors(X, y), replace(grid, ball=None).row_vectors(X, y))
+    moved = np.array(grid.contribution(X, y)) + grid.ball.centre
+    assert np.abs(moved - vectors.mean(axis=0)).max() < 1
+    assert grid.contribution(np.tile(X, (5, 1)), np.tile(y, 5)) == grid.contribution(X, y)
+    small = replace(grid, ball=replace(grid.ball, radius=2 * RADIUS))
+    clipped, whole = np.array(small.contribution(X, y)), np.array(grid.contribution(X, y))
+    assert np.abs(clipped - whole * (2 * RADIUS / norms(whole[None], "l2")[0])).max() < 1.001
+    assert (small.minimum, small.maximum) == (-2 * RADIUS, 2 * RADIUS)
+
+
+def test_invalid_balls_are_rejected() -> None:
+    grid = ball_grid()
+    assert grid.ball is not None
+    for centre in (np.zeros(3), np.zeros((2, 2), int), np.array([1 << 21]), np.array([-(1 << 21)])):
+        with pytest.raises(InvalidParameter):
+            PartyBall(centre, 1)
+    for radius in (0, -1, (4 << ENTRY_BITS) + 1):
+        with pytest.raises(InvalidParameter):
+            PartyBall(grid.ball.centre, radius)
+    with pytest.raises(InvalidParameter):
+        replace(grid, ball=PartyBall(grid.ball.centre[:-1], 1))
+
+
+def test_the_ball_is_in_the_digest() -> None:
+    grid = ball_grid()
+    assert grid.ball is not None
+    moved = grid.ball.centre.copy()
+    moved[-1] += 1
+    others = [None, replace(grid.ball, radius=grid.ball.radius + 1), replace(grid.ball, centre=moved)]
+    assert len({grid.digest, *(replace(grid, ball=ball).digest for ball in others)}) == 4

@@ -19,7 +19,7 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from psephos.data.datasets import NAMES, load
-from psephos.data.preprocessing import DEFAULTS, PublicScaler, default_scaler, project_on_unit_ball
+from psephos.data.preprocessing import DEFAULTS, PublicScaler, default_scaler, own_scaler, project_on_unit_ball
 from psephos.data.splits import split_dataset
 from psephos.parties.training import train_parties, votes
 from psephos.protocol.errors import DataError, InvalidParameter
@@ -82,17 +82,30 @@ def test_every_scaled_row_is_in_the_unit_ball(scaler: PublicScaler) -> None:
         assert max(norms) > 1 - 1e-12
 
 
+@pytest.mark.parametrize("margin", [None, 0.5])
 @pytest.mark.parametrize("scaling", ["max-norm", "unit-rows"])
 @pytest.mark.parametrize("d", [1, 2, 9, 40])
-def test_a_scaled_row_is_a_function_of_that_row_bit_for_bit(scaling: str, d: int) -> None:
+def test_a_scaled_row_is_a_function_of_that_row_bit_for_bit(scaling: str, d: int, margin: float | None) -> None:
     """Alone, among others and in another memory layout, without principal components; privacy of a record needs it."""
     generator = np.random.default_rng(d)
-    scaler = PublicScaler(scaling=scaling, columns="standardise", intercept=1.0).fit(generator.normal(size=(50, d)))
+    scaler = PublicScaler(scaling=scaling, columns="standardise", intercept=1.0, margin=margin)
+    scaler.fit(generator.normal(size=(50, d)))
     X = generator.normal(size=(120, d)) * 10.0 ** generator.uniform(-5, 5, size=(120, 1))
     together = scaler.transform(X)
     assert np.array_equal(scaler.transform(np.asfortranarray(X)), together)
     assert np.array_equal(scaler.transform(X[::3]), together[::3])
     assert all(np.array_equal(scaler.transform(X[[n]])[0], together[n]) for n in range(len(X)))
+
+
+def test_features_are_clipped_to_extended_ranges_of_the_auxiliary_rows() -> None:
+    scaler = own_scaler(numeric_label=True).fit([[0.0, 7.0], [4.0, 7.0]])
+    assert scaler.ranges_.tolist() == [[-2.0, 7.0], [6.0, 7.0]]
+    inside = scaler.transform([[6.0, 7.0], [-2.0, 7.0]])
+    assert np.array_equal(scaler.transform([[1e99, 8.0], [-1e99, -1e99]]), inside)
+    assert own_scaler(numeric_label=False).fit([[0.0], [4.0]]).ranges_ is None
+    for margin, X in ((-0.1, np.eye(2)), (np.inf, np.eye(2)), (0.5, scipy.sparse.eye_array(2).tocsr())):
+        with pytest.raises(InvalidParameter):
+            PublicScaler(margin=margin).fit(X)
 
 
 def test_max_norm_keeps_proportions_and_clips_the_rest() -> None:

@@ -80,7 +80,7 @@ def test_the_prediction_is_near_the_truth_in_spite_of_gross_errors(released: Rel
     assert result.exact
     assert np.abs(np.array(model.coefficients) - SLOPES).max() < 0.5
     assert result.errors["newton"].mae < 1.1 * result.errors["huber"].mae
-    assert result.bounds == (run.label.low, run.label.high)
+    assert result.bounds == (run.spec.label.low, run.spec.label.high)
 
 
 def test_everything_that_is_planned_is_a_function_of_public_rows(table: Path, tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_everything_that_is_planned_is_a_function_of_public_rows(table: Path, tm
     first, second = (RegressionRun(options_of(at)) for at in (table, path))
     assert first.spec.context == second.spec.context
     assert first.spec.plan.mechanism == second.spec.plan.mechanism
-    assert np.array_equal(first.ranges, second.ranges)
+    assert np.array_equal(first.spec.ranges, second.spec.ranges)
 
 
 def test_a_replaced_row_moves_the_sum_by_the_sensitivity_at_most(table: Path, tmp_path: Path) -> None:
@@ -122,11 +122,12 @@ def test_a_regressor_is_read_back_and_predicts_as_the_model_says(released: Relea
     assert isinstance(regressor, ReleasedRegressor)
     assert regressor.model == model
     held_out = run.split.X_test
-    expected = run.spec.plan.grid.predict([*model.coefficients, model.intercept], run.prepared(held_out))
-    assert np.allclose(regressor.predict(held_out), expected, rtol=1e-12)
+    w = run.scaler.unfold(np.array([model.coefficients]), np.array([model.intercept - run.spec.label.middle]))
+    expected = run.spec.plan.grid.predict(w[0], run.prepared(held_out))
+    assert np.allclose(regressor.predict(held_out), expected, rtol=1e-9)
     assert regressor.score(held_out, run.split.y_test) == pytest.approx(result.errors["newton"].r2)
     far = np.array([[1e300, -1e300, 0.0], [-1e300, 1e300, 0.0]])
-    assert set(regressor.predict(far)) <= {*model.bounds, *regressor.predict(np.clip(far, *run.ranges))}
+    assert set(regressor.predict(far)) <= {*model.bounds, *regressor.predict(np.clip(far, *run.spec.ranges))}
     with pytest.raises(ModelError):
         load_classifier(tmp_path)
 
@@ -175,7 +176,11 @@ def test_damaged_models_are_refused(released: Released, tmp_path: Path, change: 
 @pytest.mark.parametrize(
     "change",
     [
-        {"unit": "party"},
+        {"unit": "party", "neighbours": "add-remove"},
+        {"unit": "party", "record": "c"},
+        {"unit": "party", "reveal": "alpha"},
+        {"unit": "party", "noise_from": "holders"},
+        {"balanced": True},
         {"data": None, "label": None, "party": None, "public": None},
         {"classes": ("a", "b")},
         {"learners": ("tree",)},
@@ -254,6 +259,26 @@ def test_persons_are_protected_where_a_column_names_them(tmp_path: Path) -> None
     assert result.exact
     whole = sum(len(run.rows_of(party)[1]) for party in range(5))
     assert len({person for party in range(5) for person in run.rows_of(party)[2]}) < whole / 2
+
+
+def test_a_party_is_protected_by_default(table: Path, tmp_path: Path) -> None:
+    """Model, card and result name the party; whatever it holds, its vector stays within the claimed diameter."""
+    run = RegressionRun(options_of(table, unit="party"))
+    grid, bound = run.spec.plan.grid, run.spec.plan.l2.value
+    X, y = run.rows_of(0)[:2]
+    for rows, labels in ((X[:1], y[:1]), (X, y + 1e9), (X * 1e3, -y), (X[:0], y[:0])):
+        assert np.linalg.norm(np.subtract(grid.contribution(rows, labels), grid.contribution(X, y))) <= bound
+    result, model = run.run()
+    assert result.exact
+    assert (model.release.unit, model.release.chosen.get("neighbours")) == ("party", None)
+    assert ("Neighbours", "one party replaced") in result.page().facts
+    run.write(result, model, tmp_path, onnx=False)
+    card = (tmp_path / "card.md").read_text(encoding="utf-8")
+    assert "everything that one of the 5 holds" in card
+    assert "one row" not in card
+    assert options_of(table, unit="party").check() is None  # type: ignore[func-returns-value]
+    default = {"data": str(table), "label": "days", "party": "hospital", "public": "public", "task": "regression"}
+    assert (JobOptions(**default).unit, JobOptions(**default).chosen_method) == ("party", "newton")
 
 
 def test_the_command_writes_a_model_and_its_card(table: Path, tmp_path: Path) -> None:

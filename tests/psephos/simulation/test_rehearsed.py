@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import psephos
-from psephos.curator.hamm.rehearsal import fit_public
+from psephos.cli.main import build
+from psephos.curator.hamm.rehearsal import WORLDS, fit_public
 from psephos.curator.hamm.rehearsed import model_classifier, public_features
+from psephos.data.preprocessing import PublicScaler
 from psephos.data.tables import read_table
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.transcript import Transcript
@@ -72,6 +76,16 @@ def test_a_rehearsed_step_is_released_with_its_card(tmp_path: Path, mechanism: A
     assert psephos.load_model(out / "model.json").predict(read_table(tmp_path / "own.csv")).shape == (1200,)
 
 
+def test_the_command_shows_the_progress_of_a_rehearsal(tmp_path: Path) -> None:
+    own, public = patients(tmp_path)
+    table = ("--data", own, "--label", "outcome", "--party", "hospital", "--public", public)
+    words = ["--log-level", "info", "run", *table, "--method", "rehearsed", "--epsilon", "0.001"]
+    result = CliRunner().invoke(build(), list(map(str, words)), catch_exceptions=False)
+    assert result.exit_code == 0
+    lines = [json.loads(line) for line in result.stderr.splitlines() if line.startswith("{")]
+    assert ("rehearse", WORLDS) in [(line["phase"], line["of"]) for line in lines if line["message"] == "phase"]
+
+
 def test_where_no_gain_is_expected_the_public_model_is_written(tmp_path: Path) -> None:
     """No key is made and no message is sent; other private rows give the same files, byte for byte."""
     written = []
@@ -123,10 +137,22 @@ def test_auto_rehearses_where_public_rows_have_labels(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("labelled", [True, False])
 def test_the_hint_names_the_rehearsed_step_where_public_rows_have_labels(labelled: bool, tmp_path: Path) -> None:
+    """Without labels it names averaging, whose noise is short for 60 parties and so few features."""
     own: dict[str, Any] = {"method": None, "announced_rows": None, "epsilon": (1.0,)}
     job = Job(options(tmp_path, labelled=labelled, classes=("ill", "well"), **own))
     assert job.method == "statistic"
-    assert ("--method rehearsed" in job.advice(job.run())) is labelled
+    assert job.advice(job.run()).startswith(f"--method {'rehearsed' if labelled else 'avg'} ")
+
+
+def test_no_hint_names_the_rehearsed_step_where_the_key_holders_add_the_noise(tmp_path: Path) -> None:
+    """They add none to such a step: a run that followed the hint would be refused."""
+    for adders, hinted in (("holders", False), ("parties", True)):
+        job = Job(options(tmp_path, method="own-data", noise_from=adders, announced_rows=None, epsilon=(1.0,)))
+        scaler = PublicScaler().fit(job.split.X_auxiliary)
+        result: Any = SimpleNamespace(
+            privacy={"own-data": None}, evaluation=SimpleNamespace(scaler=scaler), parties=PARTIES, epsilon=1.0
+        )
+        assert ("--method rehearsed" in job.advice(result)) is hinted
 
 
 def test_a_simulation_compares_the_step_with_the_public_model(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from psephos.audit.rounds import short_key
 from psephos.audit.studies import Trial, trial
-from psephos.curator.hamm.records import plan_records
+from psephos.curator.hamm.records import Unit, plan_records
 from psephos.curator.hamm.statistic import plan_statistic
 from psephos.parties.statistic import RowGrid, own_vector
 from psephos.parties.training import train_parties
@@ -22,6 +22,7 @@ from psephos.protocol.board import Board, MemoryBoard
 from psephos.protocol.encrypted_sum.fixed_point import FRACTION_BITS, FixedPoint, project
 from psephos.protocol.encrypted_sum.local_step import LocalStepGrid
 from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
+from psephos.protocol.encrypted_sum.record_grid import ENTRY_BITS
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
 from psephos.protocol.paillier.threshold import KeyShare, deal
 from psephos.protocol.randomness import SYSTEM, Randomness
@@ -31,6 +32,7 @@ from psephos.protocol.study.stages import StagedRole
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.specs.base import Spec
 from psephos.specs.registry import participants_of, spec_of
+from psephos.specs.regression import encode_ranges
 from psephos.specs.study import StudyTerms, encode_coordinates
 from psephos.study.roles import curator_role, holder_role, party_role
 
@@ -73,6 +75,19 @@ def record_parameters(parties: int, classes: int, mechanism: Any) -> dict[str, A
     grid = plan.grid
     matrices = {"coordinates": encode_coordinates(grid.transform), "offset": encode_coordinates(grid.offset)}
     return matrices | {"constant": grid.constant, "rows": plan.rows, "labelled": plan.labelled}
+
+
+def regression_parameters(parties: int, mechanism: Any, unit: Unit = "record") -> dict[str, Any]:
+    """Of a regression from a score of the public rows, whose labels a rule gives."""
+    labels = AUXILIARY.samples[:, 0] * 5 + np.arange(SAMPLES) % 3 + 100
+    terms: dict[str, Any] = {"rows": 200, "epsilon": 1.0, "mechanism": mechanism, "unit": unit}
+    grid = plan_records(AUXILIARY.samples, labels, 1, parties, **terms).grid
+    assert grid.label is not None
+    matrices = {"coordinates": encode_coordinates(grid.transform), "offset": encode_coordinates(grid.offset)}
+    ranges = encode_ranges(np.stack([np.full(FEATURES - 1, -1.5), np.full(FEATURES - 1, 1.5)]))
+    ball = {} if grid.ball is None else {"unit": "party", "radius": grid.ball.radius / 2.0**ENTRY_BITS}
+    numbers = {"constant": grid.constant, "rows": 200, "labelled": SAMPLES, "ranges": ranges}
+    return matrices | numbers | asdict(grid.label) | ball
 
 
 def step_parameters(classes: int, norm: str) -> dict[str, Any]:
@@ -159,6 +174,21 @@ def fields_of(what: str, parties: int) -> dict[str, Any]:
             "parameters": record_parameters(parties, 3, "discrete-laplace") | {"dropouts": 1},
             "minimum_ballots": parties - 1,
         },
+        "regression": {
+            "method": "newton",
+            "delta": 1e-6,
+            "classes": (),
+            "parameters": regression_parameters(parties, "gaussian"),
+            "minimum_ballots": parties,
+        },
+        "regression, party": {
+            "method": "newton",
+            "public": True,
+            "classes": (),
+            "proofs": "valid",
+            "parameters": regression_parameters(parties, "discrete-laplace", "party") | {"dropouts": 1},
+            "minimum_ballots": parties - 1,
+        },
         "evaluation": two
         | {
             "method": "platt",
@@ -190,7 +220,7 @@ def fields_of(what: str, parties: int) -> dict[str, Any]:
     return {"protocol": what.split(",")[0], "samples": SAMPLES, "auxiliary": AUXILIARY.digest} | found[what]
 
 
-EVERY = ("tally", "statistic", "average", "rehearsed", "record", "evaluation", "psgd", "pathak")
+EVERY = ("tally", "statistic", "average", "rehearsed", "record", "regression", "evaluation", "psgd", "pathak")
 """A study of each protocol."""
 ALL = (
     *EVERY,
@@ -201,6 +231,7 @@ ALL = (
     "average, whitened",
     "rehearsed, gaussian",
     "record, three classes",
+    "regression, party",
     "evaluation, party",
 )
 
@@ -240,6 +271,8 @@ class Cast:
         if self.spec.takes_classifier:
             return FixedVotes(generator.integers(0, len(self.made.study.classes), size=SAMPLES))
         X = unit(generator, 6 + number)
+        if self.spec.numeric_label is not None:
+            return X, 5 * X[:, 0] + 100 + generator.normal(size=len(X)) * 1e3  # most of them outside the bounds
         return X, (X[:, 0] > 0).astype(np.int64)
 
     def release(self, result: Any) -> bytes:

@@ -314,17 +314,30 @@ def test_the_card_of_a_member_states_the_total_of_its_rows(house: House) -> None
 
 def test_gaussian_studies_are_charged_with_their_multiplier(house: House) -> None:
     path, study = house.folder / "north.budget", house.study("record")
-    join_budget(study, house.identities["north"].card.key, str(path), house.own)
-    charge_budget(study, str(path), house.own)
+    key = house.identities["north"].card.key
+    join_budget(study, key, str(path), house.own)
+    charge_budget(study, key, str(path), house.own)
     with BudgetFile(path) as file:
         (charge,) = file.charges()
     assert charge.multiplier == gaussian_sigma(1.0, study.epsilon, study.delta)
 
 
+def test_rows_that_two_parties_of_a_study_have_are_charged_twice(house: House) -> None:
+    """They are in two vectors of one sum, which moves twice as far when they are replaced."""
+    path, study = house.folder / "both.budget", house.study("statistic, own data", epsilon=2.0)
+    names = [name for name, one in house.identities.items() if study.roles_of(one.card.key)[0].startswith("party")][:2]
+    for name in names:
+        join_budget(study, house.identities[name].card.key, str(path), house.own)
+        house.member(name, study, data=house.own, budget=str(path))._charge(study)
+    with BudgetFile(path) as file:
+        (total,) = file.totals()
+    assert (len(names), total.releases, total.epsilon) == (2, 2, 4.0)
+
+
 def test_a_budget_file_records_what_the_curator_of_a_study_is_given(house: House) -> None:
     path, key = house.folder / "north.budget", house.identities["north"].card.key
     join_budget(house.study(epsilon=2.0), key, str(path), None)
-    charge_budget(house.study(epsilon=2.0), str(path), None)
+    charge_budget(house.study(epsilon=2.0), key, str(path), None)
     with BudgetFile(path) as file:
         (total,) = file.totals()
         assert (total.releases, total.not_private, total.epsilon) == (2, 1, 2.0)
@@ -340,6 +353,8 @@ def test_a_budget_file_records_what_the_curator_of_a_study_is_given(house: House
     [
         ("statistic", "party"),
         ("record", "record"),
+        ("regression", "record"),
+        ("regression, party", "party"),
         ("evaluation", "record"),
         ("psgd", "record, replaced"),
         ("pathak", "record"),
@@ -347,8 +362,9 @@ def test_a_budget_file_records_what_the_curator_of_a_study_is_given(house: House
 )
 def test_a_study_is_charged_for_its_unit(house: House, what: str, unit: str) -> None:
     path, study = house.folder / "north.budget", house.study(what)
-    join_budget(study, house.identities["north"].card.key, str(path), house.own)
-    charge_budget(study, str(path), house.own)
+    key = house.identities["north"].card.key
+    join_budget(study, key, str(path), house.own)
+    charge_budget(study, key, str(path), house.own)
     with BudgetFile(path) as file:
         (charge,) = file.charges()
     assert (str(charge.unit), charge.epsilon) == (unit, study.epsilon)

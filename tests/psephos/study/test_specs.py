@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from psephos.parties.ceremony_states import ModulusSearch, SeedMaterial
 from psephos.parties.noise import shares_of
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
+from psephos.protocol.board.client import BoardReader
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint, parameters_context
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
@@ -49,6 +51,7 @@ from psephos.specs.average import DROPOUTS, OwnDataSpec
 from psephos.specs.base import Spec, SumSpec
 from psephos.specs.pathak import PathakSpec, make_terms
 from psephos.specs.psgd import PsgdSpec
+from psephos.specs.record import RecordSpec
 from psephos.specs.registry import SPECS, participants_of, spec_of, unit_of
 from psephos.specs.statistic import StatisticSpec
 from psephos.specs.study import COLLUDERS, StudyTerms, encode_coordinates
@@ -90,8 +93,20 @@ def test_every_protocol_computes_its_result_from_the_inputs(what: str) -> None:
     agents = {name: cast.agent(name, board, Store()) for name in cast.names}
     play(cast, agents.__getitem__)
     check(cast, agents)
+    check_that_members_stay_below_their_limits(cast, board)
     if what == "psgd":
         check_that_readers_walk_again(cast, board)
+
+
+def check_that_members_stay_below_their_limits(cast: Cast, board: MemoryBoard) -> None:
+    """Honest members post less than an eighth of the bytes that the study leaves them."""
+    members, posted = cast.made.study.members, Counter[str]()
+    reader = BoardReader(members)
+    for number, data in board.read(0):
+        checked = reader.check(number, data)
+        posted[checked.record.author] += checked.record.size
+    assert posted.keys() == members.keys.keys()
+    assert all(8 * posted[name] < members.limits[name] for name in posted)
 
 
 def check_that_readers_walk_again(cast: Cast, board: MemoryBoard) -> None:
@@ -284,6 +299,12 @@ def test_a_study_says_who_adds_the_noise() -> None:
         spec_of(StudyTerms(replace(study, parameters={**study.parameters, "noise_from": "curator"}), AUXILIARY))
 
 
+def test_who_signs_a_rehearsed_study_reads_who_checks_its_plan() -> None:
+    """Its author chose it, and an agent writes the model without rehearsing again."""
+    for what, told in (("rehearsed", True), ("statistic, own data", False)):
+        assert ("agents do not" in " ".join(describe_study(Cast(what).made.study).split())) is told
+
+
 # -- under a key that was dealt: every term that follows from a study, and every release, beside what was meant
 
 
@@ -306,6 +327,7 @@ def test_a_study_under_a_dealt_key_computes_its_result(what: str) -> None:
         "average",
         "average, own data",
         "record, three classes",
+        "regression, party",
     ],
 )
 def test_a_study_with_an_absent_party_releases_the_mean_of_the_others(what: str) -> None:
@@ -323,7 +345,7 @@ def test_a_study_with_an_absent_party_releases_the_mean_of_the_others(what: str)
     assert few.epsilon == all_of_them.epsilon == 1.0
     assert few.sensitivity is not None
     if what != "tally":  # its sensitivity of soft labels falls with the number of parties in another way
-        share = 1.0 if cast.spec.unit == "record" else 5 / 4
+        share = 1.0 if isinstance(cast.spec, RecordSpec) else 5 / 4
         assert few.sensitivity == pytest.approx((all_of_them.sensitivity or 0.0) * share, rel=1e-6)
 
 
@@ -385,6 +407,7 @@ def test_unit_of_privacy_and_source_of_noise() -> None:
         "average": ("party", False, ("avg", "own-data", "whitened")),
         "rehearsed": ("party", True, ("rehearsed",)),
         "record": ("record", True, ("newton",)),
+        "regression": ("record", True, ("newton",)),
         "evaluation": ("record", True, ("platt",)),
         "psgd": ("record", True, ("psgd",)),
         "pathak": ("record", True, ("pathak",)),
@@ -420,6 +443,23 @@ def test_parameters_allowed_by_each_protocol() -> None:
             "record": "",
             "colluders": COLLUDERS,
             "dropouts": 0,
+        },
+        "regression": {
+            "coordinates": str,
+            "offset": str,
+            "constant": float,
+            "rows": int,
+            "labelled": 0,
+            "neighbours": "replace",
+            "record": "",
+            "colluders": COLLUDERS,
+            "dropouts": 0,
+            "unit": "record",
+            "radius": 0.0,
+            "ranges": str,
+            "low": float,
+            "high": float,
+            "threshold": float,
         },
         "evaluation": {
             "classifier": str,
@@ -637,6 +677,11 @@ def changed(what: str, **fields: Any) -> Study:
         ("record", {"constant": 0.5}, {"constant": 0.0}, "constant"),
         ("record", {}, {"offset": encode_coordinates(np.ones((4, 2)))}, "offset"),
         ("record", {"colluders": 3}, {"colluders": 4}, "colluders"),
+        ("regression", {"threshold": 5e-324}, {"threshold": 0.0}, "positive threshold"),
+        ("regression", {"low": 0.0}, {"low": 1e3}, "bounds low < high"),
+        ("regression, party", {"radius": 4.0}, {"radius": 4.1}, "radius"),
+        ("regression, party", {}, {"neighbours": "add-remove"}, "neighbours"),
+        ("regression, party", {}, {"record": "patient"}, "persons"),
         ("psgd", {"sizes": "1 1 1 1 1"}, {"sizes": "1 1 1 1 x"}, "whole numbers with spaces"),
         ("psgd", {}, {"sizes": "6 7 8 9 10 11"}, "5 parties and says 6 sizes"),
         ("psgd", {"steps": 3}, {"steps": 0}, "steps"),

@@ -390,7 +390,7 @@ NEVER = (
     ("who holds the identities", "a study names keys; that they are those people's is for people to see"),
     (
         "that nobody has the whole key",
-        "the messages in which the holders made the key are sealed, and each holder checked them for itself",
+        "what the holders told each other to make it is sealed, and each of them checked that for itself",
     ),
     ("what the parties trained on", "no proof says that it is good, nor that a share of noise was drawn"),
     ("who else was shown the board", "compare the head with the other members'"),

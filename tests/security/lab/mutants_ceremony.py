@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import psephos.protocol.paillier.sharing
 from psephos.audit.mutants import Mutant
-from psephos.parties.ceremony import CeremonyHolder
+from psephos.parties.ceremony_checks import PublicChecks
 from psephos.protocol.ceremony.search import Batch
 
 __all__ = ["MUTANTS"]
@@ -70,8 +70,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "rejected candidates that nobody checks",
         "ceremony",
-        CeremonyHolder,
-        "check",
+        PublicChecks,
+        "_check_rejected_batch",
         "not self._looks_right(...)",
         "False",
         "rejected candidates opened, t - 1 holders",

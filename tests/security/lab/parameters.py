@@ -1195,6 +1195,7 @@ PARAMETERS: tuple[Parameter, ...] = (
 
 NO_SECURITY: Mapping[str, str] = {
     "speed": (
+        "protocol.proofs.field_numpy.PIECE protocol.proofs.field_numpy.FEW_PRODUCTS "
         "protocol.agent._BATCH protocol.paillier.comb._MAX_ROWS protocol.paillier.comb._TOGETHER "
         "protocol.paillier.kernel._LIMB protocol.paillier.kernel._LIMBS protocol.paillier.kernel._SMALLEST "
         "protocol.paillier.multi_power._WINDOW protocol.proofs.bounded.LARGEST_BASE "
@@ -1206,7 +1207,9 @@ NO_SECURITY: Mapping[str, str] = {
         "protocol.encrypted_sum.score_grid._BLOCK"
     ),
     "waiting, and the most that anybody takes": (
-        "protocol.agent._AGAIN protocol.board.MOST_BYTES protocol.board.nats._PART protocol.board.nats._WINDOW "
+        "protocol.agent._AGAIN protocol.board.MOST_BYTES "
+        "protocol.study.study._MESSAGE_BYTES protocol.study.study._ENTRY_BYTES protocol.study.study._KEY_BYTES "
+        "protocol.study.study._MOST_STEPS protocol.board.nats._PART protocol.board.nats._WINDOW "
         "protocol.board.nats._DUPLICATES protocol.ceremony.messages._LONGEST_REASON "
         "protocol.ceremony.form._LARGEST_WEIGHT "
         "protocol.ceremony.terms.MOST_HOLDERS protocol.encrypted_sum.opened._MOST_SETS "
@@ -1232,7 +1235,8 @@ NO_SECURITY: Mapping[str, str] = {
     ),
     "mathematics": (
         "protocol.proofs.bounded.SPARE "
-        "protocol.proofs.field.PRIME protocol.proofs.field.GENERATOR protocol.proofs.field.NONRESIDUE "
+        "protocol.proofs.field_numpy.PRIME protocol.proofs.field_numpy.MOST_TERMS "
+        "protocol.proofs.field.GENERATOR protocol.proofs.field.NONRESIDUE "
         "protocol.signing._PRIME protocol.signing._EIGHTH curator.hamm.erm._UNIT"
     ),
     "sums of two rows": (
@@ -1259,6 +1263,7 @@ NO_SECURITY: Mapping[str, str] = {
         "curator.hamm.records._FOLDS curator.hamm.records._ROWS_PER_COORDINATE curator.hamm.records._FEWEST "
         "curator.hamm.records.FEWEST_NUMBERS curator.hamm.records._NORMAL_QUARTILE curator.hamm.start._INSIDE "
         "curator.hamm.start._NOISE_SHARE curator.hamm.records._THRESHOLD curator.hamm.records._KNOWN "
+        "curator.hamm.records._DEVIATIONS "
         "curator.hamm.records.ROWS_PER_PARTY protocol.encrypted_sum.local_step.ITERATIONS "
         "curator.hamm.rehearsal._VARYING "
         "curator.hamm.rehearsal._DIRECTIONS curator.hamm.rehearsal._LEAST_SPREAD curator.hamm.rehearsal._FOLDS "
@@ -1270,7 +1275,7 @@ NO_SECURITY: Mapping[str, str] = {
         "protocol.encrypted_sum.score_grid.WEIGHT_BITS protocol.encrypted_sum.score_grid.TOTAL_BITS "
         "protocol.encrypted_sum.score_grid.SHARE_BITS curator.evaluation.BINS curator.evaluation.MOST_BINS "
         "curator.evaluation.CALIBRATED_FROM curator.evaluation._CERTAIN curator.evaluation._PRIOR "
-        "curator.evaluation._STEPS"
+        "curator.evaluation._STEPS curator.evaluation._NEAR"
     ),
 }
 """Constants of the product that no proof rests on, by what they are about."""

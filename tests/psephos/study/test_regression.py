@@ -1,0 +1,445 @@
+"""Studies that predict a number: what the signed terms state, who computes it again, and what comes of it."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pandas as pd
+import pytest
+
+from psephos.data.tables import read_table
+from psephos.model import RegressionModel, ReleasedRegressor, load_model, written_model
+from psephos.protocol.agent import Agent
+from psephos.protocol.board import MemoryBoard
+from psephos.protocol.encrypted_sum.opened import OpenedSum
+from psephos.protocol.encrypted_sum.record_grid import ENTRY_BITS
+from psephos.protocol.errors import AgreementError, DataError, InvalidParameter, StudyError
+from psephos.protocol.storage.store import Store
+from psephos.protocol.study.study import Study
+from psephos.specs.registry import person_column, spec_of, unit_of
+from psephos.specs.regression import RegressionSpec, encode_ranges
+from psephos.specs.study import StudyTerms, encode_coordinates
+from psephos.study.builder import NewOptions, make_study
+from psephos.study.consent import contribution, describe_study
+from psephos.study.identity import Identity
+from psephos.study.member import sign
+from psephos.study.receipt import receipt_of, render
+from psephos.study.regression import check_plan, differs_from_public_rows
+from psephos.study.release import card, follows_from_sum, make_release, read_release
+from psephos.study.roles import curator_role, holder_role, party_role
+from psephos.study.samples import PublicSamples
+from psephos.study.verify import AGREED, FOLLOWS, examine
+from tests.psephos.study.cast import given, shares_of
+
+NAMES = ("north", "east", "south", "west")
+SLOPES = np.array([3.0, -0.5])
+FAR = 1_000_000.0
+"""Where the labels lie: so far from 0 that single precision would round them."""
+
+
+def frame(seed: int, rows: int, shift: float = 0.0) -> pd.DataFrame:
+    """Return rows whose label is linear in two features of different units, with gross errors."""
+    generator = np.random.default_rng(seed)
+    X = generator.normal(size=(rows, 2))
+    days = FAR + shift + X @ SLOPES + 0.5 * generator.normal(size=rows)
+    days += (generator.random(rows) < 0.04) * 500.0 * (seed > 0)
+    ward = np.where(generator.random(rows) < 0.5, "a", "b")
+    return pd.DataFrame({"age": X[:, 0] * 20 + 50, "dose": X[:, 1] * 1e-3, "ward": ward, "days": days})
+
+
+class Files:
+    """Members' identities and files, and a public file of which most rows have a label."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.identities = {name: Identity.create(f"The {name}", folder / name) for name in ("curator", *NAMES)}
+        public = frame(0, 90).astype({"days": str})
+        public.loc[85:, "days"] = ""
+        public.to_csv(folder / "public.csv", index=False)
+        for number, name in enumerate(NAMES):
+            frame(1 + number, 300, shift=0.3).to_csv(folder / f"{name}.csv", index=False)
+
+    def made(self, **change: Any) -> tuple[Study, PublicSamples]:
+        chosen: dict[str, Any] = {
+            "curator": str(self.folder / "curator" / "card.toml"),
+            "public": str(self.folder / "public.csv"),
+            "label": "days",
+            "protocol": "regression",
+            "epsilon": 3.0,
+            "delta": 1e-6,
+            "key_bits": 256,
+            "trial": True,
+        }
+        return make_study(NewOptions(**{**chosen, **change}), [self.folder / name / "card.toml" for name in NAMES])
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    return Files(tmp_path_factory.mktemp("regression"))
+
+
+def spec_in(study: Study, samples: PublicSamples) -> RegressionSpec:
+    spec = spec_of(StudyTerms(study, samples.auxiliary))
+    assert isinstance(spec, RegressionSpec)
+    return spec
+
+
+def opened(files: Files, study: Study, samples: PublicSamples) -> OpenedSum:
+    """Return the exact sum of all parties' vectors, as each computes its own from its file."""
+    spec = spec_in(study, samples)
+    vectors = [spec.plan.grid.contribution(*samples.private(study, files.folder / f"{name}.csv")) for name in NAMES]
+    return OpenedSum(tuple(map(sum, zip(*vectors, strict=True))), tuple(range(len(NAMES))))
+
+
+UNITS = pytest.mark.parametrize("unit", ["record", "party"])
+
+
+# -- the plan
+
+
+@UNITS
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_the_signed_terms_state_what_the_public_rows_give(files: Files, unit: str, delta: float) -> None:
+    study, samples = files.made(delta=delta, parameters=(f"unit={unit}", "dropouts=1"))
+    spec, public = spec_in(study, samples), frame(0, 90)
+    labels = public["days"][:85]
+    assert (study.classes, study.method, study.public, study.minimum_ballots) == ((), "newton", True, 3)
+    assert (unit_of(study), spec.plan.unit, spec.cost(4).unit) == (unit, unit, unit)
+    assert (spec.label.low, spec.label.high) == pytest.approx((labels.min(), labels.max()), abs=1e-9)
+    assert (study.parameters["labelled"], spec.plan.labelled, spec.plan.samples) == (85, 85, 90)
+    width = public["age"].max() - public["age"].min()
+    assert spec.ranges[:, 0] == pytest.approx([public["age"].min() - width / 2, public["age"].max() + width / 2])
+    assert np.array_equal(spec.ranges, samples.scaler.ranges_)
+    assert differs_from_public_rows(study, samples) == ""
+    assert Study.parse(study.text()) == study
+    cost = spec.cost(4)
+    assert (cost.epsilon, cost.chosen.get("neighbours")) == (3.0, "replace" if unit == "record" else None)
+    if unit == "party":
+        ball = spec.plan.grid.ball
+        assert ball is not None
+        assert cost.sensitivity == pytest.approx(2 * ball.radius / 2**ENTRY_BITS, rel=1e-6)
+
+
+def moved(study: Study, name: str) -> Any:
+    """Return a parameter's value that differs as little as must be noticed."""
+    value = study.parameters[name]
+    if name in ("coordinates", "offset"):
+        matrix = np.frombuffer(base64.b64decode(str(value)), "<f4").copy()
+        matrix[np.abs(matrix).argmax()] *= 1.01
+        return encode_coordinates(matrix)
+    if name == "ranges":
+        ranges = np.frombuffer(base64.b64decode(str(value)), "<f8").reshape(2, -1).copy()
+        ranges[1, 0] = np.nextafter(ranges[1, 0], np.inf)
+        return encode_ranges(ranges)
+    if isinstance(value, int):
+        return value + 1
+    assert isinstance(value, float)
+    return float(np.nextafter(value, np.inf)) if name in ("low", "high") else value * 1.01
+
+
+@UNITS
+@pytest.mark.parametrize(
+    "name", ["ranges", "low", "high", "threshold", "coordinates", "offset", "constant", "labelled", "radius"]
+)
+def test_a_plan_that_is_not_that_of_the_public_rows_is_refused(files: Files, unit: str, name: str) -> None:
+    """By every member before it posts anything, and by whoever verifies. Of ranges and bounds, the last bit."""
+    study, samples = files.made(parameters=(f"unit={unit}",))
+    if name == "radius" and unit == "record":
+        return
+    changed = replace(study, parameters={**study.parameters, name: moved(study, name)})
+    assert differs_from_public_rows(changed, samples) == name
+    with pytest.raises(StudyError):
+        check_plan(changed, samples)
+    member = sign(changed, files.identities["north"])
+    member.keep(public=str(files.folder / "public.csv"))
+    with pytest.raises(StudyError):
+        member.agent("party 0", MemoryBoard())
+    checks = {check.what: check for check in examine(changed, samples, MemoryBoard()).checks}
+    assert [check.verdict for what, check in checks.items() if what.startswith("the plan")] == ["fails"]
+
+
+def test_another_unit_of_a_public_column_is_refused(files: Files, tmp_path: Path) -> None:
+    """Scaled samples, and so their digest, are the same where a column is in months in place of years."""
+    study, _ = files.made()
+    rows = pd.read_csv(files.folder / "public.csv")
+    rows["age"] *= 4  # exact in binary
+    rows.to_csv(tmp_path / "public.csv", index=False)
+    other = PublicSamples.of(study, tmp_path / "public.csv")
+    if other.auxiliary.digest == study.auxiliary:
+        assert differs_from_public_rows(study, other) == "ranges"
+    else:  # the decimal text of the file was rounded
+        with pytest.raises(StudyError):
+            StudyTerms(study, other.auxiliary)
+
+
+@UNITS
+def test_the_plan_depends_on_no_private_row(files: Files, unit: str, tmp_path: Path) -> None:
+    """A study is written, and its plan computed again, from the cards and the public file alone."""
+    study, samples = files.made(parameters=(f"unit={unit}",))
+    for name in NAMES:
+        assert not (tmp_path / f"{name}.csv").exists()
+    (tmp_path / "public.csv").write_bytes((files.folder / "public.csv").read_bytes())
+    alone = PublicSamples.of(study, tmp_path / "public.csv")
+    assert differs_from_public_rows(study, alone) == ""
+    assert spec_in(study, alone).context == spec_in(study, samples).context
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"classes": ("a", "b")}, InvalidParameter),
+        ({"label": ""}, InvalidParameter),
+        ({"protocol": "record", "classes": ()}, (InvalidParameter, StudyError, DataError)),
+        ({"parameters": ("unit=ward",)}, InvalidParameter),
+        ({"parameters": ("unit=party", "neighbours=add-remove")}, InvalidParameter),
+        ({"parameters": ("unit=party", "record=patient")}, StudyError),
+        ({"parameters": ("record=ward",)}, InvalidParameter),
+        ({"parameters": ("radius=0.1",)}, StudyError),
+        ({"parameters": ("low=2000000",)}, StudyError),
+        ({"parameters": ("colluders=-1",)}, InvalidParameter),
+        ({"label": "ward"}, DataError),
+    ],
+)
+def test_terms_that_cannot_be_are_refused(files: Files, change: dict[str, Any], error: Any) -> None:
+    with pytest.raises(error):
+        files.made(**change)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ranges": "AAAA"},
+        {"ranges": ""},
+        {"ranges": encode_ranges(np.array([[2.0] * 4, [1.0] * 4]))},
+        {"ranges": encode_ranges(np.full((2, 4), np.nan))},
+        {"threshold": 0.0},
+        {"low": 2e6},
+        {"unit": "party"},
+        {"radius": 0.1},
+        {"unit": "party", "radius": 5.0},
+        {"unit": "party", "radius": -1.0},
+        {"rows": 0},
+    ],
+)
+def test_a_plan_that_cannot_be_is_refused(files: Files, change: dict[str, Any]) -> None:
+    study, samples = files.made()
+    with pytest.raises(StudyError):
+        spec_in(replace(study, parameters={**study.parameters, **change}), samples)
+
+
+def test_only_a_regression_has_no_classes(files: Files) -> None:
+    study, _ = files.made()
+    for change in ({"classes": ("a", "b")}, {"label": ""}, {"protocol": "record"}):
+        with pytest.raises(StudyError):
+            replace(study, **change)
+
+
+def test_too_few_public_labels_are_refused(files: Files, tmp_path: Path) -> None:
+    rows = pd.read_csv(files.folder / "public.csv")
+    rows.loc[5:, "days"] = np.nan
+    rows.to_csv(tmp_path / "few.csv", index=False)
+    rows.drop(columns="days").to_csv(tmp_path / "none.csv", index=False)
+    for name in ("few.csv", "none.csv"):
+        with pytest.raises(DataError):
+            files.made(public=str(tmp_path / name))
+
+
+# -- a party's own rows
+
+
+def test_labels_outside_the_bounds_are_taken_as_they_are_and_bounded(files: Files, tmp_path: Path) -> None:
+    """Nothing is assumed of a member's labels: the vector of any is within the bound, and that of one row too."""
+    study, samples = files.made()
+    spec, rows = spec_in(study, samples), frame(1, 40)
+    for label in (0.0, -1e300, 1e300, FAR + 1e9):
+        rows.assign(days=label).to_csv(tmp_path / "own.csv", index=False)
+        X, y = samples.private(study, tmp_path / "own.csv")
+        vectors = spec.plan.grid.row_vectors(X, y).astype(float)
+        assert np.linalg.norm(vectors, axis=1).max() <= np.sqrt(2) * 2**ENTRY_BITS
+        assert np.linalg.norm(vectors[:1] - vectors, axis=1).max() <= spec.plan.l2.value
+        assert abs(vectors[:, : spec.plan.grid.coordinates]).max() > 0
+
+
+def test_features_outside_the_ranges_count_as_the_nearer_end(files: Files, tmp_path: Path) -> None:
+    study, samples = files.made()
+    low, high = samples.scaler.ranges_[:, 0]
+    rows = [frame(1, 1).assign(age=age) for age in (1e99, high, -1e99, low)]
+    pd.concat(rows).to_csv(tmp_path / "own.csv", index=False)
+    X, _ = samples.private(study, tmp_path / "own.csv")
+    assert np.allclose(X[[0, 2]], X[[1, 3]])
+
+
+@pytest.mark.parametrize("label", ["long", "", "1e999"])
+def test_labels_that_are_no_numbers_are_refused_and_not_quoted(files: Files, tmp_path: Path, label: str) -> None:
+    study, samples = files.made()
+    rows = frame(1, 30).astype({"days": str})
+    rows.loc[20, "days"] = label
+    rows.to_csv(tmp_path / "own.csv", index=False)
+    with pytest.raises(DataError) as refusal:
+        samples.private(study, tmp_path / "own.csv")
+    assert "line 22" in str(refusal.value)
+    assert not label or label not in str(refusal.value)
+    rows.drop(columns="days").to_csv(tmp_path / "own.csv", index=False)
+    with pytest.raises(DataError):
+        samples.private(study, tmp_path / "own.csv")
+
+
+def test_persons_are_protected_where_a_column_names_them(files: Files, tmp_path: Path) -> None:
+    study, samples = files.made(parameters=("record=patient",))
+    assert person_column(study) == "patient"
+    frame(1, 40).assign(patient=np.arange(40) // 4).to_csv(tmp_path / "own.csv", index=False)
+    member = sign(study, files.identities["north"])
+    member.keep(public=str(files.folder / "public.csv"), data=str(tmp_path / "own.csv"))
+    assert member.voter.check().startswith("40 rows")
+    data = tuple(member.voter)
+    assert len(data) == 3
+    assert len(spec_in(study, samples).plan.grid.contribution(*data)) == spec_in(study, samples).plan.dimension
+    assert "one person, as the column patient" in " ".join(describe_study(study).split())
+
+
+# -- the release
+
+
+@UNITS
+def test_the_release_predicts_what_the_sum_says(files: Files, unit: str, tmp_path: Path) -> None:
+    study, samples = files.made(parameters=(f"unit={unit}",))
+    spec, result = spec_in(study, samples), opened(files, study, samples)
+    content = make_release(study, samples, result)
+    model = read_release(study, samples, content)
+    assert isinstance(model, RegressionModel)
+    assert follows_from_sum(study, samples, model, result)
+    assert model.bounds == (spec.label.low, spec.label.high)
+    assert model.ranges == tuple(map(tuple, samples.scaler.ranges_.T.tolist()))
+    (tmp_path / "model.json").write_bytes(content)
+    regressor, test = load_model(tmp_path), frame(9, 200, 0.3)
+    test.to_csv(tmp_path / "test.csv", index=False)
+    assert isinstance(regressor, ReleasedRegressor)
+    predictions = regressor.predict(read_table(tmp_path / "test.csv"))
+    rows, _ = samples.private(study, tmp_path / "test.csv")
+    assert np.allclose(predictions, spec.plan.grid.predict(spec.fitted(result), rows), atol=1e-4)
+    if unit == "record":  # without noise, the gross errors and the distance from 0 do little
+        assert np.abs(model.coefficients[0] * 20 - SLOPES[0]) < 0.2
+        typical = np.median(np.abs(predictions - test["days"]))
+        assert typical < 0.6
+
+
+@UNITS
+def test_a_model_that_differs_from_the_study_or_the_sum_is_refused(files: Files, unit: str) -> None:
+    study, samples = files.made(parameters=(f"unit={unit}",))
+    result = opened(files, study, samples)
+    model: Any = read_release(study, samples, make_release(study, samples, result))
+    other = "party" if unit == "record" else "record"
+    for change in (
+        {"label": "age"},
+        {"ranges": ((0.0, 1.0), *model.ranges[1:])},
+        {"bounds": (model.bounds[0], float(np.nextafter(model.bounds[1], np.inf)))},
+        {"method": "soft"},
+        {"parties": 1},
+        {"release": replace(model.release, unit=other)},
+        {"release": replace(model.release, epsilon=2.0)},
+        {"release": replace(model.release, sensitivity=1.0)},
+        {"warnings": ()},
+    ):
+        with pytest.raises(AgreementError):
+            read_release(study, samples, written_model(msgspec.structs.replace(model, **change)))
+    step = np.spacing(model.intercept)
+    for change in (
+        {"intercept": model.intercept + step},
+        {"coefficients": (float(np.nextafter(model.coefficients[0], 9)), *model.coefficients[1:])},
+        {"parties": 3},
+    ):
+        assert not follows_from_sum(study, samples, msgspec.structs.replace(model, **change), result)
+    ends = list(result.sums)
+    ends[0] += 1 << ENTRY_BITS
+    assert not follows_from_sum(study, samples, model, OpenedSum(tuple(ends), result.parties))
+    with pytest.raises(AgreementError):  # a classifier in place of a prediction
+        read_release(study, samples, b'{"psephos_model": 1}')
+
+
+def test_what_members_sign_and_read_names_the_unit(files: Files) -> None:
+    """Consent text and card of each unit: neither says what the other protects."""
+    texts = {}
+    for unit in ("record", "party"):
+        study, samples = files.made(parameters=(f"unit={unit}",))
+        model = read_release(study, samples, make_release(study, samples, opened(files, study, samples)))
+        texts[unit] = " ".join(describe_study(study).split()), card(study, model)
+        assert study.parameters["ranges"] not in texts[unit][0]
+        assert "classifier" not in texts[unit][0] + texts[unit][1]
+        assert f"prediction of the number {study.label}" in texts[unit][1]
+    assert "one row of one party that is replaced, added or removed" in texts["record"][0]
+    assert "all that one party holds" in texts["party"][0]
+    assert "of one record: it may change" in texts["record"][1]
+    assert "of one party: all that it holds may change" in texts["party"][1]
+    assert contribution(files.made()[0]) != contribution(files.made(parameters=("unit=party",))[0])
+
+
+# -- a whole study
+
+
+class NumericStudy:
+    """The roles of a study with its members' own files, under a key that was dealt."""
+
+    def __init__(self, files: Files, study: Study, samples: PublicSamples) -> None:
+        self.files, self.study, self.samples = files, study, samples
+        self.terms, self.shares, self.board = StudyTerms(study, samples.auxiliary), shares_of(study), MemoryBoard()
+
+    def role(self, name: str, store: Store) -> Any:
+        kind, _, number = name.partition(" ")
+        if kind == "curator":
+            return curator_role(self.terms, lambda result: make_release(self.study, self.samples, result), store)
+        if kind == "holder":
+            return given(holder_role(self.terms, int(number), store), self.shares[int(number) - 1])
+        member = sign(self.study, self.files.identities[NAMES[int(number)]])
+        member.keep(
+            public=str(self.files.folder / "public.csv"), data=str(self.files.folder / f"{NAMES[int(number)]}.csv")
+        )
+        return party_role(self.terms, int(number), member.identity.key, member.voter, store)
+
+    def run(self, absent: str = "") -> dict[str, Agent]:
+        """Let all members take steps until there is a result; the curator closes the vote."""
+        owners = {"curator": "curator"} | {f"party {n}": name for n, name in enumerate(NAMES)}
+        owners |= {f"holder {n + 1}": name for n, name in enumerate(NAMES[:3])}
+        agents: dict[str, Agent] = {}
+        for name, owner in owners.items():
+            store = Store()
+            key = self.files.identities[owner].key
+            agents[name] = Agent(self.role(name, store), self.study.members, key, self.board, store)
+        agents.get(absent, agents["curator"]).step()
+        present = [agent for name, agent in agents.items() if name != absent]
+        while any([agent.step() for agent in present]) or agents["curator"].on_idle():  # noqa: C419 - all take a turn
+            pass
+        return agents
+
+
+@UNITS
+def test_a_whole_study_is_verified_from_its_board(files: Files, unit: str) -> None:
+    """With a party absent, as was agreed: the result follows bit for bit, and another one does not."""
+    study, samples = files.made(parameters=(f"unit={unit}", "dropouts=1", "colluders=0"))
+    played = NumericStudy(files, study, samples)
+    agents = played.run(absent="party 3")
+    evidence = examine(study, samples, played.board)
+    verdicts = {check.what: check.verdict for check in evidence.checks}
+    assert "fails" not in verdicts.values()
+    assert (verdicts[AGREED], verdicts[FOLLOWS]) == ("holds", "holds")
+    assert verdicts["the plan: what the public rows alone give"] == "holds"
+    assert evidence.model is not None
+    assert evidence.counted == (0, 1, 2)
+    assert evidence.model.parties == 3
+    content = agents["party 0"].result.content
+    assert read_release(study, samples, content) == evidence.model
+    page = receipt_of(study, evidence)
+    assert page.release.unit == ("one row of one party" if unit == "record" else "all rows of one party")
+    assert (page.warning, page.noun) == ("", "prediction")
+    assert "classifier" not in render(page).replace("classifiers", "")
+    written = sign(study, files.identities["west"]).write_release
+    folder = files.folder / f"released {unit}"
+    member = sign(study, files.identities["west"])
+    member.keep(public=str(files.folder / "public.csv"), output=str(folder))
+    assert written(content, played.board) == folder
+    assert isinstance(load_model(folder), ReleasedRegressor)
+    assert "prediction of the number days" in (folder / "card.md").read_text(encoding="utf-8")
