@@ -294,8 +294,8 @@ class Job:
             noise_share = dimension * (release.sensitivity or 0.0) / (result.epsilon * largest)
         rehearses = self.options.unit == "party" and self.options.noise_from == "parties"
         labelled = self.split.labelled if rehearses else 0
-        averaged = math.inf
-        if classes == 2 and self.options.unit == "party" and self.options.noise != "gaussian":
+        averaged = math.inf  # averaging opens the exact sum: no advice for runs that open none
+        if classes == 2 and not self.options.joint and self.options.noise != "gaussian":
             averaged = average_noise_share(public.shape[1], classes, result.parties, result.epsilon)
         learners = self.options.local_learners
         suggestion = suggest_method(self.method, learners, result.parties, noise_share, labelled, averaged)

@@ -144,6 +144,17 @@ def test_the_hint_names_the_rehearsed_step_where_public_rows_have_labels(labelle
     assert job.advice(job.run()).startswith(f"--method {'rehearsed' if labelled else 'avg'} ")
 
 
+def test_no_hint_names_averaging_where_no_exact_sum_is_opened(tmp_path: Path) -> None:
+    for reveal, hinted in (("statistic", False), ("alpha", True)):
+        own: dict[str, Any] = {"method": None, "announced_rows": None, "epsilon": (1.0,), "reveal": reveal}
+        job = Job(options(tmp_path, labelled=False, classes=("ill", "well"), **own))
+        scaler = PublicScaler().fit(job.split.X_auxiliary)
+        result: Any = SimpleNamespace(
+            privacy={"statistic": None}, evaluation=SimpleNamespace(scaler=scaler), parties=PARTIES, epsilon=1.0
+        )
+        assert ("--method avg" in job.advice(result)) is hinted
+
+
 def test_no_hint_names_the_rehearsed_step_where_the_key_holders_add_the_noise(tmp_path: Path) -> None:
     """They add none to such a step: a run that followed the hint would be refused."""
     for adders, hinted in (("holders", False), ("parties", True)):

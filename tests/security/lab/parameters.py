@@ -1248,7 +1248,8 @@ NO_SECURITY: Mapping[str, str] = {
     "how good a release is; its sensitivity is certified whatever they are": (
         "protocol.encrypted_sum.fixed_point.FRACTION_BITS protocol.pathak.terms.LADDER_RATIO "
         "curator.hamm.pate.STUDENT_RIDGE curator.hamm.rules.HAMM_LAMBDA "
-        "curator.hamm.rules.FEW_PARTIES curator.hamm.rules.FEWEST_LABELLED parties.training.WHITENED_RIDGE "
+        "curator.hamm.rules.FEW_PARTIES curator.hamm.rules.FEWEST_LABELLED curator.hamm.rules.LONGEST_NOISE "
+        "parties.training.WHITENED_RIDGE "
         "curator.hamm.rules.LARGEST_RIDGE curator.hamm.rules.NOISE_SHARE curator.hamm.statistic._SIGNAL "
         "parties.learners._ROUNDING "
         "curator.hamm.statistic._ROWS_PER_COORDINATE curator.hamm.statistic._BETWEEN curator.hamm.statistic._TELLING "
