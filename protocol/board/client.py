@@ -64,15 +64,15 @@ class LogRecord:
         leaf: the entry's `leaf_hash`.
         author: the role that signed it; empty if the entry is not a valid entry of this study.
         place: the entry's place among its author's entries.
-        size: the entry's length in bytes, if it has an author.
         sealing: the sealing key that the entry announced, if it is a valid JOINED message; otherwise empty.
+        size: the entry's length in bytes, if it has an author.
     """
 
     leaf: bytes = field(repr=False)
     author: str = ""
     place: int = 0
-    size: int = 0
     sealing: bytes = field(default=b"", repr=False)
+    size: int = 0
 
 
 @dataclass(frozen=True)

@@ -89,14 +89,14 @@ def test_records_restore_a_client_completely() -> None:
     leaves = [leaf_hash(data) for data in entries]
     key = SECRETS["party 3"].public
     assert records[:4] == [
-        LogRecord(leaves[0], "party 3", 0, key),
-        LogRecord(leaves[1], "curator", 0, SECRETS["curator"].public),
+        LogRecord(leaves[0], "party 3", 0, key, len(entries[0])),
+        LogRecord(leaves[1], "curator", 0, SECRETS["curator"].public, len(entries[1])),
         LogRecord(leaves[2]),
         LogRecord(leaves[3]),
     ]
     assert records[4].author == "", "a second entry in place 0"
-    assert records[5:] == [LogRecord(leaves[5], "party 3", 1), LogRecord(leaves[6], "party 3", 2)]
-    assert LogRecord(b"x") == LogRecord(b"x", "", 0, b"")
+    assert records[5:] == [LogRecord(leaves[n], "party 3", n - 4, b"", len(entries[n])) for n in (5, 6)]
+    assert LogRecord(b"x") == LogRecord(b"x", "", 0, b"", 0)
 
 
 def rejection(reader: BoardReader, data: bytes) -> tuple[type[BaseException] | None, str]:
