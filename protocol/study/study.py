@@ -64,8 +64,9 @@ _MESSAGE_BYTES = 1 << 20
 _ENTRY_BYTES = 1 << 10
 """What a role may post in a round for each entry of its vector, proof included."""
 
-_KEY_BYTES = 1 << 30
-"""What a holder may post to make the key: 40 times the mean of five holders at 3,072 bits."""
+_KEY_BYTES, _KEY_BITS = 1 << 30, 3072
+"""What a holder may post to make a key of up to so many bits: 40 times the mean of nine holders. A longer one takes
+more candidates, and longer ones: the mean grows by less than the cube of the length."""
 
 _MOST_STEPS = 1000
 """Steps of a gradient descent whose study does not state their number."""
@@ -281,7 +282,7 @@ class Study:
         if name == CURATOR:
             limit += MOST_BYTES
         if name in self.holders:
-            limit += _KEY_BYTES
+            limit += _KEY_BYTES * max(1, -(-self.key_bits // _KEY_BITS)) ** 3
         return limit
 
     @cached_property

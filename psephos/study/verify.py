@@ -271,7 +271,7 @@ def _ready(study: Study, evidence: BoardEvidence) -> bool:
     state = reader.start().state
     result, entries, ceremony = None, iter(evidence.entries), list[Entry]()
     for entry in entries:
-        if state.stage and entry.kind in CEREMONY_KINDS:
+        if state.stage and entry.sender in study.holders and any(map(entry.is_a, CEREMONY_KINDS)):
             ceremony.append(entry)
         state = reader.receive(state, [entry]).state
         if (result := reader.result(state)) is not None:

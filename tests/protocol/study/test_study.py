@@ -13,6 +13,7 @@ import pytest
 
 from psephos.audit.rounds import short_key
 from psephos.audit.studies import trial
+from psephos.protocol.ceremony.messages import byte_length, packed_bytes
 from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.encrypted_sum.rounds import safe_confirmations
 from psephos.protocol.errors import AgreementError, StudyError
@@ -482,3 +483,16 @@ def test_plain_texts(name: str, valid: bool) -> None:
 
 def test_safe_confirmations() -> None:
     assert [safe_confirmations(n, t) for n, t in ((3, 2), (5, 3), (5, 4), (9, 5))] == [3, 4, 5, 7]
+
+
+@pytest.mark.parametrize("bits", [2048, 3072, 3074, 4096, 6144, 6146, 8192, 16384])
+@pytest.mark.parametrize("holders", [3, 5, 9])
+def test_a_holder_may_post_forty_times_what_a_key_takes(bits: int, holders: int) -> None:
+    """The mean of all batches, of which every candidate is tested, and the pieces of the last one that are opened."""
+    terms = CeremonyTerms(bits, holders, 2, bytes(32))
+    sets = len(terms.subsets)
+    batch = 2 * packed_bytes(terms) + 32 * sets + terms.batch * (terms.rest_bits // 8 + 1 + bits // 8)
+    opened = -(-sets // holders) * 2 * terms.batch * byte_length(terms.step << terms.top_bits)
+    mean = batch / (1 - (1 - terms.success) ** terms.batch) + opened
+    limits = replace(STUDY, key_bits=bits, trial=False).members.limits
+    assert limits["holder 1"] - limits["party 0"] > 40 * mean

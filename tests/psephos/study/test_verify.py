@@ -281,6 +281,16 @@ def test_malformed_messages_fail_no_check(honest: Played) -> None:
     assert not [check for check in found.values() if check.verdict == "fails"]
 
 
+def test_malformed_messages_before_the_key_end_no_check(honest: Played) -> None:
+    """Nor does what a party says in a ceremony that it has no part in."""
+    said = [("party 4", b"junk"), ("party 4", frame(Kind.COMPLAINT, bytes(32)))]
+    keys = [SignedEntry.decode(data) for data in honest.board.entries]
+    said += [(key.author, key.body) for key in keys if Entry(0, "", "", key.body).is_a(Kind.PUBLIC_KEY)]
+    found = retold(honest, Kind.PUBLIC_KEY, *said)
+    assert found["the key"].verdict == "holds"
+    assert not [check for check in found.values() if check.verdict == "fails"]
+
+
 def test_a_result_of_another_study_is_ignored(honest: Played) -> None:
     """Everybody refuses it and takes the next: a check that ended in an error there would never look at that one."""
     content = honest.agents["curator"].result.content

@@ -1209,6 +1209,7 @@ NO_SECURITY: Mapping[str, str] = {
     "waiting, and the most that anybody takes": (
         "protocol.agent._AGAIN protocol.board.MOST_BYTES "
         "protocol.study.study._MESSAGE_BYTES protocol.study.study._ENTRY_BYTES protocol.study.study._KEY_BYTES "
+        "protocol.study.study._KEY_BITS "
         "protocol.study.study._MOST_STEPS protocol.board.nats._PART protocol.board.nats._WINDOW "
         "protocol.board.nats._DUPLICATES protocol.ceremony.messages._LONGEST_REASON "
         "protocol.ceremony.form._LARGEST_WEIGHT "
