@@ -21,6 +21,7 @@ ATTACKS: Mapping[str, tuple[Attack, ...]] = {
     "statistic": request_attacks(VOTE_STATISTIC.setting, VOTE_STATISTIC.ballots),
     "rehearsed": request_attacks(STEPS.setting, STEPS.ballots),
     "record": request_attacks(RECORDS.setting, RECORDS.ballots),
+    "regression": request_attacks(RECORDS.setting, RECORDS.ballots),  # its round is that of a record step
     "evaluation": request_attacks(SCORES.setting, SCORES.ballots),
     "average": request_attacks(PARAMETERS.setting, PARAMETERS.ballots),
     "psgd": case_psgd_liars.ATTACKS,
