@@ -34,6 +34,8 @@ SEALED = {2, 3, *range(32, 48)}
 
 MAGIC, ENTRY_MAGIC = b"PSEPHOS\x02", b"PSEPHOS ENTRY\x01"
 LONGEST_ENTRY = 1 << 26
+MOST_FOR_THE_KEY = 1 << 30
+"""What a holder may post besides what every role may post."""
 
 
 class Refused(Exception):
@@ -94,6 +96,8 @@ def _toml_value(value: Any) -> str:
         return str(value)
     if isinstance(value, str):
         return _toml_text(value)
+    if not value:
+        return "[]"
     return "[\n" + "".join(f"    {_toml_value(item)},\n" for item in value) + "]"
 
 
@@ -135,7 +139,7 @@ class Study:
         self.digest = sha256(b"psephos study\0", self.canonical().encode())
         self.uses_key = self.protocol != "pathak"
         self.sum_is_public = self.public or self.protocol in ("psgd", "pathak")
-        self.joint = self.protocol in ("statistic", "rehearsed", "record", "evaluation", "psgd", "pathak")
+        self.joint = self.protocol not in ("tally", "average")
         holders = [f"holder {number}" for number in range(1, self.holders + 1)]
         self.must_join = {"curator", *holders} if self.uses_key else set(self.keys)
 
@@ -168,6 +172,14 @@ class Study:
 
     def nonce(self, key_digest: bytes, purpose: str) -> bytes:
         return sha256(b"psephos study nonce\0", self.digest, key_digest, purpose.encode())[:16]
+
+    def most_bytes(self, role: str) -> int:
+        """The most bytes that the entries of a role may have together."""
+        entries = (self.samples + (len(self.features) + 1) ** 2) * max(2, len(self.classes))
+        steps = self.parameters.get("steps", 1000 if self.protocol == "psgd" else 0)
+        messages = 8 + (max(0, steps) if isinstance(steps, int) else 0) + (0 if self.uses_key else len(self.roster))
+        more = {"curator": LONGEST_ENTRY, "holder": MOST_FOR_THE_KEY}.get(role.split(" ")[0], 0)
+        return messages * (2**20 + 2**10 * entries) + more
 
     @property
     def ceremony(self) -> bytes:
@@ -262,6 +274,7 @@ class Board:
         self.contradictions: list[tuple[int, str]] = []
         self.joined: set[str] = set()
         self._places: dict[tuple[str, int], bytes] = {}
+        self._bytes = dict.fromkeys(study.keys, 0)
         for number, data in enumerate(entries, 1):
             leaf = sha256(b"\0", data)
             try:
@@ -300,10 +313,12 @@ class Board:
             if earlier != leaf:
                 self.contradictions.append((number, f"{author} signed two entries in place {place}"))
             return
+        posted = self._bytes[author] + len(data)
+        require(posted <= self.study.most_bytes(author), f"{author} has posted more than the study leaves it")
         if size >= len(self.log.roots) or self.log.roots[size] != root:
             self.contradictions.append((number, f"{author} has read another log"))
             return
-        self._places[author, place] = leaf
+        self._places[author, place], self._bytes[author] = leaf, posted
         if receiver != "board" and secret:
             return
         message = Message(number, author, receiver == "board", body)

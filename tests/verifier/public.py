@@ -27,6 +27,8 @@ class Public:
         digest: their digest, as the study names it.
         features: the names of their columns.
         columns: how each column of the file is encoded, as a model states it.
+        lowest, highest: of each encoded feature but the constant, before it is scaled.
+        labels: the cells of the label's column; none where the file lacks it.
     """
 
     def __init__(self, study: Study, text: str) -> None:
@@ -35,10 +37,13 @@ class Public:
         texts = str(study.parameters.get("text", "")).split(",")
         self.columns: list[dict[str, Any]] = []
         blocks = []
+        self.labels: list[str] = []
         for place, name in enumerate(names):
+            cells = [row[place] for row in rows]
+            if name == study.label:
+                self.labels = cells
             if name == study.label or name in ignored:
                 continue
-            cells = [row[place] for row in rows]
             require(all(cells), "empty cells are beyond this verifier")
             if name not in texts and all(map(NUMBER.fullmatch, cells)):
                 numbers = np.array([float(cell) for cell in cells])
@@ -49,6 +54,7 @@ class Public:
                 self.columns.append({"name": name, "kind": "text", "fill": 0.0, "values": values})
                 blocks.append(np.array([[float(cell == value) for value in values] for cell in cells]))
         X = np.concatenate(blocks, axis=1)
+        self.lowest, self.highest = X.min(axis=0), X.max(axis=0)
         self.mean, deviation, largest = X.mean(axis=0), X.std(axis=0), np.abs(X).max(axis=0)
         self.deviation = np.where(deviation > 16 * 2.0**-52 * largest, deviation, 1.0)
         Z = np.concatenate([(X - self.mean) / self.deviation, np.ones((len(X), 1))], axis=1)

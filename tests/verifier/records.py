@@ -38,7 +38,7 @@ class Records:
 
     def __post_init__(self) -> None:
         given = self.study.parameters
-        self.classes, self.norm = len(self.study.classes), "l2" if self.study.delta > 0 else "l1"
+        self.classes, self.norm = max(1, len(self.study.classes)), "l2" if self.study.delta > 0 else "l1"
         self.transform, self.offset = matrix(self.study, "coordinates"), matrix(self.study, "offset")
         self.constant, self.rows = float(given["constant"]), int(given["rows"])
         self.labelled = int(given.get("labelled", 0))
@@ -67,9 +67,14 @@ class Records:
     @cached_property
     def context(self) -> bytes:
         bits = (18, 16, 20, 44, 512, 32)
-        head = repr((self.transform.shape, self.classes, self.norm, self.constant.hex(), bits))
+        head = repr((self.transform.shape, self.classes, self.norm, self.constant.hex(), bits, *self._more))
         arrays = [self.transform, self.offset, *self._tables]
         return sha256(b"psephos record grid\0", head.encode(), *(array.astype("<f8").tobytes() for array in arrays))
+
+    @property
+    def _more(self) -> tuple[Any, ...]:
+        """What else a vector depends on."""
+        return ()
 
     @property
     def entries(self) -> tuple[int, int]:
@@ -81,10 +86,18 @@ class Records:
 
     # -- sensitivities
 
+    @property
+    def _extremes(self) -> tuple[Array, Array]:
+        """Residuals and curvatures of which one pair or two have the largest distance of two rows."""
+        return (self._tables[0] / 65536, self._tables[2] / 65536) if self.classes == 2 else (np.ones(1), np.ones(1))
+
     @cached_property
     def sensitivities(self) -> tuple[float, float]:
         """In L1 and L2, in units of the sum."""
-        s, k = (self._tables[0] / 65536, self._tables[2] / 65536) if self.classes == 2 else (np.ones(1), np.ones(1))
+        return self._sensitivities()
+
+    def _sensitivities(self) -> tuple[float, float]:
+        s, k = self._extremes
         replaced, up = self.neighbours == "replace", 1 + 2.0**-40
         if self.norm == "l1":
             l1 = 2.0**20 * float((s + k).max()) * (2 if replaced else 1)
@@ -119,7 +132,7 @@ class Records:
 
     @property
     def radius(self) -> float:
-        return math.sqrt(1 + self.constant**2) if self.norm == "l2" else 1 + self.constant
+        return math.hypot(1.0, self.constant) if self.norm == "l2" else 1 + self.constant
 
     @property
     def largest_residual(self) -> float:
@@ -127,15 +140,29 @@ class Records:
             return 1.0
         return float(np.abs(helmert(self.classes)).sum(axis=0).max())
 
+    @property
+    def _information(self) -> float:
+        """What a labelled public row tells about the step."""
+        return 4.0 if self.classes == 2 else 2 * self.classes * self.largest_residual**2
+
+    def _points(self) -> Array:
+        """The coordinates z of the public rows, before they are rounded."""
+        raw = in_order(divided(self.samples), self.transform)
+        sizes = np.abs(raw) if self.norm == "l1" else raw * raw
+        lengths = np.zeros(len(raw))
+        for column in sizes.T:
+            lengths = lengths + column
+        lengths = lengths if self.norm == "l1" else np.sqrt(lengths)
+        whole = np.column_stack([raw / np.maximum(lengths, 1.0)[:, None], np.full(len(raw), self.constant)])
+        points: Array = whole / self.radius
+        return points
+
     @cached_property
     def _moment(self) -> tuple[Array, float]:
         """P and the spread of one public row."""
-        rows = divided(self.samples)
-        raw, score = in_order(rows, self.transform), in_order(rows, self.offset)[:, 0]
-        lengths = np.abs(raw).sum(axis=1) if self.norm == "l1" else np.sqrt((raw * raw).sum(axis=1))
-        z = np.column_stack([raw / np.maximum(lengths, 1.0)[:, None], np.full(len(raw), self.constant)]) / self.radius
+        z = self._points()
         if self.classes == 2:
-            t = np.maximum(np.abs(score), 1e-4)
+            t = np.maximum(np.abs(in_order(divided(self.samples), self.offset)[:, 0]), 1e-4)
             z = z * np.sqrt(2 * np.tanh(t / 2) / t)[:, None]
         moment, share = z.T @ z / len(z), shrinkage(z)
         squares = float(((z * z).sum(axis=1) ** 2).mean()) - float((moment * moment).sum())
@@ -154,17 +181,23 @@ class Records:
         H[j, i] = H[i, j]
         sigma = math.sqrt(self.noise.variance * ballots / self.noise.contributors) / 2.0**20
         scale = 4.0 if self.classes == 2 else self.largest_residual
-        steps = np.column_stack([self._step(H, gradient, sigma, sigma / factor) for gradient in gradients]) * scale
+        rows = self._estimated_rows(H, ballots)
+        steps = (
+            np.column_stack([self._step(H, gradient, rows, sigma, sigma / factor) for gradient in gradients]) * scale
+        )
         constant = np.zeros((len(self.transform), 1))
         constant[-1] = self.constant
         W = self.offset - np.column_stack([self.transform, constant]) / self.radius @ steps
-        found: Array = W[:, 0] if self.classes == 2 else helmert(self.classes).T @ W.T
+        found: Array = W[:, 0] if self.classes <= 2 else helmert(self.classes).T @ W.T
         return found
 
-    def _step(self, H: Array, gradient: Array, sigma: float, off: float) -> Array:
-        (P, spread), width = self._moment, self.width
+    def _estimated_rows(self, H: Array, ballots: int) -> float:
+        P = self._moment[0]
         rows = float((H * P).sum() / (P * P).sum())
-        rows = min(max(rows, self.rows / 4), 4.0 * self.rows)
+        return min(max(rows, self.rows / 4), 4.0 * self.rows)
+
+    def _step(self, H: Array, gradient: Array, rows: float, sigma: float, off: float) -> Array:
+        (P, spread), width = self._moment, self.width
         between = rows**2 * spread / len(self.samples)
         share = between / (between + off**2)
         value, vectors = np.linalg.eigh(share * H + (1 - share) * rows * P)
@@ -172,8 +205,7 @@ class Records:
         value = np.maximum(value, floor)
         c = vectors.T @ gradient
         if self.labelled:
-            information = 4.0 if self.classes == 2 else 2 * self.classes * self.largest_residual**2
-            known = 0.5 * self.labelled * information * (vectors.T @ P @ vectors)
+            known = 0.5 * self.labelled * self._information * (vectors.T @ P @ vectors)
             solved = np.linalg.solve(np.diag(value**2 / sigma**2) + known, value * c / sigma**2)
         else:
             energy = float(gradient @ gradient)

@@ -17,6 +17,7 @@ from tests.verifier.board import Refused, Study, require, sha256
 from tests.verifier.noise import Statistic
 from tests.verifier.paillier import Key
 from tests.verifier.public import Public
+from tests.verifier.regression import Regression
 from tests.verifier.rehearsed import Rehearsed
 from tests.verifier.steps import step_of
 from tests.verifier.sums import Noise, Round
@@ -56,7 +57,7 @@ def round_of(study: Study, samples: Public, key: Key) -> Round:
         squares = min(length * limit**2, math.floor((Fraction(radius) * 2**24) ** 2))
         return Round(study, key, "parameters", length, -limit, limit, context, nonce, squares=squares)
     if step := step_of(study, samples):
-        squares = step.squares if isinstance(step, Rehearsed) else None
+        squares = step.squares if isinstance(step, Rehearsed | Regression) else None
         return Round(study, key, "statistic", step.length, *step.entries, step.context, nonce, squares=squares)
     plan = Statistic(study, samples.samples)
     low, high = plan.range
@@ -77,6 +78,9 @@ def round_of(study: Study, samples: Public, key: Key) -> Round:
 
 _FIELDS = (
     "psephos_model classes encoding coefficients intercepts method parties release warnings".split()  # noqa: SIM905
+)
+_OF_NUMBERS = (
+    "psephos_model task label encoding ranges coefficients intercept bounds method parties release warnings".split()  # noqa: SIM905
 )
 _RELEASE = "mechanism epsilon delta unit sensitivity norm source said chosen signal".split()  # noqa: SIM905
 
@@ -107,20 +111,43 @@ def _close(stated: Any, expected: Any) -> bool:
     return type(stated) is type(expected) and bool(stated == expected)
 
 
+def _classes(study: Study, model: dict[str, Any]) -> tuple[Array, Array]:
+    """The coefficients and intercepts of a classifier of the study's classes."""
+    require(model["classes"] == study.classes, "it has other classes")
+    require(_floats(model["coefficients"], 2) and _floats(model["intercepts"], 1), "its numbers are no floats")
+    rows, width = 1 if len(study.classes) == 2 else len(study.classes), len(study.features) - 1
+    shape = [len(row) for row in model["coefficients"]]
+    require(shape == [width] * rows and len(model["intercepts"]) == rows, "it has another shape")
+    return np.array(model["coefficients"]), np.array(model["intercepts"])
+
+
+def _prediction(study: Study, samples: Public, model: dict[str, Any]) -> tuple[Array, Array, float]:
+    """As `_classes`, of a prediction of the study's number, and what was added to the intercept."""
+    plan = Regression(study, samples.samples)
+    require(model["task"] == "regression" and model["label"] == study.label, "it predicts something else")
+    right = _floats(model["coefficients"], 1) and _floats([model["intercept"]], 1)
+    require(right and _floats(model["ranges"], 2) and _floats(model["bounds"], 1), "its numbers are no floats")
+    require(len(model["coefficients"]) == len(study.features) - 1, "it has another shape")
+    require(model["ranges"] == plan.ranges.T.tolist(), "its ranges are others")
+    require(model["bounds"] == [plan.low, plan.high], "its bounds are others")
+    return np.array([model["coefficients"]]), np.array([model["intercept"]]), plan.middle
+
+
 def check_model(study: Study, samples: Public, content: bytes, result: Result | None) -> list[str]:
     """Check what the curator published; returns what holds."""
     try:
         model = json.loads(content.decode(), object_pairs_hook=_once)
     except (ValueError, RecursionError):
         raise Refused("it is no JSON") from None
-    require(isinstance(model, dict) and list(model) == _FIELDS, "its fields are others")
+    fields = _OF_NUMBERS if study.protocol == "regression" else _FIELDS
+    require(isinstance(model, dict) and list(model) == fields, "its fields are others")
     require(model["psephos_model"] == 1 and written(model) == content, "it is not written as a model is")
-    require(model["classes"] == study.classes and model["method"] == study.method, "it has other classes or method")
+    require(model["method"] == study.method, "it has another method")
     require(model["encoding"] == json.loads(samples.encoding()), "it encodes columns in another way")
-    require(_floats(model["coefficients"], 2) and _floats(model["intercepts"], 1), "its numbers are no floats")
-    rows, width = 1 if len(study.classes) == 2 else len(study.classes), len(study.features) - 1
-    shape = [len(row) for row in model["coefficients"]]
-    require(shape == [width] * rows and len(model["intercepts"]) == rows, "it has another shape")
+    if study.protocol == "regression":
+        coefficients, intercepts, middle = _prediction(study, samples, model)
+    else:
+        coefficients, intercepts, middle = *_classes(study, model), None
     trial = ["A trial: the key of this study may be too short to protect anything."] if study.trial else []
     require(model["warnings"] == trial, "its warnings are others")
     parties = model["parties"]
@@ -139,7 +166,8 @@ def check_model(study: Study, samples: Public, content: bytes, result: Result | 
     require(parties == len(result.parties), "it is said to be of another number of ballots")
     w = _classifier(study, samples, result)
     if w is not None:
-        require(_follows(np.atleast_2d(w), model, samples), "it does not follow from the sum")
+        follows = _follows(np.atleast_2d(w), coefficients, intercepts, samples, middle)
+        require(follows, "it does not follow from the sum")
         holds.append("the result follows from the sum")
     return holds
 
@@ -182,8 +210,8 @@ def _facts(study: Study, samples: Public, result: Result | None) -> dict[str, An
     }
 
 
-def _follows(w: Array, model: dict[str, Any], samples: Public) -> bool:
-    """Whether a model is w (k, d'), rounded to 24 bits of its largest entry, and folded."""
+def _follows(w: Array, published: Array, intercepts: Array, samples: Public, middle: float | None) -> bool:
+    """Whether a model is w (k, d'), rounded to 24 bits of its largest entry, and folded; then `middle` is added."""
     largest = float(np.abs(w).max())
     step = math.ldexp(1.0, math.frexp(largest)[1] - 24) if largest > 0 else 1.0
     position = w / step
@@ -191,7 +219,6 @@ def _follows(w: Array, model: dict[str, Any], samples: Public) -> bool:
     offset = position - nearest
     second = nearest + np.where(offset > 0, 1.0, -1.0)
     open_ = np.abs(offset) >= 0.5 - 2.0**-36 * largest / step
-    published, intercepts = np.array(model["coefficients"]), np.array(model["intercepts"])
     multiples = nearest.copy()
     width = published.shape[1]
     taken = open_[:, :width] & (samples.fold(second * step + 0.0)[0] == published)
@@ -199,6 +226,8 @@ def _follows(w: Array, model: dict[str, Any], samples: Public) -> bool:
     other = multiples.copy()
     other[:, width:] = np.where(open_, second, nearest)[:, width:]
     (folded, first), (_, last) = (samples.fold(choice * step + 0.0) for choice in (multiples, other))
+    if middle is not None:
+        first, last = first + middle, last + middle
     return bool(_same(folded, published).all() and (_same(first, intercepts) | _same(last, intercepts)).all())
 
 

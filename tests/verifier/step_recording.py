@@ -1,10 +1,10 @@
-"""Records studies of records, evaluations, rehearsed steps and three classes, as `tests.verifier.recording` does."""
+"""Records studies of steps of all kinds, evaluations and three classes, as `tests.verifier.recording` does."""
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +18,9 @@ from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.roles import Role
 from psephos.protocol.storage.store import Store
+from psephos.specs.regression import encode_ranges
 from psephos.specs.study import StudyTerms
+from psephos.study.regression import regression_parameters
 from psephos.study.rehearsal import rehearsed_parameters
 from psephos.study.release import make_release
 from psephos.study.roles import curator_role, holder_role, party_role
@@ -44,6 +46,37 @@ def labelled_file(folder: Path) -> Path:
     path = folder / "labelled.csv"
     path.write_text("\n".join(["x,y,z,class", *lines]) + "\n", encoding="utf-8")
     return path
+
+
+def numbers_file(folder: Path) -> Path:
+    """Write public samples whose labels are numbers far from 0; some have none."""
+    draw = np.random.default_rng(1)
+    X = draw.normal(size=(LABELLED, 3))
+    labels = 1000 + X @ np.array([3.0, -1.0, 0.5]) + draw.normal(size=LABELLED) * 0.5
+    rows = zip((X * [1.0, 20.0, 0.001]).tolist(), labels.tolist(), strict=True)
+    lines = [
+        ",".join([*(repr(value) for value in row), f"{label:.3f}" if place % 7 else ""])
+        for place, (row, label) in enumerate(rows)
+    ]
+    path = folder / "numbers.csv"
+    path.write_text("\n".join(["x,y,z,class", *lines]) + "\n", encoding="utf-8")
+    return path
+
+
+def regression_fields(path: Path, delta: float, unit: Any, **changed: Any) -> dict[str, Any]:
+    """The terms of a regression of a public file; `changed`: its parameters."""
+    dropouts, neighbours = changed.get("dropouts", 0), changed.get("neighbours", "replace")
+    terms: dict[str, Any] = {"rows": 200, "unit": unit, "neighbours": neighbours, "colluders": 1, "dropouts": dropouts}
+    samples = PublicSamples.read(path, "class", numeric_label=True)
+    parameters = regression_parameters(samples, PARTIES, epsilon=1.0, delta=delta, **terms)
+    return {
+        "protocol": "regression",
+        "method": "newton",
+        "classes": (),
+        "delta": delta,
+        "parameters": parameters | ({"unit": unit} if unit == "party" else {}) | changed,
+        "minimum_ballots": PARTIES - dropouts,
+    }
 
 
 @cache
@@ -122,22 +155,46 @@ REHEARSED: dict[str, dict[str, Any]] = {
 }
 """Terms of studies of the public file of `labelled_file`, by a name: arguments of `rehearsed_fields`."""
 
+REGRESSIONS: dict[str, dict[str, Any]] = {
+    "regression": {"delta": 1e-6, "unit": "record"},
+    "regression, pure": {"delta": 0.0, "unit": "record", "neighbours": "add-remove", "record": "who"},
+    "regression, parties": {"delta": 0.0, "unit": "party", "dropouts": 1},
+    "regression, parties, gaussian": {"delta": 1e-6, "unit": "party"},
+}
+"""Terms of studies of the public file of `numbers_file`, by a name: arguments of `regression_fields`."""
+
 
 def record_step(what: str, public: Path, *, absent: Sequence[str] = (), **changed: Any) -> Recording:
     """Play a study under a dealt key.
 
     Args:
-        what: a key of `STUDIES` or `REHEARSED`.
+        what: a key of `STUDIES`, `REHEARSED` or `REGRESSIONS`.
         public: the file of the public samples.
         absent: parties that never take part.
         changed: terms of the study in place of those.
     """
-    samples = PublicSamples.read(public, "class")
-    fields = STUDIES[what]() if what in STUDIES else rehearsed_fields(public, **REHEARSED[what])
+    samples = PublicSamples.read(public, "class", numeric_label=what in REGRESSIONS)
+    if what in REGRESSIONS:
+        fields = regression_fields(public, **REGRESSIONS[what])
+    else:
+        fields = STUDIES[what]() if what in STUDIES else rehearsed_fields(public, **REHEARSED[what])
     rows = len(samples.auxiliary.samples)
     own_terms = {"auxiliary": samples.auxiliary.digest, "features": samples.features, "samples": rows}
     made = trial(parties=PARTIES, **fields | {"public": True} | own_terms | changed)
     return play(made, public, samples, absent)
+
+
+def replanned(public: Path, name: str) -> Recording:
+    """Play a regression of parties, one of whose parameters differs as little as can be from the public file's."""
+    fields = regression_fields(public, **REGRESSIONS["regression, parties"])
+    parameters, value = fields["parameters"], fields["parameters"][name]
+    if name == "ranges":
+        ranges = np.frombuffer(base64.b64decode(value), "<f8").reshape(2, -1).copy()
+        ranges[1, 0] = np.nextafter(ranges[1, 0], np.inf)
+        parameters[name] = encode_ranges(ranges)
+    else:
+        parameters[name] = value + 1 if name == "labelled" else float(np.nextafter(value, np.inf))
+    return record_step("regression, parties", public, parameters=parameters)
 
 
 def play(made: Trial, public: Path, samples: PublicSamples, absent: Sequence[str] = ()) -> Recording:
@@ -173,6 +230,9 @@ def _own(made: Trial, number: int) -> Any:
         return FixedVotes(generator.integers(0, classes, size=study.samples))
     X = unit(generator, 40 + number)
     persons = (np.arange(len(X)) // 2,) if study.parameters.get("record") else ()
+    if study.protocol == "regression":
+        errors = generator.normal(size=len(X)) * np.where(np.arange(len(X)) % 9, 1.0, 50.0)
+        return (X, 1000 + 2 * X[:, 0] / X[:, -1].clip(0.1) + errors, *persons)
     if study.method == "platt" and classes == 2:
         weights = np.frombuffer(base64.b64decode(str(study.parameters["classifier"])), "<f4").astype(np.float64)
         scores = X / X[:, -1:] @ weights
@@ -192,6 +252,8 @@ TO_STORE = (
     "evaluation, three classes",
     "rehearsed",
     "statistic, three classes",
+    "regression",
+    "regression, parties",
 )
 
 
@@ -200,13 +262,19 @@ def file_of(what: str) -> Path:
     return STORED_STEPS / f"{what.replace(', ', '-').replace(' ', '-')}.json"
 
 
+def files_of(folder: Path) -> Callable[[str], Path]:
+    """Write the public files; returns which one a study is of."""
+    public, labelled, numbers = public_file(folder), labelled_file(folder), numbers_file(folder)
+    return lambda what: public if what in STUDIES else numbers if what in REGRESSIONS else labelled
+
+
 def store() -> None:
     """Record the stored studies again."""
     STORED_STEPS.mkdir(exist_ok=True)
     with TemporaryDirectory() as folder:
-        public, labelled = public_file(Path(folder)), labelled_file(Path(folder))
+        files = files_of(Path(folder))
         for what in TO_STORE:
-            recording = record_step(what, public if what in STUDIES else labelled)
+            recording = record_step(what, files(what))
             content = {
                 "study": recording.made.study.text(),
                 "public": recording.public.read_text(encoding="utf-8"),

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from psephos.curator.hamm.rehearsed import fit_rehearsed
 from psephos.curator.hamm.statistic import StatisticRelease, wiener_filter
 from psephos.protocol.encrypted_sum.opened import OpenedSum
+from psephos.protocol.roles import Post
 from psephos.protocol.wire import HEADER_BYTES, Kind
 from psephos.specs.registry import spec_of
 from psephos.specs.study import StudyTerms, encode_coordinates
@@ -57,7 +58,11 @@ def forged(compute: Forged) -> Tampering:
         w = np.atleast_2d(compute(StudyTerms(study, samples.auxiliary), opened))
         step = math.ldexp(1.0, math.frexp(float(np.abs(w).max()))[1] - 24)
         coefficients, intercepts = samples.scaler.fold(np.rint(w / step) * step + 0.0)
-        published = {"coefficients": coefficients.tolist(), "intercepts": intercepts.tolist()}
+        published: dict[str, Any] = {"coefficients": coefficients.tolist(), "intercepts": intercepts.tolist()}
+        if study.protocol == "regression":
+            low, high = (float(study.parameters[name]) for name in ("low", "high"))
+            middle = low + (high - low) / 2
+            published = {"coefficients": coefficients[0].tolist(), "intercept": float(intercepts[0] + middle)}
         return model(lambda fields: fields.update(published))(recording)
 
     return tamper
@@ -110,6 +115,26 @@ def _moved(row: int, place: int) -> Tampering:
         return table
 
     return agreed(change)
+
+
+def flooded(room: int) -> Tampering:
+    """Party 4 posts junk before its ballot, so that so many bytes of its limit are left behind the ballot."""
+
+    def tamper(recording: Recording) -> Recording:
+        posts = recording.posts()
+        at = next(
+            place
+            for place, (author, post) in enumerate(posts)
+            if author == "party 4" and not post.secret and len(post.data) > 8 and post.data[8] == Kind.BALLOT
+        )
+        own = sum(len(entry.encode()) for entry in recording.decoded if entry.author == "party 4")
+        limit = recording.made.study.members.limits["party 4"]
+        junk = Post("board", b"", posts[at][1].phase)
+        empty = recording.made.board_client("party 4").sign(junk)
+        filled = replace(junk, data=bytes(limit - own - len(empty) - room))
+        return recording.signed_again([*posts[:at], ("party 4", filled), *posts[at:]])
+
+    return tamper
 
 
 def _ballot_bit(data: bytes) -> bytes:
@@ -167,6 +192,70 @@ OF_RECORDS: dict[str, tuple[str, Tampering]] = {
     "persons are not named": ("record, persons", chosen(persons=None)),
     "persons are named": ("record", chosen(persons="who")),
     "signal is stated": ("record", stated(said="private")),
+}
+
+
+def _without_centre(terms: StudyTerms, opened: OpenedSum) -> Array:
+    """As if the parties' averages were sent as they are."""
+    spec: Any = spec_of(terms)
+    centre = spec.plan.grid.ball.centre.tolist()
+    sums = tuple(v - opened.ballots * int(c) for v, c in zip(opened.sums, centre, strict=True))
+    w: Array = spec.release(OpenedSum(sums, opened.parties))[0]
+    return w
+
+
+def _of_threshold(terms: StudyTerms, opened: OpenedSum) -> Array:
+    return _by(terms, opened, threshold=2 * float(terms.study.parameters["threshold"]))
+
+
+def _of_ball(terms: StudyTerms, opened: OpenedSum) -> Array:
+    return _by(terms, opened, radius=float(terms.study.parameters["radius"]) / 2)
+
+
+def _published(**changed: Any) -> Tampering:
+    return model(lambda fields: fields.update(changed))
+
+
+def _relative_intercept(fields: dict[str, Any]) -> None:
+    low, high = fields["bounds"]
+    fields["intercept"] -= low + (high - low) / 2
+
+
+def _wider(name: str) -> Tampering:
+    """The model states another end of a range or bound, by the last bit."""
+
+    def change(fields: dict[str, Any]) -> None:
+        ends = fields[name][0] if name == "ranges" else fields[name]
+        ends[1] = float(np.nextafter(ends[1], np.inf))
+
+    return model(change)
+
+
+OF_REGRESSIONS: dict[str, tuple[str, Tampering]] = {
+    "no public score": ("regression", forged(_without_score)),
+    "no public row had a label": ("regression", other(labelled=0)),
+    "a longer prediction": ("regression", agreed(lambda w: w * (1 + 2.0**-20))),
+    "the steps of another threshold": ("regression, pure", forged(_of_threshold)),
+    "noise of another neighbourhood": ("regression", other(neighbours="add-remove")),
+    "noise of all parties": ("regression, parties", forged(_everybody_honest)),
+    "noise of a ballot more": ("regression, absent", forged(_more_ballots)),
+    "a smaller ball": ("regression, parties, gaussian", forged(_of_ball)),
+    "no centre is added": ("regression, parties", forged(_without_centre)),
+    "no centre is added, gaussian": ("regression, parties, gaussian", forged(_without_centre)),
+    "the constant": ("regression, parties, gaussian", _moved(0, -1)),
+    "a coefficient, pure": ("regression, pure", _moved(0, 2)),
+    "the intercept is relative to the middle": ("regression", model(_relative_intercept)),
+    "the ranges": ("regression", _wider("ranges")),
+    "the bounds": ("regression", _wider("bounds")),
+    "the label": ("regression", _published(label="days")),
+    "the task": ("regression", _published(task="classification")),
+    "a field of classes": ("regression", _published(classes=[])),
+    "the unit is a record": ("regression, parties", stated(unit="record")),
+    "the unit is a party": ("regression", stated(unit="party")),
+    "the sensitivity of records": ("regression, parties", stated(sensitivity=4.0)),
+    "neighbours where parties are protected": ("regression, parties", chosen(neighbours="replace")),
+    "no neighbours where records are": ("regression", chosen(neighbours=None)),
+    "persons are not named": ("regression, pure", chosen(persons=None)),
 }
 
 

@@ -1,4 +1,4 @@
-"""The second verifier on records, evaluations, rehearsed steps and three classes: what it accepts and refuses."""
+"""The second verifier on steps of all kinds, evaluations and three classes: what it accepts and refuses."""
 
 from __future__ import annotations
 
@@ -21,27 +21,51 @@ from psephos.specs.study import StudyTerms
 from psephos.study.samples import PublicSamples
 from psephos.study.verify import verify as main_verify
 from tests.verifier import multiclass
-from tests.verifier.board import Refused, Study
+from tests.verifier.board import Board, Refused, Study
 from tests.verifier.evaluations import Evaluation
 from tests.verifier.noise import Statistic
 from tests.verifier.public import Public
-from tests.verifier.recording import Recording, accepted, public_file
-from tests.verifier.step_recording import REHEARSED, STUDIES, TO_STORE, file_of, labelled_file, record_step
-from tests.verifier.step_tampering import OF_CLASSES, OF_EVALUATIONS, OF_RECORDS, OF_REHEARSED, OF_SUMS
+from tests.verifier.recording import Recording, accepted
+from tests.verifier.regression import Regression
+from tests.verifier.step_recording import (
+    REGRESSIONS,
+    REHEARSED,
+    STUDIES,
+    TO_STORE,
+    file_of,
+    files_of,
+    numbers_file,
+    record_step,
+    replanned,
+)
+from tests.verifier.step_tampering import (
+    OF_CLASSES,
+    OF_EVALUATIONS,
+    OF_RECORDS,
+    OF_REGRESSIONS,
+    OF_REHEARSED,
+    OF_SUMS,
+    flooded,
+)
 from tests.verifier.steps import step_of
 from tests.verifier.tampering import ballot, messages, model
 from tests.verifier.verifier import verify
 
 Recordings = Callable[[str], Recording]
 
-ABSENT = {"record, absent": "record, three classes", "rehearsed, absent": "rehearsed, two classes"}
+ABSENT = {
+    "record, absent": "record, three classes",
+    "rehearsed, absent": "rehearsed, two classes",
+    "regression, absent": "regression, parties",
+}
 """Studies in which the last party takes no part, and what they are."""
 
 BROKEN = OF_RECORDS | {f"{name}, evaluation": change for name, change in OF_EVALUATIONS.items()}
 BROKEN |= {f"{name}, classes": change for name, change in OF_CLASSES.items()}
+BROKEN |= {f"{name}, regression": change for name, change in OF_REGRESSIONS.items()}
 BROKEN |= {
     f"{name}, {what}": (what, tamper)
-    for what in ("record", "evaluation", "statistic, three classes")
+    for what in ("record", "evaluation", "statistic, three classes", "regression, parties")
     for name, tamper in OF_SUMS.items()
 }
 SLOW = OF_REHEARSED | {f"{name} of all": ("rehearsed, two classes", tamper) for name, tamper in OF_SUMS.items()}
@@ -51,18 +75,17 @@ SLOW = OF_REHEARSED | {f"{name} of all": ("rehearsed, two classes", tamper) for 
 @pytest.fixture(scope="module")
 def recordings(tmp_path_factory: pytest.TempPathFactory) -> Recordings:
     """Plays a study when it is first asked for."""
-    folder = tmp_path_factory.mktemp("public")
-    public, labelled = public_file(folder), labelled_file(folder)
+    file = files_of(tmp_path_factory.mktemp("public"))
 
     @cache
     def play(what: str) -> Recording:
         name = ABSENT.get(what, what)
-        return record_step(name, public if name in STUDIES else labelled, absent=("party 4",) if what in ABSENT else ())
+        return record_step(name, file(name), absent=("party 4",) if what in ABSENT else ())
 
     return play
 
 
-@pytest.mark.parametrize("what", [*STUDIES, "record, absent"])
+@pytest.mark.parametrize("what", [*STUDIES, *REGRESSIONS, "record, absent", "regression, absent"])
 def test_recorded_studies_are_accepted(recordings: Recordings, what: str) -> None:
     _check_accepted(recordings(what))
 
@@ -74,10 +97,21 @@ def test_every_rehearsed_study_is_accepted(recordings: Recordings, what: str) ->
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("what", ["record", "record, three classes", "evaluation", "evaluation, parties", "rehearsed"])
+@pytest.mark.parametrize(
+    "what",
+    [
+        "record",
+        "record, three classes",
+        "evaluation",
+        "evaluation, parties",
+        "rehearsed",
+        "regression",
+        "regression, parties",
+        "regression, parties, gaussian",
+    ],
+)
 def test_studies_with_proofs_of_bounds_are_accepted(what: str, tmp_path: Path) -> None:
-    public = public_file(tmp_path) if what in STUDIES else labelled_file(tmp_path)
-    _check_accepted(record_step(what, public, proofs="valid"))
+    _check_accepted(record_step(what, files_of(tmp_path)(what), proofs="valid"))
 
 
 def _check_accepted(recording: Recording) -> None:
@@ -91,8 +125,8 @@ def _check_accepted(recording: Recording) -> None:
 def test_a_protocol_that_the_page_does_not_specify_is_refused_as_such() -> None:
     """An honest study that the verifier cannot check must not look like a false one."""
     stored = json.loads(file_of("record").read_text(encoding="utf-8"))
-    text = stored["study"].replace('protocol = "record"', 'protocol = "regression"')
-    with pytest.raises(Refused, match="regression is beyond this verifier"):
+    text = stored["study"].replace('protocol = "record"', 'protocol = "shuffle"')
+    with pytest.raises(Refused, match="shuffle is beyond this verifier"):
         verify(text, stored["public"], [])
 
 
@@ -112,7 +146,8 @@ def test_stored_studies_are_accepted_by_later_versions(what: str, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "what", ["record", "evaluation, calibrated", "rehearsed, two classes", "statistic, three classes"]
+    "what",
+    ["record", "evaluation, calibrated", "rehearsed, two classes", "statistic, three classes", "regression, parties"],
 )
 def test_boards_that_are_signed_again_without_a_change_are_accepted(recordings: Recordings, what: str) -> None:
     """So what is refused below is refused for its change."""
@@ -137,6 +172,24 @@ def test_every_changed_rehearsed_step_is_refused(recordings: Recordings, change:
     _check_refused(recordings, *SLOW[change])
 
 
+@pytest.mark.parametrize("name", ["ranges", "low", "high", "labelled"])
+def test_a_regression_of_another_plan_than_that_of_the_public_file_is_refused(name: str, tmp_path: Path) -> None:
+    """The last bit of a bound; everything else follows from the plan that the study states."""
+    changed = replanned(numbers_file(tmp_path), name)
+    assert changed.second().fails == [f"the {name} of the plan differ from the public file's"]
+    assert not accepted(changed.main(), verifiable=True)
+
+
+def test_entries_beyond_what_a_member_may_post_do_not_count(recordings: Recordings) -> None:
+    """A ballot behind as many bytes as leave room for it counts; with one byte more, nobody reads it."""
+    for room, counts in ((0, True), (-1, False)):
+        changed = flooded(room)(recordings("regression"))
+        board = Board(Study(changed.made.study.text()), list(changed.entries))
+        assert len(board.refused) == (0 if counts else 1)
+        assert changed.second().accepted == counts
+        assert accepted(changed.main(), verifiable=True) == counts
+
+
 def _check_refused(recordings: Recordings, what: str, tamper: Any) -> None:
     """By the second verifier and by `psephos verify`."""
     changed = tamper(recordings(what))
@@ -149,7 +202,7 @@ def _check_refused(recordings: Recordings, what: str, tamper: Any) -> None:
 # -- both implementations, on sums that nobody has played
 
 
-@pytest.mark.parametrize("what", STUDIES)
+@pytest.mark.parametrize("what", [*STUDIES, *REGRESSIONS])
 def test_both_implementations_compute_the_same_from_any_sum(recordings: Recordings, what: str) -> None:
     """Up to 2^-40 of the largest entry; docs/wire.md allows 2^-36."""
     recording, generator = recordings(what), np.random.default_rng(3)
@@ -164,6 +217,8 @@ def test_both_implementations_compute_the_same_from_any_sum(recordings: Recordin
     assert plan.length == spec.entries.length
     if step is not None:
         assert step.entries == tuple(spec.entries[1:])
+        if isinstance(step, Regression):
+            assert (step.squares or step.length * max(step.entries) ** 2) == spec.square_bound
     for size in 2.0 ** np.arange(8, 40, 2):
         sums = tuple(int(entry) for entry in generator.normal(size=plan.length) * size)
         expected = spec.release(OpenedSum(sums, (0, 1, 2, 3, 4)))[0]

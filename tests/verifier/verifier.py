@@ -18,12 +18,13 @@ from tests.verifier.ceremony import KINDS as CEREMONY_KINDS
 from tests.verifier.ceremony import key_of_ceremony
 from tests.verifier.paillier import Key, read_key
 from tests.verifier.public import Public
+from tests.verifier.regression import differences
 from tests.verifier.release import Result, check_model, round_of
 from tests.verifier.series import check_series
 from tests.verifier.shares import check_shares
 from tests.verifier.sums import check_sum
 
-PROTOCOLS = ("tally", "statistic", "average", "record", "evaluation", "rehearsed", "psgd", "pathak")
+PROTOCOLS = ("tally", "statistic", "average", "record", "regression", "evaluation", "rehearsed", "psgd", "pathak")
 """What this verifier covers."""
 
 
@@ -119,6 +120,10 @@ def verify(study_text: str, public: Public | str, entries: list[bytes]) -> Repor
     report.holds.append(f"{len(entries)} entries, head {board.log.roots[-1].hex()}")
     if absent := sorted(study.must_join - board.joined):
         report.fails.append(f"not joined: {', '.join(absent)}")
+    if study.protocol == "regression":
+        report.fails += [
+            f"the {name} of the plan differ from the public file's" for name in differences(study, samples)
+        ]
     messages = iter(board.messages)
     key = read_until_key(study, messages, report)
     if report.fails and key is None and study.uses_key:
