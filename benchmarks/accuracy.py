@@ -147,7 +147,7 @@ _load = cache(load)
 
 
 def _dealt(task: str, seed: int, folder: Path) -> tuple[Split, PublicScaler]:
-    asked = TASKS[task]
+    settings = TASKS[task]
     scaler = PublicScaler(scaling="unit-rows", components=50)
     if task == "har-subjects":
         data = _load("har", folder)
@@ -189,7 +189,7 @@ def _dealt(task: str, seed: int, folder: Path) -> tuple[Split, PublicScaler]:
     else:
         data, scaler = _load(task, folder), default_scaler(task).set_params(scaling="unit-rows")
     split = split_dataset(
-        data, asked["parties"], seed, samples_per_party=asked.get("size"), auxiliary=asked.get("auxiliary")
+        data, settings["parties"], seed, samples_per_party=settings.get("size"), auxiliary=settings.get("auxiliary")
     )
     return split, scaler
 
@@ -416,39 +416,39 @@ def _whitened(problem: dict[Any, Any], transform: Any, lam: float = WHITENED_RID
     y, edges, classes = problem["y"], problem["edges"], problem["classes"]
     Z, sizes = problem["unit private"] @ transform, np.diff(edges)
     fixed = {"classes": classes, "transform": transform, "lam": lam}
-    found = [
+    vectors = [
         train_whitened(Z[edges[a] : edges[b]], y[edges[a] : edges[b]], sizes[a:b], **fixed)
         for a in range(0, len(sizes), 500)
         for b in [min(len(sizes), a + 500)]
     ]
-    return np.concatenate(found)
+    return np.concatenate(vectors)
 
 
 def whitened_votes(problem: dict[Any, Any], law: str, epsilon: float, rank: int = 12) -> Method:
     """The statistic of the votes of the learner `whitened`, in so many coordinates."""
-    kept, auxiliary = ("whitened votes", rank), problem["auxiliary"]
-    if kept not in problem:
+    key, auxiliary = ("whitened votes", rank), problem["auxiliary"]
+    if key not in problem:
         transform = public_coordinates(auxiliary, rank)
         W = _whitened(problem, transform) @ transform.T
         blocks = (block for _, block in votes_in_blocks(W, auxiliary))
-        problem[kept] = count_votes(blocks, len(auxiliary), problem["classes"])
+        problem[key] = count_votes(blocks, len(auxiliary), problem["classes"])
     request = ReleaseRequest(epsilon, 1e-6, _noise(problem, law, epsilon), None, "certified", False)
-    return statistic_method(problem[kept], auxiliary, request)
+    return statistic_method(problem[key], auxiliary, request)
 
 
 def _own_sum(problem: dict[Any, Any], plan: StatisticPlan, lam: float) -> list[int]:
     """Of all parties' vectors, kept by what they depend on."""
     assert isinstance(plan.grid, OwnDataGrid)
-    kept = (plan.source, plan.rank, lam, plan.grid.norm)
-    if kept not in problem:
+    key = (plan.source, plan.rank, lam, plan.grid.norm)
+    if key not in problem:
         X, y, total = problem["X"], problem["y"], np.zeros(plan.dimension, np.int64)
         W = _whitened(problem, plan.transform, lam) if plan.source == "whitened" else None
         for number, (a, b) in enumerate(pairwise(problem["edges"])):
             train = None if W is None else lambda Z, labels, own=W[number]: own
             total += np.array(plan.grid.contribution(X[a:b], y[a:b], train), dtype=np.int64)
-        problem[kept] = total.tolist()
-    found: list[int] = problem[kept]
-    return found
+        problem[key] = total.tolist()
+    entries: list[int] = problem[key]
+    return entries
 
 
 def _vote_direction_sum(problem: dict[Any, Any], plan: StatisticPlan, learners: Sequence[str]) -> list[int]:
@@ -483,12 +483,14 @@ def main() -> None:
     for seed in range(options.splits):
         for task in options.tasks or TASKS:
             splits = measured(task)[seed : seed + 1]
-            known = {c.split(" ", 2)[2] for one in splits for c, drawn in one.items() if len(drawn) >= options.draws}
+            known = {
+                c.split(" ", 2)[2] for one in splits for c, releases in one.items() if len(releases) >= options.draws
+            }
             if missing := set(options.methods) - (set() if options.again else known):
-                found = measure_split(task, seed, options.draws, folder, missing, options.laws)
+                scores = measure_split(task, seed, options.draws, folder, missing, options.laws)
                 done = measured(task)  # again: another process may have measured other columns meanwhile
                 done += [{} for _ in range(seed + 1 - len(done))]
-                done[seed] |= found
+                done[seed] |= scores
                 (RESULTS / f"{task}.json").write_text(json.dumps(done) + "\n")
 
 

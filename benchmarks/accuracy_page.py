@@ -258,15 +258,15 @@ def _table(splits: list[dict[str, list[float]]], columns: tuple[str, ...]) -> st
     cells = _cells(splits)
     first = {m: next((cell for cell in cells if f"{cell} {m}" in splits[0]), cells[0]) for m in columns}
     counted = {m: [len(one[f"{first[m]} {m}"]) for one in splits if f"{first[m]} {m}" in one] for m in columns}
-    shown = [m for m in columns if counted[m]]
-    few = ", ".join(f"{_title(m)} {len(counted[m])} of {min(counted[m])}" for m in shown if sum(counted[m]) < 200)
+    methods = [m for m in columns if counted[m]]
+    few = ", ".join(f"{_title(m)} {len(counted[m])} of {min(counted[m])}" for m in methods if sum(counted[m]) < 200)
     lines = [
         f"Splits: 10 of 20 draws{', but ' + few if few else ''}.\n",
-        f"| noise | epsilon | {' | '.join(map(_title, shown))} |",
+        f"| noise | epsilon | {' | '.join(map(_title, methods))} |",
     ]
-    lines.append("| --- " * (2 + len(shown)) + "|")
+    lines.append("| --- " * (2 + len(methods)) + "|")
     for cell in cells:
-        draws = [_draws(splits, cell, m) for m in shown]
+        draws = [_draws(splits, cell, m) for m in methods]
         row = ["" if d is None else f"{np.median(d):.3f}, {d.mean():.3f} ± {d.std():.3f}" for d in draws]
         lines.append(f"| {cell.replace(' ', ' | ')} | {' | '.join(row)} |")
     return "\n".join(lines)

@@ -153,21 +153,23 @@ def load(name: str, *, parties: int = 0, key_bits: int = 3072) -> dict[str, Any]
 
     try:
         board("curator").close()  # makes the stream
-        found = {"stored while read by the curator": _measured(curate), "read by a late holder": _measured(hold)}
+        phases = {"stored while read by the curator": _measured(curate), "read by a late holder": _measured(hold)}
         status = Path(f"/proc/{server.pid}/status").read_text()
         peak = next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM"))
-        kept = sum(path.stat().st_size for path in (folder / "server" / "jetstream").rglob("*") if path.is_file())
+        stored_bytes = sum(
+            path.stat().st_size for path in (folder / "server" / "jetstream").rglob("*") if path.is_file()
+        )
         server.kill()
         server.wait()
         shutil.rmtree(folder / "server" / "jetstream")
         server = start_server(folder / "server")
         board("curator").close()
-        found |= {"stored alone": _measured(store), "checked and multiplied alone": _measured(bare)}
+        phases |= {"stored alone": _measured(store), "checked and multiplied alone": _measured(bare)}
     finally:
         server.kill()
         server.wait()
         shutil.rmtree(folder)
-    for each in found.values():
+    for each in phases.values():
         each |= {"ballots_per_second": count / each["seconds"], "ballots_per_cpu_second": count / each["cpu_seconds"]}
     return {
         "samples": samples,
@@ -176,9 +178,9 @@ def load(name: str, *, parties: int = 0, key_bits: int = 3072) -> dict[str, Any]
         "key_bits": key_bits,
         "proofs": round_.proofs,
         "bytes_per_ballot": entries[0],
-        "server": {"peak_memory_mb": round(peak, 1), "disk_mb": round(kept / 1e6, 1)},
+        "server": {"peak_memory_mb": round(peak, 1), "disk_mb": round(stored_bytes / 1e6, 1)},
         "load_average": os.getloadavg()[0],
-        **{what: {k: round(v, 2) for k, v in each.items()} for what, each in found.items()},
+        **{what: {k: round(v, 2) for k, v in each.items()} for what, each in phases.items()},
     }
 
 

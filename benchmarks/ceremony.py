@@ -51,7 +51,7 @@ class _EnoughError(Exception):
 
 def search_seconds(bits: int, holders: int, threshold: int, batches: int) -> dict[str, Any]:
     """Processor seconds of all holders for some batches, each with the check of the one before it."""
-    taken, tried = 0.0, 0
+    seconds, tried = 0.0, 0
     while tried < batches:  # a ceremony may come to its key before
         terms = CeremonyTerms(bits, holders, threshold, os.urandom(32), test_key=bits < 2048)
         times: list[float] = []
@@ -63,8 +63,8 @@ def search_seconds(bits: int, holders: int, threshold: int, batches: int) -> dic
 
         with suppress(_EnoughError):
             run_ceremony(terms, progress=note)
-        taken, tried = taken + times[-1] - times[0], tried + len(times) - 1
-    return {"cpu_seconds": round(taken, 2), "candidates": batches * terms.batch}
+        seconds, tried = seconds + times[-1] - times[0], tried + len(times) - 1
+    return {"cpu_seconds": round(seconds, 2), "candidates": batches * terms.batch}
 
 
 def main() -> None:

@@ -68,7 +68,7 @@ def main() -> None:
     wall, processor = time.perf_counter(), time.process_time()
     asyncio.run(_generate(given.bits, given.holders, (given.holders + 1) // 2))
     tried = Counting.drawn // given.holders * BATCH
-    taken = time.process_time() - processor
+    seconds = time.process_time() - processor
     # p and q are sums of a random number for each party, and 3 modulo 4: prime with chance 2 / ln p each.
     expected = round(((given.bits / 2 * math.log(2) + math.log(0.75 * given.holders)) / 2) ** 2)
     print(
@@ -77,10 +77,10 @@ def main() -> None:
                 "bits": given.bits,
                 "holders": given.holders,
                 "seconds": round(time.perf_counter() - wall, 2),
-                "cpu_seconds": round(taken, 2),
+                "cpu_seconds": round(seconds, 2),
                 "candidates": tried,
                 "expected_candidates": expected,
-                "expected_cpu_seconds": round(taken * expected / tried, 1),
+                "expected_cpu_seconds": round(seconds * expected / tried, 1),
             },
             indent=1,
         )

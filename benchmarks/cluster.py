@@ -130,14 +130,14 @@ def main() -> None:
     parser.add_argument("--scaling", type=int, nargs="+", metavar="PARTIES")
     parser.add_argument("--killed", type=int, metavar="PARTIES")
     parser.add_argument("--repetitions", type=int, default=3)
-    asked = parser.parse_args()
-    both = asked.scaling is None and asked.killed is None
-    found: dict[str, Any] = {}
-    if both or asked.scaling:
-        found["scaling"] = [scaling(parties, asked.repetitions) for parties in asked.scaling or (10_000, 30_000)]
-    if both or asked.killed:
-        found["killed"] = killed(asked.killed or 200_000)
-    print(json.dumps(found, indent=1))
+    options = parser.parse_args()
+    both = options.scaling is None and options.killed is None
+    results: dict[str, Any] = {}
+    if both or options.scaling:
+        results["scaling"] = [scaling(parties, options.repetitions) for parties in options.scaling or (10_000, 30_000)]
+    if both or options.killed:
+        results["killed"] = killed(options.killed or 200_000)
+    print(json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":

@@ -58,10 +58,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir")
     folder = data_folder(parser.parse_args().data_dir)
-    found: dict[tuple[str, float], list[float]] = {(name, v): [] for name in TRIED for v in TRIED[name]}
+    means_by_value: dict[tuple[str, float], list[float]] = {(name, v): [] for name in TRIED for v in TRIED[name]}
     for task in DEVELOPMENT:
         problems = [prepare(task, seed, folder, trained=False) for seed in (0, 1)]
-        for (name, value), means in found.items():
+        for (name, value), means in means_by_value.items():
             if name[0] == "_":
                 setattr(rules, name, value)
             accuracies = [
@@ -75,9 +75,9 @@ def main() -> None:
                 setattr(rules, name, USUAL[name])
     print(f"| constant | value | {' | '.join(DEVELOPMENT)} | mean |")
     print("| --- " * (3 + len(DEVELOPMENT)) + "|")
-    for (name, value), means in found.items():
-        shown = " | ".join(f"{mean:.3f}" for mean in [*means, float(np.mean(means))])
-        print(f"| {name.strip('_')} | {value:g}{' *' if value == USUAL[name] else ''} | {shown} |")
+    for (name, value), means in means_by_value.items():
+        cells = " | ".join(f"{mean:.3f}" for mean in [*means, float(np.mean(means))])
+        print(f"| {name.strip('_')} | {value:g}{' *' if value == USUAL[name] else ''} | {cells} |")
 
 
 if __name__ == "__main__":

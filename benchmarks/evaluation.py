@@ -64,19 +64,19 @@ def measure(epsilon: float, contributors: int, neighbours: str, runs: int) -> li
             terms: dict[str, Any] = {"epsilon": epsilon, "neighbours": neighbours, "contributors": contributors}
             plan = plan_evaluation(public, np.array([[1.0], [0.0]]), 2, PARTIES, **terms)
             X, y = population(generator, ROWS, scale)
-            found = evaluate(plan, X, y, generator)
+            evaluation = evaluate(plan, X, y, generator)
             if scale == 1.0:
-                assert found.auroc is not None
+                assert evaluation.auroc is not None
                 exact = np.equal(X[:, 0] > 0, y).mean(), roc_auc_score(y, X[:, 0])
-                shown = found.accuracy.value or 0.5, found.auroc.value or 0.5
-                errors.append(np.subtract(shown, exact))
+                estimates = evaluation.accuracy.value or 0.5, evaluation.auroc.value or 0.5
+                errors.append(np.subtract(estimates, exact))
             elif run % 4 == 0:
                 weights = plan.scores.weights
-                if found.calibration is not None:
-                    weights = calibrated(weights, found.calibration)
+                if evaluation.calibration is not None:
+                    weights = calibrated(weights, evaluation.calibration)
                 X, y = population(generator, 10_000, scale)
                 before = calibration_error(X @ plan.scores.weights[:, 0], y)
-                scaled.append((before, calibration_error(X @ weights[:, 0], y), found.calibration is not None))
+                scaled.append((before, calibration_error(X @ weights[:, 0], y), evaluation.calibration is not None))
     return [*np.sqrt(np.mean(np.square(errors), axis=0)), *np.mean(scaled, axis=0)]
 
 
@@ -90,9 +90,9 @@ def main() -> None:
     for name, neighbours in CONDITIONS:
         for epsilon in EPSILONS:
             accuracy, auroc, before, after, fitted = measure(epsilon, CONTRIBUTORS[name], neighbours, runs)
-            found = f"{accuracy:.4f} | {auroc:.4f} | {before:.3f} | {after:.3f} | {fitted:.0%}"
+            cells = f"{accuracy:.4f} | {auroc:.4f} | {before:.3f} | {after:.3f} | {fitted:.0%}"
             missed = ", ".join(missed_goals(epsilon, accuracy, auroc, after)) or "none"
-            print(f"| {name} | {neighbours} | {epsilon:g} | {found} | {missed} |", flush=True)
+            print(f"| {name} | {neighbours} | {epsilon:g} | {cells} | {missed} |", flush=True)
 
 
 def missed_goals(epsilon: float, accuracy: float, auroc: float, calibration: float) -> list[str]:

@@ -100,14 +100,14 @@ def commands(data_dir: str | None) -> dict[str, Command]:
 
 def measured_commands(data_dir: str | None) -> dict[str, dict[str, float]]:
     """Return the processor time of each command as a multiple of the reference program's, and its seconds."""
-    found = {}
+    costs = {}
     for name, command in commands(data_dir).items():
         programs = {"own": command.arguments, "reference": ("-c", REFERENCE)}
         if command.beyond:
             programs["beyond"] = command.beyond
         turns = [{each: _run(program) for each, program in programs.items()} for _ in range(command.repetitions)]
-        found[name] = summary(turns) | {"limit": command.limit}
-    return found
+        costs[name] = summary(turns) | {"limit": command.limit}
+    return costs
 
 
 def summary(turns: Sequence[Mapping[str, tuple[float, float]]]) -> dict[str, float]:
@@ -159,14 +159,14 @@ def losses(recorded: Mapping[str, Any], measured: Mapping[str, Any]) -> dict[str
     Figures that only one of the two has are not compared; nor is anything but limits where the multiplications are
     computed by another kernel than those that are recorded.
     """
-    found = {}
+    messages = {}
     kernels = {results["kernel"] for results in (recorded, measured) if "kernel" in results}
     if len(kernels) < 2:
         before = dict(costs(recorded))
         for name, cost in costs(measured):
             if name in before and cost > MOST * before[name]:
-                found[name] = f"{cost:.4g}, recorded {before[name]:.4g} ({cost / before[name] - 1:+.0%})"
+                messages[name] = f"{cost:.4g}, recorded {before[name]:.4g} ({cost / before[name] - 1:+.0%})"
     for name, row in measured.get("commands", {}).items():
         if row["seconds"] > row["limit"]:
-            found[f"{name}, seconds"] = f"{row['seconds']:.2f} s, at most {row['limit']:g} s"
-    return found
+            messages[f"{name}, seconds"] = f"{row['seconds']:.2f} s, at most {row['limit']:g} s"
+    return messages

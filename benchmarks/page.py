@@ -464,8 +464,10 @@ def _draw_peers(results: dict[str, Any], path: Path) -> None:
     for place, measured in enumerate(results["peers"]):
         axes = figure.add_subplot(1, len(results["peers"]), place + 1)
         names = list(measured["milliseconds"])
-        taken = [measured["milliseconds"][name]["encrypt"] for name in names]
-        axes.barh(names, taken, color=["tab:blue" if name.startswith("psephos") else "tab:gray" for name in names])
+        milliseconds = [measured["milliseconds"][name]["encrypt"] for name in names]
+        axes.barh(
+            names, milliseconds, color=["tab:blue" if name.startswith("psephos") else "tab:gray" for name in names]
+        )
         axes.set_xscale("log")
         axes.invert_yaxis()
         axes.set_xlabel("CPU ms per encryption")

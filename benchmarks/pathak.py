@@ -59,12 +59,12 @@ def protocol(args: argparse.Namespace) -> list[dict[str, Any]]:
                 "stages": {name: asdict(phase) for name, phase in outcome.stages.items()},
             }
         )
-        shown = ", ".join(
+        figures = ", ".join(
             f"{name} {phase.seconds:.2f} s {phase.bytes / 1e6:.2f} MB {phase.messages}"
             for name, phase in outcome.stages.items()
         )
         head = f"K = {parties}, {args.variant}, {args.comparisons}: {total:.1f} s, cpu {rows[-1]['cpu_seconds']:.1f} s"
-        print(f"{head}; {shown}", file=sys.stderr)
+        print(f"{head}; {figures}", file=sys.stderr)
     return rows
 
 

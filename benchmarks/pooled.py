@@ -46,7 +46,7 @@ def read(path: str) -> None:
     print("| --- " * (1 + len(EPSILONS)) + "|")
     splits = sorted({tuple(name.split(" ")[:2]) for name in arrays.files})
     for task in sorted({task for task, _ in splits}):
-        shown = []
+        cells = []
         for epsilon in EPSILONS:
             tried = {
                 C: [
@@ -60,8 +60,8 @@ def read(path: str) -> None:
                 for C in PENALTIES
             }
             best = max(tried, key=lambda C: np.mean(tried[C]))
-            shown.append(f"{np.mean(tried[best]):.3f} ± {np.std(tried[best]):.3f} (C {best:g})")
-        print(f"| {task} | {' | '.join(shown)} |", flush=True)
+            cells.append(f"{np.mean(tried[best]):.3f} ± {np.std(tried[best]):.3f} (C {best:g})")
+        print(f"| {task} | {' | '.join(cells)} |", flush=True)
 
 
 def main() -> None:

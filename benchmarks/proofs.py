@@ -131,7 +131,7 @@ def proof_costs(*, key_bits: int = DEFAULT_KEY_BITS, repetitions: int = 5) -> di
         )
         share = house.shares[0]
         part = share.partially_decrypt(ciphertexts)
-        shown = prove_opening(round_, share, ciphertexts, part)
+        opening = prove_opening(round_, share, ciphertexts, part)
 
         work: dict[str, Callable[[], object]] = {
             "multiply": partial(_multiply, ciphertexts, key.ciphertext_modulus),
@@ -144,7 +144,7 @@ def proof_costs(*, key_bits: int = DEFAULT_KEY_BITS, repetitions: int = 5) -> di
             "valid.verify": partial(validity.verify, b"", shape, ciphertexts, valid),
             "open": partial(share.partially_decrypt, ciphertexts),
             "opening.prove": partial(prove_opening, round_, share, ciphertexts, part),
-            "opening.verify": partial(check_opening, round_, 1, ciphertexts, part, shown),
+            "opening.verify": partial(check_opening, round_, 1, ciphertexts, part, opening),
         }
         least = _least(work, repetitions)
         count = len(ciphertexts)
@@ -152,7 +152,7 @@ def proof_costs(*, key_bits: int = DEFAULT_KEY_BITS, repetitions: int = 5) -> di
         costs[name] = {
             "ciphertexts": count,
             "slots": plan.length,
-            "ms": {what: round(taken, 3) for what, taken in least.items()},
+            "ms": {what: round(milliseconds, 3) for what, milliseconds in least.items()},
             "knowledge": {
                 "bytes": len(proof.encode(key)),
                 "prove_allowed_ms": round(least["full"] + least["encrypt"] / 10, 3),
@@ -166,7 +166,7 @@ def proof_costs(*, key_bits: int = DEFAULT_KEY_BITS, repetitions: int = 5) -> di
             },
             "valid": {"bytes": len(valid), "over_ballot_bytes": round(len(valid) / (count * key.ciphertext_bytes), 2)},
             "opening": {
-                "bytes": len(shown),
+                "bytes": len(opening),
                 "over_opening": round((least["opening.prove"] + least["opening.verify"]) / least["open"], 3),
             },
         }

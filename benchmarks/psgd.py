@@ -48,7 +48,7 @@ def step_seconds(
         private.append(LocalLoss(X, np.where(X[:, 0] > 0, 1, -1)))
     test_key = key_bits < 2048
     ceremony = setup_keys(parties, key_bits=key_bits, holders=holders, threshold=threshold, test_key=test_key)
-    found: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     for variant in variants:
         options = PsgdOptions(variant=variant, delta=1e-3, steps=steps, test_key=test_key)
         if variant == "halving":
@@ -60,7 +60,7 @@ def step_seconds(
         walk = descend(options, private, short, ceremony)
         processor = time.process_time() - processor
         plan = agreement.series.plan(ceremony.threshold_key.key, 1)
-        found[variant] = {
+        figures[variant] = {
             "seconds_per_step": statistics.median(walk.seconds[1:]),
             "slowest_step": max(walk.seconds[1:]),
             "processor_seconds_per_step": processor / measured,
@@ -75,7 +75,7 @@ def step_seconds(
         "key_bits": key_bits,
         "holders": holders,
         "threshold": threshold,
-        "variants": found,
+        "variants": figures,
     }
 
 

@@ -107,8 +107,8 @@ def minimise_perturbed(problem: Problem, ridge: float, noise: Array) -> Array:
         return np.asarray((problem.Z * (p * (1 - p))[:, None]).T @ problem.Z + ridge * np.eye(len(w)))
 
     start = np.zeros(problem.Z.shape[1])
-    found = minimize(value, start, jac=True, hess=curvature, method="trust-exact", options={"gtol": 1e-6})
-    return np.asarray(found.x)
+    minimum = minimize(value, start, jac=True, hess=curvature, method="trust-exact", options={"gtol": 1e-6})
+    return np.asarray(minimum.x)
 
 
 def objective(problem: Problem, epsilon: float, delta: float, share: float, generator: np.random.Generator) -> Array:

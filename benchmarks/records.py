@@ -77,11 +77,11 @@ def measure(X: Any, y: Any, rows: int, seed: int, mechanism: str, neighbours: st
     split = simulation.evaluation.split
     assert split is not None
     test, labels = split.X_test, split.y_test
-    found = {"public": score(public_score(simulation), labels)}
+    scores = {"public": score(public_score(simulation), labels)}
     for (method, epsilon), (model, *_) in simulation.models.items():
         name = f"{epsilon:g}" if epsilon else {"newton": "no noise", "batch": "logistic"}[method]
-        found[name] = score(test @ model.coef_[0] + model.intercept_[0], labels)
-    return found
+        scores[name] = score(test @ model.coef_[0] + model.intercept_[0], labels)
+    return scores
 
 
 def public_score(simulation: psephos.Simulation) -> Any:
@@ -129,8 +129,8 @@ def main() -> None:
             for neighbours in NEIGHBOURS:
                 terms = {"name": name, "rows": rows, "mechanism": mechanism, "neighbours": neighbours, "seed": seed}
                 if tuple(terms.values()) not in done:
-                    found = measure(*loaded[name], rows, seed, mechanism, neighbours)
-                    lines.append(terms | {"found": found})
+                    scores = measure(*loaded[name], rows, seed, mechanism, neighbours)
+                    lines.append(terms | {"found": scores})
                     with chosen.out.open("a") as file:
                         file.write(json.dumps(lines[-1]) + "\n")
     print(table(lines))

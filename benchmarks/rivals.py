@@ -62,18 +62,18 @@ def confident(law: str, epsilon: float, share: float, problem: dict[str, Any], g
     kind = "lnmax" if law == "pure" else "gnmax"
     queries = choose_queries(samples, classes, parties, epsilon, DELTA, kind)  # type: ignore[arg-type]
     queries = min(samples, max(classes, round(share * queries)))
-    asked = generator.permutation(samples)[:queries]
+    indices = generator.permutation(samples)[:queries]
     if law == "pure":
-        noisy = counts[asked] + generator.laplace(0, 2 * queries / epsilon, size=(queries, classes))
+        noisy = counts[indices] + generator.laplace(0, 2 * queries / epsilon, size=(queries, classes))
     else:
         sigma = gaussian_sigma(1.0, epsilon, DELTA)  # for a total squared sensitivity of 1
-        asked = generator.permutation(samples)[: min(samples, 3 * queries)]
-        check = sigma * math.sqrt(len(asked) / 0.2)
-        plurality = counts[asked].max(axis=1) + generator.normal(0, check, size=len(asked))
-        asked = asked[np.argsort(-plurality)[:queries]]
-        noisy = counts[asked] + generator.normal(0, sigma * math.sqrt(2 * queries / 0.8), size=(queries, classes))
+        indices = generator.permutation(samples)[: min(samples, 3 * queries)]
+        check = sigma * math.sqrt(len(indices) / 0.2)
+        plurality = counts[indices].max(axis=1) + generator.normal(0, check, size=len(indices))
+        indices = indices[np.argsort(-plurality)[:queries]]
+        noisy = counts[indices] + generator.normal(0, sigma * math.sqrt(2 * queries / 0.8), size=(queries, classes))
     answers = noisy.argmax(axis=1)
-    rows = unit_rows(auxiliary[asked])
+    rows = unit_rows(auxiliary[indices])
     gram = rows.T @ rows / len(rows) + 1e-2 * np.eye(rows.shape[1]) / rows.shape[1]
     W = (np.eye(classes)[answers] - 1 / classes).T @ rows / len(rows) @ np.linalg.inv(gram)
     labels = np.eye(classes, dtype=np.int64)[(unit_rows(auxiliary) @ W.T).argmax(axis=1)]

@@ -44,10 +44,10 @@ def measured(part: str, options: argparse.Namespace, console: Console) -> dict[s
         show_outcome(outcome)
         return outcome.as_json()
     if part == "growth":
-        found = growth(repetitions=max(2, repetitions // 2))
-        for name, series in found["series"].items():
+        exponents = growth(repetitions=max(2, repetitions // 2))
+        for name, series in exponents["series"].items():
             console.print(f"exponent of the marginal cost in {name}: {series['exponent']:.3f}")
-        return {"growth": found, "wire": wire()}
+        return {"growth": exponents, "wire": wire()}
     if part == "memory":
         return {"memory": memory()}
     if part == "holder":
@@ -93,15 +93,15 @@ def main() -> None:
     if not (options.full_size or options.page):
         for part in options.parts:
             console.print(f"{part} ...")
-            found = measured(part, options, console)
-            if not options.accept and (worse := losses(results, found)):
+            part_results = measured(part, options, console)
+            if not options.accept and (worse := losses(results, part_results)):
                 console.print("measured again, since some of it was worse than recorded ...")
-                found = measured(part, options, console)
-                worse = {name: text for name, text in losses(results, found).items() if name in worse}
+                part_results = measured(part, options, console)
+                worse = {name: text for name, text in losses(results, part_results).items() if name in worse}
                 lost |= worse
                 if worse:
                     continue
-            keep(found)
+            keep(part_results)
     page = write_page(results, options.docs)
     console.print(f"results in {options.output}, page in {page}")
     for name, text in lost.items():

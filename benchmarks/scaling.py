@@ -69,12 +69,12 @@ def _cpu(parties: int, samples: int, classes: int, bits: int, repetitions: int) 
     batch, warm = (encrypted_sum._make_batch(whole, ceremony, range(m), range(m)) for m in (parties, 1))
     with threadpool_limits(limits=1):
         encrypted_sum._process_batch(shared, warm)
-        taken = []
+        seconds = []
         for _ in range(repetitions):
             started = time.process_time()
             encrypted_sum._process_batch(shared, batch)
-            taken.append(time.process_time() - started)
-    return min(taken)
+            seconds.append(time.process_time() - started)
+    return min(seconds)
 
 
 def growth(bits: int = 2048, repetitions: int = 3) -> dict[str, Any]:
@@ -109,8 +109,8 @@ def growth(bits: int = 2048, repetitions: int = 3) -> dict[str, Any]:
     }
 
 
-def _slope(at: list[int], taken: list[float]) -> float:
-    return float(np.polyfit(np.log(at), np.log(taken), 1)[0])
+def _slope(at: list[int], seconds: list[float]) -> float:
+    return float(np.polyfit(np.log(at), np.log(seconds), 1)[0])
 
 
 def wire() -> list[dict[str, Any]]:
@@ -189,7 +189,7 @@ PLANNED: tuple[dict[str, Any], ...] = (
 
 def plan_accuracy() -> list[dict[str, Any]]:
     """What `psephos plan` says and what the run then takes, wall clock; both on the machine as it is at the moment."""
-    return [_planned(asked) for asked in PLANNED]
+    return [_planned(case) for case in PLANNED]
 
 
 def _command(*words: str, **options: Any) -> dict[str, Any]:
@@ -200,8 +200,8 @@ def _command(*words: str, **options: Any) -> dict[str, Any]:
     return printed
 
 
-def _planned(asked: Mapping[str, Any]) -> dict[str, Any]:
-    options = {"features": FEATURES, **asked}
+def _planned(case: Mapping[str, Any]) -> dict[str, Any]:
+    options = {"features": FEATURES, **case}
     dataset = options.pop("dataset", "synthetic")
     foreseen = _command("plan", **options)
     same = ("parties", "key_bits", "randomness", "proofs", "holders", "threshold")
@@ -216,16 +216,16 @@ def _planned(asked: Mapping[str, Any]) -> dict[str, Any]:
     run = _command("simulate", protocol, **how)
     names = ("seconds", "seconds_at_least", "seconds_at_most")
     predicted, least, most = (sum(foreseen[name][phase] for phase in phases) for name in names)
-    taken = sum(run["seconds"][phase] for phase in phases)
-    told = ("protocol", "parties", "auxiliary", "classes", "steps", "key_bits", "randomness", "proofs", "cores")
+    seconds = sum(run["seconds"][phase] for phase in phases)
+    fields = ("protocol", "parties", "auxiliary", "classes", "steps", "key_bits", "randomness", "proofs", "cores")
     return {
-        **{name: foreseen[name] for name in told},
+        **{name: foreseen[name] for name in fields},
         "features": run["features"],
         "predicted_seconds": round(predicted, 2),
         "at_least": round(least, 2),
         "at_most": round(most, 2),
-        "taken_seconds": round(taken, 2),
-        "ratio": round(predicted / taken, 3),
+        "taken_seconds": round(seconds, 2),
+        "ratio": round(predicted / seconds, 3),
         "predicted_mb": foreseen["memory_mb"],
         "taken_mb": run.get("peak_memory_mb"),
         "load_average": round(os.getloadavg()[0], 2),
@@ -238,13 +238,13 @@ def full_size(run: dict[str, Any], note: str) -> dict[str, Any]:
         n: run[n] for n in ("parties", "auxiliary", "classes", "features", "key_bits", "degree", "randomness", "proofs")
     }
     same = ("parties", "classes", "features", "key_bits", "degree", "randomness", "proofs", "holders", "threshold")
-    asked = {name: run[name] for name in same} | {"workers": run["options"]["workers"]}
-    foreseen = plan(PlanOptions(samples=run["auxiliary"], **asked))
+    options = {name: run[name] for name in same} | {"workers": run["options"]["workers"]}
+    foreseen = plan(PlanOptions(samples=run["auxiliary"], **options))
     phases = ("encrypt", "aggregate", "decrypt")
     return {
         **shape,
         "dataset": run["dataset"],
-        "workers": asked["workers"],
+        "workers": options["workers"],
         "tally_equals_plaintext": run["tally_equals_plaintext"],
         "ciphertexts_per_ballot": run["ciphertexts_per_ballot"],
         "bytes_per_ballot": run["bytes_per_ballot"],

@@ -287,7 +287,7 @@ def rehearsed(
         problem["model"] = fit_public(public_features(problem["auxiliary"]), problem["public labels"], classes)
     start = time.process_time()
     terms: dict[str, Any] = {"epsilon": epsilon, "contributors": contributors(parties, COLLUDERS)}
-    found = rehearsal_of(
+    rehearsal = rehearsal_of(
         problem["auxiliary"],
         problem["public labels"],
         classes,
@@ -297,18 +297,18 @@ def rehearsed(
         balanced=balanced,
         **terms,
     )
-    said = {
+    summary = {
         "seconds": round(time.process_time() - start, 2),
-        "asks": found.asks,
-        "plan": list(map(str, found.plan)),
-        "gain": found.gain,
-        "spread": found.spread,
-        "public in worlds": found.public_accuracy,
-        "public by cross-validation": found.calibration.cross_validated,
+        "asks": rehearsal.asks,
+        "plan": list(map(str, rehearsal.plan)),
+        "gain": rehearsal.gain,
+        "spread": rehearsal.spread,
+        "public in worlds": rehearsal.public_accuracy,
+        "public by cross-validation": rehearsal.calibration.cross_validated,
     }
-    if not found.asks:
-        return partial(model_classifier, problem["model"], balanced=balanced), said
-    plan = plan_rehearsed(found, parties, **terms)
+    if not rehearsal.asks:
+        return partial(model_classifier, problem["model"], balanced=balanced), summary
+    plan = plan_rehearsed(rehearsal, parties, **terms)
     total, edges = np.zeros(plan.dimension, np.int64), problem["edges"]
     for a, b in pairwise(edges):
         total += np.array(plan.grid.contribution(problem["X"][a:b], problem["y"][a:b]))
@@ -320,7 +320,7 @@ def rehearsed(
         noise = joint_noise(mechanism, shares)
         return fit_rehearsed(plan, [int(entry) + extra for entry, extra in zip(total, noise, strict=True)])
 
-    return draw, said
+    return draw, summary
 
 
 def measure(half: str, name: str, seed: int, draws: int, columns: tuple[str, ...] = METHODS) -> dict[str, Any]:
@@ -404,11 +404,11 @@ def _harm(lines: list[dict[str, Any]]) -> list[str]:
             f"cells (a table, a split, an epsilon), at most by {worse.max():.3f}"
         )
     plans = [plan for line in lines for plan in line["plans"].values()]
-    asked = 100 * float(np.mean([plan["asks"] for plan in plans]))
+    share = 100 * float(np.mean([plan["asks"] for plan in plans]))
     drift = [abs(plan["public in worlds"] - plan["public by cross-validation"]) for plan in plans]
     seconds = max(plan["seconds"] for plan in plans)
     words.append(
-        f"* the parties are asked in {asked:.0f} % of cells; a rehearsal takes at most {seconds:.1f} s; the public "
+        f"* the parties are asked in {share:.0f} % of cells; a rehearsal takes at most {seconds:.1f} s; the public "
         f"model's accuracy in the worlds is within {np.median(drift):.3f} (median) of its cross-validated accuracy, at "
         f"most {max(drift):.3f} away"
     )
@@ -459,14 +459,14 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=30)
     parser.add_argument("--only", nargs="*", help="only these tables")
     parser.add_argument("--methods", nargs="*", choices=METHODS, default=METHODS)
-    asked = parser.parse_args()
-    lines = [json.loads(line) for line in asked.out.read_text().splitlines()] if asked.out.exists() else []
+    options = parser.parse_args()
+    lines = [json.loads(line) for line in options.out.read_text().splitlines()] if options.out.exists() else []
     done = {(line["table"], line["seed"]) for line in lines}
-    for seed in range(asked.splits):
-        for name in asked.only or HALVES[asked.half]:
+    for seed in range(options.splits):
+        for name in options.only or HALVES[options.half]:
             if (name, seed) not in done:
-                lines.append(measure(asked.half, name, seed, asked.draws, tuple(asked.methods)))
-                with asked.out.open("a") as file:
+                lines.append(measure(options.half, name, seed, options.draws, tuple(options.methods)))
+                with options.out.open("a") as file:
                     file.write(json.dumps(lines[-1]) + "\n")
     print(page(lines))
 

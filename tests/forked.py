@@ -71,8 +71,8 @@ def _play(there: socket.socket) -> None:
     from psephos.cli.main import main
 
     size, streams, _, _ = socket.recv_fds(there, 4, 3)
-    with there.makefile("rb") as told:
-        words, here, environment = json.loads(told.read(int.from_bytes(size, "big")))
+    with there.makefile("rb") as request:
+        words, here, environment = json.loads(request.read(int.from_bytes(size, "big")))
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
     os.chdir(here)

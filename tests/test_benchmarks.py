@@ -56,13 +56,13 @@ def share_by_share(law: str, randomness: Randomness) -> list[int]:
     return [sum(entry) for entry in zip(*(shares.share(randomness) for _ in range(PARTIES)), strict=True)]
 
 
-def p_value(drawn: list[int], expected: NDArray[np.float64]) -> float:
+def p_value(sample: list[int], expected: NDArray[np.float64]) -> float:
     """Of Pearson's test, on the integers of which at least twenty are expected and two bins for the rest."""
-    bulk = np.flatnonzero(expected * len(drawn) >= 20)
+    bulk = np.flatnonzero(expected * len(sample) >= 20)
     low, high = SUPPORT[bulk[0]], SUPPORT[bulk[-1]]
-    observed = np.bincount(np.clip(drawn, low - 1, high + 1) - (low - 1), minlength=len(bulk) + 2)
+    observed = np.bincount(np.clip(sample, low - 1, high + 1) - (low - 1), minlength=len(bulk) + 2)
     below = expected[: bulk[0]].sum()
-    wanted = np.array([below, *expected[bulk], 1 - below - expected[bulk].sum()]) * len(drawn)
+    wanted = np.array([below, *expected[bulk], 1 - below - expected[bulk].sum()]) * len(sample)
     return float(stats.chisquare(observed, wanted).pvalue)
 
 
@@ -71,18 +71,18 @@ def p_value(drawn: list[int], expected: NDArray[np.float64]) -> float:
 def test_noise_drawn_at_once_has_the_law_of_the_summed_shares(
     law: str, draw: Callable[[str, Randomness], list[int]]
 ) -> None:
-    drawn = draw(law, SimulationRandomness(28, f"{law} {draw.__name__}"))
-    assert p_value(drawn, masses(law, PARTIES / NOISY)) > FALSE_ALARM
+    sample = draw(law, SimulationRandomness(28, f"{law} {draw.__name__}"))
+    assert p_value(sample, masses(law, PARTIES / NOISY)) > FALSE_ALARM
     for wrong in (1.0, PARTIES / contributors(PARTIES, 0)):  # nothing beyond the law; colluders forgotten
-        assert p_value(drawn, masses(law, wrong)) < FALSE_ALARM
+        assert p_value(sample, masses(law, wrong)) < FALSE_ALARM
 
 
 def test_wide_noise_has_the_variance_of_the_summed_shares() -> None:
     variance = Fraction(2**90)
     shares = DiscreteGaussianShares(ENTRIES, PARTIES, NOISY, variance)
-    drawn = joint_noise(DiscreteGaussian(ENTRIES, variance), shares, SimulationRandomness(28, "wide"))
+    noise = joint_noise(DiscreteGaussian(ENTRIES, variance), shares, SimulationRandomness(28, "wide"))
     for surplus, fits in ((PARTIES / NOISY, True), (1.0, False), (PARTIES / contributors(PARTIES, 0), False)):
-        squares = sum((entry / (surplus * 2**90) ** 0.5) ** 2 for entry in drawn)
+        squares = sum((entry / (surplus * 2**90) ** 0.5) ** 2 for entry in noise)
         tail = 2 * min(stats.chi2.cdf(squares, ENTRIES), stats.chi2.sf(squares, ENTRIES))
         assert (tail > FALSE_ALARM) == fits
 
@@ -95,8 +95,8 @@ def test_shares_are_sized_for_the_colluders_of_run() -> None:
 def test_the_benchmark_sums_and_plans_what_run_does(method: str, tmp_path: Path) -> None:
     problem = prepare("digits", 0, tmp_path, trained=False)  # digits are bundled
     ours = joint_at(problem, "pure", 1.0, method)
-    asked: dict[str, Any] = {"dataset": "digits", "parties": problem["parties"], "method": method}
-    outcome = Job(JobOptions(**asked, key_bits=512, test_key=True, simulate_noise=True)).run()
+    choices: dict[str, Any] = {"dataset": "digits", "parties": problem["parties"], "method": method}
+    outcome = Job(JobOptions(**choices, key_bits=512, test_key=True, simulate_noise=True)).run()
     theirs, without_noise = outcome.privacy[method], outcome.accuracy[method].nonprivate
     assert (ours.ledger_entry.epsilon, ours.ledger_entry.sensitivity) == (theirs.epsilon, theirs.sensitivity)
     assert ours.chosen["rank"] == theirs.chosen["rank"]

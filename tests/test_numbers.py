@@ -98,15 +98,15 @@ def method(label: str, classes: int, mechanism: Any, bound: Any) -> dict[str, An
         "statistic": lambda: methods.statistic_method(counts, _AUXILIARY, request),
         "pate": lambda: methods.pate_method(counts, _AUXILIARY, request, 7),
     }[label]()
-    drawn = made.draw(SimulationRandomness(3, label)) if label != "statistic" else None
-    return {"sensitivity": made.sensitivity, "event": made.event, "chosen": made.chosen, "drawn": drawn}
+    release = made.draw(SimulationRandomness(3, label)) if label != "statistic" else None
+    return {"sensitivity": made.sensitivity, "event": made.event, "chosen": made.chosen, "drawn": release}
 
 
 def bounds_of_hamm() -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    bounds: dict[str, Any] = {}
     for lam, parties, classes in ((0.01, 20, 3), (1e-4, 1000, 10)):
         where = f"lambda {lam}, M {parties}, K {classes}"
-        found[where] = {
+        bounds[where] = {
             "radius": [sensitivity.radius(lam), sensitivity.radius(lam, classes)],
             "binary": [sensitivity.binary_majority(lam, 0.7), sensitivity.binary_soft(lam, parties, 0.7)],
             "several": [
@@ -142,7 +142,7 @@ def bounds_of_hamm() -> dict[str, Any]:
         }
     for name, classes in (("logistic", 2), ("logistic", 3)):
         loss = loss_named(name, classes)
-        found[f"{name}, {classes} classes"] = {
+        bounds[f"{name}, {classes} classes"] = {
             "norm": erm.norm_bound(loss, classes, 0.01),
             "rounding": erm.rounding_floor(1000, 30, classes, 20.0, 0.01, loss),
             "tolerance": erm.smallest_tolerance(1000, 30, classes, 0.01, loss),
@@ -150,8 +150,8 @@ def bounds_of_hamm() -> dict[str, Any]:
             "smoothness": loss.smoothness,
         }
     x = _AUXILIARY[:20]
-    found["features"] = [sensitivity.rho(x), sensitivity.operator_norm(x), sensitivity.largest_row_norm(x)]
-    return found
+    bounds["features"] = [sensitivity.rho(x), sensitivity.operator_norm(x), sensitivity.largest_row_norm(x)]
+    return bounds
 
 
 def noise() -> dict[str, Any]:
@@ -178,7 +178,7 @@ def accounts() -> dict[str, Any]:
 
 
 def statistics() -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    plans: dict[str, Any] = {}
     for source in ("votes", "own-data", "whitened"):
         for mechanism in ("spherical-laplace", "discrete-laplace", "gaussian"):
             for joint in (False, True):
@@ -187,17 +187,17 @@ def statistics() -> dict[str, Any]:
                 plan = statistic.plan_statistic(
                     _AUXILIARY, 3, 50, epsilon=2.0, delta=1e-6, mechanism=mechanism, source=source, joint=joint
                 )
-                found[f"{source} {mechanism} {joint}"] = plan
-    return found
+                plans[f"{source} {mechanism} {joint}"] = plan
+    return plans
 
 
 def pathak() -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    releases: dict[str, Any] = {}
     laws = (("public-bound", "laplace"), ("repaired", "laplace"), ("printed", "laplace"), ("printed", "spherical"))
     agreed = {"parties": 5, "features": 4, "lam": 0.1, "epsilon": 1.0, "smallest_size": 100, "largest_size": 4000}
     for variant, law in laws:
         terms = make_terms(variant=variant, noise=law, **agreed)
-        found[f"{variant} {law}"] = {
+        releases[f"{variant} {law}"] = {
             "terms": terms,
             "proved": pathak_bounds.proved_epsilon(terms),
             "party": pathak_bounds.party_level_epsilon(terms, 100),
@@ -215,16 +215,16 @@ def pathak() -> dict[str, Any]:
             "scale": pathak_noise.noise_scale(terms, 100),
             "sensitivity": pathak_noise.record_sensitivity(terms, 100),
         }
-    found["papers"] = [
+    releases["papers"] = [
         pathak_bounds.printed_epsilon(epsilon=1.0, features=4, parties=5),
         pathak_bounds.theorem_4_2(parties=5, smallest=100, lam=0.1),
         pathak_bounds.theorem_4_3(parties=5, smallest=100, lam=0.1, features=4, epsilon=1.0, delta=0.05),
     ]
-    return found
+    return releases
 
 
 def psgd() -> dict[str, Any]:
-    found: dict[str, Any] = {
+    values: dict[str, Any] = {
         "slack": psgd_bounds.compute_slack(1.0, 0.01, 5000, 0.25),
         "slack, party": psgd_bounds.compute_slack_party(1.0, 0.1, 5000, 0.25, party_records=100, dimension=4),
         "sigma": psgd_bounds.sigma_from_density_ratio(4, 1.0, 1e-3),
@@ -234,10 +234,10 @@ def psgd() -> dict[str, Any]:
     }
     for variant in ("paper", "halving", "gaussian"):
         options = DescentOptions(variant=variant, epsilon=2.0, delta=1e-3, lam=0.5, steps=5, colluders=1, dropouts=1)
-        agreed = found[variant] = agree(options, [40] * 6, 3, bytes(16))
+        agreed = values[variant] = agree(options, [40] * 6, 3, bytes(16))
         series = agreed.series
-        found[f"{variant}, bounds"] = [series.fixed_bound(), series.step_bound(1), series.step_bound(3)]
-    return found
+        values[f"{variant}, bounds"] = [series.fixed_bound(), series.step_bound(1), series.step_bound(3)]
+    return values
 
 
 def formats() -> dict[str, Any]:
@@ -269,11 +269,11 @@ def formats() -> dict[str, Any]:
 
 
 def ceremonies() -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for bits, holders in ((128, 3), (256, 5), (512, 9), (2048, 5), (3072, 5), (3072, 9)):
         terms = CeremonyTerms(bits, holders, (holders + 1) // 2, bytes(32), test_key=bits < 2048)
-        found[f"{bits} {holders}"] = [terms, len(terms.draws), exponent_share_bits(terms), share_bound(terms)]
-    return found
+        values[f"{bits} {holders}"] = [terms, len(terms.draws), exponent_share_bits(terms), share_bound(terms)]
+    return values
 
 
 class Counted(Ring):
@@ -294,7 +294,7 @@ class Wide(Counted):
 
 def costs() -> dict[str, Any]:
     """Products modulo n, and tables: what is slower by accident gives the same result."""
-    found: dict[str, Any] = {
+    values: dict[str, Any] = {
         f"shape {case}": best_shape(case[0], powers=case[1], entry_bytes=case[2], memory=case[3])
         for case in (
             *((bits, powers, 768, 50_000_000) for bits in (1, 13, 255, 1536, 3072) for powers in (0, 1, 40, 10**5)),
@@ -302,35 +302,35 @@ def costs() -> dict[str, Any]:
         )
     }
     shapes = (best_shape(bits, powers=900, entry_bytes=384, memory=10**6) for bits in range(1, 4000, 40))
-    found["shapes"] = str([(shape.rows, shape.tables, shape.columns) for shape in shapes])
+    values["shapes"] = str([(shape.rows, shape.tables, shape.columns) for shape in shapes])
     for mode in ("half", "short"):
         for expected in (0, 1, 2, 3, 4, 5, 8, 9, 1024, 4096, 4097, 10**7):
-            found[f"{mode}, {expected} expected"] = Encryptor(_LONG, mode, expected=expected).shape
-    found["base powers"] = [knowledge.comb_shape(key) for key in (short_key().public_key, _LONG)]
-    found["comparisons"] = [dgk._shape(_comparisons(), powers) for powers in (0, 1, 2, 3, 5000)]
+            values[f"{mode}, {expected} expected"] = Encryptor(_LONG, mode, expected=expected).shape
+    values["base powers"] = [knowledge.comb_shape(key) for key in (short_key().public_key, _LONG)]
+    values["comparisons"] = [dgk._shape(_comparisons(), powers) for powers in (0, 1, 2, 3, 5000)]
     for kind in (Counted, Wide):
         for bases, bits in ((1, 128), (5, 128), (6, 128), (40, 128), (200, 64), (1500, 24)):
             ring = kind(mpz(2**61 - 1))
             terms = [(mpz(3 + i), mpz(pow(7, i + 1, 1 << bits))) for i in range(bases)]
             power = public_power([b for b, _ in terms], [e for _, e in terms], ring)
-            found[f"{kind.__name__}, {bases} public powers of {bits} bits"] = [ring.made, power]
+            values[f"{kind.__name__}, {bases} public powers of {bits} bits"] = [ring.made, power]
         few = []
         for bases in range(1, 100, 2):  # where one way of doing it gets cheaper than the other
             ring = kind(mpz(2**61 - 1))
             public_power([mpz(3)] * bases, [mpz(2**24 - 1)] * bases, ring)
             few.append(ring.made)
-        found[f"{kind.__name__}, up to 100 public powers"] = str(few)
+        values[f"{kind.__name__}, up to 100 public powers"] = str(few)
         ring = kind(mpz(2**61 - 1))
         powers = multi_powers([mpz(3), mpz(5)], [[2**90, 1], [77 << 70, 0], [0, 5]], ring)
-        found[f"{kind.__name__}, several powers"] = [ring.made, powers]
+        values[f"{kind.__name__}, several powers"] = [ring.made, powers]
         ring = kind(mpz(2**61 - 1))
         comb = FixedBaseComb(mpz(3), ring, CombShape(3, 5, 4))
-        found[f"{kind.__name__}, tables"] = ring.made
+        values[f"{kind.__name__}, tables"] = ring.made
         for count in (1, 2, 3, 9, 200):
             ring.made = 0
-            drawn = comb.random_powers(count, SimulationRandomness(1, "costs"))
-            found[f"{kind.__name__}, {count} fixed-base powers"] = [ring.made, drawn]
-    return found
+            powers_ = comb.random_powers(count, SimulationRandomness(1, "costs"))
+            values[f"{kind.__name__}, {count} fixed-base powers"] = [ring.made, powers_]
+    return values
 
 
 def _comparisons() -> dgk.DgkPublicKey:
@@ -354,15 +354,15 @@ def plain(value: Any) -> bool:
 
 def constants() -> dict[str, Any]:
     """Every number or text that a module gives a name in capitals."""
-    found = dict[str, Any]()
+    values = dict[str, Any]()
     for module in modules():
         text = Path(module.__file__ or "").read_text()
         named = [line.split(" = ")[0].split(":")[0] for line in text.splitlines() if re.match(r"[_A-Z].* = ", line)]
         for name in filter(re.compile("_?[A-Z][A-Z_0-9]*").fullmatch, ", ".join(named).split(", ")):
-            found[f"{module.__name__}.{name}"] = getattr(module, name)
+            values[f"{module.__name__}.{name}"] = getattr(module, name)
     return {
         name: value if isinstance(value, int | float | Fraction) else repr(value)
-        for name, value in found.items()
+        for name, value in values.items()
         # a program's place and the kernels are the machine's
         if plain(value) and not str(value).startswith("/") and not name.endswith(".KERNELS")
     }
@@ -370,17 +370,17 @@ def constants() -> dict[str, Any]:
 
 def defaults() -> dict[str, str]:
     """Of every function and record, what is meant where nobody says."""
-    found = dict[str, str]()
+    values = dict[str, str]()
     for module in modules():
         own = [kind for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == module.__name__]
         for member in (*vars(module).values(), *(member for kind in own for member in vars(kind).values())):
             function = inspect.unwrap(getattr(member, "__func__", member))
             if isinstance(function, FunctionType) and function.__module__ == module.__name__:
                 known = inspect.signature(function).parameters.values()
-                said = {p.name: p.default for p in known if p.default is not p.empty and plain(p.default)}
-                if said:
-                    found[f"{module.__name__}.{function.__qualname__}"] = repr(said)
-    return found
+                parameters = {p.name: p.default for p in known if p.default is not p.empty and plain(p.default)}
+                if parameters:
+                    values[f"{module.__name__}.{function.__qualname__}"] = repr(parameters)
+    return values
 
 
 def options() -> dict[str, Any]:
@@ -436,16 +436,16 @@ GROUPS: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_public_numbers_are_unchanged(group: str) -> None:
-    found, expected = dict(numbers("", GROUPS[group]())), json.loads(_FILE.read_text())[group]
-    assert found.keys() >= expected.keys() or group in (
+    values, expected = dict(numbers("", GROUPS[group]())), json.loads(_FILE.read_text())[group]
+    assert values.keys() >= expected.keys() or group in (
         "constants",
         "defaults",
     )  # one may go; the same name means the same number
-    for name, value in ((name, expected[name]) for name in expected if name in found):
-        same = found[name] == value
+    for name, value in ((name, expected[name]) for name in expected if name in values):
+        same = values[name] == value
         if isinstance(value, float):  # another BLAS or libm may round otherwise
-            same = math.isclose(found[name], value, rel_tol=1e-6)
-        assert same, f"{name}: {found[name]} and not {value}"
+            same = math.isclose(values[name], value, rel_tol=1e-6)
+        assert same, f"{name}: {values[name]} and not {value}"
 
 
 if __name__ == "__main__":

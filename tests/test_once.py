@@ -166,8 +166,8 @@ def asks() -> dict[str, Ask]:
     def step_opening(store: Frail, name: int) -> bytes:
         step, cast = steps[name % 2], chosen(gradients[name % 2], name // 2 % 4)
         round_ = terms.round(step)
-        said = ("curator", step.encode()), *(("a party", g) for g in cast), ("curator", request(round_, cast))
-        return said_by(SeriesHolder(ceremony.shares[0], terms, once=OnceLedger(store, "holder 1")), *said)
+        messages = ("curator", step.encode()), *(("a party", g) for g in cast), ("curator", request(round_, cast))
+        return said_by(SeriesHolder(ceremony.shares[0], terms, once=OnceLedger(store, "holder 1")), *messages)
 
     def release(store: Frail, name: int) -> bytes:
         return said_by(PublishStage(study, lambda: os.urandom(8), OnceLedger(store, "curator")))
@@ -178,8 +178,8 @@ def asks() -> dict[str, Ask]:
         identity.charge(studies[name % 3])
         return studies[name % 3].digest
 
-    found = (ledger, votes, parameters, opening, fixed_noise, gradient, step_opening, release, samples_voted_on)
-    return {ask.__name__: ask for ask in found}
+    all_asks = (ledger, votes, parameters, opening, fixed_noise, gradient, step_opening, release, samples_voted_on)
+    return {ask.__name__: ask for ask in all_asks}
 
 
 _KINDS = ("fails", "dies before", "dies after")
@@ -219,7 +219,7 @@ class _Again(Frail):
     """Closed when it is left, as an identity's store is."""
 
 
-def asked(ask: Ask, store: Frail, name: int, fault: Fault | None = None) -> bytes | None:
+def answer_of(ask: Ask, store: Frail, name: int, fault: Fault | None = None) -> bytes | None:
     """The answer, or None for a refusal or a failure; after a death nobody may use the store any more."""
     store.fault = fault
     try:
@@ -250,12 +250,12 @@ def test_once_holds_whichever_statement_fails(asks: dict[str, Ask], what: str, k
         with Frail(path) as other:
             store = Frail(path)
             with suppress(Died):
-                answers.add(asked(asks[what], store, 0, fault))
+                answers.add(answer_of(asks[what], store, 0, fault))
             if kind != "fails":
                 store.close()
                 store = Frail(path)
             for name in (1, 0, 2, 3, 0):
-                answers |= {asked(asks[what], store, name), asked(asks[what], other, name)}
+                answers |= {answer_of(asks[what], store, name), answer_of(asks[what], other, name)}
             store.close()
         answers.discard(None)
         assert len(answers) == 1, f"statement {statement}: {len(answers)} answers"
@@ -290,7 +290,7 @@ class Announcer(Machine):
 
     @gathers(Asking, Kind.BALLOT, lambda self, state: ("party 0", "party 1"))
     def add(self, state: Asking, ballots: Mapping[str, bytes]) -> Step:
-        sums = (*state.sums, sum(drawn(data) for data in ballots.values()))
+        sums = (*state.sums, sum(number_in(data) for data in ballots.values()))
         return Step(Asking(sums), (self._announcement(len(sums)),) if len(sums) < _STEPS else ())
 
     def _result(self, state: Asking) -> tuple[int, ...] | None:
@@ -319,7 +319,7 @@ _TRIAL = trial(parties=3)
 _ROLES = ("curator", "party 0", "party 1")
 
 
-def drawn(data: bytes) -> int:
+def number_in(data: bytes) -> int:
     return int.from_bytes(data[HEADER_BYTES + 1 :], "big")
 
 
@@ -399,25 +399,25 @@ class Machines(RuleBasedStateMachine):
     @rule(name=st.sampled_from(_ROLES))
     def is_set_back(self, name: str) -> None:
         """It finds that it has said more, and says nothing: and goes on with its newest store; or nothing was lost."""
-        copy, kept = self.folder / f"{name} copy", self.folder / f"{name} newest"
+        copy, newest = self.folder / f"{name} copy", self.folder / f"{name} newest"
         if not copy.exists():
             return
         self.turn(name)  # everything that it has said is on the board
-        said = self.said_by(name)
+        count = self.said_by(name)
         self.leave(name)
-        shutil.copy2(self.folder / name, kept)
+        shutil.copy2(self.folder / name, newest)
         shutil.copy2(copy, self.folder / name)
         with closing(Store(self.folder / name)) as store:
             lost = store.get("role", b"state") is None  # from before its start: it starts again, and says other things
         try:
-            behind = self.agent(name).signed_entries < said or (lost and said > 0)
+            behind = self.agent(name).signed_entries < count or (lost and count > 0)
             with pytest.raises(EquivocationError) if behind else nullcontext():
                 self.agent(name).step()
         finally:
             self.leave(name)
         if behind:
-            assert self.said_by(name) == said
-            shutil.copy2(kept, self.folder / name)
+            assert self.said_by(name) == count
+            shutil.copy2(newest, self.folder / name)
 
     def said_by(self, name: str) -> int:
         """How many entries of a role are on the board; no place has two, nor has a question two answers."""
@@ -445,7 +445,7 @@ class Machines(RuleBasedStateMachine):
                     self.turn(name)
             bodies = {SignedEntry.decode(data).body for data in self.board.entries}
             answers = [body for body in bodies if Entry(1, "", BOARD, body).kind == Kind.BALLOT]
-            sums = tuple(sum(drawn(a) for a in answers if a[HEADER_BYTES] == step) for step in range(_STEPS))
+            sums = tuple(sum(number_in(a) for a in answers if a[HEADER_BYTES] == step) for step in range(_STEPS))
             assert self.agent("curator").result == sums
         finally:
             for name in _ROLES:

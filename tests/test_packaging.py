@@ -151,8 +151,8 @@ def check_beside_its_rivals_every_file_is_its_owners(installed: Path) -> None:
             if not digest or name.startswith(".."):
                 continue  # RECORD itself, and the scripts
             assert owners.setdefault(name, record.parent.name) == record.parent.name
-            found = hashlib.sha256((installed / name).read_bytes()).digest()
-            assert base64.urlsafe_b64encode(found).decode().rstrip("=") == digest.removeprefix("sha256=")
+            content_hash = hashlib.sha256((installed / name).read_bytes()).digest()
+            assert base64.urlsafe_b64encode(content_hash).decode().rstrip("=") == digest.removeprefix("sha256=")
     assert {name.split("/")[0] for name in owners} >= {"psephos", "curator", "protocol"}
     assert len(set(owners.values())) == 3
 
@@ -313,7 +313,7 @@ def test_nothing_tells_a_user_to_install_psephos_by_its_name(name: str) -> None:
 def test_mypy_finds_each_module_once() -> None:
     modulefinder = pytest.importorskip("mypy.modulefinder")
     paths = modulefinder.SearchPaths((str(ROOT),), (), (), ())
-    found = modulefinder.FindModuleCache(paths, None, None).find_modules_recursive("psephos")
-    real = [os.path.realpath(source.path) for source in found]
+    sources = modulefinder.FindModuleCache(paths, None, None).find_modules_recursive("psephos")
+    real = [os.path.realpath(source.path) for source in sources]
     assert len(real) == len(set(real)) > 100
-    assert all(source.module.split(".")[0] == "psephos" for source in found)
+    assert all(source.module.split(".")[0] == "psephos" for source in sources)

@@ -20,9 +20,9 @@ def test_the_library_example_releases_a_useful_classifier(capsys: pytest.Capture
     exec(compile(example, "README.md", "exec"), {"__name__": "readme"})  # noqa: S102
     alpha, accuracy = capsys.readouterr().out.splitlines()
     assert alpha.startswith("alpha of the first public sample: [")
-    found = re.fullmatch(r"released (\d\.\d\d), most frequent class (\d\.\d\d)", accuracy)
-    assert found is not None
-    assert float(found[1]) > float(found[2]) + 0.1
+    match = re.fullmatch(r"released (\d\.\d\d), most frequent class (\d\.\d\d)", accuracy)
+    assert match is not None
+    assert float(match[1]) > float(match[2]) + 0.1
 
 
 def test_make_targets_in_the_readme_exist() -> None:

@@ -352,9 +352,9 @@ class _World(NamedTuple):
 
 def _simulated_rows(model: PublicModel, count: int, generator: np.random.Generator) -> Array:
     """Draw rows (count, D) from a smoothed bootstrap of the public rows."""
-    drawn = model.rows[generator.integers(0, len(model.rows), count)]
-    fresh = generator.standard_normal(drawn.shape) * np.sqrt(model.variances)
-    return np.asarray(math.sqrt(1 - _SMOOTHING**2) * drawn + _SMOOTHING * fresh)
+    rows = model.rows[generator.integers(0, len(model.rows), count)]
+    fresh = generator.standard_normal(rows.shape) * np.sqrt(model.variances)
+    return np.asarray(math.sqrt(1 - _SMOOTHING**2) * rows + _SMOOTHING * fresh)
 
 
 def _error(model: PublicModel, generator: np.random.Generator) -> Callable[[Array], Array]:
@@ -425,14 +425,14 @@ def _dealt(labels: Labels, parties: int, rows: int, classes: int, generator: np.
     """Deal rows, with repetition, to parties whose class shares have a Dirichlet law around those of all rows."""
     shares = np.bincount(labels, minlength=classes) / len(labels)
     places = [np.flatnonzero(labels == number) for number in range(classes)]
-    dealt = []
+    blocks = []
     for _ in range(parties):
         own = generator.dirichlet(_SKEW * classes * shares + 1e-3) * (shares > 0)
         counts = generator.multinomial(rows, own / own.sum())
         for place, count in zip(places, counts, strict=True):
             if count:
-                dealt.append(place[generator.integers(0, len(place), count)])
-    return np.concatenate(dealt)
+                blocks.append(place[generator.integers(0, len(place), count)])
+    return np.concatenate(blocks)
 
 
 # -- the rehearsal
@@ -643,7 +643,7 @@ class _Stage:
         for key in keys:
             law, plan = key
             shared.setdefault(plan[:3], {}).setdefault((law, plan.quantile), []).append(key)
-        found: dict[Key, list[float]] = {key: [] for key in keys}
+        accuracies: dict[Key, list[float]] = {key: [] for key in keys}
         norms: dict[Key, list[float]] = {key: [] for key in keys}
         public = []
         rows = min(self.rows, max(1, _SIMULATED_ROWS // min(self.parties, _SIMULATED_PARTIES)))
@@ -667,8 +667,10 @@ class _Stage:
                     noisy = mean + noise.draw((_DRAWS, *mean.shape), self.generator)
                     moved = np.matmul(test, shrink(noisy, noise.deviation).transpose(0, 2, 1)) * unit
                     for key in group:
-                        found[key].append(world.accuracy(world.start + key[1].length * moved))
+                        accuracies[key].append(world.accuracy(world.start + key[1].length * moved))
                         norms[key].append(unit)
             self.done(1)
         self.public = np.array(public)
-        return {key: np.array(value) for key, value in found.items()}, {key: np.array(v) for key, v in norms.items()}
+        return {key: np.array(value) for key, value in accuracies.items()}, {
+            key: np.array(v) for key, v in norms.items()
+        }

@@ -123,16 +123,16 @@ class FixedBaseComb:
         size = 2 * self.shape.tables * self.shape.columns
         return randomness.draw(size)
 
-    def drawn_powers(self, drawn: Sequence[bytes]) -> list[mpz]:
+    def drawn_powers(self, strings: Sequence[bytes]) -> list[mpz]:
         """Return base^e for each exponent from `draw`."""
         mask, width = (1 << self.shape.rows) - 1, self.shape.tables * self.shape.columns
-        digits = np.frombuffer(b"".join(drawn), dtype=np.uint16).reshape(len(drawn), width) & mask
+        digits = np.frombuffer(b"".join(strings), dtype=np.uint16).reshape(len(strings), width) & mask
         batches = (digits[at : at + _TOGETHER] for at in range(0, len(digits), _TOGETHER))
         return [power for batch in batches for power in self._evaluate(batch)]
 
-    def exponent(self, drawn: bytes) -> mpz:
+    def exponent(self, string: bytes) -> mpz:
         """Convert an exponent from `draw` to an integer, as a proof about it needs."""
-        digits = np.frombuffer(drawn, dtype=np.uint16)
+        digits = np.frombuffer(string, dtype=np.uint16)
         bits = (digits >> np.arange(self.shape.rows)[:, None]) & 1
         return mpz.from_bytes(np.packbits(bits.astype(np.uint8).ravel(), bitorder="little").tobytes(), "little")
 

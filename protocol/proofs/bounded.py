@@ -210,14 +210,14 @@ class BoundedLayout(MatrixLayout):
     @classmethod
     def of(cls, key: PublicKey, plan: PackingPlan, square_bound: int) -> Self:
         """Return the layout with the shortest proof; raise InvalidParameter if there is none."""
-        width, found = mpz(plan.maximum - plan.minimum + 1), []
+        width, layouts = mpz(plan.maximum - plan.minimum + 1), []
         for digits in range(1, MOST_DIGITS + 1):
             base, exact = gmpy2.iroot(width, digits)
             if exact and 2 <= base <= LARGEST_BASE:
-                found += list(_layouts(key, plan, square_bound, int(base), digits))
-        if not found:
+                layouts += list(_layouts(key, plan, square_bound, int(base), digits))
+        if not layouts:
             raise InvalidParameter(_TOO_WIDE.format(plan.length, plan.minimum, plan.maximum))
-        layout = min(found, key=lambda one: one.least_bytes)
+        layout = min(layouts, key=lambda one: one.least_bytes)
         return cls(key, plan, square_bound, layout.base, layout.digits, layout.degree)
 
     @cached_property

@@ -106,9 +106,9 @@ def register(app: typer.Typer) -> None:
                 f"{output} holds a released classifier, and another one would cost the parties epsilon once more: name "
                 "another directory, or take the file away"
             )
-        shown: Any = {"report": report, "as_json": as_json, "verbose": verbose}
+        settings: Any = {"report": report, "as_json": as_json, "verbose": verbose}
         if chosen.task == "regression":
-            _regress(chosen, output, onnx=onnx, **shown)
+            _regress(chosen, output, onnx=onnx, **settings)
             return
         job = Job(chosen)
         if output is not None and job.split.dataset.features > WIDEST:
@@ -125,11 +125,11 @@ def register(app: typer.Typer) -> None:
             else:
                 emit("\n".join(["", *alpha_lines(result.evaluation.counts, result.class_names), *lines, ""]))
 
-        shown |= {"save": save, "printed_before": job.warnings_about_data}
-        perform(job.options, lambda _, **context: job.run(**context), "run", **shown)
+        settings |= {"save": save, "printed_before": job.warnings_about_data}
+        perform(job.options, lambda _, **context: job.run(**context), "run", **settings)
 
 
-def _regress(chosen: JobOptions, output: Path | None, *, onnx: bool, as_json: bool, **shown: Any) -> None:
+def _regress(chosen: JobOptions, output: Path | None, *, onnx: bool, as_json: bool, **settings: Any) -> None:
     """Release a prediction of a number, and write it."""
     from psephos.simulation.regression import RegressionRun
 
@@ -150,7 +150,7 @@ def _regress(chosen: JobOptions, output: Path | None, *, onnx: bool, as_json: bo
         else:
             emit("\n".join(["", *lines, ""]))
 
-    perform(run.options, release, "run", as_json=as_json, save=save, **shown)
+    perform(run.options, release, "run", as_json=as_json, save=save, **settings)
 
 
 def _next_steps(advice: str, paths: Sequence[Path]) -> list[str]:

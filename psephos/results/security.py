@@ -41,14 +41,14 @@ class AuditedProtocol:
         secrets = list(dict.fromkeys(secret for coalition in self.coalitions for secret in coalition.cells))
         notes: dict[str, int] = {}
 
-        def cell(found: AuditedCell | None) -> VerdictCell:
-            if found is None:
+        def cell(audited: AuditedCell | None) -> VerdictCell:
+            if audited is None:
                 return VerdictCell("not examined")
             # A semicolon in brackets belongs to one test.
-            tests = [test for test in re.split(r"; (?![^(]*\))", found.evidence) if test]
+            tests = [test for test in re.split(r"; (?![^(]*\))", audited.evidence) if test]
             numbers = [str(notes.setdefault(test, len(notes) + 1)) for test in tests]
             words = f"test{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}" if numbers else ""
-            return VerdictCell(found.verdict, found.expected, words)
+            return VerdictCell(audited.verdict, audited.expected, words)
 
         rows = [
             (c.name, ", ".join(c.members), [cell(c.cells.get(secret)) for secret in secrets]) for c in self.coalitions
@@ -216,7 +216,7 @@ class PrivacyAuditResult(Result):
             [
                 one.pipeline,
                 one.neighbour,
-                "; ".join(f"{found.check}: {found.said}" for found in one.findings) or "none",
+                "; ".join(f"{finding.check}: {finding.said}" for finding in one.findings) or "none",
                 "nothing to compare" if one.ratio is None else one.ratio,
             ]
             for one in self.runs

@@ -180,8 +180,8 @@ def _plan(study: Study, samples: PublicSamples, evidence: BoardEvidence) -> None
     except PsephosError as error:
         return evidence.note(what, "fails", str(error))
     if changed:
-        found = f"computed here from the public file, {changed} differ. The plan changes no epsilon"
-        return evidence.note(what, "fails", found)
+        text = f"computed here from the public file, {changed} differ. The plan changes no epsilon"
+        return evidence.note(what, "fails", text)
     return evidence.note(what, "holds", f"computed again from {study.parameters['labelled']} labelled public rows")
 
 
@@ -209,16 +209,16 @@ def _read(study: Study, board: Board, curator: Store | None, evidence: BoardEvid
         elif checked.entry is not None:
             evidence.entries.append(checked.entry)
     evidence.size, evidence.head = reader.head.size, reader.head.root.hex()
-    found = f"{evidence.size} entries; head {evidence.head}"
+    text = f"{evidence.size} entries; head {evidence.head}"
     if refused:
-        found += f"; not of this study, forged or of another board, and so not counted: {_listed(refused)}"
+        text += f"; not of this study, forged or of another board, and so not counted: {_listed(refused)}"
     if missing := describe_missing(reader.missing_places()):
-        found += f"; {missing}"
+        text += f"; {missing}"
     verdict: Verdict = "fails" if missing or forks else "holds" if evidence.size else "not checked"
     if forks:
         # Only a member can sign such an entry: the board, or that member, shows somebody another log than this one.
-        found += f"; {len(forks)} signed entries contradict this log. {forks[0]}"
-    evidence.note("signatures, order and heads of the log", verdict, found)
+        text += f"; {len(forks)} signed entries contradict this log. {forks[0]}"
+    evidence.note("signatures, order and heads of the log", verdict, text)
     evidence.joined = frozenset(entry.sender for entry in evidence.of(Kind.JOINED))
     absent = sorted({*study.must_join} - evidence.joined)
     evidence.note(
@@ -341,8 +341,8 @@ def _series(spec: PsgdSpec, study: Study, as_curator: bool, evidence: BoardEvide
                 last.note("the published sum is the opened one", "holds" if same else "fails", f"step {after.steps}")
             steps.append(last)
         descent = after
-    found = f"{descent.steps} steps" + (f"; refused: {_listed(refused)}" if refused else "")
-    evidence.note(what, "holds" if descent.over(terms) else "not checked", found)
+    text = f"{descent.steps} steps" + (f"; refused: {_listed(refused)}" if refused else "")
+    evidence.note(what, "holds" if descent.over(terms) else "not checked", text)
     for name in dict.fromkeys(check.what for step in steps for check in step.checks):
         verdicts = [(check.verdict, check.found) for step in steps for check in step.checks if check.what == name]
         worst = max(verdicts, key=lambda one: ("holds", "not checked", "fails").index(one[0]))
@@ -368,8 +368,8 @@ def _shares(spec: PathakSpec, study: Study, evidence: BoardEvidence) -> None:
         evidence.lacks = f"not all shares of it are on this board: it waits for {consumer.awaits(state)}"
         return evidence.note(what, "not checked", f"waits for {consumer.awaits(state)}")
     evidence.result = SharedSum(total)
-    found = f"{spec.agreed.parties} parties and the curator" + (f"; {len(refused)} refused" if refused else "")
-    return evidence.note(what, "holds", found)
+    summary = f"{spec.agreed.parties} parties and the curator" + (f"; {len(refused)} refused" if refused else "")
+    return evidence.note(what, "holds", summary)
 
 
 def _ballots(study: Study, evidence: BoardEvidence) -> None:
@@ -381,14 +381,14 @@ def _ballots(study: Study, evidence: BoardEvidence) -> None:
     evidence.counted = tuple(n for n in range(len(study.parties)) if evidence.product.members >> n & 1)
     evidence.counted_sums = Counter(evidence.counted)
     evidence.closed = state.state if isinstance(state.state, VoteClosed) else None
-    found = f"{len(evidence.product)} ballots count, and the vote is {'closed' if evidence.closed else 'open'}"
+    summary = f"{len(evidence.product)} ballots count, and the vote is {'closed' if evidence.closed else 'open'}"
     if evidence.round.holder_noise:
-        found += (
+        summary += (
             f"; {evidence.product.addends - len(evidence.product)} of {len(study.holders)} holders have added noise"
         )
     if refused:
-        found += f"; refused: {_refused_by_sender(refused)}"
-    return evidence.note(what, "holds" if evidence.counted else "not checked", found)
+        summary += f"; refused: {_refused_by_sender(refused)}"
+    return evidence.note(what, "holds" if evidence.counted else "not checked", summary)
 
 
 def _confirmations(evidence: BoardEvidence) -> None:
@@ -409,10 +409,10 @@ def _confirmations(evidence: BoardEvidence) -> None:
     if others:
         return evidence.note(what, "fails", f"holders {others} confirmed another product than this board's")
     enough = len(agreed) >= evidence.round.confirmations
-    found = f"{len(agreed)} of at least {evidence.round.confirmations}"
+    count = f"{len(agreed)} of at least {evidence.round.confirmations}"
     if not enough:
-        evidence.lacks = f"its product is confirmed by {found}"
-    return evidence.note(what, "holds" if enough else "not checked", found)
+        evidence.lacks = f"its product is confirmed by {count}"
+    return evidence.note(what, "holds" if enough else "not checked", count)
 
 
 def _opening(study: Study, as_curator: bool, evidence: BoardEvidence) -> None:
@@ -495,10 +495,10 @@ def _result(spec: Spec, study: Study, samples: PublicSamples, evidence: BoardEvi
     if not spec.joint:
         return evidence.note(FOLLOWS, "not checked", _UNSEEN)
     same = follows_from_sum(study, samples, model, evidence.result)
-    found = "computed again from public data, bit for bit"
+    text = "computed again from public data, bit for bit"
     if same and (summary := spec.summary(evidence.result)):
-        found += f"; {summary}"
-    return evidence.note(FOLLOWS, "holds" if same else "fails", found)
+        text += f"; {summary}"
+    return evidence.note(FOLLOWS, "holds" if same else "fails", text)
 
 
 _UNSEEN = (

@@ -18,7 +18,7 @@ from psephos.protocol.roles import DelegatingRole, Entry, Post, Role, Step
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import CURATOR
 from psephos.specs.registry import SPECS
-from tests.psephos.study.cast import ALL, Cast, Dealt
+from tests.psephos.study.cast import ALL, Cast, DealtCast
 
 
 def protocol_of(study: str) -> str:
@@ -43,7 +43,7 @@ def runs_of(specs: Iterable[str], studies: Sequence[str]) -> dict[str, tuple[typ
             "`EVERY` in tests/psephos/study/cast.py, and its messages to `MESSAGES` in "
             "tests/conformance/test_transcripts.py"
         )
-    return {**{study: (Dealt, study) for study in studies}, "ceremony": (Cast, "average")}
+    return {**{study: (DealtCast, study) for study in studies}, "ceremony": (Cast, "average")}
 
 
 RUNS = runs_of(SPECS, ALL)

@@ -12,7 +12,7 @@ from psephos.protocol.roles import BOARD
 from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind, kind_of
 from tests.conformance.runs import RUNS, Run, protocol_of, run_of
-from tests.psephos.study.cast import SAMPLES, Dealt, FixedVotes, unit
+from tests.psephos.study.cast import SAMPLES, DealtCast, FixedVotes, unit
 
 Message = tuple[str, str, Kind]
 """The sender, the receiver and the kind of a message; roles without their numbers."""
@@ -90,7 +90,7 @@ def test_messages_to_one_role_are_encrypted(protocol: str) -> None:
             assert post.secret, (sender, post.receiver, kind_of(post.data))
 
 
-class OtherData(Dealt):
+class OtherData(DealtCast):
     """The same study, whose parties have other rows, labels and votes, and more rows where their number is private."""
 
     def own(self, number: int) -> Any:

@@ -21,11 +21,11 @@ def test_the_samples_for_pytest_pass(tmp_path: Path) -> None:
     played = multiprocessing.get_context("fork").Process(target=play, args=(tmp_path,))
     played.start()
     played.join()
-    assert "3 passed" in (said := (tmp_path / "said").read_text()), said
+    assert "3 passed" in (output := (tmp_path / "said").read_text()), output
 
 
 def play(folder: Path) -> None:
     """In a process of its own, which need not import everything again."""
     words = ["-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--rootdir", str(folder), str(folder)]
-    with (folder / "said").open("w") as said, contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+    with (folder / "said").open("w") as output, contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
         pytest.main(words)

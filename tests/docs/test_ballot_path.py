@@ -14,7 +14,7 @@ from psephos.audit import case_tally
 from psephos.audit.model import AnalysisContext
 from psephos.cli.main import build
 from psephos.protocol.paillier.encryption import Encryptor
-from tests.psephos.study.cast import Dealt
+from tests.psephos.study.cast import DealtCast
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = "run --method soft --parties 6 --holders 3 --threshold 2 --key-bits 512 --test-key --workers 1 --json"
@@ -25,7 +25,7 @@ def run_command() -> None:
 
 
 def run_study() -> None:
-    Dealt("tally").played()
+    DealtCast("tally").played()
 
 
 def run_audit() -> None:

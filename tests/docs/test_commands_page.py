@@ -42,7 +42,7 @@ def test_a_run_prints_what_the_page_shows(tmp_path: Path) -> None:
     module = generator()
     (tmp_path / "patients.csv").write_bytes(module.TABLE.read_bytes())
     (command,) = (command for command, _ in BLOCKS if command.startswith("psephos run"))
-    shown, printed = dict(BLOCKS)[command], module.printed(command, tmp_path)
-    assert printed.startswith(shown[: shown.index("may see it.")])
+    on_page, printed = dict(BLOCKS)[command], module.printed(command, tmp_path)
+    assert printed.startswith(on_page[: on_page.index("may see it.")])
     rows = re.compile(r"^(majority|batch|indiv|ensemble|statistic) .*?(?=\d|$)", re.M)
-    assert [match[0] for match in rows.finditer(printed)] == [match[0] for match in rows.finditer(shown)]
+    assert [match[0] for match in rows.finditer(printed)] == [match[0] for match in rows.finditer(on_page)]

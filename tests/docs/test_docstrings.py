@@ -29,9 +29,9 @@ SHAPE = re.compile(
 
 def modules() -> Iterator[ModuleType]:
     yield psephos
-    for found in pkgutil.walk_packages(psephos.__path__, "psephos."):
-        if not found.name.rpartition(".")[2].startswith("_"):
-            yield importlib.import_module(found.name)
+    for module in pkgutil.walk_packages(psephos.__path__, "psephos."):
+        if not module.name.rpartition(".")[2].startswith("_"):
+            yield importlib.import_module(module.name)
 
 
 def public(module: ModuleType) -> Iterator[tuple[str, Any]]:
@@ -47,7 +47,7 @@ def documents(module: ModuleType) -> dict[str, str]:
     """What is written at assignments: a string after one, a comment beside it, or one above it or above its block."""
     source = Path(str(module.__file__)).read_text(encoding="utf-8")
     lines = source.splitlines()
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     body = ast.parse(source).body
     above = ""
     for statement, after in zip(body, [*body[1:], None], strict=True):
@@ -62,8 +62,8 @@ def documents(module: ModuleType) -> dict[str, str]:
         words = above + lines[statement.lineno - 1].partition("  #")[2]
         if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and isinstance(after.value.value, str):
             words = after.value.value
-        found |= {target.id: words for target in targets if isinstance(target, ast.Name)}
-    return found
+        texts |= {target.id: words for target in targets if isinstance(target, ast.Name)}
+    return texts
 
 
 def agreed() -> set[str]:
@@ -151,6 +151,6 @@ EXAMPLES = [module for module in modules() if ">>> " in Path(str(module.__file__
 
 @pytest.mark.parametrize("module", EXAMPLES, ids=lambda module: module.__name__)
 def test_examples_in_docstrings_run(module: ModuleType) -> None:
-    found = doctest.testmod(module)
-    assert found.attempted > 0
-    assert found.failed == 0
+    result = doctest.testmod(module)
+    assert result.attempted > 0
+    assert result.failed == 0

@@ -48,11 +48,13 @@ def rows(text: str) -> list[list[str]]:
 def test_roles_accept_the_messages_of_their_page(page: str, heading: str, path: str) -> None:
     module, _, name = path.rpartition(".")
     role: type[Machine] = getattr(importlib.import_module(module), name)
-    told = rows(section(page, heading))
-    if not told and "as in [the tally](tally.md" in section(page, heading).lower():
+    messages = rows(section(page, heading))
+    if not messages and "as in [the tally](tally.md" in section(page, heading).lower():
         return
-    assert [(row[0], row[1]) for row in told] == [(f"`{rule.state.__name__}`", rule.kind.title) for rule in role.table]
-    assert {row[1] for row in told if "the board" in row[2]} == {kind.title for kind in role.reads}
+    assert [(row[0], row[1]) for row in messages] == [
+        (f"`{rule.state.__name__}`", rule.kind.title) for rule in role.table
+    ]
+    assert {row[1] for row in messages if "the board" in row[2]} == {kind.title for kind in role.reads}
 
 
 # -- what is sent, by runs
@@ -105,11 +107,11 @@ def a_descent(page: str) -> Transcript:
 )
 def test_runs_send_the_messages_of_their_page(page: str, run: Callable[[str], Transcript]) -> None:
     """Kinds, senders and receivers; and lengths, which are a fixed part and a multiple of something."""
-    told = {(row[0], row[1], row[2]): row[3] for row in rows(section(page, "## The messages"))}
+    sizes = {(row[0], row[1], row[2]): row[3] for row in rows(section(page, "## The messages"))}
     messages = [((m.kind, m.sender.split()[0], m.receiver.split()[0]), m.size) for m in run(page).messages]
-    assert {which for which, _ in messages} == set(told)
+    assert {which for which, _ in messages} == set(sizes)
     for which, size in messages:
-        fixed, unit = told[which].split(" + ", 1)
+        fixed, unit = sizes[which].split(" + ", 1)
         if unit == "0":
             assert size == int(fixed), which
         elif unit == "M/8":
@@ -131,7 +133,7 @@ class Seeded(Transcript):
 
 def test_pathak_runs_send_the_messages_of_their_page() -> None:
     """`public-bound` three kinds of messages, `printed` all but the rungs, `repaired` all."""
-    told = {(row[0], row[1], row[2]) for row in rows(section("pathak", "## The messages"))}
+    rows_of_page = {(row[0], row[1], row[2]) for row in rows(section("pathak", "## The messages"))}
     keys = PathakKeys.generate(512, test_key=True)
     records = [(np.eye(2) / 2, np.array([0, 1])), *[(np.zeros((n, 2)), np.zeros(n, dtype=int)) for n in (3, 5, 9)]]
     sent = {}
@@ -143,6 +145,6 @@ def test_pathak_runs_send_the_messages_of_their_page() -> None:
         needed = keys if terms.finds_smallest else None
         run_protocol(records, terms, needed, test_key=True, transcript=transcript)
         sent[variant] = {(m.kind, m.sender.split()[0], m.receiver.split()[0]) for m in transcript.messages}
-    assert sent["public-bound"] == {row for row in told if row[0] in ("proposal", "reshare", "published share")}
-    assert sent["printed"] == {row for row in told if "`repaired`" not in row[0]}
-    assert sent["repaired"] == {(row[0].removesuffix(" (`repaired`)"), *row[1:]) for row in told}
+    assert sent["public-bound"] == {row for row in rows_of_page if row[0] in ("proposal", "reshare", "published share")}
+    assert sent["printed"] == {row for row in rows_of_page if "`repaired`" not in row[0]}
+    assert sent["repaired"] == {(row[0].removesuffix(" (`repaired`)"), *row[1:]) for row in rows_of_page}

@@ -74,7 +74,7 @@ def test_references_of_the_code_resolve() -> None:
     ],
 )
 def test_patterns_of_references(text: str, exists: bool) -> None:
-    resolved = [found for _, found in references(text)]
+    resolved = [target for _, target in references(text)]
     assert resolved
     assert all(resolved) is exists
 

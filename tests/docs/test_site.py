@@ -121,8 +121,8 @@ def test_formulas_are_not_parsed_as_markup(site: Path) -> None:
     lost = {}
     for path in site.rglob("*.html"):
         page = Prose(path.read_text(encoding="utf-8").partition("<article")[2])
-        if found := sorted(page.elements - ELEMENTS) + page.torn:
-            lost[str(path.relative_to(site))] = found
+        if problems := sorted(page.elements - ELEMENTS) + page.torn:
+            lost[str(path.relative_to(site))] = problems
     assert not lost
 
 
@@ -163,19 +163,19 @@ class Formulas(HTMLParser):
 @pytest.mark.site
 def test_every_formula_is_drawn(site: Path) -> None:
     """As MathML: as many as the page's source has, none of them with a command that was not understood."""
-    drawn = 0
+    count = 0
     for source in PAGES_OF_THE_SITE:
         text = re.sub(r"```.*?```|`[^`\n]*`", "", source.read_text(encoding="utf-8"), flags=re.S | re.M)
         page = (site / source.relative_to(ROOT / "docs")).with_suffix(".html").read_text(encoding="utf-8")
-        found = Formulas(page)
-        assert len(found.found) == len(FORMULA.findall(text)), source
-        assert not found.raw, source
-        assert not found.plain or source.name in PRINTED, (source, found.plain)
-        assert not [formula for formula in found.found if not formula.strip() or "\\" in formula], source
+        formulas = Formulas(page)
+        assert len(formulas.found) == len(FORMULA.findall(text)), source
+        assert not formulas.raw, source
+        assert not formulas.plain or source.name in PRINTED, (source, formulas.plain)
+        assert not [formula for formula in formulas.found if not formula.strip() or "\\" in formula], source
         assert "arithmatex" not in page
         assert "merror" not in page
-        drawn += len(found.found)
-    assert drawn > 200
+        count += len(formulas.found)
+    assert count > 200
     lemma = re.sub(r"\s", "", "".join(Formulas((site / "theory.html").read_text(encoding="utf-8")).found))
     assert "=⟨−∇F(v),u−v⟩=⟨∇(G−F)(v),u−v⟩" in lemma  # noqa: RUF001
     assert "−⟨W,T⟩+" in lemma  # noqa: RUF001
@@ -268,11 +268,17 @@ def test_no_code_is_wider_than_a_screen(site: Path) -> None:
     """In the reference, lines are wrapped."""
     pages = [path for path in site.rglob("*.html") if "reference" not in path.parts]
     columns = {str(path.relative_to(site)): widest(path.read_text(encoding="utf-8")) for path in pages}
-    assert {page: found for page, found in columns.items() if found > COLUMNS} == {}
+    assert {page: width for page, width in columns.items() if width > COLUMNS} == {}
     assert max(columns.values()) > 100, "no code was found"
 
 
-SHOWN = ("theory.html", "examples/index.html", "security/matrix.html", "security/proofs.html", "protocols/psgd.html")
+WIDE_PAGES = (
+    "theory.html",
+    "examples/index.html",
+    "security/matrix.html",
+    "security/proofs.html",
+    "protocols/psgd.html",
+)
 """Pages with the longest formulas, the most pictures and the widest tables."""
 
 
@@ -281,10 +287,10 @@ SHOWN = ("theory.html", "examples/index.html", "security/matrix.html", "security
 @pytest.mark.site
 def test_the_site_in_a_browser_without_a_network(site: Path, tmp_path: Path) -> None:
     """Read from files: the search finds, formulas have their font, nothing is cut off on a screen or a telephone."""
-    shown = site / "widest.html"
+    widest = site / "widest.html"
     page = (site / "index.html").read_text(encoding="utf-8")
     wide = f"<div class='highlight'><pre><code>{'m' * COLUMNS}</code></pre></div>"
-    shown.write_text(page.replace("</article>", f"{wide}</article>"))
+    widest.write_text(page.replace("</article>", f"{wide}</article>"))
     measure = """(() => {
       const page = document.scrollingElement.scrollWidth - document.documentElement.clientWidth;
       const cut = [...document.querySelectorAll(".md-content pre code")].map(e => e.scrollWidth - e.clientWidth);
@@ -303,7 +309,7 @@ def test_the_site_in_a_browser_without_a_network(site: Path, tmp_path: Path) -> 
       }, 50);
     })"""
     with browser.chromium() as chromium:
-        for path in (shown, *(site / name for name in SHOWN)):
+        for path in (widest, *(site / name for name in WIDE_PAGES)):
             for width, dark in ((1400, False), (400, True)):
                 chromium.open(path, width=width, dark=dark)
                 page_over, code_over = chromium.value(measure)

@@ -75,15 +75,15 @@ def play(clone: Path, *changes: tuple[str, str]) -> None:
             typed = text.replace("psephos join", "yes | psephos join")
             for old, new in changes:
                 typed = typed.replace(old, new)
-            said = clone / f"said-{len(shells)}"
-            script = f"( set -e\n{typed}\nwait\n) > {said} 2>&1"  # what is in the background ends before the terminal
-            shells.append((said, subprocess.Popen(["/bin/sh", "-c", script], cwd=where[terminal], env=path)))
+            output = clone / f"said-{len(shells)}"
+            script = f"( set -e\n{typed}\nwait\n) > {output} 2>&1"  # what is in the background ends before the terminal
+            shells.append((output, subprocess.Popen(["/bin/sh", "-c", script], cwd=where[terminal], env=path)))
             if not together:
                 shells[-1][1].wait()
             if "cd ~/trial" in text:
                 where[terminal] = clone / "trial"
-        for said, shell in shells:
-            assert shell.wait() == 0, said.read_text()
+        for output, shell in shells:
+            assert shell.wait() == 0, output.read_text()
     released = {path.read_bytes() for path in (clone / "trial").glob("*/*/released/model.json")}
     assert len(released) == 1
     assert len(list((clone / "trial").glob("*/*/released/card.md"))) == 4
@@ -99,8 +99,8 @@ def test_systemd_accepts_the_service_units(tmp_path: Path) -> None:
     assert len(units) == 2
     for name, content in units:
         (tmp_path / name).write_text(content)
-        said = subprocess.run(["systemd-analyze", "verify", tmp_path / name], capture_output=True, text=True).stderr
-        assert all("is not executable: No such file" in line for line in said.splitlines()), said
+        errors = subprocess.run(["systemd-analyze", "verify", tmp_path / name], capture_output=True, text=True).stderr
+        assert all("is not executable: No such file" in line for line in errors.splitlines()), errors
 
 
 if __name__ == "__main__":

@@ -255,9 +255,9 @@ def test_the_page_names_every_label_of_a_digest() -> None:
 
 
 def test_the_page_has_an_entry_of_a_board() -> None:
-    shown = "".join(re.findall(r"^    ([0-9a-f]+)$", PAGE, re.M))
-    assert bytes.fromhex(shown) == _stored()[1][0]
-    assert SignedEntry.decode(bytes.fromhex(shown)).author == "curator"
+    entry = "".join(re.findall(r"^    ([0-9a-f]+)$", PAGE, re.M))
+    assert bytes.fromhex(entry) == _stored()[1][0]
+    assert SignedEntry.decode(bytes.fromhex(entry)).author == "curator"
     VerificationKey(_second_study().keys["curator"])
 
 

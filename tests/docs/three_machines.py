@@ -29,9 +29,9 @@ BRIDGE, NAMES = "psephos0", ("lab", *HOSPITALS)
 def typed(beginning: str) -> str:
     """The command of the page that begins so, whole."""
     page = PAGE.replace(" \\\n    ", " ")
-    found: list[str] = re.findall(rf"^\$ ({re.escape(beginning)}.*)$", page, re.M)
-    assert found, beginning
-    return found[0]
+    commands: list[str] = re.findall(rf"^\$ ({re.escape(beginning)}.*)$", page, re.M)
+    assert commands, beginning
+    return commands[0]
 
 
 def ip(*words: str) -> None:
@@ -82,9 +82,9 @@ def main() -> None:
 
     def say(name: str, command: str) -> str:
         done = at(name, command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
-        said: str = done.communicate()[0]
+        output: str = done.communicate()[0]
         assert done.returncode == 0, (name, command)
-        return said
+        return output
 
     def send(what: str, sender: str, *receivers: str) -> None:
         """By mail, say."""

@@ -36,58 +36,58 @@ def _changes(path: str) -> list[Change]:
     """Of a file, made once for each text of it: all of them take a minute."""
     source = (_ROOT / path).read_text()
     made = Path(changes_module.__file__).read_text()
-    kept = _FOLDER / "changes" / f"{sha256((path + source + made).encode()).hexdigest()[:16]}.json"
-    if not kept.exists():
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(json.dumps([asdict(change) for change in changes(path, source)]))
-    return [Change(**fields) for fields in json.loads(kept.read_text())]
+    file = _FOLDER / "changes" / f"{sha256((path + source + made).encode()).hexdigest()[:16]}.json"
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps([asdict(change) for change in changes(path, source)]))
+    return [Change(**fields) for fields in json.loads(file.read_text())]
 
 
 def _population(workers: int) -> list[Change]:
     with ProcessPoolExecutor(workers) as pool:
-        return [change for found in pool.map(_changes, _sources(), chunksize=4) for change in found]
+        return [change for changes_ in pool.map(_changes, _sources(), chunksize=4) for change in changes_]
 
 
 def _kept(file: Path) -> dict[str, dict[str, Any]]:
     lines = file.read_text().splitlines() if file.exists() else ()
-    return {found["name"]: found for found in map(json.loads, lines)}
+    return {verdict["name"]: verdict for verdict in map(json.loads, lines)}
 
 
 def run(sample: int | None, seed: int, only: str, workers: int, again: bool) -> None:
     """Try all mutants, or a sample; those whose verdict is kept, for the same text of the file, are not tried again."""
     _FOLDER.mkdir(parents=True, exist_ok=True)
     kept_in = _FOLDER / "verdicts.jsonl"
-    kept = _kept(kept_in)
+    known = _kept(kept_in)
     population = [change for change in _population(workers) if fnmatch(change.path, only)]
     order = {change: sha256(f"{seed} {change.name}".encode()).digest() for change in population}
     chosen = population if sample is None else sorted(population, key=order.__getitem__)[:sample]
-    said = "all" if sample is None else f"a sample of {sample}, seed {seed}"
-    survived = {name for name, found in kept.items() if _survived(found)} if again else set[str]()
-    todo = [change for change in chosen if change.name in survived or change.name not in kept]
+    scope = "all" if sample is None else f"a sample of {sample}, seed {seed}"
+    survived = {name for name, verdict in known.items() if _survived(verdict)} if again else set[str]()
+    todo = [change for change in chosen if change.name in survived or change.name not in known]
     print(
-        f"{len(population)} mutants of {len(_sources())} modules; {said}; {len(chosen) - len(todo)} known", flush=True
+        f"{len(population)} mutants of {len(_sources())} modules; {scope}; {len(chosen) - len(todo)} known", flush=True
     )
     recorded = record_missing(files_about({change.path for change in todo}, _ROOT), _ROOT, workers)
     print(f"{recorded} files of tests were recorded; all others had been", flush=True)
     with kept_in.open("a") as file:
-        for found in try_all(todo, _ROOT, _FOLDER, workers, survived):
-            kept[found["name"]] = found
-            file.write(json.dumps(found) + "\n")
+        for verdict in try_all(todo, _ROOT, _FOLDER, workers, survived):
+            known[verdict["name"]] = verdict
+            file.write(json.dumps(verdict) + "\n")
             file.flush()
-            if _survived(found):
-                print(f"survived: {_words(found)}", flush=True)
+            if _survived(verdict):
+                print(f"survived: {_words(verdict)}", flush=True)
         copy = Copy(_ROOT, _FOLDER / "copy-last", Selection(_ROOT).files())
-        for change in (change for change in chosen if _survived(kept[change.name])):
+        for change in (change for change in chosen if _survived(known[change.name])):
             if not copy.types(change):
-                kept[change.name] |= {"verdict": "types"}
-                file.write(json.dumps(kept[change.name]) + "\n")
-                print(f"killed by types: {_words(kept[change.name])}", flush=True)
-        failing = _fail_by_themselves(copy, {kept[change.name]["test"] for change in chosen} - {""})
+                known[change.name] |= {"verdict": "types"}
+                file.write(json.dumps(known[change.name]) + "\n")
+                print(f"killed by types: {_words(known[change.name])}", flush=True)
+        failing = _fail_by_themselves(copy, {known[change.name]["test"] for change in chosen} - {""})
         copy.close()
-    verdicts = [kept[change.name] for change in chosen]
-    counts = Counter(found["verdict"] for found in verdicts)
+    verdicts = [known[change.name] for change in chosen]
+    counts = Counter(verdict["verdict"] for verdict in verdicts)
     killed = len(verdicts) - counts["survived"]
-    print(f"{killed} of {len(verdicts)} killed ({100 * killed / len(verdicts):.1f} %): {dict(counts)}; {said}")
+    print(f"{killed} of {len(verdicts)} killed ({100 * killed / len(verdicts):.1f} %): {dict(counts)}; {scope}")
     for test in failing:
         print(f"{test} fails without any mutant, so that what it killed says nothing")
 
@@ -103,13 +103,13 @@ def _fail_by_themselves(copy: Copy, tests: Iterable[str]) -> list[str]:
     return failing
 
 
-def _survived(found: dict[str, Any]) -> bool:
-    return bool(found["verdict"] == "survived")
+def _survived(verdict: dict[str, Any]) -> bool:
+    return bool(verdict["verdict"] == "survived")
 
 
-def _words(found: dict[str, Any]) -> str:
-    place = f"{found['path']}:{found['line']} {found['function']}"
-    return f"{place}: {found['old']!r} became {found['new']!r} ({found['tests']} tests)"
+def _words(verdict: dict[str, Any]) -> str:
+    place = f"{verdict['path']}:{verdict['line']} {verdict['function']}"
+    return f"{place}: {verdict['old']!r} became {verdict['new']!r} ({verdict['tests']} tests)"
 
 
 def main() -> None:

@@ -27,12 +27,12 @@ class Loaded:
         self._functions: dict[tuple[str, str, int], list[FunctionType]] = defaultdict(list)
         self._caches: list[Any] = []
         gc.collect()
-        for found in gc.get_objects():
-            if isinstance(found, FunctionType) and found.__code__.co_filename.startswith(str(root)):
-                path = str(Path(found.__code__.co_filename).resolve().relative_to(self._root))
-                self._functions[path, *_place(found.__code__)].append(found)
-            elif isinstance(found, _CACHED) and str(found.__module__).startswith(("psephos", "tests")):
-                self._caches.append(found)
+        for object_ in gc.get_objects():
+            if isinstance(object_, FunctionType) and object_.__code__.co_filename.startswith(str(root)):
+                path = str(Path(object_.__code__.co_filename).resolve().relative_to(self._root))
+                self._functions[path, *_place(object_.__code__)].append(object_)
+            elif isinstance(object_, _CACHED) and str(object_.__module__).startswith(("psephos", "tests")):
+                self._caches.append(object_)
         self._files = {path for path, *_ in self._functions}
         gc.freeze()  # a fork's collector does not touch, and so copy, what is here
 
@@ -51,11 +51,11 @@ class Loaded:
         if before == after:
             return True
         inner = list(zip(_inner(before), _inner(after), strict=False))
-        found = self._functions.get((path, *_place(before)), [])
-        if found:
+        functions = self._functions.get((path, *_place(before)), [])
+        if functions:
             if before.co_freevars != after.co_freevars:
                 return False
-            for function in found:
+            for function in functions:
                 function.__code__ = after
             for one, other in inner:  # closures that it has made already
                 self._replaced(path, one, other)

@@ -75,7 +75,7 @@ def _write(file: str) -> None:
             name: sorted({test for n in range(first, last + 1) for test in lines.get(n, ()) if _is_of(test, file)})
             for name, (first, last) in functions.items()
         }
-        ran[str(Path(measured).resolve().relative_to(_ROOT))] = {name: found for name, found in tests.items() if found}
+        ran[str(Path(measured).resolve().relative_to(_ROOT))] = {name: names for name, names in tests.items() if names}
     seconds = {test: round(took, 2) for test, took in _seconds.items() if _is_of(test, file)}
     _records[file].write_text(json.dumps({"file": file, "seconds": seconds, "ran": ran}))
     _recorder.erase()

@@ -109,15 +109,15 @@ def record_missing(files: Iterable[str], root: Path, workers: int) -> int:
 
 
 def _cheapest(path: str, tests: set[str], seconds: dict[str, float]) -> list[str]:
-    taken: list[str] = []
+    cheapest: list[str] = []
     files: Counter[str] = Counter()
     first = (*_SHARED, _own(path))
     for test in sorted(tests, key=lambda test: (_file(test) not in first, seconds[test], test)):
-        total = sum(seconds[other] for other in taken) + seconds[test]
+        total = sum(seconds[other] for other in cheapest) + seconds[test]
         if total <= _SECONDS and (_file(test) == _own(path) or files[_file(test)] < _FROM_ONE_FILE):
-            taken.append(test)
+            cheapest.append(test)
             files[_file(test)] += 1
-    return taken
+    return cheapest
 
 
 def _file(test: str) -> str:
@@ -132,7 +132,7 @@ def _own(path: str) -> str:
 
 def functions_of(source: str) -> dict[str, tuple[int, int]]:
     """First and last line of each function's body, by its own name after those it stands in."""
-    found: dict[str, tuple[int, int]] = {}
+    functions: dict[str, tuple[int, int]] = {}
 
     def visit(node: ast.AST, within: str) -> None:
         for child in ast.iter_child_nodes(node):
@@ -140,11 +140,11 @@ def functions_of(source: str) -> dict[str, tuple[int, int]]:
             if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 name = f"{within}.{child.name}".lstrip(".")
                 if not isinstance(child, ast.ClassDef):
-                    found[name] = (child.body[0].lineno, child.body[-1].end_lineno or 0)
+                    functions[name] = (child.body[0].lineno, child.body[-1].end_lineno or 0)
             visit(child, name)
 
     visit(ast.parse(source), "")
-    return found
+    return functions
 
 
 class Selection:
@@ -184,12 +184,12 @@ class Selection:
         """
         functions = self._functions.get(change.path, {})
         own = [test for test in sorted(self._there) if _file(test) == _own(change.path)]
-        asked = [test for test in own if test not in self._seconds] + self._processes.get(change.path, [])
-        asked += [_EVERYWHERE] if change.function not in functions or not change.function else []
+        candidates = [test for test in own if test not in self._seconds] + self._processes.get(change.path, [])
+        candidates += [_EVERYWHERE] if change.function not in functions or not change.function else []
         for function in (change.function, ""):
-            asked += functions.get(function, [])
+            candidates += functions.get(function, [])
         tests: dict[str, float] = {}
-        for test in [*asked, *own] if all_ else asked:
+        for test in [*candidates, *own] if all_ else candidates:
             seconds = self._seconds.get(test, _UNKNOWN)
             if test.split("[")[0] in self._there and (all_ or not tests or sum(tests.values()) + seconds <= _FIRST):
                 tests.setdefault(test, seconds)

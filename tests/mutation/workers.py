@@ -219,13 +219,13 @@ class Copy:
 
     def verdict(self, change: Change, selection: Selection, afresh: bool) -> dict[str, Any]:
         """Try one: "killed" by a test that failed, by "time", or "survived"."""
-        tests, found = selection.tests(change, all_=afresh), None
+        tests, outcome = selection.tests(change, all_=afresh), None
         with self._with_change(change) as (before, after):
             if tests:
-                found = self.fork(tests, (change.path, before, after))
-            if tests and (found is None or found[0] in _PASSED):  # one test shows what an import comes to
-                found = self._run(tests if afresh or found is None else dict([*tests.items()][:1]))
-            status, failed, took = found or (0, "", 0.0)
+                outcome = self.fork(tests, (change.path, before, after))
+            if tests and (outcome is None or outcome[0] in _PASSED):  # one test shows what an import comes to
+                outcome = self._run(tests if afresh or outcome is None else dict([*tests.items()][:1]))
+            status, failed, took = outcome or (0, "", 0.0)
             if status < 0:
                 verdict = "time"
             elif status not in _PASSED:
@@ -255,10 +255,10 @@ def try_all(
     for number in range(workers):
         threading.Thread(target=work, args=(number,), daemon=True).start()
     while workers:
-        found = done.get()
-        if isinstance(found, BaseException):
-            raise found
-        if found is None:
+        verdict = done.get()
+        if isinstance(verdict, BaseException):
+            raise verdict
+        if verdict is None:
             workers -= 1
         else:
-            yield found
+            yield verdict

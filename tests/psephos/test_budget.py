@@ -152,9 +152,9 @@ def test_a_regression_is_charged(tmp_path: Path) -> None:
     generator = np.random.default_rng(2)
     frame = pd.DataFrame({"a": generator.normal(size=240), "owner": [f"h{n % 6}" for n in range(240)]})
     frame.assign(days=(5 + 2 * frame["a"]).round(3)).to_csv(tmp_path / "table.csv", index=False)
-    asked: dict[str, Any] = {"label": "days", "party": "owner", "public": "h5", "task": "regression", "unit": "record"}
+    fields: dict[str, Any] = {"label": "days", "party": "owner", "public": "h5", "task": "regression", "unit": "record"}
     more = {"budget": str(tmp_path / "b"), "budget_limit": "2.5", "mechanism": "discrete-laplace"}
-    job = RegressionRun(JobOptions(**KEYS, **asked, **more, data=str(tmp_path / "table.csv"), epsilon=(2.0,)))
+    job = RegressionRun(JobOptions(**KEYS, **fields, **more, data=str(tmp_path / "table.csv"), epsilon=(2.0,)))
     spy = Spy(tmp_path / "b")
     result, model = job.run(roles={"party 0": spy})
     assert spy.charged == [1]
@@ -397,14 +397,14 @@ def command(*words: str) -> str:
 
 
 def test_the_total_is_on_card_and_terminal_and_in_json_and_report(table: Path, tmp_path: Path) -> None:
-    asked = ["--label", "outcome", "--party", "hospital", "--public", "8", "--ignore", "number", "--method", "own-data"]
-    short = ["--test-key", "--key-bits", "512", "--workers", "1", "--data", str(table), *asked]
+    words = ["--label", "outcome", "--party", "hospital", "--public", "8", "--ignore", "number", "--method", "own-data"]
+    short = ["--test-key", "--key-bits", "512", "--workers", "1", "--data", str(table), *words]
     budget = ["--budget", str(tmp_path / "b"), "--budget-limit", "5"]
     command("run", *short, *budget, "--epsilon", "1.5")
-    shown = command("run", *short, *budget, "--output", str(tmp_path / "out"), "--report", str(tmp_path / "report"))
+    output = command("run", *short, *budget, "--output", str(tmp_path / "out"), "--report", str(tmp_path / "report"))
     card = (tmp_path / "out" / "card.md").read_text()
     page = (tmp_path / "report" / "report.html").read_text()
-    for text in (shown, card, page):
+    for text in (output, card, page):
         assert "epsilon 2.5" in re.sub(r"\s+", " ", text)
     assert str(tmp_path / "b") not in card
     document = json.loads((tmp_path / "out" / "result.json").read_text())

@@ -24,19 +24,19 @@ from psephos.protocol.privacy.accounting import (
 from psephos.protocol.privacy.mechanisms import MAX_EPSILON, SAMPLER_DISTANCE, gaussian_sigma
 
 KEYS = ("--key-bits", "512", "--test-key", "--workers", "1")
-SAID = re.compile(r"delta(?: =)?\s+([0-9.]+(?:e-?[0-9]+)?)")
+DELTA = re.compile(r"delta(?: =)?\s+([0-9.]+(?:e-?[0-9]+)?)")
 
 
-def deltas(told: Any) -> Iterator[float]:
+def deltas(document: Any) -> Iterator[float]:
     """Every number called delta in JSON, but for what was asked for."""
-    if isinstance(told, dict):
-        for name, value in told.items():
+    if isinstance(document, dict):
+        for name, value in document.items():
             if name == "delta":
                 yield value
             elif name != "options":
                 yield from deltas(value)
-    elif isinstance(told, list):
-        for value in told:
+    elif isinstance(document, list):
+        for value in document:
             yield from deltas(value)
 
 
@@ -61,22 +61,22 @@ def test_every_output_of_a_run_states_the_same_delta(method: str, mechanism: str
     done = CliRunner().invoke(build(), words)
     assert done.exit_code == 0, done.output
     delta = stated_delta(0.0 if mechanism is None else 1e-5)
-    shown = f"{delta:.3g}"
+    expected = f"{delta:.3g}"
     result, model = (json.loads((tmp_path / name).read_text()) for name in ("result.json", "model.json"))
     in_json = [*deltas(result), *deltas(model)]
     assert len(in_json) >= 4, "of the run, of its release, of all its releases together, of the model"
     assert set(in_json) == {delta}
     text = " ".join(done.stdout.split())
-    assert len(SAID.findall(text)) >= 3, "the cost, the facts and the answer"
-    assert set(SAID.findall(text)) == {shown}
-    assert SAID.findall((tmp_path / "card.md").read_text()) == [shown]
+    assert len(DELTA.findall(text)) >= 3, "the cost, the facts and the answer"
+    assert set(DELTA.findall(text)) == {expected}
+    assert DELTA.findall((tmp_path / "card.md").read_text()) == [expected]
 
 
 def test_the_option_is_called_a_target() -> None:
     words = ["run", "--help"]
-    said = " ".join(re.sub(r"[│\s]+", " ", CliRunner().invoke(build(), words).output).split())
-    assert "Target of gaussian noise" in said
-    assert "2^-64" in said
+    text = " ".join(re.sub(r"[│\s]+", " ", CliRunner().invoke(build(), words).output).split())
+    assert "Target of gaussian noise" in text
+    assert "2^-64" in text
 
 
 def test_the_stated_delta_covers_the_cost() -> None:
@@ -93,8 +93,8 @@ def test_the_stated_delta_covers_the_cost() -> None:
         stated(PrivacyEvent("x", 1.0, 2e-6), 1e-6)
 
 
-@pytest.mark.parametrize(("colluders", "said", "warned"), [(None, 2, False), (1, 1, True), (3, 3, False)])
-def test_a_run_states_the_number_of_colluders(colluders: int | None, said: int, warned: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("colluders", "count", "warned"), [(None, 2, False), (1, 1, True), (3, 3, False)])
+def test_a_run_states_the_number_of_colluders(colluders: int | None, count: int, warned: bool, tmp_path: Path) -> None:
     """On the card, in the JSON and on the terminal: by default one fewer than the 3 of 5 holders who open."""
     words = [
         "run",
@@ -112,10 +112,10 @@ def test_a_run_states_the_number_of_colluders(colluders: int | None, said: int, 
     done = CliRunner().invoke(build(), words)
     assert done.exit_code == 0, done.output
     result = json.loads((tmp_path / "result.json").read_text())
-    assert (result["colluders"], result["threshold"]) == (said, 3)
-    assert result["privacy"]["own-data"]["chosen"]["contributors"] == 7 - said - 1
+    assert (result["colluders"], result["threshold"]) == (count, 3)
+    assert result["privacy"]["own-data"]["chosen"]["contributors"] == 7 - count - 1
     for text in ((tmp_path / "card.md").read_text(), " ".join(done.stdout.split())):
-        assert f"{said}: epsilon holds against any" in text
+        assert f"{count}: epsilon holds against any" in text
         assert ("WARNING: 2 key holders" in text) is warned
 
 

@@ -167,8 +167,8 @@ def test_onnx_and_estimator_agree(released: Model, tmp_path: Path) -> None:
     assert labels.tolist() == classifier.predict(rows).tolist()
     assert labels[: len(TABLE)].tolist() == classifier.predict(TABLE).tolist()
     np.testing.assert_allclose(scores[:, -1], classifier.decision_function(rows).reshape(len(rows), -1)[:, -1])
-    (taken,) = session.get_inputs()
-    assert (taken.name, taken.type, taken.shape) == ("features", "tensor(double)", ["n", 4])
+    (argument,) = session.get_inputs()
+    assert (argument.name, argument.type, argument.shape) == ("features", "tensor(double)", ["n", 4])
     assert json.loads(session.get_modelmeta().custom_metadata_map["features"]) == ENCODING.features
 
 
@@ -197,13 +197,13 @@ def test_predict_reads_and_writes_a_table(tmp_path: Path) -> None:
     assert invoke("predict", str(tmp_path), str(tmp_path / "t.csv")).stdout == (tmp_path / "out.csv").read_text()
     TABLE.to_csv(tmp_path / "t.csv", index=False, sep=";", decimal=",")
     assert invoke("predict", str(tmp_path), str(tmp_path / "t.csv")).stdout == (tmp_path / "out.csv").read_text()
-    found = json.loads(invoke("predict", str(tmp_path), str(tmp_path / "t.csv"), "--json").stdout)
+    document = json.loads(invoke("predict", str(tmp_path), str(tmp_path / "t.csv"), "--json").stdout)
     unwritable = invoke(
         "predict", str(tmp_path), str(tmp_path / "t.csv"), "--output", str(tmp_path / "none" / "out.csv")
     )
     assert isinstance(unwritable.exception, PsephosError)
-    assert (found["predicted"], found["warnings"][0]) == (expected, "The key was short.")
-    assert ["'city'" in warning for warning in found["warnings"][1:]] == [True]
+    assert (document["predicted"], document["warnings"][0]) == (expected, "The key was short.")
+    assert ["'city'" in warning for warning in document["warnings"][1:]] == [True]
 
 
 @pytest.mark.parametrize(

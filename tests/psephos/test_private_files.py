@@ -52,14 +52,14 @@ WRITERS: dict[str, Callable[[Path], object]] = {
 
 def readable(folder: Path) -> list[Path]:
     """Return the files below a folder that others can reach and read."""
-    found = []
+    paths = []
     for path in folder.iterdir():
         mode = stat.S_IMODE(path.stat().st_mode)
         if path.is_dir() and mode & 0o077:
-            found += readable(path)
+            paths += readable(path)
         elif path.is_file() and mode & 0o077:
-            found.append(path)
-    return found
+            paths.append(path)
+    return paths
 
 
 @pytest.mark.parametrize("what", WRITERS)

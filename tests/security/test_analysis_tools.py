@@ -88,9 +88,9 @@ def test_leaks_are_seen(leak: Callable[[np.random.Generator], np.ndarray]) -> No
     generator = np.random.default_rng(1)
     noise = generator.normal(size=(2, 60, 5))
     left, right = np.hstack([noise[0], generator.normal(size=(60, 1))]), np.hstack([noise[1], leak(generator)])
-    found = two_sample(left, right, rate=1e-4, names=list("abcdef"), seed=1)
-    assert found.differ
-    assert found.column == "f"
+    comparison = two_sample(left, right, rate=1e-4, names=list("abcdef"), seed=1)
+    assert comparison.differ
+    assert comparison.column == "f"
 
 
 def test_a_relation_between_features_is_seen_by_the_classifier() -> None:
@@ -99,9 +99,9 @@ def test_a_relation_between_features_is_seen_by_the_classifier() -> None:
     left = generator.normal(size=(300, 2))
     right = generator.normal(size=(300, 2))
     right[:, 1] = np.abs(right[:, 1]) * np.sign(right[:, 0])
-    found = two_sample(left, right, rate=1e-4, names=["a", "b"], seed=2)
-    assert found.differ
-    assert found.accuracy > 0.65
+    comparison = two_sample(left, right, rate=1e-4, names=["a", "b"], seed=2)
+    assert comparison.differ
+    assert comparison.accuracy > 0.65
 
 
 def test_power_grows_with_the_sample() -> None:

@@ -43,11 +43,11 @@ def test_attack_on_the_channel() -> None:
 
 
 def test_attack_of_the_insider() -> None:
-    found = example("insider").attack(20)
-    assert {party: bare for party, (bare, _) in found["printed"].items()} == {0: 0.0, 1: 0.0, 2: 1.0, 3: 0.0}
-    assert all(bare == 0.0 for bare, _ in found["repaired"].values())
+    result = example("insider").attack(20)
+    assert {party: bare for party, (bare, _) in result["printed"].items()} == {0: 0.0, 1: 0.0, 2: 1.0, 3: 0.0}
+    assert all(bare == 0.0 for bare, _ in result["repaired"].values())
     # Its own loss falls, on average over the runs of this seed; the others' do not, or by less. One run is only a hint.
-    gains = {party: gained for party, (_, gained) in found["printed"].items()}
+    gains = {party: gained for party, (_, gained) in result["printed"].items()}
     assert gains[2] > 0
     assert gains[2] > 2 * max(gains[0], gains[1], gains[3])
 

@@ -45,8 +45,8 @@ def test_errors_and_logs_about_messages_leak_no_canary(name: str, every: int) ->
 
 def test_the_search_finds_planted_canaries() -> None:
     bank = canaries.Canaries({12.3456789: "a norm"}, {211: "a size"}, np.array([0.123456789]), ("Zürich",))
-    for said in ("a norm of 12.3457", "n = 211", "x = 1.23456789e-01", "in Zürich", np.float64(12.3456789).tobytes()):
+    for text in ("a norm of 12.3457", "n = 211", "x = 1.23456789e-01", "in Zürich", np.float64(12.3456789).tobytes()):
         with pytest.raises(AssertionError):
-            bank.told(said, "this")
-    for said in ("12.3", "2110", "0.1234", b"12.3456789"):
-        bank.told(said, "this")
+            bank.assert_absent(text, "this")
+    for text in ("12.3", "2110", "0.1234", b"12.3456789"):
+        bank.assert_absent(text, "this")

@@ -92,8 +92,8 @@ FIRST = {mutant.fault: mutant for mutant in reversed(COUPLED)}
 def test_a_coupled_command_is_detected(mutant: Coupled) -> None:
     with mutant.planted():
         runs = list(audit_pipelines(chosen=[PIPELINES[mutant.pipeline]]))
-    found = {check.check for one in runs if one.neighbour == mutant.neighbour for check in one.findings}
-    assert mutant.check in found
+    checks = {check.check for one in runs if one.neighbour == mutant.neighbour for check in one.findings}
+    assert mutant.check in checks
 
 
 def test_a_table_with_decimal_commas_is_written_as_it_was_read(tmp_path: Path) -> None:
@@ -114,16 +114,16 @@ def test_a_global_hold_out_exceeds_its_epsilon() -> None:
     with mutant.planted():
         runs = list(audit_pipelines(synthetic_table(1, parties=40), [PIPELINES[mutant.pipeline]]))
     assert max(one.ratio for one in runs if one.ratio is not None) > 1.2
-    assert any(found.check == "sum" for one in runs for found in one.findings)
+    assert any(finding.check == "sum" for one in runs for finding in one.findings)
 
 
 @pytest.mark.mutants
 def test_sampled_public_rows_are_detected() -> None:
     """`--sample-public` says that it is not private, and the audit agrees."""
-    asked = {"sample_public": True, "method": "own-data"}
-    pipeline = Pipeline("run --sample-public", "party", lambda t, d: end_to_end.run_job(t, d, **asked), True)
-    found = {check.check for one in audit_pipelines(chosen=[pipeline]) for check in one.findings}
-    assert {"public files", "terms"} <= found
+    settings = {"sample_public": True, "method": "own-data"}
+    pipeline = Pipeline("run --sample-public", "party", lambda t, d: end_to_end.run_job(t, d, **settings), True)
+    checks = {check.check for one in audit_pipelines(chosen=[pipeline]) for check in one.findings}
+    assert {"public files", "terms"} <= checks
 
 
 # -- any table
@@ -180,8 +180,8 @@ def search(table: PartyTable, pipeline: Pipeline, neighbour: str, seed: int) -> 
         before = pipeline.record(table, Path(directory) / "before")
         after = pipeline.record(other, Path(directory) / "after")
     assert before.error is None, before.error
-    found = compare(before, after, party, other, changes=change is not NO_CHANGE)
-    return [f"{one.check}: {one.said}" for one in found.findings]
+    comparison = compare(before, after, party, other, changes=change is not NO_CHANGE)
+    return [f"{one.check}: {one.said}" for one in comparison.findings]
 
 
 WHAT = {
@@ -281,9 +281,9 @@ def seen(**changed: Any) -> RunRecord:
 def test_each_check_can_fail(check: str, changed: dict[str, Any]) -> None:
     table = synthetic_table()
     assert compare(seen(), seen(), "a", table).findings == []
-    found = compare(seen(), seen(**changed), "a", table)
-    assert check in {one.check for one in found.findings}
-    assert all(one.said for one in found.findings)
+    comparison = compare(seen(), seen(**changed), "a", table)
+    assert check in {one.check for one in comparison.findings}
+    assert all(one.said for one in comparison.findings)
 
 
 def test_files_that_follow_from_the_sum_may_differ() -> None:
@@ -293,9 +293,9 @@ def test_files_that_follow_from_the_sum_may_differ() -> None:
 
 def test_too_little_remaining_noise_is_detected() -> None:
     assert compare_colluders(seen()).findings == []
-    found = compare_colluders(seen(shares={"sum": (2, 3)}))
-    assert [one.check for one in found.findings] == ["colluders"]
-    assert found.ratio == 1.5
+    comparison = compare_colluders(seen(shares={"sum": (2, 3)}))
+    assert [one.check for one in comparison.findings] == ["colluders"]
+    assert comparison.ratio == 1.5
 
 
 def test_changed_votes_are_counted_individually() -> None:
@@ -318,8 +318,8 @@ def test_a_users_table_is_audited(tmp_path: Path) -> None:
 @pytest.mark.soak
 def test_the_command_audits_a_users_table(tmp_path: Path) -> None:
     path = synthetic_table().write(tmp_path / "table.csv")
-    asked = ["audit", "--privacy", "--data", str(path), "--label", "outcome", "--party", "site", "--public", "open"]
-    done = CliRunner().invoke(build(), [*asked, "--json"])
+    arguments = ["audit", "--privacy", "--data", str(path), "--label", "outcome", "--party", "site", "--public", "open"]
+    done = CliRunner().invoke(build(), [*arguments, "--json"])
     assert done.exit_code == 0, done.output
     outcome = PrivacyAuditResult.from_json(json.loads(done.stdout))
     assert outcome.mechanisms == []
@@ -328,7 +328,7 @@ def test_the_command_audits_a_users_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "arguments",
     [
         ["--privacy", "--label", "outcome"],
         ["--privacy", "--data", "FILE", "--label", "outcome", "--party", "site"],
@@ -336,9 +336,9 @@ def test_the_command_audits_a_users_table(tmp_path: Path) -> None:
         ["--data", "FILE", "--label", "outcome", "--party", "site", "--public", "open"],
     ],
 )
-def test_the_command_refuses_what_it_cannot_audit(asked: list[str], tmp_path: Path) -> None:
+def test_the_command_refuses_what_it_cannot_audit(arguments: list[str], tmp_path: Path) -> None:
     path = synthetic_table().write(tmp_path / "table.csv")
-    words = ["audit", *(str(path) if word == "FILE" else word for word in asked)]
+    words = ["audit", *(str(path) if word == "FILE" else word for word in arguments)]
     assert isinstance(CliRunner().invoke(build(), words).exception, (InvalidParameter, SystemExit))
 
 

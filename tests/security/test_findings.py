@@ -85,8 +85,8 @@ def _objective_two(X: NDArray[np.float64], y: NDArray[np.int64], lam: float) -> 
         slope = -(X.T @ (signs * np.exp(-np.logaddexp(0, margins)))) / len(y) + 2 * lam * w
         return float(np.logaddexp(0, -margins).mean() + lam * w @ w), slope
 
-    found = minimize(value, np.zeros(X.shape[1]), jac=True, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-9})
-    return np.asarray(found.x)
+    minimum = minimize(value, np.zeros(X.shape[1]), jac=True, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-9})
+    return np.asarray(minimum.x)
 
 
 def _of_adults_shape(seed: int, rows: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:

@@ -73,8 +73,8 @@ def test_decoders_with_a_body_of_one_byte(name: str, byte: bytes) -> None:
     """From the session on, and from some way into the body on."""
     decoder = decoders()[name]
     for sample in decoder.samples[:2]:
-        for kept in (HEADER_BYTES, HEADER_BYTES + 5, len(sample) // 2):
-            attempt(decoder, sample[:kept] + byte * (len(sample) - kept))
+        for length in (HEADER_BYTES, HEADER_BYTES + 5, len(sample) // 2):
+            attempt(decoder, sample[:length] + byte * (len(sample) - length))
 
 
 @pytest.mark.parametrize("name", DECODERS)

@@ -53,8 +53,10 @@ def test_a_holder_of_a_study_opens_its_own_round_only() -> None:
     ):
         other = replace(round_, **changed)
         assert other.digest != round_.digest
-        told = [Close(other.digest).encode(), TallyRequest(other.digest, 0b11, bytes(32)).encode(other)]
-        step = holder.receive(holder.start().state, [Entry(n, "curator", BOARD, data) for n, data in enumerate(told)])
+        messages = [Close(other.digest).encode(), TallyRequest(other.digest, 0b11, bytes(32)).encode(other)]
+        step = holder.receive(
+            holder.start().state, [Entry(n, "curator", BOARD, data) for n, data in enumerate(messages)]
+        )
         assert [type(refusal.error) for refusal in step.refused] == [WrongRoundError, WrongRoundError]
         assert not step.posts
     another = replace(made.study, title="Another")

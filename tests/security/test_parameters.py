@@ -47,7 +47,7 @@ def test_a_changed_constant_leaves_no_cached_values() -> None:
 
 def test_every_constant_is_in_the_table_or_marked_irrelevant() -> None:
     known = {one.at for one in PARAMETERS} | {name for names in NO_SECURITY.values() for name in names.split()}
-    found = set()
+    constants = set()
     for folder in ("protocol", "parties", "curator"):
         for path in (ROOT / folder).rglob("*.py"):
             module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
@@ -56,9 +56,9 @@ def test_every_constant_is_in_the_table_or_marked_irrelevant() -> None:
                 if isinstance(target, ast.Name) and target.id.isupper():
                     value = getattr(import_module(f"psephos.{module}"), target.id)
                     if isinstance(value, int | float | Fraction):
-                        found.add(f"{module}.{target.id}")
-    assert found - known == set()
-    assert {name for names in NO_SECURITY.values() for name in names.split()} - found == set()
+                        constants.add(f"{module}.{target.id}")
+    assert constants - known == set()
+    assert {name for names in NO_SECURITY.values() for name in names.split()} - constants == set()
 
 
 def test_the_page_has_the_generated_table() -> None:

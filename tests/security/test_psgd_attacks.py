@@ -161,8 +161,8 @@ def test_without_eta_descent_recovers_the_minimiser() -> None:
     best = perturbed_minimiser(X, y, ridge=agreement.descent.ridge, eta=np.zeros(D), loss=LOSS).w
     far = []
     for eta in (np.zeros(D), None):
-        found = [clear_descent(LocalLoss(X, y), agreement, np.random.default_rng(seed), eta=eta) for seed in range(4)]
-        far.append(float(np.mean([np.linalg.norm(w - best) for w in found])))
+        points = [clear_descent(LocalLoss(X, y), agreement, np.random.default_rng(seed), eta=eta) for seed in range(4)]
+        far.append(float(np.mean([np.linalg.norm(w - best) for w in points])))
     naked, protected = far
     assert naked < 0.05 * float(np.linalg.norm(best)) + 0.03
     # With eta it cannot come nearer than eta/N moves the minimiser.
@@ -214,9 +214,9 @@ def test_repeated_points_average_rho_away_and_are_charged() -> None:
     agreement = agreement_for(2000)
     series, generator = agreement.series, np.random.default_rng(0)
     eta = generator.normal(scale=agreement.sigma, size=D)
-    drawn = generator.normal(size=(2000, 3, D))
-    drawn *= generator.gamma(D, series.step_scale, size=(2000, 3, 1)) / np.linalg.norm(drawn, axis=2, keepdims=True)
-    average = gradient(X, y, np.zeros(D)) + eta + drawn.sum(axis=1).mean(axis=0)
+    noise = generator.normal(size=(2000, 3, D))
+    noise *= generator.gamma(D, series.step_scale, size=(2000, 3, 1)) / np.linalg.norm(noise, axis=2, keepdims=True)
+    average = gradient(X, y, np.zeros(D)) + eta + noise.sum(axis=1).mean(axis=0)
     assert np.linalg.norm(average - gradient(X, y, np.zeros(D)) - eta) < 3
     assert agreement.guarantee.epsilon_transcript > 50
 
@@ -292,12 +292,12 @@ def test_a_curator_that_chooses_its_point_gets_no_answer(ceremony: KeySetup) -> 
     for at, steps in ((0, 0), (None, 1)):
 
         def chosen(count: int, posts: tuple[Post, ...], at: int | None = at) -> list[Post]:
-            found = []
+            changed = []
             for post in posts:
-                said = kind_of(post.data) is Kind.ANNOUNCEMENT and (count == 0) == (at == 0)
-                data = post.data[:-8] + np.array([0.25], ">f8").tobytes() if said else post.data
-                found.append(replace(post, data=data))
-            return found
+                is_changed = kind_of(post.data) is Kind.ANNOUNCEMENT and (count == 0) == (at == 0)
+                data = post.data[:-8] + np.array([0.25], ">f8").tobytes() if is_changed else post.data
+                changed.append(replace(post, data=data))
+            return changed
 
         driver = deviating(ceremony, "curator", chosen)
         with pytest.raises(PartyVanishedError):
@@ -341,9 +341,9 @@ def test_a_ballot_derived_from_others_is_refused_with_proofs(ceremony: KeySetup)
         terms = replace(OPTIONS, proofs=proofs).terms(agreement_for(3), ceremony)
         honest = GradientParty(1, ceremony.signing_keys[1], LocalLoss(*neighbours()[:2]), terms)
         announcement = Announcement.create(terms, 1, (0.0,) * D)
-        said = [Entry(1, "curator", BOARD, announcement.encode())]
+        entries = [Entry(1, "curator", BOARD, announcement.encode())]
         round_ = terms.round(announcement)
-        ballots = [Ballot.decode(honest.receive(honest.start().state, said).posts[0].data, round_)]
+        ballots = [Ballot.decode(honest.receive(honest.start().state, entries).posts[0].data, round_)]
         n2 = round_.key.ciphertext_modulus
         inverse = EncryptedVector(round_.key, round_.plan, tuple(pow(c, -1, n2) for c in ballots[0].ciphertexts))
         ballots.append(Ballot.sign(round_, 2, inverse, ceremony.signing_keys[2], ballots[0].proof))

@@ -39,7 +39,7 @@ PUBLIC = {
 
 def calls(path: Path) -> dict[str, list[int]]:
     """Return the lines of the calls in a file, by function."""
-    found: dict[str, list[int]] = {}
+    lines: dict[str, list[int]] = {}
     for function in ast.walk(ast.parse(path.read_text())):
         if not isinstance(function, ast.FunctionDef):
             continue
@@ -49,13 +49,13 @@ def calls(path: Path) -> dict[str, list[int]]:
                 or (ast.unparse(node.func) == "pow" and len(node.args) + len(node.keywords) == 3)
             ):
                 name = f"{path.relative_to(ROOT).as_posix()}::{function.name}"
-                found.setdefault(name, []).append(node.lineno)
-    return found
+                lines.setdefault(name, []).append(node.lineno)
+    return lines
 
 
 def test_powers_of_variable_time_have_public_exponents() -> None:
-    found = {}
+    names = {}
     for package in ("protocol", "parties", "curator", "psephos/specs", "psephos/study"):
         for path in sorted((ROOT / package).rglob("*.py")):
-            found |= calls(path)
-    assert found.keys() == PUBLIC.keys(), {name: found[name] for name in found.keys() - PUBLIC.keys()}
+            names |= calls(path)
+    assert names.keys() == PUBLIC.keys(), {name: names[name] for name in names.keys() - PUBLIC.keys()}

@@ -331,7 +331,7 @@ def _check(layout: Layout, plan: bytes, statement: bytes, cs: tuple[mpz, ...], p
     chain.absorb(answers)
     primes = chain.primes()
     chain.absorb(roots[1])
-    drawn = [
+    weights = [
         np.array(chain.elements(name, REPEATS * count), dtype=object).reshape(REPEATS, count)
         for name, count in (
             ("rows", layout.first + layout.second),
@@ -342,18 +342,18 @@ def _check(layout: Layout, plan: bytes, statement: bytes, cs: tuple[mpz, ...], p
     sent = fields.take(8 * 5 * REPEATS * k)
     chain.absorb(sent)
     places = chain.columns(layout.size)
-    asked = _Challenges(alpha, factors, primes, drawn[0], drawn[1], drawn[2].tolist(), places)
+    challenge_set = _Challenges(alpha, factors, primes, weights[0], weights[1], weights[2].tolist(), places)
     numbers = field_words(sent)
     committed = opened_columns(fields, roots[0], places, layout.first + 3 * REPEATS, layout.size)
     second = opened_columns(fields, roots[1], places, layout.second, layout.size)
     fields.end()
     rows = np.array(committed[: layout.first] + second, dtype=object)
     masks = np.array(committed[layout.first :], dtype=object)
-    _check_answers(layout, z, numbers, asked)
-    _check_columns(layout, numbers, rows, masks, asked)
+    _check_answers(layout, z, numbers, challenge_set)
+    _check_columns(layout, numbers, rows, masks, challenge_set)
 
 
-def _check_answers(layout: Layout, z: mpz, numbers: Sequence[int], asked: _Challenges) -> None:
+def _check_answers(layout: Layout, z: mpz, numbers: Sequence[int], challenges: _Challenges) -> None:
     """Check both answers of each repetition at the used places."""
     k, (b0, b1, b2) = layout.degree, layout.bound_parts
     for repeat in range(REPEATS):
@@ -365,25 +365,27 @@ def _check_answers(layout: Layout, z: mpz, numbers: Sequence[int], asked: _Chall
         ]
         require(not any(at_used[0][: layout.used]), "a digit has a wrong inverse, or a quotient a wrong bit")
         offset = layout.carry_offset
-        sides = [*(int(z % q) for q in asked.primes), b0, b1 - layout.radix * offset, b2 + offset, 0, 0]
-        target = sum(g * side for g, side in zip(asked.equations[repeat], sides, strict=True)) % P
+        sides = [*(int(z % q) for q in challenges.primes), b0, b1 - layout.radix * offset, b2 + offset, 0, 0]
+        target = sum(g * side for g, side in zip(challenges.equations[repeat], sides, strict=True)) % P
         require(
             sum(at_used[1][: layout.used]) % P == target,
             "an entry is out of range, the vector is too long, or its entries are not those of its ciphertexts",
         )
 
 
-def _check_columns(layout: Layout, numbers: Sequence[int], rows: Matrix, masks: Matrix, asked: _Challenges) -> None:
+def _check_columns(
+    layout: Layout, numbers: Sequence[int], rows: Matrix, masks: Matrix, challenges: _Challenges
+) -> None:
     """Check the three answers of each repetition in every opened column."""
     k, D, F = layout.degree, layout.digit_rows, layout.first
-    points = [7 * pow(root_of_unity(layout.size), place, P) % P for place in asked.places]
+    points = [7 * pow(root_of_unity(layout.size), place, P) % P for place in challenges.places]
     basis, powers = _basis(k, layout.used, points), _powers(points, 2 * k)
-    table = _table(layout.base, asked.alpha)
-    near = _product(asked.rows, rows)
-    square = _product(asked.constraints, _constraints(layout, rows, asked.alpha))
+    table = _table(layout.base, challenges.alpha)
+    near = _product(challenges.rows, rows)
+    square = _product(challenges.constraints, _constraints(layout, rows, challenges.alpha))
     for repeat in range(REPEATS):
-        at, combine = repeat * 5 * k, asked.equations[repeat]
-        linear = _product(_linear(layout, asked.factors, asked.primes, table, combine), basis)
+        at, combine = repeat * 5 * k, challenges.equations[repeat]
+        linear = _product(_linear(layout, challenges.factors, challenges.primes, table, combine), basis)
         weighted = np.concatenate([rows[:F], rows[F + 2 * D :]])
         equation = (linear * weighted).sum(axis=0)
         for component, coefficient in enumerate(combine[-2:]):

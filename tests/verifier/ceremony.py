@@ -197,7 +197,7 @@ class Rounds:
         require((body.integer(4), body.integer(1)) == (batch, stage), f"the {kind} belongs to another batch or stage")
         return body
 
-    def shown(self, kind: str, batch: int, stage: int, committed_in: int) -> list[tuple[int, bytes]]:
+    def messages_of(self, kind: str, batch: int, stage: int, committed_in: int) -> list[tuple[int, bytes]]:
         """The messages of a kind, each after a commitment to it."""
         promised = {j: body.rest() for j, body in self.next("commitment", batch, committed_in, 32)}
         messages = self.whole(kind)
@@ -207,9 +207,9 @@ class Rounds:
 
 
 def _integers(body: Bytes, count: int, bound: mpz) -> list[mpz]:
-    found = [little(body.take(_length(bound))) for _ in range(count)]
-    require(all(number < bound for number in found), "a number is out of range")
-    return found
+    numbers = [little(body.take(_length(bound))) for _ in range(count)]
+    require(all(number < bound for number in numbers), "a number is out of range")
+    return numbers
 
 
 def _packed_bytes(terms: Terms) -> int:
@@ -218,13 +218,13 @@ def _packed_bytes(terms: Terms) -> int:
 
 def _residues(terms: Terms, body: Bytes) -> list[np.ndarray]:
     """The residues modulo each prime."""
-    found = []
+    residues = []
     for prime, count in zip(terms.primes, terms.draws, strict=True):
         width = prime.bit_length()
         bits = np.unpackbits(np.frombuffer(body.take((count * width + 7) // 8), np.uint8))[: count * width]
-        found.append(bits.reshape(count, width).astype(np.int64) @ (1 << np.arange(width)))
-        require((found[-1] < prime).all(), "a residue is out of range")
-    return found
+        residues.append(bits.reshape(count, width).astype(np.int64) @ (1 << np.arange(width)))
+        require((residues[-1] < prime).all(), "a residue is out of range")
+    return residues
 
 
 # -- a batch of candidates
@@ -259,12 +259,12 @@ class Batch:
 
 def _candidates(terms: Terms, products: list[np.ndarray], chosen: list[np.ndarray], rests: list[mpz]) -> list[mpz]:
     units = [terms.known // prime * invert(terms.known // prime, prime) for prime in (3, *terms.primes)]
-    inverse, power, found = invert(terms.known, 1 << terms.rest_bits), mpz(1) << terms.rest_bits, []
+    inverse, power, candidates = invert(terms.known, 1 << terms.rest_bits), mpz(1) << terms.rest_bits, []
     for place, rest in enumerate(rests):
         residues = [1, *(int(y[at[place]]) for y, at in zip(products, chosen, strict=True))]
         x = sum(r * unit for r, unit in zip(residues, units, strict=True)) % terms.known
-        found.append(x + terms.known * ((rest - x) * inverse % power))
-    return found
+        candidates.append(x + terms.known * ((rest - x) * inverse % power))
+    return candidates
 
 
 def _passes(terms: Terms, place: int, n: mpz, values: list[list[mpz]]) -> bool:
@@ -295,28 +295,28 @@ def _read_batch(terms: Terms, rounds: Rounds, number: int) -> Batch:
     count = min(terms.batch, *map(len, units))
     chosen = [places[:count] for places in units]
     rests, bound = [mpz(0)] * count, mpz(1) << terms.rest_bits
-    for _, data in rounds.shown("modulus shares", number, 0, 2):
+    for _, data in rounds.messages_of("modulus shares", number, 0, 2):
         body = rounds.body("modulus shares", number, 0, data, count * _length(bound))
         rests = [(x + y) % bound for x, y in zip(rests, _integers(body, count, bound), strict=True)]
     moduli = _candidates(terms, products, chosen, rests)
     small = _primorial(1 << 20)
     tested = [k for k, n in enumerate(moduli) if n.bit_length() == terms.bits and n % 2 and gcd(small % n, n) == 1]
     commitments = [of_set[s].pop() for s in range(len(terms.sets))]
-    found = Batch(number, commitments, products, differences, chosen, moduli, tested, [], [], {})
-    values = _test_values(terms, rounds, found, 0)
-    found.passed = [k for k in tested if _passes(terms, k, moduli[k], [of_holder[k][0] for of_holder in values])]
-    if found.passed:
-        values = _test_values(terms, rounds, found, 1)
-        for k in found.passed:
+    batch = Batch(number, commitments, products, differences, chosen, moduli, tested, [], [], {})
+    values = _test_values(terms, rounds, batch, 0)
+    batch.passed = [k for k in tested if _passes(terms, k, moduli[k], [of_holder[k][0] for of_holder in values])]
+    if batch.passed:
+        values = _test_values(terms, rounds, batch, 1)
+        for k in batch.passed:
             n = moduli[k]
-            found.form_sums[k] = [
+            batch.form_sums[k] = [
                 mpz(sum(each)) for each in zip(*(of_holder[k][1] for of_holder in values), strict=True)
             ]
             if _passes(terms, k, n, [of_holder[k][0] for of_holder in values]):
-                found.confirmed.append(k)
-        good = [k for k in found.confirmed if _has_good_form(terms, moduli[k], found.form_sums[k])]
-        found.winner = good[0] if good else None
-    return found
+                batch.confirmed.append(k)
+        good = [k for k in batch.confirmed if _has_good_form(terms, moduli[k], batch.form_sums[k])]
+        batch.winner = good[0] if good else None
+    return batch
 
 
 def _has_good_form(terms: Terms, n: mpz, sums: list[mpz]) -> bool:
@@ -332,15 +332,15 @@ def _test_values(
     moduli = {k: batch.moduli[k] for k in places}
     bounds = {k: terms.form_modulus(n) for k, n in moduli.items()} if stage else {}
     length = sum(count * _length(n) for n in moduli.values()) + MASKS * sum(map(_length, bounds.values()))
-    found = []
-    for _, data in rounds.shown("test values", batch.number, stage, stage):
+    all_values = []
+    for _, data in rounds.messages_of("test values", batch.number, stage, stage):
         body, of_holder = rounds.body("test values", batch.number, stage, data, length), {}
         for k, n in moduli.items():
             values = _integers(body, count, n)
             require(all(gcd(value, n) == 1 for value in values), "a test value is no unit")
             of_holder[k] = values, _integers(body, MASKS, bounds[k]) if stage else []
-        found.append(of_holder)
-    return found
+        all_values.append(of_holder)
+    return all_values
 
 
 def _uniform(terms: Terms, seed: bytes, label: str) -> list[np.ndarray]:
@@ -357,15 +357,15 @@ def _uniform(terms: Terms, seed: bytes, label: str) -> list[np.ndarray]:
 
 def _factors(terms: Terms, batch: Batch, seeds: Sequence[bytes], label: str) -> list[mpz]:
     """The p (label a) or the q (label b) of all candidates."""
-    found = [terms.offset] * len(batch.moduli)
+    factors = [terms.offset] * len(batch.moduli)
     units = [terms.step // prime * invert(terms.step // prime, prime) for prime in terms.primes]
     for seed in seeds:
-        tops = np.frombuffer(stream(seed, f"top of {label}", 4 * len(found)), "<u4") >> (32 - terms.top_bits)
+        tops = np.frombuffer(stream(seed, f"top of {label}", 4 * len(factors)), "<u4") >> (32 - terms.top_bits)
         residues = _uniform(terms, seed, label)
         for k, top in enumerate(tops.tolist()):
             parts = (int(r[at[k]]) * unit for r, at, unit in zip(residues, batch.chosen, units, strict=True))
-            found[k] += sum(parts) % terms.step + terms.step * top
-    return found
+            factors[k] += sum(parts) % terms.step + terms.step * top
+    return factors
 
 
 def _check_rejected_batch(terms: Terms, rounds: Rounds, batch: Batch) -> None:
@@ -383,8 +383,8 @@ def _check_rejected_batch(terms: Terms, rounds: Rounds, batch: Batch) -> None:
     )
     for at, prime in enumerate(terms.primes):
         right = a[at] * b[at] % prime, c[at] * (a[at] - 1) % prime * (b[at] - 1) % prime
-        shown = batch.products[at], batch.differences[at]
-        require(all(map(np.array_equal, right, shown)), "the opened residues do not follow from the seeds")
+        openings = batch.products[at], batch.differences[at]
+        require(all(map(np.array_equal, right, openings)), "the opened residues do not follow from the seeds")
     pairs = list(zip(_factors(terms, batch, ordered, "a"), _factors(terms, batch, ordered, "b"), strict=True))
     require(all(p * q == n for (p, q), n in zip(pairs, batch.moduli, strict=True)), "a candidate is no product")
     for k in batch.tested:

@@ -101,8 +101,8 @@ def unit_rows(samples: Array) -> Array:
     for column in rows.T:
         squares = squares + column * column
     lengths = np.sqrt(squares)[:, None]
-    found: Array = rows / np.where(lengths > 0, lengths, 1.0)
-    return found
+    unit: Array = rows / np.where(lengths > 0, lengths, 1.0)
+    return unit
 
 
 def classifier(plan: Statistic, sums: Sequence[int], ballots: int) -> Array:
@@ -116,5 +116,5 @@ def classifier(plan: Statistic, sums: Sequence[int], ballots: int) -> Array:
     energy = float((T * T).sum())
     signal = 1 / np.arange(1, plan.rank + 1)
     signal *= max(energy - noise, 0.05 * energy) / signal.sum()
-    found: Array = T * (signal / (signal + noise / plan.rank) if energy > 0 else 1.0) @ plan.transform.T
-    return found
+    weights: Array = T * (signal / (signal + noise / plan.rank) if energy > 0 else 1.0) @ plan.transform.T
+    return weights

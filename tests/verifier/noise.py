@@ -278,5 +278,5 @@ class Statistic:
         signal *= max(energy - noise, 0.05 * energy) / signal.sum()
         T = T * (signal / (signal + noise / self.rank) if energy > 0 else 1.0)
         W = T @ self.transform.T
-        found: Array = W[1] - W[0]
-        return found
+        weights: Array = W[1] - W[0]
+        return weights

@@ -28,8 +28,8 @@ def stream(label: str, parts: Iterable[bytes], count: int) -> bytes:
 
 
 def challenges(label: str, parts: Iterable[bytes], count: int) -> list[int]:
-    drawn = stream(label, parts, 16 * count)
-    return [int.from_bytes(drawn[at : at + 16], "big") for at in range(0, len(drawn), 16)]
+    data = stream(label, parts, 16 * count)
+    return [int.from_bytes(data[at : at + 16], "big") for at in range(0, len(data), 16)]
 
 
 def little(data: bytes) -> mpz:
@@ -113,9 +113,9 @@ class Key:
         require(all(gcd(x, self.n) == 1 for x in numbers), "a number shares a factor with n")
 
     def ciphertexts(self, data: bytes) -> tuple[mpz, ...]:
-        found = tuple(little(data[at : at + self.size]) for at in range(0, len(data), self.size))
-        require(all(0 < c < self.modulus for c in found), "a ciphertext is outside (0, n^(s+1))")
-        return found
+        ciphertexts = tuple(little(data[at : at + self.size]) for at in range(0, len(data), self.size))
+        require(all(0 < c < self.modulus for c in ciphertexts), "a ciphertext is outside (0, n^(s+1))")
+        return ciphertexts
 
     def encode(self, numbers: Sequence[mpz]) -> bytes:
         return b"".join(int(x).to_bytes(self.size, "little") for x in numbers)
@@ -219,7 +219,7 @@ def combine(key: Key, parts: dict[int, tuple[mpz, ...]]) -> list[int]:
     chosen = sorted(parts)[: key.threshold]
     require(len(chosen) == key.threshold, "too few partial decryptions")
     unit = 4 * mpz(key.delta) ** 3 * key.theta * key.logarithm(1 + key.n) % key.plain
-    found = []
+    plaintexts = []
     for place in range(len(parts[chosen[0]])):
         value = mpz(1)
         for j in chosen:
@@ -227,5 +227,5 @@ def combine(key: Key, parts: dict[int, tuple[mpz, ...]]) -> list[int]:
             weight = top // math.prod(i - j for i in chosen if i != j)
             value = value * powmod(parts[j][place], 2 * weight, key.modulus) % key.modulus
         require(value % key.n == 1, "the partial decryptions do not combine")
-        found.append(int(key.logarithm(value) * invert(unit, key.plain) % key.plain))
-    return found
+        plaintexts.append(int(key.logarithm(value) * invert(unit, key.plain) % key.plain))
+    return plaintexts

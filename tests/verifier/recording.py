@@ -105,11 +105,11 @@ class Recording:
 
     def posts(self) -> list[tuple[str, Post]]:
         """The messages of the board in the clear, with their authors; sealed ones are replaced by an empty text."""
-        found = []
+        posts = []
         for one in self.decoded:
             body = b"" if one.secret else one.body
-            found.append((one.author, Post(one.receiver, body, one.phase, secret=one.secret)))
-        return found
+            posts.append((one.author, Post(one.receiver, body, one.phase, secret=one.secret)))
+        return posts
 
 
 def _is_a(entry: SignedEntry, kind: Kind) -> bool:

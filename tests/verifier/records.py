@@ -188,8 +188,8 @@ class Records:
         constant = np.zeros((len(self.transform), 1))
         constant[-1] = self.constant
         W = self.offset - np.column_stack([self.transform, constant]) / self.radius @ steps
-        found: Array = W[:, 0] if self.classes <= 2 else helmert(self.classes).T @ W.T
-        return found
+        weights: Array = W[:, 0] if self.classes <= 2 else helmert(self.classes).T @ W.T
+        return weights
 
     def _estimated_rows(self, H: Array, ballots: int) -> float:
         P = self._moment[0]

@@ -98,5 +98,5 @@ class Rehearsed:
         basis = helmert(self.classes)
         if self.shares:
             scores[-1] += basis @ -np.log(np.array(self.shares))
-        found: Array = scores[:, 0] if self.classes == 2 else basis.T @ scores.T
-        return found
+        weights: Array = scores[:, 0] if self.classes == 2 else basis.T @ scores.T
+        return weights

@@ -221,8 +221,8 @@ def _follows(w: Array, published: Array, intercepts: Array, samples: Public, mid
     open_ = np.abs(offset) >= 0.5 - 2.0**-36 * largest / step
     multiples = nearest.copy()
     width = published.shape[1]
-    taken = open_[:, :width] & (samples.fold(second * step + 0.0)[0] == published)
-    multiples[:, :width][taken] = second[:, :width][taken]
+    matches = open_[:, :width] & (samples.fold(second * step + 0.0)[0] == published)
+    multiples[:, :width][matches] = second[:, :width][matches]
     other = multiples.copy()
     other[:, width:] = np.where(open_, second, nearest)[:, width:]
     (folded, first), (_, last) = (samples.fold(choice * step + 0.0) for choice in (multiples, other))

@@ -188,40 +188,40 @@ def _published(terms: Terms, message: Message) -> tuple[int, int, list[int]]:
 def check_series(study: Study, key: Key, messages: list[Message], report: Any) -> tuple[Result | None, str]:
     """Check every step of a descent."""
     terms = Terms(study, key)
-    points, open_, said = [(0.0,) * terms.dimension], None, dict[int, list[int]]()
+    points, open_, claims = [(0.0,) * terms.dimension], None, dict[int, list[int]]()
     parties: list[int] = []
     lacks, sums = "", None
     of_sums = {KINDS[name] for name in ("ballot", "close", "confirmation", "partial decryption")}
     for message in messages:
         try:
             if message.kind == KINDS["announcement"]:
-                open_, said = _announced(terms, message, points, open_), {}
+                open_, claims = _announced(terms, message, points, open_), {}
                 continue
             if message.kind != KINDS["published sum"]:
                 continue
             number, holder, entries = _published(terms, message)
             if number < len(points):
                 continue
-            require(open_ is not None and number == open_.number and holder not in said, "the sum is not due")
+            require(open_ is not None and number == open_.number and holder not in claims, "the sum is not due")
         except Refused:
             continue
-        said[holder] = entries
-        if sum(one == entries for one in said.values()) < key.threshold:
+        claims[holder] = entries
+        if sum(one == entries for one in claims.values()) < key.threshold:
             continue
         assert open_ is not None
         round_ = terms.round(open_)
         own = [
             one for one in messages if one.number > open_.entry and one.kind in of_sums and one.session == round_.digest
         ]
-        found = check_sum(round_, own)
-        report.fails += [f"step {number}: {why}" for why in found.failures]
-        if found.sums is None:
-            lacks = f"nobody opens the sum of step {number}: {found.lacks}"
-        elif found.sums != entries:
+        result = check_sum(round_, own)
+        report.fails += [f"step {number}: {why}" for why in result.failures]
+        if result.sums is None:
+            lacks = f"nobody opens the sum of step {number}: {result.lacks}"
+        elif result.sums != entries:
             report.fails.append(f"step {number}: the published sum is not the opened one")
-        parties, sums = sorted(found.counted), found.sums
+        parties, sums = sorted(result.counted), result.sums
         points.append(terms.next(points[-1], entries, number - 1))
-        open_, said = None, {}
+        open_, claims = None, {}
     if not terms.over(points):
         return None, "the descent is not over"
     report.holds.append(f"{len(points) - 1} steps")

@@ -204,31 +204,31 @@ def _noise_ballot(round_: Round, message: Message, added: dict[int, tuple[mpz, .
     return holder, ciphertexts
 
 
-def _count(found: Sum, messages: list[Message]) -> None:
-    round_ = found.round
+def _count(result: Sum, messages: list[Message]) -> None:
+    round_ = result.round
     for message in messages:
         try:
             if message.kind == KINDS["ballot"]:
-                require(not found.closed, "it is late")
-                party, ciphertexts = _ballot(round_, message, found.counted)
-                found.counted[party] = ciphertexts
+                require(not result.closed, "it is late")
+                party, ciphertexts = _ballot(round_, message, result.counted)
+                result.counted[party] = ciphertexts
             elif message.kind == KINDS["noise ballot"]:
-                require(not found.closed, "it is late")
-                holder, ciphertexts = _noise_ballot(round_, message, found.noise)
-                found.noise[holder] = ciphertexts
+                require(not result.closed, "it is late")
+                holder, ciphertexts = _noise_ballot(round_, message, result.noise)
+                result.noise[holder] = ciphertexts
             elif message.kind == KINDS["close"]:
-                require(message.sender == "curator" and not found.closed, "only the curator closes, once")
+                require(message.sender == "curator" and not result.closed, "only the curator closes, once")
                 message.body("close", round_.digest).end()
-                require(len(found.counted) >= round_.study.minimum, "there are too few ballots")
+                require(len(result.counted) >= round_.study.minimum, "there are too few ballots")
                 expected = round_.key.holders if round_.noise else 0
-                require(len(found.noise) == expected, "the noise of a key holder is missing")
-                found.closed = True
+                require(len(result.noise) == expected, "the noise of a key holder is missing")
+                result.closed = True
         except Refused as error:
-            found.refused.append((message.number, str(error)))
+            result.refused.append((message.number, str(error)))
 
 
-def _confirm(found: Sum, messages: list[Message], product: bytes) -> None:
-    round_, confirmed = found.round, dict[int, bytes]()
+def _confirm(result: Sum, messages: list[Message], product: bytes) -> None:
+    round_, confirmed = result.round, dict[int, bytes]()
     for message in messages:
         if message.kind != KINDS["confirmation"]:
             continue
@@ -241,16 +241,16 @@ def _confirm(found: Sum, messages: list[Message], product: bytes) -> None:
             require(holder not in confirmed, "the holder has confirmed before")
             confirmed[holder] = digest
         except Refused as error:
-            found.refused.append((message.number, str(error)))
+            result.refused.append((message.number, str(error)))
     others = sorted(holder for holder, digest in confirmed.items() if digest != product)
     if others:
-        found.failures.append(f"holders {others} confirmed another product")
+        result.failures.append(f"holders {others} confirmed another product")
     elif len(confirmed) < round_.study.confirmations:
-        found.lacks = "too few holders confirmed the product"
+        result.lacks = "too few holders confirmed the product"
 
 
-def _open(found: Sum, messages: list[Message], columns: tuple[mpz, ...], product: bytes) -> None:
-    round_, key = found.round, found.round.key
+def _open(result: Sum, messages: list[Message], columns: tuple[mpz, ...], product: bytes) -> None:
+    round_, key = result.round, result.round.key
     holders = {f"holder {number}" for number in range(1, key.holders + 1)}
     parts: dict[int, tuple[mpz, ...]] = {}
     for message in messages:
@@ -267,31 +267,31 @@ def _open(found: Sum, messages: list[Message], columns: tuple[mpz, ...], product
             require(not wrong, wrong)
             parts[holder] = values
         except Refused as error:
-            found.failures.append(f"{message.sender}: {error}")
+            result.failures.append(f"{message.sender}: {error}")
         else:
             if not round_.study.sum_is_public and not round_.study.joint:
-                found.failures.append(f"{message.sender} opened the exact sum for everybody")
+                result.failures.append(f"{message.sender} opened the exact sum for everybody")
     if len(parts) < key.threshold:
-        found.lacks = found.lacks or f"{len(parts)} of {key.threshold} holders open the sum"
-    if found.lacks:
+        result.lacks = result.lacks or f"{len(parts)} of {key.threshold} holders open the sum"
+    if result.lacks:
         return
     try:
-        found.sums = round_.unpack(combine(key, parts), len(found.counted) + len(found.noise))
+        result.sums = round_.unpack(combine(key, parts), len(result.counted) + len(result.noise))
     except Refused as error:
-        found.failures.append(str(error))
+        result.failures.append(str(error))
 
 
 def check_sum(round_: Round, messages: list[Message]) -> Sum:
     """Check the messages of one sum, in the order of the board."""
-    found = Sum(round_, {}, [], [])
-    _count(found, messages)
+    result = Sum(round_, {}, [], [])
+    _count(result, messages)
     columns = [mpz(1)] * round_.count
-    for ciphertexts in (*found.counted.values(), *found.noise.values()):
+    for ciphertexts in (*result.counted.values(), *result.noise.values()):
         columns = [c * d % round_.key.modulus for c, d in zip(columns, ciphertexts, strict=True)]
     product = sha256(round_.key.encode(columns))
-    if not found.closed:
-        found.lacks = "the vote is open"
-        return found
-    _confirm(found, messages, product)
-    _open(found, messages, tuple(columns), product)
-    return found
+    if not result.closed:
+        result.lacks = "the vote is open"
+        return result
+    _confirm(result, messages, product)
+    _open(result, messages, tuple(columns), product)
+    return result

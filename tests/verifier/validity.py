@@ -100,32 +100,32 @@ class Chain:
         return stream(f"{self.label}: {name}", (self.state,), count)
 
     def primes(self) -> list[int]:
-        drawn = np.frombuffer(self.draw("primes", 4096), "<u4")
-        found = []
-        for number in drawn.tolist():
+        numbers = np.frombuffer(self.draw("primes", 4096), "<u4")
+        primes = []
+        for number in numbers.tolist():
             candidate = number >> 2 | 1 << 30 | 1
             if gmpy2.is_prime(candidate):
-                found.append(candidate)
-            if len(found) == 2 * PRIMES:
+                primes.append(candidate)
+            if len(primes) == 2 * PRIMES:
                 break
-        return list(dict.fromkeys(found))[:PRIMES]
+        return list(dict.fromkeys(primes))[:PRIMES]
 
     def elements(self, name: str, count: int) -> list[int]:
-        drawn = np.frombuffer(self.draw(name, 8 * (count + 16)), "<u8").tolist()
-        return [x for x in drawn if x < P][:count]
+        numbers = np.frombuffer(self.draw(name, 8 * (count + 16)), "<u8").tolist()
+        return [x for x in numbers if x < P][:count]
 
     def columns(self, size: int) -> list[int]:
-        drawn = np.frombuffer(self.draw("columns", 16 * QUERIES), "<u4")
-        return list(dict.fromkeys((drawn & (size - 1)).tolist()))[:QUERIES]
+        numbers = np.frombuffer(self.draw("columns", 16 * QUERIES), "<u4")
+        return list(dict.fromkeys((numbers & (size - 1)).tolist()))[:QUERIES]
 
 
 # -- the proof
 
 
 def field_words(data: bytes) -> list[int]:
-    found: list[int] = np.frombuffer(data, "<u8").tolist()
-    require(all(x < P for x in found), "a number is outside the field")
-    return found
+    words: list[int] = np.frombuffer(data, "<u8").tolist()
+    require(all(x < P for x in words), "a number is outside the field")
+    return words
 
 
 def opened_columns(fields: Bytes, root: bytes, places: list[int], rows: int, size: int) -> list[list[int]]:
@@ -185,8 +185,8 @@ def _check(key: Key, plan: bytes, layout: Layout, statement: bytes, cs: tuple[mp
     chain = Chain(LABEL, key, plan, shape, statement, cs)
     roots, announced = [fields.take(32) for _ in range(2)], fields.take(key.size)
     chain.absorb(roots[0], announced)
-    drawn = chain.draw("weights", 16 * len(cs))
-    factors = [int.from_bytes(drawn[at : at + 16], "big") for at in range(0, len(drawn), 16)]
+    data = chain.draw("weights", 16 * len(cs))
+    factors = [int.from_bytes(data[at : at + 16], "big") for at in range(0, len(data), 16)]
     assert factors == challenges(f"{LABEL}: weights", (chain.state,), len(cs))
     answers = fields.take(layout.z_bytes + layout.w_bytes)
     z, w, a = little(answers[: layout.z_bytes]), little(answers[layout.z_bytes :]), little(announced)

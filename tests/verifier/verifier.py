@@ -144,14 +144,14 @@ def _protocol(
         return None, "there is no key"
     if study.protocol == "psgd":
         return check_series(study, key, messages, report)
-    found = check_sum(round_of(study, samples, key), messages)
-    report.fails += found.failures
-    added = f", {len(found.noise)} holders have added noise" if found.noise else ""
-    report.holds.append(f"{len(found.counted)} ballots count{added}; {len(found.refused)} messages are refused")
-    if found.sums is None:
-        sealed = not study.sum_is_public and found.closed and found.lacks.startswith("0 of")
-        return Result(sorted(found.counted), None), "" if sealed else found.lacks
-    return Result(sorted(found.counted), found.sums), ""
+    result = check_sum(round_of(study, samples, key), messages)
+    report.fails += result.failures
+    added = f", {len(result.noise)} holders have added noise" if result.noise else ""
+    report.holds.append(f"{len(result.counted)} ballots count{added}; {len(result.refused)} messages are refused")
+    if result.sums is None:
+        sealed = not study.sum_is_public and result.closed and result.lacks.startswith("0 of")
+        return Result(sorted(result.counted), None), "" if sealed else result.lacks
+    return Result(sorted(result.counted), result.sums), ""
 
 
 def _result(

@@ -99,8 +99,8 @@ def test_a_tampering_may_read_and_send_on_idle(election: Election) -> None:
     """What it reads besides is not shown to the honest role, which would not know what to do with it."""
     transcript = Transcript(secrets=True)
     Driver(replace_roles(roles_of(election), {"party 0": Listener}), transcript=transcript).run()
-    said = [message.data for message in transcript.messages if message.receiver == "nobody"]
-    assert said == [bytes([5])]
+    payloads = [message.data for message in transcript.messages if message.receiver == "nobody"]
+    assert payloads == [bytes([5])]
 
 
 def test_the_state_of_a_tampering_is_stored(election: Election, tmp_path) -> None:  # type: ignore[no-untyped-def]
@@ -133,9 +133,9 @@ def test_views_need_participating_roles(election: Election) -> None:
 def test_the_interval_is_clopper_pearson() -> None:
     """Each end is where as many right guesses, or more, or fewer, have probability (1 - confidence)/2."""
     answers = iter([1] * 37 + [0] * 13)
-    found = advantage(lambda world, coins: world, lambda view: view if next(answers) else 1 - view, trials=50)
-    assert (found.right, found.trials, found.value) == (37, 50, pytest.approx(2 * 37 / 50 - 1))
-    low, high = (found.low + 1) / 2, (found.high + 1) / 2
+    estimate = advantage(lambda world, coins: world, lambda view: view if next(answers) else 1 - view, trials=50)
+    assert (estimate.right, estimate.trials, estimate.value) == (37, 50, pytest.approx(2 * 37 / 50 - 1))
+    low, high = (estimate.low + 1) / 2, (estimate.high + 1) / 2
     assert binom.sf(36, 50, low) == pytest.approx(0.005)
     assert binom.cdf(37, 50, high) == pytest.approx(0.005)
 
@@ -155,16 +155,16 @@ def test_advantage_of_a_perfect_and_a_blind_distinguisher() -> None:
 
 def test_settings_are_fair_and_trials_have_independent_randomness() -> None:
     worlds: list[int] = []
-    drawn: set[int] = set()
+    values: set[int] = set()
 
     def play(world: int, coins: Randomness) -> int:
         worlds.append(world)
-        drawn.add(coins.bits(64))
+        values.add(coins.bits(64))
         return world
 
     advantage(play, lambda view: view, trials=2000, seed=5)
     assert 850 < sum(worlds) < 1150  # 6.7 standard deviations
-    assert len(drawn) == 2000
+    assert len(values) == 2000
 
 
 @pytest.mark.parametrize(("how", "words"), [({"trials": 0}, "one trial"), ({"confidence": 1.0}, "confidence")])
@@ -179,31 +179,31 @@ def test_invalid_arguments_of_advantage_are_refused(how: dict[str, float], words
 
 
 def parity(context: AnalysisContext) -> CheckResult:
-    """A protocol that tells whether the secret is odd, by `told`."""
-    values = [told(int(value)) for value in np.random.default_rng(context.seed).integers(0, 9, 30)]
+    """A protocol that tells whether the secret is odd, by `parity_leaks`."""
+    values = [parity_leaks(int(value)) for value in np.random.default_rng(context.seed).integers(0, 9, 30)]
     return CheckResult(any(values), f"{sum(values)} of {len(values)} told")
 
 
 KNOWN = False
 
 
-def told(secret: int) -> bool:
+def parity_leaks(secret: int) -> bool:
     return KNOWN and secret % 2 == 1
 
 
 HERE = sys.modules[__name__]
 CURATOR = Coalition("curator", ("curator",))
 CASE = Case("mine", ("parity",), (CURATOR,), (Check("told", "curator", ("parity",), parity),))
-LEAKS = Mutant("tells", "mine", HERE, "told", "KNOWN", "True", "told")
-EQUAL = Mutant("changes nothing", "mine", HERE, "told", "$remainder == 1", "$remainder > 0", "told")
+LEAKS = Mutant("tells", "mine", HERE, "parity_leaks", "KNOWN", "True", "told")
+EQUAL = Mutant("changes nothing", "mine", HERE, "parity_leaks", "$remainder == 1", "$remainder > 0", "told")
 
 
 def test_a_user_defined_case_is_audited_with_its_mutants() -> None:
-    found = audit_case(CASE, [LEAKS], seed=1)
-    assert found.passed
-    assert found.result.protocols[0].name == "mine"
-    assert found.result.protocols[0].coalitions[0].cells["parity"].evidence == "told: 0 of 30 told"
-    assert told(1) is False, "the edit ended with its block"
+    audit = audit_case(CASE, [LEAKS], seed=1)
+    assert audit.passed
+    assert audit.result.protocols[0].name == "mine"
+    assert audit.result.protocols[0].coalitions[0].cells["parity"].evidence == "told: 0 of 30 told"
+    assert parity_leaks(1) is False, "the edit ended with its block"
 
 
 def test_an_undetected_mutant_or_a_leak_fails_an_audit() -> None:
@@ -211,10 +211,10 @@ def test_an_undetected_mutant_or_a_leak_fails_an_audit() -> None:
     assert undetected.undetected == ("changes nothing",)
     assert undetected.result.as_expected
     assert not undetected.passed
-    with edited(LEAKS.owner, "told", LEAKS.old, LEAKS.new):
+    with edited(LEAKS.owner, "parity_leaks", LEAKS.old, LEAKS.new):
         assert not audit_case(CASE, seed=1).passed
     with pytest.raises(InvalidParameter):
-        audit_case(CASE, [Mutant("gone", "mine", LEAKS.owner, "told", "no_such_name", "None", "told")])
+        audit_case(CASE, [Mutant("gone", "mine", LEAKS.owner, "parity_leaks", "no_such_name", "None", "told")])
     blank = Case("blank", ("parity", "size"), CASE.coalitions, CASE.checks)
     with pytest.raises(KeyError, match="size"):
         audit_case(blank, seed=1)

@@ -46,8 +46,8 @@ def study(tmp_path: Path) -> Study:
 
 
 def users(conf: str) -> dict[str, Any]:
-    found = [json.loads(line) for line in re.findall(r"^    (\{.*\})$", conf, re.MULTILINE)]
-    return {user.get("nkey") or user["user"]: user["permissions"] for user in found}
+    entries = [json.loads(line) for line in re.findall(r"^    (\{.*\})$", conf, re.MULTILINE)]
+    return {user.get("nkey") or user["user"]: user["permissions"] for user in entries}
 
 
 def test_server_permissions_are_limited_to_own_roles(study: Study, tmp_path: Path) -> None:

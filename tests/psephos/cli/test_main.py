@@ -63,8 +63,8 @@ def started(*words: str, **more: Any) -> subprocess.Popen[str]:
     "command", ["run", "predict", "evaluate", "audit", "plan", "bench", "report", *BOARDS, *SIMULATIONS, *EXPERIMENTS]
 )
 def test_help_shows_one_example_a_line(command: str) -> None:
-    said = invoke(*command.split(), "--help").output
-    examples = said.split("Examples:\n", 1)[1].rstrip().splitlines()
+    help_text = invoke(*command.split(), "--help").output
+    examples = help_text.split("Examples:\n", 1)[1].rstrip().splitlines()
     assert examples
     for line in examples:
         assert line.strip().startswith(f"psephos {'run' if '> result.json' in line else command}"), line
@@ -146,17 +146,17 @@ def test_the_hint_after_an_interrupt_knows_the_options_of_the_command_line() -> 
 
 
 @pytest.mark.parametrize(
-    ("number", "status", "said"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+    ("number", "status", "message"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
 )
-def test_a_signal_ends_with_one_line_and_its_status(number: int, status: int, said: str) -> None:
+def test_a_signal_ends_with_one_line_and_its_status(number: int, status: int, message: str) -> None:
     """In the middle of a run that would take hours; the log says when it has begun."""
     with started("--log-level", "info", "run", "--parties", "1000", "--dataset", "synthetic", "--workers", "1") as run:
         assert run.stderr is not None
         first = json.loads(run.stderr.readline())
         assert first["message"] == "phase"
         run.send_signal(number)
-        told = [line for line in run.stderr.read().splitlines() if not line.startswith("{")]
-        assert told == [f"psephos: {said}; nothing was saved to continue from; --journal DIR saves it"]
+        lines = [line for line in run.stderr.read().splitlines() if not line.startswith("{")]
+        assert lines == [f"psephos: {message}; nothing was saved to continue from; --journal DIR saves it"]
     assert run.returncode == status
 
 
@@ -199,8 +199,8 @@ def test_a_closed_pipe_prints_one_line() -> None:
         assert run.stdout is not None
         run.stdout.close()
         assert run.stderr is not None
-        told = run.stderr.read().splitlines()
-    assert [line for line in told if "WARNING" not in line] == [
+        lines = run.stderr.read().splitlines()
+    assert [line for line in lines if "WARNING" not in line] == [
         "psephos: the result could not be written to standard output: Broken pipe"
     ]
     assert run.returncode == 1
@@ -305,10 +305,10 @@ def test_errors_are_one_line_with_a_status(
         main()
     for number, handler in before.items():
         signal.signal(number, handler)
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     assert leaving.value.code == status
-    assert says in said.err
-    assert not said.out
+    assert says in output.err
+    assert not output.out
 
 
 @pytest.mark.parametrize(
@@ -324,9 +324,9 @@ def test_every_protocol_prints_one_json_object_and_nothing_else(words: list[str]
     done = invoke("simulate", *words, "--json")
     assert done.exit_code == 0, done.exception
     assert done.stdout.count("\n") == 1
-    found = json.loads(done.stdout)
-    assert found[exact] is True
-    assert Result.from_json(found).as_json() == found
+    document = json.loads(done.stdout)
+    assert document[exact] is True
+    assert Result.from_json(document).as_json() == document
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -470,14 +470,14 @@ def test_a_result_fits_80_columns() -> None:
 
     heard = io.StringIO()
     show(RenderedFigure(phases=timed({"total": 1.5})), Console(file=heard, width=80))
-    said = heard.getvalue()
-    assert "…" not in said
-    assert "69147" not in said
-    assert said.count("0.691±0.012") == len(curves)
+    text = heard.getvalue()
+    assert "…" not in text
+    assert "69147" not in text
+    assert text.count("0.691±0.012") == len(curves)
 
 
-@pytest.mark.parametrize("asked", [False, True])
-def test_messages_are_recorded_for_reports_only(asked: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("reported", [False, True])
+def test_messages_are_recorded_for_reports_only(reported: bool, tmp_path: Path) -> None:
     """Of a million parties they would be 0.4 GB."""
     noted = []
 
@@ -489,5 +489,5 @@ def test_messages_are_recorded_for_reports_only(asked: bool, tmp_path: Path) -> 
         raise Done
 
     with pytest.raises(Done):
-        simulate.perform(TallyOptions(), run, "tally", report=tmp_path / "report" if asked else None, as_json=True)
-    assert [one is not None for one in noted] == [asked]
+        simulate.perform(TallyOptions(), run, "tally", report=tmp_path / "report" if reported else None, as_json=True)
+    assert [one is not None for one in noted] == [reported]

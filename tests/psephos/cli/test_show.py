@@ -23,7 +23,7 @@ WORDS = st.text("abcdefghij", min_size=1, max_size=14)
 CELLS = st.lists(WORDS, max_size=6).map(" ".join)
 
 
-def shown(result: Result, width: int, *, verbose: bool) -> str:
+def render(result: Result, width: int, *, verbose: bool) -> str:
     stream = io.StringIO()
     show(result, Console(file=stream, width=width), verbose=verbose)
     return stream.getvalue()
@@ -34,7 +34,7 @@ def shown(result: Result, width: int, *, verbose: bool) -> str:
 @pytest.mark.parametrize("kind", ["tally", *experiments(), *audits()])
 def test_no_line_of_a_result_is_wider_than_the_terminal(kind: str, width: int, verbose: bool) -> None:
     result = ({"tally": TALLY} | experiments() | audits())[kind]
-    lines = shown(result, width, verbose=verbose).splitlines()
+    lines = render(result, width, verbose=verbose).splitlines()
     assert lines
     assert max(map(len, lines)) <= width
     assert "…" not in "".join(lines)
@@ -68,7 +68,7 @@ def test_markup_in_cells_is_printed_literally() -> None:
 
 
 def test_details_are_shown_on_request_only() -> None:
-    brief, full = (shown(TALLY, 80, verbose=verbose) for verbose in (False, True))
+    brief, full = (render(TALLY, 80, verbose=verbose) for verbose in (False, True))
     assert len(brief.splitlines()) < len(full.splitlines()) / 2
     assert "Paillier key" not in brief
     assert "Paillier key" in full
@@ -84,14 +84,14 @@ def test_the_cost_of_all_releases_is_stated_once(verbose: bool) -> None:
     several = replace(TALLY, composed=cost, by_epsilon={"1": TALLY.accuracy, "2": TALLY.accuracy})
     assert several.page().several_releases
     assert "Whoever published" in several.page().panels[0].note
-    assert shown(several, 80, verbose=verbose).count("Whoever published") == 1
+    assert render(several, 80, verbose=verbose).count("Whoever published") == 1
 
 
 def test_conditions_of_a_privacy_statement_are_always_shown() -> None:
     from dataclasses import replace
 
     joint = replace(TALLY, colluders=2, options=OPTIONS | {"reveal": "statistic"})
-    assert "Colluders: 2" in shown(joint, 80, verbose=False)
+    assert "Colluders: 2" in render(joint, 80, verbose=False)
 
 
 @pytest.mark.parametrize("counts", [None, np.array([[0, 3], [1, 2], [3, 0], [2, 1]])])

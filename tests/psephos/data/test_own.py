@@ -103,8 +103,8 @@ def test_public_rows_alone_settle_the_encoding(tmp_path: Path) -> None:
 def test_public_rows_from_another_file_need_no_label_where_the_classes_are_named(tmp_path: Path) -> None:
     shops(tmp_path / "t.csv")
     written(tmp_path / "open.csv", "city;age\nLima;30\nOslo;41,5\n" + "Lima;30\n" * 8)
-    asked = options(tmp_path / "t.csv", public=str(tmp_path / "open.csv"), classes=TIERS)
-    split = OwnTable(asked).deal(4, seed=0)
+    table_options = options(tmp_path / "t.csv", public=str(tmp_path / "open.csv"), classes=TIERS)
+    split = OwnTable(table_options).deal(4, seed=0)
     assert split.dataset.X_train[split.auxiliary[:2]].tolist() == [[30, 1, 0], [41.5, 0, 1]]
     assert split.dataset.y_train[split.auxiliary].tolist() == [-1] * 10
     assert len(split.parties) == 4
@@ -115,8 +115,8 @@ def test_public_rows_from_another_file_need_no_label_where_the_classes_are_named
 def test_without_names_rows_are_dealt_at_random(tmp_path: Path) -> None:
     written(tmp_path / "open.csv", shops(tmp_path / "t.csv", 40).read_text())
     shops(tmp_path / "t.csv")
-    asked = options(tmp_path / "t.csv", party=None, public=str(tmp_path / "open.csv"), ignore=("shop",))
-    split = OwnTable(asked).deal(6, seed=0)
+    table_options = options(tmp_path / "t.csv", party=None, public=str(tmp_path / "open.csv"), ignore=("shop",))
+    split = OwnTable(table_options).deal(6, seed=0)
     assert (len(split.parties), len(split.auxiliary), sum(split.sizes) + len(split.test)) == (6, 40, 120)
     assert any(np.ptp(rows) > 60 for rows in split.parties)
 
@@ -175,14 +175,14 @@ CHANGES: dict[str, Callable[[list[str]], list[str]]] = {
 @pytest.mark.parametrize("kind", ["public rows", "schema"])
 def test_rows_of_one_party_do_not_affect_another(tmp_path: Path, kind: str, change: str) -> None:
     path = shops(tmp_path / "t.csv")
-    asked = options(path) if kind == "public rows" else by_schema(path)
-    table = OwnTable(asked)
+    table_options = options(path) if kind == "public rows" else by_schema(path)
+    table = OwnTable(table_options)
     before, roster = table.deal(len(table.owners), seed=5), table.owners
     head, *lines = path.read_text().splitlines()
     own = [line for line in lines if line.startswith("shop 1")]
     others = [line for line in lines if not line.startswith("shop 1")]
     written(path, "\n".join([head, *CHANGES[change](own), *others]) + "\n")  # and they now stand first in the file
-    table = OwnTable(asked)
+    table = OwnTable(table_options)
     after = table.deal(len(table.owners), seed=5)
     assert (table.owners, table.classes, after.encoding, after.cautions) == (
         roster,
@@ -245,10 +245,10 @@ def test_a_schema_replaces_public_rows(tmp_path: Path) -> None:
     assert split.encoding is not None
     assert split.encoding.features == ["age", "city=Lima", "city=Oslo"]
     assert split.encoding.columns[0].fill == 54.0
-    drawn = split.X_auxiliary
-    assert drawn.shape == (DRAWN_SAMPLES, 3)
-    assert 18 <= drawn[:, 0].min() < 22 < 86 < drawn[:, 0].max() <= 90
-    assert (drawn[:, 1:].sum(axis=1) == 1).all()
+    auxiliary = split.X_auxiliary
+    assert auxiliary.shape == (DRAWN_SAMPLES, 3)
+    assert 18 <= auxiliary[:, 0].min() < 22 < 86 < auxiliary[:, 0].max() <= 90
+    assert (auxiliary[:, 1:].sum(axis=1) == 1).all()
     assert (split.dataset.y_train[split.auxiliary] == -1).all()
     assert len(table.deal(4, seed=3, samples=77).auxiliary) == 77
     assert "40 private cells of the column 'city'" in " ".join(split.remarks)
@@ -353,7 +353,7 @@ def test_tables_that_cannot_be_split_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("table_options", "words"),
     [
         (TableOptions(data="t.csv"), "--data needs --label"),
         (TableOptions(label="y"), "--label is about your own table"),
@@ -364,9 +364,9 @@ def test_tables_that_cannot_be_split_are_refused(
         (TableOptions(data="t.csv", label="y", schema="s.toml", text=("x",)), "--text"),
     ],
 )
-def test_contradictory_options_are_refused(asked: TableOptions, words: str) -> None:
+def test_contradictory_options_are_refused(table_options: TableOptions, words: str) -> None:
     with pytest.raises(InvalidParameter, match=words):
-        asked.check_table()
+        table_options.check_table()
 
 
 def test_missing_private_rows_and_missing_classes_are_reported(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def same(one: Any, other: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "arguments"),
+    ("choices", "arguments"),
     [
         ({}, {}),
         ({"samples_per_party": 30}, {"samples_per_party": 30}),
@@ -110,8 +110,8 @@ def same(one: Any, other: Any) -> None:
         ({"sizes": "shards", "samples_per_party": 30}, {"deal": "shards", "samples_per_party": 30}),
     ],
 )
-def test_rows_are_split_by_the_options(asked: dict[str, Any], arguments: dict[str, Any]) -> None:
-    data, options = load("breast-cancer"), DataOptions(parties=4, seed=3, **asked)
+def test_rows_are_split_by_the_options(choices: dict[str, Any], arguments: dict[str, Any]) -> None:
+    data, options = load("breast-cancer"), DataOptions(parties=4, seed=3, **choices)
     same(options.deal(data), split_dataset(data, 4, 3, **arguments))
     same(load_split(options)[1], options.deal(data))
     few = {"samples_per_party": 11, **arguments}  # whoever deals by another rule may ask for a size where none was
@@ -119,8 +119,8 @@ def test_rows_are_split_by_the_options(asked: dict[str, Any], arguments: dict[st
 
 
 def test_the_number_of_auxiliary_samples_follows_the_options() -> None:
-    for asked, found in ((None, 41), (60, 60)):
-        assert len(load_split(SumOptions(parties=7, auxiliary=asked))[1].auxiliary) == found
+    for auxiliary, expected in ((None, 41), (60, 60)):
+        assert len(load_split(SumOptions(parties=7, auxiliary=auxiliary))[1].auxiliary) == expected
 
 
 def test_synthetic_data_grows_with_the_parties() -> None:
@@ -143,11 +143,11 @@ def test_own_data_gets_the_general_scaler() -> None:
 
 def test_options_in_json() -> None:
     tree = DecisionTreeClassifier(max_depth=3)
-    found = TallyOptions(learners=("knn", tree), epsilon=(0.5, 2.0), parties=9).plain()
-    assert found["learners"] == ["knn", "DecisionTreeClassifier(max_depth=3)"]
-    assert (found["epsilon"], found["methods"]) == ([0.5, 2.0], [])
-    assert (found["parties"], found["dataset"], found["lam"]) == (9, "breast-cancer", None)
-    assert found.keys() == vars(TallyOptions()).keys()
+    document = TallyOptions(learners=("knn", tree), epsilon=(0.5, 2.0), parties=9).plain()
+    assert document["learners"] == ["knn", "DecisionTreeClassifier(max_depth=3)"]
+    assert (document["epsilon"], document["methods"]) == ([0.5, 2.0], [])
+    assert (document["parties"], document["dataset"], document["lam"]) == (9, "breast-cancer", None)
+    assert document.keys() == vars(TallyOptions()).keys()
 
 
 # -- a table of one's own

@@ -232,9 +232,9 @@ def test_defaults() -> None:
     with pytest.raises(InvalidParameter):
         default_scaler("iris")
     for name in ("breast-cancer", "digits", "synthetic"):
-        dealt = split_dataset(load(name), 25)
-        scaler = default_scaler(name).fit(dealt.X_auxiliary)
-        for X in (dealt.X_auxiliary, dealt.private()[0], dealt.X_test):
+        split = split_dataset(load(name), 25)
+        scaler = default_scaler(name).fit(split.X_auxiliary)
+        for X in (split.X_auxiliary, split.private()[0], split.X_test):
             assert max(squared_norm(row) for row in scaler.transform(X[:50])) <= 1
 
 
@@ -243,11 +243,11 @@ def test_har_as_in_the_paper() -> None:
     folder = os.environ.get("PSEPHOS_DATA")
     if not folder or not list(Path(folder).glob("**/UCI HAR Dataset.zip")):
         pytest.skip("PSEPHOS_DATA does not hold the HAR data")
-    dealt = split_dataset(load("har", folder), 1000)
-    scaler = default_scaler("har").fit(dealt.X_auxiliary)
-    X, y, sizes = dealt.private()
-    X, test = scaler.transform(X), scaler.transform(dealt.X_test)
+    split = split_dataset(load("har", folder), 1000)
+    scaler = default_scaler("har").fit(split.X_auxiliary)
+    X, y, sizes = split.private()
+    X, test = scaler.transform(X), scaler.transform(split.X_test)
     batch = train_parties(X, y, [len(X)], classes=6, lam=1e-4)
-    assert abs((votes(batch, test) == dealt.y_test).mean() - 0.90) < 0.03
+    assert abs((votes(batch, test) == split.y_test).mean() - 0.90) < 0.03
     local = train_parties(X, y, sizes, classes=6, lam=1e-4)
-    assert abs((votes(local, test) == dealt.y_test).mean() - 0.50) < 0.03
+    assert abs((votes(local, test) == split.y_test).mean() - 0.50) < 0.03

@@ -23,40 +23,40 @@ def shaped(train: int, test: int | None = 2) -> Dataset:
     return Dataset("shaped", X, y, *held, ("a", "b"), "made here")
 
 
-def used(dealt: Split) -> list[int]:
-    return sorted([*dealt.auxiliary.tolist(), *(row for rows in dealt.parties for row in rows.tolist())])
+def used(split: Split) -> list[int]:
+    return sorted([*split.auxiliary.tolist(), *(row for rows in split.parties for row in rows.tolist())])
 
 
 def test_har_is_split_as_in_the_paper() -> None:
-    dealt = split_dataset(shaped(7352, 2947), 1000)
-    assert set(dealt.sizes) == {6}
-    assert len(dealt.auxiliary) == 1352
-    assert len(dealt.test) == 2947
-    assert used(dealt) == list(range(7352))
+    split = split_dataset(shaped(7352, 2947), 1000)
+    assert set(split.sizes) == {6}
+    assert len(split.auxiliary) == 1352
+    assert len(split.test) == 2947
+    assert used(split) == list(range(7352))
 
 
 def test_kdd99_is_split_as_in_the_paper() -> None:
-    dealt = split_dataset(shaped(494_021), 5000, samples_per_party=22, auxiliary=43_000)
-    assert set(dealt.sizes) == {22}
-    assert len(dealt.auxiliary) == 43_000
-    rows = used(dealt)
+    split = split_dataset(shaped(494_021), 5000, samples_per_party=22, auxiliary=43_000)
+    assert set(split.sizes) == {22}
+    assert len(split.auxiliary) == 43_000
+    rows = used(split)
     assert len(set(rows)) == len(rows) == 5000 * 22 + 43_000
 
 
 @given(st.integers(20, 300), st.integers(1, 18), st.integers(0, 2**32))
 def test_default_split_uses_every_row_once(n: int, parties: int, seed: int) -> None:
-    dealt = split_dataset(shaped(n), parties, seed)
-    assert used(dealt) == list(range(n))
-    assert len(set(dealt.sizes.tolist())) == 1
-    assert round(0.1 * n) <= len(dealt.auxiliary) < round(0.1 * n) + parties
+    split = split_dataset(shaped(n), parties, seed)
+    assert used(split) == list(range(n))
+    assert len(set(split.sizes.tolist())) == 1
+    assert round(0.1 * n) <= len(split.auxiliary) < round(0.1 * n) + parties
 
 
 def test_pathaks_uneven_parties_without_auxiliary_data() -> None:
     sizes = [3256, 6512, 6512, 6512, 9769]
-    dealt = split_dataset(shaped(32_561), 5, samples_per_party=sizes, auxiliary=0)
-    assert dealt.sizes.tolist() == sizes
-    assert len(dealt.auxiliary) == 0
-    assert used(dealt) == list(range(32_561))
+    split = split_dataset(shaped(32_561), 5, samples_per_party=sizes, auxiliary=0)
+    assert split.sizes.tolist() == sizes
+    assert len(split.auxiliary) == 0
+    assert used(split) == list(range(32_561))
 
 
 def test_given_sizes_leave_a_tenth_or_what_is_left() -> None:
@@ -66,20 +66,20 @@ def test_given_sizes_leave_a_tenth_or_what_is_left() -> None:
 
 
 def test_given_auxiliary_size() -> None:
-    dealt = split_dataset(shaped(100), 7, auxiliary=40)
-    assert dealt.sizes.tolist() == [8] * 7
-    assert len(dealt.auxiliary) == 40
+    split = split_dataset(shaped(100), 7, auxiliary=40)
+    assert split.sizes.tolist() == [8] * 7
+    assert len(split.auxiliary) == 40
 
 
 def test_stratified_test_set_where_none_is_published() -> None:
     data = load("digits")
-    dealt = split_dataset(data, 25, seed=4)
-    rows = [*used(dealt), *dealt.test.tolist()]
+    split = split_dataset(data, 25, seed=4)
+    rows = [*used(split), *split.test.tolist()]
     assert sorted(rows) == list(range(len(data.y_train)))
     for label in range(10):
         total = int((data.y_train == label).sum())
-        assert int((dealt.y_test == label).sum()) == round(0.3 * total)
-    assert np.array_equal(dealt.X_test, data.X_train[dealt.test])
+        assert int((split.y_test == label).sum()) == round(0.3 * total)
+    assert np.array_equal(split.X_test, data.X_train[split.test])
 
 
 def test_the_split_depends_on_the_seed_only() -> None:
@@ -104,28 +104,28 @@ def test_every_row_is_equally_likely_to_be_auxiliary() -> None:
 
 
 def test_rows_of_parties_curator_and_test() -> None:
-    dealt = split_dataset(shaped(60), 5, 1)
-    X, y = dealt.party(2)
-    assert X[:, 0].tolist() == dealt.parties[2].tolist()
-    assert y.tolist() == [row % 2 for row in dealt.parties[2].tolist()]
-    assert dealt.X_auxiliary[:, 0].tolist() == dealt.auxiliary.tolist()
-    X, y, sizes = dealt.private(1, 3)
-    assert X[:, 0].tolist() == [*dealt.parties[1].tolist(), *dealt.parties[2].tolist()]
+    split = split_dataset(shaped(60), 5, 1)
+    X, y = split.party(2)
+    assert X[:, 0].tolist() == split.parties[2].tolist()
+    assert y.tolist() == [row % 2 for row in split.parties[2].tolist()]
+    assert split.X_auxiliary[:, 0].tolist() == split.auxiliary.tolist()
+    X, y, sizes = split.private(1, 3)
+    assert X[:, 0].tolist() == [*split.parties[1].tolist(), *split.parties[2].tolist()]
     assert sizes.tolist() == [10, 10]
-    assert len(dealt.private()[1]) == 50
-    assert "5 parties of 10 samples" in repr(dealt)
+    assert len(split.private()[1]) == 50
+    assert "5 parties of 10 samples" in repr(split)
     with pytest.raises(ValueError, match="read-only"):
-        dealt.auxiliary[0] = 0
+        split.auxiliary[0] = 0
 
 
 def test_sparse_features() -> None:
     plain = shaped(60)
     data = Dataset("sparse", scipy.sparse.csr_matrix(plain.X_train), plain.y_train, None, None, ("a", "b"), "made here")
-    dealt = split_dataset(data, 4)
-    assert dealt.X_auxiliary.shape == (len(dealt.auxiliary), 1)
-    assert dealt.private(0, 2)[0].toarray()[:, 0].tolist() == [
-        *dealt.parties[0].tolist(),
-        *dealt.parties[1].tolist(),
+    split = split_dataset(data, 4)
+    assert split.X_auxiliary.shape == (len(split.auxiliary), 1)
+    assert split.private(0, 2)[0].toarray()[:, 0].tolist() == [
+        *split.parties[0].tolist(),
+        *split.parties[1].tolist(),
     ]
 
 
@@ -163,10 +163,10 @@ def test_a_class_too_small_to_hold_out() -> None:
 @given(parties=st.integers(2, 30), seed=st.integers(0, 1000))
 def test_every_split_has_the_same_private_rows(deal: str, parties: int, seed: int) -> None:
     data = shaped(200)
-    dealt, equal = split_dataset(data, parties, seed, deal=deal, concentration=0.05), split_dataset(data, parties, seed)
-    assert used(dealt) == list(range(200))
-    assert dealt.auxiliary.tolist() == equal.auxiliary.tolist()
-    assert min(dealt.sizes) >= 1
+    split, equal = split_dataset(data, parties, seed, deal=deal, concentration=0.05), split_dataset(data, parties, seed)
+    assert used(split) == list(range(200))
+    assert split.auxiliary.tolist() == equal.auxiliary.tolist()
+    assert min(split.sizes) >= 1
 
 
 def test_skewed_splits_have_skewed_labels() -> None:
@@ -175,7 +175,7 @@ def test_skewed_splits_have_skewed_labels() -> None:
 
     def skew(**how: Any) -> float:
         labels = [
-            dealt.dataset.y_train[rows] for dealt in [split_dataset(data, 20, 3, **how)] for rows in dealt.parties
+            split.dataset.y_train[rows] for split in [split_dataset(data, 20, 3, **how)] for rows in split.parties
         ]
         return float(np.mean([np.abs(np.bincount(y, minlength=4) / len(y) - 0.25).sum() for y in labels]))
 

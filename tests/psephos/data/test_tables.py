@@ -191,10 +191,10 @@ def test_encoding_of_each_kind_of_column() -> None:
         [7.0, 0.0, 0.0, -1.0, 0.0, 1.0, 0.5],
     ]
     assert encoding.unknown(private) == {"city": 1, "code": 1}
-    said = dict(encoding.summary)
-    assert "a gap is read as -10" in said["age"]
-    assert "2 values: Oslo, Rome" in said["city"]
-    assert "days since 1970-01-01" in said["seen"]
+    summary = dict(encoding.summary)
+    assert "a gap is read as -10" in summary["age"]
+    assert "2 values: Oslo, Rome" in summary["city"]
+    assert "days since 1970-01-01" in summary["seen"]
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_suspicious_columns_are_reported() -> None:
     same = {"same": ["1"] * 63, "alike": ["a"] * 63}
     encoding, cautions = Encoding.learn(public(many=many, names=names, numbers=numbers, floats=floats, **same))
     assert len(encoding.features) == 21 + 63 + 4
-    assert [said.split("'")[1] for said in cautions] == ["many", "names", "same", "alike"]
+    assert [caution.split("'")[1] for caution in cautions] == ["many", "names", "same", "alike"]
     assert "21 different texts" in cautions[0]
     assert not Encoding.learn(public(few=[f"town {place % 20}" for place in range(60)]))[1]
 

@@ -109,7 +109,7 @@ def test_theorem_4_and_equation_11_hold_over_auxiliary_samples_and_noise(labels:
     }
     sensitivity = 2 / (parties * lam) if labels == "soft" else 2 / lam
     references = [np.zeros(5), minimise(x, targets, 0.05, loss).w, minimise(x, targets, lam, loss).w]
-    trials, kept = 60, 0
+    trials, within_bounds = 60, 0
     for _ in range(trials):
         rows = generator.integers(len(x), size=samples)
         w = minimise(x[rows], targets[rows], lam, loss).w
@@ -119,8 +119,8 @@ def test_theorem_4_and_equation_11_hold_over_auxiliary_samples_and_noise(labels:
             kw = {**common, "reference_norm": float(np.linalg.norm(w0))}
             bound = theorem_4(**kw, parties=parties) if labels == "soft" else equation_11(**kw)
             excess.append(expected_risk(w) - expected_risk(w0) - bound)
-        kept += max(excess) <= 0
-    assert kept >= 0.8 * trials
+        within_bounds += max(excess) <= 0
+    assert within_bounds >= 0.8 * trials
 
 
 def test_the_error_of_majority_labels_does_not_vanish_and_that_of_soft_labels_does() -> None:

@@ -41,8 +41,8 @@ def mode(path: Path) -> int:
 
 def modes(directory: Path) -> tuple[set[int], set[int]]:
     """Of the directories, itself included, and of the files in them."""
-    found = [directory, *directory.rglob("*")]
-    return {mode(one) for one in found if one.is_dir()}, {mode(one) for one in found if one.is_file()}
+    paths = [directory, *directory.rglob("*")]
+    return {mode(one) for one in paths if one.is_dir()}, {mode(one) for one in paths if one.is_file()}
 
 
 def test_a_report_on_private_rows_is_owner_only_and_says_so_first(tmp_path: Path) -> None:
@@ -109,15 +109,15 @@ def test_notice_and_unit_names_of_commands_on_a_table(tmp_path: Path, party: boo
     """What it writes, and whether its parties are called owners or shards."""
     path, public = patients(tmp_path / "t.csv"), patients(tmp_path / "public.csv", hospitals=1, seed=7)
     (tmp_path / "out").mkdir()
-    asked = ["run", "--data", str(path), "--label", "outcome", "--ignore", "number", "--public", str(public), *QUICK]
-    asked += ["--party", "hospital"] if party else ["--parties", "9", "--ignore", "hospital"]
+    words = ["run", "--data", str(path), "--label", "outcome", "--ignore", "number", "--public", str(public), *QUICK]
+    words += ["--party", "hospital"] if party else ["--parties", "9", "--ignore", "hospital"]
     journal = tmp_path / "journal"
-    asked += ["--output", str(tmp_path / "out"), "--report", str(tmp_path / "report"), "--journal", str(journal)]
-    done = CliRunner().invoke(build(), [*asked, "--json"])
+    words += ["--output", str(tmp_path / "out"), "--report", str(tmp_path / "report"), "--journal", str(journal)]
+    done = CliRunner().invoke(build(), [*words, "--json"])
     assert done.exit_code == 0, done.output
-    found = json.loads(done.stdout)
-    assert found["notice"] == PRIVATE_ROWS_NOTICE
-    assert found["parties_are"] == ("owners" if party else "shards")
+    document = json.loads(done.stdout)
+    assert document["notice"] == PRIVATE_ROWS_NOTICE
+    assert document["parties_are"] == ("owners" if party else "shards")
     assert PRIVATE_ROWS_NOTICE in done.stderr
     assert modes(tmp_path / "report") == ({0o700}, {0o600})
     assert modes(journal) == ({0o700}, {0o600})

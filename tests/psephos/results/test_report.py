@@ -180,27 +180,27 @@ def message(number: int, kind: str = "ballot", phase: str = "cast", size: int = 
 
 
 def test_the_table_has_exactly_the_numbers_of_the_result(result: TallyResult, page: Page) -> None:
-    shown = {}
+    rows = {}
     for row in page.body("results"):
         name = row[0][0].split()[0]
-        shown[name] = dict(zip(("nonprivate", "private", "balanced"), row[1:], strict=True))
+        rows[name] = dict(zip(("nonprivate", "private", "balanced"), row[1:], strict=True))
     for name, accuracy in result.accuracy.items():
-        asked = asdict(accuracy)
-        for key, (text, value) in shown.pop(name).items():
-            assert (None if value is None else json.loads(value)) == asked[key]
-            std = asked.get(f"{key}_std")
+        values = asdict(accuracy)
+        for key, (text, value) in rows.pop(name).items():
+            assert (None if value is None else json.loads(value)) == values[key]
+            std = values.get(f"{key}_std")
             spread = "" if std is None else f"± {std:.3f}"
-            assert text.strip() == (DASH if value is None else f"{asked[key]:.3f}") + spread
-    assert not shown
+            assert text.strip() == (DASH if value is None else f"{values[key]:.3f}") + spread
+    assert not rows
 
 
-@pytest.mark.parametrize(("std", "told"), [(0.0, "0.924± 0.000"), (None, "0.924")])
+@pytest.mark.parametrize(("std", "expected"), [(0.0, "0.924± 0.000"), (None, "0.924")])
 def test_deviation_of_equal_draws_is_zero_and_of_one_draw_empty(
-    result: TallyResult, messages: list[dict[str, Any]], tmp_path: Path, std: float | None, told: str
+    result: TallyResult, messages: list[dict[str, Any]], tmp_path: Path, std: float | None, expected: str
 ) -> None:
     accuracy = {name: replace(one, private=0.924, private_std=std) for name, one in result.accuracy.items()}
     write_report(replace(result, accuracy=accuracy), messages, tmp_path)
-    assert {row[2][0].strip() for row in Page(tmp_path / "report.html").body("results")} == {told}
+    assert {row[2][0].strip() for row in Page(tmp_path / "report.html").body("results")} == {expected}
 
 
 def test_every_entry_of_the_json_is_on_the_page(result: TallyResult, page: Page) -> None:
@@ -216,7 +216,7 @@ def test_every_entry_of_the_json_is_on_the_page(result: TallyResult, page: Page)
 
     assert {row[0][0].strip(): json.loads(row[1][1] or "") for row in page.body("all")} == leaves(result.as_json())
     seconds = {row[0][0]: json.loads(row[1][1] or "") for row in page.body("seconds")}
-    assert seconds == {phase.replace("_", " "): taken for phase, taken in result.seconds.items()}
+    assert seconds == {phase.replace("_", " "): duration for phase, duration in result.seconds.items()}
 
 
 def test_the_ledger_has_every_release(result: TallyResult, page: Page) -> None:
@@ -225,14 +225,14 @@ def test_the_ledger_has_every_release(result: TallyResult, page: Page) -> None:
 
 
 def test_the_diagram_has_exactly_the_transcripts_messages(messages: list[dict[str, Any]], page: Page) -> None:
-    drawn: Counter[tuple[str, str, str]] = Counter()
+    arrows: Counter[tuple[str, str, str]] = Counter()
     size: Counter[tuple[str, str, str]] = Counter()
     for arrow in page.arrows:
         key = (arrow["data-from"], arrow["data-to"], arrow["data-kind"])
-        drawn[key] += int(arrow["data-count"])
+        arrows[key] += int(arrow["data-count"])
         size[key] += int(arrow["data-bytes"])
     keys = [(family(m["from"]), family(m["to"]), m["kind"]) for m in messages]
-    assert drawn == Counter(keys)
+    assert arrows == Counter(keys)
     assert size == Counter(
         {k: sum(m["bytes"] for m, mine in zip(messages, keys, strict=True) if mine == k) for k in keys}
     )
@@ -316,8 +316,8 @@ def test_every_kind_that_the_protocols_send_is_described(messages: list[dict[str
 
 def test_alpha_is_marked_wherever_it_is_shown(whole: Path, page: Page) -> None:
     assert f"{ALPHA_NOTICE}." in page.text
-    drawn = (whole / "figures" / "alpha.svg").read_text()
-    assert all(part in drawn for part in ALPHA_NOTICE.split(": "))
+    svg = (whole / "figures" / "alpha.svg").read_text()
+    assert all(part in svg for part in ALPHA_NOTICE.split(": "))
     saved = json.loads((whole / "report.json").read_text())["result"]["alpha"]
     assert saved["notice"] == ALPHA_NOTICE
     assert sum(saved["samples_per_share"]) == len(COUNTS)
@@ -409,8 +409,8 @@ def test_curves_are_drawn_and_tabulated(result: TallyResult, tmp_path: Path) -> 
     }
     soft = {"soft": result.privacy["soft"]}
     page = Page(write_report(replace(result, by_epsilon=points, privacy=soft), None, tmp_path))
-    shown = [tuple(json.loads(value) if value else None for _, value in row[1:]) for row in page.body("curve-table")]
-    assert shown == [(0.1, 0.5, 0.1), (1.0, 0.75, 0.05), (0.1, 0.25, None), (1.0, 0.5, None)]
+    table = [tuple(json.loads(value) if value else None for _, value in row[1:]) for row in page.body("curve-table")]
+    assert table == [(0.1, 0.5, 0.1), (1.0, 0.75, 0.05), (0.1, 0.25, None), (1.0, 0.5, None)]
     assert (tmp_path / "figures" / "panel-1.svg").exists()
 
 
@@ -539,13 +539,13 @@ def test_a_report_has_all_promised_sections(kind: str, reports: dict[str, Path])
     source = "Where the sensitivity comes from"
     assert headings == ["Release", "Mechanism", "Sensitivity", "epsilon", "delta", "Protects one", source]
     for row in page.body("ledger"):
-        told = dict(zip(headings, [text.strip() for text, _ in row], strict=True))
+        cells = dict(zip(headings, [text.strip() for text, _ in row], strict=True))
         for column in headings[1:]:
-            assert told[column] not in ("", DASH, "not recorded"), (column, told)
+            assert cells[column] not in ("", DASH, "not recorded"), (column, cells)
     saved = json.loads(reports[kind].with_name("report.json").read_text())
     received = {(family(m["to"]), m["kind"]) for m in saved["transcript"]}
-    shown = {(row[0][0].split()[0], row[1][0]) for row in page.body("kinds")}
-    assert shown == received
+    kinds = {(row[0][0].split()[0], row[1][0]) for row in page.body("kinds")}
+    assert kinds == received
     assert all(contents_of(row[1][0]).inside == row[3][0] for row in page.body("kinds"))
     assert "not recorded" not in page.text.lower()
     assert " a secret" not in " ".join(row[2][0] for row in page.body("ledger")) or kind == "pathak"
@@ -569,8 +569,8 @@ def test_reports_of_experiments_have_curves_costs_and_comparison(reports: dict[s
 
 
 def test_a_mechanism_above_its_claim_is_marked(tmp_path: Path) -> None:
-    found = [Mechanism("laplace", 1, 1.0, 0.0, bound, 9, 0.99) for bound in (0.5, 1.5)]
-    audit = PrivacyAuditResult(mechanisms=found, phases={})
+    mechanisms = [Mechanism("laplace", 1, 1.0, 0.0, bound, 9, 0.99) for bound in (0.5, 1.5)]
+    audit = PrivacyAuditResult(mechanisms=mechanisms, phases={})
     assert audit.exact is False
     page = Page(write_report(audit, None, tmp_path))
     assert [row[4][0] for row in page.body("records stack")] == ["holds", "VIOLATED"]
@@ -651,12 +651,12 @@ def test_every_kind_of_report_opens_in_chromium(reports: dict[str, Path]) -> Non
             for width, dark, media in ((1200, False, ""), (400, True, ""), (700, True, "print")):
                 chromium.open(reports[kind], width=width, dark=dark, media=media)
                 where = f"{kind}, {width} px, {'dark' if dark else 'light'} {media}"
-                found = [*chromium.said(), *chromium.value(LOOK.replace("WIDTH", str(width)))]
-                found += chromium.requested() - {reports[kind].resolve().as_uri()}
+                problems = [*chromium.said(), *chromium.value(LOOK.replace("WIDTH", str(width)))]
+                problems += chromium.requested() - {reports[kind].resolve().as_uri()}
                 background = chromium.value("getComputedStyle(document.documentElement).backgroundColor")
                 if (background == "rgb(255, 255, 255)") == (dark and media != "print"):
-                    found.append(f"the page is {background}")
-                faults |= {where: found} if found else {}
+                    problems.append(f"the page is {background}")
+                faults |= {where: problems} if problems else {}
     assert faults == {}
 
 
@@ -676,7 +676,7 @@ def test_the_browser_check_detects_planted_faults(tmp_path: Path) -> None:
     )
     with browser.chromium() as chromium:
         chromium.open(tmp_path / "bad.html", width=400, dark=False)
-        found = " ".join(chromium.value(LOOK.replace("WIDTH", "400")))
+        problems = " ".join(chromium.value(LOOK.replace("WIDTH", "400")))
         assert any("word" in text for text in chromium.said())
         assert "http://127.0.0.1:9/x.png" in chromium.requested()
     for fault in (
@@ -688,7 +688,7 @@ def test_the_browser_check_detects_planted_faults(tmp_path: Path) -> None:
         "a matrix does not fit",
         "px wide",
     ):
-        assert fault in found, fault
+        assert fault in problems, fault
 
 
 # -- bad input
@@ -825,8 +825,8 @@ def test_curves_differ_without_colour() -> None:
 def test_each_papers_experiment_is_drawn(reports: dict[str, Path]) -> None:
     """The curve table has exactly the numbers of the results."""
     page = Page(reports["hamm"])
-    shown = [tuple(json.loads(value or "") for _, value in row[1:]) for row in page.body("curve-table")]
-    assert shown == [(1.0, 0.5, 0.125), (10.0, 0.25, 0.125)] + 2 * [(1.0, 0.5, 0.125), (10.0, 0.5, 0.125)]
+    points = [tuple(json.loads(value or "") for _, value in row[1:]) for row in page.body("curve-table")]
+    assert points == [(1.0, 0.5, 0.125), (10.0, 0.25, 0.125)] + 2 * [(1.0, 0.5, 0.125), (10.0, 0.5, 0.125)]
     assert "NOT epsilon-private" in page.text
 
     page = Page(reports["pathak-adult"])
@@ -849,9 +849,9 @@ def test_each_papers_experiment_is_drawn(reports: dict[str, Path]) -> None:
 
 def test_error_bars_do_not_overlap(reports: dict[str, Path]) -> None:
     for kind, bars in (("hamm", 3), ("pathak-adult", 1), ("rajkumar", 2)):
-        drawn = (reports[kind].parent / "figures" / "panel-1.svg").read_text()
-        assert "PolyCollection" not in drawn, "bands"
-        spreads = re.findall(r'<g id="LineCollection_\d+">(.*?)</g>', drawn, re.S)
+        svg = (reports[kind].parent / "figures" / "panel-1.svg").read_text()
+        assert "PolyCollection" not in svg, "bands"
+        spreads = re.findall(r'<g id="LineCollection_\d+">(.*?)</g>', svg, re.S)
         assert len(spreads) == bars, kind
         places = [x for spread in spreads for x in re.findall(r"M ([\d.]+) ", spread)]
         assert len(places) == len(set(places)), kind

@@ -75,8 +75,8 @@ def test_a_result_read_from_its_json_equals_the_original() -> None:
     document = json.loads(json.dumps(TALLY.as_json()))
     assert document["format"] == FORMAT == 3
     assert document["kind"] == "tally"
-    found = document["accuracy"]["soft"]
-    assert (found["nonprivate"], found["private"], found["private_std"]) == (0.75, 0.5, 0.125)
+    scores = document["accuracy"]["soft"]
+    assert (scores["nonprivate"], scores["private"], scores["private_std"]) == (0.75, 0.5, 0.125)
     assert document["sensitivity"] == {"soft": 0.25}
     assert document["seconds"] == {"keygen": 1.5, "fit": 0.25}
     assert (document["key_bits"], document["threshold"], document["classes"]) == (2048, 3, 2)
@@ -181,7 +181,7 @@ def test_an_infinite_epsilon_is_none() -> None:
 )
 def test_important_facts_are_warnings(change: dict[str, Any], words: str) -> None:
     assert not TALLY.page().warnings
-    assert [said for said in dataclasses.replace(TALLY, **change).page().warnings if words in said]
+    assert [warning for warning in dataclasses.replace(TALLY, **change).page().warnings if words in warning]
 
 
 def json_page() -> Any:

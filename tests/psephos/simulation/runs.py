@@ -47,9 +47,9 @@ class Played:
     outcome: Any
     evaluation: Evaluation
     transcript: Transcript
-    told: list[tuple[str, int, int]]
+    steps: list[tuple[str, int, int]]
 
-    def found(self) -> dict[str, Any]:
+    def lasting(self) -> dict[str, Any]:
         """All of it that does not depend on keys, clocks and memory."""
         sent, size = Counter[str](), Counter[str]()
         for message in self.transcript.messages:
@@ -65,7 +65,7 @@ class Played:
             else {phase: list(map(_size, opened)) for phase, opened in self.evaluation.sums.items()},
             "counts": None if self.evaluation.counts is None else self.evaluation.counts.sum(axis=0).tolist(),
             "sent": {name: [count, size[name]] for name, count in sent.items() if not name.startswith(_OF_CHANCE)},
-            "told": [f"{what}: {done} of {total}" for what, done, total in self.told if what not in _OF_CHANCE],
+            "told": [f"{what}: {done} of {total}" for what, done, total in self.steps if what not in _OF_CHANCE],
         }
 
 
@@ -73,17 +73,17 @@ def _accuracy(one: Score) -> float | None:
     return None if one.epsilon is not None and one.method in _TURNED else one.accuracy
 
 
-def _lasting(told: Any, name: str = "") -> Any:
+def _lasting(document: Any, name: str = "") -> Any:
     """Of an outcome, what the next run has too."""
-    if isinstance(told, list):
-        return [_lasting(entry) for entry in told]
-    if not isinstance(told, dict):
-        return told
+    if isinstance(document, list):
+        return [_lasting(entry) for entry in document]
+    if not isinstance(document, dict):
+        return document
     if name == "seconds":
-        return sorted(told)
-    if name in _TURNED and "nonprivate" in told:
-        return {"nonprivate": told["nonprivate"], "released": told["private"] is not None}
-    lasting = {key: value for key, value in told.items() if key not in _OF_CHANCE}
+        return sorted(document)
+    if name in _TURNED and "nonprivate" in document:
+        return {"nonprivate": document["nonprivate"], "released": document["private"] is not None}
+    lasting = {key: value for key, value in document.items() if key not in _OF_CHANCE}
     return {key: _lasting(value, key) for key, value in lasting.items() if key != "seconds" or isinstance(value, dict)}
 
 
@@ -98,26 +98,26 @@ def _size(opened: Any) -> list[Any]:
 
 def play(simulate: Callable[..., Any], options: Any, **how: Any) -> Played:
     """Run it, and listen."""
-    transcript, told = Transcript(), list[tuple[str, int, int]]()
-    outcome = simulate(options, transcript=transcript, progress=lambda *far: told.append(far), **how)
-    return Played(outcome, outcome.evaluation, transcript, told)
+    transcript, progress = Transcript(), list[tuple[str, int, int]]()
+    outcome = simulate(options, transcript=transcript, progress=lambda *far: progress.append(far), **how)
+    return Played(outcome, outcome.evaluation, transcript, progress)
 
 
 def tally(**more: Any) -> dict[str, Any]:
-    return play(simulate_tally, TallyOptions(**(SUMS | {"draws": 2} | more))).found()
+    return play(simulate_tally, TallyOptions(**(SUMS | {"draws": 2} | more))).lasting()
 
 
 def average(**more: Any) -> dict[str, Any]:
-    return play(simulate_average, AverageOptions(**(SUMS | {"draws": 2} | more))).found()
+    return play(simulate_average, AverageOptions(**(SUMS | {"draws": 2} | more))).lasting()
 
 
 def pathak(**more: Any) -> dict[str, Any]:
-    return play(simulate_pathak, PathakOptions(**(SMALL | {"parties": 4, "largest_size": 400} | more))).found()
+    return play(simulate_pathak, PathakOptions(**(SMALL | {"parties": 4, "largest_size": 400} | more))).lasting()
 
 
 def psgd(**more: Any) -> dict[str, Any]:
-    asked = SMALL | {"parties": 5, "steps": 3, "delta": 1e-3, "key_bits": 1024}
-    return play(simulate_psgd, PsgdOptions(**(asked | more))).found()
+    options = SMALL | {"parties": 5, "steps": 3, "delta": 1e-3, "key_bits": 1024}
+    return play(simulate_psgd, PsgdOptions(**(options | more))).lasting()
 
 
 _PAPERS: dict[str, Any] = {"lam": 0.01, "bound": "paper", "mechanism": "gaussian", "delta": 1e-5}
@@ -178,14 +178,14 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 def check(group: str, name: str) -> None:
     """A run is as it was."""
-    found, expected = json.loads(json.dumps(RUNS[group][name]())), json.loads(_FILE.read_text())[group][name]
-    found, expected = dict(_flat("", found)), dict(_flat("", expected))
-    assert found.keys() == expected.keys()
+    values, expected = json.loads(json.dumps(RUNS[group][name]())), json.loads(_FILE.read_text())[group][name]
+    values, expected = dict(_flat("", values)), dict(_flat("", expected))
+    assert values.keys() == expected.keys()
     for place, value in expected.items():
-        same = found[place] == value
-        if isinstance(value, float) and isinstance(found[place], float):  # another BLAS or libm may round otherwise
-            same = math.isclose(found[place], value, rel_tol=1e-6, abs_tol=1e-12)
-        assert same, f"{place}: {found[place]!r} and not {value!r}"
+        same = values[place] == value
+        if isinstance(value, float) and isinstance(values[place], float):  # another BLAS or libm may round otherwise
+            same = math.isclose(values[place], value, rel_tol=1e-6, abs_tol=1e-12)
+        assert same, f"{place}: {values[place]!r} and not {value!r}"
 
 
 if __name__ == "__main__":

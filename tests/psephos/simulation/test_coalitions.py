@@ -130,8 +130,8 @@ def least_holders(parties: int) -> tuple[int, int]:
 @pytest.mark.parametrize("parties", PARTIES)
 @pytest.mark.parametrize("law", [None, "gaussian"])
 def test_run(parties: int, law: Law | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = table(tmp_path / "t.csv", parties)
-    job = Job(JobOptions(**asked, mechanism=law, method="own-data", workers=1))
+    arguments = table(tmp_path / "t.csv", parties)
+    job = Job(JobOptions(**arguments, mechanism=law, method="own-data", workers=1))
     assert (job.options.key_holders, job.options.opening_threshold) == least_holders(parties)
     check(*planned(monkeypatch, job.run), parties, job.options.opening_threshold - 1)
 
@@ -145,8 +145,8 @@ def test_simulate_tally(
     options = TallyOptions(
         **table(tmp_path / "t.csv", parties), mechanism=law, methods=(method,), reveal="statistic", workers=1
     )
-    found = planned(monkeypatch, lambda: simulate_tally(options))
-    check(*found, parties, least_holders(parties)[1] - 1)
+    plan = planned(monkeypatch, lambda: simulate_tally(options))
+    check(*plan, parties, least_holders(parties)[1] - 1)
 
 
 @pytest.mark.parametrize("parties", PARTIES)
@@ -170,8 +170,8 @@ def check_descent(agreed: Agreement, options: Any, parties: int, coalition: int)
     if options.variant == "gaussian":
         l2 = agreed.sensitivity / series.pitch
         unknown = series.step_scale * (parties - coalition - 1)
-        asked = options.delta - agreed.guarantee.delta_samplers
-        assert gaussian_delta(series.steps**0.5 * l2, options.epsilon, unknown**0.5) <= asked
+        delta = options.delta - agreed.guarantee.delta_samplers
+        assert gaussian_delta(series.steps**0.5 * l2, options.epsilon, unknown**0.5) <= delta
         sigma = series.pitch * unknown**0.5
         assert gaussian_delta(series.steps**0.5 * agreed.sensitivity, options.epsilon, sigma) <= options.delta
     else:
@@ -216,12 +216,12 @@ def test_a_study_of_gradients(parties: int, holders: int, threshold: int) -> Non
 @pytest.mark.parametrize("reveal", ["run", "simulate"])
 def test_two_key_holding_parties_leave_no_honest_noise(reveal: str, tmp_path: Path) -> None:
     """With both to open a sum, one colluder leaves nobody's noise; without colluders the bound is for what it says."""
-    asked = {**table(tmp_path / "t.csv", 2), "workers": 1}
+    arguments = {**table(tmp_path / "t.csv", 2), "workers": 1}
 
     def start(**more: Any) -> Any:
         if reveal == "run":
-            return Job(JobOptions(**asked, method="own-data", **more)).options
-        return simulate_tally(TallyOptions(**asked, reveal="statistic", methods=("own-data",), **more))
+            return Job(JobOptions(**arguments, method="own-data", **more)).options
+        return simulate_tally(TallyOptions(**arguments, reveal="statistic", methods=("own-data",), **more))
 
     with pytest.raises(InvalidParameter, match="--colluders 0"):
         start()
@@ -237,12 +237,12 @@ def test_a_study_in_which_all_parties_open_is_refused() -> None:
 
 
 def test_colluders_when_auto_chooses_the_method(tmp_path: Path) -> None:
-    asked = table(tmp_path / "t.csv", 11)
-    assert Job(JobOptions(**asked, method="own-data", colluders=4)).options.coalition == 4
+    arguments = table(tmp_path / "t.csv", 11)
+    assert Job(JobOptions(**arguments, method="own-data", colluders=4)).options.coalition == 4
     with pytest.raises(InvalidParameter, match="reveal statistic"):
-        Job(JobOptions(**asked, method="vote", colluders=4))
+        Job(JobOptions(**arguments, method="vote", colluders=4))
     with pytest.raises(InvalidParameter, match="negative"):
-        Job(JobOptions(**asked, method="own-data", colluders=-1))
+        Job(JobOptions(**arguments, method="own-data", colluders=-1))
 
 
 def test_the_study_description_states_the_colluders() -> None:

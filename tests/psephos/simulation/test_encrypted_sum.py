@@ -354,16 +354,16 @@ class Recording:
     def count_workers(self) -> int:
         return 3
 
-    def __init__(self, **told: Any) -> None:
+    def __init__(self, **changes: Any) -> None:
         self.shared: Any = None
         self.batches: list[Any] = []
-        self._told = told
+        self._changes = changes
 
     def run(self, function: Any, shared: Any, tasks: Any) -> Any:
         self.shared = shared
         for task in tasks:
             self.batches.append(task())
-            yield replace(function(shared, self.batches[-1]), **self._told)
+            yield replace(function(shared, self.batches[-1]), **self._changes)
 
 
 def test_a_worker_gets_only_its_batch(ceremony: KeySetup) -> None:
@@ -388,10 +388,10 @@ def test_a_worker_gets_only_its_batch(ceremony: KeySetup) -> None:
 def test_outputs_of_workers_are_added(ceremony: KeySetup, wrong: dict[str, int]) -> None:
     """The clear sum of the workers is what the opened one is compared with; who did how much is told as they did it."""
     round_, seen = fresh_round(ceremony), list[int]()
-    told = (
+    changes = (
         {"plaintext_sum": np.ones(round_.plan.length, dtype=np.int64)} if "plaintext_sum" in wrong else {"parties": 7}
     )
-    done = run(round_, ceremony, contribution(), engine=Recording(**told), progress=seen.append)
+    done = run(round_, ceremony, contribution(), engine=Recording(**changes), progress=seen.append)
     assert list(done.opened.sums) == COUNTS
     assert done.equals_plaintext is ("plaintext_sum" not in wrong)
     assert seen == ([0, BATCH, BATCH, BATCH, 5] if "plaintext_sum" in wrong else [0, 7, 7, 7, 7])
@@ -400,12 +400,12 @@ def test_outputs_of_workers_are_added(ceremony: KeySetup, wrong: dict[str, int])
 def test_memory_and_seconds_cover_all_workers(ceremony: KeySetup, tmp_path: Path) -> None:
     """Of a worker the most that it held, of all of them together the sum; and an interrupted run's seconds stay."""
     here = encrypted_sum.peak_memory_mb()
-    told = {"process": ("elsewhere", 1), "memory_mb": 1e6, "processor": 500.0, "encrypt": 3e6, "aggregate": 1e6}
-    done = run(fresh_round(ceremony), ceremony, contribution(), engine=Recording(**told), present=range(2 * BATCH))
+    changes = {"process": ("elsewhere", 1), "memory_mb": 1e6, "processor": 500.0, "encrypt": 3e6, "aggregate": 1e6}
+    done = run(fresh_round(ceremony), ceremony, contribution(), engine=Recording(**changes), present=range(2 * BATCH))
     assert 1e6 + here <= done.peak_memory_mb < 1e6 + 10 * here
     assert 1000 <= done.processor_seconds < 1100
     assert done.seconds["encrypt"] / done.seconds["aggregate"] == pytest.approx(3.0, rel=0.01)
-    mine = {**told, "process": encrypted_sum._this_process(), "memory_mb": 0.0}
+    mine = {**changes, "process": encrypted_sum._this_process(), "memory_mb": 0.0}
     alone = run(fresh_round(ceremony), ceremony, contribution(), engine=Recording(**mine), present=range(2 * BATCH))
     assert alone.processor_seconds < 500
     assert here <= alone.peak_memory_mb < 10 * here
@@ -451,8 +451,8 @@ def test_clear_sums_are_exact_beyond_64_bits() -> None:
 
 def test_peak_memory_of_this_process() -> None:
     """In MB, as the kernel says it of this process alone."""
-    said = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
-    assert encrypted_sum.peak_memory_mb() == pytest.approx(said / 1024, rel=0.05)
+    kilobytes = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
+    assert encrypted_sum.peak_memory_mb() == pytest.approx(kilobytes / 1024, rel=0.05)
 
 
 # -- Dask

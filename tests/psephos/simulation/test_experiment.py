@@ -141,15 +141,15 @@ def test_data_sets_and_files_are_named_as_in_the_command(tmp_path: Any) -> None:
 
 
 def test_given_sizes_are_used_and_progress_is_reported() -> None:
-    told: list[tuple[str, int, int]] = []
+    steps: list[tuple[str, int, int]] = []
     given = np.array([3, 50, 7, 20])
     result = psephos.simulate(
-        X, y, parties=4, sizes=given, methods=["own-data"], draws=1, progress=lambda *far: told.append(far), **FEW
+        X, y, parties=4, sizes=given, methods=["own-data"], draws=1, progress=lambda *far: steps.append(far), **FEW
     )
     assert result.evaluation.split is not None
     assert result.evaluation.split.sizes.tolist() == given.tolist()
-    assert {what for what, _, _ in told} == {"train", "make the key", "sum own-data", "release"}
-    assert all(0 <= done <= total for _, done, total in told)
+    assert {what for what, _, _ in steps} == {"train", "make the key", "sum own-data", "release"}
+    assert all(0 <= done <= total for _, done, total in steps)
 
 
 def test_transcript_and_replaced_roles_are_passed_to_the_run() -> None:
@@ -198,8 +198,8 @@ def choices(kind: Any) -> Iterator[Any]:
 @pytest.mark.parametrize("options", [TallyOptions, AverageOptions, PathakOptions, PsgdOptions])
 def test_every_choice_of_an_option_is_accepted_and_no_other(options: Any) -> None:
     offered = {name: list(choices(kind)) for name, kind in get_type_hints(options).items()}
-    asked = [{name: choice} for name, offers in offered.items() for choice in offers]
-    for one in asked:
+    settings = [{name: choice} for name, offers in offered.items() for choice in offers]
+    for one in settings:
         more: dict[str, Any] = {"variant": "printed"} if one.get("noise") == "spherical" else {}
         if one.get("noise_from") == "holders":
             more = {"reveal": "statistic"}
@@ -209,4 +209,4 @@ def test_every_choice_of_an_option_is_accepted_and_no_other(options: Any) -> Non
     for name in filter(offered.get, offered):
         with pytest.raises(InvalidParameter):
             options(**{name: "another"}).check()
-    assert len(asked) > 8
+    assert len(settings) > 8

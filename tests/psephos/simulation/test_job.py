@@ -55,7 +55,7 @@ def options(path: Path, **more: Any) -> JobOptions:
 def test_one_command_makes_a_model_and_a_card_from_csv(tmp_path: Path) -> None:
     """A process of its own, with a key that protects."""
     path, out = patients(tmp_path / "patients.csv"), tmp_path / "out"
-    asked = [
+    arguments = [
         "--label",
         "outcome",
         "--party",
@@ -69,7 +69,7 @@ def test_one_command_makes_a_model_and_a_card_from_csv(tmp_path: Path) -> None:
         "--method",
         "whitened",
     ]
-    command = [sys.executable, "-m", "psephos", "run", "--data", str(path), *asked, "--key-bits", "2048"]
+    command = [sys.executable, "-m", "psephos", "run", "--data", str(path), *arguments, "--key-bits", "2048"]
     done = subprocess.run([*command, "--output", str(out)], capture_output=True, text=True, check=True)
     begun = "One whitened classifier, private for each of 8 parties at epsilon 60, delta 5.42e-20: right on "
     assert begun in " ".join(done.stdout.split())
@@ -77,8 +77,8 @@ def test_one_command_makes_a_model_and_a_card_from_csv(tmp_path: Path) -> None:
     assert written == f"Written: {out}/model.json, {out}/card.md, {out}/result.json"
     assert f"psephos predict {out} FILE.csv" in then
     assert "test key" not in done.stdout + done.stderr
-    for said in ("8 parties, 40 public rows", "pressure: number", "seen: date", "3 values: east, north, south"):
-        assert said in done.stderr
+    for words in ("8 parties, 40 public rows", "pressure: number", "seen: date", "3 values: east, north, south"):
+        assert words in done.stderr
     table = read_table(path)
     model = psephos.load_model(out)
     assert model.model.warnings == ()
@@ -119,7 +119,7 @@ def test_each_method_opens_what_it_needs_and_is_released_once(method: str, tmp_p
     assert list(outcome.privacy) == [method]
     assert outcome.composed is not None
     assert outcome.composed.releases == 1
-    assert {name for name, found in outcome.accuracy.items() if found.private is not None} == {method}
+    assert {name for name, score in outcome.accuracy.items() if score.private is not None} == {method}
 
 
 def test_the_model_predicts_raw_rows_as_measured_on_scaled_rows(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_without_held_out_rows_nothing_is_measured(tmp_path: Path) -> None:
 
 def test_output_and_files_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was read, what came of it, and where; the model, its card and the result say the same."""
-    transcript, told, path = Transcript(), list[str](), patients(tmp_path / "t.csv", sick_at_first=0.9)
+    transcript, phases, path = Transcript(), list[str](), patients(tmp_path / "t.csv", sick_at_first=0.9)
     path.write_text(path.read_text() + "0;9;;;attic;well\n")  # a ward that no public row has
     job = Job(options(path, method="avg", simulate_noise=True, seed=4))
     first, *columns = job.data_summary
@@ -206,9 +206,9 @@ def test_output_and_files_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         return role
 
     outcome = job.run(
-        transcript=transcript, progress=lambda what, done, total: told.append(what), roles={"curator": keep}
+        transcript=transcript, progress=lambda what, done, total: phases.append(what), roles={"curator": keep}
     )
-    assert (seen, bool(transcript.messages), "train" in told) == (["curator"], True, True)
+    assert (seen, bool(transcript.messages), "train" in phases) == (["curator"], True, True)
     assert outcome.cautions == remarks
     model = job.model(outcome)
     assert (model.classes, model.method, model.parties) == (("ill", "well"), "avg", 8)
@@ -337,17 +337,17 @@ def test_run_makes_one_release_at_one_epsilon(tmp_path: Path) -> None:
             JobOptions(**more).check()
     with pytest.raises(InvalidParameter, match="method is one of auto, vote"):
         JobOptions(method="best").check()  # type: ignore[arg-type]
-    asked: dict[Any, bool] = {("auto", "gaussian"): True, ("auto", None): False, ("soft", "gaussian"): False}
-    for (method, mechanism), quieter in asked.items():
+    choices: dict[Any, bool] = {("auto", "gaussian"): True, ("auto", None): False, ("soft", "gaussian"): False}
+    for (method, mechanism), quieter in choices.items():
         assert JobOptions(method=method, mechanism=mechanism).may_choose_laplace is quieter
     assert JobOptions().chosen_method == "statistic"
     assert not JobOptions().joint
-    found: dict[Any, str] = {
+    methods: dict[Any, str] = {
         (99, "logistic"): "whitened",
         (100, "logistic"): "own-data",
         (99, "tree"): "vote-directions",
     }
-    for (parties, learner), method in found.items():
+    for (parties, learner), method in methods.items():
         job = Job(JobOptions(dataset="synthetic", parties=parties, learners=(learner,), method="auto"))
         assert (job.method, job.options.methods) == (method, (method,))
         assert job.options.reveal == "statistic"
@@ -388,11 +388,11 @@ def test_a_release_dominated_by_noise_is_announced_everywhere(tmp_path: Path) ->
     assert release.signal is not None
     assert 0 <= release.signal.share <= 1
     for useless in (True, False):
-        shown = replace(release, signal=replace(release.signal, useless=useless))
-        result = replace(outcome, privacy={job.method: shown})
+        noisy_release = replace(release, signal=replace(release.signal, useless=useless))
+        result = replace(outcome, privacy={job.method: noisy_release})
         page = result.page()
         assert any("most frequent class" in text for text in page.warnings) is useless
-        assert f"{job.method}: {shown.worth}." in page.notes
+        assert f"{job.method}: {noisy_release.worth}." in page.notes
         assert result.as_json()["privacy"][job.method]["signal"]["useless"] is useless
     card = model_card(job.model(outcome), outcome, job.split, None)
     assert f"| {release.worth} |" in card
@@ -430,10 +430,10 @@ def test_the_card_says_nothing_about_private_rows(tmp_path: Path) -> None:
         cards.append(without_signal((tmp_path / "card.md").read_text()))
         (tmp_path / "model.json").unlink()
     assert cards[0] == cards[1]
-    for said in ("512-bit key is a test key", "| epsilon | 10", "| unit | party", "discrete-laplace", "| ward | text"):
-        assert said in cards[0]
-    for said in ("2/M", "dealer of the key", "no proofs", "a gap is read as"):
-        assert said in cards[0]
+    for words in ("512-bit key is a test key", "| epsilon | 10", "| unit | party", "discrete-laplace", "| ward | text"):
+        assert words in cards[0]
+    for words in ("2/M", "dealer of the key", "no proofs", "a gap is read as"):
+        assert words in cards[0]
     simulated = replace(outcome, options=outcome.options | {"simulate_noise": True})
     card = model_card(job.model(outcome), simulated, job.split, 0.5)
     assert "from a SEED" in card
@@ -465,7 +465,7 @@ def test_a_release_does_not_overwrite_another(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--epsilon", "1,2"), "one release at one epsilon"),
         (("--onnx",), "name one"),
@@ -474,10 +474,10 @@ def test_a_release_does_not_overwrite_another(tmp_path: Path) -> None:
         (("--data", "absent.csv"), "--data needs --label"),
     ],
 )
-def test_error_message_of_a_run_that_cannot_start(words: tuple[str, ...], said: str) -> None:
+def test_error_message_of_a_run_that_cannot_start(words: tuple[str, ...], message: str) -> None:
     done = invoke("run", *KEYS, *words)
     assert done.exit_code
-    assert said in done.output + str(done.exception)
+    assert message in done.output + str(done.exception)
 
 
 @pytest.mark.parametrize("more", [[], ["--json"]], ids=str)
@@ -561,7 +561,7 @@ def test_options_of_a_record_level_release(tmp_path: Path, more: dict[str, Any])
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         *(({"method": name}, name) for name in ("statistic", "soft", "vote", "pate", "own-data", "whitened", "avg")),
         ({"reveal": "alpha"}, "reveal"),
@@ -575,8 +575,8 @@ def test_options_of_a_record_level_release(tmp_path: Path, more: dict[str, Any])
         ({"mechanism": "spherical-laplace"}, "mechanism"),
     ],
 )
-def test_methods_of_another_unit_are_refused_by_name(tmp_path: Path, more: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidParameter, match=said):
+def test_methods_of_another_unit_are_refused_by_name(tmp_path: Path, more: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidParameter, match=message):
         record_options(patients(tmp_path / "patients.csv"), **more).check()
 
 

@@ -227,8 +227,8 @@ def test_sums_and_messages_of_many_batches_keep_their_order(tmp_path: Path, cere
         journal.store.put("messages of sum of parameters", (254).to_bytes(8, "big"), encode(()))  # as if after many
         for batch in range(3):
             stored.commit(state, messages([batch]))
-        found = stored.load(HOLDERS)
-        assert (found.plaintext_sum.tolist(), found.plaintext_sum.dtype) == ([2**62, -(2**62), 0, -1], np.int64)
+        state = stored.load(HOLDERS)
+        assert (state.plaintext_sum.tolist(), state.plaintext_sum.dtype) == ([2**62, -(2**62), 0, -1], np.int64)
         assert stored.messages() == messages([0, 1, 2])
 
 

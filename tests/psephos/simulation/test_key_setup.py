@@ -21,7 +21,7 @@ from psephos.simulation.key_setup import Keys, SigningKeys, register, run_ceremo
 
 @pytest.mark.parametrize(("keys", "by_dealer"), [("dealer", True), ("ceremony", False)])
 def test_keys_of_dealer_and_ceremony_open(keys: Keys, by_dealer: bool) -> None:
-    told: list[tuple[int, int]] = []
+    candidates: list[tuple[int, int]] = []
     transcript = Transcript()
     house = setup_keys(
         4,
@@ -31,7 +31,7 @@ def test_keys_of_dealer_and_ceremony_open(keys: Keys, by_dealer: bool) -> None:
         keys=keys,
         test_key=True,
         transcript=transcript,
-        progress=lambda what, tried, expected: told.append((tried, expected)),
+        progress=lambda what, tried, expected: candidates.append((tried, expected)),
     )
     assert {message.sender for message in transcript.messages} == (
         set() if by_dealer else {f"holder {j}" for j in (1, 2, 3)}
@@ -41,9 +41,9 @@ def test_keys_of_dealer_and_ceremony_open(keys: Keys, by_dealer: bool) -> None:
     ciphertexts = Encryptor(house.threshold_key.key, expected=1).encrypt([mpz(7)])
     parts = {share.holder: share.partially_decrypt(ciphertexts) for share in house.shares[1:]}
     assert combine(house.threshold_key, parts) == [7]
-    assert bool(told) != by_dealer
-    assert told == sorted(told)
-    assert all(tried <= expected for tried, expected in told)
+    assert bool(candidates) != by_dealer
+    assert candidates == sorted(candidates)
+    assert all(tried <= expected for tried, expected in candidates)
 
 
 def test_the_threshold_of_a_ceremony_is_at_most_half_of_the_holders_rounded_up() -> None:
@@ -100,9 +100,9 @@ def test_invalid_numbers_of_holders_are_refused(
 
 @pytest.mark.parametrize(("keys", "degree"), [("dealer", 1), ("dealer", 3), ("ceremony", 2)])
 def test_all_randomness_comes_from_the_given_source(keys: Keys, degree: int) -> None:
-    asked: dict[str, Any] = {"key_bits": 128, "holders": 3, "threshold": 2, "degree": degree, "keys": keys}
+    arguments: dict[str, Any] = {"key_bits": 128, "holders": 3, "threshold": 2, "degree": degree, "keys": keys}
     one, same, other = (
-        setup_keys(4, **asked, test_key=True, randomness=SimulationRandomness(seed, "house")) for seed in (1, 1, 2)
+        setup_keys(4, **arguments, test_key=True, randomness=SimulationRandomness(seed, "house")) for seed in (1, 1, 2)
     )
     assert one.threshold_key == same.threshold_key
     assert one.threshold_key.key.degree == degree
@@ -111,7 +111,7 @@ def test_all_randomness_comes_from_the_given_source(keys: Keys, degree: int) -> 
     assert one.threshold_key != other.threshold_key
     assert one.signing_keys.seeds != other.signing_keys.seeds
     with pytest.raises(WeakKeyError):
-        setup_keys(4, **asked, randomness=SimulationRandomness(1, "house"))
+        setup_keys(4, **arguments, randomness=SimulationRandomness(1, "house"))
     first, second = (register(2)[1].seeds for _ in range(2))
     assert first != second
 
@@ -119,20 +119,20 @@ def test_all_randomness_comes_from_the_given_source(keys: Keys, degree: int) -> 
 def test_a_replaced_holder_and_progress_in_the_ceremony() -> None:
     """A batch of candidates is one message of the first holder's."""
     terms = CeremonyTerms(128, 3, 2, bytes(32), True)
-    told, seen, transcript = list[tuple[str, int, int]](), list[str](), Transcript()
+    steps, seen, transcript = list[tuple[str, int, int]](), list[str](), Transcript()
 
     def keep(role: Role) -> Role:
         seen.append(role.name)
         return role
 
     shares = run_ceremony(
-        terms, roles={"holder 2": keep}, transcript=transcript, progress=lambda *far: told.append(far)
+        terms, roles={"holder 2": keep}, transcript=transcript, progress=lambda *far: steps.append(far)
     )
     assert [share.holder for share in shares] == [1, 2, 3]
     assert seen == ["holder 2"]
     batches = [m for m in transcript.messages if m.kind == Kind.MODULUS_SHARES.title and m.sender == "holder 1"]
     tried = [terms.batch * (k + 1) for k in range(len({message.digest for message in batches}))]
-    assert told == [("key candidates", n, max(n, round(1 / terms.success))) for n in tried]
+    assert steps == [("key candidates", n, max(n, round(1 / terms.success))) for n in tried]
     with pytest.raises(InvalidParameter, match="there is no holder 4"):
         run_ceremony(terms, roles={"holder 4": keep})
 

@@ -82,15 +82,15 @@ def test_the_curator_adds_the_noise_to_an_exact_sum() -> None:
 
 
 def test_the_round_of_an_exact_sum_requires_the_chosen_proofs() -> None:
-    asked = []
+    proofs = []
 
     def keep(role: Role) -> Role:
         assert isinstance(role, Tally)
-        asked.append(role.round.proofs)
+        proofs.append(role.round.proofs)
         return role
 
     simulate_average(replace(CURATOR, parties=3, holders=3, proofs="knowledge"), roles={"curator": keep})
-    assert asked == ["knowledge"]
+    assert proofs == ["knowledge"]
 
 
 def test_a_message_depends_on_the_direction_of_the_rows_only() -> None:

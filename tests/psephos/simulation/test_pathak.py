@@ -187,7 +187,7 @@ def test_runs_with_unusual_records_have_messages_of_equal_length(variant: str, n
         assert run.shares_equal_reference
         lengths.append({(m.kind, m.size) for m in transcript.messages if m.kind not in ("size share", "proposal")})
     if variant == "public-bound":
-        assert all(found == lengths[0] for found in lengths)
+        assert all(run_lengths == lengths[0] for run_lengths in lengths)
 
 
 def test_one_record_moves_the_parameters_by_at_most_the_sensitivity() -> None:
@@ -506,13 +506,13 @@ def test_spherical_noise_needs_the_printed_variant(variant: str) -> None:
 @pytest.mark.parametrize("variant", ["public-bound", "printed", "repaired"])
 def test_progress_counts_every_message(variant: str, comparisons: str, most: int) -> None:
     """Each stage has as many messages as was said at its first; the first stage, which is left to chance, no more."""
-    told: list[tuple[str, int, int]] = []
-    play([4, 5, 6], variant=variant, comparisons=comparisons, progress=lambda *stage: told.append(stage))
-    steps = {name: total for name, _, total in told}
+    stages: list[tuple[str, int, int]] = []
+    play([4, 5, 6], variant=variant, comparisons=comparisons, progress=lambda *stage: stages.append(stage))
+    steps = {name: total for name, _, total in stages}
     assert list(steps) == [stage for stage in STAGES if variant != "public-bound" or stage[-1] not in "12"]
     assert steps.get("stage 1", most) == most
-    sent = Counter(name for name, _, _ in told)
-    assert sorted(told) == sorted((name, n + 1, steps[name]) for name in steps for n in range(sent[name]))
+    sent = Counter(name for name, _, _ in stages)
+    assert sorted(stages) == sorted((name, n + 1, steps[name]) for name in steps for n in range(sent[name]))
     assert all(sent[name] == total or (name == "stage 1" and sent[name] < total) for name, total in steps.items())
 
 
@@ -645,8 +645,8 @@ def test_simulation_on_given_data() -> None:
     simulate_pathak(replace(options, epsilon=2.0), data=load("breast-cancer"), evaluation=evaluation)
     assert [one.method for one in evaluation.scores] == ["majority", "batch", "indiv", "pathak", "pathak", "pathak"]
     assert len(evaluation.sums["published"]) == 2
-    for variant, asked, smallest in (("public-bound", None, 30), ("printed", None, 16), ("public-bound", 7, 7)):
-        chosen = replace(options, variant=variant, smallest_size=asked)  # type: ignore[arg-type]
+    for variant, smallest_size, smallest in (("public-bound", None, 30), ("printed", None, 16), ("public-bound", 7, 7)):
+        chosen = replace(options, variant=variant, smallest_size=smallest_size)  # type: ignore[arg-type]
         assert chosen.terms(4, ("a", "b"), 30).smallest_size == smallest
     with pytest.raises(InvalidParameter, match="--absent"):
         replace(options, absent=0.4).check()

@@ -385,7 +385,7 @@ def test_an_absent_holder_is_replaced(ceremony: KeySetup) -> None:
 
 def test_result_of_a_run() -> None:
     heard: list[tuple[str, int, int]] = []
-    result = simulate_psgd(OPTIONS, progress=lambda *told: heard.append(told))
+    result = simulate_psgd(OPTIONS, progress=lambda *step: heard.append(step))
     document = json.loads(json.dumps(result.as_json(), allow_nan=False))
     assert Result.from_json(document) == result
     assert heard == [("steps", done, 6) for done in range(7)]
@@ -418,8 +418,8 @@ def test_result_reports_clipping_and_weak_keys() -> None:
     assert clipped.gradients_clipped_here == 5
     assert clipped.gradient_bound == 0.5
     assert clipped.epsilon_final is None
-    assert any("not below 1/N" in said for said in clipped.cautions)
-    assert any("scaled down" in said for said in clipped.remarks)
+    assert any("not below 1/N" in sentence for sentence in clipped.cautions)
+    assert any("scaled down" in sentence for sentence in clipped.remarks)
     with pytest.raises(GradientBoundError):
         simulate_psgd(replace(OPTIONS, on_excess="refuse", party_bound=0.5))
     gaussian = simulate_psgd(replace(OPTIONS, variant="gaussian", steps=1))
@@ -567,8 +567,8 @@ def test_clear_descent_has_the_noise_of_all_parties(variant: Any) -> None:
     start = records.gradient(np.zeros(4))
     plain = agreement.descent.step(np.zeros(4), start, 0)
     unit = agreement.descent.step(np.zeros(4), start + 1, 0) - plain
-    drawn = [clear_descent(records, agreement, coins, eta=np.zeros(4), steps=1) for _ in range(400)]
-    noise = (np.array(drawn) - plain) / unit
+    releases = [clear_descent(records, agreement, coins, eta=np.zeros(4), steps=1) for _ in range(400)]
+    noise = (np.array(releases) - plain) / unit
     assert 0.5 < (noise**2).sum(axis=1).mean() / expected < 2
     fixed = [clear_descent(records, agreement, coins, steps=1, step_noise=False) for _ in range(400)]
     noise = (np.array(fixed) - plain) / unit
@@ -582,12 +582,12 @@ def test_result_names_the_proofs_and_the_coalition(proofs: Any, words: str) -> N
     for colluders, warned in ((None, False), (0, True), (2, False)):
         outcome = simulate_psgd(replace(OPTIONS, steps=2, proofs=proofs, colluders=colluders))
         page = outcome.page()
-        told, facts = outcome.as_json(), {fact[0]: fact[1:] for fact in page.facts}
+        document, facts = outcome.as_json(), {fact[0]: fact[1:] for fact in page.facts}
         conditions = {fact[0]: fact[1:] for fact in page.conditions}
-        assert told["options"]["proofs"] == proofs
+        assert document["options"]["proofs"] == proofs
         assert words in facts["Assumed"][0]
-        said = 1 if colluders is None else colluders
-        assert told["colluders"] == said
-        assert conditions["Colluders"][0].startswith(f"{said}: epsilon holds")
+        expected = 1 if colluders is None else colluders
+        assert document["colluders"] == expected
+        assert conditions["Colluders"][0].startswith(f"{expected}: epsilon holds")
         assert ("WARNING" in conditions["Colluders"][0]) is warned
         assert {release.delta for release in outcome.releases.values()} == {outcome.delta, outcome.guarantee.delta}

@@ -118,7 +118,7 @@ def test_where_no_gain_is_expected_the_public_model_is_written(tmp_path: Path) -
 
 
 def test_auto_rehearses_where_public_rows_have_labels(tmp_path: Path) -> None:
-    found = {
+    methods = {
         (labelled, learners): Job(
             options(tmp_path, labelled=labelled, method="auto", learners=learners, announced_rows=None, **more)
         ).method
@@ -128,7 +128,7 @@ def test_auto_rehearses_where_public_rows_have_labels(tmp_path: Path) -> None:
             (False, (), {"classes": ("ill", "well")}),
         )
     }
-    assert list(found.values()) == ["rehearsed", "vote-directions", "whitened"]
+    assert list(methods.values()) == ["rehearsed", "vote-directions", "whitened"]
     assert Job(options(tmp_path, method="auto")).options.announced_rows == 1200
     assert Job(options(tmp_path, method="auto", noise_from="holders", announced_rows=None)).method == "whitened"
     with pytest.raises(InvalidParameter, match="announced-rows"):

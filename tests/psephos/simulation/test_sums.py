@@ -164,13 +164,13 @@ def rounds(simulate: Callable[..., Any], options: SumOptions) -> list[tuple[Roun
 )
 def test_the_round_has_the_chosen_parameters(simulate: Any, options: SumOptions, kinds: list[str]) -> None:
     """Everything that a holder goes by: too few ballots, or none of the proofs, and it would open what it must not."""
-    asked = replace(
+    run_options = replace(
         options, parties=9, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, draws=1, degree=2
     )
     for proofs, least in (("none", None), ("valid", 8)):
-        found = rounds(simulate, replace(asked, proofs=proofs, min_ballots=least))
-        assert [one.kind for one, _ in found] == kinds
-        for one, holder in found:
+        results = rounds(simulate, replace(run_options, proofs=proofs, min_ballots=least))
+        assert [one.kind for one, _ in results] == kinds
+        for one, holder in results:
             key = one.threshold_key
             assert (key.holders, key.threshold, holder) == (4, 2, 4)
             assert (key.key.bits, key.key.degree, one.test_key) == (512, 2, True)
@@ -195,11 +195,11 @@ def test_phases_add_up_to_at_most_the_run() -> None:
     """A millisecond for each, since they are rounded."""
     started = time.perf_counter()
     outcome = simulate_average(SMALL)
-    taken = time.perf_counter() - started
+    duration = time.perf_counter() - started
     assert list(outcome.seconds) == ["train", "fit", "keygen", "encrypt", "aggregate", "decrypt"]
     phases = [seconds for seconds in outcome.seconds.values() if seconds is not None]
     assert all(seconds >= 0 for seconds in phases)
-    assert 0 < sum(phases) <= taken + 0.001 * len(phases)
+    assert 0 < sum(phases) <= duration + 0.001 * len(phases)
 
 
 def test_the_journal_stores_the_salt_of_private_samples(tmp_path: Path) -> None:

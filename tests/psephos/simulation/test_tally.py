@@ -311,9 +311,9 @@ def test_the_error_of_a_missing_data_set_names_its_folder(tmp_path) -> None:
 
 
 def test_private_accuracies_are_over_draws() -> None:
-    drawn = run_tally(replace(SMALL, draws=4))
-    assert drawn["draws"] == 4
-    assert np.isfinite(drawn["accuracy"]["avg"]["private_std"])
+    document = run_tally(replace(SMALL, draws=4))
+    assert document["draws"] == 4
+    assert np.isfinite(document["accuracy"]["avg"]["private_std"])
 
 
 # -- what the curator is given
@@ -584,9 +584,9 @@ def test_the_composed_cost_stands_first(capsys: pytest.CaptureFixture[str]) -> N
     assert outcome.composed is not None
     assert outcome.composed.releases == 80
     show(outcome, verbose=True)
-    said = " ".join(capsys.readouterr().out.split())
-    assert said.index("Whoever published all 80 classifiers") < said.index("soft")
-    assert "Recall of each class at epsilon 0.5" in said
+    text = " ".join(capsys.readouterr().out.split())
+    assert text.index("Whoever published all 80 classifiers") < text.index("soft")
+    assert "Recall of each class at epsilon 0.5" in text
 
 
 @pytest.mark.parametrize("missing", [0, 1])
@@ -603,8 +603,8 @@ def test_synthetic_data_has_enough_rows_for_all_parties() -> None:
     _, many = load_split(TallyOptions(dataset="synthetic", parties=3000, auxiliary=100))
     assert (many.sizes == 2).all()
     assert len(many.sizes) == 3000
-    _, asked = load_split(TallyOptions(dataset="synthetic", parties=900, samples_per_party=5))
-    assert (asked.sizes == 5).all()
+    _, split = load_split(TallyOptions(dataset="synthetic", parties=900, samples_per_party=5))
+    assert (split.sizes == 5).all()
     _, few = load_split(TallyOptions(dataset="synthetic", parties=10, auxiliary=100))
     assert few.sizes.sum() == 1900
 

@@ -107,7 +107,7 @@ def fields_of(what: str, parties: int) -> dict[str, Any]:
     """Of a study that is called so."""
     none = {"holders": 0, "threshold": 0, "confirmations": 0, "key_bits": 0}
     two: dict[str, Any] = {"classes": ("a", "b")}
-    found: dict[str, dict[str, Any]] = {
+    fields: dict[str, dict[str, Any]] = {
         "tally": {"method": "soft", "proofs": "valid"},
         "statistic": {
             "method": "statistic",
@@ -217,7 +217,7 @@ def fields_of(what: str, parties: int) -> dict[str, Any]:
         | none
         | {"method": "pathak", "parameters": {"lam": 0.1, "smallest_size": 6}, "minimum_ballots": parties},
     }
-    return {"protocol": what.split(",")[0], "samples": SAMPLES, "auxiliary": AUXILIARY.digest} | found[what]
+    return {"protocol": what.split(",")[0], "samples": SAMPLES, "auxiliary": AUXILIARY.digest} | fields[what]
 
 
 EVERY = ("tally", "statistic", "average", "rehearsed", "record", "regression", "evaluation", "psgd", "pathak")
@@ -318,8 +318,8 @@ class Cast:
             return None
         state = agent.state.state.state.state  # the protocol's own, under the stages around it
         if self.what == "pathak":
-            found = agent.role.stage(agent.state).inner._result(state)  # type: ignore[attr-defined]
-            return found and tuple(map(sum, zip(found.parameters, found.noise[0], strict=True)))
+            result = agent.role.stage(agent.state).inner._result(state)  # type: ignore[attr-defined]
+            return result and tuple(map(sum, zip(result.parameters, result.noise[0], strict=True)))
         values = state.vector if self.what == "psgd" else getattr(state, "values", None)
         return None if values is None else tuple(map(int, values))
 
@@ -385,7 +385,7 @@ def given(role: Role, share: KeyShare) -> StagedRole:
 
 
 @dataclass
-class Dealt(Cast):
+class DealtCast(Cast):
     """The same under a key that was dealt, in a fraction of a second."""
 
     @cached_property

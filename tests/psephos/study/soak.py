@@ -354,8 +354,8 @@ class Schedule:
         if len(self._ended) == len(self.house.names):
             return True
         if any(code != DONE for code in self._ended.values()) and not self._due:
-            said = max((path.stat().st_mtime for path in self._waits()), default=time.time())
-            if time.time() - said > STILL:
+            last_change = max((path.stat().st_mtime for path in self._waits()), default=time.time())
+            if time.time() - last_change > STILL:
                 return True
         if time.monotonic() - self._begun > LONGEST:
             raise AssertionError(f"{self} hangs: {self._waiting()}")
@@ -378,19 +378,19 @@ class Schedule:
         if not lost:
             assert not waiting, f"{self}: {waiting}"
         elif waiting.keys() - set(lost):
-            said = " ".join(waiting[name] for name in waiting.keys() - set(lost))
-            assert "Error: " in said or any(name in said for name in lost), f"{self}: nobody says why: {waiting}"
+            reasons = " ".join(waiting[name] for name in waiting.keys() - set(lost))
+            assert "Error: " in reasons or any(name in reasons for name in lost), f"{self}: nobody says why: {waiting}"
             self.happened["stopped, by name"] += 1
         for name in lost:
             self.happened["noticed that it was set back"] += self._ended[name] == SET_BACK
         results = {(self.house.place(name) / "result").read_bytes() for name, c in self._ended.items() if c == DONE}
         assert len(results) <= 1, f"{self}: two releases"
         if results:
-            with contextlib.ExitStack() as kept:
+            with contextlib.ExitStack() as stack:
                 agents = {}
                 for number in range(self.parties):
                     if self._ended[name := f"party {number}"] == DONE:
-                        store = kept.enter_context(Store(self.house.place(name) / "store"))
+                        store = stack.enter_context(Store(self.house.place(name) / "store"))
                         agents[number] = self.house.cast.agent(name, MemoryBoard(), store)
                 try:
                     counted = self.house.cast.judge(results.pop(), agents)
@@ -423,8 +423,8 @@ def main() -> None:
             print(error, file=sys.stderr, flush=True)
         played += 1
         print(f"{seed}: {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
-    found = {"protocol": chosen.what, "schedules": played, "failed": failed, "happened": dict(sorted(total.items()))}
-    print(json.dumps(found | {"seconds": round(time.monotonic() - begun)}, indent=1))
+    summary = {"protocol": chosen.what, "schedules": played, "failed": failed, "happened": dict(sorted(total.items()))}
+    print(json.dumps(summary | {"seconds": round(time.monotonic() - begun)}, indent=1))
     sys.exit(bool(failed))
 
 

@@ -235,7 +235,7 @@ def test_studies_whose_vectors_no_proof_fits_are_refused(files: Files, tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "said"),
+    ("options", "error", "why"),
     [
         ({"curator": ""}, InvalidParameter, "a study needs --curator"),
         ({"public": ""}, InvalidParameter, "a study needs --public"),
@@ -251,8 +251,8 @@ def test_studies_whose_vectors_no_proof_fits_are_refused(files: Files, tmp_path:
         ({"method": "avg"}, StudyError, "not by 'avg'"),
     ],
 )
-def test_invalid_options_are_refused(files: Files, options: dict[str, Any], error: type[Exception], said: str) -> None:
-    with pytest.raises(error, match=said):
+def test_invalid_options_are_refused(files: Files, options: dict[str, Any], error: type[Exception], why: str) -> None:
+    with pytest.raises(error, match=why):
         files.made(**options)
 
 

@@ -71,8 +71,8 @@ CLASSES = "benign,malignant"
 
 def psephos(*words: object) -> str:
     """What a command prints; raises what it raises."""
-    said = [str(word) for word in words]
-    done = CliRunner().invoke(build(), said, catch_exceptions=False)
+    arguments = [str(word) for word in words]
+    done = CliRunner().invoke(build(), arguments, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.output
 
@@ -164,10 +164,10 @@ def play_by_hand(here: Consortium) -> None:
 
 def test_whole_study_with_single_commands(consortium: Consortium) -> None:
     study = consortium.new()
-    said = psephos("study", "show", study, "--identity", consortium / "north")
-    assert "party 0 and holder 1" in said
-    assert "A TRIAL" in said
-    assert all(f"The {name}" in said for name in PARTIES)
+    text = psephos("study", "show", study, "--identity", consortium / "north")
+    assert "party 0 and holder 1" in text
+    assert "A TRIAL" in text
+    assert all(f"The {name}" in text for name in PARTIES)
     psephos("study", "budget", consortium / "north", "--limit", 10)
     for name in MEMBERS:
         consortium.join(name, study)
@@ -212,30 +212,30 @@ def test_an_identity_votes_once_on_the_same_samples(consortium: Consortium) -> N
 
 def shares_of(plays: list[MemberRunner]) -> list[int]:
     """Every holder's share of the key."""
-    found = []
+    shares = []
     for agent in [seat.agent for play in plays for seat in play.roles if seat.agent.role.name.startswith("holder")]:
         joined, made = agent.state.before[:2]
-        found.append(agent.role.stage(StageState(1, made, (joined,))).result(made).share())  # type: ignore[attr-defined]
-    return found
+        shares.append(agent.role.stage(StageState(1, made, (joined,))).result(made).share())  # type: ignore[attr-defined]
+    return shares
 
 
-def assert_no_secrets(here: Consortium, shares: Sequence[int] = (), *told: str) -> None:
+def assert_no_secrets(here: Consortium, shares: Sequence[int] = (), *texts: str) -> None:
     """No signing key, sealing key or share of the key stands on the board, in any file but stores and keys, in what was
-    released, nor in what was `told`: logs, metrics, pages. In bytes, in hexadecimal, or as a number."""
+    released, nor in `texts`: logs, metrics, pages. In bytes, in hexadecimal, or as a number."""
     secrets = [Identity.read(here / name).key.seed() for name in MEMBERS]
     for store in here.folder.glob("*/*/*.sqlite"):
-        with sqlite3.connect(store) as kept:
-            rows = kept.execute("SELECT content FROM records WHERE space = 'store'").fetchall()
-        kept.close()
+        with sqlite3.connect(store) as database:
+            rows = database.execute("SELECT content FROM records WHERE space = 'store'").fetchall()
+        database.close()
         for (identity,) in rows:
             with Store(store, json.loads(identity)) as opened:
                 secrets.append(opened.get("seat", b"sealing") or b"")
     assert {len(secret) for secret in secrets} <= {0, 32}
     secrets += [share.to_bytes(share.bit_length() // 8 + 1, "big").lstrip(bytes(1)) for share in shares]
-    found = [path for path in here.folder.rglob("*") if path.is_file() and "key" not in path.name]
-    public = [path.read_bytes() for path in found if path.suffix != ".sqlite" or path.name == "board.sqlite"]
+    files = [path for path in here.folder.rglob("*") if path.is_file() and "key" not in path.name]
+    public = [path.read_bytes() for path in files if path.suffix != ".sqlite" or path.name == "board.sqlite"]
     assert len(public) > 20
-    public += [text.encode() for text in told]
+    public += [text.encode() for text in texts]
     forms = [form for secret in filter(None, secrets) for form in (secret, secret.hex().encode())]
     forms += [str(share).encode() for share in shares]
     assert not any(form in content for form in forms for content in public)
@@ -248,8 +248,8 @@ def test_key_degree_follows_from_the_vector_length(consortium: Consortium) -> No
     few = Study.read(consortium.new(key_bits=128)).degree
     rows(np.random.default_rng(5), 300).drop(columns="diagnosis").to_csv(consortium / "public.csv", index=False)
     many = Study.read(consortium.new("many.toml", key_bits=128)).degree
-    said = Study.read(consortium.new("said.toml", key_bits=128, degree=2)).degree
-    assert (few, many, said) == (1, best_degree(128, length=300, addends=3, minimum=0, maximum=1), 2)
+    explicit = Study.read(consortium.new("said.toml", key_bits=128, degree=2)).degree
+    assert (few, many, explicit) == (1, best_degree(128, length=300, addends=3, minimum=0, maximum=1), 2)
     assert many > 1
 
 
@@ -307,15 +307,15 @@ def test_every_protocol_ends_in_a_verified_model(  # wide: one row of a table
     """Where the parties add the noise the classifier is a function of what stands on the board; no secret of the run is
     anywhere that others may look."""
     study = consortium.new(protocol=protocol, method=method, delta=delta, parameters=parameters, key_bits=256)
-    said, joint = psephos("study", "show", study), protocol not in ("tally", "average")
-    assert ("the sum with all the noise in it" in said) is joint
+    text, joint = psephos("study", "show", study), protocol not in ("tally", "average")
+    assert ("the sum with all the noise in it" in text) is joint
     assert ("holder 1" in psephos("study", "show", study, "--identity", consortium / "north")) is (protocol != "pathak")
     plays = until_the_vote(consortium, study, Clock(), voters=3, log="debug")
     assert set(go_on(plays).values()) == {"done: the result is published"}
-    told = []
+    pages = []
     for play in plays:
         with urlopen(f"http://127.0.0.1:{serve_metrics(play, 0)}/metrics") as answer:
-            told.append(answer.read().decode())
+            pages.append(answer.read().decode())
     logged = capsys.readouterr().err
     assert '"message": "posted"' in logged
     page = Follower(Study.read(study), lambda: BoardFile(consortium / "board.sqlite"))
@@ -324,7 +324,7 @@ def test_every_protocol_ends_in_a_verified_model(  # wide: one row of a table
     assert len(shares) == (0 if protocol == "pathak" else 3)
     for play in plays:
         play.close()
-    assert_no_secrets(consortium, shares, logged, *told, json.dumps(page.state()))
+    assert_no_secrets(consortium, shares, logged, *pages, json.dumps(page.state()))
     models = {(play.released / "model.json").read_bytes() for play in plays if play.released}
     assert len(models) == 1
     model = json.loads(models.pop())
@@ -333,8 +333,8 @@ def test_every_protocol_ends_in_a_verified_model(  # wide: one row of a table
     seen = ("--board", consortium / "board.sqlite")
     status = json.loads(psephos("status", study, *seen, "--json"))
     assert (status["stage"], status["refused"]) == ("The result is published.", {})
-    asked = ("--public", consortium / "public.csv", *(() if joint else ("--curator", consortium / "lab")), "--json")
-    checks = {check["what"]: check["verdict"] for check in json.loads(psephos("verify", study, *seen, *asked))}
+    arguments = ("--public", consortium / "public.csv", *(() if joint else ("--curator", consortium / "lab")), "--json")
+    checks = {check["what"]: check["verdict"] for check in json.loads(psephos("verify", study, *seen, *arguments))}
     follows = next(verdict for what, verdict in checks.items() if what.startswith("the result follows"))
     assert follows == ("holds" if joint else "not checked")  # of the noise that a curator added
     assert "fails" not in checks.values()
@@ -416,8 +416,8 @@ def test_close_ends_the_vote_but_not_below_the_minimum(consortium: Consortium) -
         MemberRunner(member(consortium, "lab"), ["curator"], clock=clock) as lab,
     ):
         go_on([plays[0], south, plays[2]])
-        said = go_on([plays[0], south, plays[2], lab])
-    assert said["curator"].startswith("done"), "told once, it closes as soon as it may"
+        statuses = go_on([plays[0], south, plays[2], lab])
+    assert statuses["curator"].startswith("done"), "told once, it closes as soon as it may"
     for play in plays:
         play.close()
 
@@ -449,8 +449,8 @@ def test_a_wrong_clock_changes_times_but_not_results(consortium: Consortium, hou
     clock.now += 30
     assert go_on(plays)["curator"] == early, "a wait that began in the future begins again"
     clock.now += 1800
-    said = go_on(plays)
-    assert set(said.values()) == {"done: the result is published"}
+    statuses = go_on(plays)
+    assert set(statuses.values()) == {"done: the result is published"}
     assert json.loads((plays[0].released / "model.json").read_text())["parties"] == 2  # type: ignore[operator]
     for play in plays:
         play.close()
@@ -468,12 +468,12 @@ def test_a_late_ballot_is_refused_and_its_party_gets_the_model(consortium: Conso
         clock.now += 86400
         go_on([*plays, south])
         with MemberRunner(member(consortium, "east"), ["party 2"], clock=clock) as east:
-            said = go_on([*plays, south, east])
-            assert set(said.values()) == {"done: the result is published"}
+            statuses = go_on([*plays, south, east])
+            assert set(statuses.values()) == {"done: the result is published"}
             assert east.released is not None
             assert json.loads((east.released / "model.json").read_text())["parties"] == 2
-    late = [told for play in plays for seat in play.roles for told in seat.agent.rejected]
-    assert {(type(told.error).__name__, told.author) for told in late} == {("LateBallotError", "party 2")}
+    late = [error for play in plays for seat in play.roles for error in seat.agent.rejected]
+    assert {(type(error.error).__name__, error.author) for error in late} == {("LateBallotError", "party 2")}
     for play in plays:
         play.close()
 
@@ -486,32 +486,32 @@ def test_metrics_name_the_roles_an_agent_waits_for(consortium: Consortium) -> No
         north.run_due_steps()
         north.failure = "gone"
         with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
-            told = answer.read().decode()
+            metrics = answer.read().decode()
         with pytest.raises(EngineError, match=f"nothing can listen on 127.0.0.1, port {port}"):
             serve_metrics(north, port)
-    assert 'psephos_agent_awaits{kind="joined",role="party 0",sender="holder 3"} 1.0' in told
-    assert 'psephos_agent_moved_seconds{role="holder 1"} 1.8e+09' in told, "the clock's"
-    assert 'psephos_agent_entries_signed{role="holder 1"} 1.0' in told
-    assert "psephos_agent_board_up 0.0" in told
-    assert Identity.read(consortium / "north").key.seed().hex() not in told
+    assert 'psephos_agent_awaits{kind="joined",role="party 0",sender="holder 3"} 1.0' in metrics
+    assert 'psephos_agent_moved_seconds{role="holder 1"} 1.8e+09' in metrics, "the clock's"
+    assert 'psephos_agent_entries_signed{role="holder 1"} 1.0' in metrics
+    assert "psephos_agent_board_up 0.0" in metrics
+    assert Identity.read(consortium / "north").key.seed().hex() not in metrics
 
 
 def test_an_absent_holder_is_named_while_others_wait(consortium: Consortium) -> None:
-    clock, told = Clock(), []
+    clock, lines = Clock(), []
     study = consortium.new(patience=60)
     plays = until_the_vote(consortium, study, clock, voters=2)
     gone = plays.pop(2)
     gone.close()
     (consortium / "lab" / fingerprint(Study.read(study).digest) / "close").touch()
     assert "2 of 3 holders have confirmed" in go_on(plays)["curator"]
-    plays[-1]._say = told.append
+    plays[-1]._say = lines.append
     clock.now += 61
     assert not plays[-1].step(patient=True)
-    assert "2 holders have confirmed the curator's product, and 3 must" in told[-1]
+    assert "2 holders have confirmed the curator's product, and 3 must" in lines[-1]
     for seconds, times in ((0, 1), (59, 1), (2, 2)):  # once in its patience
         clock.now += seconds
         assert not plays[-1].step(patient=True)
-        assert len(told) == times
+        assert len(lines) == times
     mine = member(consortium, "east")
     with MemberRunner(mine, ["holder 3"], clock=clock) as back:
         assert go_on([*plays, back])["curator"].startswith("done")
@@ -523,9 +523,9 @@ class Liar(CeremonyHolder):
     """It says something else of its residues than follows from the seeds."""
 
     def _products_message(self, state: Any, batch: Any, j: int) -> bytes:
-        said = super()._products_message(state, batch, j)
+        message = super()._products_message(state, batch, j)
         another = pack_residues(self.terms, (batch.product_share(j) + 1) % flat_primes(self.terms))
-        return said[: -len(another)] + another if j == self.number else said
+        return message[: -len(another)] + another if j == self.number else message
 
 
 def test_a_failed_ceremony_ends_the_study_for_every_agent(consortium: Consortium) -> None:
@@ -546,7 +546,7 @@ def test_a_failed_ceremony_ends_the_study_for_every_agent(consortium: Consortium
             break
     why = "this study is over: .*holder 3 "
     for name, play in zip(names, plays, strict=True):
-        assert not [told for _, told in play.statuses() if not re.search(why, told)], name
+        assert not [status for _, status in play.statuses() if not re.search(why, status)], name
         looks = iter(range(3))  # a run that went on would end here, without the error
         with pytest.raises(StudyError, match=why):
             play.run(until=lambda: next(looks, None) is None)  # noqa: B023 - called in this turn
@@ -562,7 +562,7 @@ def test_a_failed_ceremony_ends_the_study_for_every_agent(consortium: Consortium
 def test_invalid_identity_cards_are_refused(consortium: Consortium) -> None:
     path = consortium / "north/card.toml"
     good = path.read_text()
-    for bad, said in (
+    for bad, message in (
         (good.replace("The north", "The north pole"), "damaged"),
         (good.replace("psephos_card = 1", "psephos_card = 2"), "not a card of this version"),
         ("{", "not TOML"),
@@ -570,7 +570,7 @@ def test_invalid_identity_cards_are_refused(consortium: Consortium) -> None:
         (good.replace('"The north"', '"The\\nnorth"'), "damaged"),
     ):
         path.write_text(bad)
-        with pytest.raises(StudyError, match=said):
+        with pytest.raises(StudyError, match=message):
             IdentityCard.read(path)
     with pytest.raises(StudyError, match="cannot be read"):
         IdentityCard.read(consortium / "nobody.toml")
@@ -595,7 +595,7 @@ def test_invalid_identities_are_refused(consortium: Consortium) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         ({"holders": 2}, "3 to 9 holders"),
         ({"holders": 4}, "not 4"),
@@ -628,8 +628,8 @@ def test_invalid_identities_are_refused(consortium: Consortium) -> None:
         ({"proofs": "none"}, "proofs"),
     ],
 )
-def test_study_new_refuses_invalid_studies(consortium: Consortium, changed: dict[str, object], said: str) -> None:
-    with pytest.raises((StudyError, DataError, InvalidParameter), match=said):
+def test_study_new_refuses_invalid_studies(consortium: Consortium, changed: dict[str, object], message: str) -> None:
+    with pytest.raises((StudyError, DataError, InvalidParameter), match=message):
         consortium.new(**changed)
     assert not (consortium / "study.toml").exists()
 
@@ -721,9 +721,9 @@ def test_entries_of_another_study_are_ignored(consortium: Consortium) -> None:
     first, second = consortium.new(), consortium.new("second.toml", title="Another study")
     consortium.join("north", first)
     consortium.join("south", second)
-    said = psephos("status", second, "--board", consortium / "board.sqlite")
-    assert said.count("belongs to another study") == 2
-    assert re.search(r"^  party 0 +The north +has not joined$", said, re.M)
+    text = psephos("status", second, "--board", consortium / "board.sqlite")
+    assert text.count("belongs to another study") == 2
+    assert re.search(r"^  party 0 +The north +has not joined$", text, re.M)
     with pytest.raises(StudyError, match="no board"):
         psephos("status", first, "--board", consortium / "nowhere.sqlite")
     consortium.join("north", second)
@@ -809,7 +809,7 @@ def test_trial_with_one_process_per_member(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "All 4 members have the model that stands on the board" in done.stderr
     study = Study.read(tmp_path / "a/t/study.toml")
-    for said in (
+    for words in (
         "A trial in a/t: a curator and 3 parties.",
         "`psephos agent NAME`",
         f"The model and its card are in a/t/curator/{fingerprint(study.digest)}/released. To look on:",
@@ -820,11 +820,11 @@ def test_trial_with_one_process_per_member(tmp_path: Path) -> None:
             else []
         ),
     ):
-        assert said in done.stderr
+        assert words in done.stderr
     assert (tmp_path / "a/t/board.sqlite").exists() is not nats
     if all(map(find_spec, ("starlette", "uvicorn", "prometheus_client"))):
         assert re.search(r"http://\S+ shows it while it runs", done.stderr)
-    found = (study.title, study.epsilon, study.trial, study.minimum_ballots, study.patience, study.key_bits)
-    assert found == ("A trial", 10.0, True, 3, 60, 256)
+    settings = (study.title, study.epsilon, study.trial, study.minimum_ballots, study.patience, study.key_bits)
+    assert settings == ("A trial", 10.0, True, 3, 60, 256)
     logged = [json.loads(line) for line in (tmp_path / "a/t/party-0.log").read_text().splitlines() if line[0] == "{"]
     assert {line["role"] for line in logged} >= {"party 0", "holder 1"}

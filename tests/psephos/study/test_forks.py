@@ -18,7 +18,7 @@ from psephos.protocol.errors import PsephosError
 from psephos.protocol.roles import Entry
 from psephos.protocol.storage.store import Store
 from psephos.protocol.wire import Kind, Reader
-from tests.psephos.study.cast import Dealt
+from tests.psephos.study.cast import DealtCast
 
 HALVES = (("holder 2", "party 0", "party 2"), ("holder 3", "party 1", "party 3"))
 """Who is shown which board; the sum is opened by 2 of 3 holders."""
@@ -49,7 +49,7 @@ class ForkedStudy:
     """A study whose board is one until it has `common` entries, and two from then on."""
 
     def __init__(self, folder: Path, confirmations: int, common: int, relays: bool) -> None:
-        self.cast = Dealt("tally", parties=4, confirmations=confirmations, minimum_ballots=2)
+        self.cast = DealtCast("tally", parties=4, confirmations=confirmations, minimum_ballots=2)
         board, stores = MemoryBoard(), {name: Store(folder / name / "store") for name in self.cast.names}
         agents = [self.cast.agent(name, board, store) for name, store in stores.items()]
         for agent in agents * (common + 1):

@@ -52,10 +52,10 @@ def test_a_fingerprint_in_words_has_the_same_bits() -> None:
 def test_a_card_holds_a_name_and_a_key_and_is_self_signed(tmp_path: Path) -> None:
     key = SigningKey.generate()
     card = IdentityCard("The north", key.verification_key)
-    found = tomllib.loads(card.text(key))
-    signature = bytes.fromhex(found.pop("signature"))
+    fields = tomllib.loads(card.text(key))
+    signature = bytes.fromhex(fields.pop("signature"))
     raw = key.verification_key.raw
-    assert found == {"psephos_card": 1, "name": "The north", "key": raw.hex()}
+    assert fields == {"psephos_card": 1, "name": "The north", "key": raw.hex()}
     key.verification_key.verify(signature, b"psephos card\0" + raw + b"The north")
     with pytest.raises(ForgedSignatureError):
         key.verification_key.verify(signature, raw + b"The north")
@@ -140,8 +140,8 @@ def test_costs_of_studies_add_up(tmp_path: Path) -> None:
     made.charge(gaussian)
     assert Identity.read(tmp_path / "north").spent() == pytest.approx(both, rel=1e-12)
     with Store(tmp_path / "north" / "budget.sqlite", {"budget of": made.card.key.raw.hex()}) as store:
-        kept = {name: json.loads(content) for name, content in store.items("spent")}
-        assert kept == {TALLY.digest: ["A trial", 1.0, 0.0, None], gaussian.digest: ["A trial", 0.7, 1e-6, None]}
+        charges = {name: json.loads(content) for name, content in store.items("spent")}
+        assert charges == {TALLY.digest: ["A trial", 1.0, 0.0, None], gaussian.digest: ["A trial", 0.7, 1e-6, None]}
         assert dict(store.items("voted")) == {TALLY.auxiliary: TALLY.digest}
 
 

@@ -80,9 +80,9 @@ class House:
         return replace(made, **given | {"curator": keys[0], "parties": parties} | fields)
 
     def member(self, name: str, study: Study, **settings: str) -> Membership:
-        found = Membership(self.identities[name], study)
-        found.folder.mkdir(mode=0o700, exist_ok=True)
-        found.keep(public=self.public, **settings)
+        membership = Membership(self.identities[name], study)
+        membership.folder.mkdir(mode=0o700, exist_ok=True)
+        membership.keep(public=self.public, **settings)
         return Membership(self.identities[name], study)
 
 
@@ -130,8 +130,8 @@ def test_settings_are_saved_individually(house: House) -> None:
     mine = sign(house.study(), house.identities["north"])
     assert mine.settings == MemberSettings("", "", "", "logistic", "", "")
     assert mine.keep(board="b", learner=None) == MemberSettings(board="b")
-    kept = mine.keep(public="p", data="d", learner="tree", voter="v", output="o")
-    assert kept == MemberSettings("b", "p", "d", "tree", "v", "o") == Membership(mine.identity, mine.study).settings
+    settings = mine.keep(public="p", data="d", learner="tree", voter="v", output="o")
+    assert settings == MemberSettings("b", "p", "d", "tree", "v", "o") == Membership(mine.identity, mine.study).settings
     path = mine.folder / "settings.toml"
     for wrong in ('bord = "x"', "board = 7", "board = ", b"\xff"):
         path.write_bytes(wrong if isinstance(wrong, bytes) else wrong.encode())
@@ -165,16 +165,16 @@ def test_paths_of_a_members_stores(house: House) -> None:
 
 def test_agents_have_the_roles_of_their_names(house: House) -> None:
     study, board = house.study(), MemoryBoard()
-    found = {}
+    stages = {}
     for name in ("curator", "north", "west"):
         mine = house.member(name, study, voter=f"{__name__}:HOSPITAL")
         for role in mine.names:
             agent, store = mine.agent(role, board)
-            found[role] = (agent.role.name, len(agent.role._stages))  # type: ignore[attr-defined]
+            stages[role] = (agent.role.name, len(agent.role._stages))  # type: ignore[attr-defined]
             assert agent.role.awaits(agent.state) == MissingMessages(Kind.JOINED, tuple(sorted(study.must_join)))
             agent.step()
             store.close()
-    assert found == {
+    assert stages == {
         "curator": ("curator", 4),
         "party 0": ("party 0", 3),
         "holder 1": ("holder 1", 4),
@@ -471,9 +471,9 @@ def test_a_party_brings_whose_its_rows_are_where_persons_are_protected(house: Ho
     table.to_csv(house.own, index=False)
     voter = house.member("north", study, data=house.own).voter
     assert [list(column) for column in voter][2] == [0, 1, 2, 0, 1, 2, 0]
-    for cells, said in ((table.drop(columns="patient"), "no column 'patient'"), (table.replace("v", ""), "line 3")):
+    for cells, message in ((table.drop(columns="patient"), "no column 'patient'"), (table.replace("v", ""), "line 3")):
         cells.to_csv(house.own, index=False)
-        with pytest.raises(DataError, match=said):
+        with pytest.raises(DataError, match=message):
             list(house.member("north", study, data=house.own).voter)
 
 

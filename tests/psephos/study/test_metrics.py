@@ -28,7 +28,7 @@ def seat(name: str, **fields: Any) -> Any:
     return SimpleNamespace(**{"agent": agent, "changed_at": 12.5, "done": False, "awaits": None} | fields)
 
 
-def told(play: Any) -> list[str]:
+def metrics(play: Any) -> list[str]:
     with urlopen(f"http://127.0.0.1:{serve_metrics(play, 0)}/metrics") as answer:
         return str(answer.read().decode()).splitlines()
 
@@ -37,7 +37,7 @@ def test_metrics_in_prometheus_format() -> None:
     one = seat("party 3", awaits=MissingMessages(Kind.PUBLIC_KEY, ("holder 1", "holder 2")))
     other = seat("curator", done=True)
     other.agent.rejected = []
-    lines = told(SimpleNamespace(roles=[one, other], failure=""))
+    lines = metrics(SimpleNamespace(roles=[one, other], failure=""))
     help_ = [line[7:] for line in lines if line.startswith("# HELP ")]
     assert help_ == [
         "psephos_agent_head Entries of the board that were read.",
@@ -72,7 +72,7 @@ def test_metrics_in_prometheus_format() -> None:
             "psephos_agent_board_up 1.0",
         ]
     )
-    assert "psephos_agent_board_up 0.0" in told(SimpleNamespace(roles=[], failure="gone"))
+    assert "psephos_agent_board_up 0.0" in metrics(SimpleNamespace(roles=[], failure="gone"))
 
 
 def test_metrics_on_an_occupied_port_are_refused() -> None:

@@ -65,16 +65,16 @@ def test_a_role_restored_from_an_old_copy_stops_posting(tmp_path: Path) -> None:
         for each in agents.values():
             each.step()
 
-    def said() -> int:
+    def count_entries() -> int:
         return sum(SignedEntry.decode(data).author == "holder 1" for _, data in board.read(0))
 
-    while said() < 2:
+    while count_entries() < 2:
         play()
     stores["holder 1"].close()
     shutil.copytree(tmp_path / "holder 1", tmp_path / "old", copy_function=shutil.copy2)
     agents["holder 1"] = agent("holder 1", Store(tmp_path / "holder 1" / "store"))
-    known = said()
-    while said() < known + 2:
+    known = count_entries()
+    while count_entries() < known + 2:
         play()
     before = list(board.read(0))
     for _ in range(2):  # nor when it is started again

@@ -312,8 +312,8 @@ def test_both_receipt_files_agree(honest: Played, tmp_path: Path, name: str) -> 
     assert content["kind"] == "receipt"
     assert "not a certification" in content["notice"]
     text = page.read_text(encoding="utf-8")
-    for said in (made.study, made.head, made.encryption.key, made.summary, *(m.key for m in made.participants)):
-        assert said in text
+    for value in (made.study, made.head, made.encryption.key, made.summary, *(m.key for m in made.participants)):
+        assert value in text
     assert [check["what"] for check in content["checks"]] == [check.what for check in made.checks]
 
 

@@ -195,13 +195,13 @@ def test_classifiers_of_any_scale_are_compared_entry_by_entry(
 class Long(bytes):
     """As long as it says, without the memory."""
 
-    def __new__(cls, said: int) -> Long:
+    def __new__(cls, length: int) -> Long:
         made = super().__new__(cls, b"{}")
-        made.said = said  # type: ignore[attr-defined]
+        made.length = length  # type: ignore[attr-defined]
         return made
 
     def __len__(self) -> int:
-        return int(self.said)  # type: ignore[attr-defined]
+        return int(self.length)  # type: ignore[attr-defined]
 
 
 def test_an_oversized_result_is_refused(study: Study, samples: PublicSamples) -> None:

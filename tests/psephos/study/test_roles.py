@@ -68,11 +68,11 @@ def test_a_party_is_charged_when_it_contributes() -> None:
 
 def test_one_time_contributions_are_in_the_partys_ledger() -> None:
     """Twice the same ballot from one store, whatever the object; another from another store."""
-    said = []
+    posts = []
     for store in (first := Store(), first, Store()):
         role = party_role(TERMS, 3, CAST.made.keys["party 3"], CAST.own(3), store)
-        said.append(role._stages[2](("all",), KEY).start().posts)
-    assert said[0] == said[1] != said[2]
+        posts.append(role._stages[2](("all",), KEY).start().posts)
+    assert posts[0] == posts[1] != posts[2]
     assert len(list(first.items("once party 3"))) == 1
 
 

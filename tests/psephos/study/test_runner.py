@@ -35,7 +35,7 @@ from psephos.protocol.wire import Kind
 from psephos.specs.study import StudyTerms
 from psephos.study.identity import fingerprint
 from psephos.study.runner import MemberRunner, RunningRole, failed, status
-from tests.psephos.study.cast import AUXILIARY, Cast, Dealt
+from tests.psephos.study.cast import AUXILIARY, Cast, DealtCast
 
 STUDY = Cast("tally").made.study
 
@@ -61,11 +61,11 @@ SOME = MissingMessages(Kind.BALLOT, ("party 1", "party 2"))
 
 def test_status_before_the_vote() -> None:
     joining = JoinStage("party 3", STUDY)
-    for left, said in ((SOME, "has joined; waits for others to join: party 1, party 2"), (None, "has joined")):
-        assert status(agent(joining, JoinedRoles(), left)) == said
+    for left, expected in ((SOME, "has joined; waits for others to join: party 1, party 2"), (None, "has joined")):
+        assert status(agent(joining, JoinedRoles(), left)) == expected
     keyed = KeyStage("party 3", STUDY)
     why = 'the ceremony has failed, according to holder 1 ("no")'
-    for state, left, said in (
+    for state, left, expected in (
         (ComparingKeys(), SOME, "waits for the key, from party 1, party 2"),
         (ComparingKeys(), None, "waits for the key"),
         (
@@ -75,19 +75,19 @@ def test_status_before_the_vote() -> None:
         ),
         (NoKey("lies"), None, "there is no key, and this study is over: lies"),
     ):
-        assert status(agent(keyed, SimpleNamespace(state=state), left)) == said
+        assert status(agent(keyed, SimpleNamespace(state=state), left)) == expected
         assert failed(agent(keyed, SimpleNamespace(state=state), left)) is isinstance(state, NoKey)
     own = SimpleNamespace(senders=("holder 1",))
     assert (
         status(agent(KeyStage("holder 1", STUDY), SimpleNamespace(state=ComparingKeys()), own)) == "waits for the key"
     )
     holder = CeremonyHolder(STUDY.ceremony(), 1)
-    for state, left, said in (
+    for state, left, expected in (
         (CeremonyFailed("worse"), None, "there is no key, and this study is over: worse"),
         ((), SOME, "makes the key with the other holders; waits for the ballot of party 1, party 2"),
         ((), None, "makes the key"),
     ):
-        assert status(agent(holder, SimpleNamespace(state=state), left)) == said
+        assert status(agent(holder, SimpleNamespace(state=state), left)) == expected
         assert failed(agent(holder, SimpleNamespace(state=state), left)) is isinstance(state, CeremonyFailed)
 
 
@@ -109,12 +109,12 @@ def test_status_of_a_holder_in_the_ceremony() -> None:
 def walked(cast: Cast) -> dict[str, list[str]]:
     """Every standing of the curator, of holder 1 and of party 4, in their order, each once."""
     board = MemoryBoard()
-    told: dict[str, list[str]] = {"curator": [], "holder 1": [], "party 4": []}
+    statuses: dict[str, list[str]] = {"curator": [], "holder 1": [], "party 4": []}
     agents = {name: cast.agent(name, board, Store()) for name in cast.names}
 
     def tell(name: str) -> None:
-        if name in told and status(agents[name]) not in told[name]:
-            told[name].append(status(agents[name]))
+        if name in statuses and status(agents[name]) not in statuses[name]:
+            statuses[name].append(status(agents[name]))
 
     while True:
         moved = False
@@ -123,7 +123,7 @@ def walked(cast: Cast) -> dict[str, list[str]]:
             tell(name)
         curator = agents["curator"]
         if not moved and (not curator.role.is_ready(curator.state) or not curator.on_idle()):
-            return told
+            return statuses
         tell("curator")
 
 
@@ -205,7 +205,7 @@ RESULT = "result of curator"
     ids=["average", "psgd", "pathak"],
 )
 def test_status_of_roles_in_every_protocol(what: str, curator: list[str], holder: list[str], party: list[str]) -> None:
-    assert walked(Dealt(what)) == {"curator": curator, "holder 1": holder, "party 4": party}
+    assert walked(DealtCast(what)) == {"curator": curator, "holder 1": holder, "party 4": party}
 
 
 def test_status_of_a_role_without_missing_messages() -> None:
@@ -252,8 +252,8 @@ class Member:
         self.written.append(content)
         return self.folder / "released"
 
-    def play(self, names: Sequence[str], clock: Clock, told: list[str] | None = None) -> MemberRunner:
-        say = {} if told is None else {"say": told.append}
+    def play(self, names: Sequence[str], clock: Clock, lines: list[str] | None = None) -> MemberRunner:
+        say = {} if lines is None else {"say": lines.append}
         return MemberRunner(self, names, clock=clock, **say)  # type: ignore[arg-type]
 
 
@@ -267,8 +267,8 @@ ALL = ["curator", *(f"party {n}" for n in range(5)), *(f"holder {n}" for n in (1
 
 
 def test_a_member_runs_its_roles_to_the_result(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    member, clock, told = Member(tmp_path, Dealt("average")), Clock(), list[str]()
-    with caplog.at_level(logging.INFO, logger="psephos.study"), member.play(ALL, clock, told) as play:
+    member, clock, lines = Member(tmp_path, DealtCast("average")), Clock(), list[str]()
+    with caplog.at_level(logging.INFO, logger="psephos.study"), member.play(ALL, clock, lines) as play:
         assert [seat.agent.role.name for seat in play.roles] == ALL
         assert member.checked == 5, "each party's classifier or rows, before it votes"
         assert not play.done
@@ -282,14 +282,14 @@ def test_a_member_runs_its_roles_to_the_result(tmp_path: Path, caplog: pytest.Lo
             assert (seat.done, seat.awaits, seat.status, seat.changed_at) == (True, None, DONE, clock.now)
         play.step()
     assert member.written == [play.roles[0].agent.result.content]
-    assert f"curator: {COUNTED.format(0)}" in told
-    assert told.count(f"curator: {DONE}") == 1
-    assert told.count(f"the model and its card are in {tmp_path / 'released'}") == 1
+    assert f"curator: {COUNTED.format(0)}" in lines
+    assert lines.count(f"curator: {DONE}") == 1
+    assert lines.count(f"the model and its card are in {tmp_path / 'released'}") == 1
     session = fingerprint(member.study.digest)
-    said = [(record.message, record.about) for record in caplog.records]  # type: ignore[attr-defined]
-    assert ("standing", {"study": session, "role": "curator", "said": DONE}) in said
+    records = [(record.message, record.about) for record in caplog.records]  # type: ignore[attr-defined]
+    assert ("standing", {"study": session, "role": "curator", "said": DONE}) in records
     where = f"the model and its card are in {tmp_path / 'released'}"
-    assert ("released", {"study": session, "role": "", "said": where}) in said
+    assert ("released", {"study": session, "role": "", "said": where}) in records
     for seat in play.roles:
         with pytest.raises(sqlite3.ProgrammingError):
             seat.store.get("play", b"since")
@@ -302,7 +302,7 @@ def test_a_member_runs_its_roles_to_the_result(tmp_path: Path, caplog: pytest.Lo
 
 def test_the_runner_closes_the_vote_at_the_closing_time(tmp_path: Path) -> None:
     clock = Clock()
-    member = Member(tmp_path, Dealt("average"), closes="2027-01-15T08:00:10Z", patience=60)
+    member = Member(tmp_path, DealtCast("average"), closes="2027-01-15T08:00:10Z", patience=60)
     with member.play([name for name in ALL if name != "party 4"], clock) as play:
         assert settled(play)["curator"] == COUNTED.format(4)
         clock.now += 9.999
@@ -312,29 +312,29 @@ def test_the_runner_closes_the_vote_at_the_closing_time(tmp_path: Path) -> None:
 
 
 def test_a_requested_close_is_retried_until_the_minimum(tmp_path: Path) -> None:
-    clock, told = Clock(), list[str]()
-    member = Member(tmp_path, Dealt("average"), patience=60)
+    clock, lines = Clock(), list[str]()
+    member = Member(tmp_path, DealtCast("average"), patience=60)
     names = [name for name in ALL if name not in ("party 2", "party 3", "party 4")]
-    with member.play(names, clock, told) as play:
+    with member.play(names, clock, lines) as play:
         assert settled(play)["curator"] == COUNTED.format(2)
         clock.now += 1000
         assert settled(play)["curator"] == COUNTED.format(2), "patience is not for the vote"
         member.closing().touch()
         settled(play)
         wait = "curator: cannot go on yet: "
-        assert len([text for text in told if text.startswith(wait)]) == 1
+        assert len([text for text in lines if text.startswith(wait)]) == 1
         for seconds, times in ((59.999, 1), (0.001, 2), (1.0, 2)):
             clock.now += seconds
             settled(play)
-            assert len([text for text in told if text.startswith(wait)]) == times
+            assert len([text for text in lines if text.startswith(wait)]) == times
         clock.now += 60
         with pytest.raises(TooFewBallotsError):
             play.step()
 
 
 def test_patience_ends_a_wait_across_restarts(tmp_path: Path) -> None:
-    clock, told = Clock(), list[str]()
-    member = Member(tmp_path, Dealt("average"), patience=60)
+    clock, lines = Clock(), list[str]()
+    member = Member(tmp_path, DealtCast("average"), patience=60)
     with member.play([name for name in ALL if name != "party 4"], clock) as play:
         assert settled(play)["curator"] == COUNTED.format(4)
         play.roles.pop().store.close()  # holder 3 is gone
@@ -342,38 +342,38 @@ def test_patience_ends_a_wait_across_restarts(tmp_path: Path) -> None:
         settled(play)
         assert "2 of 3 holders have confirmed" in dict(play.statuses())["curator"]
     clock.now += 59.5
-    with member.play(["curator"], clock, told) as play:
+    with member.play(["curator"], clock, lines) as play:
         settled(play)
-        assert not any("cannot go on yet" in text for text in told)
-        kept = json.loads(play.roles[0].store.get("play", b"since") or b"")
-        assert kept == [[2, "VoteClosed", play.roles[0].agent.signed_entries], clock.now - 59.5, False]
+        assert not any("cannot go on yet" in text for text in lines)
+        since = json.loads(play.roles[0].store.get("play", b"since") or b"")
+        assert since == [[2, "VoteClosed", play.roles[0].agent.signed_entries], clock.now - 59.5, False]
         clock.now += 0.5
         settled(play)
-        assert len([text for text in told if "cannot go on yet" in text]) == 1
-        kept = json.loads(play.roles[0].store.get("play", b"since") or b"")
-        assert kept == [[2, "VoteClosed", play.roles[0].agent.signed_entries], clock.now, True]
+        assert len([text for text in lines if "cannot go on yet" in text]) == 1
+        since = json.loads(play.roles[0].store.get("play", b"since") or b"")
+        assert since == [[2, "VoteClosed", play.roles[0].agent.signed_entries], clock.now, True]
         clock.now -= 10.0
         settled(play)
-        kept = json.loads(play.roles[0].store.get("play", b"since") or b"")
-        assert kept[1:] == [clock.now, False], "of a wait that began in the future"
+        since = json.loads(play.roles[0].store.get("play", b"since") or b"")
+        assert since[1:] == [clock.now, False], "of a wait that began in the future"
 
 
 def test_a_refused_entry_is_reported_once(tmp_path: Path) -> None:
-    member, clock, told = Member(tmp_path, Dealt("average")), Clock(), list[str]()
-    with member.play(["party 1"], clock, told) as play:
+    member, clock, lines = Member(tmp_path, DealtCast("average")), Clock(), list[str]()
+    with member.play(["party 1"], clock, lines) as play:
         play.roles[0].board.post(bytes(100))
         settled(play)
         settled(play)
-        assert told[-1].startswith("party 1: refused entry 1 of a stranger: ")
+        assert lines[-1].startswith("party 1: refused entry 1 of a stranger: ")
         play.roles[0].agent.rejected.append(RejectedEntry(7, "party 2", BoardError("why")))
         settled(play)
-        assert told[-1] == "party 1: refused entry 7 of party 2: why"
-        assert len([text for text in told if "refused" in text]) == 2
+        assert lines[-1] == "party 1: refused entry 7 of party 2: why"
+        assert len([text for text in lines if "refused" in text]) == 2
 
 
 def test_a_failing_board_is_retried(tmp_path: Path) -> None:
-    member, told = Member(tmp_path, Dealt("average")), list[str]()
-    with member.play(["party 1"], Clock(), told) as play:
+    member, lines = Member(tmp_path, DealtCast("average")), list[str]()
+    with member.play(["party 1"], Clock(), lines) as play:
         seat, failures = play.roles[0], list[str]()
         board = seat.agent._board
 
@@ -390,14 +390,14 @@ def test_a_failing_board_is_retried(tmp_path: Path) -> None:
 
         play.run(until)
         assert failures == ["", "gone", ""]
-        assert "the board fails, and is tried again: gone" in told
+        assert "the board fails, and is tried again: gone" in lines
         seat.agent._board = Fails()
         with pytest.raises(BoardError, match="gone"):
             play.run_due_steps()
 
 
 def test_a_failing_store_stops_its_role(tmp_path: Path) -> None:
-    member, clock = Member(tmp_path, Dealt("average"), patience=60), Clock()
+    member, clock = Member(tmp_path, DealtCast("average"), patience=60), Clock()
     with member.play(["party 1"], clock) as play:
         settled(play)
 
@@ -411,7 +411,7 @@ def test_a_failing_store_stops_its_role(tmp_path: Path) -> None:
 
 
 def test_stores_are_closed_when_a_role_cannot_start(tmp_path: Path) -> None:
-    member = Member(tmp_path, Dealt("average"))
+    member = Member(tmp_path, DealtCast("average"))
     opened: list[Store] = []
     make = member.agent
 
@@ -431,7 +431,7 @@ def test_stores_are_closed_when_a_role_cannot_start(tmp_path: Path) -> None:
 
 def test_a_server_connection_uses_the_members_key(tmp_path: Path) -> None:
     """The key of an identity that has none is missed before anything is sent."""
-    member = Member(tmp_path, Dealt("average"))
+    member = Member(tmp_path, DealtCast("average"))
     member.settings.board, member.identity.key = "nats://127.0.0.1:1", SimpleNamespace()
     with pytest.raises(AttributeError, match="verification_key"):
         member.play(["party 1"], Clock())

@@ -51,19 +51,19 @@ def test_ignored_columns_and_text_columns(path: Path) -> None:
     assert PublicSamples.read(path, "no such label").features != plain.features
     study = Cast("tally").made.study
     for parameters, same in (({"ignore": "code"}, ["code"]), ({"text": "x,code"}, None)):
-        found = PublicSamples.of(replace(study, label="outcome", parameters=parameters), path)
+        samples = PublicSamples.of(replace(study, label="outcome", parameters=parameters), path)
         meant = PublicSamples.read(path, "outcome", same or (), () if same else ["x", "code"])
-        assert found.auxiliary.digest == meant.auxiliary.digest
-        assert found.auxiliary.digest != plain.auxiliary.digest
+        assert samples.auxiliary.digest == meant.auxiliary.digest
+        assert samples.auxiliary.digest != plain.auxiliary.digest
     none = PublicSamples.of(replace(study, label="outcome", parameters={}), path)
     assert none.auxiliary.digest == plain.auxiliary.digest
 
 
 def test_cautions_about_columns(tmp_path: Path) -> None:
     FRAME.assign(same=1).to_csv(tmp_path / "public.csv", index=False)
-    found = PublicSamples.read(tmp_path / "public.csv", "outcome")
-    assert type(found.cautions) is tuple
-    assert any("same" in caution for caution in found.cautions)
+    samples = PublicSamples.read(tmp_path / "public.csv", "outcome")
+    assert type(samples.cautions) is tuple
+    assert any("same" in caution for caution in samples.cautions)
 
 
 def test_private_rows_and_their_classes(path: Path, tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ from psephos.specs.tally import TallySpec
 from psephos.study import verify
 from psephos.study.consent import describe_study
 from psephos.study.roles import holder_role, party_role
-from tests.psephos.study.cast import ALL, AUXILIARY, EVERY, FEATURES, Cast, Dealt, fields_of
+from tests.psephos.study.cast import ALL, AUXILIARY, EVERY, FEATURES, Cast, DealtCast, fields_of
 
 
 def play(cast: Cast, agents: Callable[[str], Agent]) -> None:
@@ -111,31 +111,31 @@ def check_that_members_stay_below_their_limits(cast: Cast, board: MemoryBoard) -
 
 def check_that_readers_walk_again(cast: Cast, board: MemoryBoard) -> None:
     """Whoever reads the board opens every sum, and finds out t holders that publish another one."""
-    spec, study, found = cast.spec, cast.made.study, verify.BoardEvidence()
+    spec, study, evidence = cast.spec, cast.made.study, verify.BoardEvidence()
     assert isinstance(spec, PsgdSpec)
-    verify._read(study, board, None, found)
-    assert verify._ready(study, found)
-    key = found.key
+    verify._read(study, board, None, evidence)
+    assert verify._ready(study, evidence)
+    key = evidence.key
     assert key is not None
-    verify._series(spec, study, False, found)
-    assert {check.verdict for check in found.checks} == {"holds"}
+    verify._series(spec, study, False, evidence)
+    assert {check.verdict for check in evidence.checks} == {"holds"}
     terms = cast.agreed(key)
-    found.entries.append(Entry(10**9, "party 0", BOARD, b"junk"))
-    for place, entry in enumerate(found.entries):
+    evidence.entries.append(Entry(10**9, "party 0", BOARD, b"junk"))
+    for place, entry in enumerate(evidence.entries):
         if entry.is_a(Kind.PUBLISHED_SUM):
-            said = PublishedSum.decode(entry.data, terms)
-            lie = replace(said, sums=tuple(entry + 1 for entry in said.sums))
-            found.entries[place] = replace(entry, data=lie.encode(terms))
-    verify._series(spec, study, False, found)
-    assert [(check.what, check.found) for check in found.checks if check.verdict == "fails"] == [
+            honest = PublishedSum.decode(entry.data, terms)
+            lie = replace(honest, sums=tuple(entry + 1 for entry in honest.sums))
+            evidence.entries[place] = replace(entry, data=lie.encode(terms))
+    verify._series(spec, study, False, evidence)
+    assert [(check.what, check.found) for check in evidence.checks if check.verdict == "fails"] == [
         ("the published sum is the opened one, in each of 1 steps", "step 1")
     ]
 
 
 def test_the_description_is_about_the_studys_protocol_only() -> None:
-    said = {what: describe_study(Cast(what).made.study) for what in ("tally", "psgd", "pathak")}
-    assert [what for what, text in said.items() if "under encryption" in text] == ["tally", "psgd"]
-    assert [what for what, text in said.items() if "are voted on" in text] == ["tally"]
+    descriptions = {what: describe_study(Cast(what).made.study) for what in ("tally", "psgd", "pathak")}
+    assert [what for what, text in descriptions.items() if "under encryption" in text] == ["tally", "psgd"]
+    assert [what for what, text in descriptions.items() if "are voted on" in text] == ["tally"]
 
 
 class Cut(Tampering):
@@ -155,14 +155,14 @@ def test_an_invalid_share_is_attributed_to_its_sender() -> None:
         pass
     curator = agents["curator"]
     assert str(curator.role.awaits(curator.state)) == "the published share of party 1"
-    assert [told.author for told in curator.rejected] == ["party 1"]
-    found = verify.BoardEvidence()
+    assert [rejection.author for rejection in curator.rejected] == ["party 1"]
+    evidence = verify.BoardEvidence()
     spec, study = cast.spec, cast.made.study
     assert isinstance(spec, PathakSpec)
-    verify._read(study, board, None, found)
-    assert verify._ready(study, found)
-    verify._shares(spec, study, found)
-    assert found.checks[-1].found == "waits for the published share of party 1"
+    verify._read(study, board, None, evidence)
+    assert verify._ready(study, evidence)
+    verify._shares(spec, study, evidence)
+    assert evidence.checks[-1].found == "waits for the published share of party 1"
 
 
 class Crier(Tampering):
@@ -182,7 +182,7 @@ def test_one_failure_report_does_not_end_the_ceremony() -> None:
     agents["holder 2"] = Agent(role, cast.made.study.members, cast.made.keys["holder 2"], board, store)
     play(cast, agents.__getitem__)
     assert len({agent.result.content for agent in agents.values()}) == 1
-    assert {told.author for told in agents["party 4"].rejected} == {"holder 2"}, "of what it says twice"
+    assert {rejection.author for rejection in agents["party 4"].rejected} == {"holder 2"}, "of what it says twice"
 
 
 def test_roles_that_wait_for_the_result_report_it() -> None:
@@ -209,7 +209,7 @@ def ceremony_secrets(state: Any) -> Iterator[bytes]:
 def test_forgotten_ceremony_secrets_are_not_on_disk(tmp_path: Path) -> None:
     """What a holder's store kept while the key was made is nowhere in its files afterwards."""
 
-    def found(name: str, secrets: set[bytes]) -> int:
+    def count_on_disk(name: str, secrets: set[bytes]) -> int:
         content = b"".join(path.read_bytes() for path in tmp_path.glob(f"{name}*"))
         return sum(secret in content for secret in secrets)
 
@@ -222,17 +222,17 @@ def test_forgotten_ceremony_secrets_are_not_on_disk(tmp_path: Path) -> None:
             agent.step()
         for name, secrets in holders.items():
             if new := set(ceremony_secrets(agents[name].state)):
-                kept = b"".join(content for _, content in stores[name].items("role"))
-                assert all(secret in kept for secret in new)
+                records = b"".join(content for _, content in stores[name].items("role"))
+                assert all(secret in records for secret in new)
                 secrets |= new
     for name, secrets in holders.items():
         stores[name].close()
         assert secrets
-        assert found(name, secrets) == 0
-    said = list(board.read(0))
+        assert count_on_disk(name, secrets) == 0
+    entries = list(board.read(0))
     with pytest.raises(EquivocationError, match="store"):
         cast.agent("holder 1", board, Store()).step()
-    assert list(board.read(0)) == said
+    assert list(board.read(0)) == entries
 
 
 def parameters(what: str) -> Any:
@@ -240,7 +240,7 @@ def parameters(what: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("what", "change", "said"),
+    ("what", "change", "message"),
     [
         ("tally", {"method": "pate"}, "one of statistic, soft, vote"),
         ("tally", {"parameters": {"lamb": 1.0}}, "lamb is no parameter of tally"),
@@ -262,9 +262,9 @@ def parameters(what: str) -> Any:
         ("pathak", {"parameters": {"lam": -0.1, "smallest_size": 6}}, "lambda"),
     ],
 )
-def test_impossible_studies_are_refused(what: str, change: dict[str, Any], said: str) -> None:
+def test_impossible_studies_are_refused(what: str, change: dict[str, Any], message: str) -> None:
     study = Cast(what).made.study
-    with pytest.raises(StudyError, match=said):
+    with pytest.raises(StudyError, match=message):
         spec_of(StudyTerms(replace(study, **change), AUXILIARY))
 
 
@@ -301,8 +301,8 @@ def test_a_study_says_who_adds_the_noise() -> None:
 
 def test_who_signs_a_rehearsed_study_reads_who_checks_its_plan() -> None:
     """Its author chose it, and an agent writes the model without rehearsing again."""
-    for what, told in (("rehearsed", True), ("statistic, own data", False)):
-        assert ("agents do not" in " ".join(describe_study(Cast(what).made.study).split())) is told
+    for what, is_warned in (("rehearsed", True), ("statistic, own data", False)):
+        assert ("agents do not" in " ".join(describe_study(Cast(what).made.study).split())) is is_warned
 
 
 # -- under a key that was dealt: every term that follows from a study, and every release, beside what was meant
@@ -310,7 +310,7 @@ def test_who_signs_a_rehearsed_study_reads_who_checks_its_plan() -> None:
 
 @pytest.mark.parametrize("what", ALL)
 def test_a_study_under_a_dealt_key_computes_its_result(what: str) -> None:
-    cast = Dealt(what)
+    cast = DealtCast(what)
     _, agents = cast.played()
     check(cast, agents)
     state = agents["curator"].state
@@ -332,7 +332,7 @@ def test_a_study_under_a_dealt_key_computes_its_result(what: str) -> None:
 )
 def test_a_study_with_an_absent_party_releases_the_mean_of_the_others(what: str) -> None:
     """Party 4 signs and does not vote; what is summed is judged, and the cost is that of four parties."""
-    cast, board = Dealt(what), MemoryBoard()
+    cast, board = DealtCast(what), MemoryBoard()
     agents = {name: cast.agent(name, board, Store()) for name in cast.names}
     agents["party 4"].step()
     others = {name: agent for name, agent in agents.items() if name != "party 4"}
@@ -363,7 +363,7 @@ ROUNDS: dict[str, tuple[str, tuple[int, int, int], str, int]] = {
 
 @pytest.mark.parametrize("what", ROUNDS)
 def test_the_round_has_the_studys_parameters(what: str) -> None:
-    cast, (kind, entries, proofs, group) = Dealt(what), ROUNDS[what]
+    cast, (kind, entries, proofs, group) = DealtCast(what), ROUNDS[what]
     spec, study = cast.spec, cast.made.study
     assert isinstance(spec, SumSpec)
     if isinstance(spec, StatisticSpec | OwnDataSpec):
@@ -580,7 +580,7 @@ def test_linear_releases_use_the_agreed_coordinates(what: str) -> None:
 
 
 def test_the_cost_of_a_descent_covers_all_steps() -> None:
-    cast = Dealt("psgd")
+    cast = DealtCast("psgd")
     spec, study = cast.spec, cast.made.study
     assert isinstance(spec, PsgdSpec)
     sizes = [6, 7, 8, 9, 10]
@@ -652,7 +652,7 @@ def changed(what: str, **fields: Any) -> Study:
 
 
 @pytest.mark.parametrize(
-    ("what", "good", "bad", "said"),
+    ("what", "good", "bad", "message"),
     [
         ("tally", {"lam": 999_999.0}, {"lam": 1e6}, "lam is a positive number, not 1000000"),
         ("tally", {"lam": 5e-324}, {"lam": 0.0}, "lam is a positive number"),
@@ -689,10 +689,10 @@ def changed(what: str, **fields: Any) -> Study:
     ],
 )
 def test_parameters_on_both_sides_of_their_limits(
-    what: str, good: dict[str, Any], bad: dict[str, Any], said: str
+    what: str, good: dict[str, Any], bad: dict[str, Any], message: str
 ) -> None:
     look(changed(what, parameters=good))
-    with pytest.raises(StudyError, match=said):
+    with pytest.raises(StudyError, match=message):
         look(changed(what, parameters=bad))
 
 
@@ -705,7 +705,7 @@ def look(study: Study) -> Spec:
 
 
 @pytest.mark.parametrize(
-    ("what", "good", "bad", "said"),
+    ("what", "good", "bad", "message"),
     [
         ("statistic, gaussian", {"minimum_ballots": 5}, {"minimum_ballots": 3}, "dropouts=1"),
         ("average, own data", {"minimum_ballots": 4}, {"minimum_ballots": 3}, "dropouts=1"),
@@ -717,9 +717,9 @@ def look(study: Study) -> Spec:
         ("pathak", {}, {"minimum_ballots": 4}, "all of them"),
     ],
 )
-def test_studies_on_both_sides_of_their_limits(what: str, good: dict[str, Any], bad: dict[str, Any], said: str) -> None:
+def test_studies_on_both_sides_of_their_limits(what: str, good: dict[str, Any], bad: dict[str, Any], why: str) -> None:
     look(changed(what, **good))
-    with pytest.raises(StudyError, match=said):
+    with pytest.raises(StudyError, match=why):
         look(changed(what, **bad))
 
 
@@ -754,7 +754,7 @@ def test_constructor_arguments_of_a_party() -> None:
     """Of the study's classes, with the ledger that it was given, by what its own rows or classifier say."""
     key = deal(short_key(bits=256), holders=3, threshold=2)[0]
     for what in ROUNDS:
-        cast, once = Dealt(what), OnceLedger(Store(), "party 2")
+        cast, once = DealtCast(what), OnceLedger(Store(), "party 2")
         data = cast.spec.prepare(cast.own(2))
         role: Any = cast.spec.party(2, cast.made.keys["party 2"], data, cast.agreed(key), ledger=once)
         assert role.name == "party 2"

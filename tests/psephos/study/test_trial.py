@@ -55,24 +55,24 @@ def test_trial_processes_use_one_thread() -> None:
 def test_trial_data_partitions_the_data_set(tmp_path: Path) -> None:
     data, parties = load("breast-cancer"), ["party-0", "party-1", "party-2"]
     _write_data(tmp_path, parties)
-    dealt = split_dataset(data, 3, seed=0, auxiliary=60)
+    split = split_dataset(data, 3, seed=0, auxiliary=60)
     names = [f"measure {k}" for k in range(1, 31)]
-    for name, rows in zip(parties, dealt.parties, strict=True):
-        found = pd.read_csv(tmp_path / f"{name}.csv")
-        assert list(found.columns) == [*names, "diagnosis"]
-        assert (found[names].to_numpy() == data.X_train[rows]).all()
-        assert list(found["diagnosis"]) == [data.classes[y] for y in data.y_train[rows]]
+    for name, rows in zip(parties, split.parties, strict=True):
+        table = pd.read_csv(tmp_path / f"{name}.csv")
+        assert list(table.columns) == [*names, "diagnosis"]
+        assert (table[names].to_numpy() == data.X_train[rows]).all()
+        assert list(table["diagnosis"]) == [data.classes[y] for y in data.y_train[rows]]
     public = pd.read_csv(tmp_path / "public.csv")
     assert list(public.columns) == names
-    assert (public.to_numpy() == dealt.X_auxiliary).all()
+    assert (public.to_numpy() == split.X_auxiliary).all()
     assert len(public) == 60
     test = pd.read_csv(tmp_path / "test.csv")
-    assert (test[names].to_numpy() == dealt.X_test).all()
-    assert list(test["diagnosis"]) == [data.classes[y] for y in dealt.y_test]
+    assert (test[names].to_numpy() == split.X_test).all()
+    assert list(test["diagnosis"]) == [data.classes[y] for y in split.y_test]
 
 
-def line(role: str, said: str, message: str = "standing") -> str:
-    return json.dumps({"message": message, "role": role, "said": said}) + "\n"
+def line(role: str, status: str, message: str = "standing") -> str:
+    return json.dumps({"message": message, "role": role, "said": status}) + "\n"
 
 
 def logs(folder: Path, curator: str, party: str = "") -> None:
@@ -107,23 +107,23 @@ class Process:
 
 
 def test_a_trial_waits_for_all_processes(tmp_path: Path) -> None:
-    told: list[str] = []
+    lines: list[str] = []
     logs(tmp_path, line("curator", "counts"))
     (tmp_path / "watch.log").write_text("http://127.0.0.1:8000 and more\n")
     agents: Any = {"curator": Process(0), "party-0": Process(1)}
-    _wait(tmp_path, agents, told.append, time.monotonic() - 100)
-    assert told == ["http://127.0.0.1:8000 shows it while it runs", " 100 s  curator counts"]
+    _wait(tmp_path, agents, lines.append, time.monotonic() - 100)
+    assert lines == ["http://127.0.0.1:8000 shows it while it runs", " 100 s  curator counts"]
     (tmp_path / "watch.log").write_text("starting")
-    told.clear()
-    _wait(tmp_path, {"a": Process(0), "b": Process(0)}, told.append, 0.0)  # type: ignore[dict-item]
-    assert told == []
+    lines.clear()
+    _wait(tmp_path, {"a": Process(0), "b": Process(0)}, lines.append, 0.0)  # type: ignore[dict-item]
+    assert lines == []
 
 
 def test_a_failed_process_ends_a_trial_with_its_last_line(tmp_path: Path) -> None:
-    for words, said in (("one\ntwo\n\n", "lab failed: two"), ("", "lab failed: 3")):
+    for words, message in (("one\ntwo\n\n", "lab failed: two"), ("", "lab failed: 3")):
         (tmp_path / "lab.log").write_text(words)
         agents: Any = {"lab": Process(0, 3), "north": Process(-1)}
-        with pytest.raises(StudyError, match=said):
+        with pytest.raises(StudyError, match=message):
             _wait(tmp_path, agents, print, 0.0)
 
 

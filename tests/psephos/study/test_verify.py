@@ -92,10 +92,10 @@ class Played:
             self.agents["curator"].on_idle()
 
     def checks(self, *, curator: bool = True) -> dict[str, StudyCheck]:
-        found = verify(self.study, self.samples, self.board, self.stores["curator"] if curator else None)
-        assert all(type(said) is str and said for check in found for said in (check.what, check.found))
-        assert {check.verdict for check in found} <= {"holds", "fails", "not checked"}
-        return {check.what.split(":")[0]: check for check in found}
+        checks = verify(self.study, self.samples, self.board, self.stores["curator"] if curator else None)
+        assert all(type(text) is str and text for check in checks for text in (check.what, check.found))
+        assert {check.verdict for check in checks} <= {"holds", "fails", "not checked"}
+        return {check.what.split(":")[0]: check for check in checks}
 
     def failing(self, **how: bool) -> set[str]:
         return {what for what, check in self.checks(**how).items() if check.verdict == "fails"}
@@ -148,11 +148,11 @@ UNSEEN = FOLLOWS
 
 def test_an_honest_study_passes_every_check(honest: Played) -> None:
     """No check depends on the noise, so an honest curator never fails."""
-    found = honest.checks()
-    holding = {what for what, check in found.items() if check.verdict == "holds"}
+    checks = honest.checks()
+    holding = {what for what, check in checks.items() if check.verdict == "holds"}
     assert holding >= ALL
-    assert not {what for what, check in found.items() if check.verdict == "fails"}
-    never = {what for what, check in found.items() if check.verdict == "not checked"}
+    assert not {what for what, check in checks.items() if check.verdict == "fails"}
+    never = {what for what, check in checks.items() if check.verdict == "not checked"}
     assert never == {
         UNSEEN,
         "who holds the identities",
@@ -164,12 +164,12 @@ def test_an_honest_study_passes_every_check(honest: Played) -> None:
 
 
 def test_an_outsider_cannot_check_sealed_messages(honest: Played) -> None:
-    found = honest.checks(curator=False)
-    assert not {what for what, check in found.items() if check.verdict == "fails"}
-    assert "sealed to the curator" in found["partial decryptions"].found
-    assert found["the result follows from the sum"].verdict == "not checked"
+    checks = honest.checks(curator=False)
+    assert not {what for what, check in checks.items() if check.verdict == "fails"}
+    assert "sealed to the curator" in checks["partial decryptions"].found
+    assert checks["the result follows from the sum"].verdict == "not checked"
     for what in ALL - {"partial decryptions"}:
-        assert found[what].verdict == "holds", what
+        assert checks[what].verdict == "holds", what
 
 
 def changed(content: bytes, **fields: Any) -> bytes:
@@ -187,9 +187,9 @@ def test_a_release_without_curator_noise_is_not_checked(play: Callable[..., Play
 
         return release
 
-    found = play(noiseless, method="soft", parameters={"lam": 0.1}).checks()
-    assert found[UNSEEN].verdict == "not checked"
-    assert "rests on the curator" in found[UNSEEN].found
+    checks = play(noiseless, method="soft", parameters={"lam": 0.1}).checks()
+    assert checks[UNSEEN].verdict == "not checked"
+    assert "rests on the curator" in checks[UNSEEN].found
 
 
 def test_an_invented_release_fails(play: Callable[..., Played], samples: PublicSamples) -> None:
@@ -227,14 +227,14 @@ class Shaped(Tampering):
 
 def test_a_wrong_partial_decryption_is_named_and_the_study_completes(play: Callable[..., Played]) -> None:
     played = play(replacements={"holder 1": Shaped})
-    found = verify(played.study, played.samples, played.board, played.stores["curator"])
-    lies = [check for check in found if check.verdict == "fails"]
+    checks = verify(played.study, played.samples, played.board, played.stores["curator"])
+    lies = [check for check in checks if check.verdict == "fails"]
     assert len(lies) == 1
     assert "holder 1" in lies[0].found
-    assert any(check.what.startswith("partial decryptions") and check.verdict == "holds" for check in found)
+    assert any(check.what.startswith("partial decryptions") and check.verdict == "holds" for check in checks)
 
 
-def before(played: Played, kind: Kind | None, *said: tuple[str, bytes], count: int = 0) -> MemoryBoard:
+def before(played: Played, kind: Kind | None, *entries: tuple[str, bytes], count: int = 0) -> MemoryBoard:
     """The log up to its first message of a kind, or the one `count` later, and what others said there."""
     board = MemoryBoard()
     for data in played.board.entries:
@@ -243,7 +243,7 @@ def before(played: Played, kind: Kind | None, *said: tuple[str, bytes], count: i
             if count < 0:
                 break
         board.post(data)
-    for name, body in said:
+    for name, body in entries:
         seat = played.made.board_client(name)
         for number, data in enumerate(board.entries, 1):
             seat.check(number, data)
@@ -252,9 +252,9 @@ def before(played: Played, kind: Kind | None, *said: tuple[str, bytes], count: i
     return board
 
 
-def retold(played: Played, kind: Kind | None, *said: tuple[str, bytes]) -> dict[str, StudyCheck]:
+def retold(played: Played, kind: Kind | None, *entries: tuple[str, bytes]) -> dict[str, StudyCheck]:
     """What an outsider finds where the log goes on otherwise, before its first message of a kind or after its end."""
-    board = before(played, kind, *said)
+    board = before(played, kind, *entries)
     return {check.what.split(":")[0]: check for check in verify(played.study, played.samples, board)}
 
 
@@ -277,8 +277,8 @@ def test_an_early_result_fails(honest: Played, kind: Kind, verdict: str, why: st
 def test_malformed_messages_fail_no_check(honest: Played) -> None:
     """A member that likes the result less than the others says what is no message, and what it has none to say of."""
     junk = frame(Kind.PARTIAL_DECRYPTION, honest.study.digest, b"x")
-    found = retold(honest, None, ("party 4", b"junk"), ("party 4", junk), ("curator", junk))
-    assert not [check for check in found.values() if check.verdict == "fails"]
+    checks = retold(honest, None, ("party 4", b"junk"), ("party 4", junk), ("curator", junk))
+    assert not [check for check in checks.values() if check.verdict == "fails"]
 
 
 def test_malformed_messages_before_the_key_end_no_check(honest: Played) -> None:
@@ -294,16 +294,16 @@ def test_malformed_messages_before_the_key_end_no_check(honest: Played) -> None:
 def test_a_result_of_another_study_is_ignored(honest: Played) -> None:
     """Everybody refuses it and takes the next: a check that ended in an error there would never look at that one."""
     content = honest.agents["curator"].result.content
-    said = [("curator", frame(Kind.RESULT, session, content)) for session in (bytes(32), honest.study.digest)]
-    assert retold(honest, Kind.RESULT, *said)["the result"].verdict == "holds"
+    entries = [("curator", frame(Kind.RESULT, session, content)) for session in (bytes(32), honest.study.digest)]
+    assert retold(honest, Kind.RESULT, *entries)["the result"].verdict == "holds"
 
 
 def test_holders_that_publish_different_keys_are_named(honest: Played) -> None:
     entries = (SignedEntry.decode(data).body for data in honest.board.entries)
     right = next(body for body in entries if Entry(0, "", "", body).is_a(Kind.PUBLIC_KEY))
     wrong = right[:-1] + bytes([right[-1] ^ 1])
-    said = (("holder 3", wrong), ("holder 1", right), ("holder 2", right))
-    check = retold(honest, Kind.PUBLIC_KEY, *said)["the key"]
+    keys = (("holder 3", wrong), ("holder 1", right), ("holder 2", right))
+    check = retold(honest, Kind.PUBLIC_KEY, *keys)["the key"]
     assert check.verdict == "fails"
     assert "one by holder 1 and holder 2, another by holder 3" in check.found
 
@@ -319,8 +319,8 @@ def test_malformed_entries_stop_nobody(play: Callable[..., Played]) -> None:
     """It stands on the board for ever: who could not read past it would never come back."""
     played = play(replacements={"party 4": Babbling})
     assert played.agents["curator"].result is not None
-    refused = [told for told in played.agents["curator"].rejected if told.author == "party 4"]
-    assert [type(told.error) for told in refused] == [MessageError, MessageError]
+    refused = [rejection for rejection in played.agents["curator"].rejected if rejection.author == "party 4"]
+    assert [type(rejection.error) for rejection in refused] == [MessageError, MessageError]
 
 
 class Early(Tampering):
@@ -356,19 +356,19 @@ def test_a_changed_removed_or_reordered_entry_is_detected(honest: Played) -> Non
     ):
         board = MemoryBoard()
         board.entries = tampered
-        found = verify(honest.study, honest.samples, board, honest.stores["curator"])
-        log = found[0]
+        checks = verify(honest.study, honest.samples, board, honest.stores["curator"])
+        log = checks[0]
         assert log.verdict == "fails"
         assert "contradict this log" in log.found
-        assert not any(check.what.startswith("the result:") and check.verdict == "holds" for check in found)
+        assert not any(check.what.startswith("the result:") and check.verdict == "holds" for check in checks)
 
 
 def test_entries_of_strangers_change_nothing(honest: Played) -> None:
     board = MemoryBoard()
     board.entries = [*honest.board.entries, b"noise", honest.board.entries[3], bytes(1000)]
-    found = verify(honest.study, honest.samples, board, honest.stores["curator"])
-    assert "2 MessageError" in found[0].found
-    assert {check.verdict for check in found if check.what.startswith("ballots")} == {"holds"}
+    checks = verify(honest.study, honest.samples, board, honest.stores["curator"])
+    assert "2 MessageError" in checks[0].found
+    assert {check.verdict for check in checks if check.what.startswith("ballots")} == {"holds"}
 
 
 def test_the_command(honest: Played, tmp_path: Path) -> None:
@@ -382,8 +382,8 @@ def test_the_command(honest: Played, tmp_path: Path) -> None:
     public.to_csv(tmp_path / "public.csv", index=False)
     words = ["verify", str(tmp_path / "study.toml"), "--board", str(tmp_path / "board.sqlite")]
     words += ["--public", str(tmp_path / "public.csv")]
-    told = json.loads(CliRunner().invoke(build(), [*words, "--json"], catch_exceptions=False).output)
-    assert [check["verdict"] for check in told].count("fails") == 0
+    checks = json.loads(CliRunner().invoke(build(), [*words, "--json"], catch_exceptions=False).output)
+    assert [check["verdict"] for check in checks].count("fails") == 0
     done = CliRunner().invoke(build(), words, catch_exceptions=False)
     assert done.exit_code == 0
     assert "Nothing that was checked fails" in done.output
@@ -416,13 +416,13 @@ AGAIN = "computed again from public data, bit for bit"
 LINES = tuple[tuple[str, str, str], ...]
 
 
-def shown(played: Played, board: MemoryBoard | None = None, store: Store | None = None) -> LINES:
+def lines_of(played: Played, board: MemoryBoard | None = None, store: Store | None = None) -> LINES:
     """Every check, but for what nobody can check, which is the same for all."""
     board = played.board if board is None else board
-    found = [(c.what, c.verdict, c.found) for c in verify(played.study, played.samples, board, store)]
+    lines = [(c.what, c.verdict, c.found) for c in verify(played.study, played.samples, board, store)]
     keyed = [(what, "not checked", why) for what, why in NEVER if played.study.uses_key or "whole key" not in what]
-    assert found[-len(keyed) :] == keyed
-    return tuple(found[: -len(keyed)])
+    assert lines[-len(keyed) :] == keyed
+    return tuple(lines[: -len(keyed)])
 
 
 def log(board: MemoryBoard, more: str = "") -> tuple[str, str, str]:
@@ -470,29 +470,29 @@ def test_checks_at_every_stage_of_a_tally(public: Played) -> None:
         Kind.CONFIRMATION: "0 of 2 holders open the sum on this board",
         Kind.PARTIAL_DECRYPTION: "0 of 2 holders open the sum on this board",
     }
-    for kind, found in lacks.items():
+    for kind, lines in lacks.items():
         board = before(public, kind)
-        assert shown(public, board) == (log(board), all_, keyed, *found, none)
+        assert lines_of(public, board) == (log(board), all_, keyed, *lines, none)
         board = before(public, kind, result)
         early = (RESULT, "fails", f"there is one, and {why[kind]}")
-        assert shown(public, board) == (log(board), all_, keyed, *found, early)
+        assert lines_of(public, board) == (log(board), all_, keyed, *lines, early)
     board = MemoryBoard()
     missing = "missing: curator, holder 1, holder 2, holder 3"
     empty = (LOG, "not checked", log(board)[2])
-    assert shown(public, board) == (empty, (WHO, "fails", missing), late, no_key, none)
+    assert lines_of(public, board) == (empty, (WHO, "fails", missing), late, no_key, none)
     board = before(public, Kind.PUBLIC_KEY)
-    assert shown(public, board) == (log(board), all_, late, no_key, none)
+    assert lines_of(public, board) == (log(board), all_, late, no_key, none)
     board = before(public, Kind.PUBLIC_KEY, count=2)
-    assert shown(public, board) == (log(board), all_, late, no_key, none)
+    assert lines_of(public, board) == (log(board), all_, late, no_key, none)
     board = before(public, Kind.CONFIRMATION, count=2)
-    assert (CONFIRMED, "not checked", "2 of at least 3") in shown(public, board)
+    assert (CONFIRMED, "not checked", "2 of at least 3") in lines_of(public, board)
     board = before(public, Kind.PARTIAL_DECRYPTION, count=1)
-    assert (PARTS, "not checked", "1 of 2 are there") in shown(public, board)
+    assert (PARTS, "not checked", "1 of 2 are there") in lines_of(public, board)
     board = before(public, Kind.RESULT)
-    assert shown(public, board) == (log(board), all_, keyed, voted, agreed, opened, none)
+    assert lines_of(public, board) == (log(board), all_, keyed, voted, agreed, opened, none)
     priced = (RESULT, "holds", "statistic of 5 parties, epsilon 0.5, delta 5.42e-20, colluders 1")
     whole = (all_, keyed, voted, agreed, opened, priced, (FOLLOWS, "holds", AGAIN))
-    assert shown(public) == (log(public.board), *whole)
+    assert lines_of(public) == (log(public.board), *whole)
 
 
 def test_lying_holders_are_named(public: Played) -> None:
@@ -501,14 +501,14 @@ def test_lying_holders_are_named(public: Played) -> None:
     assert {one, two} == {"holder 1", "holder 2"}
     board = before(public, Kind.PARTIAL_DECRYPTION, (two, first), (one, first), ("party 4", b"x"), ("holder 3", second))
     another = "it is from another holder, or for another product"
-    assert [line[1:] for line in shown(public, board) if line[0] == PARTS] == [
+    assert [line[1:] for line in lines_of(public, board) if line[0] == PARTS] == [
         ("fails", f"{two}: {another}; holder 3: {another}"),
         ("not checked", "1 of 2 are there"),
     ]
     liar = "holder 3" if who != "holder 3" else "holder 2"
     other = frame(Kind.CONFIRMATION, session_of(confirmation), bytes(32), bytes([int(liar[-1])]))
     board = before(public, Kind.CONFIRMATION, (liar, other), ("party 4", other), (who, confirmation))
-    assert (CONFIRMED, "fails", f"holders [{liar[-1]}] confirmed another product than this board's") in shown(
+    assert (CONFIRMED, "fails", f"holders [{liar[-1]}] confirmed another product than this board's") in lines_of(
         public, board
     )
 
@@ -517,12 +517,12 @@ def test_a_result_that_contradicts_the_sum_fails(public: Played) -> None:
     session, content = public.study.digest, public.agents["curator"].result.content
     fewer = msgspec.structs.replace(msgspec.json.decode(content, type=Model), intercepts=(0.0, 0.0, 1.0))
     board = before(public, Kind.RESULT, ("party 3", frame(Kind.RESULT, session, content)))
-    assert shown(public, board)[-1] == (RESULT, "not checked", "there is none yet")
+    assert lines_of(public, board)[-1] == (RESULT, "not checked", "there is none yet")
     board = before(public, Kind.RESULT, ("curator", frame(Kind.RESULT, session, written_model(fewer))))
-    assert shown(public, board)[-1] == (FOLLOWS, "fails", AGAIN)
+    assert lines_of(public, board)[-1] == (FOLLOWS, "fails", AGAIN)
     board = before(public, Kind.RESULT, ("curator", frame(Kind.RESULT, session, b"none")))
-    assert shown(public, board)[-1][:2] == (RESULT, "fails")
-    assert "not a model of this version" in shown(public, board)[-1][2]
+    assert lines_of(public, board)[-1][:2] == (RESULT, "fails")
+    assert "not a model of this version" in lines_of(public, board)[-1][2]
 
 
 def test_a_second_result_fails(public: Played, honest: Played) -> None:
@@ -543,7 +543,7 @@ def test_every_bit_of_a_result_is_compared(public: Played) -> None:
 
     def verdict(**changes: Any) -> str:
         result = frame(Kind.RESULT, session, written_model(msgspec.structs.replace(model, **changes)))
-        return shown(public, before(public, Kind.RESULT, ("curator", result)))[-1][1]
+        return lines_of(public, before(public, Kind.RESULT, ("curator", result)))[-1][1]
 
     assert verdict() == "holds"
     for row, coefficients in enumerate(model.coefficients):
@@ -589,10 +589,10 @@ def test_refused_ballots_are_counted_by_error(public: Played) -> None:
     (author, ballot), *_ = bodies(public, Kind.BALLOT)
     junk = frame(Kind.BALLOT, session_of(ballot), b"x")
     board = before(public, Kind.CLOSE, (author, ballot), ("party 4", junk))
-    told = [found for what, _, found in shown(public, board) if what == BALLOTS]
-    assert len(told) == 1
-    assert told[0].startswith("5 ballots count, and the vote is open; refused: 1 ")
-    assert told[0].count("Error") == 2
+    reasons = [text for what, _, text in lines_of(public, board) if what == BALLOTS]
+    assert len(reasons) == 1
+    assert reasons[0].startswith("5 ballots count, and the vote is open; refused: 1 ")
+    assert reasons[0].count("Error") == 2
 
 
 def test_a_missing_entry_is_named(public: Played) -> None:
@@ -600,27 +600,27 @@ def test_a_missing_entry_is_named(public: Played) -> None:
     client, board = public.made.board_client("party 2"), MemoryBoard()
     client.sign(Post(BOARD, b"left out"))
     board.post(client.sign(Post(BOARD, b"shown")))
-    what, verdict, found = shown(public, board)[0]
+    what, verdict, text = lines_of(public, board)[0]
     assert (what, verdict) == (LOG, "fails")
-    assert found.endswith("party 2 0")
+    assert text.endswith("party 2 0")
 
 
 def test_ignored_entries_are_counted(public: Played) -> None:
     board = MemoryBoard()
     board.entries = [*public.board.entries, b"noise", b"noise", bytes(200)]
     more = "; not of this study, forged or of another board, and so not counted: 3 MessageError (malformed)"
-    assert shown(public, board)[0] == log(board, more)
+    assert lines_of(public, board)[0] == log(board, more)
 
 
 def test_an_exact_sum_is_checked_with_the_curators_store_only(honest: Played) -> None:
     count = {"who": "5 ballots count, and the vote is closed", "parts": "holders [1, 2] open a sum of 5 ballots"}
-    mine = shown(honest, store=honest.stores["curator"])
+    mine = lines_of(honest, store=honest.stores["curator"])
     assert [verdict for _, verdict, _ in mine[:-1]] == ["holds"] * 7
     assert (BALLOTS, "holds", count["who"]) in mine
     assert (PARTS, "holds", count["parts"]) in mine
     assert mine[-1][:2] == (UNSEEN, "not checked")
     assert mine[-1][2].endswith("rests on the curator")
-    theirs = shown(honest)
+    theirs = lines_of(honest)
     assert theirs[:5] == mine[:5]
     assert theirs[5:] == (
         (PARTS, "not checked", "they are sealed to the curator, whose store opens them (--curator DIR)"),
@@ -632,12 +632,12 @@ def test_an_exact_sum_is_checked_with_the_curators_store_only(honest: Played) ->
         if content is not None:
             store.put("seat", b"sealing", content)
         with pytest.raises(StudyError, match="no store of a curator"):
-            shown(honest, store=store)
+            lines_of(honest, store=store)
 
 
 def test_checks_at_every_step_of_a_descent(play: Callable[..., Played]) -> None:
     played = play(**of("psgd"))
-    whole = shown(played)
+    whole = lines_of(played)
     each = tuple(f"{what}, in each of 2 steps" for what in (BALLOTS, CONFIRMED, PARTS))
     assert [line[1] for line in whole] == ["holds"] * 10
     assert whole[3:8] == (
@@ -650,14 +650,14 @@ def test_checks_at_every_step_of_a_descent(play: Callable[..., Played]) -> None:
     result = bodies(played, Kind.RESULT)[0]
     late = (RESULT, "fails", "there is one, and the descent is not over")
     board = before(played, Kind.ANNOUNCEMENT, result)
-    assert shown(played, board)[3:] == ((STEPS, "not checked", "0 steps"), late)
+    assert lines_of(played, board)[3:] == ((STEPS, "not checked", "0 steps"), late)
     sums = bodies(played, Kind.PUBLISHED_SUM)
     board = before(played, Kind.ANNOUNCEMENT, ("party 4", sums[0][1]), ("party 4", sums[0][1]), count=1)
-    found = shown(played, board)
-    assert found[3][:2] == (STEPS, "not checked")
-    assert found[3][2].startswith("1 steps; refused: 2 ")
-    assert found[4][0] == f"{BALLOTS}, in each of 1 steps"
-    assert found[-1] == (RESULT, "not checked", "there is none yet")
+    lines = lines_of(played, board)
+    assert lines[3][:2] == (STEPS, "not checked")
+    assert lines[3][2].startswith("1 steps; refused: 2 ")
+    assert lines[4][0] == f"{BALLOTS}, in each of 1 steps"
+    assert lines[-1] == (RESULT, "not checked", "there is none yet")
 
 
 def test_checks_of_a_pathak_study(play: Callable[..., Played]) -> None:
@@ -667,20 +667,20 @@ def test_checks_of_a_pathak_study(play: Callable[..., Played]) -> None:
         (RESULT, "holds", "pathak of 5 parties, epsilon 0.5, delta 5.42e-20, colluders 1"),
         (FOLLOWS, "holds", AGAIN),
     )
-    assert shown(played) == (log(played.board), all_, (SHARES, "holds", "5 parties and the curator"), *end)
+    assert lines_of(played) == (log(played.board), all_, (SHARES, "holds", "5 parties and the curator"), *end)
     shares, result = bodies(played, Kind.PUBLISHED_SHARE), bodies(played, Kind.RESULT)[0]
     board = before(played, Kind.PUBLISHED_SHARE, result, count=len(shares) - 1)
     waits = f"waits for the published share of {shares[-1][0]}"
     lacks = f"there is one, and not all shares of it are on this board: it {waits}"
-    assert shown(played, board) == (log(board), all_, (SHARES, "not checked", waits), (RESULT, "fails", lacks))
+    assert lines_of(played, board) == (log(board), all_, (SHARES, "not checked", waits), (RESULT, "fails", lacks))
     twice = (shares[0][0], shares[0][1])
     board = before(played, Kind.PUBLISHED_SHARE, twice, shares[-1], result, count=len(shares) - 1)
-    assert shown(played, board)[2:] == ((SHARES, "holds", "5 parties and the curator; 1 refused"), *end)
+    assert lines_of(played, board)[2:] == ((SHARES, "holds", "5 parties and the curator; 1 refused"), *end)
 
 
 def test_a_larger_key_degree_is_reported(play: Callable[..., Played]) -> None:
     played = play(**of("statistic", degree=2))
-    assert re.fullmatch(r"256 bits of degree 2 \([0-9a-f]{12}\); 2 of 3 open", shown(played)[2][2])
+    assert re.fullmatch(r"256 bits of degree 2 \([0-9a-f]{12}\); 2 of 3 open", lines_of(played)[2][2])
 
 
 @pytest.fixture(scope="module")
@@ -735,7 +735,7 @@ def test_every_output_of_a_study_states_the_same_delta(
     """What is agreed to, what the model and its card say, what verify finds, and what its page shows."""
     played = {"honest": honest, "public": public}.get(what) or play(**of("statistic, gaussian"))
     study, delta = played.study, stated_delta(1e-6 if what == "gaussian" else 0.0)
-    said = re.compile(r"delta ([0-9.]+(?:e-?[0-9]+)?)")
+    pattern = re.compile(r"delta ([0-9.]+(?:e-?[0-9]+)?)")
     entry = bodies(played, Kind.RESULT)[0][1]
     model = read_release(study, played.samples, Reader(entry, Kind.RESULT, study.digest).rest())
     assert model.release.delta == delta
@@ -744,4 +744,4 @@ def test_every_output_of_a_study_states_the_same_delta(
     assert page.state()["terms"]["delta"] == delta
     texts = (describe_study(study), card(study, model), as_text(study, verify(study, played.samples, played.board)))
     for text in texts:
-        assert said.findall(text) == [f"{delta:.3g}"]
+        assert pattern.findall(text) == [f"{delta:.3g}"]

@@ -93,20 +93,20 @@ class Canaries:
     @cached_property
     def every(self) -> Array:
         """All numbers but whole ones, in order."""
-        found: Array = np.unique(np.concatenate([[*self.few], self.many]))
-        return found
+        numbers: Array = np.unique(np.concatenate([[*self.few], self.many]))
+        return numbers
 
-    def told(self, said: str | bytes, where: str, besides: Iterable[float] = ()) -> None:
-        """Fail when any of them is in what was said; `besides`: what the matrix says is meant."""
+    def assert_absent(self, output: str | bytes, where: str, besides: Iterable[float] = ()) -> None:
+        """Fail when any of them is in the output; `besides`: what the matrix says is meant."""
         few, every, meant = np.array([*self.few]), self.every, set(besides)
-        text = said.decode("latin-1") if isinstance(said, bytes) else said
+        text = output.decode("latin-1") if isinstance(output, bytes) else output
         for word in self.words:
             assert word not in text, f"{where} holds {word!r}"
-        if isinstance(said, bytes):
+        if isinstance(output, bytes):
             for offset in range(8):
-                length = (len(said) - offset) // 8 * 8
+                length = (len(output) - offset) // 8 * 8
                 for order in "<>":
-                    held = np.frombuffer(said[offset : offset + max(length, 0)], dtype=f"{order}f8")
+                    held = np.frombuffer(output[offset : offset + max(length, 0)], dtype=f"{order}f8")
                     at = np.minimum(np.searchsorted(every, held), len(every) - 1)
                     assert not (every[at] == held).any(), f"{where} holds a number of a row, or what follows from one"
             return
@@ -118,13 +118,13 @@ class Canaries:
             if digits >= 5 and 0 < (value := abs(float(token))) < float("inf"):  # a digest can read 5912161e5186
                 size = 0.51 * 10.0 ** (np.floor(np.log10(value)) + 1 - min(digits, 15))
                 among = few if digits < 9 else every
-                found = set(among[np.abs(np.abs(among) - value) <= size].tolist()) - meant
-                assert not found, f"{where} tells {[self.few.get(v, 'a number of a row') for v in found]}: {token}"
+                matches = set(among[np.abs(np.abs(among) - value) <= size].tolist()) - meant
+                assert not matches, f"{where} tells {[self.few.get(v, 'a number of a row') for v in matches]}: {token}"
 
     def file(self, path: Path, where: str) -> None:
-        """As `told`, of a file that holds numbers in bytes and in text; whole ones are there by chance."""
-        self.told(path.read_bytes(), where)
-        self.told(path.read_bytes().decode("latin-1"), where, self.whole)
+        """As `assert_absent`, of a file that holds numbers in bytes and in text; whole ones are there by chance."""
+        self.assert_absent(path.read_bytes(), where)
+        self.assert_absent(path.read_bytes().decode("latin-1"), where, self.whole)
 
 
 @cache
@@ -196,8 +196,8 @@ def _tally(reveal: str, **how: Any) -> Any:
 
 
 def _psgd(**how: Any) -> Any:
-    asked: dict[str, Any] = {"holders": 3, "threshold": 2, "steps": 2, "epsilon": 1.0, "lam": 0.1}
-    options = PsgdOptions(**SMALL | asked | {k: how.pop(k) for k in ("party_bound", "journal") if k in how})
+    settings: dict[str, Any] = {"holders": 3, "threshold": 2, "steps": 2, "epsilon": 1.0, "lam": 0.1}
+    options = PsgdOptions(**SMALL | settings | {k: how.pop(k) for k in ("party_bound", "journal") if k in how})
     return simulate_psgd(options, data=private(), **how)
 
 
@@ -224,22 +224,24 @@ def simulations(name: str, directory: Path) -> None:
     assert len(transcript.messages) > 10
     for number, message in enumerate(transcript.messages):
         assert message.data is not None
-        bank.told(message.data, f"message {number} of {name}, a {message.kind}")
-    bank.told(json.dumps(transcript.redacted()), f"the transcript of {name}")
-    bank.told("\n".join(lines), f"the log of {name}")
+        bank.assert_absent(message.data, f"message {number} of {name}, a {message.kind}")
+    bank.assert_absent(json.dumps(transcript.redacted()), f"the transcript of {name}")
+    bank.assert_absent("\n".join(lines), f"the log of {name}")
     # What compares with data in one place is a simulation's own, and said to be (docs/security/what-leaves.md).
-    bank.told(json.dumps(outcome.as_json()), f"the result of {name}", public)
+    bank.assert_absent(json.dumps(outcome.as_json()), f"the result of {name}", public)
     write_report(outcome, transcript.redacted(), directory)
     for path in directory.rglob("*"):
         if path.is_file() and path.suffix in (".html", ".json", ".md"):
             text = re.sub(r"(?s)<(style|script|svg).*?</\1>|<[^>]*>", " ", path.read_text("utf-8"))
-            bank.told(text, f"{path.name} of {name}'s report", public)
+            bank.assert_absent(text, f"{path.name} of {name}'s report", public)
         elif path.suffix == ".svg":
             # Places on the paper have few digits, and many of them: there, numbers of nine digits and more.
-            drawn = path.read_text("utf-8")
-            text = re.sub(r"(?s)<(style|metadata|defs).*?</\1>|<[^>]*>", " ", drawn)
-            bank.told(text, f"what is written in {path.name}")
-            bank.told(" ".join(re.findall(r"-?\d+\.\d{8,}(?:e-?\d+)?", drawn)), f"what is drawn in {path.name}", public)
+            source = path.read_text("utf-8")
+            text = re.sub(r"(?s)<(style|metadata|defs).*?</\1>|<[^>]*>", " ", source)
+            bank.assert_absent(text, f"what is written in {path.name}")
+            bank.assert_absent(
+                " ".join(re.findall(r"-?\d+\.\d{8,}(?:e-?\d+)?", source)), f"what is drawn in {path.name}", public
+            )
 
 
 def journals(name: str, directory: Path) -> None:
@@ -262,20 +264,20 @@ def _raised(run: Callable[[], object]) -> str:
     try:
         run()
     except PsephosError as raised:
-        said, error = "", cast("BaseException | None", raised)
+        message, error = "", cast("BaseException | None", raised)
         while error is not None:
-            said += f"{type(error).__name__}: {error} {error.args!r}\n"
+            message += f"{type(error).__name__}: {error} {error.args!r}\n"
             error = error.__cause__ or error.__context__
-        return said
+        return message
     return ""
 
 
 def gradient_errors() -> None:
     """A gradient that is too long for what was agreed on: what its party says, and what the run does."""
     evaluation = Evaluation()
-    said = _raised(lambda: _psgd(party_bound=0.5, evaluation=evaluation))
-    assert "GradientBoundError" in said
-    canaries(evaluation.scaler).told(said, "a GradientBoundError", SIZES)
+    message = _raised(lambda: _psgd(party_bound=0.5, evaluation=evaluation))
+    assert "GradientBoundError" in message
+    canaries(evaluation.scaler).assert_absent(message, "a GradientBoundError", SIZES)
 
 
 def fault_messages(name: str, every: int) -> int:
@@ -301,11 +303,11 @@ def fault_messages(name: str, every: int) -> int:
                     return change(post) if next(count) == at else [post]
 
             with logged() as lines:
-                said = _raised(lambda: RUNS[name](roles=dict.fromkeys(senders, Faulty)))
+                error_text = _raised(lambda: RUNS[name](roles=dict.fromkeys(senders, Faulty)))
             where = f"message {place} of {name} {fault}"
-            bank.told(said, f"the error when {where}", SIZES)
-            bank.told("\n".join(lines), f"the log when {where}")
-            looked += bool(said)
+            bank.assert_absent(error_text, f"the error when {where}", SIZES)
+            bank.assert_absent("\n".join(lines), f"the log when {where}")
+            looked += bool(error_text)
     return looked
 
 
@@ -336,10 +338,10 @@ def bad_data() -> int:
             lambda bad=bad, labels=labels: Party(0, key, classes=[0, 1]).train(bad, labels, "logistic"),
             lambda bad=bad, labels=labels: train_parties(bad, labels, [len(labels)], classes=2, lam=1e-3),
         ):
-            said = _raised(take)
+            message = _raised(take)
             # The shape of what it handed in is what the caller knows.
-            bank.told(said, f"the error of data that are {what}", SIZES)
-            refused += bool(said)
+            bank.assert_absent(message, f"the error of data that are {what}", SIZES)
+            refused += bool(message)
     return refused
 
 
@@ -387,10 +389,10 @@ def job(directory: Path) -> None:
     assert done.exit_code == 0, done.output
     bank = replace(canaries(samples_scaler(samples)), words=(TOWN,))
     for name in ("model.json", "card.md"):
-        bank.told((out / name).read_text("utf-8"), name)
-    bank.told("\n".join(lines), "the log of psephos run")
+        bank.assert_absent((out / name).read_text("utf-8"), name)
+    bank.assert_absent("\n".join(lines), "the log of psephos run")
     for path in temporary.rglob("*"):
-        bank.told(path.read_bytes(), f"the temporary file {path.name}")
+        bank.assert_absent(path.read_bytes(), f"the temporary file {path.name}")
     assert (out / "result.json").stat().st_mode & 0o77 == 0, "others can read accuracies on private rows"
 
 
@@ -429,16 +431,16 @@ def study(directory: Path) -> None:
     bank = replace(canaries(samples_scaler(samples)), words=(TOWN,))
     assert len(board.entries) > 30
     for place, entry in enumerate(board.entries, 1):
-        bank.told(entry, f"entry {place} of the board")
-    bank.told("\n".join(lines), "the log of a study")
+        bank.assert_absent(entry, f"entry {place} of the board")
+    bank.assert_absent("\n".join(lines), "the log of a study")
     content = agents["curator"].result.content
-    bank.told(content.decode(), "the model")
-    bank.told(card(made.study, read_release(made.study, samples, content)), "the card")
+    bank.assert_absent(content.decode(), "the model")
+    bank.assert_absent(card(made.study, read_release(made.study, samples, content)), "the card")
     follower = Follower(made.study, lambda: board)
     follower.step()
     with TestClient(application(follower)) as client:
         for page in ("/", "/state.json", "/metrics"):
-            bank.told(client.get(page).text, f"{page} of whoever watches")
+            bank.assert_absent(client.get(page).text, f"{page} of whoever watches")
     for name, path in stores.items():
         for file in path.parent.glob(f"{path.name}*"):
             bank.file(file, f"{file.name}, which {name} keeps")

@@ -65,10 +65,10 @@ def measure(
 
 
 if __name__ == "__main__":
-    found = measure(
+    counts = measure(
         int(sys.argv[1]) if len(sys.argv) > 1 else 5,
         sys.argv[2:] or PROTOCOLS,
         lambda what, caught, tried: print(f"{what}: {caught} of {tried}", file=sys.stderr),
     )
-    print(json.dumps(found, indent=1))
-    sys.exit(1 if found["missed"] else 0)
+    print(json.dumps(counts, indent=1))
+    sys.exit(1 if counts["missed"] else 0)

@@ -59,9 +59,9 @@ def measure(
 if __name__ == "__main__":
     arguments = [int(a) for a in sys.argv[1:3]]
     seeds, views = [*arguments, *(50, 40)[len(arguments) :]]
-    found = measure(
+    counts = measure(
         seeds,
         views,
         lambda seed, protocol, alarms: print(f"seed {seed} of {seeds}: {protocol}: {alarms} alarms", file=sys.stderr),
     )
-    print(json.dumps(found, indent=1))
+    print(json.dumps(counts, indent=1))

@@ -100,8 +100,8 @@ class AcceptedError(Exception):
 @cache
 def decoders() -> dict[str, Decoder]:
     """Every decoder of the library, with valid messages to start from."""
-    found = [*_sums(), *_proofs(), *_series(), *_pathak(), *_ceremony(), *_study(), *_files()]
-    return {decoder.name: decoder for decoder in found}
+    targets = [*_sums(), *_proofs(), *_series(), *_pathak(), *_ceremony(), *_study(), *_files()]
+    return {decoder.name: decoder for decoder in targets}
 
 
 def _sums() -> list[Decoder]:
@@ -348,7 +348,7 @@ def _ceremony() -> list[Decoder]:
     holder, except that of the reader where a message is out of order.
     """
     terms = CeremonyTerms(SMALLEST_CEREMONY, 3, 2, bytes(32), test_key=True, degree=2)
-    taken: dict[Kind, tuple[Role, Any, Entry]] = {}
+    inputs: dict[Kind, tuple[Role, Any, Entry]] = {}
 
     def lie(kind: Kind, at: int, post: Post, seen: Sequence[Entry]) -> list[Post]:
         if kind_of(post.data) is not kind:
@@ -360,12 +360,12 @@ def _ceremony() -> list[Decoder]:
     of_d = HEADER_BYTES + 5 + terms.bits // 8  # batch and stage, theta, and now v^(Delta d_3)
     lies = (partial(lie, Kind.SEED_CONTRIBUTIONS, -1), partial(lie, Kind.EXPONENT_COMMITMENTS, of_d))
     for liars in (*(tampering(one, "holder 3") for one in lies), {}):
-        roles = {"holder 1": lambda honest: _StateRecorder(honest, taken), **liars}
+        roles = {"holder 1": lambda honest: _StateRecorder(honest, inputs), **liars}
         with suppress(CheatingError):
             run_ceremony(terms, roles=roles, coins=lambda name: SimulationRandomness(2, name))
 
     def target(kind: Kind) -> Decoder:
-        role, state, entry = taken[kind]
+        role, state, entry = inputs[kind]
 
         honest = set(terms.names) - {entry.sender, "holder 3"}
 
@@ -382,7 +382,7 @@ def _ceremony() -> list[Decoder]:
 
         return Decoder(kind.title, (entry.data,), run)
 
-    return [target(kind) for kind in taken]
+    return [target(kind) for kind in inputs]
 
 
 def _files() -> list[Decoder]:
@@ -397,7 +397,7 @@ def _files() -> list[Decoder]:
         "key share file": (lambda p: write_key_share(p, setting.ceremony.shares[0]), read_key_share),
         "signing key file": (lambda p: write_signing_key(p, setting.ceremony.signing_keys[0]), read_signing_key),
     }
-    found = []
+    targets = []
     for name, (write, read) in writers.items():
         sample = folder / f"{name} sample"
         write(sample)
@@ -408,9 +408,9 @@ def _files() -> list[Decoder]:
             place.write_bytes(data)
             read(place)
 
-        found.append(Decoder(name, (sample.read_bytes(),), run))
+        targets.append(Decoder(name, (sample.read_bytes(),), run))
         sample.unlink()
-    return found
+    return targets
 
 
 DECODERS: tuple[str, ...] = (

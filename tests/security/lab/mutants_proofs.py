@@ -92,9 +92,9 @@ def _known(ciphertexts: Sequence[mpz], proof: KnowledgeProof, statement: bytes =
 def _simulated() -> bool:
     """Answers first, then the announcement that fits them."""
     key, c = _key().public_key, _victim()
-    drawn = knowledge._challenges(HERE, key, c, mpz(1))
+    challenge = knowledge._challenges(HERE, key, c, mpz(1))
     z, w, modulus = mpz(7), mpz(SYSTEM.bits(100)), key.ciphertext_modulus
-    power = public_power(c, drawn, key.ring)
+    power = public_power(c, challenge, key.ring)
     announcement = (1 + key.modulus * z) * base_power(key, w) * gmpy2.invert(power, modulus) % modulus
     return _known(c, KnowledgeProof(True, announcement, z, w))
 

@@ -99,8 +99,8 @@ def reaches(values: Sequence[int], bits: int, slack: int = 0) -> None:
     `slack`: what else may be missing, in bits, where the numbers are a little less than what was drawn.
     """
     assert min(values) >= 0
-    least, found = bits - -(-32 // len(values)) - slack, max(values).bit_length()
-    assert found > least, f"{len(values)} numbers of at most {found} bits are not uniform below 2^{bits}"
+    least, longest = bits - -(-32 // len(values)) - slack, max(values).bit_length()
+    assert longest > least, f"{len(values)} numbers of at most {longest} bits are not uniform below 2^{bits}"
 
 
 def uniform(values: Sequence[int], width: int | mpz) -> None:
@@ -144,11 +144,11 @@ def _coefficients(shares: Sequence[KeyShare]) -> list[int]:
     for level in range(1, len(points)):
         for at in range(len(points) - 1, level - 1, -1):
             table[at] = (table[at] - table[at - 1]) / (points[at] - points[at - level])
-    found = [Fraction(0)] * len(points)
+    result = [Fraction(0)] * len(points)
     for value, point in zip(reversed(table), reversed(points), strict=True):
-        found = [value - point * found[0], *(found[k - 1] - point * found[k] for k in range(1, len(points)))]
-    assert all(value.denominator == 1 for value in found)
-    return [int(value) for value in found]
+        result = [value - point * result[0], *(result[k - 1] - point * result[k] for k in range(1, len(points)))]
+    assert all(value.denominator == 1 for value in result)
+    return [int(value) for value in result]
 
 
 @cache
@@ -251,8 +251,8 @@ def exponents(mode: RandomnessMode) -> None:
 def key_shares() -> None:
     """All coefficients of a dealt polynomial, interpolated from the shares that the holders got."""
     n, delta = setting().n, math.factorial(5)
-    _, dealt = deal(setting().private, holders=5, threshold=5)
-    for shares in (dealt, setting().ceremony.shares):
+    _, all_shares = deal(setting().private, holders=5, threshold=5)
+    for shares in (all_shares, setting().ceremony.shares):
         delta = math.factorial(len(shares))
         constant, *others = _coefficients(shares)
         assert 0 < constant < delta * n**2
@@ -283,8 +283,8 @@ def _challenge(label: str, *parts: bytes) -> int:
 
 
 def _hashed(label: str, *parts: bytes) -> bytes:
-    told = b"".join(len(part).to_bytes(8, "big") + part for part in (label.encode(), *parts))
-    return hashlib.shake_256(told).digest(32)
+    content = b"".join(len(part).to_bytes(8, "big") + part for part in (label.encode(), *parts))
+    return hashlib.shake_256(content).digest(32)
 
 
 def _written(*numbers: mpz) -> list[bytes]:
@@ -298,8 +298,8 @@ def knowledge_proofs() -> None:
     for ballot in made.ballots():
         proof, root = KnowledgeProof.decode(ballot.proof, made.round.key), made.root(ballot.party, "half")
         statement = b"psephos ballot\0" + made.round.digest + ballot.party.to_bytes(4, "big")
-        said = _written(*ballot.ciphertexts, proof.announcement)
-        e = _challenge("psephos knowledge of plaintexts", made.round.key.identifier, statement, *said)
+        numbers = _written(*ballot.ciphertexts, proof.announcement)
+        e = _challenge("psephos knowledge of plaintexts", made.round.key.identifier, statement, *numbers)
         masks.append(int(proof.residue) - e * root)
         assert root.bit_length() <= BITS // 2 + 160
         x = (proof.plaintext - e * made.plaintext(ballot.party)) % n
@@ -319,11 +319,11 @@ def opening_proofs() -> None:
         proof = OpeningProof.decode(part.proof, key.key, key.exponent_bits)
         statement = b"psephos partial decryption\0" + made.round.digest + bytes([part.holder])
         to = "psephos partial decryption"
-        said = _written(*product.columns, *part.values)
-        rho = _challenge(f"{to}: weights", key.key.identifier, statement, *said)
+        numbers = _written(*product.columns, *part.values)
+        rho = _challenge(f"{to}: weights", key.key.identifier, statement, *numbers)
         weighted, opened = (gmpy2.powmod(column, rho, n**2) for column in (product.columns[0], part.values[0]))
-        said = _written(key.verification_base, weighted, opened, proof.base, proof.product)
-        e = _challenge(f"{to}: challenge", key.key.identifier, statement, *said)
+        numbers = _written(key.verification_base, weighted, opened, proof.base, proof.product)
+        e = _challenge(f"{to}: challenge", key.key.identifier, statement, *numbers)
         for base, power, announced in (
             (key.verification_base, key.verification_values[part.holder - 1], proof.base),
             (weighted, opened, proof.product),
@@ -349,7 +349,8 @@ def validity_proofs() -> None:
     rows = (-(-samples // used) + -(-mask // used) + 3 * repeats, -(-primes * (samples + mask).bit_length() // used))
     paths, masks = [], []
     for ballot, values in ballots:
-        reader, statement = Taken(ballot.proof), b"psephos ballot\0" + round_.digest + ballot.party.to_bytes(4, "big")
+        reader = ByteReader(ballot.proof)
+        statement = b"psephos ballot\0" + round_.digest + ballot.party.to_bytes(4, "big")
         roots, announced = reader.take(32, 32), reader.take(2 * BITS // 8)
         z, w = (int.from_bytes(part, "little") for part in reader.take((mask + 8) // 8, (wide + 7) // 8))
         reader.take(8 * 5 * repeats * degree)
@@ -368,8 +369,8 @@ def validity_proofs() -> None:
         masks.append(z - e * int(round_.plan.pack(values)[0]))
     reaches(masks, mask)
     draw = np.random.default_rng()
-    drawn = [_path(draw, columns, rate * degree) for _ in range(400)]
-    assert abs(np.mean(paths) - np.mean(drawn)) < 7 * np.std(drawn) / math.sqrt(len(paths))
+    lengths = [_path(draw, columns, rate * degree) for _ in range(400)]
+    assert abs(np.mean(paths) - np.mean(lengths)) < 7 * np.std(lengths) / math.sqrt(len(paths))
 
 
 def _valid_ballots(count: int, samples: int) -> tuple[list[tuple[Ballot, Sequence[int]]], Round]:
@@ -386,7 +387,7 @@ def _valid_ballots(count: int, samples: int) -> tuple[list[tuple[Ballot, Sequenc
     return made, round_
 
 
-class Taken:
+class ByteReader:
     """Bytes, part by part."""
 
     def __init__(self, data: bytes) -> None:
@@ -452,7 +453,7 @@ def digests() -> None:
     round_ = cast().round
     unlike = {"proofs": "valid", "kind": "statistic"}
     for agreed in (round_, key, round_.plan, terms, pathak, agreement.series, study):
-        told, seen = {agreed.digest}, 1
+        known_digests, seen = {agreed.digest}, 1
         for one in fields(agreed):
             if (type(agreed), one.name) == (CeremonyTerms, "test_key"):
                 continue  # what one's own machine puts up with; the length is in it
@@ -466,9 +467,9 @@ def digests() -> None:
                     object.__setattr__(changed_, name, getattr(agreed, name))
                 value = unlike.get(one.name, other) if isinstance(other, str) else other
                 object.__setattr__(changed_, one.name, value)
-                told.add(changed_.digest)
+                known_digests.add(changed_.digest)
                 seen += 1
-        assert len(told) == seen, f"something of a {type(agreed).__name__} is not in its digest"
+        assert len(known_digests) == seen, f"something of a {type(agreed).__name__} is not in its digest"
     samples = np.arange(6.0).reshape(3, 2)
     digests_ = {AuxiliarySet(samples + np.eye(6)[k].reshape(3, 2)).digest for k in range(6)}
     assert len({*digests_, AuxiliarySet(samples.reshape(2, 3)).digest, AuxiliarySet(samples).digest}) == 8
@@ -479,9 +480,9 @@ def product_digests() -> None:
     round_ = replace(cast().round, plan=replace(cast().round.plan, length=9000))
     columns = tuple(mpz(k + 2) for k in range(round_.plan.ciphertexts))
     assert len(columns) > 2
-    told = {BallotProduct(round_, 3, columns).digest}
-    told |= {BallotProduct(round_, 3, other).digest for other in _others(columns)}
-    assert len(told) == 1 + len(columns), "a ciphertext of a product is not in its digest"
+    known_digests = {BallotProduct(round_, 3, columns).digest}
+    known_digests |= {BallotProduct(round_, 3, other).digest for other in _others(columns)}
+    assert len(known_digests) == 1 + len(columns), "a ciphertext of a product is not in its digest"
 
 
 def signatures() -> None:
@@ -511,8 +512,8 @@ def nonces() -> None:
     pathak = [make_terms(parties=3, features=2, lam=0.1, epsilon=1.0).nonce for _ in range(2)]
     series = [agree(DescentOptions(), [10, 10], 3).series.nonce for _ in range(2)]
     rounds = [cast().round.nonce for _ in range(2)]
-    dealt = [deal(setting().private, holders=1, threshold=1)[0].ceremony for _ in range(2)]
-    for one, other in (map(bytes.fromhex, pathak), series, rounds, dealt):
+    ceremonies = [deal(setting().private, holders=1, threshold=1)[0].ceremony for _ in range(2)]
+    for one, other in (map(bytes.fromhex, pathak), series, rounds, ceremonies):
         assert one != other
         assert len(one) == len(other) == 16
 
@@ -584,16 +585,16 @@ def ceremony_messages() -> None:
 def ceremony_masks() -> None:
     """At 3072 bits, what a holder says of the exponent: hidden by 128 bits more than beta phi has."""
     terms = CeremonyTerms(BITS, 3, 2, bytes(32))
-    said = []
+    exponents = []
     for _ in range(8):
         seeds = {s: RecordedRandomness().draw(32) for s in range(len(terms.subsets))}
         batch = Batch(terms, seeds)
         numbers = batch.numbers(np.zeros((1, len(terms.primes)), dtype=np.int64))
         n = mpz(3) << BITS - 2
         own = {s: seeds[s] for s, members in enumerate(terms.subsets) if 1 in members}
-        said.append(abs(Batch(terms, own).exponent_share(1, {s: numbers[s] for s in own}, 0, n)))
+        exponents.append(abs(Batch(terms, own).exponent_share(1, {s: numbers[s] for s in own}, 0, n)))
     beta_phi = 2 * BITS + 128
-    reaches(said, beta_phi + 128, slack=2)
+    reaches(exponents, beta_phi + 128, slack=2)
     assert terms.top_bits >= 8
 
 
@@ -623,18 +624,18 @@ def pathak_masks() -> None:
     runs = tuple(real_runs(AnalysisContext(views=2), "repaired"))
     shares, masked, ties, noise = [], [], [], []
     for run in runs:
-        shares += [found.share for _, found in run.messages(Kind.SIZE_SHARE)]
+        shares += [message.share for _, message in run.messages(Kind.SIZE_SHARE)]
         group, curator = run.keys.group, run.keys.curator
-        for _, found in run.messages(Kind.MASKED_SHARE):
-            plain, n = group.raw_decrypt(found.ciphertexts[0]), found.key.n
+        for _, message in run.messages(Kind.MASKED_SHARE):
+            plain, n = group.raw_decrypt(message.ciphertexts[0]), message.key.n
             masked.append(plain if plain < n // 2 else n - plain)
-        for _, found in run.messages(Kind.INDEXED_SHARE):
-            opened = group.raw_decrypt(found.encrypted) + curator.raw_decrypt(found.sealed)
+        for _, message in run.messages(Kind.INDEXED_SHARE):
+            opened = group.raw_decrypt(message.encrypted) + curator.raw_decrypt(message.sealed)
             ties.append(opened % 2**64)
         terms = run.terms
-        ((_, found),) = run.messages(Kind.MASKED_NOISE)
+        ((_, message),) = run.messages(Kind.MASKED_NOISE)
         width = (2 * terms.parties * noise_bound(terms)).bit_length() + 80
-        slots = found.ciphertexts
+        slots = message.ciphertexts
         noise.append((sum(curator.raw_decrypt(c).bit_length() for c in slots), width, len(slots)))
         largest = terms.parties * (weight_bound(terms) + noise_bound(terms))
         assert 2 ** modulus_bits(terms) > 2 * largest
@@ -686,7 +687,7 @@ def precision() -> None:
     dimension, pitch = 6, 2.0**-90
     for law in (SphericalLaplace(dimension, 1.0, pitch), RoundedGaussian(dimension, 1.0, pitch)):
         coins = RecordedRandomness()
-        drawn, spherical = law.sample(coins), isinstance(law, SphericalLaplace)
+        vector, spherical = law.sample(coins), isinstance(law, SphericalLaplace)
         words = [int.from_bytes(coins.tape()[at : at + 80], "big") for at in range(0, len(coins.tape()), 80)]
         assert len(coins.tape()) == 80 * (3 + 8 if spherical else 6)
         with gmpy2.context(gmpy2.get_context(), precision=3000) as wide:
@@ -701,7 +702,7 @@ def precision() -> None:
                 # Of eight normals the last is thrown away: dimension + 1 are used.
                 factor *= gmpy2.sqrt(chi)
             wanted = [int(gmpy2.floor(factor * z + 0.5)) for z in normals[:dimension]]
-        assert drawn == wanted
+        assert vector == wanted
     assert law.distance == 2.0**-160
     assert (1 + math.exp(64)) * 2.0**-160 < 2.0**-64
     for epsilon in (64.1, 0.9e-9):
@@ -875,9 +876,9 @@ def _solved(centre: NDArray[np.float64], most: float, **stop: float) -> None:
     X /= np.linalg.norm(X, axis=1).max() * (1 + 1e-9)
     soft = draw.uniform(size=60)
     targets = np.column_stack([1 - soft, soft])
-    found = minimise(X, targets, 1e-3, Logistic(), tilt=-1e-3 * centre, **stop)
+    minimum = minimise(X, targets, 1e-3, Logistic(), tilt=-1e-3 * centre, **stop)
     with gmpy2.context(gmpy2.get_context(), precision=200):
-        w = [gmpy2.mpfr(float(v)) for v in found.w]
+        w = [gmpy2.mpfr(float(v)) for v in minimum.w]
         gradient = [gmpy2.mpfr(1e-3) * (v - c) for v, c in zip(w, centre.tolist(), strict=True)]
         for row, share in zip(X.tolist(), soft.tolist(), strict=True):
             margin = sum((gmpy2.mpfr(x) * v for x, v in zip(row, w, strict=True)), gmpy2.mpfr(0))
@@ -885,8 +886,8 @@ def _solved(centre: NDArray[np.float64], most: float, **stop: float) -> None:
             gradient = [g + slope * gmpy2.mpfr(x) for g, x in zip(gradient, row, strict=True)]
         norm = gmpy2.sqrt(sum((g * g for g in gradient), gmpy2.mpfr(0)))
     assert norm <= most
-    assert found.tolerance <= most
-    assert found.inexactness >= float(norm) / 1e-3
+    assert minimum.tolerance <= most
+    assert minimum.inexactness >= float(norm) / 1e-3
 
 
 # -- the table
@@ -913,19 +914,19 @@ class Parameter:
     @property
     def value(self) -> str:
         """Of a constant; a function's is what the bound says."""
-        found = _found(self.at)
-        return "" if callable(found) or not isinstance(found, int | float | tuple) else _shown(found)
+        constant = _attribute(self.at)
+        return "" if callable(constant) or not isinstance(constant, int | float | tuple) else _as_text(constant)
 
 
-def _found(at: str) -> Any:
+def _attribute(at: str) -> Any:
     module, name = at.rsplit(".", 1)
     try:
         return getattr(import_module(f"psephos.{module}"), name)
     except ModuleNotFoundError:  # a method
-        return getattr(_found(module), name)
+        return getattr(_attribute(module), name)
 
 
-def _shown(value: Any) -> str:
+def _as_text(value: Any) -> str:
     exponent = math.log2(value) if isinstance(value, float) and value > 0 else 0.5
     return f"2^{exponent:.0f}" if exponent == round(exponent) and abs(exponent) > 10 else str(value)
 
@@ -1298,9 +1299,9 @@ def changed(at: str, value: Any) -> Iterator[None]:
     module, name = at.rsplit(".", 1)
     before = getattr(import_module(f"psephos.{module}"), name)
     places = [
-        found
-        for key, found in sorted(sys.modules.items())
-        if key.startswith("psephos") and found.__dict__.get(name) is not None and found.__dict__[name] is before
+        place
+        for key, place in sorted(sys.modules.items())
+        if key.startswith("psephos") and place.__dict__.get(name) is not None and place.__dict__[name] is before
     ]
     with replaced(places, name, before, value):
         yield

@@ -67,21 +67,21 @@ def data(neighbour: bool = False) -> Split:
     X = draw.normal(size=(320, FEATURES)) + 0.3
     X /= np.linalg.norm(X, axis=1, keepdims=True) * (1 + 1e-9)
     y = (X @ draw.normal(size=FEATURES) > 0).astype(np.int64)
-    dealt = split_dataset(
+    split = split_dataset(
         Dataset("made up", X, y, None, None, ("no", "yes"), "made up here"), PARTIES, 3, auxiliary=PUBLIC
     )
     if not neighbour:
-        return dealt
+        return split
     other = y.copy()
-    other[dealt.parties[0]] = 1 - other[dealt.parties[0]]
-    return replace(dealt, dataset=replace(dealt.dataset, y_train=other))
+    other[split.parties[0]] = 1 - other[split.parties[0]]
+    return replace(split, dataset=replace(split.dataset, y_train=other))
 
 
 def released(evaluation: Evaluation, method: str, epsilon: float | None = None) -> Array:
     """Every private release of a method, float64 (draws, d)."""
-    found = [one.w for one in evaluation.scores if one.method == method and one.epsilon is not None]
+    weights = [one.w for one in evaluation.scores if one.method == method and one.epsilon is not None]
     wanted = [one.w for one in evaluation.scores if one.method == method and one.epsilon == epsilon]
-    return np.array(found if epsilon is None else wanted)
+    return np.array(weights if epsilon is None else wanted)
 
 
 def differences(releases: Array) -> Array:
@@ -116,15 +116,15 @@ def noise(law: str, scale: float, dimension: int, count: int, parts: float = 1.0
     return draw.gamma(parts, scale, (count, dimension)) - draw.gamma(parts, scale, (count, dimension))
 
 
-def same_law(found: Array, wanted: Array, what: str) -> None:
+def same_law(sample: Array, wanted: Array, what: str) -> None:
     """Entries, L1 norms and L2 norms, by Kolmogorov and Smirnov; Bonferroni over the three."""
     for name, of in (
         ("entries", np.ravel),
         ("L2 norms", lambda x: np.linalg.norm(x, axis=1)),
         ("L1 norms", lambda x: np.abs(x).sum(axis=1)),
     ):
-        p = stats.ks_2samp(of(found), of(wanted)).pvalue
-        ratio = float(np.mean(np.linalg.norm(found, axis=1)) / np.mean(np.linalg.norm(wanted, axis=1)))
+        p = stats.ks_2samp(of(sample), of(wanted)).pvalue
+        ratio = float(np.mean(np.linalg.norm(sample, axis=1)) / np.mean(np.linalg.norm(wanted, axis=1)))
         assert p > RATE / 3, (
             f"{what}: the {name} of its noise are not of the law (p = {p:.1g}, {ratio:.2f} times as long)"
         )
@@ -157,8 +157,8 @@ def _sensitivity(method: str, law: str, X: Array) -> float:
 
 def run(mechanism: MechanismName, draws: int, methods: Sequence[str] = (), neighbour: bool = False, **more: Any) -> Any:
     """`psephos simulate tally`: (outcome, what is published besides)."""
-    asked = {"mechanism": mechanism, "methods": tuple(methods), "draws": draws, "epsilon": (1.0,)}
-    options = TallyOptions(**OPTIONS | {"lam": LAM, "delta": DELTA, "workers": 1} | asked | more)
+    settings = {"mechanism": mechanism, "methods": tuple(methods), "draws": draws, "epsilon": (1.0,)}
+    options = TallyOptions(**OPTIONS | {"lam": LAM, "delta": DELTA, "workers": 1} | settings | more)
     result = simulate_tally(options, data=data(neighbour))
     return result, result.evaluation
 
@@ -174,8 +174,8 @@ def contrasts(releases: Array, plan: StatisticPlan) -> Array:
 
     def whole(w: Array, energy: float) -> Array:
         signal = max(energy - plan.noise, energy / 20) * decay / decay.sum()
-        found: Array = w * (1 + each / signal)
-        return found
+        standardized: Array = w * (1 + each / signal)
+        return standardized
 
     evaluation = releases @ np.linalg.pinv(plan.transform.T) / math.sqrt(2)
     ends = [
@@ -196,10 +196,10 @@ def law_of_alpha(mechanism: MechanismName, epsilon: float = 2.0, draws: int = 12
         releases = released(evaluation, method)
         assert len(releases) == draws
         fresh([releases, released(runs[1][1], method)], f"{method}, {mechanism}")
-        law, found = mechanism, differences(releases)
+        law, sample = mechanism, differences(releases)
         if source := SOURCE_OF.get(method):
             plan = plan_statistic(X, 2, PARTIES, epsilon=epsilon, delta=DELTA, mechanism=mechanism, source=source)
-            found = differences(contrasts(releases, plan))
+            sample = differences(contrasts(releases, plan))
             z = X / np.linalg.norm(X, axis=1, keepdims=True) @ plan.transform
             rho = float(np.linalg.norm(z, 2)) / math.sqrt(len(z))
             reach = (2.0 if source != "votes" else math.sqrt(2) * rho) / PARTIES
@@ -212,8 +212,8 @@ def law_of_alpha(mechanism: MechanismName, epsilon: float = 2.0, draws: int = 12
         assert claimed.epsilon == epsilon
         assert reach * (1 - 1e-9) <= claimed.sensitivity <= reach * 1.0001, f"{method}: {claimed.sensitivity}, {reach}"
         scale = sigma_of(reach, epsilon, DELTA) if law == "gaussian" else reach / epsilon
-        size = found.shape[1]
-        same_law(found, noise(law, scale, size, 20000) - noise(law, scale, size, 20000), f"{method}, {mechanism}")
+        size = sample.shape[1]
+        same_law(sample, noise(law, scale, size, 20000) - noise(law, scale, size, 20000), f"{method}, {mechanism}")
 
 
 def law_of_study(method: str, draws: int = 40) -> None:
@@ -227,21 +227,21 @@ def law_of_study(method: str, draws: int = 40) -> None:
     ).study  # fmt: skip
     opened = OpenedSum(tuple(int(row[0] > 0) * PARTIES for row in X), tuple(range(PARTIES)))
     models = [json.loads(study_release.make_release(study, samples, opened)) for _ in range(draws)]
-    found = np.array([[*model["coefficients"][0], *model["intercepts"]] for model in models])
-    fresh([found], f"a study's {method}")
+    weights = np.array([[*model["coefficients"][0], *model["intercepts"]] for model in models])
+    fresh([weights], f"a study's {method}")
     if method == "statistic":
         plan = plan_statistic(X, 2, PARTIES, epsilon=epsilon)
         z = X / np.linalg.norm(X, axis=1, keepdims=True) @ plan.transform
         reach = math.sqrt(2) * float(np.linalg.norm(z, 2)) / math.sqrt(len(z)) / PARTIES
         folded = np.column_stack(samples.scaler.fold(plan.transform.T))
-        found = contrasts(found @ np.linalg.pinv(folded) @ plan.transform.T, plan)
+        weights = contrasts(weights @ np.linalg.pinv(folded) @ plan.transform.T, plan)
         sides = [noise("spherical-laplace", reach / epsilon, plan.rank, 20000) for _ in range(2)]
         wanted = sides[0] - sides[1]
     else:
         scale = _sensitivity(method, "", X) / epsilon
         sides = [noise("spherical-laplace", scale, X.shape[1], 20000) for _ in range(2)]
         wanted = np.column_stack(samples.scaler.fold(sides[0] - sides[1]))
-    same_law(differences(found), wanted, f"a study's {method}")
+    same_law(differences(weights), wanted, f"a study's {method}")
 
 
 def law_of_pate(mechanism: MechanismName, draws: int = 300) -> None:
@@ -280,8 +280,8 @@ def neighbours(mechanism: MechanismName, epsilon: float = 1.0, draws: int = 400)
         one, other = (released(evaluation, method) for evaluation in sides)
         towards = one[: draws // 2].mean(axis=0) - other[: draws // 2].mean(axis=0)
         delta = 2 * DELTA if mechanism == "gaussian" else 2.0**-60
-        found = lower_bound(one[draws // 2 :] @ towards, other[draws // 2 :] @ towards, delta, 1 - RATE)
-        assert found <= epsilon, f"{method}, {mechanism}: epsilon is at least {found}"
+        bound = lower_bound(one[draws // 2 :] @ towards, other[draws // 2 :] @ towards, delta, 1 - RATE)
+        assert bound <= epsilon, f"{method}, {mechanism}: epsilon is at least {bound}"
 
 
 # -- sums with the parties' noise
@@ -314,15 +314,15 @@ def joint_law(mechanism: MechanismName, method: str, colluders: int = 1, dropout
     if method == "statistic":
         l1 = min(l1, math.sqrt(2) * np.abs(z).sum() / len(z) / ballots)
     scale = l1 / epsilon if mechanism == "discrete-laplace" else sigma_of(l2, epsilon, DELTA)
-    found = differences(releases) @ np.linalg.pinv(plan.transform.T) / math.sqrt(2)
+    sample = differences(releases) @ np.linalg.pinv(plan.transform.T) / math.sqrt(2)
     parts, size = ballots / honest, plan.rank
     if mechanism == "gaussian":
-        ratio = float((found**2).mean()) / (2 * scale**2 * parts)
-        least, most = (float(stats.chi2.ppf(p, found.size)) / found.size for p in (RATE / 2, 1 - RATE / 2))
+        ratio = float((sample**2).mean()) / (2 * scale**2 * parts)
+        least, most = (float(stats.chi2.ppf(p, sample.size)) / sample.size for p in (RATE / 2, 1 - RATE / 2))
         assert least <= ratio <= 1.001 * most, f"joint {method}: {ratio:.2f} times the variance"
         scale *= math.sqrt(ratio)
     many = [noise(mechanism, scale, size, 20000, parts) for _ in range(2)]
-    same_law(found, many[0] - many[1], f"joint {method}, {mechanism}")
+    same_law(sample, many[0] - many[1], f"joint {method}, {mechanism}")
     assert outcome.tally_equals_plaintext
 
 
@@ -342,15 +342,15 @@ class Walked:
 
 def walked(variant: str, epsilon: float = 1.0, loss: str = "logistic", **more: Any) -> tuple[Any, Walked]:
     """`psephos simulate psgd`; the gradients at the announced points are worked out here."""
-    asked = {"steps": STEPS, "delta": 1e-4, "lam": 0.5, "variant": variant, "epsilon": epsilon, "fraction_bits": 20}
-    options = PsgdOptions(**OPTIONS | {"key_bits": 384} | asked | more)
-    transcript, dealt = Transcript(secrets=True), data()
-    outcome = simulate_psgd(options, data=dealt, transcript=transcript)
+    settings = {"steps": STEPS, "delta": 1e-4, "lam": 0.5, "variant": variant, "epsilon": epsilon, "fraction_bits": 20}
+    options = PsgdOptions(**OPTIONS | {"key_bits": 384} | settings | more)
+    transcript, split = Transcript(secrets=True), data()
+    outcome = simulate_psgd(options, data=split, transcript=transcript)
     evaluation = outcome.evaluation
     announced = [m.data for m in transcript.messages if m.kind == "announcement" and m.data]
     points = np.array([np.frombuffer(one[-8 * outcome.features :], dtype=">f8") for one in announced], dtype=float)
     away = set(options.away)
-    rows = [dealt.party(number) for number in range(PARTIES) if number not in away]
+    rows = [split.party(number) for number in range(PARTIES) if number not in away]
     X = np.concatenate([evaluation.scaler.transform(X) for X, _ in rows])
     y = 2.0 * np.concatenate([y for _, y in rows]) - 1
     clear = np.array([(-expit(-y * (X @ w)) * y) @ X for w in points])
@@ -384,12 +384,12 @@ def law_of_steps(variant: str, runs: int = 6, epsilon: float = 1.0, colluders: i
         steps = [sum(noise("spherical-laplace", scale, d, 20000) for _ in range(here)) for _ in range(2)]  # type: ignore[misc]
     wanted = steps[0] if variant == "halving" else steps[0] - steps[1]
     for step in range(STEPS - 1):
-        found = apart[:, step]
-        p = stats.ks_2samp(found.ravel(), wanted.ravel()).pvalue
+        noises = apart[:, step]
+        p = stats.ks_2samp(noises.ravel(), wanted.ravel()).pvalue
         assert p > RATE / STEPS, (
             f"psgd {variant}: the noise of steps {step + 1} and {step + 2} differs otherwise (p = {p:.1g})"
         )
-        size = np.abs(found).max() / np.abs(wanted).mean()
+        size = np.abs(noises).max() / np.abs(wanted).mean()
         assert size > 0.02, f"psgd {variant}: steps {step + 1} and {step + 2} have the same noise"
     same_law(apart[:, ::2].reshape(-1, d), wanted, f"psgd {variant}, all steps")
     if variant == "paper":
@@ -413,17 +413,17 @@ def law_of_steps(variant: str, runs: int = 6, epsilon: float = 1.0, colluders: i
 
 def law_of_pathak(variant: str, law: str = "laplace", runs: int = 4, epsilon: float = 1.0) -> None:
     """What is published less the mean of the parties' own minimisers, which a simulation knows."""
-    found, releases = [], []
+    noises, releases = [], []
     for _ in range(runs):
-        asked: dict[str, Any] = {"lam": 0.1, "epsilon": epsilon, "variant": variant, "noise": law, "key_bits": 384}
+        settings: dict[str, Any] = {"lam": 0.1, "epsilon": epsilon, "variant": variant, "noise": law, "key_bits": 384}
         given = {name: OPTIONS[name] for name in ("parties", "test_key", "seed")}
-        outcome = simulate_pathak(PathakOptions(**given | asked), data=data())
+        outcome = simulate_pathak(PathakOptions(**given | settings), data=data())
         evaluation = outcome.evaluation
         bare, published = (one.w for one in evaluation.scores if one.method == "pathak")
         assert bare is not None
         assert published is not None
         assert outcome.shares_equal_reference
-        found.append((published - bare) * PARTIES)
+        noises.append((published - bare) * PARTIES)
         releases.append(published)
     fresh(releases, f"pathak {variant}")
     sizes = min(len(rows) for rows in data().parties)
@@ -437,7 +437,7 @@ def law_of_pathak(variant: str, law: str = "laplace", runs: int = 4, epsilon: fl
     elif variant == "printed":
         scale, parts = PARTIES * 2 / (size * epsilon * 0.1), 1.0
     name = "spherical-laplace" if law == "spherical" else "discrete-laplace"
-    same_law(np.array(found), noise(name, scale, outcome.features, 20000, parts), f"pathak {variant}, {law}")
+    same_law(np.array(noises), noise(name, scale, outcome.features, 20000, parts), f"pathak {variant}, {law}")
 
 
 # -- what it costs

@@ -74,17 +74,17 @@ def roles(state: dict[str, Any]) -> dict[str, list[str]]:
 def test_the_page_names_every_stage(talk: Talk, follower: Follower) -> None:
     def stage() -> str:
         follower.step()
-        told: str = follower.state()["stage"]
-        return told
+        text: str = follower.state()["stage"]
+        return text
 
     assert stage() == "Nobody has joined yet."
     talk.joins("curator", "holder 1")
     assert stage() == "Waiting for holder 2, holder 3 to join."
     talk.joins("holder 2", "holder 3", "party 0")
-    said = "The holders generate the key, each a share of it: 0 candidates tried, about 752 in all"
-    assert stage() == f"{said}."
+    expected = "The holders generate the key, each a share of it: 0 candidates tried, about 752 in all"
+    assert stage() == f"{expected}."
     talk.says("holder 2", talk.message(Kind.SEED_COMMITMENTS))
-    assert stage() == f"{said}; waits for holder 1, holder 3."
+    assert stage() == f"{expected}; waits for holder 1, holder 3."
     study = talk.made.study
     key, _ = deal(generate_private_key(study.key_bits, test_key=True), holders=3, threshold=2)
     for name in study.holders:
@@ -245,10 +245,10 @@ def test_a_reader_that_fails_or_is_stuck_is_not_healthy(talk: Talk, monkeypatch:
 
         monkeypatch.setattr(follower, "step", failing)
         for _ in range(500):
-            if "ZeroDivisionError" in (said := client.get("/healthy").json()["board"]):
+            if "ZeroDivisionError" in (status := client.get("/healthy").json()["board"]):
                 break
             time.sleep(0.01)
-        assert "could not be read" in said
+        assert "could not be read" in status
 
 
 def test_a_failing_verification_is_shown_and_the_page_continues(talk: Talk) -> None:
@@ -259,8 +259,8 @@ def test_a_failing_verification_is_shown_and_the_page_continues(talk: Talk) -> N
     talk.joins("curator")
     talk.says("curator", talk.message(Kind.RESULT))
     assert follower.step()
-    (found,) = follower.state()["checks"]
-    assert (found["verdict"], found["found"]) == ("fails", "WrongRoundError: a result of another study")
+    (row,) = follower.state()["checks"]
+    assert (row["verdict"], row["found"]) == ("fails", "WrongRoundError: a result of another study")
     assert not follower.step()
 
 
@@ -287,11 +287,11 @@ def test_page_and_metrics(talk: Talk, follower: Follower) -> None:
 
 def test_the_page_refuses_foreign_host_names(follower: Follower) -> None:
     """Else a site whose name is made to lead here reads the study in the browser of whoever follows it."""
-    asked = {"127.0.0.1:8080": 200, "[::1]:8080": 200, "localhost": 200, "evil.example": 400, "x@127.0.0.1": 400}
+    statuses = {"127.0.0.1:8080": 200, "[::1]:8080": 200, "localhost": 200, "evil.example": 400, "x@127.0.0.1": 400}
     for address in ("127.0.0.1", "::1", "127.3.2.1"):
         with TestClient(application(follower, hosts=answers_to(address))) as client:
             for path in ("/", "/state.json", "/metrics"):
-                assert {host: client.get(path, headers={"Host": host}).status_code for host in asked} == asked
+                assert {host: client.get(path, headers={"Host": host}).status_code for host in statuses} == statuses
     assert answers_to("192.0.2.7") == answers_to("::") == ("*",)
 
 
@@ -308,15 +308,15 @@ def test_an_unusable_address_is_reported(talk: Talk, tmp_path: Path) -> None:
     talk.made.study.write(tmp_path / "study.toml")
     (tmp_path / "board").touch()
 
-    def said(*words: str) -> tuple[int, str]:
+    def run(*words: str) -> tuple[int, str]:
         command = [sys.executable, "-m", "psephos", "watch", str(tmp_path / "study.toml"), *words]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         return done.returncode, done.stderr
 
     board = ("--board", str(tmp_path / "board"))
-    status, told = said(*board, "--host", "no.such.host.x")
+    status, error = run(*board, "--host", "no.such.host.x")
     assert status == 1
-    assert told.startswith("psephos: ")
-    assert "no.such.host.x, port 8080" in told
-    assert said(*board, "--port", "70000")[0] == 2
-    assert "there is no board" in said("--board", str(tmp_path / "nothing"))[1]
+    assert error.startswith("psephos: ")
+    assert "no.such.host.x, port 8080" in error
+    assert run(*board, "--port", "70000")[0] == 2
+    assert "there is no board" in run("--board", str(tmp_path / "nothing"))[1]
