@@ -37,7 +37,7 @@ from psephos.curator.checks import check_count
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import one_hot
 from psephos.curator.hamm.sensitivity import Sensitivity
-from psephos.curator.hamm.statistic import MechanismName
+from psephos.curator.hamm.statistic import MechanismName, direction_signs
 from psephos.curator.losses import Logistic
 from psephos.protocol.encrypted_sum.own_data import contrast_basis
 from psephos.protocol.encrypted_sum.record_grid import (
@@ -486,8 +486,7 @@ def _coordinates(features: Array, rank: int, norm: Norm) -> tuple[Array, float]:
     share = float(ledoit_wolf_shrinkage(standard, assume_centered=True))
     raised = np.maximum(value, (1 - share) * value + share * value.mean())
     rank = min(rank, int((value > 1e-9 * value[0]).sum()))
-    signs = np.sign(vector[np.argmax(np.abs(vector), axis=0), np.arange(len(value))])  # eigh does not fix the signs
-    axes = (vector * signs)[:, :rank] / np.sqrt(raised[:rank]) / spread[:, None]
+    axes = (vector * direction_signs(vector))[:, :rank] / np.sqrt(raised[:rank]) / spread[:, None]
     white = features @ axes - mean @ axes
     norms = np.abs(white).sum(axis=1) if norm == "l1" else np.linalg.norm(white, axis=1)
     radius = max(float(np.quantile(norms, _INSIDE)), 1e-9)

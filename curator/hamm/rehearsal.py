@@ -28,6 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from psephos.curator.hamm.statistic import direction_signs
 from psephos.protocol.encrypted_sum.fixed_point import Norm
 from psephos.protocol.encrypted_sum.local_step import clip_rows, local_steps, softmax, vector_norms
 from psephos.protocol.encrypted_sum.own_data import contrast_basis
@@ -244,11 +245,10 @@ def fit_public(features: Array, labels: NDArray[np.integer], classes: int) -> Pu
     value, vector = np.linalg.eigh(standard.T @ standard / len(standard))
     varying = min(_DIRECTIONS, int((value > _VARYING * value[-1]).sum()))
     value, vector = value[::-1][:varying], vector[:, ::-1][:, :varying]
-    signs = np.sign(vector[np.argmax(np.abs(vector), axis=0), np.arange(len(value))])  # eigh does not fix the signs
     share = float(ledoit_wolf_shrinkage(standard, assume_centered=True))
     average = float((standard**2).sum()) / standard.size
     variances = np.maximum((1 - share) * value + share * average, 1e-6)
-    axes = vector * signs
+    axes = vector * direction_signs(vector)
     rows = standard @ axes
     known = np.asarray(labels, dtype=np.int64)[labelled]
     order = np.random.default_rng(0).permutation(len(labelled))[:_FITTED]

@@ -650,6 +650,17 @@ def _noise(
     return RoundedGaussian.for_epsilon_delta(l2, epsilon, delta, dimension, 1.0)
 
 
+def direction_signs(directions: Array) -> Array:
+    """Return by which signs the columns of `directions` (d, r) are multiplied, float64 (r,): eigh does not fix them.
+
+    They make the first of the entries positive that are the largest but for rounding, which is another machine's too.
+    """
+    sizes = np.abs(directions)
+    first = np.argmax(sizes > (1 - 1e-6) * sizes.max(axis=0), axis=0)
+    signs: Array = np.sign(directions[first, np.arange(directions.shape[1])])
+    return signs
+
+
 def _whitened_axes(rows: Array) -> Array:
     """Return the principal directions (d, r) of the uncentred second moment of `rows`, each divided by the root of it.
 
@@ -661,7 +672,7 @@ def _whitened_axes(rows: Array) -> Array:
     value, vector = np.linalg.eigh(rows.T @ rows / len(rows))
     value, vector = value[::-1], vector[:, ::-1]
     available = int((value > _NUMERICAL_RANK * value[0]).sum())
-    signs = np.sign(vector[np.argmax(np.abs(vector), axis=0), np.arange(len(value))])  # eigh does not fix the signs
+    signs = direction_signs(vector)
     share = float(ledoit_wolf_shrinkage(rows, assume_centered=True))
     raised = np.maximum(value, (1 - share) * value + share * value.mean())
     axes: Array = (vector * signs)[:, :available] / np.sqrt(raised[:available])

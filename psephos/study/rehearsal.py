@@ -125,6 +125,9 @@ def agrees(parameters: Mapping[str, Any], name: str, value: Any) -> bool:
     if stated is None:
         return False
     if name in ("coordinates", "offset"):
-        first, second = (np.frombuffer(base64.b64decode(text), "<f4").astype(float) for text in (stated, value))
+        try:
+            first, second = (np.frombuffer(base64.b64decode(text), "<f4").astype(float) for text in (stated, value))
+        except ValueError:  # of an author who states no numbers
+            return False
         return len(first) == len(second) and bool(np.abs(first - second).max() <= _TOLERANCE * np.abs(second).max())
     return math.isclose(stated, value, rel_tol=_TOLERANCE) if isinstance(value, float) else bool(stated == value)

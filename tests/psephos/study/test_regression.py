@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from psephos.curator.hamm.records import plan_records
 from psephos.data.tables import read_table
 from psephos.model import RegressionModel, ReleasedRegressor, load_model, written_model
 from psephos.protocol.agent import Agent
@@ -30,6 +31,7 @@ from psephos.study.identity import Identity
 from psephos.study.member import sign
 from psephos.study.receipt import receipt_of, render
 from psephos.study.regression import check_plan, differs_from_public_rows
+from psephos.study.rehearsal import agrees
 from psephos.study.release import card, follows_from_sum, make_release, read_release
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
@@ -443,3 +445,27 @@ def test_a_whole_study_is_verified_from_its_board(files: Files, unit: str) -> No
     assert written(content, played.board) == folder
     assert isinstance(load_model(folder), ReleasedRegressor)
     assert "prediction of the number days" in (folder / "card.md").read_text(encoding="utf-8")
+
+
+def test_last_bits_of_another_machine_do_not_change_a_plan() -> None:
+    """With two features, or with a feature and its complement, both entries of every direction have one size."""
+    generator = np.random.default_rng(3)
+    for complement in (False, True):
+        for _ in range(7):
+            features = generator.normal(size=(50, 2))
+            if complement:
+                features[:, 1] = 1 - features[:, 0]
+            labels, constant = features[:, 0] + generator.normal(size=50), np.ones(50)
+            rounding = 1 + generator.choice([-1, 0, 1], size=features.shape) * 2.0**-52
+            first, second = (
+                plan_records(np.column_stack([X, constant]), labels, 1, 9, rows=9000, epsilon=1.0).grid
+                for X in (features, features * rounding)
+            )
+            for name in ("transform", "offset"):
+                one, other = getattr(first, name), getattr(second, name)
+                assert agrees({"coordinates": encode_coordinates(one)}, "coordinates", encode_coordinates(other)), name
+
+
+@pytest.mark.parametrize("stated", ["%", "AA==", "AAAAAAA="])
+def test_coordinates_that_are_no_numbers_differ(stated: str) -> None:
+    assert not agrees({"coordinates": stated}, "coordinates", encode_coordinates(np.ones((2, 1))))
