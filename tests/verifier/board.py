@@ -35,7 +35,7 @@ SEALED = {2, 3, *range(32, 48)}
 MAGIC, ENTRY_MAGIC = b"PSEPHOS\x02", b"PSEPHOS ENTRY\x01"
 LONGEST_ENTRY = 1 << 26
 MOST_FOR_THE_KEY = 1 << 30
-"""What a holder may post besides what every role may post."""
+"""What a holder may post, besides what every role may, for a key of up to 3,072 bits."""
 
 
 class Refused(Exception):
@@ -178,7 +178,8 @@ class Study:
         entries = (self.samples + (len(self.features) + 1) ** 2) * max(2, len(self.classes))
         steps = self.parameters.get("steps", 1000 if self.protocol == "psgd" else 0)
         messages = 8 + (max(0, steps) if isinstance(steps, int) else 0) + (0 if self.uses_key else len(self.roster))
-        more = {"curator": LONGEST_ENTRY, "holder": MOST_FOR_THE_KEY}.get(role.split(" ")[0], 0)
+        for_the_key = MOST_FOR_THE_KEY * (-(-self.bits // 3072)) ** 3
+        more = {"curator": LONGEST_ENTRY, "holder": for_the_key}.get(role.split(" ")[0], 0)
         return messages * (2**20 + 2**10 * entries) + more
 
     @property

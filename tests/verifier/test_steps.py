@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from psephos.audit.studies import trial
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import PsephosError
@@ -188,6 +189,13 @@ def test_entries_beyond_what_a_member_may_post_do_not_count(recordings: Recordin
         assert len(board.refused) == (0 if counts else 1)
         assert changed.second().accepted == counts
         assert accepted(changed.main(), verifiable=True) == counts
+
+
+@pytest.mark.parametrize("changed", [{}, {"key_bits": 4096}, {"protocol": "psgd"}, {"parameters": {"steps": 30}}])
+def test_both_implementations_leave_members_as_many_bytes(changed: dict[str, Any]) -> None:
+    study = trial(**changed).study
+    second = Study(study.text())
+    assert {role: second.most_bytes(role) for role in second.keys} == study.members.limits
 
 
 def _check_refused(recordings: Recordings, what: str, tamper: Any) -> None:
