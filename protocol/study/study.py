@@ -202,9 +202,9 @@ class Study:
         texts += [value for value in self.parameters.values() if isinstance(value, str)]
         # They are shown in the terminals of members before these agree to the study.
         _require(
-            "".join(texts).isprintable(),
+            "".join(texts).isprintable() and all(text == unicodedata.normalize("NFC", text) for text in texts),
             "classes, features, label, method, closing time and parameters must be texts of one line without control "
-            "characters",
+            "characters, whose accented letters are one character each (Unicode's form NFC)",
         )
 
     def _check_vote(self) -> None:

@@ -81,6 +81,8 @@ def test_the_digest_depends_on_every_field_but_not_on_the_layout() -> None:
         ({"classes": ("a",)}, "classes"),
         ({"classes": ("a", "a")}, "classes"),
         ({"features": ()}, "feature"),
+        ({"features": ("Gro\u0308sse",)}, "features"),  # a letter and its accent as two characters
+        ({"classes": ("nein", "ja\u0301")}, "classes"),
         ({"auxiliary": b"x"}, "32 bytes"),
         ({"proofs": "none"}, "proofs"),
         ({"minimum_ballots": 1}, "minimum"),
