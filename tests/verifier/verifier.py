@@ -62,7 +62,7 @@ def read_until_key(study: Study, messages: Iterator[Message], report: Report) ->
             if study.must_join <= joined and not study.uses_key:
                 report.holds.append("everybody has joined")
                 return None
-        elif message.kind in CEREMONY_KINDS.values() and study.must_join <= joined:
+        elif message.kind in CEREMONY_KINDS.values() and message.sender in holders and study.must_join <= joined:
             ceremony.append(message)
         elif message.kind == KINDS["public key"] and message.sender in holders and study.uses_key:
             keys.setdefault(message.sender, message)

@@ -505,7 +505,7 @@ def test_noise_of_the_holders_has_the_variance_that_is_stated() -> None:
         ({"holders": 1, "threshold": 1}, "key holders"),
         ({"colluders": 4}, "key holders"),
         ({"noise_from": "curator"}, "noise_from"),
-        ({"unit": "record", "reveal": None, "methods": ("newton",)}, "records"),
+        ({"unit": "record", "reveal": None, "methods": ("newton",)}, "noise-from"),
         ({"methods": ("rehearsed",)}, "rehearsed"),
     ],
 )
