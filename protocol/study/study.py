@@ -272,8 +272,9 @@ class Study:
         """Return the most bytes that the entries of a role may have together.
 
         An honest role posts a few messages in each round, whose lengths are at most proportional to the length of a
-        vector, and without a key one to each other party; a holder posts what it takes to make the key besides, and the
-        curator the result. The factors leave room for at least eight times that.
+        vector, and without a key one to each other party, for which the factors leave room at least eight times; a
+        holder posts what it takes to make the key besides, 40 times the mean of which is granted, and the curator the
+        result.
         """
         entries = (self.samples + (len(self.features) + 1) ** 2) * max(2, len(self.classes))
         steps = self.parameters.get("steps", _MOST_STEPS if self.protocol == "psgd" else 0)
