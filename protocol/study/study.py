@@ -64,9 +64,12 @@ _MESSAGE_BYTES = 1 << 20
 _ENTRY_BYTES = 1 << 10
 """What a role may post in a round for each entry of its vector, proof included."""
 
-_KEY_BYTES, _KEY_BITS = 1 << 30, 3072
-"""What a holder may post to make a key of up to so many bits: 40 times the mean of nine holders. A longer one takes
+_KEY_BYTES = 1 << 30
+"""What a holder may post to make a key of up to `_KEY_BITS`: 40 times the mean of nine holders. A longer one takes
 more candidates, and longer ones: the mean grows by less than the cube of the length."""
+
+_KEY_BITS = 3072
+"""Longest key that `_KEY_BYTES` suffices for."""
 
 _MOST_STEPS = 1000
 """Steps of a gradient descent whose study does not state their number."""
