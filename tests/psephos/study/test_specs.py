@@ -717,9 +717,11 @@ def look(study: Study) -> Spec:
         ("pathak", {}, {"minimum_ballots": 4}, "all of them"),
     ],
 )
-def test_studies_on_both_sides_of_their_limits(what: str, good: dict[str, Any], bad: dict[str, Any], why: str) -> None:
+def test_studies_on_both_sides_of_their_limits(
+    what: str, good: dict[str, Any], bad: dict[str, Any], message: str
+) -> None:
     look(changed(what, **good))
-    with pytest.raises(StudyError, match=why):
+    with pytest.raises(StudyError, match=message):
         look(changed(what, **bad))
 
 
