@@ -67,12 +67,12 @@ class Records:
     @cached_property
     def context(self) -> bytes:
         bits = (18, 16, 20, 44, 512, 32)
-        head = repr((self.transform.shape, self.classes, self.norm, self.constant.hex(), bits, *self._more))
+        head = repr((self.transform.shape, self.classes, self.norm, self.constant.hex(), bits, *self.digest_fields))
         arrays = [self.transform, self.offset, *self._tables]
         return sha256(b"psephos record grid\0", head.encode(), *(array.astype("<f8").tobytes() for array in arrays))
 
     @property
-    def _more(self) -> tuple[Any, ...]:
+    def digest_fields(self) -> tuple[Any, ...]:
         """What else a vector depends on."""
         return ()
 
@@ -87,7 +87,7 @@ class Records:
     # -- sensitivities
 
     @property
-    def _extremes(self) -> tuple[Array, Array]:
+    def extremes(self) -> tuple[Array, Array]:
         """Residuals and curvatures of which one pair or two have the largest distance of two rows."""
         return (self._tables[0] / 65536, self._tables[2] / 65536) if self.classes == 2 else (np.ones(1), np.ones(1))
 
@@ -97,7 +97,7 @@ class Records:
         return self._sensitivities()
 
     def _sensitivities(self) -> tuple[float, float]:
-        s, k = self._extremes
+        s, k = self.extremes
         replaced, up = self.neighbours == "replace", 1 + 2.0**-40
         if self.norm == "l1":
             l1 = 2.0**20 * float((s + k).max()) * (2 if replaced else 1)

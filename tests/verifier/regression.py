@@ -94,7 +94,7 @@ class Regression(Records):
         return [0] * self.width + means
 
     @property
-    def _more(self) -> tuple[Any, ...]:
+    def digest_fields(self) -> tuple[Any, ...]:
         label = (self.low.hex(), self.high.hex(), self.threshold.hex(), LEAST_WEIGHT)
         return (*label, self.ball, *self.centre) if self.ball else label
 
@@ -111,7 +111,7 @@ class Regression(Records):
         return min(self.length * max(self.entries) ** 2, (self.ball + self.noise.longest) ** 2)
 
     @property
-    def _extremes(self) -> tuple[Array, Array]:
+    def extremes(self) -> tuple[Array, Array]:
         return np.ones(32), np.repeat([1.0, LEAST_WEIGHT / 65536], 16)
 
     @cached_property
