@@ -39,7 +39,7 @@ def write(tasks: list[str], splits: int, data_dir: str | None, path: str) -> Non
 
 def read(path: str) -> None:
     """One row of a table for each data set."""
-    from diffprivlib.models import LogisticRegression  # type: ignore[import-not-found]
+    from diffprivlib.models import LogisticRegression
 
     arrays = np.load(path)
     print(f"| data, C | {' | '.join(f'{epsilon:g}' for epsilon in EPSILONS)} |")
