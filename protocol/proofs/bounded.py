@@ -7,11 +7,9 @@ The same five steps, the same matrices and the same link to the Paillier plainte
   digits to the base T, and shows for every digit d that it is one of 0, ..., T - 1 by a look-up (LogUp: Haboeck 2022):
   it commits to the digits and to how often each value t occurs, m_t, before a challenge alpha in the field of p^2
   elements, not in that of p; then to h = 1/(alpha + d) for every digit; and the h sum to the sum of m_t/(alpha + t).
-* *Norm.* With v = a + C c, C a power of T, the sum of the v^2 is X + 2 C Y + C^2 Z, where X, Y and Z sum a^2, a c
-  and c^2. The bound less that sum is a slack that is not negative: its digits to the base C, and the carries k,
-  are committed as digits to the base T as well, and three equations hold,
-  X + s_0 = b_0 + C k_1, 2 Y + s_1 + k_1 = b_1 + C k_2, Z + s_2 + k_2 = b_2. No term comes near to p, so they hold
-  over the integers. The products are not committed: the third answer of step 4 contains them.
+* *Norm.* The bound less the sum of squares is a slack that is not negative. Slack and carries are committed as digits
+  to the base T as well, and some equations between products of parts of the entries hold (`norm_equations`). The
+  products are not committed: the third answer of step 4 contains them.
 * *Mask.* mu has digits to the base T, not bits.
 
 The soundness error is that of the proof of validity plus (N + T)/(p^2 - p) for N digits, it is complete without error,
@@ -60,7 +58,6 @@ from psephos.protocol.proofs.field import (
     coefficients,
     column_sum,
     coset_values_at,
-    dot,
     ext_inverse,
     extended_at,
     mul,
@@ -72,6 +69,7 @@ from psephos.protocol.proofs.field import (
 )
 from psephos.protocol.proofs.knowledge import base_power, mask_bits
 from psephos.protocol.proofs.merkle import HASH_BYTES
+from psephos.protocol.proofs.norm_equations import NormEquations, digit_count
 from psephos.protocol.randomness import SYSTEM, Randomness
 
 LARGEST_BASE = 1 << 14
@@ -80,8 +78,8 @@ LARGEST_BASE = 1 << 14
 MOST_DIGITS = 8
 """Largest number of digits of an entry."""
 
-SPARE = 5
-"""Equations besides those modulo primes: three of the norm, two of the look-up."""
+LOOKUP_EQUATIONS = 2
+"""Equations of the look-up: both components of one in the field of p^2 elements."""
 
 _LABEL = "psephos bounded ballot"
 
@@ -119,35 +117,9 @@ def bounded_plan(key: PublicKey, *, length: int, addends: int, minimum: int, max
 
 
 _TOO_WIDE = (
-    "no proof of bounds exists for {} entries in [{}, {}]: their squares do not fit into the field, or the range is "
-    "not a power; choose proofs='knowledge', or a coarser grid, and the range with `bounded_plan`"
+    "no proof of bounds exists for {} entries in [{}, {}]: they or their sum of squares do not fit into the field, or "
+    "the range is not a power; choose proofs='knowledge', or a coarser grid, and the range with `bounded_plan`"
 )
-
-
-@dataclass(frozen=True)
-class EntrySplit:
-    """How an entry v is split: v = a + C c, a from the lower digits and c from the upper ones.
-
-    Attributes:
-        lower_digits: number of digits of a.
-        radix: C.
-        lower_offset, upper_offset: what is subtracted from the numbers of the lower and of the upper digits.
-        largest_lower, largest_upper: the largest |a| and |c|.
-    """
-
-    lower_digits: int
-    radix: int
-    lower_offset: int
-    upper_offset: int
-    largest_lower: int
-    largest_upper: int
-
-    @classmethod
-    def of(cls, minimum: int, base: int, digits: int, lower_digits: int) -> Self:
-        """Return the split of entries from `minimum`, with so many lower digits."""
-        radix, upper = base**lower_digits, base ** (digits - lower_digits)
-        high, low = divmod(-minimum, radix)
-        return cls(lower_digits, radix, low, high, max(low, radix - 1 - low), max(high, upper - 1 - high))
 
 
 @dataclass(frozen=True)
@@ -204,7 +176,8 @@ class BoundedLayout(MatrixLayout):
                 f"the bound of the sum of squares is {self.square_bound}; it must be at least 0 and at most what "
                 f"{plan.length} entries of the plan can reach"
             )
-        if plan.length >= 1 << 24 or max(self._largest_sums()) >> 63:
+        linked = (1 << 31) * (self._linked * (self.base - 1) + (1 << self.quotient_bits))
+        if plan.length >= 1 << 24 or plan.maximum - plan.minimum >= 1 << 62 or linked >> 63 or not self.norm.fits:
             raise InvalidParameter(_TOO_WIDE.format(plan.length, plan.minimum, plan.maximum))
 
     @classmethod
@@ -221,12 +194,15 @@ class BoundedLayout(MatrixLayout):
         return cls(key, plan, square_bound, layout.base, layout.digits, layout.degree)
 
     @cached_property
-    def split(self) -> EntrySplit:
-        """The split of an entry for the norm: the one with the smallest parts."""
-        splits = [
-            EntrySplit.of(self.plan.minimum, self.base, self.digits, lower) for lower in range(1, self.digits + 1)
-        ]
-        return min(splits, key=lambda one: max(one.largest_lower, one.largest_upper))
+    def norm(self) -> NormEquations:
+        """The equations of the norm."""
+        points = self.blocks * self.used
+        return NormEquations.of(self.plan.minimum, self.base, self.digits, points, self.square_bound)
+
+    @property
+    def equation_count(self) -> int:
+        """Number of equations between integers or field elements: modulo primes, of the norm, of the look-up."""
+        return PRIMES + self.norm.count + LOOKUP_EQUATIONS
 
     @property
     def blocks(self) -> int:
@@ -238,47 +214,12 @@ class BoundedLayout(MatrixLayout):
         """Number of digits of mu."""
         plaintext = (mpz(self.plan.radix) ** min(self.plan.slots_per_plaintext, self.plan.length)).bit_length()
         bits = CHALLENGE_BITS + plaintext + self.plan.ciphertexts.bit_length() + HIDING_BITS
-        return _digit_count(mpz(1) << bits, self.base)
+        return digit_count(mpz(1) << bits, self.base)
 
     @cached_property
     def mask_bits(self) -> int:
         """Length of mu in bits."""
         return int((mpz(self.base) ** self.mask_digits).bit_length())
-
-    @cached_property
-    def auxiliary(self) -> tuple[tuple[int, ...], ...]:
-        """The weights of the digits of the slack s_0, s_1, s_2 and of the carries k_1 and k_2 + `carry_offset`.
-
-        The digits of each reach every number from 0 to the largest that an honest sender can need.
-        """
-        split, points = self.split, self.blocks * self.used
-        radix = split.radix
-        first_carry = (points * split.largest_lower**2 + radix) // radix
-        second_carry = (2 * points * split.largest_lower * split.largest_upper + radix + first_carry) // radix
-        tops = (radix - 1, radix - 1, self.square_bound // radix**2, first_carry, self.carry_offset + second_carry)
-        return tuple(_digit_weights(top, self.base) for top in tops)
-
-    @cached_property
-    def carry_offset(self) -> int:
-        """What is added to the second carry, so that it is not negative."""
-        split = self.split
-        return 2 * self.blocks * self.used * split.largest_lower * split.largest_upper // split.radix + 1
-
-    @cached_property
-    def bound_parts(self) -> tuple[int, int, int]:
-        """The digits b_0, b_1, b_2 of the bound to the base C."""
-        high, low = divmod(self.square_bound, self.split.radix)
-        return low, high % self.split.radix, high // self.split.radix
-
-    def _largest_sums(self) -> Iterator[int]:
-        """Yield bounds of the absolute values of both sides together, of each equation between integers."""
-        split, points = self.split, self.blocks * self.used
-        lower, upper, radix = split.largest_lower, split.largest_upper, split.radix
-        slack0, slack1, slack2, carry1, carry2 = (sum(weights) * (self.base - 1) for weights in self.auxiliary)
-        yield (1 << 31) * (self._linked * (self.base - 1) + (1 << self.quotient_bits))
-        yield points * lower**2 + slack0 + radix + radix * carry1
-        yield 2 * points * lower * upper + slack1 + carry1 + radix + radix * carry2
-        yield points * upper**2 + slack2 + carry2 + self.bound_parts[2]
 
     @property
     def _linked(self) -> int:
@@ -293,7 +234,7 @@ class BoundedLayout(MatrixLayout):
     @property
     def digit_rows(self) -> int:
         """Number of rows of digits: of the entries, then of mu, slack and carries."""
-        loose = self.mask_digits + sum(len(weights) for weights in self.auxiliary)
+        loose = self.mask_digits + sum(len(weights) for weights in self.norm.auxiliary)
         return self.blocks * self.digits + -(-loose // self.used)
 
     @property
@@ -316,38 +257,13 @@ class BoundedLayout(MatrixLayout):
         vector = np.asarray(entries, dtype=np.int64)
         if vector.min() < self.plan.minimum or vector.max() > self.plan.maximum:
             return False
-        return self.sum_of_squares(vector) <= self.square_bound
-
-    def sum_of_squares(self, entries: NDArray[np.int64]) -> int:
-        """Return the sum of squares of entries in range, (S,)."""
-        (x, y, z), radix = self.sums(entries), self.split.radix
-        return x + 2 * radix * y + radix**2 * z
-
-    def sums(self, entries: NDArray[np.int64]) -> tuple[int, int, int]:
-        """Return X, Y and Z of entries in range, (S,): the sums of a^2, a c and c^2."""
-        split = self.split
-        upper, lower = np.divmod(entries - self.plan.minimum, split.radix)
-        lower, upper = lower - split.lower_offset, upper - split.upper_offset
-        return int(lower @ lower), int(lower @ upper), int(upper @ upper)
-
-    def slack_and_carries(self, entries: NDArray[np.int64]) -> list[int]:
-        """Return s_0, s_1, s_2, k_1 and k_2 + `carry_offset` for entries within the bound."""
-        (x, y, _z), radix, (b0, b1, _b2) = self.sums(entries), self.split.radix, self.bound_parts
-        high, s0 = divmod(self.square_bound - self.sum_of_squares(entries), radix)
-        s2, s1 = divmod(high, radix)
-        k1 = (x + s0 - b0) // radix
-        return [s0, s1, s2, k1, (2 * y + s1 + k1 - b1) // radix + self.carry_offset]
+        return self.norm.sum_of_squares(vector - self.plan.minimum) <= self.square_bound
 
     def entry_digits(self, entries: NDArray[np.int64]) -> Words:
         """Return the digits of entries less the minimum, the lowest first, (S, digits)."""
         shifted = (entries - self.plan.minimum).astype(np.uint64)
         scales = np.array([self.base**place for place in range(self.digits)], dtype=np.uint64)
         return shifted[:, None] // scales % np.uint64(self.base)
-
-    def auxiliary_digits(self, numbers: Sequence[int]) -> list[int]:
-        """Return the digits of slack and carries, in the order of `auxiliary`."""
-        pairs = zip(numbers, self.auxiliary, strict=True)
-        return [digit for number, weights in pairs for digit in _digits(number, weights, self.base)]
 
     def rows_of_digits(self, entries: Words, loose: Words) -> Words:
         """Arrange digits as rows (digit_rows, used): those of the entries, (S, digits), and of mu, slack and carries.
@@ -364,24 +280,13 @@ class BoundedLayout(MatrixLayout):
         entries = self.slot_weights(factors, primes)[:, :, None] * scales[:, None, : self.digits] % moduli
         return DigitWeights(primes, entries.reshape(len(primes), -1), scales[:, : self.mask_digits])
 
-    @cached_property
-    def _norm_weights(self) -> Words:
-        """The weights of the digits of slack and carries in the three equations of the norm, (3, digits)."""
-        radix = self.split.radix
-        factors = ((1, 0, 0, -radix, 0), (0, 1, 0, 1, -radix), (0, 0, 1, 0, 1))
-        rows = [
-            [factor * weight % PRIME for factor, weights in zip(row, self.auxiliary, strict=True) for weight in weights]
-            for row in factors
-        ]
-        return np.array(rows, dtype=np.uint64)
-
     def linear_values(self, weights: DigitWeights, table: Table, combine: Words) -> Words:
         """Combine the equations into weights of digits, multiplicities and bits of quotients.
 
         Args:
             weights: the weights modulo each prime.
             table: 1/(alpha + t) for each t below T, (T,) each.
-            combine: coefficients of the random combinations, (REPEATS, PRIMES + SPARE).
+            combine: coefficients of the random combinations, (REPEATS, equation_count).
 
         Returns:
             The weights where rows hold data, (REPEATS (first_rows + quotient_rows), used).
@@ -389,7 +294,7 @@ class BoundedLayout(MatrixLayout):
         modulus = np.array([PRIME - prime for prime in weights.primes], dtype=np.uint64)
         of_primes, of_norm, of_lookup = combine[:, :PRIMES], combine[:, PRIMES:-2], combine[:, -2:]
         entries, mask = product(of_primes, weights.entries), product(of_primes, weights.mask)
-        loose = np.concatenate([mask, product(of_norm, self._norm_weights)], axis=1)
+        loose = np.concatenate([mask, product(of_norm, self.norm.weights)], axis=1)
         occurrences = product(sub(np.zeros_like(of_lookup), of_lookup), np.stack(table))
         quotients = mul(mul(of_primes, modulus)[:, :, None], powers(2, self.quotient_bits)).reshape(len(combine), -1)
         nothing = np.zeros(self.digits, dtype=np.uint64)
@@ -406,10 +311,8 @@ class BoundedLayout(MatrixLayout):
         return coefficients(rows).reshape(len(combine), -1, self.degree)
 
     def target(self, z: mpz, primes: Sequence[int], combine: Words) -> int:
-        """Return what the equations sum to, for the coefficients of one combination, (PRIMES + SPARE,)."""
-        b0, b1, b2 = self.bound_parts
-        offset = self.carry_offset
-        sides = [*(int(z % prime) for prime in primes), b0, b1 - self.split.radix * offset, b2 + offset, 0, 0]
+        """Return what the equations sum to, for the coefficients of one combination, (equation_count,)."""
+        sides = [*(int(z % prime) for prime in primes), *self.norm.targets, 0, 0]
         return sum(int(g) * side for g, side in zip(combine, sides, strict=True)) % PRIME
 
     def equations(self, rows: Words, linear: Words, combine: Words) -> Words:
@@ -418,7 +321,7 @@ class BoundedLayout(MatrixLayout):
         Args:
             rows: values of all rows, (first_rows + second_rows, points).
             linear: values of the weights, (first_rows + quotient_rows, points).
-            combine: coefficients of the combination, (PRIMES + SPARE,).
+            combine: coefficients of the combination, (equation_count,).
         """
         first, inverses = self.first_rows, 2 * self.digit_rows
         total = add(
@@ -430,18 +333,11 @@ class BoundedLayout(MatrixLayout):
         return add(total, self._squares(rows[: self.blocks * self.digits], combine[PRIMES:-2]))
 
     def _squares(self, rows: Words, combine: Words) -> Words:
-        """Return g_1 a^2 + 2 g_2 a c + g_3 c^2 summed over all blocks, for rows of entries (blocks digits, points)."""
-        split, points = self.split, rows.shape[1]
+        """Return the combined squares, summed over all blocks, for rows of entries (blocks digits, points)."""
+        points = rows.shape[1]
         digits = rows.reshape(self.blocks, self.digits, points).transpose(1, 0, 2).reshape(self.digits, -1)
-        scales = [self.base**place for place in range(self.digits)]
-        lower, upper = split.lower_digits, [scale // split.radix for scale in scales[split.lower_digits :]]
-        a = sub(dot(np.array(scales[:lower], dtype=np.uint64), digits[:lower]), _word(split.lower_offset))
-        c = np.full_like(a, (PRIME - split.upper_offset) % PRIME)
-        if upper:
-            c = add(c, dot(np.array(upper, dtype=np.uint64), digits[lower:]))
-        g1, g2, g3 = (_word(int(g)) for g in combine)
-        mixed = add(mul(a, g1), mul(c, add(g2[None], g2[None])))
-        return column_sum(add(mul(a, mixed), mul(mul(c, c), g3)).reshape(self.blocks, points))
+        squares = self.norm.combined_squares(self.norm.split.parts_of_digits(digits), combine)
+        return column_sum(squares.reshape(self.blocks, points))
 
     def constraints(self, rows: Words, alpha: tuple[int, int]) -> Words:
         """Return what must vanish wherever rows hold data, (2 digit_rows + quotient_rows, points).
@@ -469,33 +365,6 @@ def _layouts(key: PublicKey, plan: PackingPlan, square_bound: int, base: int, di
 def _word(number: int) -> Words:
     """Return a field element as an array of no dimension."""
     return np.array(number, dtype=np.uint64)
-
-
-def _digit_count(top: int | mpz, base: int) -> int:
-    """Return the least n with base^n > top."""
-    count, reach = 1, mpz(base)
-    while reach <= top:
-        count, reach = count + 1, reach * base
-    return count
-
-
-def _digit_weights(top: int, base: int) -> tuple[int, ...]:
-    """Return the weights of digits that reach every number from 0 to a largest one, which is below top + base.
-
-    They are powers of the base but the last, which is as small as that allows.
-    """
-    count = _digit_count(top, base)
-    powers_below = tuple(base**place for place in range(count - 1))
-    if not powers_below:
-        return (1,)
-    return (*powers_below, -(-(top + 1 - base ** (count - 1)) // (base - 1)))
-
-
-def _digits(number: int, weights: Sequence[int], base: int) -> list[int]:
-    """Return the digits of a number for `_digit_weights`, the lowest first."""
-    last = min(base - 1, number // weights[-1])
-    rest = number - last * weights[-1]
-    return [rest // weight % base for weight in weights[:-1]] + [last]
 
 
 def table_of_inverses(base: int, alpha: tuple[int, int]) -> Table:
@@ -527,7 +396,7 @@ class _Combinations:
     def __init__(self, chain: ChallengeChain, layout: BoundedLayout) -> None:
         self.rows = chain.elements("rows", (REPEATS, layout.first_rows + layout.second_rows))
         self.constraints = chain.elements("squares", (REPEATS, 2 * layout.digit_rows + layout.quotient_rows))
-        self.equations = chain.elements("equations", (REPEATS, PRIMES + SPARE))
+        self.equations = chain.elements("equations", (REPEATS, layout.equation_count))
 
 
 def used_values(layout: BoundedLayout, polynomials: Words) -> Words:
@@ -647,7 +516,7 @@ class _Prover:
         """Return the digits of mu, of the slack and of the carries."""
         layout = self.layout
         mask = decompose(mu, mpz(layout.base), layout.mask_digits)
-        others = layout.auxiliary_digits(layout.slack_and_carries(self.entries))
+        others = layout.norm.digits(layout.norm.slack_and_carries(self.entries - layout.plan.minimum))
         return np.array(mask + others, dtype=np.uint64)
 
     def multiplicities(self, digits: Words) -> Words:

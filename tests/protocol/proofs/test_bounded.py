@@ -30,21 +30,30 @@ from psephos.protocol.proofs.merkle import HASH_BYTES
 from psephos.protocol.randomness import SYSTEM, SimulationRandomness
 
 HERE = b"round 1, party 3"
-LENGTH, HALF = 60, 1 << 31
+LENGTH, HALF, WIDE_HALF = 60, 1 << 31, 1 << 57
 
 Vector = NDArray[np.int64]
-ENTRIES: Vector = np.random.default_rng(3).normal(0, HALF / 12, LENGTH).astype(np.int64)
 
 
-def plan_of(private_key: PrivateKey) -> PackingPlan:
-    """Four digits to the base 256."""
-    return bounded_plan(private_key.public_key, length=LENGTH, addends=100, minimum=-HALF, maximum=HALF - 1)
+def vector_of(half: int) -> Vector:
+    """Entries of which most are small beside `half`."""
+    return np.random.default_rng(3).normal(0, half / 12, LENGTH).astype(np.int64)
 
 
-def layout_of(private_key: PrivateKey, slack: int = 0, entries: Vector = ENTRIES) -> BoundedLayout:
+ENTRIES = vector_of(HALF)
+
+
+def plan_of(private_key: PrivateKey, half: int = HALF) -> PackingPlan:
+    """`HALF`: four digits to the base 256, two parts of an entry. `WIDE_HALF`: three parts."""
+    return bounded_plan(private_key.public_key, length=LENGTH, addends=100, minimum=-half, maximum=half - 1)
+
+
+def layout_of(private_key: PrivateKey, slack: int = 0, entries: Vector = ENTRIES, half: int = HALF) -> BoundedLayout:
     """The layout whose bound is the sum of squares of the entries and `slack`."""
     squares = sum(int(v) ** 2 for v in entries)
-    return BoundedLayout.of(private_key.public_key, plan_of(private_key), squares + slack)
+    layout = BoundedLayout.of(private_key.public_key, plan_of(private_key, half), squares + slack)
+    assert len(layout.norm.split.places) == (2 if half == HALF else 3)
+    return layout
 
 
 def slots_of(layout: BoundedLayout, entries: Vector) -> list[int]:
@@ -72,7 +81,8 @@ def cast(layout: BoundedLayout, plaintexts: Sequence[mpz]) -> tuple[tuple[mpz, .
 def test_every_vector_within_the_bounds_is_proved(private_key: PrivateKey, data: st.DataObject) -> None:
     """Any range, any number of entries, the bound met exactly or not."""
     key = private_key.public_key
-    low, high = data.draw(st.integers(-(1 << 30), 0)), data.draw(st.integers(0, 1 << 30))
+    most = 1 << data.draw(st.sampled_from([30, 45, 59]))
+    low, high = data.draw(st.integers(-most, 0)), data.draw(st.integers(0, most))
     high += low == high
     length = data.draw(st.integers(1, 300))
     plan = bounded_plan(key, length=length, addends=3, minimum=low, maximum=high)
@@ -83,7 +93,7 @@ def test_every_vector_within_the_bounds_is_proved(private_key: PrivateKey, data:
     squares = sum(int(v) ** 2 for v in entries)
     largest = length * max(-plan.minimum, plan.maximum) ** 2
     layout = BoundedLayout.of(key, plan, data.draw(st.one_of(st.just(squares), st.integers(squares, largest))))
-    assert layout.sum_of_squares(entries) == squares
+    assert layout.norm.sum_of_squares(entries - plan.minimum) == squares
     ciphertexts, witness = cast(layout, plan.pack(entries))
     proof = prove(HERE, layout, entries, ciphertexts, witness)
     verify(HERE, layout, ciphertexts, proof)
@@ -252,11 +262,18 @@ class NoSlack(Cheat):
     """Claims no slack for a vector that is too long, and the carries that the first two equations ask for."""
 
     def loose_digits(self, mu: mpz) -> Words:
-        layout, (x, y, _z) = self.layout, self.layout.sums(self.entries)
-        b0, b1, _b2 = layout.bound_parts
-        carry = (x - b0) // layout.split.radix
-        carries = [carry, (2 * y + carry - b1) // layout.split.radix + layout.carry_offset]
-        return self.with_auxiliary(mu, layout.auxiliary_digits([0, 0, 0, *carries]))
+        norm, carry, carries = self.layout.norm, 0, []
+        for total, part in zip(self.sums()[:-1], norm.bound_parts, strict=False):
+            carry = (total + carry - part) // norm.split.radix
+            carries.append(carry)
+        return self.with_auxiliary(mu, norm.digits([*[0] * norm.count, *self.shifted(carries)]))
+
+    def sums(self) -> list[int]:
+        return self.layout.norm.sums(self.entries - self.layout.plan.minimum)
+
+    def shifted(self, carries: Sequence[int]) -> list[int]:
+        """The carries plus their offsets."""
+        return [carry + offset for carry, offset in zip(carries, self.layout.norm.offsets, strict=True)]
 
     def with_auxiliary(self, mu: mpz, digits: Sequence[int]) -> Words:
         mask = bounded.decompose(mu, mpz(self.layout.base), self.layout.mask_digits)
@@ -269,27 +286,27 @@ class NegativeSlack(NoSlack):
     def loose_digits(self, mu: mpz) -> Words:
         layout = self.layout
         honest = replace(layout, square_bound=layout.square_bound + 1)
-        s0, s1, s2, k1, k2 = honest.slack_and_carries(self.entries)
-        assert (s0, s1, s2) == (0, 0, 0)
-        assert layout.bound_parts[0] < layout.split.radix - 1  # so that the carries are those of the other bound
-        digits = layout.auxiliary_digits([0, 0, 0, k1, k2])
+        numbers = honest.norm.slack_and_carries(self.entries - layout.plan.minimum)
+        assert not any(numbers[: layout.norm.count])
+        assert layout.norm.bound_parts[0] < layout.norm.split.radix - 1  # so the carries are those of the other bound
+        digits = layout.norm.digits(numbers)
         digits[0] = PRIME - 1
         return self.with_auxiliary(mu, digits)
 
 
 class SolvedCarries(NoSlack):
-    """Solves the three equations modulo p, with numbers out of the table as carries and slack."""
+    """Solves the equations of the norm modulo p, with numbers out of the table as carries and slack."""
 
     def loose_digits(self, mu: mpz) -> Words:
-        layout, (x, y, z) = self.layout, self.layout.sums(self.entries)
-        (b0, b1, b2), inverse = layout.bound_parts, pow(layout.split.radix, -1, PRIME)
-        k1 = (x - b0) * inverse % PRIME
-        k2 = (2 * y + k1 - b1) * inverse % PRIME
-        numbers = (0, 0, (b2 - z - k2) % PRIME, k1, (k2 + layout.carry_offset) % PRIME)
+        norm, sums, carry, carries = self.layout.norm, self.sums(), 0, []
+        for total, part in zip(sums[:-1], norm.bound_parts, strict=False):
+            carry = (total + carry - part) * pow(norm.split.radix, -1, PRIME) % PRIME
+            carries.append(carry)
+        slack = [*[0] * (norm.count - 1), norm.bound_parts[-1] - sums[-1] - carry]
         digits = [
             digit
-            for number, weights in zip(numbers, layout.auxiliary, strict=True)
-            for digit in [number, *[0] * (len(weights) - 1)]
+            for number, weights in zip([*slack, *self.shifted(carries)], norm.auxiliary, strict=True)
+            for digit in [number % PRIME, *[0] * (len(weights) - 1)]
         ]
         return self.with_auxiliary(mu, digits)
 
@@ -339,9 +356,10 @@ class FullPadding(NoSlack):
         self.layout = FilledLayout(*(getattr(layout, one.name) for one in fields(layout)))
 
     def loose_digits(self, mu: mpz) -> Words:
-        layout = self.layout
+        layout, norm = self.layout, self.layout.norm
         filled = np.full(layout.blocks * layout.used - layout.plan.length, layout.plan.maximum)
-        digits = layout.auxiliary_digits(layout.slack_and_carries(np.concatenate([self.entries, filled])))
+        entries = np.concatenate([self.entries, filled])
+        digits = norm.digits(norm.slack_and_carries(entries - layout.plan.minimum))
         return self.with_auxiliary(mu, [digit % PRIME for digit in digits])
 
 
@@ -428,23 +446,25 @@ class Attack:
     Attributes:
         cheat: what it does.
         removed: removes the check that stops it.
-        room: how much larger the bound is than the sum of squares of the entries.
-        entries: the vector that it claims, with whose digits it begins.
+        room: how much larger the bound is than the sum of squares of the entries; None: as eight more entries need.
+        long: whether the vector that it claims, with whose digits it begins, has a large entry.
         added: what its first plaintext has in addition.
         lent: whether the ballot holds the entries that the digits stand for, in and out of range.
     """
 
     cheat: type[Cheat]
     removed: Removed
-    room: int = 0
-    entries: Vector | None = None
+    room: int | None = 0
+    long: bool = False
     added: int = 0
     lent: bool = False
 
-    def accepted(self, private_key: PrivateKey) -> bool:
-        """Return whether the sender's proof is accepted."""
-        layout = layout_of(private_key, self.room)
-        entries = ENTRIES if self.entries is None else self.entries
+    def accepted(self, private_key: PrivateKey, half: int) -> bool:
+        """Return whether the sender's proof is accepted, for entries below `half`."""
+        entries = vector_of(half)
+        layout = layout_of(private_key, 8 * half**2 if self.room is None else self.room, entries, half)
+        if self.long:
+            entries[0] = half // 2
         slots = slots_of(layout, entries)
         if self.lent:
             honest = self.cheat(HERE, layout, entries, [], Witness((), ()), SYSTEM)
@@ -460,23 +480,19 @@ class Attack:
         return True
 
 
-LONG = ENTRIES.copy()
-LONG[0] = HALF // 2
-WIDE = 1 << 65
-
 ATTACKS: dict[str, Attack] = {
-    "an entry above the range": Attack(HighDigit, LOOKUP, room=WIDE, lent=True),
-    "an entry below the range, which lends from the next slot": Attack(NegativeDigit, LOOKUP, room=WIDE, lent=True),
-    "multiplicities that fit a guessed alpha": Attack(FittedMultiplicities, known_alpha, room=WIDE, lent=True),
+    "an entry above the range": Attack(HighDigit, LOOKUP, room=None, lent=True),
+    "an entry below the range, which lends from the next slot": Attack(NegativeDigit, LOOKUP, room=None, lent=True),
+    "multiplicities that fit a guessed alpha": Attack(FittedMultiplicities, known_alpha, room=None, lent=True),
     "a digit out of range with the inverse of a good one": Attack(
-        WrongInverse, partial(without_constraints, inverses=True), room=WIDE, lent=True
+        WrongInverse, partial(without_constraints, inverses=True), room=None, lent=True
     ),
     "the same, and a second answer that vanishes": Attack(
-        VanishingAnswer, partial(without_columns, answer=1), room=WIDE, lent=True
+        VanishingAnswer, partial(without_columns, answer=1), room=None, lent=True
     ),
     "a vector that is too long by one": Attack(NoSlack, NORM, room=-1),
     "a slack of -1": Attack(NegativeSlack, LOOKUP, room=-1),
-    "a long vector, slack and carries solved modulo p": Attack(SolvedCarries, LOOKUP, entries=LONG),
+    "a long vector, slack and carries solved modulo p": Attack(SolvedCarries, LOOKUP, long=True),
     "a plaintext that is 1 more": Attack(Cheat, LINK, added=1),
     "a plaintext that is p more": Attack(Cheat, LINK, added=PRIME),
     "a multiple of p more": Attack(Cheat, LINK, added=PRIME << 39),
@@ -489,23 +505,62 @@ ATTACKS: dict[str, Attack] = {
 }
 
 
+HALVES = pytest.mark.parametrize("half", [HALF, WIDE_HALF], ids=["two parts", "three parts"])
+
+
+@HALVES
 @pytest.mark.parametrize("name", ATTACKS)
 def test_a_deviating_sender_is_stopped_by_one_check(
-    private_key: PrivateKey, monkeypatch: pytest.MonkeyPatch, name: str
+    private_key: PrivateKey, monkeypatch: pytest.MonkeyPatch, name: str, half: int
 ) -> None:
     attack = ATTACKS[name]
-    assert not attack.accepted(private_key)
+    assert not attack.accepted(private_key, half)
     with attack.removed(monkeypatch):
-        assert attack.accepted(private_key)
+        assert attack.accepted(private_key, half)
 
 
-def test_entries_beyond_the_vector_only_make_it_longer(private_key: PrivateKey) -> None:
-    layout = layout_of(private_key)
+@pytest.mark.parametrize("equation", range(5))
+def test_every_equation_of_the_norm_is_needed(
+    private_key: PrivateKey, monkeypatch: pytest.MonkeyPatch, equation: int
+) -> None:
+    """A vector that is too long by one, with all equations of the norm of three parts but one solved."""
+
+    class OneLeftOut(NoSlack):
+        """Chooses the carries for its equations from both ends, so that one fails, and claims no slack."""
+
+        def loose_digits(self, mu: mpz) -> Words:
+            norm, sums, radix = self.layout.norm, self.sums(), self.layout.norm.split.radix
+            carries = [0] * (norm.count + 1)
+            for i in range(equation):
+                carries[i + 1] = -((norm.bound_parts[i] - sums[i] - carries[i]) // radix)
+            for i in range(norm.count - 1, equation, -1):
+                carries[i] = norm.bound_parts[i] + radix * carries[i + 1] - sums[i]
+            slack = [
+                (b + radix * above - total - below) * (i != equation)
+                for i, (b, total, below, above) in enumerate(
+                    zip(norm.bound_parts, sums, carries[:-1], carries[1:], strict=True)
+                )
+            ]
+            numbers = [*slack, *self.shifted(carries[1:-1])]
+            reached = [sum(weights) * (self.layout.base - 1) for weights in norm.auxiliary]
+            assert all(0 <= number <= most for number, most in zip(numbers, reached, strict=True))
+            return self.with_auxiliary(mu, norm.digits(numbers))
+
+    attack = Attack(OneLeftOut, partial(without_equations, which=slice(0, 0)), room=-1)
+    assert not attack.accepted(private_key, WIDE_HALF)
+    first = codewords.PRIMES + equation
+    with without_equations(monkeypatch, slice(first, first + 1)):
+        assert attack.accepted(private_key, WIDE_HALF)
+
+
+@HALVES
+def test_entries_beyond_the_vector_only_make_it_longer(private_key: PrivateKey, half: int) -> None:
+    layout = layout_of(private_key, half=half, entries=vector_of(half))
     places = layout.blocks * layout.used - LENGTH
     largest = layout.plan.maximum**2 * places
     small = np.zeros(LENGTH, dtype=np.int64)
-    for bound, accepted in ((largest, False), (LENGTH * HALF**2, True)):
-        several = replace(layout, square_bound=min(bound, LENGTH * HALF**2) - (not accepted) * largest // 2)
+    for bound, accepted in ((largest, False), (LENGTH * half**2, True)):
+        several = replace(layout, square_bound=min(bound, LENGTH * half**2) - (not accepted) * largest // 2)
         ciphertexts, witness = cast(several, packed(several, slots_of(several, small)))
         proof = FullPadding(HERE, several, small, ciphertexts, witness, SYSTEM).run()
         if accepted:
@@ -598,23 +653,28 @@ def test_a_mask_that_is_used_twice_tells_a_combination_of_the_plaintexts(ballot:
 # -- constants and hiding
 
 
-@pytest.mark.parametrize("length", [50, 2000, 100_000])
-def test_sizes_meet_the_bounds_of_the_theorem(private_key: PrivateKey, length: int) -> None:
+@pytest.mark.parametrize(
+    ("length", "half", "parts"),
+    [(50, HALF, 2), (2000, HALF, 2), (100_000, HALF, 2), (250, WIDE_HALF, 3), (100_000, 1 << 60, 3)],
+)
+def test_sizes_meet_the_bounds_of_the_theorem(private_key: PrivateKey, length: int, half: int, parts: int) -> None:
     """docs/security/proofs.md, theorem 4."""
     key = private_key.public_key
-    plan = bounded_plan(key, length=length, addends=1000, minimum=-HALF, maximum=HALF - 1)
-    layout = BoundedLayout.of(key, plan, length * (HALF >> 8) ** 2)
+    plan = bounded_plan(key, length=length, addends=1000, minimum=-half, maximum=half - 1)
+    layout = BoundedLayout.of(key, plan, length * (half >> 8) ** 2)
     digits = layout.digit_rows * layout.used
     assert digits + layout.base < 2**-100 * (PRIME**2 - PRIME)
     if length == 2000:
         assert digits + layout.base < 2**-114 * (PRIME**2 - PRIME)
-    split, points = layout.split, layout.blocks * layout.used
-    top = layout.base - 1
-    s0, s1, s2, k1, k2 = (sum(weights) * top for weights in layout.auxiliary)
-    low, high, radix = split.largest_lower, split.largest_upper, split.radix
-    assert points * low**2 + s0 + radix * (k1 + 1) < PRIME
-    assert 2 * points * low * high + s1 + k1 + radix * (k2 + 1) < PRIME
-    assert points * high**2 + s2 + k2 + layout.square_bound // radix**2 < PRIME
+    norm, points = layout.norm, layout.blocks * layout.used
+    top, radix, sizes = layout.base - 1, layout.norm.split.radix, layout.norm.split.largest
+    assert len(sizes) == parts
+    numbers = [sum(weights) * top for weights in norm.auxiliary]
+    slack, carries = numbers[: norm.count], [0, *numbers[norm.count :], 0]
+    for i in range(2 * parts - 1):
+        products = sum(sizes[a] * sizes[i - a] for a in range(parts) if 0 <= i - a < parts)
+        of_bound = radix if i < 2 * parts - 2 else layout.square_bound // radix**i
+        assert points * products + slack[i] + carries[i] + of_bound + radix * carries[i + 1] < PRIME
     linked = (length * layout.digits + layout.mask_digits) * top
     assert linked < 1 << layout.quotient_bits
     assert (linked + (1 << layout.quotient_bits)) << 31 < PRIME

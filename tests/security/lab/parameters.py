@@ -1236,7 +1236,7 @@ NO_SECURITY: Mapping[str, str] = {
         "protocol.wire.HEADER_BYTES protocol.pathak.terms.LEADER"
     ),
     "mathematics": (
-        "protocol.proofs.bounded.SPARE "
+        "protocol.proofs.bounded.LOOKUP_EQUATIONS protocol.proofs.norm_equations.FEWEST_PARTS "
         "protocol.proofs.field_numpy.PRIME protocol.proofs.field_numpy.MOST_TERMS "
         "protocol.proofs.field.GENERATOR protocol.proofs.field.NONRESIDUE "
         "protocol.signing._PRIME protocol.signing._EIGHTH curator.hamm.erm._UNIT"
