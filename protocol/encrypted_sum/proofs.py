@@ -94,13 +94,11 @@ def _encrypted(  # wide: the statement, and the secrets of the proof
     if layout is None:
         known = knowledge.prove(statement, round_.key, ciphertexts, witness, encryptor.mode, randomness=randomness)
         proof = known.encode(round_.key)
+    elif isinstance(layout, BoundedLayout):
+        proof = bounded.prove(statement, layout, values, ciphertexts, witness, randomness=randomness)
     else:
         entries = np.asarray(values, dtype=np.int64)
-        secret = (entries, ciphertexts, witness)
-        if isinstance(layout, BoundedLayout):
-            proof = bounded.prove(statement, layout, *secret, randomness=randomness)
-        else:
-            proof = validity.prove(statement, layout, *secret, randomness=randomness)
+        proof = validity.prove(statement, layout, entries, ciphertexts, witness, randomness=randomness)
     return EncryptedVector(round_.key, round_.plan, ciphertexts), proof
 
 

@@ -69,7 +69,7 @@ from psephos.protocol.proofs.field import (
 )
 from psephos.protocol.proofs.knowledge import base_power, mask_bits
 from psephos.protocol.proofs.merkle import HASH_BYTES
-from psephos.protocol.proofs.norm_equations import NormEquations, digit_count
+from psephos.protocol.proofs.norm_equations import Integers, NormEquations, digit_count
 from psephos.protocol.randomness import SYSTEM, Randomness
 
 LARGEST_BASE = 1 << 14
@@ -85,6 +85,9 @@ _LABEL = "psephos bounded ballot"
 
 Table = tuple[Words, Words]
 """Elements of the field of p^2 elements: the two components of each."""
+
+Vector = Sequence[int] | NDArray[np.integer]
+"""The entries of a ballot, integers of any size."""
 
 
 def bounded_plan(key: PublicKey, *, length: int, addends: int, minimum: int, maximum: int) -> PackingPlan:
@@ -177,7 +180,7 @@ class BoundedLayout(MatrixLayout):
                 f"{plan.length} entries of the plan can reach"
             )
         linked = (1 << 31) * (self._linked * (self.base - 1) + (1 << self.quotient_bits))
-        if plan.length >= 1 << 24 or plan.maximum - plan.minimum >= 1 << 62 or linked >> 63 or not self.norm.fits:
+        if plan.length >= 1 << 24 or linked >> 63 or not self.norm.fits:
             raise InvalidParameter(_TOO_WIDE.format(plan.length, plan.minimum, plan.maximum))
 
     @classmethod
@@ -252,25 +255,31 @@ class BoundedLayout(MatrixLayout):
         """Number of rows of inverses, both components, and of bits of the quotients."""
         return 2 * self.digit_rows + self.quotient_rows
 
-    def admits(self, entries: NDArray[np.integer]) -> bool:
+    def admits(self, entries: Vector) -> bool:
         """Return whether a vector of integers, (S,), is in the range of the plan and within the bound."""
-        vector = np.asarray(entries, dtype=np.int64)
-        if vector.min() < self.plan.minimum or vector.max() > self.plan.maximum:
+        if min(entries) < self.plan.minimum or max(entries) > self.plan.maximum:
             return False
-        return self.norm.sum_of_squares(vector - self.plan.minimum) <= self.square_bound
+        return self.norm.sum_of_squares(self.shifted(entries)) <= self.square_bound
 
-    def entry_digits(self, entries: NDArray[np.int64]) -> Words:
+    def shifted(self, entries: Vector) -> Integers:
+        """Return entries in range less the minimum, (S,)."""
+        wide = self.plan.maximum - self.plan.minimum >= 1 << 62
+        return np.asarray(entries, dtype=np.object_ if wide else np.int64) - self.plan.minimum
+
+    def entry_digits(self, shifted: Integers) -> Words:
         """Return the digits of entries less the minimum, the lowest first, (S, digits)."""
-        shifted = (entries - self.plan.minimum).astype(np.uint64)
-        scales = np.array([self.base**place for place in range(self.digits)], dtype=np.uint64)
-        return shifted[:, None] // scales % np.uint64(self.base)
+        digits, rest = [], shifted
+        for _ in range(self.digits):
+            digits.append((rest % self.base).astype(np.uint64))
+            rest = rest // self.base
+        return np.stack(digits, axis=1)
 
     def rows_of_digits(self, entries: Words, loose: Words) -> Words:
         """Arrange digits as rows (digit_rows, used): those of the entries, (S, digits), and of mu, slack and carries.
 
         The places of the last block beyond S hold the digits of an entry 0.
         """
-        zero = self.entry_digits(np.zeros(1, dtype=np.int64))[0]
+        zero = self.entry_digits(self.shifted([0]))[0]
         return np.concatenate([block_rows(entries, self.used, zero), self.rows_of(loose)])
 
     def weights(self, factors: Sequence[mpz], primes: Sequence[int]) -> DigitWeights:
@@ -421,7 +430,7 @@ def _masks(layout: BoundedLayout, randomness: Randomness) -> tuple[Words, Words,
 def prove(
     statement: bytes,
     layout: BoundedLayout,
-    entries: NDArray[np.integer],
+    entries: Vector,
     ciphertexts: Sequence[mpz],
     witness: Witness,
     *,
@@ -456,13 +465,13 @@ class _Prover:
         self,
         statement: bytes,
         layout: BoundedLayout,
-        entries: NDArray[np.integer],
+        entries: Vector,
         ciphertexts: Sequence[mpz],
         witness: Witness,
         randomness: Randomness,
     ) -> None:
         self.layout, self.randomness = layout, randomness
-        self.entries = np.asarray(entries, dtype=np.int64)
+        self.shifted = layout.shifted(entries)
         self.ciphertexts, self.witness = ciphertexts, witness
         self.chain = _chain(layout, statement, ciphertexts)
 
@@ -510,13 +519,13 @@ class _Prover:
 
     def entry_digits(self) -> Words:
         """Return the digits of the entries, (S, digits)."""
-        return self.layout.entry_digits(self.entries)
+        return self.layout.entry_digits(self.shifted)
 
     def loose_digits(self, mu: mpz) -> Words:
         """Return the digits of mu, of the slack and of the carries."""
         layout = self.layout
         mask = decompose(mu, mpz(layout.base), layout.mask_digits)
-        others = layout.norm.digits(layout.norm.slack_and_carries(self.entries - layout.plan.minimum))
+        others = layout.norm.digits(layout.norm.slack_and_carries(self.shifted))
         return np.array(mask + others, dtype=np.uint64)
 
     def multiplicities(self, digits: Words) -> Words:

@@ -28,6 +28,9 @@ from psephos.protocol.proofs.field import PRIME, Words, add, dot, mul
 FEWEST_PARTS = 2
 """Fewest parts of an entry; more only where the sums of two do not fit into the field."""
 
+Integers = NDArray[np.int64] | NDArray[np.object_]
+"""Entries less the smallest one, (S,): Python's integers where they may be 2^62 or more."""
+
 Parts = Sequence[NDArray[np.int64]]
 """The parts of every entry, the lowest first, (S,) each."""
 
@@ -76,13 +79,14 @@ class EntrySplit:
         pairs = zip(self.places, self.offsets, strict=True)
         return tuple(max(offset, self.base**places - 1 - offset) for places, offset in pairs)
 
-    def parts(self, shifted: NDArray[np.int64]) -> Parts:
+    def parts(self, shifted: Integers) -> Parts:
         """Return the parts of entries less the minimum, (S,)."""
-        parts, rest = [], shifted
-        for offset in self.offsets[:-1]:
-            rest, part = np.divmod(rest, self.radix)
-            parts.append(part - offset)
-        return [*parts, rest - self.offsets[-1]]
+        numbers, rest = [], shifted
+        for _ in self.places[:-1]:
+            numbers.append(rest % self.radix)
+            rest = rest // self.radix
+        pairs = zip([*numbers, rest], self.offsets, strict=True)
+        return [number.astype(np.int64) - offset for number, offset in pairs]
 
     def parts_of_digits(self, digits: Words) -> list[Words]:
         """Return the parts as elements of the field, of digits, (digits, points), in or out of their range."""
@@ -185,16 +189,16 @@ class NormEquations:
         for most, digit, part, (below, above) in zip(self._most, slack, of_bound, pairwise(carries), strict=True):
             yield most + digit + below + part + radix * above
 
-    def sums(self, shifted: NDArray[np.int64]) -> list[int]:
+    def sums(self, shifted: Integers) -> list[int]:
         """Return every Q_i of entries less the minimum, (S,)."""
         parts = self.split.parts(shifted)
         return [sum(int(parts[a] @ parts[b]) for a, b in pairs) for pairs in self.pairs]
 
-    def sum_of_squares(self, shifted: NDArray[np.int64]) -> int:
+    def sum_of_squares(self, shifted: Integers) -> int:
         """Return the sum of squares of entries, given less the minimum, (S,)."""
         return sum(total * self.split.radix**i for i, total in enumerate(self.sums(shifted)))
 
-    def slack_and_carries(self, shifted: NDArray[np.int64]) -> list[int]:
+    def slack_and_carries(self, shifted: Integers) -> list[int]:
         """Return s_0, ..., s_(2 n - 2) and the carries plus their `offsets`, for entries within the bound."""
         slack = self._radix_digits(self.bound - self.sum_of_squares(shifted))
         carry, carries = 0, []

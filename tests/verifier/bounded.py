@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
+from itertools import product as product_of
 from typing import Any
 
 import numpy as np
@@ -30,9 +32,6 @@ from tests.verifier.validity import (
 
 LABEL = "psephos bounded ballot"
 LARGEST_BASE, MOST_DIGITS, DEGREES = 1 << 14, 8, (256, 512, 1024)
-SPARE = 5
-"""Equations besides those modulo primes."""
-
 Matrix = NDArray[Any]
 """Of Python's integers, modulo P."""
 
@@ -79,31 +78,56 @@ def digit_weights(top: int, base: int) -> list[int]:
     return [base**place for place in range(count - 1)] + [-((last - top - 1) // (base - 1))]
 
 
+class Norm:
+    """The equations of the norm of entries that are split into parts."""
+
+    def __init__(self, low: int, base: int, places: tuple[int, ...]) -> None:
+        self.base, self.places, self.radix, self.count = base, places, base ** places[0], 2 * len(places) - 1
+        self.parts = _digits_of(-low, self.radix, len(places))
+        tops = zip(self.parts, places, strict=True)
+        self.largest = [max(part, base**digits - 1 - part) for part, digits in tops]
+
+    def settle(self, places: int, bound: int) -> None:
+        """Find carries, weights and what the equations sum to, for so many places."""
+        Z, count, h = self.radix, self.count, self.largest
+        p = [places * sum(h[c] * h[i - c] for c in range(len(h)) if 0 <= i - c < len(h)) for i in range(count)]
+        b, top, offset, offsets, tops = _digits_of(bound, Z, count), 0, 0, [0], list[int]()
+        for i in range(1, count):
+            top, offset = (p[i - 1] + Z + top) // Z, 0 if i == 1 else (p[i - 1] + offset) // Z + 1
+            offsets.append(offset)
+            tops.append(top + offset)
+        self.auxiliary = [digit_weights(top, self.base) for top in [*[Z - 1] * (count - 1), b[-1], *tops]]
+        reach = [(self.base - 1) * sum(weights) for weights in self.auxiliary]
+        s, k, offsets = reach[:count], [0, *reach[count:], 0], [*offsets, 0]
+        sums = [p[i] + s[i] + k[i] + (b[i] if i == count - 1 else Z) + Z * k[i + 1] for i in range(count)]
+        self.fits = max(sums) < 1 << 63
+        self.sides = [b[i] + offsets[i] - Z * offsets[i + 1] for i in range(count)]
+
+
+def _digits_of(number: int, radix: int, count: int) -> list[int]:
+    """The digits of a number, the last being the rest."""
+    digits = []
+    for _ in range(count - 1):
+        number, digit = divmod(number, radix)
+        digits.append(digit)
+    return [*digits, number]
+
+
 class Layout:
     """The shape of the committed matrices."""
 
     def __init__(self, packing: Packing, bound: int, base: int, digits: int, degree: int) -> None:
-        key, length, low = packing.key, packing.length, packing.minimum
+        key, length = packing.key, packing.length
         self.packing, self.bound, self.base, self.digits, self.degree = packing, bound, base, digits, degree
         self.used, self.size = degree - QUERIES, RATE * degree
         self.blocks = -(-length // self.used)
-        splits = []
-        for lower in range(1, digits + 1):
-            radix, upper = base**lower, base ** (digits - lower)
-            high_offset, low_offset = divmod(-low, radix)
-            largest = max(low_offset, radix - 1 - low_offset), max(high_offset, upper - 1 - high_offset)
-            splits.append((max(largest), lower, radix, low_offset, high_offset, *largest))
-        _, self.lower, self.radix, self.low_offset, self.high_offset, a, c = min(splits, key=lambda one: one[0])
         plaintext = int((mpz(packing.radix) ** min(packing.slots, length)).bit_length())
         hidden = 128 + plaintext + packing.count.bit_length() + 80
         self.mask_digits = _up(1 << hidden, base)
         self.mask_bits = int((mpz(base) ** self.mask_digits).bit_length())
         places = self.blocks * self.used
-        self.carry_offset = 2 * places * a * c // self.radix + 1
-        first = (places * a * a + self.radix) // self.radix
-        second = (2 * places * a * c + self.radix + first) // self.radix
-        tops = (self.radix - 1, self.radix - 1, bound // self.radix**2, first, self.carry_offset + second)
-        self.auxiliary = [digit_weights(top, base) for top in tops]
+        self.norm = next((one for one in self._norms(places) if one.fits), None) or list(self._norms(places))[-1]
+        self.auxiliary = self.norm.auxiliary
         self.linked = length * digits + self.mask_digits
         self.quotient_bits = (self.linked * (base - 1)).bit_length()
         loose = self.mask_digits + sum(map(len, self.auxiliary))
@@ -117,19 +141,19 @@ class Layout:
         self.least = 8 * (QUERIES * rows + 5 * REPEATS * degree)
         committed = 64 + key.size + self.z_bytes + self.w_bytes + 8 * 5 * REPEATS * degree
         self.longest = committed + QUERIES * (2 * SALT + 8 * rows) + 2 * (2 + QUERIES * 32 * self.size.bit_length())
-        s0, s1, s2, k1, k2 = (sum(weights) * (base - 1) for weights in self.auxiliary)
-        sums = (
-            (1 << 31) * (self.linked * (base - 1) + (1 << self.quotient_bits)),
-            places * a * a + s0 + self.radix + self.radix * k1,
-            2 * places * a * c + s1 + k1 + self.radix + self.radix * k2,
-            places * c * c + s2 + k2 + self.bound_parts[2],
-        )
-        self.fits = length < 1 << 24 and max(sums) < 1 << 63
+        linked = (1 << 31) * (self.linked * (base - 1) + (1 << self.quotient_bits))
+        self.fits = length < 1 << 24 and linked < 1 << 63 and self.norm.fits
 
-    @property
-    def bound_parts(self) -> tuple[int, int, int]:
-        high, low = divmod(self.bound, self.radix)
-        return low, high % self.radix, high // self.radix
+    def _norms(self, places: int) -> Iterator[Norm]:
+        """The equations of the norm for each number of parts."""
+        for parts in range(2, self.digits + 2):
+            several = [
+                Norm(self.packing.minimum, self.base, (*[each] * (parts - 1), self.digits - each * (parts - 1)))
+                for each in range(1, self.digits // (parts - 1) + 1)
+            ]
+            norm = min(several, key=lambda one: max(one.largest))
+            norm.settle(places, self.bound)
+            yield norm
 
 
 def _layouts(packing: Packing, bound: int, base: int, digits: int) -> Iterator[Layout]:
@@ -261,9 +285,9 @@ def _linear(
         for place in range(layout.mask_digits):
             mask[place] = (mask[place] + coefficient * scales[place]) % P
         quotients += [-coefficient * prime * (1 << bit) % P for bit in range(layout.quotient_bits)]
-    g0, g1, g2, of_first, of_second = combine[PRIMES:]
-    radix = layout.radix
-    of_parts = (g0, g1, g2, g1 - radix * g0, g2 - radix * g1)
+    *of_norm, of_first, of_second = combine[PRIMES:]
+    radix = layout.norm.radix
+    of_parts = [*of_norm, *(upper - radix * lower for lower, upper in pairwise(of_norm))]
     others = [of * weight % P for of, weights in zip(of_parts, layout.auxiliary, strict=True) for weight in weights]
     occurrences = [-(of_first * one + of_second * two) % P for one, two in zip(*table, strict=True)]
     of_blocks = []
@@ -280,13 +304,14 @@ def _linear(
 def _squares(layout: Layout, rows: Matrix, combine: Sequence[int]) -> Matrix:
     """What the products of the entries' parts add to the equations, in each column."""
     total = np.zeros(rows.shape[1], dtype=object)
-    g0, g1, g2 = combine
+    norm = layout.norm
     for block in range(layout.blocks):
-        digits = rows[block * layout.digits : (block + 1) * layout.digits]
-        a = sum(layout.base**place * digits[place] for place in range(layout.lower)) - layout.low_offset
-        above = range(layout.lower, layout.digits)
-        c = sum(layout.base ** (place - layout.lower) * digits[place] for place in above) - layout.high_offset
-        total = total + g0 * a * a + 2 * g1 * a * c + g2 * c * c
+        digits, parts, first = rows[block * layout.digits : (block + 1) * layout.digits], list[Any](), 0
+        for places, offset in zip(norm.places, norm.parts, strict=True):
+            parts.append(sum(layout.base**place * digits[first + place] for place in range(places)) - offset)
+            first += places
+        for (c, left), (d, right) in product_of(enumerate(parts), repeat=2):
+            total = total + combine[c + d] * left * right
     return total % P
 
 
@@ -336,7 +361,7 @@ def _check(layout: Layout, plan: bytes, statement: bytes, cs: tuple[mpz, ...], p
         for name, count in (
             ("rows", layout.first + layout.second),
             ("squares", 2 * layout.digit_rows + layout.quotient_rows),
-            ("equations", PRIMES + SPARE),
+            ("equations", PRIMES + layout.norm.count + 2),
         )
     ]
     sent = fields.take(8 * 5 * REPEATS * k)
@@ -355,7 +380,7 @@ def _check(layout: Layout, plan: bytes, statement: bytes, cs: tuple[mpz, ...], p
 
 def _check_answers(layout: Layout, z: mpz, numbers: Sequence[int], challenges: _Challenges) -> None:
     """Check both answers of each repetition at the used places."""
-    k, (b0, b1, b2) = layout.degree, layout.bound_parts
+    k = layout.degree
     for repeat in range(REPEATS):
         at = repeat * 5 * k
         square, equation = numbers[at + k : at + 3 * k], numbers[at + 3 * k : at + 5 * k]
@@ -364,8 +389,7 @@ def _check_answers(layout: Layout, z: mpz, numbers: Sequence[int], challenges: _
             for one in (square, equation)
         ]
         require(not any(at_used[0][: layout.used]), "a digit has a wrong inverse, or a quotient a wrong bit")
-        offset = layout.carry_offset
-        sides = [*(int(z % q) for q in challenges.primes), b0, b1 - layout.radix * offset, b2 + offset, 0, 0]
+        sides = [*(int(z % q) for q in challenges.primes), *layout.norm.sides, 0, 0]
         target = sum(g * side for g, side in zip(challenges.equations[repeat], sides, strict=True)) % P
         require(
             sum(at_used[1][: layout.used]) % P == target,

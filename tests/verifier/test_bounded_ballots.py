@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from gmpy2 import mpz
 
@@ -50,6 +49,7 @@ VALID = {"proofs": "valid"}
 STUDIES: dict[str, tuple[str, dict[str, Any]]] = {
     "statistic": ("statistic", VALID),
     "statistic, gaussian noise": ("statistic", VALID | {"delta": 1e-6}),
+    "statistic, three parts of an entry": ("statistic", VALID | {"epsilon": 0.01}),
     "vote-directions": ("statistic, directions", VALID),
     "own-data": ("statistic, own data", VALID),
     "whitened, gaussian noise": ("statistic, own data", VALID | {"method": "whitened", "delta": 1e-6}),
@@ -94,7 +94,15 @@ def test_a_round_has_the_layout_that_psephos_chooses(recordings: Callable[[str],
     n = mpz((1 << 255) + 1)
     key = PublicKey(int(n), form="psephos")
     other = paillier.Key(n, 1, 3, 2, bytes(16), mpz(1), mpz(4), (mpz(9),) * 3)
-    for length, maximum in ((3, 1 << 10), (12, 1 << 24), (40, 1 << 25), (300, 1 << 31), (1200, 77)):
+    for length, maximum in (
+        (3, 1 << 10),
+        (12, 1 << 24),
+        (40, 1 << 25),
+        (300, 1 << 31),
+        (1200, 77),
+        (40, 1 << 57),
+        (300, 1 << 70),
+    ):
         plan = bounded.bounded_plan(key, length=length, addends=5, minimum=-maximum + 1, maximum=maximum)
         packing = second.widened(second.Packing(other, length, 5, -maximum + 1, maximum))
         assert (packing.minimum, packing.maximum) == (plan.minimum, plan.maximum)
@@ -104,6 +112,8 @@ def test_a_round_has_the_layout_that_psephos_chooses(recordings: Callable[[str],
             assert sizes == (
                 theirs.base, theirs.digits, theirs.degree, theirs.first, theirs.second, theirs.longest
             )  # fmt: skip
+            assert ours.norm.split.places == theirs.norm.places
+            assert list(ours.norm.targets) == theirs.norm.sides
     assert (second.LARGEST_BASE, second.MOST_DIGITS) == (bounded.LARGEST_BASE, bounded.MOST_DIGITS)
     assert second.DEGREES == codewords.DEGREES
     assert validity.QUERIES == codewords.QUERIES
@@ -139,15 +149,14 @@ class Cheated:
         """Return ciphertexts and a proof."""
         key = layout.key
         own = [0] * layout.plan.length if self.entries is None else self.entries(layout)
-        entries = np.array(own, dtype=np.int64)
-        slots = slots_of(layout, entries)
+        slots = slots_of(layout, own)
         if self.lent:
-            claims = self.cheat(statement, layout, entries, [], Witness((), ()), SYSTEM)
+            claims = self.cheat(statement, layout, own, [], Witness((), ()), SYSTEM)
             slots = slots_of(layout, held(layout, claims))
         plaintexts = packed(layout, slots)
         plaintexts[0] += self.added
         ciphertexts, witness = Encryptor(key, mode="half").encrypt_with_witness(plaintexts)
-        proof = self.cheat(statement, layout, entries, ciphertexts, witness, SYSTEM).run()
+        proof = self.cheat(statement, layout, own, ciphertexts, witness, SYSTEM).run()
         return encode_ciphertexts(key, ciphertexts) + proof
 
 
@@ -156,10 +165,19 @@ def _long(layout: bounded.BoundedLayout) -> list[int]:
     return [1 << 25] * layout.plan.length
 
 
+def _longest(layout: bounded.BoundedLayout) -> list[int]:
+    """Entries at the ends of the range, which is a little wider than the bound of their squares allows for."""
+    assert len(layout.norm.split.places) == 3
+    return [layout.plan.minimum] * layout.plan.length
+
+
 def _one_more(layout: bounded.BoundedLayout) -> list[int]:
     """A vector whose sum of squares is the bound and 1."""
     assert layout.square_bound == 1 << 50
     return [1 << 25, 1] + [0] * (layout.plan.length - 2)
+
+
+WIDE = "statistic, three parts of an entry"
 
 
 class Honest(Cheat):
@@ -175,6 +193,9 @@ CHEATS: dict[str, Cheated] = {
     "a long vector without slack": Cheated(NoSlack, "average", _long),
     "a vector that is too long by one": Cheated(NegativeSlack, "average", _one_more),
     "a long vector, slack and carries solved modulo p": Cheated(SolvedCarries, "average", _long),
+    "a long vector of three parts without slack": Cheated(NoSlack, WIDE, _longest),
+    "a long vector of three parts, slack and carries solved modulo p": Cheated(SolvedCarries, WIDE, _longest),
+    "an entry of three parts above the range": Cheated(HighDigit, WIDE, lent=True),
     "a plaintext that is 1 more": Cheated(Cheat, "statistic", added=1),
     "a plaintext that is p more": Cheated(Cheat, added=PRIME),
     "a plaintext that is p more, quotients solved modulo p": Cheated(SolvedQuotients, "statistic", added=PRIME),
