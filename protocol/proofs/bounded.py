@@ -263,8 +263,10 @@ class BoundedLayout(MatrixLayout):
 
     def shifted(self, entries: Vector) -> Integers:
         """Return entries in range less the minimum, (S,)."""
-        wide = self.plan.maximum - self.plan.minimum >= 1 << 62
-        return np.asarray(entries, dtype=np.object_ if wide else np.int64) - self.plan.minimum
+        minimum = self.plan.minimum
+        if self.plan.maximum - minimum < 1 << 62:
+            return np.asarray(entries, dtype=np.int64) - minimum
+        return np.array([int(entry) - minimum for entry in entries], dtype=np.object_)
 
     def entry_digits(self, shifted: Integers) -> Words:
         """Return the digits of entries less the minimum, the lowest first, (S, digits)."""

@@ -71,7 +71,7 @@ class EntrySplit:
     @property
     def radix(self) -> int:
         """C."""
-        return self.base ** self.places[0]
+        return int(self.base ** self.places[0])
 
     @cached_property
     def largest(self) -> tuple[int, ...]:
