@@ -144,6 +144,8 @@ class PublicModel:
         ridge: for the mean loss.
         labels: of the n rows of the cross-validation, (n,).
         held_out: their scores, float64 (n, K - 1), by models fitted without them.
+        digest: SHA-256 of the public rows and their labels. Unlike the other attributes, no linear algebra has a part
+            in it, so that it is the same on all machines.
     """
 
     mean: Array = field(repr=False)
@@ -156,6 +158,7 @@ class PublicModel:
     ridge: float
     labels: Labels = field(repr=False)
     held_out: Array = field(repr=False)
+    digest: bytes = field(repr=False)
 
     @property
     def classes(self) -> int:
@@ -254,7 +257,8 @@ def fit_public(features: Array, labels: NDArray[np.integer], classes: int) -> Pu
     order = np.random.default_rng(0).permutation(len(labelled))[:_FITTED]
     ridge, held_out = _cross_validate(rows[labelled[order]], known[order], classes)
     weights, constant = _fit(rows[labelled], known, classes, ridge)
-    return PublicModel(mean, spread, axes, variances, rows, weights, constant, ridge, known[order], held_out)
+    digest = hashlib.sha256(features.tobytes() + np.asarray(labels, dtype="<i8").tobytes()).digest()
+    return PublicModel(mean, spread, axes, variances, rows, weights, constant, ridge, known[order], held_out, digest)
 
 
 def _cross_validate(rows: Array, labels: Labels, classes: int) -> tuple[float, Array]:
@@ -560,7 +564,7 @@ def rehearse(
     """
     if parties < 1 or rows < 1 or not noises:
         raise InvalidParameter(f"a rehearsal needs parties, rows and a law of noise, not {parties}, {rows}, {noises}")
-    generator = np.random.default_rng(_seed(model, parties, rows))
+    generator = np.random.default_rng([parties, rows, *model.digest])
     calibration = calibrate(model, generator)
     stage = _Stage(model, parties, rows, calibration, generator, done, balanced)
     plans = [(law, plan) for law in range(len(noises)) for plan in _plans(model)]
@@ -589,12 +593,6 @@ def rehearse(
 def _prudent(gains: Array) -> float:
     """Return the mean of gains (worlds,) less their standard deviations times `_CAUTION`."""
     return float(gains.mean() - _CAUTION * gains.std())
-
-
-def _seed(model: PublicModel, parties: int, rows: int) -> list[int]:
-    """Return a seed that only public values determine."""
-    digest = hashlib.sha256(model.rows.tobytes() + model.labels.tobytes()).digest()
-    return [parties, rows, *digest]
 
 
 def _plans(model: PublicModel) -> list[StepPlan]:

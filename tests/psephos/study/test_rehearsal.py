@@ -112,6 +112,23 @@ def test_another_plan_is_detected(folder: Path, name: str, value: Any) -> None:
     assert differs_from_rehearsal(changed, samples) != ""
 
 
+def test_linear_algebra_that_rounds_otherwise_chooses_the_same_plan(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on another processor."""
+    study, samples = made(folder)
+    eigh, draw, calls = np.linalg.eigh, np.random.default_rng(1), []
+
+    def other(matrix: Any) -> Any:
+        values, vectors = eigh(matrix)
+        calls.append(len(matrix))
+        return values * (1 - 2.0**-50), vectors * (1 + 2.0**-50 * draw.standard_normal(vectors.shape))
+
+    monkeypatch.setattr(np.linalg, "eigh", other)
+    assert differs_from_rehearsal(study, samples) == ""
+    assert calls
+
+
 def test_other_labels_of_the_same_rows_are_detected(folder: Path) -> None:
     """The digest of the samples covers no labels; the plan does."""
     study, _ = made(folder)
