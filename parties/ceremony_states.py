@@ -97,7 +97,7 @@ class ModulusSearch:
         values: this holder's message with its shares of n or its values, until all have committed to theirs.
         winner: the place of the modulus.
         form_sums: of the winner, the sums of all holders' shares of multiples of phi(n), not reduced.
-        shown: SHA-256 of the pieces of every set that were opened beside the winner's.
+        opened_digests: SHA-256 of the pieces of every set that were opened beside the winner's.
         due: the kind of message that this holder has sent and waits for from the others.
     """
 
