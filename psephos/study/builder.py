@@ -33,9 +33,6 @@ from psephos.study.samples import PublicSamples
 
 __all__ = ["NewOptions", "make_study"]
 
-_VALID_UP_TO = 10_000
-"""Votes in a ballot, up to which they are proved to be valid unless somebody says otherwise: it costs little then."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class NewOptions:
@@ -111,7 +108,7 @@ class NewOptions:
         "What every ballot proves: that its sender knows its content (knowledge), or also that it holds votes, or a "
         "vector within bounds (valid).",
         group="Vote",
-        shown=f"valid where there is a proof (in a tally up to {_VALID_UP_TO:,} votes), knowledge otherwise",
+        shown="valid where there is a proof, knowledge otherwise",
     )
     key_bits: int = option(3072, "The length of the Paillier modulus in bits.", group="Key")
     degree: int | None = option(
@@ -205,9 +202,7 @@ def make_study(options: NewOptions, cards: Sequence[Path], progress: Progress = 
 
 
 def _can_be_proved(study: Study, spec: Spec) -> bool:
-    """Return whether ballots of a study are proved to be valid by default: where they can be, at little cost."""
-    if study.protocol == "tally" and study.samples * (len(study.classes) - 1) > _VALID_UP_TO:
-        return False
+    """Return whether there is a proof that ballots of a study are valid."""
     try:
         spec.check_proofs(study.key_bits, study.degree, len(study.roster))
     except InvalidParameter:
