@@ -35,6 +35,9 @@ ENGINES = ("local", "dask")
 Task = TypeVar("Task")
 Output = TypeVar("Output")
 
+FEWEST_BATCHES = 4
+"""Batches of parties for which processes are started: to start them takes longer than fewer batches usually do."""
+
 _RETRIES = 3  # times in a row that workers may die before a batch is finished
 
 
@@ -62,12 +65,15 @@ class Engine(Protocol):
 
 @dataclass(frozen=True)
 class LocalEngine:
-    """Runs batches in processes of this machine (joblib's loky), or in this process if there is one worker.
+    """Runs batches in processes of this machine (joblib's loky).
+
+    They run in this process if there is one worker, or there are fewer batches than `fewest`.
 
     Workers that die (killed, or out of memory) are replaced, and their batches run again.
 
     Attributes:
         workers: number of processes.
+        fewest: number of batches for which processes are started.
 
     Raises:
         InvalidParameter: there is less than one worker.
@@ -75,6 +81,7 @@ class LocalEngine:
     """
 
     workers: int = 1
+    fewest: int = 1
 
     def __post_init__(self) -> None:
         if self.workers < 1:
@@ -86,7 +93,7 @@ class LocalEngine:
     def run(
         self, function: Callable[[Any, Task], Output], shared: Any, tasks: Sequence[Callable[[], Task]]
     ) -> Iterator[Output]:
-        if self.workers == 1:
+        if self.workers == 1 or len(tasks) < self.fewest:
             for task in tasks:
                 yield function(shared, task())
             return
@@ -270,7 +277,7 @@ def make_engine(
     if name == "local":
         if scheduler is not None:
             raise InvalidParameter("the engine 'local' uses no scheduler: omit --scheduler, or set --engine dask")
-        return LocalEngine(workers if workers is not None else os.cpu_count() or 1)
+        return LocalEngine(workers if workers is not None else os.cpu_count() or 1, FEWEST_BATCHES)
     if name == "dask":
         if scheduler is None:
             raise InvalidParameter("the engine 'dask' needs the address of a scheduler: --scheduler HOST:PORT")

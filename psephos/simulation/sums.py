@@ -50,8 +50,8 @@ from psephos.results import ComposedCost, Release
 from psephos.results.base import timed
 from psephos.results.evaluation import Evaluation
 from psephos.simulation.charges import SumCharges, charges_of
-from psephos.simulation.encrypted_sum import EncryptedSum, PartyFactory, RunConfig, simulate_sum
-from psephos.simulation.engines import make_engine
+from psephos.simulation.encrypted_sum import BATCH, EncryptedSum, PartyFactory, RunConfig, simulate_sum
+from psephos.simulation.engines import FEWEST_BATCHES, make_engine
 from psephos.simulation.journal import Journal
 from psephos.simulation.key_setup import HolderOptions, Keys, KeySetup, setup_keys
 from psephos.simulation.linear import LinearVoters, count_votes
@@ -439,7 +439,8 @@ def _train(
     )
     done = counted(progress, "train voters", options.parties)
     voters: list[Voter] = []
-    for voter in Parallel(n_jobs=options.workers, return_as="generator", batch_size="auto")(tasks):
+    processes = options.workers if options.parties >= FEWEST_BATCHES * BATCH else 1
+    for voter in Parallel(n_jobs=processes, return_as="generator", batch_size="auto")(tasks):
         voters.append(voter)
         done(1)
     return every, voters

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from psephos.protocol.errors import EngineError, InvalidParameter, SchedulerMissingError
-from psephos.simulation.engines import DaskEngine, LocalEngine, make_engine
+from psephos.simulation.engines import FEWEST_BATCHES, DaskEngine, LocalEngine, make_engine
 
 
 def test_engine_names() -> None:
-    assert make_engine(workers=3) == LocalEngine(3)
+    assert make_engine(workers=3) == LocalEngine(3, FEWEST_BATCHES)
     assert make_engine("local").count_workers() == os.cpu_count()
     assert make_engine("dask", scheduler="tcp://a:1") == DaskEngine("tcp://a:1")
 
@@ -65,6 +65,12 @@ def test_every_task_runs_once_in_workers() -> None:
     # operator-like functions that workers can import without this module
     results = LocalEngine(2).run(np.take, np.arange(40) * 3, tasks)
     assert sorted(int(value) for value in results) == [3 * n for n in range(40)]
+
+
+@pytest.mark.parametrize(("tasks", "here"), [(3, True), (4, False)])
+def test_few_batches_run_in_this_process(tasks: int, here: bool) -> None:
+    processes = LocalEngine(2, fewest=4).run(lambda shared, task: os.getpid(), None, [partial(int, 1)] * tasks)
+    assert {process == os.getpid() for process in processes} == {here}
 
 
 def test_exceptions_of_tasks_are_raised() -> None:

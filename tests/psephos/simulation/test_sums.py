@@ -29,7 +29,7 @@ from psephos.protocol.roles import Role
 from psephos.results.evaluation import Evaluation
 from psephos.simulation import sums
 from psephos.simulation.average import AverageOptions, simulate_average
-from psephos.simulation.engines import DaskEngine, LocalEngine
+from psephos.simulation.engines import FEWEST_BATCHES, DaskEngine, LocalEngine
 from psephos.simulation.sums import SumExperiment, SumOptions, journal_of
 from psephos.simulation.tally import TallyOptions, simulate_tally
 from tests.psephos.simulation import runs
@@ -187,7 +187,7 @@ def begun(options: SumOptions, journal: Any = None, **how: Any) -> SumExperiment
 
 
 def test_the_run_uses_the_chosen_engine() -> None:
-    assert begun(replace(SMALL, workers=3))._engine == LocalEngine(3)
+    assert begun(replace(SMALL, workers=3))._engine == LocalEngine(3, FEWEST_BATCHES)
     assert begun(replace(SMALL, engine="dask", scheduler="tcp://a:1"))._engine == DaskEngine("tcp://a:1")
 
 

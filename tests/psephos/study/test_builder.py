@@ -213,7 +213,7 @@ def test_wide_entries_are_proved_bounded_by_default(files: Files, tmp_path: Path
     pd.DataFrame({f"x{k}": column for k, column in enumerate(columns)}).to_csv(tmp_path / "wide.csv", index=False)
     wide: dict[str, Any] = {"public": str(tmp_path / "wide.csv"), "classes": tuple("abcdefghij"), "epsilon": 0.01}
     for method in ("own-data", "statistic", "vote-directions", "whitened"):
-        study, samples = files.made(protocol="statistic", method=method, **wide)
+        study, _ = files.made(protocol="statistic", method=method, **wide)
         assert study.proofs == "valid"
     assert files.made(protocol="statistic", method="statistic", proofs="knowledge", **wide)[0].proofs == "knowledge"
 
