@@ -69,7 +69,7 @@ from psephos.protocol.proofs.field import (
 )
 from psephos.protocol.proofs.knowledge import base_power, mask_bits
 from psephos.protocol.proofs.merkle import HASH_BYTES
-from psephos.protocol.proofs.norm_equations import Integers, NormEquations, digit_count
+from psephos.protocol.proofs.norm_equations import FEWEST_PARTS, Integers, NormEquations, digit_count
 from psephos.protocol.randomness import SYSTEM, Randomness
 
 LARGEST_BASE = 1 << 14
@@ -112,7 +112,7 @@ def bounded_plan(key: PublicKey, *, length: int, addends: int, minimum: int, max
         low, high = minimum - excess // 2, maximum + excess - excess // 2
         plan = PackingPlan.for_key(key, length=length, addends=addends, minimum=low, maximum=high)
         for layout in _layouts(key, plan, length * max(-low, high) ** 2, base, digits):
-            if best is None or layout.least_bytes < best.least_bytes:
+            if best is None or layout.cost < best.cost:
                 best = layout
     if best is None:
         raise InvalidParameter(_TOO_WIDE.format(length, minimum, maximum))
@@ -193,7 +193,7 @@ class BoundedLayout(MatrixLayout):
                 layouts += list(_layouts(key, plan, square_bound, int(base), digits))
         if not layouts:
             raise InvalidParameter(_TOO_WIDE.format(plan.length, plan.minimum, plan.maximum))
-        layout = min(layouts, key=lambda one: one.least_bytes)
+        layout = min(layouts, key=lambda one: one.cost)
         return cls(key, plan, square_bound, layout.base, layout.digits, layout.degree)
 
     @cached_property
@@ -201,6 +201,14 @@ class BoundedLayout(MatrixLayout):
         """The equations of the norm."""
         points = self.blocks * self.used
         return NormEquations.of(self.plan.minimum, self.base, self.digits, points, self.square_bound)
+
+    @property
+    def cost(self) -> tuple[bool, int]:
+        """What the layout of a ballot has least of: more than two parts of an entry, then bytes.
+
+        Where a proof of two parts exists, a shorter one of more parts would change plans and proofs of earlier studies.
+        """
+        return len(self.norm.split.places) > FEWEST_PARTS, self.least_bytes
 
     @property
     def equation_count(self) -> int:

@@ -138,7 +138,7 @@ class Layout:
         self.second = 2 * self.digit_rows + self.quotient_rows
         self.z_bytes, self.w_bytes = (self.mask_bits + 8) // 8, (key.mask_bits + 8) // 8
         rows = self.first + self.second + 3 * REPEATS
-        self.least = 8 * (QUERIES * rows + 5 * REPEATS * degree)
+        self.cost = len(self.norm.places) > 2, 8 * (QUERIES * rows + 5 * REPEATS * degree)
         committed = 64 + key.size + self.z_bytes + self.w_bytes + 8 * 5 * REPEATS * degree
         self.longest = committed + QUERIES * (2 * SALT + 8 * rows) + 2 * (2 + QUERIES * 32 * self.size.bit_length())
         linked = (1 << 31) * (self.linked * (base - 1) + (1 << self.quotient_bits))
@@ -176,7 +176,7 @@ def widened(packing: Packing) -> Packing:
             wide = Packing(packing.key, packing.length, packing.addends, low, high)
             layouts += _layouts(wide, wide.length * max(-low, high) ** 2, base, digits)
     require(layouts, "no proof shows that so wide entries are in range")
-    return min(layouts, key=lambda one: one.least).packing
+    return min(layouts, key=lambda one: one.cost).packing
 
 
 @lru_cache(maxsize=64)
@@ -191,7 +191,7 @@ def layout_of(packing: Packing, bound: int) -> Layout:
         if exact and 2 <= base <= LARGEST_BASE:
             layouts += _layouts(packing, bound, int(base), digits)
     require(layouts, "no proof shows that such entries are bounded")
-    return min(layouts, key=lambda one: one.least)
+    return min(layouts, key=lambda one: one.cost)
 
 
 # -- matrices modulo P

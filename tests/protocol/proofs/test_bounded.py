@@ -20,12 +20,14 @@ from hypothesis import strategies as st
 
 from psephos.protocol.errors import InvalidParameter, ProofError
 from psephos.protocol.paillier.encryption import Encryptor, Witness
+from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.proofs import bounded, codewords
 from psephos.protocol.proofs.bounded import BoundedLayout, DigitWeights, Table, bounded_plan, prove, verify
 from psephos.protocol.proofs.field import KERNELS, PRIME, Words, add, coefficients, ext_inverse, use, values
 from psephos.protocol.proofs.merkle import HASH_BYTES
+from psephos.protocol.proofs.norm_equations import EntrySplit, NormEquations
 from psephos.protocol.randomness import SYSTEM, SimulationRandomness
 
 HERE = b"round 1, party 3"
@@ -106,6 +108,62 @@ def test_the_range_of_a_plan_is_a_little_wider_at_most(private_key: PrivateKey, 
     layout = BoundedLayout.of(private_key.public_key, plan, 1)
     proved = plan.maximum - plan.minimum + 1
     assert width <= proved == layout.base**layout.digits <= width * (1 + 1 / (layout.base - 1)) ** layout.digits
+
+
+@pytest.mark.parametrize(
+    ("length", "low", "high", "widened", "base", "digits"),
+    [
+        (5000, -467176124724, 467176124724, (-468759840767, 468759840768), 984, 4),
+        (250, 0, 479837176273178, (-1026563863410, 480863740136589), 280, 6),
+        (872, -1145116366427132, 0, (-1145439780997253, 323414570122), 5818, 4),
+        (105, 0, 5318669398345723, (-7694036514850, 5326363434860573), 418, 6),
+    ],
+)
+def test_two_parts_come_before_a_shorter_proof_of_more(  # wide: one row of a table
+    length: int, low: int, high: int, widened: tuple[int, int], base: int, digits: int
+) -> None:
+    """So that a round of entries that two parts fit has the plan and the proofs that it has always had."""
+    key = PublicKey(2**2047 + 1, form="psephos")
+    plan = bounded_plan(key, length=length, addends=100, minimum=low, maximum=high)
+    assert (plan.minimum, plan.maximum) == widened
+    for bound in (1, length * max(-plan.minimum, plan.maximum) ** 2):
+        layout = BoundedLayout.of(key, plan, bound)
+        assert (layout.base, layout.digits, len(layout.norm.split.places)) == (base, digits, 2)
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_the_equations_of_the_norm_hold_over_the_integers(data: st.DataObject) -> None:
+    """Whatever digits are committed, both sides differ by less than p; honest carries and slack are among the digits."""
+    key = PublicKey(2**2047 + 1, form="psephos", degree=data.draw(st.integers(1, 2)))
+    most = 1 << data.draw(st.sampled_from([0, 20, 45, 60, 62, 75, 95, 108]))
+    low, high = data.draw(st.integers(-most, 0)), data.draw(st.integers(0, most))
+    high += low == high
+    length = data.draw(st.sampled_from([1, 2, 104, 105, 360, 873]))
+    plan = bounded_plan(key, length=length, addends=3, minimum=low, maximum=high)
+    ends = (plan.minimum, plan.maximum, 0)
+    entries = data.draw(st.lists(st.sampled_from(ends) | st.integers(*ends[:2]), min_size=length, max_size=length))
+    squares = sum(entry**2 for entry in entries)
+    largest = length * max(-plan.minimum, plan.maximum) ** 2
+    layout = BoundedLayout.of(key, plan, data.draw(st.sampled_from([squares, largest])))
+    norm, split = layout.norm, layout.norm.split
+    ranges = [
+        (-offset, layout.base**places - 1 - offset) for places, offset in zip(split.places, split.offsets, strict=True)
+    ]
+    reached = [sum(weights) * (layout.base - 1) for weights in norm.auxiliary]
+    slack, carries = reached[: norm.count], [0, *reached[norm.count :], 0]
+    numbers = norm.slack_and_carries(layout.shifted(entries))
+    digits = norm.digits(numbers)
+    assert all(0 <= digit < layout.base for digit in digits)
+    for i, pairs in enumerate(norm.pairs):
+        ends_of = [[x * y for x in ranges[a] for y in ranges[b]] for a, b in pairs]
+        points = layout.blocks * layout.used
+        least, highest = (points * sum(which(0, *products) for products in ends_of) for which in (min, max))
+        target = norm.targets[i]
+        assert highest + slack[i] + carries[i] - target < PRIME
+        assert target + split.radix * carries[i + 1] - least < PRIME
+        weighted = sum(int(weight) * digit for weight, digit in zip(norm.weights[i], digits, strict=True))
+        assert (norm.sums(layout.shifted(entries))[i] + weighted - target) % PRIME == 0
 
 
 def test_every_kernel_makes_the_same_proof(private_key: PrivateKey) -> None:
@@ -550,6 +608,54 @@ def test_every_equation_of_the_norm_is_needed(
     first = codewords.PRIMES + equation
     with without_equations(monkeypatch, slice(first, first + 1)):
         assert attack.accepted(private_key, WIDE_HALF)
+
+
+class WrappedAround(NoSlack):
+    """Claims that one of the sums of products is p less, for a vector that is too long by nearly that."""
+
+    which: ClassVar[int]
+
+    def sums(self) -> list[int]:
+        norm = self.layout.norm
+        parts = [part.astype(object) for part in norm.split.parts(self.shifted)]  # their products are no int64
+        sums = [sum(int(parts[a] @ parts[b]) for a, b in pairs) for pairs in norm.pairs]
+        return [total - PRIME * (i == self.which) for i, total in enumerate(sums)]
+
+    def loose_digits(self, mu: mpz) -> Words:
+        norm, radix, sums, carry, numbers = self.layout.norm, self.layout.norm.split.radix, self.sums(), 0, []
+        total = sum(part * radix**i for i, part in enumerate(sums))
+        slack = norm._radix_digits(self.layout.square_bound - total)
+        for part, digit, bound in zip(sums[:-1], slack, norm.bound_parts, strict=False):
+            carry = (part + digit + carry - bound) // radix
+            numbers.append(carry)
+        return self.with_auxiliary(mu, norm.digits([*slack, *self.with_offsets(numbers)]))
+
+
+@pytest.mark.parametrize("which", range(3))
+def test_a_sum_that_exceeds_the_field_would_be_taken_for_a_smaller_one(
+    private_key: PrivateKey, monkeypatch: pytest.MonkeyPatch, which: int
+) -> None:
+    """With two parts of entries that need three, which no layout has."""
+    honest = layout_of(private_key, half=WIDE_HALF, entries=vector_of(WIDE_HALF))
+    split = EntrySplit.smallest(honest.plan.minimum, honest.base, honest.digits, 2)
+
+    class TooFew(BoundedLayout):
+        norm = property(lambda self: NormEquations(split, self.blocks * self.used, self.square_bound))
+
+    with pytest.raises(InvalidParameter):
+        TooFew(*(getattr(honest, one.name) for one in fields(honest)))
+    entries = [honest.plan.maximum if which == 1 else honest.plan.maximum // 2] * LENGTH
+    with monkeypatch.context() as patch:
+        patch.setattr(NormEquations, "fits", True)
+        layout = TooFew(*(getattr(honest, one.name) for one in fields(honest)))
+        squares = sum(entry**2 for entry in entries)
+        layout = replace(layout, square_bound=squares - PRIME * split.radix**which)
+        ciphertexts, witness = cast(layout, packed(layout, slots_of(layout, entries)))
+        cheat = type("Cheat", (WrappedAround,), {"which": which})
+        proof = cheat(HERE, layout, entries, ciphertexts, witness, SYSTEM).run()
+        verify(HERE, layout, ciphertexts, proof)
+    with pytest.raises(ProofError):
+        verify(HERE, replace(honest, square_bound=layout.square_bound), ciphertexts, proof)
 
 
 @HALVES
