@@ -134,7 +134,7 @@ def test_two_parts_come_before_a_shorter_proof_of_more(  # wide: one row of a ta
 @settings(max_examples=40)
 @given(st.data())
 def test_the_equations_of_the_norm_hold_over_the_integers(data: st.DataObject) -> None:
-    """Whatever digits are committed, both sides differ by less than p; honest carries and slack are among the digits."""
+    """Whatever digits are committed, both sides differ by less than p; honest carries and slack have digits."""
     key = PublicKey(2**2047 + 1, form="psephos", degree=data.draw(st.integers(1, 2)))
     most = 1 << data.draw(st.sampled_from([0, 20, 45, 60, 62, 75, 95, 108]))
     low, high = data.draw(st.integers(-most, 0)), data.draw(st.integers(0, most))
