@@ -49,10 +49,12 @@ from psephos.protocol.wire import Kind, frame, session_of
 from psephos.results import Release
 from psephos.specs.average import DROPOUTS, OwnDataSpec
 from psephos.specs.base import Spec, SumSpec
+from psephos.specs.evaluation import EvaluationSpec
 from psephos.specs.pathak import PathakSpec, make_terms
 from psephos.specs.psgd import PsgdSpec
 from psephos.specs.record import RecordSpec
 from psephos.specs.registry import SPECS, participants_of, spec_of, unit_of
+from psephos.specs.rehearsed import RehearsedSpec
 from psephos.specs.statistic import StatisticSpec
 from psephos.specs.study import COLLUDERS, StudyTerms, encode_coordinates
 from psephos.specs.tally import TallySpec
@@ -750,6 +752,26 @@ def test_samples_that_do_not_match_the_study_are_refused(fields: dict[str, Any])
         StudyError, match=r"12 samples of 4|11 samples|13 samples|samples of 3 features|not the auxiliary"
     ):
         StudyTerms(study, AUXILIARY)
+
+
+@pytest.mark.parametrize(
+    "what", [what for what in ALL if what.partition(",")[0] not in ("tally", "average", "psgd", "pathak")]
+)
+def test_a_party_sends_its_vector_and_all_of_its_share_of_the_noise(what: str) -> None:
+    """The audit compares vectors without noise, so it would not see a part of a share."""
+    cast, spec = DealtCast(what), DealtCast(what).spec
+    assert isinstance(spec, StatisticSpec | RehearsedSpec | RecordSpec | EvaluationSpec)
+    key = deal(short_key(bits=256), holders=3, threshold=2)[0]
+    given = spec.prepare(cast.own(2)), cast.agreed(key)
+    role: Any = spec.party(2, cast.made.keys["party 2"], *given, randomness=SimulationRandomness(1, what))
+    sent, clear = role.result(role.start().state), cast.clear(2)
+    assert spec.shares is not None
+    share = spec.shares.share(SimulationRandomness(1, what))
+    assert any(share)
+    if spec.holder_shares is not None:
+        assert spec.noise_of(2, SimulationRandomness(1, what)) == share
+        share = [0] * len(clear)
+    assert list(sent) == [value + noise for value, noise in zip(clear, share, strict=True)]
 
 
 def test_constructor_arguments_of_a_party() -> None:
