@@ -257,7 +257,8 @@ def fit_public(features: Array, labels: NDArray[np.integer], classes: int) -> Pu
     order = np.random.default_rng(0).permutation(len(labelled))[:_FITTED]
     ridge, held_out = _cross_validate(rows[labelled[order]], known[order], classes)
     weights, constant = _fit(rows[labelled], known, classes, ridge)
-    digest = hashlib.sha256(features.tobytes() + np.asarray(labels, dtype="<i8").tobytes()).digest()
+    seen = (features + 0.0).astype("<f8"), np.asarray(labels, dtype="<i8")  # -0.0 equals 0.0
+    digest = hashlib.sha256(b"".join(array.tobytes() for array in seen)).digest()
     return PublicModel(mean, spread, axes, variances, rows, weights, constant, ridge, known[order], held_out, digest)
 
 

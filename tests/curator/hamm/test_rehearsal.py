@@ -129,6 +129,21 @@ def test_a_rehearsal_is_a_function_of_public_values(monkeypatch: pytest.MonkeyPa
     assert len(digests) == 2
 
 
+def test_the_digest_of_public_rows_is_that_of_their_numbers() -> None:
+    """Not of how they are kept; it seeds the worlds, so that members with the same file have the same plan."""
+    X, y = table(2, 20, 3, 1.0)
+    features = X[:, :-1].copy()
+    features[3:6, 2] = 0.0
+    digest = fit_public(features, y, 2).digest
+    negative = features.copy()
+    negative[3:6, 2] = -0.0
+    other = features.copy()
+    other[0, 0] += 2.0**-20
+    assert fit_public(np.asfortranarray(negative), y.astype(np.int32), 2).digest == digest
+    for rows, labels in ((other, y), (features, 1 - y)):
+        assert fit_public(rows, labels, 2).digest != digest
+
+
 def test_noise_that_drowns_every_step_asks_the_parties_nothing() -> None:
     assert not rehearsal(epsilon=1e-3, parties=5).asks
     assert rehearsal(epsilon=10.0, parties=500).asks
