@@ -46,7 +46,8 @@ _PARTY_AVERAGE = (
 _MATRICES = ("classifier", "coordinates", "offset", "ranges")
 """Parameters that are long matrices, which the description leaves out."""
 _PROOFS = {
-    "knowledge": "its sender knows its content, so that a ballot made from others' ballots is refused",
+    "knowledge": "its sender knows its content, so that a ballot made from others' ballots is refused; a lying party "
+    "can make the sum wrong, and where an exact sum is opened, learn a bit of it",
     "valid": "its sender knows its content, and it holds one vote for each sample",
     "bounded": "its sender knows its content, every entry is in its range, and the vector is no longer than an honest "
     "one can be, with the noise that its sender adds",
