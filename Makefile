@@ -16,6 +16,9 @@ study: $(VENV)/.installed-watch
 # What takes long; pyproject.toml says what each of them is.
 TIERS := browser or nats or site or packaging or soak or statistical or mutants
 
+# Processes run tests side by side; threads of linear algebra in each would only wait for each other.
+test test-all test-floors mutants: export OMP_NUM_THREADS := 1
+
 test: $(VENV)/.installed-test
 	$(BIN)/pytest -n auto --dist worksteal -m "not ($(TIERS))"
 
