@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,7 @@ def unit(generator: np.random.Generator, rows: int) -> Array:
 AUXILIARY = AuxiliarySet(unit(np.random.default_rng(5), SAMPLES))
 
 
+@cache
 def _coordinates(parties: int, source: Any, mechanism: Any, joint: bool) -> str:
     plan = plan_statistic(
         AUXILIARY.samples, 3, parties, epsilon=1.0, mechanism=mechanism, source=source, rank=3, joint=joint
@@ -68,6 +69,7 @@ def _coordinates(parties: int, source: Any, mechanism: Any, joint: bool) -> str:
     return encode_coordinates(plan.transform)
 
 
+@cache
 def record_parameters(parties: int, classes: int, mechanism: Any) -> dict[str, Any]:
     """Of a record step from a score of the public rows, which a rule labels."""
     labels = np.arange(SAMPLES) % classes
@@ -77,6 +79,7 @@ def record_parameters(parties: int, classes: int, mechanism: Any) -> dict[str, A
     return matrices | {"constant": grid.constant, "rows": plan.rows, "labelled": plan.labelled}
 
 
+@cache
 def regression_parameters(parties: int, mechanism: Any, unit: Unit = "record") -> dict[str, Any]:
     """Of a regression from a score of the public rows, whose labels a rule gives."""
     labels = AUXILIARY.samples[:, 0] * 5 + np.arange(SAMPLES) % 3 + 100
@@ -90,6 +93,7 @@ def regression_parameters(parties: int, mechanism: Any, unit: Unit = "record") -
     return matrices | numbers | asdict(grid.label) | ball
 
 
+@cache
 def step_parameters(classes: int, norm: str) -> dict[str, Any]:
     """Of a rehearsed step in two coordinates and a constant."""
     draw = np.random.default_rng(7)
@@ -246,9 +250,14 @@ class Cast:
     seed: int = 8
     confirmations: int | None = None
     minimum_ballots: int | None = None
+    key_bits: int | None = None
 
     def __post_init__(self) -> None:
-        options = {"confirmations": self.confirmations, "minimum_ballots": self.minimum_ballots}
+        options = {
+            "confirmations": self.confirmations,
+            "minimum_ballots": self.minimum_ballots,
+            "key_bits": self.key_bits,
+        }
         chosen = {name: value for name, value in options.items() if value is not None and self.what != "pathak"}
         self.made: Trial = trial(parties=self.parties, coins=self.coins, **fields_of(self.what, self.parties) | chosen)
         self.terms = StudyTerms(self.made.study, AUXILIARY)

@@ -106,10 +106,18 @@ class ForkedStudy:
 
 BALLOTS_BEGIN, BALLOTS_END = 11, 15
 """Number of entries before the first ballot, and up to the last."""
+SOME_COMMON = (BALLOTS_BEGIN, BALLOTS_BEGIN + 2, BALLOTS_END)
+"""Places of the fork in `make test`: before, among and after the ballots."""
 
 
 @pytest.mark.parametrize("relays", [False, True], ids=["separate", "relayed"])
-@pytest.mark.parametrize("common", range(BALLOTS_BEGIN - 3, BALLOTS_END + 4))
+@pytest.mark.parametrize(
+    "common",
+    [
+        pytest.param(common, marks=[pytest.mark.soak] * (common not in SOME_COMMON))
+        for common in range(BALLOTS_BEGIN - 3, BALLOTS_END + 4)
+    ],
+)
 def test_nobody_opens_on_a_forked_board(tmp_path: Path, common: int, relays: bool) -> None:
     """Enough holders confirm one product that two products would need an honest holder to confirm both."""
     study = ForkedStudy(tmp_path, safe_confirmations(3, 2), common, relays)

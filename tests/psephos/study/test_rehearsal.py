@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@cache
 def made(folder: Path, public: str = "public.csv", **chosen: Any) -> tuple[Study, PublicSamples]:
     """Make a study in which a step is worth asking for."""
     terms: dict[str, Any] = {"protocol": "rehearsed", "epsilon": 30.0, "parameters": ("rows=1200",)}
@@ -105,7 +107,15 @@ def test_a_balanced_study_states_the_class_shares(folder: Path) -> None:
         made(folder, balanced=True, protocol="statistic", parameters=())
 
 
-@pytest.mark.parametrize(("name", "value"), [("scale", 99.0), ("rows", 12_000), ("radius", 0.123), ("labelled", 59)])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("scale", 99.0),
+        ("labelled", 59),
+        pytest.param("rows", 12_000, marks=pytest.mark.soak),
+        pytest.param("radius", 0.123, marks=pytest.mark.soak),
+    ],
+)
 def test_another_plan_is_detected(folder: Path, name: str, value: Any) -> None:
     study, samples = made(folder)
     changed = replace(study, parameters={**study.parameters, name: value})

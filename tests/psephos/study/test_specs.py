@@ -91,7 +91,7 @@ def check(cast: Cast, agents: dict[str, Agent]) -> None:
     "what", ["tally", *(pytest.param(what, marks=pytest.mark.soak) for what in ALL if what != "tally")]
 )
 def test_every_protocol_computes_its_result_from_the_inputs(what: str) -> None:
-    cast, board = Cast(what), MemoryBoard()
+    cast, board = Cast(what, key_bits=128 if what == "tally" else None), MemoryBoard()
     agents = {name: cast.agent(name, board, Store()) for name in cast.names}
     play(cast, agents.__getitem__)
     check(cast, agents)
@@ -178,7 +178,7 @@ class Crier(Tampering):
 
 def test_one_failure_report_does_not_end_the_ceremony() -> None:
     """One of three, where two open; the curator and the parties hear it before there is a key."""
-    cast, board = Cast("tally"), MemoryBoard()
+    cast, board = Cast("tally", key_bits=128), MemoryBoard()
     agents = {name: cast.agent(name, board, Store()) for name in cast.names if name != "holder 2"}
     role = Crier(holder_role(cast.terms, 2, store := Store()))
     agents["holder 2"] = Agent(role, cast.made.study.members, cast.made.keys["holder 2"], board, store)
@@ -189,7 +189,7 @@ def test_one_failure_report_does_not_end_the_ceremony() -> None:
 
 def test_roles_that_wait_for_the_result_report_it() -> None:
     """Also where its own part is done: a holder that has opened, a party that has voted."""
-    cast, board = Cast("tally"), MemoryBoard()
+    cast, board = Cast("tally", key_bits=128), MemoryBoard()
     agents = {name: cast.agent(name, board, Store()) for name in cast.names}
     while any([agents[name].step() for name in cast.names if name != "curator"] + [agents["curator"].step()]):
         pass
@@ -215,7 +215,7 @@ def test_forgotten_ceremony_secrets_are_not_on_disk(tmp_path: Path) -> None:
         content = b"".join(path.read_bytes() for path in tmp_path.glob(f"{name}*"))
         return sum(secret in content for secret in secrets)
 
-    cast, board = Cast("tally"), MemoryBoard()
+    cast, board = Cast("tally", key_bits=128), MemoryBoard()
     holders = {name: set[bytes]() for name in cast.names if name.startswith("holder")}
     stores = {name: Store(tmp_path / name if name in holders else None) for name in cast.names}
     agents = {name: cast.agent(name, board, stores[name]) for name in cast.names}

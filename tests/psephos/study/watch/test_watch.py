@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,14 +11,16 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from typer.testing import CliRunner, Result
 
 from psephos.audit.studies import Trial, trial
+from psephos.cli.main import build
 from psephos.protocol.board import Board, MemoryBoard
 from psephos.protocol.board.client import join_message
 from psephos.protocol.board.sealing import SealingKey
 from psephos.protocol.ceremony.messages import failure
 from psephos.protocol.encrypted_sum.messages import Close
-from psephos.protocol.errors import BoardError, WrongRoundError
+from psephos.protocol.errors import BoardError, EngineError, StudyError, WrongRoundError
 from psephos.protocol.paillier.private_key import generate_private_key
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.roles import BOARD, Post
@@ -308,15 +308,14 @@ def test_an_unusable_address_is_reported(talk: Talk, tmp_path: Path) -> None:
     talk.made.study.write(tmp_path / "study.toml")
     (tmp_path / "board").touch()
 
-    def run(*words: str) -> tuple[int, str]:
-        command = [sys.executable, "-m", "psephos", "watch", str(tmp_path / "study.toml"), *words]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        return done.returncode, done.stderr
+    def run(*words: str) -> Result:
+        return CliRunner().invoke(build(), ["watch", str(tmp_path / "study.toml"), *words])
 
     board = ("--board", str(tmp_path / "board"))
-    status, error = run(*board, "--host", "no.such.host.x")
-    assert status == 1
-    assert error.startswith("psephos: ")
-    assert "no.such.host.x, port 8080" in error
-    assert run(*board, "--port", "70000")[0] == 2
-    assert "there is no board" in run("--board", str(tmp_path / "nothing"))[1]
+    elsewhere = run(*board, "--host", "192.0.2.7").exception  # an address for documentation (RFC 5737)
+    assert isinstance(elsewhere, EngineError)
+    assert "192.0.2.7, port 8080" in str(elsewhere)
+    assert run(*board, "--port", "70000").exit_code == 2
+    missing = run("--board", str(tmp_path / "nothing")).exception
+    assert isinstance(missing, StudyError)
+    assert "there is no board" in str(missing)
