@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import pytest
+
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import Board, MemoryBoard
 from psephos.protocol.board.entries import SignedEntry
+from psephos.protocol.ceremony.terms import SMALLEST_CEREMONY
 from psephos.protocol.roles import DelegatingRole, Entry, Post, Role, Step
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import CURATOR
@@ -24,6 +27,13 @@ from tests.psephos.study.cast import ALL, Cast, DealtCast
 def protocol_of(study: str) -> str:
     """Return the protocol of a study, whose name is "protocol" or "protocol, variant"."""
     return study.split(",")[0]
+
+
+@dataclass
+class CeremonyCast(Cast):
+    """A study whose holders generate the shortest key that a ceremony makes."""
+
+    key_bits: int | None = SMALLEST_CEREMONY
 
 
 def runs_of(specs: Iterable[str], studies: Sequence[str]) -> dict[str, tuple[type[Cast], str]]:
@@ -43,11 +53,21 @@ def runs_of(specs: Iterable[str], studies: Sequence[str]) -> dict[str, tuple[typ
             "`EVERY` in tests/psephos/study/cast.py, and its messages to `MESSAGES` in "
             "tests/conformance/test_transcripts.py"
         )
-    return {**{study: (DealtCast, study) for study in studies}, "ceremony": (Cast, "average")}
+    return {**{study: (DealtCast, study) for study in studies}, "ceremony": (CeremonyCast, "average")}
 
 
 RUNS = runs_of(SPECS, ALL)
 """How each run is made: the class of its study, and the name of the study."""
+
+VARIANTS = set(RUNS) - {*SPECS, "ceremony"}
+"""Runs whose roles are those of another run."""
+
+IN_SOAK = VARIANTS - {"statistic, noise of holders", "record, three classes"} | {"record"}
+"""Runs that `make test` leaves out: it has one of each protocol, of a record step the smaller, and the one in which
+holders send noise."""
+
+EVERY_RUN = [pytest.param(name, marks=[pytest.mark.soak] * (name in IN_SOAK)) for name in RUNS]
+"""All runs, as parameters of a test."""
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,18 @@ from psephos.protocol.randomness import SYSTEM, SimulationRandomness
 from psephos.protocol.study.study import CURATOR
 from psephos.simulation.psgd import simulate_psgd
 from psephos.simulation.tally import simulate_tally
-from tests.conformance.runs import RUNS, Run
+from tests.conformance.runs import RUNS, VARIANTS, Run
 from tests.psephos.simulation.test_psgd import OPTIONS as DESCENT
 from tests.psephos.simulation.test_tally import SMALL
 
-STUDIES = [name for name in RUNS if name not in ("ceremony", "record", "regression")]
+OTHER_COINS = {"statistic, noise of holders", "record, three classes", "regression, party"}
+"""Variants that `make test` runs, too: their roles draw other coins, or they are the smaller of two runs."""
+
+STUDIES = [
+    pytest.param(name, marks=[pytest.mark.soak] * (name in VARIANTS - OTHER_COINS))
+    for name in RUNS
+    if name not in ("ceremony", "record", "regression")
+]
 """All but the ceremony, whose messages `tests/test_vectors.py` derives from given coins, and the larger of two runs of
 a record step."""
 

@@ -6,16 +6,10 @@ import pytest
 
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.storage.store import Store
-from psephos.specs.registry import SPECS
-from tests.conformance.runs import RUNS, CrashBoard, run_to_the_end
-
-VARIANTS = set(RUNS) - {*SPECS, "ceremony"}
-"""Runs whose roles are those of another run."""
+from tests.conformance.runs import EVERY_RUN, RUNS, CrashBoard, run_to_the_end
 
 
-@pytest.mark.parametrize(
-    "protocol", [pytest.param(name, marks=[pytest.mark.soak] * (name in VARIANTS)) for name in RUNS]
-)
+@pytest.mark.parametrize("protocol", EVERY_RUN)
 def test_a_role_that_crashes_at_every_step_sends_the_same_bytes(protocol: str) -> None:
     """Agents are constructed again from their stores for each step, and crash before and after each post."""
     make, study = RUNS[protocol]

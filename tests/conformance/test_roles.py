@@ -15,9 +15,9 @@ from psephos.protocol.roles import Entry, Role, Step
 from psephos.protocol.storage.values import decode, encode
 from psephos.protocol.study.study import CURATOR
 from psephos.protocol.wire import DIGEST_BYTES, HEADER_BYTES, Kind, kind_of
-from tests.conformance.runs import RUNS, Call, Run, run_of
+from tests.conformance.runs import EVERY_RUN, Call, Run, run_of
 
-pytestmark = pytest.mark.parametrize("protocol", RUNS)
+pytestmark = pytest.mark.parametrize("protocol", EVERY_RUN)
 
 STRANGER = "party 99"
 """A name that no role of the study has."""

@@ -11,7 +11,7 @@ import pytest
 from psephos.protocol.roles import BOARD
 from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind, kind_of
-from tests.conformance.runs import RUNS, Run, protocol_of, run_of
+from tests.conformance.runs import EVERY_RUN, RUNS, Run, protocol_of, run_of
 from tests.psephos.study.cast import SAMPLES, DealtCast, FixedVotes, unit
 
 Message = tuple[str, str, Kind]
@@ -75,14 +75,14 @@ def messages_of(protocol: str, study: Study) -> set[Message]:
     return messages - TO_THE_CURATOR | TO_EVERYBODY if study.public and messages & TO_THE_CURATOR else messages
 
 
-@pytest.mark.parametrize("protocol", RUNS)
+@pytest.mark.parametrize("protocol", EVERY_RUN)
 def test_messages_are_those_of_the_protocol(protocol: str) -> None:
     run = run_of(protocol)
     messages = {(sender.split()[0], post.receiver.split()[0], kind_of(post.data)) for sender, post in run.posts}
     assert messages == messages_of(protocol, run.cast.made.study)
 
 
-@pytest.mark.parametrize("protocol", RUNS)
+@pytest.mark.parametrize("protocol", EVERY_RUN)
 def test_messages_to_one_role_are_encrypted(protocol: str) -> None:
     """Requests for partial decryptions are the exception: they are public."""
     for sender, post in run_of(protocol).posts:
@@ -102,7 +102,7 @@ class OtherData(DealtCast):
         return X, (X[:, 0] > 0.1).astype(np.int64)
 
 
-@pytest.mark.parametrize("protocol", [name for name in RUNS if name != "ceremony"])
+@pytest.mark.parametrize("protocol", [run for run in EVERY_RUN if run.values != ("ceremony",)])
 def test_number_order_and_length_of_messages_do_not_depend_on_private_data(protocol: str) -> None:
     """Every role sends messages of the same kinds and lengths, in the same order, whatever the parties' data."""
     one, other = run_of(protocol), Run(OtherData(RUNS[protocol][1]))
