@@ -27,7 +27,6 @@ FEW = (
     "ceremony",
     "tally",
     "statistic",
-    "own-data",
     "pathak-public-bound",
     "psgd",
 )

@@ -37,7 +37,14 @@ def test_errors_about_data_leak_no_canary() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "every"), [("alpha", 7), ("statistic", 7), ("psgd", 9), ("public-bound", 12), ("repaired", 120)]
+    ("name", "every"),
+    [
+        *(("alpha", 19), ("statistic", 19), ("psgd", 29), ("public-bound", 37), ("repaired", 360)),
+        *(
+            pytest.param(name, every, marks=pytest.mark.soak)
+            for name, every in (("alpha", 7), ("statistic", 7), ("psgd", 9), ("public-bound", 12), ("repaired", 120))
+        ),
+    ],
 )
 def test_errors_and_logs_about_messages_leak_no_canary(name: str, every: int) -> None:
     assert canaries.fault_messages(name, every) >= 1

@@ -180,11 +180,16 @@ def test_a_changed_partial_decryption_never_opens_to_something_else(seed: int) -
 # -- round functions: gradient descent
 
 
-@settings(max_examples=40)
+@cache
+def descent() -> AnalysisContext:
+    """Whose keys are made once."""
+    return AnalysisContext(seed=98, views=1)
+
+
 @given(seed=seeds)
 def test_a_party_answers_its_own_step_or_refuses(seed: int) -> None:
     chance = random.Random(seed)
-    context = AnalysisContext(seed=98, views=1)
+    context = descent()
     agreement = case_psgd.agreement_of(context, "hostile")
     party = case_psgd.party_of(context, agreement, 0, SimulationRandomness(1))
     terms = case_psgd.terms_of(context, agreement)
@@ -230,7 +235,6 @@ def tiny_key():  # type: ignore[no-untyped-def]
 # -- Pathak: every role, every stage
 
 
-@settings(max_examples=40)
 @given(seed=seeds, variant=st.sampled_from(["public-bound", "printed", "repaired"]))
 def test_a_changed_message_stops_a_run_by_name_or_changes_nothing_but_numbers(seed: int, variant: str) -> None:
     chance = random.Random(seed)
