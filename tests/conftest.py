@@ -13,14 +13,24 @@ from hypothesis import HealthCheck, settings
 from psephos.audit.rounds import short_key
 from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
 
+FEW = 30
+"""Random cases of a property in `make test`; hypothesis draws 100 otherwise."""
+
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", parent=settings.get_profile("default"), derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
+settings.register_profile("few", parent=settings.default, max_examples=FEW)
 
 pytest_plugins = ["psephos.audit.fixtures"]
 
 LONG = 5.0
 """Seconds after which a test belongs to one of the tiers that `make test` leaves out."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw few random cases in `make test`, which leaves out tiers."""
+    if config.getoption("markexpr").startswith("not "):
+        settings.load_profile("few")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parents[1]
 MARKERS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"][
@@ -28,6 +29,11 @@ def test_make_test_leaves_out_every_tier() -> None:
     assert left_out is not None
     assert left_out[1].split(" or ") == TIERS
     assert '-m "not ($(TIERS))"' in recipe("test")
+
+
+def test_make_test_draws_few_random_cases(pytestconfig: pytest.Config) -> None:
+    few = pytestconfig.getoption("markexpr").startswith("not ")
+    assert settings.default.max_examples == (30 if few else 100)
 
 
 def test_make_test_all_leaves_out_nothing_and_ci_runs_it() -> None:
