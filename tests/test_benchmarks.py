@@ -91,7 +91,7 @@ def test_shares_are_sized_for_the_colluders_of_run() -> None:
     assert JobOptions(parties=PARTIES, method="own-data").coalition == COLLUDERS
 
 
-@pytest.mark.parametrize("method", ["own-data", "whitened"])
+@pytest.mark.parametrize("method", ["own-data", pytest.param("whitened", marks=pytest.mark.soak)])
 def test_the_benchmark_sums_and_plans_what_run_does(method: str, tmp_path: Path) -> None:
     problem = prepare("digits", 0, tmp_path, trained=False)  # digits are bundled
     ours = joint_at(problem, "pure", 1.0, method)

@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/commands.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```console\n\$ (.*?)\n```\n(?:\n```text\n(.*?)\n```\n)?", PAGE, re.M | re.S)
@@ -37,6 +39,7 @@ def test_the_demo_is_no_longer_than_30_lines() -> None:
     assert len(demo.splitlines()) <= 30
 
 
+@pytest.mark.site
 def test_a_run_prints_what_the_page_shows(tmp_path: Path) -> None:
     """The notice and the table's rows; noise, and the warnings and the hint that depend on it, are drawn anew."""
     module = generator()

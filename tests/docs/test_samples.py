@@ -51,7 +51,15 @@ def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python", "py")], ids=name)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.site] * (page.name == "library.md"))
+        for page in PAGES
+        if blocks(page, "python", "py")
+    ],
+    ids=name,
+)
 def test_python_samples_run(page: Path, workshop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shared = {"__name__": "sample"}
     for line, code in blocks(page, "python", "py"):

@@ -244,6 +244,7 @@ def test_a_search_ranks_guides_above_the_reference(site: Path) -> None:
             assert boost < 1, location
 
 
+@pytest.mark.site
 def test_every_example_has_a_page_and_a_picture(site: Path, pages: dict[Path, Links]) -> None:
     gallery = pages[site / "examples" / "index.html"]
     examples = ROOT / "docs" / "examples"

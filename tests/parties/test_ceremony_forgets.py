@@ -122,12 +122,12 @@ def test_no_file_holds_what_was_forgotten_after_each_kill(tmp_path: Path, schedu
     others = [agent(tmp_path, name) for name in TERMS.names[1:]]
     seen: set[bytes] = set()
     keys: set[bytes] = set()
-    kills, done = 0, False
+    kills, done, most = 0, False, 8 if schedule else 4
     command = [sys.executable, "-c", _HOLDER, str(tmp_path), "holder 1"]
     while not done:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0, cwd=ROOT)
         assert process.stdout is not None
-        heard, limit = b"", 2 + (schedule + kills) % 4 if kills < 8 else 1_000_000  # then to the end
+        heard, limit = b"", 2 + (schedule + kills) % 4 if kills < most else 1_000_000  # then to the end
         while heard.count(b"\n") < limit and b"done" not in heard:
             for other in others:
                 other.step()

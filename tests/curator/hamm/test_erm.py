@@ -135,9 +135,9 @@ def test_the_solver_converges_on_hostile_data(
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_the_least_accepted_tolerance_is_reached(loss: Loss) -> None:
     classes = 2 if loss.binary else 6
-    table, targets = problem(13, samples=2000, features=30, classes=classes)
+    table, targets = problem(13, samples=600, features=20, classes=classes)
     for lam in (1e-2, 1e-5, 1e-8):
-        least = smallest_tolerance(2000, 30, classes, lam, loss)
+        least = smallest_tolerance(600, 20, classes, lam, loss)
         for goal in (targets, one_hot(targets.argmax(axis=1), classes)):
             assert minimise(table, goal, lam, loss, tolerance=least).gradient_norm <= least
         with pytest.raises(InvalidParameter, match="tolerance"):

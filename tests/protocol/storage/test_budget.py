@@ -7,8 +7,6 @@ import os
 import signal
 import sqlite3
 import stat
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -237,31 +235,37 @@ def test_two_files_have_different_digests_of_the_same_rows(tmp_path: Path) -> No
 
 # -- processes
 
-CHARGE = """
-import sys
-from pathlib import Path
-from tests.protocol.storage.test_budget import ROWS, pure
-from psephos.protocol.errors import BudgetExceededError
-from psephos.protocol.storage.budget import BudgetFile
-sys.stdin.readline()
-try:
-    with BudgetFile(sys.argv[1]) as file:
-        file.check(ROWS, [pure(sys.argv[2], 1.0)])
-        file.charge(ROWS, [pure(sys.argv[2], 1.0)])
-except BudgetExceededError:
-    sys.exit(3)
-"""
+
+def charge_as(path: Path, name: str) -> int:
+    """Charge a release of epsilon 1; return 3 if the limit does not allow it."""
+    try:
+        with BudgetFile(path) as file:
+            file.check(ROWS, [pure(name, 1.0)])
+            file.charge(ROWS, [pure(name, 1.0)])
+    except BudgetExceededError:
+        return 3
+    return 0
 
 
 def test_processes_at_once_never_pass_the_limit_together(tmp_path: Path) -> None:
     path = tmp_path / "b"
     with BudgetFile(path) as file:
         file.make_limit(PrivacyLimit(3.0))
-    command = [sys.executable, "-c", CHARGE, str(path)]
-    running = [subprocess.Popen([*command, str(n)], stdin=subprocess.PIPE, text=True) for n in range(6)]
-    for process in running:
-        process.communicate("go\n")
-    assert sorted(process.returncode for process in running) == [0, 0, 0, 3, 3, 3]
+    gate, opened = os.pipe()
+    children = []
+    for number in range(6):
+        if (child := os.fork()) == 0:
+            status = 1
+            try:
+                os.close(opened)
+                os.read(gate, 1)  # until the parent closes the other end
+                status = charge_as(path, str(number))
+            finally:
+                os._exit(status)
+        children.append(child)
+    os.close(opened)
+    os.close(gate)
+    assert sorted(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children) == [0, 0, 0, 3, 3, 3]
     assert totals(path)[PARTY].epsilon == 3.0
 
 

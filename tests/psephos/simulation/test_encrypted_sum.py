@@ -49,7 +49,7 @@ from psephos.specs.tally import TallySpec
 
 # Worker processes inherit the path, and find there what they are to import.
 sys.path.insert(0, str(Path(__file__).parent / "workers"))
-from trapped_voter import Fixed, process
+from trapped_voter import Fixed, die, process
 
 PARTIES, SAMPLES, CLASSES = 3 * BATCH + 5, 9, 3
 AUXILIARY = np.random.default_rng(1).normal(size=(SAMPLES, 2)) / 10
@@ -167,6 +167,12 @@ def test_a_killed_worker_is_replaced_and_the_count_is_exact(ceremony: KeySetup, 
     assert sum(seen) == PARTIES
 
 
+def test_an_engine_gives_up_on_workers_that_die_again_and_again() -> None:
+    with pytest.raises(WorkersLostError, match="fewer workers"):
+        list(LocalEngine(2).run(die, None, [int, int]))
+
+
+@pytest.mark.soak
 def test_dying_workers_end_the_run_and_finished_batches_are_kept(ceremony: KeySetup, tmp_path: Path) -> None:
     trap = tmp_path / "forever"
     trap.touch()
@@ -273,7 +279,12 @@ print(done.equals_plaintext, list(done.opened.sums), done.continued_from, flush=
 
 
 @pytest.mark.parametrize(
-    ("how", "workers"), [(signal.SIGINT, 1), (signal.SIGKILL, 1), (signal.SIGINT, 2)], ids=["int", "kill", "int-2"]
+    ("how", "workers"),
+    [
+        pytest.param(signal.SIGINT, 1, id="int", marks=pytest.mark.soak),
+        pytest.param(signal.SIGKILL, 1, id="kill"),
+        pytest.param(signal.SIGINT, 2, id="int-2", marks=pytest.mark.soak),
+    ],
 )
 def test_a_killed_run_continues(tmp_path: Path, how: signal.Signals, workers: int) -> None:
     journal = tmp_path / "journal"
@@ -467,12 +478,13 @@ def cluster():  # type: ignore[no-untyped-def]
     from distributed import LocalCluster
 
     with LocalCluster(
-        n_workers=3, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
     ) as made:
-        made.wait_for_workers(3)
+        made.wait_for_workers(2)
         yield made
 
 
+@pytest.mark.soak
 @dask
 @quiet
 def test_a_cluster_counts_exactly_with_a_worker_killed_in_the_middle(
@@ -481,7 +493,7 @@ def test_a_cluster_counts_exactly_with_a_worker_killed_in_the_middle(
     trap = tmp_path / "trap"
     trap.touch()
     engine = make_engine("dask", scheduler=cluster.scheduler_address)
-    assert engine.count_workers() == 3
+    assert engine.count_workers() == 2
     transcript = Transcript()
     with Journal(tmp_path / "journal", {}) as journal:
         done = run(
@@ -556,8 +568,11 @@ def test_a_cluster_with_one_thread_counts_exactly(ceremony: KeySetup) -> None:
     with LocalCluster(
         n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
     ) as one:
-        (there,) = set(DaskEngine(one.scheduler_address).run(process, None, [int, int]))
+        engine = DaskEngine(one.scheduler_address)
+        (there,) = set(engine.run(process, None, [int, int]))
+        done = run(fresh_round(ceremony), ceremony, contribution(), engine=engine)
     assert there != os.getpid()
+    check(done)
 
 
 @dask

@@ -30,3 +30,8 @@ class Fixed:
 def process(shared: None, task: int) -> int:
     """A task that says where it is done."""
     return os.getpid()
+
+
+def die(shared: None, task: int) -> None:
+    """A task that kills its process."""
+    os.kill(os.getpid(), signal.SIGKILL)
