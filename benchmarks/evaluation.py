@@ -66,6 +66,7 @@ def measure(epsilon: float, contributors: int, neighbours: str, runs: int) -> li
             X, y = population(generator, ROWS, scale)
             evaluation = evaluate(plan, X, y, generator)
             if scale == 1.0:
+                assert evaluation.accuracy is not None
                 assert evaluation.auroc is not None
                 exact = np.equal(X[:, 0] > 0, y).mean(), roc_auc_score(y, X[:, 0])
                 estimates = evaluation.accuracy.value or 0.5, evaluation.auroc.value or 0.5

@@ -1,8 +1,9 @@
-"""Private evaluation: accuracy, confusion, AUROC and calibration of a public classifier, from a noisy histogram.
+"""Private evaluation: accuracy, confusion, AUROC and calibration of a public classifier, from a noisy histogram; errors
+and R^2 of a public prediction of a number, from noisy sums.
 
-The parties sum the vectors of their rows (`psephos.protocol.encrypted_sum.score_grid`) and add shares of discrete
-Laplace noise. Everything here is a function of that noisy sum and of public values: of the bins, and of the scores of
-public rows in each. docs/theory.md, "Private evaluation", has the sensitivity and the estimators.
+The parties sum the vectors of their rows (`psephos.protocol.encrypted_sum.score_grid`, `error_grid`) and add shares of
+discrete Laplace noise. Everything here is a function of that noisy sum and of public values: of the bins, and of the
+scores of public rows in each. docs/theory.md, "Private evaluation", has the sensitivity and the estimators.
 
 * **Counts.** The blocks of the vector count the same rows, so their noisy totals are reconciled: the counts are the
   weighted least-squares solution under the constraints that right and wrong agree in all blocks. Their covariance
@@ -10,6 +11,7 @@ public rows in each. docs/theory.md, "Private evaluation", has the sensitivity a
 * **AUROC** is the bilinear form of the two classes' counts, whose noise is independent, so it has no bias from noise.
   Within a bin the likelihood ratio is taken to be exp(slope t), which adds slope G/4 to the one half that ties count,
   with G the mean distance of two public scores in the bin.
+* **Errors** of a prediction are those of `psephos.curator.error_estimates`.
 * **Platt scaling** is fitted to the counts after their projection on what counts can be: not negative, with the same
   total in each class.
 """
@@ -18,14 +20,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.checks import check_count
+from psephos.curator.error_estimates import CERTAIN, ErrorEstimate, Estimate, estimate_errors, share_estimate
 from psephos.curator.hamm.records import NEIGHBOURS, Neighbours
 from psephos.curator.hamm.sensitivity import Sensitivity
+from psephos.protocol.encrypted_sum.error_grid import ErrorGrid
+from psephos.protocol.encrypted_sum.record_grid import NumericLabel
 from psephos.protocol.encrypted_sum.score_grid import ROW, SHARE_BITS, ScoreGrid, ShareGrid
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.privacy.accounting import PrivacyEvent, pure_event
@@ -34,6 +39,7 @@ from psephos.protocol.privacy.mechanisms import SAMPLER_DISTANCE, DiscreteLaplac
 __all__ = [
     "BINS",
     "UNITS",
+    "ErrorEstimate",
     "Estimate",
     "EvaluationEstimate",
     "EvaluationPlan",
@@ -43,6 +49,8 @@ __all__ = [
     "calibrated",
     "estimate_evaluation",
     "evaluation_sensitivity",
+    "largest_error",
+    "plan_error_evaluation",
     "plan_evaluation",
 ]
 
@@ -60,9 +68,6 @@ MOST_BINS = 100
 CALIBRATED_FROM = 300.0
 """Estimated rows times the epsilon that the noise stands for, from which Platt scaling is fitted."""
 
-_CERTAIN = 3.0
-"""A count is divided by where it is at least this many standard errors."""
-
 _PRIOR = 1e-2
 """Curvature of the prior of Platt's slope and intercept around (1, 0), which keeps the fit finite."""
 
@@ -71,19 +76,6 @@ _STEPS = 100
 
 _NEAR = 1e-2
 """Largest step, in units in which scores are at most 1, from which Newton's method is not damped."""
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """An estimated number.
-
-    Attributes:
-        value: the estimate; null where the noise hides it.
-        error: its standard error from the noise alone; null where there is no value.
-    """
-
-    value: float | None
-    error: float | None
 
 
 @dataclass(frozen=True)
@@ -123,25 +115,28 @@ class ReliabilityBin:
 
 @dataclass(frozen=True)
 class EvaluationEstimate:
-    """What a noisy sum says about the classifier.
+    """What a noisy sum says about the classifier, or the prediction of a number.
 
     Attributes:
-        accuracy: share of rows that are classified correctly; the mean of the parties' where a party is protected.
+        accuracy: share of rows that are classified correctly; the mean of the parties' where a party is protected; null
+            where a number is predicted.
         rows: how many rows were evaluated; null where a party is protected.
         auroc: area under the ROC curve; null for more than two classes, or where a party is protected.
         calibration_error: mean difference between probabilities and shares of the reliability table.
         confusion: rows by class and predicted class, (K, K); empty where a party is protected.
         reliability: the reliability table; empty where a party is protected.
         calibration: Platt scaling; null where it was not fitted.
+        errors: where a number is predicted; null for a classifier.
     """
 
-    accuracy: Estimate
+    accuracy: Estimate | None
     rows: Estimate | None = None
     auroc: Estimate | None = None
     calibration_error: Estimate | None = None
     confusion: list[list[Estimate]] = field(default_factory=list)
     reliability: list[ReliabilityBin] = field(default_factory=list)
     calibration: PlattScaling | None = None
+    errors: ErrorEstimate | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +160,7 @@ class EvaluationPlan:
 
     Attributes:
         grid: maps one party's rows to the integers that are summed.
-        public: the scores of public rows.
+        public: the scores of public rows; None where a number is predicted.
         parties: M.
         unit: what epsilon protects.
         neighbours: what neighbouring inputs differ in, where that is a record.
@@ -174,8 +169,8 @@ class EvaluationPlan:
         inflation: variance of the noise that the curator gets, as a multiple of the mechanism's.
     """
 
-    grid: ScoreGrid | ShareGrid
-    public: PublicScores = field(repr=False)
+    grid: ScoreGrid | ErrorGrid | ShareGrid
+    public: PublicScores | None = field(repr=False)
     parties: int
     unit: Unit
     neighbours: Neighbours
@@ -185,8 +180,17 @@ class EvaluationPlan:
 
     @property
     def scores(self) -> ScoreGrid:
-        """The classifier and the bins of its scores."""
-        return self.grid.scores if isinstance(self.grid, ShareGrid) else self.grid
+        """The classifier and the bins of its scores. Raises InvalidParameter where a number is predicted."""
+        grid = self.grid.scores if isinstance(self.grid, ShareGrid) else self.grid
+        if not isinstance(grid, ScoreGrid):
+            raise InvalidParameter("this evaluation is of a prediction of a number, which has no scores of classes")
+        return grid
+
+    @property
+    def predictions(self) -> ErrorGrid | None:
+        """The prediction of a number and the bounds of its errors; None for a classifier."""
+        grid = self.grid.scores if isinstance(self.grid, ShareGrid) else self.grid
+        return grid if isinstance(grid, ErrorGrid) else None
 
     @property
     def dimension(self) -> int:
@@ -197,7 +201,7 @@ class EvaluationPlan:
     def sensitivity(self) -> Sensitivity:
         """L1 sensitivity of the sum; in rows for a record, in shares for a party."""
         exact = evaluation_sensitivity(self.grid, self.neighbours)
-        return replace(exact, value=exact.value / (ROW if self.unit == "record" else 1 << SHARE_BITS))
+        return replace(exact, value=exact.value / self.grid.largest_norm)
 
     @property
     def event(self) -> PrivacyEvent:
@@ -211,13 +215,17 @@ class EvaluationPlan:
         return math.sqrt(self.inflation / 2) / math.sinh(1 / (2 * float(self.mechanism.scale_units)))
 
 
-def evaluation_sensitivity(grid: ScoreGrid | ShareGrid, neighbours: Neighbours) -> Sensitivity:
+def evaluation_sensitivity(grid: ScoreGrid | ErrorGrid | ShareGrid, neighbours: Neighbours) -> Sensitivity:
     """Return the L1 sensitivity of the summed integers (docs/theory.md, "Private evaluation").
 
-    `neighbours` matters for a record only: a replaced row changes two entries of each block.
+    `neighbours` matters for a record of a classifier only: a replaced row changes two entries of each block. A row
+    whose number is predicted moves the sum no further when it is replaced than when it is added.
     """
     if isinstance(grid, ShareGrid):
         return Sensitivity(grid.maximum, norm="l1", unit="party", source="a share lies between 0 and 1")
+    if isinstance(grid, ErrorGrid):
+        source = "a row's count, its bounded errors and its bounded label"
+        return Sensitivity(grid.largest_norm, norm="l1", unit="record", source=source)
     source = "a row is counted once in each block"
     return Sensitivity(ROW * (2 if neighbours == "replace" else 1), norm="l1", unit="record", source=source)
 
@@ -254,12 +262,6 @@ def plan_evaluation(  # wide: every keyword is a public term of the evaluation
         DataError: the public rows have another width, or not one finite score.
         InvalidParameter: an argument is out of range.
     """
-    if unit not in UNITS or neighbours not in NEIGHBOURS:
-        raise InvalidParameter(
-            f"the unit is {' or '.join(UNITS)} and neighbours are {' or '.join(NEIGHBOURS)}, not {unit!r}, "
-            f"{neighbours!r}"
-        )
-    check_count(parties, "the number of parties")
     if not 2 <= check_count(bins, "the number of bins", 2) <= MOST_BINS:
         raise InvalidParameter(f"a histogram has 2 to {MOST_BINS} bins, not {bins}")
     provisional = ScoreGrid(weights, np.zeros(1), classes)
@@ -271,10 +273,66 @@ def plan_evaluation(  # wide: every keyword is a public term of the evaluation
         raise DataError("no public row has a finite score, so they give no bins; take other public rows")
     decisive = _decisive(scores)
     scoring = ScoreGrid(weights, _edges(decisive, bins, classes), classes)
-    grid: ScoreGrid | ShareGrid = scoring if unit == "record" else ShareGrid(scoring)
+    public = _public_scores(scoring, scores)
+    return _planned(
+        scoring, public, parties, unit=unit, neighbours=neighbours, epsilon=epsilon, contributors=contributors
+    )
+
+
+def plan_error_evaluation(
+    weights: Array,
+    label: NumericLabel,
+    parties: int,
+    *,
+    epsilon: float,
+    unit: Unit = "record",
+    neighbours: Neighbours = NEIGHBOURS[0],
+    contributors: int | None = None,
+) -> EvaluationPlan:
+    """Plan an evaluation of a prediction of a number, from public quantities.
+
+    Args:
+        weights: of the prediction, as in `ErrorGrid`.
+        label: the bounds of the label, and as its threshold the largest error that counts (`largest_error`).
+        parties, epsilon, unit, neighbours, contributors: as in `plan_evaluation`.
+
+    Raises:
+        InvalidParameter: an argument is out of range.
+    """
+    grid = ErrorGrid(weights, label)
+    protected: Any = {"unit": unit, "neighbours": neighbours}
+    return _planned(grid, None, parties, epsilon=epsilon, contributors=contributors, **protected)
+
+
+def largest_error(low: float, high: float) -> float:
+    """Return the largest error that counts where nobody says otherwise: half the distance of the label's bounds.
+
+    The middle of the bounds is never further from a label between them.
+    """
+    return (high - low) / 2
+
+
+def _planned(
+    evaluated: ScoreGrid | ErrorGrid,
+    public: PublicScores | None,
+    parties: int,
+    *,
+    unit: Unit,
+    neighbours: Neighbours,
+    epsilon: float,
+    contributors: int | None,
+) -> EvaluationPlan:
+    """Return the plan of an evaluation; arguments as in `plan_evaluation`."""
+    if unit not in UNITS or neighbours not in NEIGHBOURS:
+        raise InvalidParameter(
+            f"the unit is {' or '.join(UNITS)} and neighbours are {' or '.join(NEIGHBOURS)}, not {unit!r}, "
+            f"{neighbours!r}"
+        )
+    check_count(parties, "the number of parties")
+    grid = evaluated if unit == "record" else ShareGrid(evaluated)
     return EvaluationPlan(
         grid=grid,
-        public=_public_scores(scoring, scores),
+        public=public,
         parties=parties,
         unit=unit,
         neighbours=neighbours,
@@ -333,7 +391,7 @@ def _sigmoid(t: Array) -> Array:
 
 
 def estimate_evaluation(plan: EvaluationPlan, total: list[int], ballots: int) -> EvaluationEstimate:
-    """Estimate everything that a noisy sum says about the classifier.
+    """Estimate everything that a noisy sum says about the classifier, or the prediction.
 
     Args:
         plan: the plan.
@@ -346,11 +404,15 @@ def estimate_evaluation(plan: EvaluationPlan, total: list[int], ballots: int) ->
     if len(total) != plan.dimension:
         raise DataError(f"the sum has {len(total)} entries and the plan {plan.dimension}")
     values = np.array([float(value) for value in total])
-    if plan.unit == "party":
-        scale = ballots * 2.0**SHARE_BITS
-        return EvaluationEstimate(_share(values[0] / scale, plan.deviation / scale))
+    scale = ballots * 2.0**SHARE_BITS
+    shared = share_estimate(values[0] / scale, plan.deviation / scale) if plan.unit == "party" else None
+    if plan.predictions is not None:
+        rows, errors = estimate_errors(plan.predictions.label, plan.deviation, values, shared)
+        return EvaluationEstimate(None, rows, errors=errors)
+    if shared is not None:
+        return EvaluationEstimate(shared)
     counts = _Counts(plan, values)
-    sure = counts.rows >= _CERTAIN * counts.error(counts.all_rows)
+    sure = counts.rows >= CERTAIN * counts.error(counts.all_rows)
     calibration = _calibration(counts) if sure and plan.scores.classes == 2 else None
     return EvaluationEstimate(
         accuracy=counts.ratio(counts.right, counts.all_rows),
@@ -373,7 +435,8 @@ class _Counts:
 
     def __init__(self, plan: EvaluationPlan, values: Array) -> None:
         grid = plan.scores
-        self.plan, self.grid, self.classes = plan, grid, range(grid.classes)
+        assert plan.public is not None
+        self.plan, self.public, self.grid, self.classes = plan, plan.public, grid, range(grid.classes)
         blocks = grid.blocks
         scale = np.empty(grid.length)
         for block, weight in zip(blocks, grid.block_weights, strict=True):
@@ -440,15 +503,10 @@ class _Counts:
     def ratio(self, part: Array, whole: Array) -> Estimate:
         """Return the share of the rows `whole` that are `part`; no value where `whole` is not above its error."""
         below = float(whole @ self.counts)
-        if below < _CERTAIN * self.error(whole):
+        if below < CERTAIN * self.error(whole):
             return Estimate(None, None)
         share = float(part @ self.counts) / below
-        return _share(share, self.error((part - share * whole) / below))
-
-
-def _share(value: float, error: float) -> Estimate:
-    """Return an estimate of a number between 0 and 1."""
-    return Estimate(min(max(value, 0.0), 1.0), error)
+        return share_estimate(share, self.error((part - share * whole) / below))
 
 
 def _auroc(counts: _Counts, slope: float) -> Estimate:
@@ -459,17 +517,17 @@ def _auroc(counts: _Counts, slope: float) -> Estimate:
         chosen = np.zeros(counts.grid.length)
         chosen[counts.column_places(place)] = 1
         total = float(chosen @ counts.counts)
-        if total < _CERTAIN * counts.error(chosen):
+        if total < CERTAIN * counts.error(chosen):
             return Estimate(None, None)
         totals.append(total)
     bins = counts.grid.bins
-    within = np.minimum(0.5 + max(slope, 0.0) * counts.plan.public.distances / 4, 1.0)
+    within = np.minimum(0.5 + max(slope, 0.0) * counts.public.distances / 4, 1.0)
     order = np.triu(np.ones((bins, bins)), 1) + np.diag(within)
     area = float(negative @ order @ positive) / (totals[0] * totals[1])
     gradient = np.zeros(counts.grid.length)
     gradient[counts.column_places(0)] = (order @ positive / totals[1] - area) / totals[0]
     gradient[counts.column_places(1)] = (negative @ order / totals[0] - area) / totals[1]
-    return _share(area, counts.error(gradient))
+    return share_estimate(area, counts.error(gradient))
 
 
 def _gaps(counts: _Counts, probabilities: Array) -> tuple[Array, Array, Array]:
@@ -482,17 +540,17 @@ def _gaps(counts: _Counts, probabilities: Array) -> tuple[Array, Array, Array]:
 
 def _calibration_error(counts: _Counts, probabilities: Array | None = None) -> Estimate:
     """Return the calibration error with the squared noise taken off each bin's squared difference."""
-    chosen = counts.plan.public.probabilities if probabilities is None else probabilities
+    chosen = counts.public.probabilities if probabilities is None else probabilities
     gaps, gradients, errors = _gaps(counts, chosen)
     sizes = np.sqrt(np.maximum(gaps**2 - errors**2, 0.0))
-    return _share(float(sizes.sum()) / counts.rows, counts.error(np.sign(gaps) @ gradients) / counts.rows)
+    return share_estimate(float(sizes.sum()) / counts.rows, counts.error(np.sign(gaps) @ gradients) / counts.rows)
 
 
 def _reliability(counts: _Counts) -> list[ReliabilityBin]:
     """Return the reliability table."""
     edges = [None, *counts.grid.edges.tolist(), None]
     table = []
-    for number, probability in enumerate(counts.plan.public.probabilities.tolist()):
+    for number, probability in enumerate(counts.public.probabilities.tolist()):
         rows, hits = np.zeros(counts.grid.length), np.zeros(counts.grid.length)
         places = [int(counts.column_places(place)[number]) for place in (0, 1)]
         rows[places], hits[places[1]] = 1, 1
@@ -509,10 +567,10 @@ def _calibration(counts: _Counts) -> PlattScaling | None:
     if counts.rows * math.sqrt(2) * ROW / counts.plan.deviation < CALIBRATED_FROM:
         return None
     negative, positive = (_projected(counts.column(place)) for place in (0, 1))
-    fit = _platt(counts.plan.public.centres, negative, positive)
+    fit = _platt(counts.public.centres, negative, positive)
     if fit is None:
         return None
-    scaled = _sigmoid(fit[0] * counts.plan.public.centres + fit[1])
+    scaled = _sigmoid(fit[0] * counts.public.centres + fit[1])
     before, after = _calibration_error(counts), _calibration_error(counts, scaled)
     return PlattScaling(fit[0], fit[1], before.value or 0.0, after.value or 0.0)
 

@@ -15,6 +15,7 @@ from psephos.parties.noise import Shares
 from psephos.parties.party import Party, RoundParty, VectorParty
 from psephos.parties.training import train_whitened
 from psephos.protocol.encrypted_sum.directions import DirectionGrid
+from psephos.protocol.encrypted_sum.error_grid import ErrorGrid
 from psephos.protocol.encrypted_sum.local_step import LocalStepGrid
 from psephos.protocol.encrypted_sum.own_data import Array, OwnDataGrid
 from psephos.protocol.encrypted_sum.record_grid import RecordGrid
@@ -27,7 +28,7 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.roles import Step
 
-RowGrid = RecordGrid | ScoreGrid | ShareGrid
+RowGrid = RecordGrid | ScoreGrid | ErrorGrid | ShareGrid
 """Grids under which a party's vector is computed from its rows, and from whose they are where persons are protected."""
 
 

@@ -20,7 +20,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -84,6 +84,8 @@ class ScoreGrid:
     weights: Array
     edges: Array
     classes: int
+
+    largest_norm: ClassVar[int] = ROW
 
     def __post_init__(self) -> None:
         weights, edges = (np.array(array, dtype="<f8", order="C") for array in (self.weights, self.edges))
@@ -187,17 +189,24 @@ class ScoreGrid:
                 of another shape.
         """
         rows, labels = checked_rows(X, y, len(self.weights), self.classes)
-        owners = None if persons is None else np.asarray(persons)
-        if owners is not None and (owners.shape != labels.shape or (owners.size and owners.dtype.kind not in "iu")):
-            raise DataError(f"persons must be integers of shape {labels.shape}, one per row, not {owners.shape}")
+        owners = checked_persons(persons, labels.shape)
         total = np.zeros(self.length, dtype=np.int64)
-        for own in _groups(owners, len(rows), max(1, _BLOCK // max(1, rows.shape[1]))):
+        for own in row_groups(owners, *rows.shape):
             places, valid = self.row_places(rows[own], labels[own])
             summed = np.zeros(self.length, dtype=np.int64)
             for column, weight in enumerate(self.block_weights[: places.shape[1]]):
                 summed += weight * np.bincount(places[valid, column], minlength=self.length)
             total += summed if owners is None else summed // len(places)
         return [int(entry) for entry in np.minimum(total, self.maximum)]
+
+    def share(self, X: ArrayLike, y: ArrayLike) -> tuple[int, int]:
+        """Return how many of rows X (n, d) are classified correctly, and how many are scored.
+
+        Arguments and errors are those of `contribution`.
+        """
+        rows, labels = checked_rows(X, y, len(self.weights), self.classes)
+        places, valid = self.row_places(rows, labels)
+        return int((places[valid, 0] == 0).sum()), int(valid.sum())
 
     @cached_property
     def digest(self) -> bytes:
@@ -210,22 +219,38 @@ class ScoreGrid:
         return f"<ScoreGrid of {len(self.weights)} features, {self.classes} classes, {self.bins} bins>"
 
 
+class SharedScores(Protocol):
+    """A public classifier or prediction that is evaluated, of which a party can send one share."""
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of everything that a share depends on, 32 bytes."""
+        ...
+
+    def share(self, X: ArrayLike, y: ArrayLike) -> tuple[int, int]:
+        """Return what a party's rows X (n, d) with labels y (n,) add up to, and the most that they could."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class ShareGrid:
-    """The classifier that is evaluated where a party is protected: the vector is its share of right predictions.
+    """What is evaluated where a party is protected: the vector is one share.
+
+    The share is that of right predictions, or the mean absolute error as a share of the largest one that counts.
 
     Attributes:
-        scores: the classifier.
+        scores: the classifier, or the prediction of a number.
     """
 
-    scores: ScoreGrid
+    scores: SharedScores
 
-    length = 1
-    minimum = 0
-    maximum = 1 << SHARE_BITS
+    length: ClassVar[int] = 1
+    minimum: ClassVar[int] = 0
+    maximum: ClassVar[int] = 1 << SHARE_BITS
+    largest_norm: ClassVar[int] = maximum
 
     def contribution(self, X: ArrayLike, y: ArrayLike, persons: ArrayLike | None = None) -> list[int]:
-        """Compute a party's share of rows that are classified correctly, in units of 2^-20, rounded down.
+        """Compute a party's share, in units of 2^-20, rounded down.
 
         A party without rows contributes one half.
 
@@ -234,17 +259,29 @@ class ShareGrid:
                 protected together.
 
         Raises:
-            DataError: as `ScoreGrid.contribution`.
+            DataError: as the `contribution` of `scores`.
         """
-        rows, labels = checked_rows(X, y, len(self.scores.weights), self.scores.classes)
-        places, valid = self.scores.row_places(rows, labels)
-        right, counted = int((places[valid, 0] == 0).sum()), int(valid.sum())
-        return [(self.maximum * right) // counted if counted else self.maximum // 2]
+        part, whole = self.scores.share(X, y)
+        return [(self.maximum * part) // whole if whole else self.maximum // 2]
 
     @cached_property
     def digest(self) -> bytes:
         """SHA-256 of everything a party's number depends on, 32 bytes."""
         return hashlib.sha256(b"psephos share grid\0" + bytes([SHARE_BITS]) + self.scores.digest).digest()
+
+
+def checked_table(X: ArrayLike, y: ArrayLike, features: int) -> tuple[Array, NDArray[Any]]:
+    """Return a party's rows (n, d) and labels (n,) as arrays.
+
+    Raises:
+        DataError: rows of another width, or NaN or infinite features.
+    """
+    rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y)
+    if rows.ndim != 2 or rows.shape[1] != features or labels.shape != (len(rows),):
+        raise DataError(f"the rows must be a table of {features} features, with one label for each row")
+    if not np.isfinite(rows).all():
+        raise DataError("the features have NaN or infinite entries")
+    return rows, labels
 
 
 def checked_rows(X: ArrayLike, y: ArrayLike, features: int, classes: int) -> tuple[Array, NDArray[np.integer]]:
@@ -253,19 +290,24 @@ def checked_rows(X: ArrayLike, y: ArrayLike, features: int, classes: int) -> tup
     Raises:
         DataError: rows of another width, NaN or infinite features, or labels outside 0 .. classes - 1.
     """
-    rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y)
-    if rows.ndim != 2 or rows.shape[1] != features or labels.shape != (len(rows),):
-        raise DataError(f"the rows must be a table of {features} features, with one label for each row")
-    if not np.isfinite(rows).all():
-        raise DataError("the features have NaN or infinite entries")
+    rows, labels = checked_table(X, y, features)
     if labels.size and (labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= classes):
         raise DataError(f"labels must be integers in 0 .. {classes - 1}, the agreed classes")
     return rows, labels
 
 
-def _groups(owners: NDArray[np.integer] | None, rows: int, size: int) -> Iterator[NDArray[np.intp] | slice]:
-    """Yield the rows of each person; without persons, blocks of so many rows."""
+def checked_persons(persons: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.integer] | None:
+    """Return whose each row is, (n,), or None; raises DataError unless they are integers of this shape."""
+    owners = None if persons is None else np.asarray(persons)
+    if owners is not None and (owners.shape != shape or (owners.size and owners.dtype.kind not in "iu")):
+        raise DataError(f"persons must be integers of shape {shape}, one per row, not {owners.shape}")
+    return owners
+
+
+def row_groups(owners: NDArray[np.integer] | None, rows: int, features: int) -> Iterator[NDArray[np.intp] | slice]:
+    """Yield the rows of each person; without persons, blocks of rows that fit into memory."""
     if owners is None:
+        size = max(1, _BLOCK // max(1, features))
         yield from (slice(start, start + size) for start in range(0, rows, size))
         return
     order = np.argsort(owners, kind="stable")

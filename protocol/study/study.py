@@ -167,8 +167,8 @@ class Study:
         _require(all(map(math.isfinite, numbers)), "the numbers in `parameters` must be finite")
 
     def _check_data(self) -> None:
-        if self.protocol == "regression":
-            _require(not self.classes and self.label, "a regression has a `label`, which is a number, and no `classes`")
+        if self.predicts_number:
+            _require(not self.classes and self.label, "a number to predict has a `label`, and no `classes`")
         else:
             _require(
                 len(self.classes) >= 2 and len(set(self.classes)) == len(self.classes),
@@ -242,6 +242,11 @@ class Study:
             raise StudyError(str(error)) from None
 
     # -- derived values
+
+    @property
+    def predicts_number(self) -> bool:
+        """Whether the label is a number; a study that evaluates a prediction of one has no classes either."""
+        return self.protocol == "regression" or (self.protocol == "evaluation" and not self.classes)
 
     @property
     def uses_key(self) -> bool:

@@ -10,7 +10,7 @@ import typer
 from psephos.cli.generate import SectionedCommand, examples, with_options
 from psephos.cli.shared import AsJson, ReportDir, Verbose, check_directory, emit, note
 from psephos.cli.simulate import perform
-from psephos.model import MODEL_FILE, load_classifier, write_atomically, written_model
+from psephos.model import MODEL_FILE, Model, ReleasedRegressor, load_model, write_atomically, written_model
 from psephos.protocol.errors import InvalidParameter, ModelError
 from psephos.results.scores import EvaluationResult
 from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun, calibrated_model
@@ -38,6 +38,7 @@ OPTIONS = (
     "budget",
     "budget_limit",
     "bins",
+    "largest_error",
     "colluders",
     "dropouts",
     "key_bits",
@@ -57,14 +58,16 @@ def register(app: typer.Typer) -> None:
     @app.command(
         "evaluate",
         cls=SectionedCommand,
-        help="Evaluate a model on the parties' held-out rows, with privacy: accuracy, confusion matrix, AUROC and "
-        "calibration from one encrypted histogram with the parties' noise. It has its own epsilon.",
+        help="Evaluate a model on the parties' held-out rows, with privacy, from one encrypted sum with the parties' "
+        "noise: accuracy, confusion matrix, AUROC and calibration of a classifier; R^2, RMSE and mean absolute error "
+        "of a prediction of a number. It has its own epsilon.",
         epilog=examples(
             "psephos evaluate out --data patients.csv --label outcome --party hospital --public 11",
             "psephos evaluate out --data new.csv --label outcome --party hospital --public open.csv --rows all",
             "psephos evaluate out --data visits.csv --label outcome --party hospital --public 11 --record patient",
             "psephos evaluate out --data patients.csv --label outcome --party hospital --public 11 --unit party",
             "psephos evaluate out --epsilon 0.3 --output calibrated",
+            "psephos evaluate out --data patients.csv --label days --party hospital --public 11 --largest-error 10",
             "psephos evaluate out --data patients.csv --label outcome --party hospital --public 11 "
             "--budget patients.budget",
         ),
@@ -85,8 +88,12 @@ def register(app: typer.Typer) -> None:
         check_directory(output, "a model", [])
         if output is not None and (output / MODEL_FILE).exists():
             raise InvalidParameter(f"{output} holds a model: name another directory, or take the file away")
-        classifier = load_classifier(model)
-        run = EvaluationRun(chosen, classifier)
+        evaluated = load_model(model)
+        if output is not None and isinstance(evaluated, ReleasedRegressor):
+            raise InvalidParameter(
+                "--output writes the calibrated scores of a classifier, and the model predicts a number"
+            )
+        run = EvaluationRun(chosen, evaluated)
         for text in run.split.remarks:
             note(f"WARNING: {text}")
 
@@ -107,6 +114,7 @@ def _saved(run: EvaluationRun, result: EvaluationResult, output: Path | None) ->
         return ""
     if result.estimate.calibration is None:
         return f"Nothing was written to {output}: no Platt scaling was fitted."
+    assert isinstance(run.model, Model)
     path = output / MODEL_FILE
     try:
         write_atomically(path, written_model(calibrated_model(run.model, result)))

@@ -43,6 +43,7 @@ METHODS = {
     "public": "a model of the labelled public rows alone",
     "rehearsed": "a step from a public model, rehearsed on public rows",
     "newton": "a Newton step over all rows, from a public score (record-level)",
+    "unchanged": "an evaluated prediction of a number, as it was",
     "pate": "PATE: a student of the noisy answers",
     "pathak": "Pathak 2010: the average of the parties' parameters",
     "psgd": "Rajkumar's private gradient descent",

@@ -29,16 +29,16 @@ READ_OPTIONS: dict[str, Any] = {
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationResult(Result):
-    """A private evaluation of a classifier.
+    """A private evaluation of a classifier, or of a prediction of a number.
 
     Attributes:
         options: all options of the run, as JSON values.
         dataset: name of the data set, or file.
-        class_names: names of the K classes.
-        method: by which the classifier was released.
-        estimate: what the noisy sum says about the classifier.
+        class_names: names of the K classes; empty where a number is predicted.
+        method: by which the model was released.
+        estimate: what the noisy sum says about the model.
         privacy: privacy cost of the evaluation.
-        released: privacy cost of the release of the classifier.
+        released: privacy cost of the release of the model.
         together: privacy cost of both for a party, or for a record, that is in both; null where the release does not
             protect what the evaluation protects.
         ballots: number of ballots counted.
@@ -76,8 +76,8 @@ class EvaluationResult(Result):
         msgspec.convert(self.options, msgspec.defstruct("Options", list(READ_OPTIONS.items())))
 
     @property
-    def accuracy(self) -> Estimate:
-        """The estimated accuracy, `estimate.accuracy`."""
+    def accuracy(self) -> Estimate | None:
+        """The estimated accuracy, `estimate.accuracy`; null where a number is predicted."""
         return self.estimate.accuracy
 
     @property
@@ -141,13 +141,23 @@ class EvaluationResult(Result):
             repeat=f"Seed {self.options['seed']} drives splits, never keys or encryption.",
         )
 
+    @property
+    def _noun(self) -> str:
+        return "classifier" if self.estimate.errors is None else "prediction"
+
     def _answer(self) -> str:
-        accuracy, rows = self.estimate.accuracy, self.estimate.rows
+        errors, rows = self.estimate.errors, self.estimate.rows
         private = "" if self.not_private else f", private for each {self.protected} at {cost_text(self.privacy)}"
-        if accuracy.value is None:
-            return f"The noise hides how good the classifier is{private}: more rows or a larger epsilon would help."
+        main = self.accuracy if errors is None else errors.mae if errors.r2 is None else errors.r2
+        if main is None or main.value is None or main.error is None:
+            return f"The noise hides how good the {self._noun} is{private}: more rows or a larger epsilon would help."
+        if errors is not None and errors.r2 is not None:
+            about = "" if rows is None else f" on about {_rounded(rows)} rows"
+            return f"R² is {main.value:.3f} ± {main.error:.3f}{about}{private}."
+        if errors is not None:
+            return f"The mean absolute error is {' ± '.join(_figures(main))} on average over the parties{private}."
         about = " on average over the parties" if rows is None else f" of about {_rounded(rows)} rows"
-        return f"Right on {accuracy.value:.1%} ± {accuracy.error or 0.0:.1%}{about}{private}."
+        return f"Right on {main.value:.1%} ± {main.error:.1%}{about}{private}."
 
     def _cost(self) -> str:
         if self.not_private:
@@ -155,16 +165,23 @@ class EvaluationResult(Result):
         if self.together is not None:
             one = ", and less for one that is in only one of the two" if self.unit == "record" else ""
             return (
-                f"With the release of the classifier ({cost_text(self.released)} per {self.released.unit}) this is "
+                f"With the release of the {self._noun} ({cost_text(self.released)} per {self.released.unit}) this is "
                 f"epsilon {self.together.epsilon:.4g}, delta {self.together.delta:.3g} for each {self.protected}{one}."
             )
         return (
-            f"The release of the classifier protects a {self.released.unit} ({cost_text(self.released)}), and no "
+            f"The release of the {self._noun} protects a {self.released.unit} ({cost_text(self.released)}), and no "
             f"{self.protected}, as this evaluation does: the two do not add up to one epsilon."
         )
 
     def _notes(self) -> list[str]:
         notes = ["± is the standard error from the noise alone; other rows would add the error of a sample."]
+        if (errors := self.estimate.errors) is not None:
+            rows = "" if errors.clipped is None else ", and these rows are clipped"
+            return [
+                *notes,
+                f"Labels outside {errors.low:.4g} to {errors.high:.4g} count as the nearer end, and errors above "
+                f"{errors.largest:.4g} as it{rows}.",
+            ]
         if self.unit == "party" or len(self.class_names) > 2:
             return notes
         calibration = self.estimate.calibration
@@ -183,7 +200,15 @@ class EvaluationResult(Result):
 
     def _tables(self) -> list[Table]:
         estimate = self.estimate
-        measures = [["accuracy", *_cells(estimate.accuracy, 3)]]
+        measures = [] if estimate.accuracy is None else [["accuracy", *_cells(estimate.accuracy, 3)]]
+        if (errors := estimate.errors) is not None:
+            if errors.r2 is not None:
+                measures.append(["R²", *_cells(errors.r2, 3)])
+            if errors.rmse is not None:
+                measures.append(["RMSE", *_figures(errors.rmse)])
+            measures.append(["mean absolute error", *_figures(errors.mae)])
+            if errors.clipped is not None:
+                measures.append(["share of rows clipped", *_cells(errors.clipped, 3)])
         if estimate.auroc is not None:
             measures.append(["AUROC", *_cells(estimate.auroc, 3)])
         if estimate.calibration_error is not None:
@@ -220,6 +245,13 @@ def _cells(one: Estimate, digits: int) -> list[str]:
     if one.value is None or one.error is None:
         return ["unknown", ""]
     return [f"{one.value:,.{digits}f}", f"{one.error:,.{digits}f}"]
+
+
+def _figures(one: Estimate) -> list[str]:
+    """Return the value and error of an estimate in the label's unit as text."""
+    if one.value is None or one.error is None:
+        return ["unknown", ""]
+    return [f"{one.value:.4g}", f"{one.error:.2g}"]
 
 
 def _rounded(one: Estimate) -> str:

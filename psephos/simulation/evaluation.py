@@ -1,4 +1,4 @@
-"""Simulate a private evaluation: all parties score their held-out rows with a public classifier, and one encrypted sum
+"""Simulate a private evaluation: all parties compare a public model with their held-out rows, and one encrypted sum
 with their noise says how good it is (docs/protocols/evaluation.md)."""
 
 from __future__ import annotations
@@ -12,15 +12,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.budget import budget_of, changes_of
-from psephos.curator.evaluation import BINS, UNITS, PlattScaling, calibrated, plan_evaluation
+from psephos.curator.evaluation import (
+    BINS,
+    UNITS,
+    PlattScaling,
+    calibrated,
+    largest_error,
+    plan_error_evaluation,
+    plan_evaluation,
+)
 from psephos.curator.hamm.records import NEIGHBOURS, Neighbours
 from psephos.data.own import OwnTable
 from psephos.data.partition import load_split, one_of
 from psephos.data.splits import Split
-from psephos.model import Model, ReleasedClassifier
+from psephos.model import Model, RegressionModel, ReleasedClassifier, ReleasedRegressor
 from psephos.options import option
 from psephos.parties.noise import contributors
 from psephos.progress import Progress, silent
+from psephos.protocol.encrypted_sum.record_grid import NumericLabel
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_key_bits
 from psephos.protocol.privacy.accounting import stated
@@ -51,13 +60,13 @@ class EvaluationOptions(HolderOptions):
     unit: Literal["record", "party"] = option(
         "record",
         "What epsilon protects: record (one row) or party (all rows of a party; then only the mean of the parties' "
-        "accuracies is estimated).",
+        "accuracies, or of their absolute errors, is estimated).",
         group="Privacy",
     )
     neighbours: Neighbours = option(
         NEIGHBOURS[0],
         "With --unit record: one row is replaced, added or removed; or it is only added or removed, with half the "
-        "noise.",
+        "noise for a classifier.",
         group="Privacy",
     )
     record: str | None = option(
@@ -72,7 +81,16 @@ class EvaluationOptions(HolderOptions):
         "a table that the model has not seen.",
         group="Your own data",
     )
-    bins: int = option(BINS, "Bins of the score: more show more detail under more noise.", group="Privacy")
+    bins: int = option(
+        BINS, "Of a classifier: bins of the score. More show more detail under more noise.", group="Privacy"
+    )
+    largest_error: float | None = option(
+        None,
+        "Of a prediction of a number: larger errors count as this one. A smaller one has less noise.",
+        group="Privacy",
+        shown="half the range of predictions",
+    )
+    task: Literal["classification", "regression"] = option("classification", "What the model predicts.")
     colluders: int | None = option(
         None,
         "Parties that may tell each other their noise; key holders are parties.",
@@ -104,6 +122,7 @@ class EvaluationOptions(HolderOptions):
             raise InvalidParameter("no rows are held out with --held-out 0: leave it out, or add --rows all")
         if self.unit == "party" and (self.record is not None or self.neighbours != NEIGHBOURS[0]):
             raise InvalidParameter("--neighbours and --record have an effect only with --unit record")
+        self._check_task()
         if self.record is not None and (self.data is None or self.party is None):
             raise InvalidParameter(
                 "--record names a column of your own table whose rows have owners: name them with --data FILE and "
@@ -121,14 +140,34 @@ class EvaluationOptions(HolderOptions):
                 "--dropouts"
             )
 
+    def _check_task(self) -> None:
+        """Raise InvalidParameter for options that do not fit what the model predicts."""
+        if not self.numeric_label:
+            if self.largest_error is not None:
+                raise InvalidParameter("--largest-error is for a prediction of a number, and the model is a classifier")
+            return
+        if self.data is None:
+            raise InvalidParameter(
+                "a prediction of a number is evaluated on your own table: name it with --data FILE and --label COLUMN"
+            )
+        without_effect = {"bins": self.bins != BINS, "other-labels": self.other_labels != "refuse"}
+        for name, chosen in without_effect.items():
+            if chosen:
+                raise InvalidParameter(f"--{name} is for a classifier, and the model predicts a number: leave it out")
+
     @property
     def coalition(self) -> int:
         """Number of parties that may reveal their noise to each other."""
         return self.opening_threshold - 1 if self.colluders is None else self.colluders
 
     @property
+    def numeric_label(self) -> bool:
+        return self.task == "regression"
+
+    @property
     def protects_records(self) -> bool:
-        return self.unit == "record"
+        """As `DataOptions`; `psephos run` holds rows of a numeric label out in one way, whatever it protects."""
+        return self.unit == "record" or self.numeric_label
 
     @property
     def person_column(self) -> str | None:
@@ -141,44 +180,47 @@ class EvaluationOptions(HolderOptions):
 
 
 class EvaluationRun:
-    """One evaluation: the classifier, and which party holds which rows.
+    """One evaluation: the model, and which party holds which rows.
 
     Attributes:
-        model: the classifier.
-        options: the options, whose number of parties is that of the table.
+        model: the classifier, or the prediction of a number.
+        options: the options, whose number of parties is that of the table, and whose task is the model's.
         split: the rows, encoded as the model encodes them.
         spec: the protocol, from public values.
     """
 
-    def __init__(self, options: EvaluationOptions, classifier: ReleasedClassifier) -> None:
+    def __init__(self, options: EvaluationOptions, evaluated: ReleasedClassifier | ReleasedRegressor) -> None:
         """Read the data, assign rows to parties, and plan from public values.
 
         Raises:
             InvalidParameter: the options cannot be used.
-            DataError: the data cannot be used, or do not fit the classifier.
+            DataError: the data cannot be used, or do not fit the model.
         """
-        model = classifier.model
+        model = evaluated.model
         self.model = model
         self.options, self.split = _dealt(options, model)
-        weights = np.vstack([classifier.coef_.T, classifier.intercept_])
         agreed = {"colluders": self.options.coalition, "dropouts": self.options.dropouts}
-        plan = plan_evaluation(
-            _with_constant(self.split.X_auxiliary),
-            weights,
-            len(model.classes),
-            self.options.parties,
-            epsilon=self.options.epsilon,
-            unit=self.options.unit,
-            neighbours=self.options.neighbours,
-            bins=self.options.bins,
-            contributors=contributors(self.options.parties, **agreed),
-        )
+        protected: dict[str, Any] = {
+            "epsilon": self.options.epsilon,
+            "unit": self.options.unit,
+            "neighbours": self.options.neighbours,
+            "contributors": contributors(self.options.parties, **agreed),
+        }
+        if isinstance(model, RegressionModel):
+            largest = self.options.largest_error
+            label = NumericLabel(*model.bounds, largest_error(*model.bounds) if largest is None else largest)
+            weights = np.append(model.coefficients, model.intercept - label.middle)[:, None]
+            plan = plan_error_evaluation(weights, label, self.options.parties, **protected)
+        else:
+            weights = np.vstack([np.transpose(model.coefficients), model.intercepts])
+            public, bins = self._prepared(self.split.X_auxiliary), self.options.bins
+            plan = plan_evaluation(public, weights, len(model.classes), self.options.parties, bins=bins, **protected)
         seed = self.options.seed if self.options.simulate_noise else None
         self.spec = EvaluationSpec.from_plan(plan, **agreed, simulation_seed=seed, persons=self.options.record or "")
         self._budget = budget_of(self.options, self.split, self.options.unit, changes_of(self.options.neighbours))
 
     def rows_of(self, number: int) -> tuple[Any, ...]:
-        """Return the rows of a party that are evaluated, float64 (n, d + 1), with their labels, int64 (n,).
+        """Return the rows of a party that are evaluated, float64 (n, d + 1), with their labels, (n,).
 
         Where persons are protected, also whose each row is, int64 (n,). Secrets.
         """
@@ -186,18 +228,26 @@ class EvaluationRun:
         if split.encoding is None:
             order = np.random.default_rng([self.options.seed, 3]).permutation(len(split.y_test))
             own = np.sort(np.array_split(order, self.options.parties)[number])
-            return _with_constant(split.X_test[own]), split.y_test[own]
+            return self._prepared(split.X_test[own]), split.y_test[own]
         own = split.held_out[number]
         if self.options.rows == "all":
             own = np.sort(np.concatenate([own, split.parties[number]]))
-        rows = _with_constant(data.X_train[own]), data.y_train[own]
+        rows = self._prepared(data.X_train[own]), data.y_train[own]
         return rows if split.persons is None else (*rows, split.persons[own])
+
+    def _prepared(self, X: Any) -> Array:
+        """Return encoded rows (n, d) in the model's ranges, with the constant 1, float64 (n, d + 1)."""
+        dense = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+        if isinstance(self.model, RegressionModel):
+            dense = np.clip(dense, *np.transpose(self.model.ranges))
+        return np.column_stack([dense, np.ones(len(dense))])
 
     @property
     def cautions(self) -> list[str]:
         """Warnings from public values."""
         cautions, trained_for = list(self.split.cautions), self.model.release.unit
-        if self.split.encoding is not None and self.options.rows == "held-out" and trained_for != self.options.unit:
+        same = trained_for == self.options.unit or self.options.numeric_label
+        if self.split.encoding is not None and self.options.rows == "held-out" and not same:
             cautions.append(
                 f"The model was released with --unit {trained_for}, which holds other rows out than --unit "
                 f"{self.options.unit}: most of the evaluated rows are rows that it was trained on, if it was trained "
@@ -241,7 +291,7 @@ class EvaluationRun:
         return EvaluationResult(
             options=self.options.plain(),
             dataset=self.split.dataset.name,
-            class_names=list(self.model.classes),
+            class_names=[] if isinstance(self.model, RegressionModel) else list(self.model.classes),
             method=self.model.method,
             phases=timed(settled),  # the time of other phases tells about the rows
             estimate=spec.estimate(done.opened),
@@ -259,9 +309,15 @@ class EvaluationRun:
         )
 
 
-def _dealt(options: EvaluationOptions, model: Model) -> tuple[EvaluationOptions, Split]:
-    """Return the options with the table's number of parties, and its rows in the model's encoding, by party."""
-    if options.data is None:
+def _dealt(options: EvaluationOptions, model: Model | RegressionModel) -> tuple[EvaluationOptions, Split]:
+    """Return the options with the table's number of parties and the model's task, and its rows in the model's encoding.
+
+    The rows are assigned to the parties.
+    """
+    options = replace(options, task="regression" if isinstance(model, RegressionModel) else "classification")
+    if isinstance(model, RegressionModel):
+        _check_label(options, model)
+    elif options.data is None:
         options, split = load_split(options)
         if split.dataset.features != len(model.encoding.features) or split.dataset.classes != model.classes:
             raise DataError(
@@ -269,9 +325,10 @@ def _dealt(options: EvaluationOptions, model: Model) -> tuple[EvaluationOptions,
                 f"{split.dataset.name} has others: name its data with --data FILE or --dataset NAME"
             )
         return options, split
-    if options.classes and options.classes != model.classes:
-        raise InvalidParameter(f"the classes of the model are {', '.join(model.classes)}: leave --classes out")
-    options = replace(options, classes=model.classes)
+    else:
+        if options.classes and options.classes != model.classes:
+            raise InvalidParameter(f"the classes of the model are {', '.join(model.classes)}: leave --classes out")
+        options = replace(options, classes=model.classes)
     table = OwnTable(options)
     if table.owners:
         options = replace(options, parties=len(table.owners))
@@ -281,10 +338,13 @@ def _dealt(options: EvaluationOptions, model: Model) -> tuple[EvaluationOptions,
     )
 
 
-def _with_constant(X: Any) -> Array:
-    """Return rows (n, d) as float64 (n, d + 1), with the constant 1 as their last feature."""
-    dense = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
-    return np.column_stack([dense, np.ones(len(dense))])
+def _check_label(options: EvaluationOptions, model: RegressionModel) -> None:
+    """Raise InvalidParameter for options that do not fit a model that predicts a number."""
+    options.check()
+    if options.classes:
+        raise InvalidParameter("the model predicts a number, which has no classes: leave --classes out")
+    if options.label != model.label:
+        raise InvalidParameter(f"the model predicts the number {model.label}, and --label is {options.label}")
 
 
 def _together(entry: Release, released: Release) -> ComposedCost | None:
@@ -305,7 +365,7 @@ def _together(entry: Release, released: Release) -> ComposedCost | None:
 def calibrated_model(model: Model, result: EvaluationResult) -> Model:
     """Return a model whose scores are calibrated, with the evaluation's cost.
 
-    Raises InvalidParameter for a result without Platt scaling.
+    Raises InvalidParameter for a result without Platt scaling, such as that of a prediction of a number.
     """
     calibration = result.estimate.calibration
     if calibration is None:

@@ -1,4 +1,4 @@
-"""Private evaluation of a public classifier: a sum over the parties' rows with noise that they add."""
+"""Private evaluation of a public classifier or prediction: a sum over the parties' rows with noise that they add."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from psephos.curator.evaluation import (
     EvaluationPlan,
     calibrated,
     estimate_evaluation,
+    plan_error_evaluation,
     plan_evaluation,
 )
 from psephos.curator.hamm.records import NEIGHBOURS
@@ -19,6 +20,7 @@ from psephos.curator.ledger import Release, ledger_entry
 from psephos.parties.noise import Shares, contributors, shares_of
 from psephos.parties.statistic import OwnDataParty, entry_range
 from psephos.protocol.encrypted_sum.opened import OpenedSum
+from psephos.protocol.encrypted_sum.record_grid import NumericLabel
 from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
 from psephos.protocol.errors import DataError, StudyError
 from psephos.protocol.paillier.encryption import Encryptor
@@ -29,12 +31,15 @@ from psephos.specs.base import Array, SumSpec, VectorFormat, data_owner
 from psephos.specs.secrets import DATA, DIRECTION, EXACT_SUM, NOISE, OTHER_SUM, SIZES, Secret
 from psephos.specs.study import COLLUDERS, StudyTerms, check_dropouts
 
-__all__ = ["EvaluationSpec"]
+__all__ = ["BOUNDS", "EvaluationSpec"]
+
+BOUNDS = ("low", "high", "largest_error")
+"""Parameters of a study that evaluates a prediction of a number: the bounds of the label and of the errors."""
 
 
 @dataclass(frozen=True)
 class EvaluationSpec(SumSpec):
-    """A histogram of scores, or the mean of the parties' accuracies (docs/theory.md, "Private evaluation").
+    """A histogram of scores, sums of errors, or a mean over the parties (docs/theory.md, "Private evaluation").
 
     Attributes:
         plan: what is summed, and under which noise.
@@ -45,7 +50,7 @@ class EvaluationSpec(SumSpec):
             protected; "" where every row is a record of its own.
     """
 
-    methods: ClassVar[tuple[str, ...]] = ("platt",)
+    methods: ClassVar[tuple[str, ...]] = ("platt", "unchanged")
     parameters: ClassVar[Mapping[str, Any]] = {
         "classifier": str,
         "unit": "record",
@@ -54,6 +59,7 @@ class EvaluationSpec(SumSpec):
         "bins": BINS,
         "colluders": COLLUDERS,
         "dropouts": 0,
+        **dict.fromkeys(BOUNDS, 0.0),
     }
     unit: ClassVar[str] = "record"
     secrets: ClassVar[tuple[Secret, ...]] = (DATA, DIRECTION, NOISE, SIZES, EXACT_SUM, OTHER_SUM)
@@ -87,20 +93,31 @@ class EvaluationSpec(SumSpec):
             raise StudyError("the noise of an evaluation is discrete Laplace, whose delta is 0: leave delta out")
         if agreed["colluders"] < 0:
             raise StudyError("colluders are not negative")
+        if (study.method == "unchanged") == bool(study.classes):
+            raise StudyError(
+                "an evaluation releases a classifier by the method platt, and a prediction of a number by unchanged, "
+                f"not by {study.method}"
+            )
+        other = BOUNDS if study.classes else ("bins",)
+        if extra := [name for name in other if name in study.parameters]:
+            what = "prediction of a number" if study.classes else "classifier"
+            raise StudyError(f"the parameter {extra[0]} is for the evaluation of a {what}: leave it out")
         if terms.value("record") and terms.value("unit") != "record":
             raise StudyError("the parameter record names persons, whom the unit record protects")
-        plan = plan_evaluation(
-            terms.auxiliary.samples,
-            terms.coordinates("classifier"),
-            len(study.classes),
-            len(study.roster),
-            epsilon=study.epsilon,
-            unit=terms.value("unit"),
-            neighbours=terms.value("neighbours"),
-            bins=terms.value("bins"),
-            contributors=contributors(len(study.roster), **agreed),
-        )
+        protected: dict[str, Any] = {"unit": terms.value("unit"), "neighbours": terms.value("neighbours")}
+        protected |= {"epsilon": study.epsilon, "contributors": contributors(len(study.roster), **agreed)}
+        weights, parties = terms.coordinates("classifier"), len(study.roster)
+        if study.classes:
+            X, bins = terms.auxiliary.samples, terms.value("bins")
+            plan = plan_evaluation(X, weights, len(study.classes), parties, bins=bins, **protected)
+        else:
+            plan = plan_error_evaluation(weights, _stated_label(terms), parties, **protected)
         return cls.from_plan(plan, **agreed, persons=terms.value("record"))
+
+    @property
+    def numeric_label(self) -> NumericLabel | None:
+        predictions = self.plan.predictions
+        return None if predictions is None else predictions.label
 
     @property
     def entries(self) -> VectorFormat:
@@ -142,7 +159,9 @@ class EvaluationSpec(SumSpec):
     def cost(self, ballots: int) -> Release:
         """As `Spec.cost`; it does not depend on the number of ballots."""
         plan = self.plan
-        chosen: dict[str, Any] = {"bins": plan.scores.bins, "colluders": self.colluders}
+        label = self.numeric_label
+        about = {"bins": plan.scores.bins} if label is None else {"largest_error": label.threshold}
+        chosen: dict[str, Any] = {**about, "colluders": self.colluders}
         if plan.unit == "record":
             chosen["neighbours"] = plan.neighbours
         if self.persons:
@@ -150,26 +169,45 @@ class EvaluationSpec(SumSpec):
         return ledger_entry(plan.event, plan.sensitivity, "discrete Laplace in shares", chosen)
 
     def summary(self, result: OpenedSum) -> str:
-        """As `Spec.summary`: the estimates of the classifier that was evaluated."""
+        """As `Spec.summary`: the estimates of the classifier or prediction that was evaluated."""
         estimate = self.estimate(result)
-        named = {
-            "accuracy": estimate.accuracy,
-            "AUROC": estimate.auroc,
-            "calibration error": estimate.calibration_error,
-        }
+        named, after = (
+            {
+                "accuracy": estimate.accuracy,
+                "AUROC": estimate.auroc,
+                "calibration error": estimate.calibration_error,
+            },
+            f"; its scores were{'' if estimate.calibration is not None else ' not'} calibrated",
+        )
+        if estimate.errors is not None:
+            errors, after = estimate.errors, ""
+            named = {"R^2": errors.r2, "RMSE": errors.rmse, "MAE": errors.mae, "share of rows clipped": errors.clipped}
         parts = [
-            f"{name} {one.value:.3f} ± {one.error:.3f}"
+            f"{name} {one.value:.4g} ± {one.error:.2g}"
+            if name in ("RMSE", "MAE")
+            else f"{name} {one.value:.3f} ± {one.error:.3f}"
             for name, one in named.items()
             if one is not None and one.value is not None and one.error is not None
         ]
         if not parts:
-            return "the noise hides how good the classifier is"
-        scaled = "" if estimate.calibration is not None else " not"
-        return f"evaluated: {', '.join(parts)} (of the noise alone); its scores were{scaled} calibrated"
+            return f"the noise hides how good the {'classifier' if estimate.errors is None else 'prediction'} is"
+        return f"evaluated: {', '.join(parts)} (of the noise alone){after}"
 
     def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
-        """As `Spec.release`: the classifier with Platt scaling, or unchanged where that was not fitted."""
+        """As `Spec.release`: the classifier with Platt scaling, or unchanged where that was not fitted.
+
+        A prediction of a number is released unchanged.
+        """
+        if self.plan.predictions is not None:
+            return self.plan.predictions.weights[:, 0], self.cost(result.ballots)
         weights, calibration = self.plan.scores.weights, self.estimate(result).calibration
         if calibration is not None:
             weights = calibrated(weights, calibration)
         return weights[:, 0] if weights.shape[1] == 1 else weights.T, self.cost(result.ballots)
+
+
+def _stated_label(terms: StudyTerms) -> NumericLabel:
+    """Return the bounds that a study of a numeric label states. Raises StudyError where they are missing."""
+    if missing := [name for name in BOUNDS if name not in terms.study.parameters]:
+        raise StudyError(f"a study that evaluates a prediction of a number must state the parameter {missing[0]}")
+    return NumericLabel(*(terms.value(name) for name in BOUNDS))

@@ -8,22 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from psephos.curator.evaluation import largest_error
 from psephos.curator.hamm.records import NEIGHBOURS, ROWS_PER_PARTY, UNITS, plan_records
 from psephos.curator.hamm.rehearsed import REHEARSED_ROWS
 from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
 from psephos.curator.hamm.statistic import SOURCE_OF, MechanismName, plan_statistic
-from psephos.model import load_classifier
+from psephos.model import Model, RegressionModel, ReleasedClassifier, ReleasedRegressor, load_model
 from psephos.options import option
 from psephos.parties.noise import contributors
 from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.own_data import OWN
+from psephos.protocol.encrypted_sum.record_grid import NumericLabel
 from psephos.protocol.encrypted_sum.rounds import Proofs, safe_confirmations
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.randomness import SYSTEM
 from psephos.protocol.study.study import Member, ProtocolName, Study
 from psephos.specs.base import Spec
+from psephos.specs.evaluation import BOUNDS
 from psephos.specs.registry import SPECS, spec_of, type_of_parameter
 from psephos.specs.study import StudyTerms, encode_coordinates
 from psephos.study.identity import IdentityCard
@@ -44,17 +46,15 @@ class NewOptions:
     label: str = option(
         "", "The column with the class, or the number to predict, in every party's own file.", group="Data"
     )
-    classes: tuple[str, ...] = option(
-        (), "The classes, as they stand in that column; none for --protocol regression.", group="Data"
-    )
+    classes: tuple[str, ...] = option((), "The classes, as they stand in that column; none for a number.", group="Data")
     ignore: tuple[str, ...] = option((), "Columns of the public file to leave out.", group="Data")
     text: tuple[str, ...] = option((), "Columns that are text whatever they hold, such as codes.", group="Data")
     protocol: ProtocolName = option(
         "statistic",
         "What is added up. With noise from every party: a statistic of votes or own rows, a step from a model of "
-        "labelled public rows (rehearsed), a Newton step over all rows (record, or regression to predict a number), a "
-        "histogram of scores (evaluation), gradients (psgd) or parameters (pathak). With noise from the curator: votes "
-        "(tally) or parameters (average).",
+        "labelled public rows (rehearsed), a Newton step over all rows (record, or regression to predict a number), "
+        "scores or errors of a model (evaluation), gradients (psgd) or parameters (pathak). With noise from the "
+        "curator: votes (tally) or parameters (average).",
         group="Protocol",
     )
     curator_noise: bool = option(
@@ -66,8 +66,8 @@ class NewOptions:
     method: str | None = option(
         None,
         "What is released: statistic, vote-directions, own-data or whitened of a statistic; statistic, soft or vote of "
-        "a tally; avg, own-data or whitened of an average; rehearsed; newton of record and regression; platt of an "
-        "evaluation.",
+        "a tally; avg, own-data or whitened of an average; rehearsed; newton of record and regression; platt or "
+        "(of a number) unchanged of an evaluation.",
         group="Protocol",
         shown="the first of the protocol's",
     )
@@ -143,15 +143,17 @@ def make_study(options: NewOptions, cards: Sequence[Path], progress: Progress = 
     _check_options(options)
     _check_cards(options, len(cards))
     keyed = options.protocol != "pathak"
-    numeric = options.protocol == "regression"
+    evaluated = load_model(options.model) if options.model else None
+    numeric = options.protocol == "regression" or isinstance(evaluated, ReleasedRegressor)
     samples = PublicSamples.read(
         Path(options.public), options.label, options.ignore, options.text, numeric_label=numeric
     )
     curator = IdentityCard.read(Path(options.curator))
     members, spec_class = [IdentityCard.read(path) for path in cards], SPECS[options.protocol]
-    method = spec_class.methods[0] if options.method is None else options.method
+    first = "unchanged" if isinstance(evaluated, ReleasedRegressor) else spec_class.methods[0]
+    method = first if options.method is None else options.method
     parsed = _parsed_parameters(options, spec_class)
-    derived = _derived_parameters(options, method, parsed, samples, len(cards), progress)
+    derived = _derived_parameters(options, method, parsed, samples, len(cards), progress, evaluated)
     parameters: dict[str, Any] = {"ignore": ",".join(options.ignore), "text": ",".join(options.text)} | derived | parsed
     holders = options.holders if keyed else 0
     threshold = _threshold(options, holders)
@@ -235,7 +237,7 @@ def _check_options(options: NewOptions) -> None:
     if missing := [name for name in ("curator", "public", "label") if not getattr(options, name)]:
         raise InvalidParameter(f"a study needs --{missing[0]}")
     if bool(options.model) != (options.protocol == "evaluation"):
-        raise InvalidParameter("--protocol evaluation evaluates the classifier of --model FILE: give both, or neither")
+        raise InvalidParameter("--protocol evaluation evaluates the model of --model FILE: give both, or neither")
     if options.protocol == "regression" and options.classes:
         raise InvalidParameter("--protocol regression predicts a number, which has no classes: leave --classes out")
     if options.balanced and options.protocol != "rehearsed":
@@ -276,6 +278,7 @@ def _derived_parameters(
     samples: PublicSamples,
     parties: int,
     progress: Progress,
+    evaluated: ReleasedClassifier | ReleasedRegressor | None,
 ) -> dict[str, Any]:
     """Return the parameters that follow by a public rule; they are stated so that all members have the same bits."""
     if options.protocol in ("record", "regression", "evaluation"):
@@ -307,8 +310,8 @@ def _derived_parameters(
             colluders=_colluders(options, given),
             dropouts=given.get("dropouts", 0),
         )
-    if options.protocol == "evaluation":
-        return {"classifier": encode_coordinates(_classifier(options, samples).T)}
+    if evaluated is not None:
+        return _evaluation_parameters(options, samples, evaluated)
     joint, own = options.protocol == "statistic", method in OWN
     if joint or own:
         noise: MechanismName = "gaussian" if options.delta else "discrete-laplace" if joint else "spherical-laplace"
@@ -340,24 +343,37 @@ def _check_persons(persons: str | None, samples: PublicSamples) -> None:
         raise InvalidParameter(f"the column {persons} names persons and would be a feature: add --ignore {persons}")
 
 
-def _classifier(options: NewOptions, samples: PublicSamples) -> NDArray[np.float64]:
-    """Return the classifier of --model for the samples' scaled rows, float64 (k, d').
+def _evaluation_parameters(
+    options: NewOptions, samples: PublicSamples, evaluated: ReleasedClassifier | ReleasedRegressor
+) -> dict[str, Any]:
+    """Return the parameters of an evaluation: the model of --model for the samples' scaled rows, and bounds of errors.
 
     Raises:
-        ModelError: the file is no model.
-        InvalidParameter: it has other classes or columns than the study.
+        InvalidParameter: the model has other classes, another label, or other columns than the study.
     """
-    classifier = load_classifier(options.model)
-    if classifier.model.classes != options.classes:
-        raise InvalidParameter(
-            f"the model has the classes {', '.join(classifier.model.classes)}: name these with --classes"
-        )
-    if classifier.model.encoding != samples.encoding:
+    model = evaluated.model
+    if isinstance(model, Model) and model.classes != options.classes:
+        raise InvalidParameter(f"the model has the classes {', '.join(model.classes)}: name these with --classes")
+    if isinstance(model, RegressionModel) and options.classes:
+        raise InvalidParameter("the model predicts a number, which has no classes: leave --classes out")
+    if isinstance(model, RegressionModel) and model.label != options.label:
+        raise InvalidParameter(f"the model predicts the number {model.label}, and --label is {options.label}")
+    same = model.encoding == samples.encoding
+    if isinstance(model, RegressionModel):
+        same &= np.array_equal(np.transpose(model.ranges), samples.ranges)
+    if not same:
         raise InvalidParameter(
             "the model encodes columns in another way than the public samples do: use the public file, and the "
             "--ignore and --text, of its release"
         )
-    return samples.scaler.unfold(classifier.coef_, classifier.intercept_)
+    if isinstance(model, Model):
+        weights = samples.scaler.unfold(np.array(model.coefficients), np.array(model.intercepts))
+        return {"classifier": encode_coordinates(weights.T)}
+    low, high = model.bounds
+    label = NumericLabel(low, high, largest_error(low, high))
+    weights = samples.scaler.unfold(np.array([model.coefficients]), np.array([model.intercept - label.middle]))
+    bounds = dict(zip(BOUNDS, (low, high, label.threshold), strict=True))
+    return {"classifier": encode_coordinates(weights.T), **bounds}
 
 
 def _record_parameters(

@@ -33,6 +33,8 @@ _CONTRIBUTIONS = {
     "platt": "Each party scores its own rows with a public classifier, and counts them by score and class.",
     "psgd": "In each step, each party sends the gradient of its own rows' loss at a public point.",
     "rehearsed": "Each party sends one step from a public model towards its own rows, scaled to a bounded length.",
+    "unchanged": "Each party compares a public prediction with its own rows' numbers, and sends sums or a mean of "
+    "errors, and sums of labels, within public bounds.",
     "vote-directions": "Each party trains a classifier on its own rows, labels the samples with it, and sends the "
     "direction in which the labelled samples differ by class.",
     "whitened": "Each party sends the direction of a linear classifier that it trains on its own rows.",
@@ -64,7 +66,7 @@ def contribution(study: Study) -> str:
 
 def released_noun(study: Study) -> str:
     """Return what is released, as a noun."""
-    return "prediction" if study.protocol == "regression" else "classifier"
+    return "prediction" if study.predicts_number else "classifier"
 
 
 def proved_of(study: Study) -> str:
@@ -75,7 +77,7 @@ def proved_of(study: Study) -> str:
 def use_of_samples(study: Study) -> str:
     """Return what the public samples are used for, as a verb phrase."""
     if study.parameters.get("labelled"):
-        label = "number" if study.protocol == "regression" else "class"
+        label = "number" if study.predicts_number else "class"
         return f"define how columns become numbers, and those with a {label} give a public model"
     if study.method == "vote-directions":
         return "are labelled by every party's classifier"

@@ -173,7 +173,8 @@ class Receipt:
     @property
     def noun(self) -> str:
         """What the study releases."""
-        return "prediction" if self.release.protocol == "regression" else "classifier"
+        numeric = self.release.protocol == "regression" or self.release.method == "unchanged"
+        return "prediction" if numeric else "classifier"
 
     @property
     def warning(self) -> str:

@@ -68,13 +68,12 @@ def regression_parameters(  # wide: what a plan depends on
     )
     grid = plan.grid
     assert grid.label is not None
-    assert samples.scaler.ranges_ is not None
     radius = {} if grid.ball is None else {"radius": grid.ball.radius / 2.0**ENTRY_BITS}
     return radius | {
         "coordinates": encode_coordinates(grid.transform),
         "offset": encode_coordinates(grid.offset),
         "constant": grid.constant,
-        "ranges": encode_ranges(samples.scaler.ranges_),
+        "ranges": encode_ranges(samples.ranges),
         "low": grid.label.low,
         "high": grid.label.high,
         "threshold": grid.label.threshold,

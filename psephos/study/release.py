@@ -97,14 +97,14 @@ def make_release(study: Study, samples: PublicSamples, result: Any, randomness: 
         "warnings": _warnings(study),
     }
     model: Model | RegressionModel
-    if isinstance(spec, RegressionSpec):
+    if (label := spec.numeric_label) is not None:
         model = RegressionModel(
             task="regression",
             label=study.label,
-            ranges=_ranges(spec),
+            ranges=_ranges(spec, samples),
             coefficients=tuple(coefficients[0].tolist()),
-            intercept=float(intercepts[0] + spec.label.middle),
-            bounds=(spec.label.low, spec.label.high),
+            intercept=float(intercepts[0] + label.middle),
+            bounds=(label.low, label.high),
             **common,
         )
     else:
@@ -117,13 +117,14 @@ def make_release(study: Study, samples: PublicSamples, result: Any, randomness: 
     return _canonical(written_model(model), study)
 
 
-def _ranges(spec: RegressionSpec) -> tuple[tuple[float, float], ...]:
-    """Return the ranges of the features as a model has them."""
-    return tuple((low, high) for low, high in spec.ranges.T.tolist())
+def _ranges(spec: Spec, samples: PublicSamples) -> tuple[tuple[float, float], ...]:
+    """Return the ranges of the features as a model has them: as a regression states them, or of the public rows."""
+    ranges = spec.ranges if isinstance(spec, RegressionSpec) else samples.ranges
+    return tuple((low, high) for low, high in ranges.T.tolist())
 
 
 def _type_of_model(study: Study) -> type[Model] | type[RegressionModel]:
-    return RegressionModel if study.protocol == "regression" else Model
+    return RegressionModel if study.predicts_number else Model
 
 
 def _canonical(content: bytes, study: Study) -> bytes:
@@ -177,7 +178,7 @@ def read_release(study: Study, samples: PublicSamples, content: bytes) -> Model 
         raise AgreementError("the curator's result is not written as Psephos writes a model")
     spec = spec_of(StudyTerms(study, samples.auxiliary))
     for name, agrees in (
-        *_agreements(study, spec, model),
+        *_agreements(study, samples, spec, model),
         ("encoding", model.encoding == samples.encoding),
         ("method", model.method == study.method),
         ("warnings", model.warnings == _warnings(study)),
@@ -196,15 +197,17 @@ def read_release(study: Study, samples: PublicSamples, content: bytes) -> Model 
     return model
 
 
-def _agreements(study: Study, spec: Spec, model: Model | RegressionModel) -> list[tuple[str, bool]]:
+def _agreements(
+    study: Study, samples: PublicSamples, spec: Spec, model: Model | RegressionModel
+) -> list[tuple[str, bool]]:
     """Return whether a model has the classes of a study, or predicts its number within its ranges and bounds."""
     if isinstance(model, Model):
         return [("classes", model.classes == study.classes), ("calibration", model.calibration is None)]
-    assert isinstance(spec, RegressionSpec)
+    assert spec.numeric_label is not None
     return [
         ("label", model.label == study.label),
-        ("ranges", model.ranges == _ranges(spec)),
-        ("bounds", model.bounds == (spec.label.low, spec.label.high)),
+        ("ranges", model.ranges == _ranges(spec, samples)),
+        ("bounds", model.bounds == (spec.numeric_label.low, spec.numeric_label.high)),
     ]
 
 

@@ -93,7 +93,13 @@ class PublicSamples:
         """Read the samples with the columns that a study names; `StudyTerms` compares their digest with the study's."""
         lists = (str(study.parameters.get(name, "")) for name in ("ignore", "text"))
         ignore, text = ([name for name in names.split(",") if name] for names in lists)
-        return cls.read(path, study.label, ignore, text, numeric_label=study.protocol == "regression")
+        return cls.read(path, study.label, ignore, text, numeric_label=study.predicts_number)
+
+    @property
+    def ranges(self) -> NDArray[np.float64]:
+        """The ranges into which encoded features are clipped where a number is predicted, float64 (2, d)."""
+        assert self.scaler.ranges_ is not None
+        return self.scaler.ranges_
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -132,9 +138,9 @@ class PublicSamples:
         """
         table = read_table(path)
         if study.label not in table.columns:
-            holds = "number to predict" if study.protocol == "regression" else "study's classes"
+            holds = "number to predict" if study.predicts_number else "study's classes"
             raise DataError(f"{path} has no column {study.label!r}, which contains the {holds}")
-        if study.protocol == "regression":
+        if study.predicts_number:
             numbers = _numeric_labels(table[study.label], path)
             return self.scaler.transform(self.encoding.apply(table)), numbers
         places = {name: place for place, name in enumerate(study.classes)}

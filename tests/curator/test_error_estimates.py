@@ -1,0 +1,211 @@
+"""Private evaluation of a prediction of a number: estimates against the exact values, and their stated errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import ks_2samp
+from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
+
+from psephos.curator.error_estimates import ErrorEstimate
+from psephos.curator.evaluation import (
+    EvaluationEstimate,
+    EvaluationPlan,
+    estimate_evaluation,
+    evaluation_sensitivity,
+    largest_error,
+    plan_error_evaluation,
+)
+from psephos.protocol.encrypted_sum.error_grid import ERROR_ROW, ERROR_WEIGHTS
+from psephos.protocol.encrypted_sum.record_grid import NumericLabel
+from psephos.protocol.encrypted_sum.score_grid import SHARE_BITS
+from psephos.protocol.errors import DataError, InvalidParameter
+from tests.statistical import FALSE_ALARM
+
+Array = NDArray[np.float64]
+ROWS, MIDDLE = 5000, 100.0
+WEIGHTS = np.array([[3.0], [0.5]])
+"""The prediction is 100.5 + 3 x."""
+
+
+def population(seed: int, count: int = ROWS) -> tuple[Array, Array]:
+    """Rows (count, 2), a feature and a constant, and their labels: R^2 .8, 99 % of them within 85 to 115."""
+    generator = np.random.default_rng(seed)
+    x = generator.normal(size=count)
+    return np.column_stack([x, np.ones(count)]), MIDDLE + 4 * x + generator.normal(size=count) * 1.5
+
+
+def planned(epsilon: float = 1.0, *, label: NumericLabel | None = None, **terms: Any) -> EvaluationPlan:
+    return plan_error_evaluation(WEIGHTS, label or NumericLabel(85.0, 115.0, 15.0), 5, epsilon=epsilon, **terms)
+
+
+def noise_of(plan: EvaluationPlan, draws: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    """Draw the noise of all parties' shares, (draws, length)."""
+    shape, chance = plan.inflation, -np.expm1(-1 / float(plan.mechanism.scale_units))
+    above, below = (generator.negative_binomial(shape, chance, (draws, plan.dimension)) for _ in range(2))
+    return np.asarray(above - below)
+
+
+def errors_of(estimate: EvaluationEstimate) -> ErrorEstimate:
+    assert estimate.errors is not None
+    return estimate.errors
+
+
+def exact_errors(X: Array, y: Array, label: NumericLabel) -> dict[str, float]:
+    """Return what scikit-learn computes in the clear of clipped labels and errors."""
+    inside = np.clip(y, label.low, label.high)
+    errors = np.clip(X @ WEIGHTS[:, 0] + label.middle, label.low, label.high) - inside
+    predicted = inside + np.clip(errors, -label.threshold, label.threshold)
+    return {
+        "mae": mean_absolute_error(inside, predicted),
+        "rmse": root_mean_squared_error(inside, predicted),
+        "r2": r2_score(inside, predicted),
+        "clipped": float(((y != inside) | (np.abs(errors) > label.threshold)).mean()),
+    }
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        NumericLabel(85.0, 115.0, 30.0),
+        NumericLabel(85.0, 115.0, 15.0),
+        NumericLabel(97.0, 106.0, 2.0),
+        NumericLabel(-1e6, 1e6, 1e6),
+        NumericLabel(60.0, 101.0, 41.0),
+    ],
+)
+def test_without_noise_the_estimates_are_those_of_scikit_learn(label: NumericLabel) -> None:
+    X, y = population(0)
+    plan = planned(60.0, label=label)
+    estimate = estimate_evaluation(plan, plan.grid.contribution(X, y), 5)
+    errors = errors_of(estimate)
+    exact = exact_errors(X, y, label)
+    assert estimate.rows is not None
+    assert estimate.rows.value == ROWS
+    assert estimate.accuracy is None
+    assert errors.clipped is not None
+    assert errors.clipped.value == pytest.approx(exact["clipped"], abs=1e-12)
+    fine = label.high - label.low < 1e5  # else errors are a 10^-6th of their bound, which the integers hardly resolve
+    for name in ("mae", *(("rmse", "r2") if fine else ())):
+        value = getattr(errors, name).value
+        assert value == pytest.approx(exact[name], rel=1e-4 if fine else 1e-1), name
+
+
+def test_wide_bounds_of_labels_give_no_infinite_numbers() -> None:
+    label = NumericLabel(-8e307, 8e307, 1.6e308)
+    plan = planned(60.0, label=label)
+    X = np.ones((100, 2))
+    errors = errors_of(estimate_evaluation(plan, plan.grid.contribution(X, np.tile([-8e307, 8e307], 50)), 5))
+    assert errors.mae.value == pytest.approx(8e307)
+    assert errors.rmse is not None
+    assert errors.rmse.value == pytest.approx(8e307)
+    assert errors.r2 is not None
+    assert errors.r2.value == pytest.approx(0, abs=1e-5)
+
+
+def test_stated_errors_are_those_of_the_noise() -> None:
+    """The estimates' errors, in units of those stated, have the law of the linearised functions of the sums."""
+    label, draws = NumericLabel(90.0, 106.0, 4.0), 20_000
+    plan, generator = planned(2.0, label=label, contributors=2), np.random.default_rng(1)
+    X, y = population(2)
+    clear, exact = np.array(plan.grid.contribution(X, y)), exact_errors(X, y, label)
+    assert exact["clipped"] > 0.1  # so that no estimate is clipped to 0
+    standardised: dict[str, list[float]] = {name: [] for name in exact}
+    for noise in noise_of(plan, draws, generator):
+        errors = errors_of(estimate_evaluation(plan, (clear + noise).tolist(), 5))
+        for name, values in standardised.items():
+            one = getattr(errors, name)
+            values.append((one.value - exact[name]) / one.error)
+    fresh = noise_of(plan, draws, generator)
+    for name, values in standardised.items():
+        slopes = slopes_of(name, clear)
+        scale = plan.deviation * np.linalg.norm(slopes)  # whatever the unit of the figure
+        assert ks_2samp(values, fresh @ slopes / scale).pvalue > FALSE_ALARM, name
+
+
+def test_stated_errors_are_those_of_the_linearised_figures() -> None:
+    label = NumericLabel(90.0, 106.0, 4.0)
+    plan = planned(2.0, label=label, contributors=2)
+    clear = np.array(plan.grid.contribution(*population(2)))
+    errors = errors_of(estimate_evaluation(plan, clear.tolist(), 5))
+    for name, unit in {"mae": 4, "rmse": 4, "r2": 1, "clipped": 1}.items():
+        expected = unit * plan.deviation * np.linalg.norm(slopes_of(name, clear))
+        assert getattr(errors, name).error == pytest.approx(expected, rel=1e-6), name
+
+
+def slopes_of(name: str, clear: Array) -> Array:
+    """Return the derivatives of an exact figure, in units of its bound, by the entries of the sum, (length,)."""
+    return np.array([_slope(name, clear / ERROR_WEIGHTS, place) for place in range(6)]) / ERROR_WEIGHTS
+
+
+def _slope(name: str, sums: Array, place: int) -> float:
+    """Return the derivative of an exact figure by one of the sums, by central differences."""
+
+    def figure(n: float, s: float, a: float, t: float, m: float, k: float) -> float:
+        values = {"mae": a / n, "rmse": (s / n) ** 0.5, "r2": 1 - (4 / 8) ** 2 * s / (t - m * m / n), "clipped": k / n}
+        return float(values[name])
+
+    step = np.eye(6)[place] * 1e-3
+    return (figure(*(sums + step)) - figure(*(sums - step))) / 2e-3
+
+
+def test_r2_has_no_bias_beyond_its_error() -> None:
+    """The mean of 400 estimates is within half an estimate's error, which is ten of its own."""
+    plan, generator = planned(0.3), np.random.default_rng(3)
+    X, y = population(4)
+    clear, exact = np.array(plan.grid.contribution(X, y)), exact_errors(X, y, NumericLabel(85.0, 115.0, 15.0))
+    estimates = [
+        errors_of(estimate_evaluation(plan, (clear + e).tolist(), 5)).r2 for e in noise_of(plan, 400, generator)
+    ]
+    differences = np.array([one.value for one in estimates if one is not None], dtype=np.float64) - exact["r2"]
+    assert abs(differences.mean()) < 0.5 * np.sqrt((differences**2).mean())
+
+
+def test_noise_that_hides_everything_gives_no_numbers() -> None:
+    plan = planned(0.001)
+    errors = errors_of(estimate_evaluation(plan, [10] * 6, 5))
+    assert (errors.mae.value, errors.rmse, errors.r2) == (None, errors.mae, errors.mae)
+    X, y = population(5, 300)
+    few = errors_of(estimate_evaluation(planned(1.0), planned(1.0).grid.contribution(X, y), 5))
+    assert few.mae.value is not None
+    assert few.rmse is not None
+    assert few.rmse.value is None  # the squared errors are below three times their noise
+
+
+def test_a_party_is_protected_by_one_number() -> None:
+    plan = planned(1.0, unit="party")
+    assert plan.dimension == 1
+    assert (plan.sensitivity.value, plan.sensitivity.unit) == (1, "party")
+    estimate = estimate_evaluation(plan, [3 << (SHARE_BITS - 1)], 4)
+    errors = errors_of(estimate)
+    assert errors.mae.value == pytest.approx(15 * 3 / 8)
+    assert errors.mae.error == pytest.approx(15 * np.sqrt(2) / 4, rel=1e-3)
+    assert estimate.rows is errors.rmse is errors.r2 is errors.clipped is None
+
+
+def test_the_sensitivity_is_that_of_one_row_for_all_neighbours() -> None:
+    for neighbours in ("add-remove", "replace"):
+        plan = planned(0.5, neighbours=neighbours)
+        assert evaluation_sensitivity(plan.grid, neighbours).value == ERROR_ROW
+        assert plan.sensitivity.value == 1
+        assert plan.mechanism.scale_units == 2 * ERROR_ROW
+    assert planned(contributors=2).deviation == pytest.approx(planned().deviation * np.sqrt(5 / 2))
+    assert largest_error(85.0, 115.0) == 15.0
+
+
+@pytest.mark.parametrize(
+    "change", [{"unit": "ward"}, {"neighbours": "none"}, {"epsilon": 0.0}, {"label": NumericLabel(0.0, 1.0, 2.0)}]
+)
+def test_terms_that_cannot_be_are_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParameter):
+        planned(**{"epsilon": 1.0, **change})
+
+
+def test_sums_of_another_length_and_scores_of_classes_are_refused() -> None:
+    with pytest.raises(DataError):
+        estimate_evaluation(planned(), [0] * 5, 5)
+    with pytest.raises(InvalidParameter):
+        _ = planned().scores
