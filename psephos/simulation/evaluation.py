@@ -166,8 +166,7 @@ class EvaluationOptions(HolderOptions):
 
     @property
     def protects_records(self) -> bool:
-        """As `DataOptions`; `psephos run` holds rows of a numeric label out in one way, whatever it protects."""
-        return self.unit == "record" or self.numeric_label
+        return self.unit == "record"
 
     @property
     def person_column(self) -> str | None:
@@ -246,8 +245,7 @@ class EvaluationRun:
     def cautions(self) -> list[str]:
         """Warnings from public values."""
         cautions, trained_for = list(self.split.cautions), self.model.release.unit
-        same = trained_for == self.options.unit or self.options.numeric_label
-        if self.split.encoding is not None and self.options.rows == "held-out" and not same:
+        if self.split.encoding is not None and self.options.rows == "held-out" and trained_for != self.options.unit:
             cautions.append(
                 f"The model was released with --unit {trained_for}, which holds other rows out than --unit "
                 f"{self.options.unit}: most of the evaluated rows are rows that it was trained on, if it was trained "

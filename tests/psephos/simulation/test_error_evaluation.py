@@ -1,0 +1,272 @@
+"""`psephos evaluate` of a prediction of a number, from the model file to the result."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
+from typer.testing import CliRunner
+
+from psephos.cli.main import build
+from psephos.curator.ledger import Release
+from psephos.data.tables import Encoding
+from psephos.model import Model, ReleasedClassifier, ReleasedRegressor, load_model, written_model
+from psephos.protocol.errors import DataError, InvalidParameter, ModelError
+from psephos.results import EvaluationResult, Result
+from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun, calibrated_model
+from psephos.simulation.job import JobOptions
+from psephos.simulation.regression import RegressionRun
+
+KEYS: dict[str, Any] = {"key_bits": 512, "test_key": True, "workers": 1}
+ABOUT: dict[str, Any] = {"label": "days", "party": "hospital", "public": "open", "ignore": ("patient", "outcome")}
+ROWS = 1500
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Five hospitals with 300 rows each and 80 public ones, whose days of stay are linear in three features."""
+    generator, count = np.random.default_rng(0), ROWS + 80
+    X = generator.normal(size=(count, 3))
+    frame = pd.DataFrame(X.round(4), columns=["a", "b", "c"]).assign(
+        hospital=[f"h{number % 5}" for number in range(ROWS)] + ["open"] * 80,
+        patient=[f"p{number % 5}-{number // 15}" for number in range(count)],
+        days=(X @ [3.0, -2.0, 0.0] + 20 + generator.normal(size=count)).round(3),
+        outcome=np.where(X[:, 0] > 0, "yes", "no"),
+    )
+    path = tmp_path_factory.mktemp("numbers") / "table.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+def options_of(table: Path, **change: Any) -> EvaluationOptions:
+    return EvaluationOptions(**{**KEYS, "data": str(table), "simulate_noise": True, **ABOUT, **change})
+
+
+def run_of(table: Path, **change: Any) -> RegressionRun:
+    chosen = {"task": "regression", "unit": "record", "epsilon": (10.0,), "simulate_noise": True, **change}
+    return RegressionRun(JobOptions(**{**KEYS, **ABOUT, "data": str(table), **chosen}))
+
+
+@pytest.fixture(scope="module")
+def regressor(table: Path) -> ReleasedRegressor:
+    return ReleasedRegressor(run_of(table).run()[1])
+
+
+@pytest.fixture(scope="module")
+def result(table: Path, regressor: ReleasedRegressor) -> EvaluationResult:
+    return EvaluationRun(options_of(table, epsilon=5.0, rows="all"), regressor).run()
+
+
+@pytest.fixture(scope="module")
+def classifier(table: Path, regressor: ReleasedRegressor) -> ReleasedClassifier:
+    encoding: Encoding = regressor.model.encoding
+    width = len(encoding.features)
+    return ReleasedClassifier(
+        Model(
+            psephos_model=1,
+            classes=("no", "yes"),
+            encoding=encoding,
+            coefficients=((1.0,) * width,),
+            intercepts=(0.0,),
+            method="statistic",
+            parties=5,
+            release=Release("discrete Laplace", 1.0, 0.0, "party"),
+        )
+    )
+
+
+def exact_errors(table: Path, regressor: ReleasedRegressor, kept: Any, largest: float) -> dict[str, float]:
+    """What scikit-learn computes in the clear, on rows of the table, of clipped labels and errors."""
+    frame = pd.read_csv(table)[kept]
+    low, high = regressor.model.bounds
+    y = np.clip(frame["days"], low, high)
+    predicted = y + np.clip(regressor.predict(frame) - y, -largest, largest)
+    return {
+        "r2": r2_score(y, predicted),
+        "rmse": root_mean_squared_error(y, predicted),
+        "mae": mean_absolute_error(y, predicted),
+    }
+
+
+@pytest.mark.parametrize("largest", [None, 2.0])
+def test_the_estimates_are_those_of_scikit_learn(
+    table: Path, regressor: ReleasedRegressor, largest: float | None
+) -> None:
+    """At an epsilon whose noise is small; the errors are within six stated ones."""
+    result = EvaluationRun(options_of(table, epsilon=60.0, rows="all", largest_error=largest), regressor).run()
+    errors = result.estimate.errors
+    assert errors is not None
+    low, high = regressor.model.bounds
+    assert errors.largest == (largest or (high - low) / 2)
+    exact = exact_errors(table, regressor, slice(ROWS), errors.largest)
+    for name, value in exact.items():
+        one = getattr(errors, name)
+        assert abs(one.value - value) < 6 * one.error + 1e-4, name
+        assert one.error < 0.02 * (1 + value)
+    assert result.tally_equals_plaintext
+    assert result.estimate.rows is not None
+    assert result.estimate.rows.value == pytest.approx(ROWS, abs=5)
+
+
+@pytest.mark.parametrize("unit", ["record", "party"])
+def test_the_rows_are_those_that_the_run_held_out(table: Path, regressor: ReleasedRegressor, unit: str) -> None:
+    split = run_of(table, unit=unit).split
+    run = EvaluationRun(options_of(table, unit=unit), regressor)
+    for number in range(5):
+        assert run.rows_of(number)[1].tolist() == split.dataset.y_train[split.held_out[number]].tolist()
+    assert bool(run.cautions) == (unit == "party")  # since the model was released for records
+
+
+def test_rows_are_clipped_to_the_ranges_of_the_model(table: Path, regressor: ReleasedRegressor) -> None:
+    frame = pd.read_csv(table)
+    far = table.with_name("far.csv")
+    frame.assign(a=np.where(np.arange(len(frame)) < 300, 1e6, frame["a"])).to_csv(far, index=False)
+    run = EvaluationRun(options_of(far, rows="all"), regressor)
+    grid = run.spec.plan.predictions
+    assert grid is not None
+    for number in range(5):
+        rows = run.rows_of(number)[0]
+        np.testing.assert_allclose(grid.predict(rows), regressor.predict(rows[:, :-1]), rtol=1e-12)
+    high = regressor.model.ranges[0][1]
+    assert max(run.rows_of(number)[0][:, 0].max() for number in range(5)) == high < 1e6
+
+
+def test_a_result_is_read_from_its_json_and_shown(result: EvaluationResult, classifier: ReleasedClassifier) -> None:
+    document = json.loads(json.dumps(result.as_json()))
+    assert document["accuracy"] is None
+    assert document["estimate"]["errors"]["r2"]["value"] == pytest.approx(0.9, abs=0.1)
+    assert Result.from_json(document) == result
+    page = result.page()
+    assert page.answer.startswith("R² is")
+    assert [line[0] for line in page.tables[0].rows] == [
+        "R²",
+        "RMSE",
+        "mean absolute error",
+        "share of rows clipped",
+        "rows",
+    ]
+    assert any("count as the nearer end" in text for text in page.notes)
+    assert not any("Platt" in text for text in page.notes)
+    assert "prediction" in page.cost
+    with pytest.raises(InvalidParameter):
+        calibrated_model(classifier.model, result)
+
+
+def test_a_party_is_protected_by_its_mean_absolute_error(table: Path, regressor: ReleasedRegressor) -> None:
+    result = EvaluationRun(options_of(table, epsilon=60.0, unit="party", rows="all"), regressor).run()
+    errors = result.estimate.errors
+    assert errors is not None
+    assert errors.rmse is errors.r2 is errors.clipped is result.estimate.rows is None
+    exact = [exact_errors(table, regressor, slice(number, ROWS, 5), errors.largest)["mae"] for number in range(5)]
+    assert errors.mae.value is not None
+    assert errors.mae.error is not None
+    assert abs(errors.mae.value - np.mean(exact)) < 6 * errors.mae.error
+    assert "on average over the parties" in result.page().answer
+
+
+def test_persons_are_protected_and_counted(table: Path, regressor: ReleasedRegressor) -> None:
+    chosen = {"ignore": ("outcome",), "record": "patient", "rows": "all", "epsilon": 20.0}
+    result = EvaluationRun(options_of(table, **chosen), regressor).run()
+    assert result.privacy.chosen["persons"] == "patient"
+    assert result.estimate.rows is not None
+    assert result.estimate.rows.value == pytest.approx(ROWS / 3, abs=20)
+
+
+def test_the_result_is_a_function_of_the_noisy_sum(table: Path, regressor: ReleasedRegressor) -> None:
+    """With the same noise, a table with one row more changes the estimates and nothing else."""
+    frame = pd.read_csv(table)
+    longer = table.with_name("longer.csv")
+    pd.concat([frame, frame[frame.hospital == "h2"].assign(a=0.1234).head(1)]).to_csv(longer, index=False)
+    first, second = (EvaluationRun(options_of(at, rows="all"), regressor).run() for at in (table, longer))
+    assert first.estimate != second.estimate
+    settled = {"phases": {}, "options": first.options, "dataset": "", "estimate": first.estimate}
+    assert replace(first, **settled) == replace(second, **settled)
+
+
+def test_neighbours_cost_the_same(table: Path, regressor: ReleasedRegressor) -> None:
+    costs = [
+        EvaluationRun(options_of(table, neighbours=neighbours), regressor).spec.plan.mechanism
+        for neighbours in ("replace", "add-remove")
+    ]
+    assert costs[0] == costs[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"label": "outcome", "ignore": ("patient",)}, InvalidParameter),
+        ({"data": None, "label": None, "party": None, "public": None, "ignore": ()}, InvalidParameter),
+        ({"classes": ("no", "yes")}, InvalidParameter),
+        ({"bins": 5}, InvalidParameter),
+        ({"other_labels": "drop"}, InvalidParameter),
+        ({"largest_error": 0.0}, InvalidParameter),
+        ({"largest_error": -1.0}, InvalidParameter),
+        ({"largest_error": float("nan")}, InvalidParameter),
+        ({"largest_error": 1e6}, InvalidParameter),
+    ],
+)
+def test_options_that_do_not_fit_a_prediction_are_refused(
+    table: Path, regressor: ReleasedRegressor, change: dict[str, Any], error: Any
+) -> None:
+    with pytest.raises(error):
+        EvaluationRun(options_of(table, **change), regressor)
+
+
+def test_labels_of_the_other_kind_are_refused(
+    table: Path, regressor: ReleasedRegressor, classifier: ReleasedClassifier
+) -> None:
+    """Numbers for a classifier, and classes for a prediction of a number."""
+    fitting: dict[str, Any] = {"label": "outcome", "ignore": ("patient", "days")}
+    EvaluationRun(options_of(table, **fitting), classifier)
+    with pytest.raises(DataError):
+        EvaluationRun(options_of(table), classifier)
+    with pytest.raises(InvalidParameter):
+        EvaluationRun(options_of(table, **fitting, largest_error=1.0), classifier)
+    words = table.with_name("words.csv")
+    frame = pd.read_csv(table)
+    frame.assign(days=frame["outcome"]).to_csv(words, index=False)
+    with pytest.raises(DataError, match="finite number"):
+        EvaluationRun(options_of(words), regressor)
+
+
+# -- the command
+
+
+def test_the_command_prints_and_refuses(table: Path, regressor: ReleasedRegressor, tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    path.write_bytes(written_model(regressor.model))
+    words = ["evaluate", str(path), "--data", str(table), "--label", "days", "--party", "hospital", "--public", "open"]
+    words += [
+        "--ignore",
+        "patient",
+        "--ignore",
+        "outcome",
+        "--key-bits",
+        "512",
+        "--test-key",
+        "--workers",
+        "1",
+        "--epsilon",
+        "20",
+    ]
+    ledger = tmp_path / "rows.budget"
+    done = CliRunner().invoke(build(), [*words, "--budget", str(ledger), "--largest-error", "8"])
+    assert done.exit_code == 0, done.output
+    assert "R² is" in done.output
+    assert "share of rows clipped" in done.output
+    assert "evaluation, per record: epsilon 20" in CliRunner().invoke(build(), ["budget", str(ledger)]).output
+    refused = CliRunner().invoke(build(), [*words, "--output", str(tmp_path / "calibrated")])
+    assert isinstance(refused.exception, InvalidParameter)
+    assert not (tmp_path / "calibrated" / "model.json").exists()
+    for name in ("bounds", "ranges", "label"):
+        document = json.loads(path.read_text())
+        del document[name]
+        path.with_name("broken.json").write_text(json.dumps(document))
+        with pytest.raises(ModelError):
+            load_model(path.with_name("broken.json"))
