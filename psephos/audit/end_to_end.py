@@ -271,10 +271,14 @@ def person_pipelines(column: str) -> tuple[Pipeline, ...]:
 
 
 def regression_pipelines(label: str) -> tuple[Pipeline, ...]:
-    """Return the pipelines that predict the number in the column `label`: of a record, of a person, and of a party."""
+    """Return the pipelines that predict the number in the column `label`, and that evaluate a prediction.
+
+    Each is there of a record, of a person, and of a party.
+    """
     study = partial(run_study, protocol="regression", delta=1e-6)
     record: dict[str, Any] = {"label": label, "private_sizes": True}
     by_party = partial(study, parameters=("unit=party", "dropouts=1"), absent=1)
+    evaluation = partial(run_evaluation, task="regression")
     return (
         Pipeline("run --task regression", "party", run_regression, label=label),
         Pipeline("run --task regression --unit record", "record", partial(run_regression, unit="record"), **record),
@@ -287,6 +291,16 @@ def regression_pipelines(label: str) -> tuple[Pipeline, ...]:
             persons="ward",
             **record,
         ),
+        Pipeline("evaluate a number", "record", partial(evaluation, held_out=0.95), **record),
+        Pipeline("evaluate a number --rows all", "record", partial(evaluation, rows="all"), **record),
+        Pipeline(
+            "evaluate a number --record ward",
+            "record",
+            partial(evaluation, rows="all", record="ward"),
+            persons="ward",
+            **record,
+        ),
+        Pipeline("evaluate a number --unit party", "party", partial(evaluation, unit="party"), label=label),
     )
 
 

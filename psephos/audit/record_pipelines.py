@@ -26,7 +26,8 @@ from psephos.curator.ledger import Release
 from psephos.curator.psgd.agreement import agree
 from psephos.data.own import OwnTable
 from psephos.data.partition import load_split
-from psephos.model import Model, ReleasedClassifier
+from psephos.data.splits import Split
+from psephos.model import Model, RegressionModel, ReleasedClassifier, ReleasedRegressor
 from psephos.protocol.pathak.noise import record_sensitivity
 from psephos.protocol.roles import Step
 from psephos.protocol.transcript import Transcript
@@ -112,25 +113,46 @@ def run_regression(table: PartyTable, directory: Path, **chosen: Any) -> RunReco
     return record
 
 
-def run_evaluation(table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
-    """Run `psephos evaluate` on a classifier whose coefficients are fixed numbers."""
-    settings = {**SETTINGS, "workers": 1, "epsilon": 1.0, **table_options(table, directory), **chosen}
-    options, split = load_split(EvaluationOptions(**settings))
+def _fixed_model(options: EvaluationOptions, split: Split) -> ReleasedClassifier | ReleasedRegressor:
+    """Return a model of a table, from its encoding and public rows."""
     assert split.encoding is not None
-    width, classes = len(split.encoding.features), split.dataset.classes
-    weights = np.random.default_rng(0).normal(size=(1 if len(classes) == 2 else len(classes), width))
-    weights /= np.abs(split.X_auxiliary).max(axis=0) + 1.0
-    model = Model(
-        psephos_model=1,
-        classes=classes,
-        encoding=split.encoding,
-        coefficients=tuple(map(tuple, weights.tolist())),
-        intercepts=(0.0,) * len(weights),
-        method="fixed",
-        parties=options.parties,
-        release=Release("discrete-laplace", 1.0, 0.0, options.unit),
+    classes, public = split.dataset.classes, np.asarray(split.X_auxiliary, dtype=np.float64)
+    rows = len(classes) if len(classes) > 2 else 1
+    weights = np.random.default_rng(0).normal(size=(rows, public.shape[1]))
+    weights /= np.abs(public).max(axis=0) + 1.0
+    common: dict[str, Any] = {
+        "psephos_model": 1,
+        "encoding": split.encoding,
+        "method": "fixed",
+        "parties": options.parties,
+        "release": Release("discrete-laplace", 1.0, 0.0, options.unit),
+    }
+    if not options.numeric_label:
+        coefficients = tuple(map(tuple, weights.tolist()))
+        return ReleasedClassifier(Model(classes=classes, coefficients=coefficients, intercepts=(0.0,) * rows, **common))
+    labels = split.public_labels[np.isfinite(split.public_labels)]
+    assert options.label is not None
+    return ReleasedRegressor(
+        RegressionModel(
+            task="regression",
+            label=options.label,
+            ranges=tuple(zip(public.min(axis=0).tolist(), public.max(axis=0).tolist(), strict=True)),
+            coefficients=tuple(weights[0].tolist()),
+            intercept=float(labels.mean()),
+            bounds=(float(labels.min()), float(labels.max())),
+            **common,
+        )
     )
-    run, transcript = EvaluationRun(EvaluationOptions(**settings), ReleasedClassifier(model)), Transcript(secrets=True)
+
+
+def run_evaluation(table: PartyTable, directory: Path, **chosen: Any) -> RunRecord:
+    """Run `psephos evaluate` on a model whose coefficients are fixed numbers.
+
+    `chosen`: fields of `EvaluationOptions`; with the task regression the model predicts a number.
+    """
+    settings = {**SETTINGS, "workers": 1, "epsilon": 1.0, **table_options(table, directory), **chosen}
+    evaluated = _fixed_model(*load_split(EvaluationOptions(**settings)))
+    run, transcript = EvaluationRun(EvaluationOptions(**settings), evaluated), Transcript(secrets=True)
     done = run.sum(transcript=transcript)
     names = OwnTable(run.options).owners
     record = RunRecord(roster=names, messages=messages_of(transcript))
@@ -138,6 +160,6 @@ def run_evaluation(table: PartyTable, directory: Path, **chosen: Any) -> RunReco
         record.local[name] = {"rows": digest_of(*run.rows_of(number)[:2])}
     vectors = {names[number]: vector for number, vector in done.vectors.items()}
     unknown = run.options.parties - run.options.dropouts - (run.options.opening_threshold - 1)
-    record_sum(record, "histogram", done.round, run.spec, vectors, unknown)
+    record_sum(record, "errors" if run.options.numeric_label else "histogram", done.round, run.spec, vectors, unknown)
     record.files = {f"cautions: {place}": text for place, text in enumerate(run.cautions)}
     return record

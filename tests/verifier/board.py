@@ -137,6 +137,7 @@ class Study:
                 self.keys[f"holder {party['holder']}"] = bytes.fromhex(party["key"])
         self.holders = sum(1 for party in fields["party"] if party["holder"])
         self.digest = sha256(b"psephos study\0", self.canonical().encode())
+        self.predicts_number = self.protocol == "regression" or (self.protocol == "evaluation" and not self.classes)
         self.uses_key = self.protocol != "pathak"
         self.sum_is_public = self.public or self.protocol in ("psgd", "pathak")
         self.joint = self.protocol not in ("tally", "average")

@@ -32,7 +32,11 @@ class Evaluation:
         self.unit, self.neighbours = given.get("unit", "record"), given.get("neighbours", "replace")
         self.persons, self.wanted = given.get("record", ""), int(given.get("bins", 10))
         require(self.study.delta == 0, "the noise of an evaluation has no delta")
-        require(self.weights.shape[1] == (1 if self.classes == 2 else self.classes), "the classifier has other classes")
+        scores = 1 if self.classes in (0, 2) else self.classes
+        require(self.weights.shape[1] == scores, "the classifier has other classes")
+        require(self.study.method == ("platt" if self.classes else "unchanged"), "the method is for other labels")
+        require(self.classes or "bins" not in given, "a prediction of a number has no bins")
+        require(not self.classes or not {"low", "high", "largest_error"} & given.keys(), "a classifier has no bounds")
         require(self.unit in ("record", "party"), "the unit is unknown")
         require(self.neighbours in ("replace", "add-remove"), "the neighbours are unknown")
         require(2 <= self.wanted <= 100, "the number of bins is out of range")
@@ -85,15 +89,29 @@ class Evaluation:
         return scores if self.unit == "record" else sha256(b"psephos share grid\0", bytes([20]), scores)
 
     @property
+    def range(self) -> tuple[int, int]:
+        """The least and the largest entry of a party's vector, without noise."""
+        return 0, 2**42 if self.unit == "record" else 2**20
+
+    @property
     def entries(self) -> tuple[int, int]:
-        return -self.noise.bound, (2**42 if self.unit == "record" else 2**20) + self.noise.bound
+        low, high = self.range
+        return low - self.noise.bound, high + self.noise.bound
+
+    @property
+    def row(self) -> int:
+        """What a row, or a party, adds at most, in units of the sum."""
+        return ROW if self.unit == "record" else 2**20
 
     @property
     def l1(self) -> int:
         """The sensitivity, in units of the sum."""
-        if self.unit == "party":
-            return 2**20
-        return ROW * (2 if self.neighbours == "replace" else 1)
+        return self.row * (2 if self.unit == "record" and self.neighbours == "replace" else 1)
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What a model states of the vector."""
+        return {"bins": self.bins}
 
     @cached_property
     def noise(self) -> JointNoise:
@@ -101,7 +119,7 @@ class Evaluation:
 
     def facts(self, ballots: int) -> dict[str, Any]:
         """What a model states of a release."""
-        chosen: dict[str, Any] = {"bins": self.bins, "colluders": self.noise.colluders}
+        chosen: dict[str, Any] = {**self.about, "colluders": self.noise.colluders}
         if self.unit == "record":
             chosen["neighbours"] = self.neighbours
         if self.persons:
@@ -109,7 +127,7 @@ class Evaluation:
         return {
             "mechanism": self.noise.mechanism,
             "unit": self.unit,
-            "sensitivity": self.l1 / (ROW if self.unit == "record" else 2**20),
+            "sensitivity": self.l1 / self.row,
             "norm": "l1",
             "said": "",
             "chosen": chosen,
@@ -158,6 +176,61 @@ class Evaluation:
             own = self.decisive[numbers == number]
             centres.append(float(own.mean()) if len(own) else (ends[number] + ends[number + 1]) / 2)
         return np.array(centres)
+
+
+class ErrorEvaluation(Evaluation):
+    """The public plan of the evaluation of a prediction of a number.
+
+    Attributes:
+        low, high, largest: the bounds of the label, and the largest error, as the study states them.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given = self.study.parameters
+        require({"low", "high", "largest_error"} <= given.keys(), "a bound is missing")
+        self.low, self.high, self.largest = (float(given[name]) for name in ("low", "high", "largest_error"))
+        numbers = (self.low, self.high, self.high - self.low, self.largest)
+        require(all(map(math.isfinite, numbers)), "a bound is not finite")
+        require(self.low < self.middle < self.high, "the bounds are out of order, or too close")
+        require(0 < self.largest <= self.high - self.low, "the largest error is out of range")
+
+    @property
+    def middle(self) -> float:
+        """What predictions are relative to."""
+        return self.low + (self.high - self.low) / 2
+
+    @property
+    def length(self) -> int:
+        return 6 if self.unit == "record" else 1
+
+    @cached_property
+    def context(self) -> bytes:
+        numbers = [self.low.hex(), self.high.hex(), self.largest.hex()]
+        weights = tuple(weight * 2**20 for weight in (2, 6, 2, 3, 2, 1))
+        head = repr((self.weights.shape, numbers, weights, 47)).encode()
+        errors = sha256(b"psephos error grid\0", head, self.weights.astype("<f8").tobytes())
+        return errors if self.unit == "record" else sha256(b"psephos share grid\0", bytes([20]), errors)
+
+    @property
+    def range(self) -> tuple[int, int]:
+        return (-(2**47), 2**47) if self.unit == "record" else (0, 2**20)
+
+    @property
+    def row(self) -> int:
+        return 16 * 2**20 if self.unit == "record" else 2**20
+
+    @property
+    def l1(self) -> int:
+        return self.row
+
+    @property
+    def about(self) -> dict[str, Any]:
+        return {"largest_error": self.largest}
+
+    def classifier(self, sums: Sequence[int], ballots: int) -> Array:
+        """The prediction, as it was."""
+        return self.weights[:, 0]
 
 
 def _projected(counts: Array) -> Array:

@@ -32,19 +32,23 @@ def stated_ranges(study: Study) -> Array:
     return ranges
 
 
+def ranges_of(samples: Public) -> Array:
+    """The ranges of the features that follow from the public file, (2, d - 1)."""
+    width = samples.highest - samples.lowest
+    return np.stack([samples.lowest - 0.5 * width, samples.highest + 0.5 * width])
+
+
 def differences(study: Study, samples: Public) -> list[str]:
     """Which parameters are not those of the public file, of the ones that have the same bits on every machine."""
     cells = [cell for cell in samples.labels if cell]
     require(all(map(NUMBER.fullmatch, cells)), "a public label is no number")
     labels = [float(cell) for cell in cells]
-    width = samples.highest - samples.lowest
-    ranges = np.stack([samples.lowest - 0.5 * width, samples.highest + 0.5 * width])
     given = study.parameters
     same = {
         "low": given["low"] == min(labels, default=math.nan),
         "high": given["high"] == max(labels, default=math.nan),
         "labelled": given.get("labelled", 0) == len(labels),
-        "ranges": stated_ranges(study).tobytes() == ranges.tobytes(),
+        "ranges": stated_ranges(study).tobytes() == ranges_of(samples).tobytes(),
     }
     return [name for name, agrees in same.items() if not agrees]
 

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from tests.verifier import multiclass
 from tests.verifier.board import Refused, Study, require, sha256
+from tests.verifier.evaluations import ErrorEvaluation
 from tests.verifier.noise import Statistic
 from tests.verifier.paillier import Key
 from tests.verifier.public import Public
-from tests.verifier.regression import Regression
+from tests.verifier.regression import Regression, ranges_of
 from tests.verifier.rehearsed import Rehearsed
 from tests.verifier.steps import step_of
 from tests.verifier.sums import Noise, Round
@@ -123,12 +124,17 @@ def _classes(study: Study, model: dict[str, Any]) -> tuple[Array, Array]:
 
 def _prediction(study: Study, samples: Public, model: dict[str, Any]) -> tuple[Array, Array, float]:
     """As `_classes`, of a prediction of the study's number, and what was added to the intercept."""
-    plan = Regression(study, samples.samples)
+    plan: Regression | ErrorEvaluation
+    if study.protocol == "regression":
+        plan = Regression(study, samples.samples)
+        ranges = plan.ranges
+    else:
+        plan, ranges = ErrorEvaluation(study, samples.samples), ranges_of(samples)
     require(model["task"] == "regression" and model["label"] == study.label, "it predicts something else")
     right = _floats(model["coefficients"], 1) and _floats([model["intercept"]], 1)
     require(right and _floats(model["ranges"], 2) and _floats(model["bounds"], 1), "its numbers are no floats")
     require(len(model["coefficients"]) == len(study.features) - 1, "it has another shape")
-    require(model["ranges"] == plan.ranges.T.tolist(), "its ranges are others")
+    require(model["ranges"] == ranges.T.tolist(), "its ranges are others")
     require(model["bounds"] == [plan.low, plan.high], "its bounds are others")
     return np.array([model["coefficients"]]), np.array([model["intercept"]]), plan.middle
 
@@ -139,12 +145,12 @@ def check_model(study: Study, samples: Public, content: bytes, result: Result | 
         model = json.loads(content.decode(), object_pairs_hook=_once)
     except (ValueError, RecursionError):
         raise Refused("it is no JSON") from None
-    fields = _OF_NUMBERS if study.protocol == "regression" else _FIELDS
+    fields = _OF_NUMBERS if study.predicts_number else _FIELDS
     require(isinstance(model, dict) and list(model) == fields, "its fields are others")
     require(model["psephos_model"] == 1 and written(model) == content, "it is not written as a model is")
     require(model["method"] == study.method, "it has another method")
     require(model["encoding"] == json.loads(samples.encoding()), "it encodes columns in another way")
-    if study.protocol == "regression":
+    if study.predicts_number:
         coefficients, intercepts, middle = _prediction(study, samples, model)
     else:
         coefficients, intercepts, middle = *_classes(study, model), None

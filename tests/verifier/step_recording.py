@@ -19,7 +19,7 @@ from psephos.protocol.board import MemoryBoard
 from psephos.protocol.roles import Role
 from psephos.protocol.storage.store import Store
 from psephos.specs.regression import encode_ranges
-from psephos.specs.study import StudyTerms
+from psephos.specs.study import StudyTerms, encode_coordinates
 from psephos.study.regression import regression_parameters
 from psephos.study.rehearsal import rehearsed_parameters
 from psephos.study.release import make_release
@@ -122,6 +122,15 @@ def _evaluation(classes: int, epsilon: float = 1.0, **changed: Any) -> dict[str,
     }
 
 
+def _error_evaluation(**changed: Any) -> dict[str, Any]:
+    terms = {"classifier": encode_coordinates(np.array([[2.0], [-1.0], [0.5], [0.3]])), "low": 996.0, "high": 1003.5}
+    return _evaluation(0) | {
+        "method": "unchanged",
+        "parameters": terms | {"largest_error": 2.5} | changed,
+        "minimum_ballots": PARTIES - changed.get("dropouts", 0),
+    }
+
+
 def _statistic(what: str, **changed: Any) -> dict[str, Any]:
     fields = fields_of(what, PARTIES)
     return {name: value for name, value in fields.items() if name != "samples"} | {"classes": CLASSES} | changed
@@ -147,6 +156,13 @@ STUDIES: dict[str, Any] = {
 }
 """Terms of studies of the public file of `recording.public_file`, by a name."""
 
+EVALUATIONS_OF_NUMBERS: dict[str, Any] = {
+    "evaluation, number": lambda: _error_evaluation(),
+    "evaluation, number, persons": lambda: _error_evaluation(neighbours="add-remove", record="who", largest_error=7.0),
+    "evaluation, number, parties": lambda: _error_evaluation(unit="party", dropouts=1),
+}
+"""Terms of studies of the public file of `numbers_file`, by a name."""
+
 REHEARSED: dict[str, dict[str, Any]] = {
     "rehearsed": {"classes": 3},
     "rehearsed, two classes": {"classes": 2},
@@ -168,14 +184,16 @@ def record_step(what: str, public: Path, *, absent: Sequence[str] = (), **change
     """Play a study under a dealt key.
 
     Args:
-        what: a key of `STUDIES`, `REHEARSED` or `REGRESSIONS`.
+        what: a key of `STUDIES`, `REHEARSED`, `REGRESSIONS` or `EVALUATIONS_OF_NUMBERS`.
         public: the file of the public samples.
         absent: parties that never take part.
         changed: terms of the study in place of those.
     """
-    samples = PublicSamples.read(public, "class", numeric_label=what in REGRESSIONS)
+    samples = PublicSamples.read(public, "class", numeric_label=what in (*REGRESSIONS, *EVALUATIONS_OF_NUMBERS))
     if what in REGRESSIONS:
         fields = regression_fields(public, **REGRESSIONS[what])
+    elif what in EVALUATIONS_OF_NUMBERS:
+        fields = EVALUATIONS_OF_NUMBERS[what]()
     else:
         fields = STUDIES[what]() if what in STUDIES else rehearsed_fields(public, **REHEARSED[what])
     rows = len(samples.auxiliary.samples)
@@ -230,7 +248,7 @@ def _own(made: Trial, number: int) -> Any:
         return FixedVotes(generator.integers(0, classes, size=study.samples))
     X = unit(generator, 40 + number)
     persons = (np.arange(len(X)) // 2,) if study.parameters.get("record") else ()
-    if study.protocol == "regression":
+    if study.predicts_number:
         errors = generator.normal(size=len(X)) * np.where(np.arange(len(X)) % 9, 1.0, 50.0)
         return (X, 1000 + 2 * X[:, 0] / X[:, -1].clip(0.1) + errors, *persons)
     if study.method == "platt" and classes == 2:
@@ -250,6 +268,7 @@ TO_STORE = (
     "record, three classes",
     "evaluation, calibrated",
     "evaluation, three classes",
+    "evaluation, number",
     "rehearsed",
     "statistic, three classes",
     "regression",
@@ -265,7 +284,8 @@ def file_of(what: str) -> Path:
 def files_of(folder: Path) -> Callable[[str], Path]:
     """Write the public files; returns which one a study is of."""
     public, labelled, numbers = public_file(folder), labelled_file(folder), numbers_file(folder)
-    return lambda what: public if what in STUDIES else numbers if what in REGRESSIONS else labelled
+    numeric = (*REGRESSIONS, *EVALUATIONS_OF_NUMBERS)
+    return lambda what: public if what in STUDIES else numbers if what in numeric else labelled
 
 
 def store() -> None:

@@ -59,7 +59,7 @@ def forged(compute: Forged) -> Tampering:
         step = math.ldexp(1.0, math.frexp(float(np.abs(w).max()))[1] - 24)
         coefficients, intercepts = samples.scaler.fold(np.rint(w / step) * step + 0.0)
         published: dict[str, Any] = {"coefficients": coefficients.tolist(), "intercepts": intercepts.tolist()}
-        if study.protocol == "regression":
+        if study.predicts_number:
             low, high = (float(study.parameters[name]) for name in ("low", "high"))
             middle = low + (high - low) / 2
             published = {"coefficients": coefficients[0].tolist(), "intercept": float(intercepts[0] + middle)}
@@ -305,6 +305,14 @@ OF_EVALUATIONS: dict[str, tuple[str, Tampering]] = {
     "the neighbours": ("evaluation", chosen(neighbours="add-remove")),
     "neighbours where parties are protected": ("evaluation, parties", chosen(neighbours="replace")),
     "persons are not named": ("evaluation, persons", chosen(persons=None)),
+    "a prediction of twice the length": ("evaluation, number", agreed(lambda w: 2 * w)),
+    "the intercept is relative to the middle": ("evaluation, number", model(_relative_intercept)),
+    "the ranges": ("evaluation, number", _wider("ranges")),
+    "the bounds": ("evaluation, number, parties", _wider("bounds")),
+    "the label": ("evaluation, number", _published(label="days")),
+    "the sensitivity of a replaced row": ("evaluation, number", stated(sensitivity=2.0)),
+    "the largest error": ("evaluation, number", chosen(largest_error=2.0)),
+    "bins of a number": ("evaluation, number", chosen(bins=10)),
     "a field for the calibration": ("evaluation", model(lambda fields: fields.update(calibration=[1.0, 0.0]))),
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.verifier.board import Study
-from tests.verifier.evaluations import Evaluation
+from tests.verifier.evaluations import ErrorEvaluation, Evaluation
 from tests.verifier.public import Public
 from tests.verifier.records import Records
 from tests.verifier.regression import Regression
@@ -19,5 +19,5 @@ def step_of(study: Study, samples: Public) -> Step | None:
     if study.protocol == "regression":
         return Regression(study, samples.samples)
     if study.protocol == "evaluation":
-        return Evaluation(study, samples.samples)
+        return (ErrorEvaluation if study.predicts_number else Evaluation)(study, samples.samples)
     return Rehearsed(study, samples.samples) if study.protocol == "rehearsed" else None

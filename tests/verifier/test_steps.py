@@ -29,6 +29,7 @@ from tests.verifier.public import Public
 from tests.verifier.recording import Recording, accepted
 from tests.verifier.regression import Regression
 from tests.verifier.step_recording import (
+    EVALUATIONS_OF_NUMBERS,
     REGRESSIONS,
     REHEARSED,
     STUDIES,
@@ -86,7 +87,9 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Recordings:
     return play
 
 
-@pytest.mark.parametrize("what", [*STUDIES, *REGRESSIONS, "record, absent", "regression, absent"])
+@pytest.mark.parametrize(
+    "what", [*STUDIES, *REGRESSIONS, *EVALUATIONS_OF_NUMBERS, "record, absent", "regression, absent"]
+)
 def test_recorded_studies_are_accepted(recordings: Recordings, what: str) -> None:
     _check_accepted(recordings(what))
 
@@ -105,6 +108,7 @@ def test_every_rehearsed_study_is_accepted(recordings: Recordings, what: str) ->
         "record, three classes",
         "evaluation",
         "evaluation, parties",
+        "evaluation, number",
         "rehearsed",
         "regression",
         "regression, parties",
@@ -210,7 +214,7 @@ def _check_refused(recordings: Recordings, what: str, tamper: Any) -> None:
 # -- both implementations, on sums that nobody has played
 
 
-@pytest.mark.parametrize("what", [*STUDIES, *REGRESSIONS])
+@pytest.mark.parametrize("what", [*STUDIES, *REGRESSIONS, *EVALUATIONS_OF_NUMBERS])
 def test_both_implementations_compute_the_same_from_any_sum(recordings: Recordings, what: str) -> None:
     """Up to 2^-40 of the largest entry; docs/wire.md allows 2^-36."""
     recording, generator = recordings(what), np.random.default_rng(3)

@@ -1,4 +1,4 @@
-"""Studies that evaluate a classifier: what they state, what comes of them, and what is refused."""
+"""Studies that evaluate a model: what they state, what comes of them, and what is refused."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import mean_absolute_error, r2_score
 
 from psephos.curator.evaluation import calibrated
 from psephos.curator.ledger import Release
 from psephos.data.tables import read_table
-from psephos.model import Model, ReleasedClassifier, written_model
+from psephos.model import Model, RegressionModel, ReleasedClassifier, ReleasedRegressor, written_model
+from psephos.protocol.encrypted_sum.error_grid import ERROR_ROW
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.score_grid import ROW
 from psephos.protocol.errors import InvalidParameter, StudyError
@@ -162,3 +165,129 @@ def test_a_classifier_of_other_features_is_refused(files: Files) -> None:
     for text in ("", "AAAA", "AACAPwAAgD8="):
         with pytest.raises(StudyError):
             spec_of(StudyTerms(replace(study, parameters={"classifier": text}), samples.auxiliary))
+
+
+# -- predictions of a number
+
+
+class NumberFiles(Files):
+    """As `Files`, of a numeric label and a prediction of it."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        frame, generator = pd.read_csv(folder / "public.csv"), np.random.default_rng(8)
+        days = 0.5 * frame["age"] - 0.2 * frame["dose"] + generator.normal(size=len(frame))
+        frame.drop(columns="outcome").assign(days=days.round(3)).to_csv(folder / "public.csv", index=False)
+        self.samples = PublicSamples.read(folder / "public.csv", "days", numeric_label=True)
+        self.prediction = RegressionModel(
+            psephos_model=1,
+            task="regression",
+            label="days",
+            encoding=self.samples.encoding,
+            ranges=tuple(map(tuple, self.samples.ranges.T.tolist())),
+            coefficients=(0.5, -0.2),
+            intercept=0.1,
+            bounds=(float(days.min()), float(days.max())),
+            method="newton",
+            parties=4,
+            release=Release("discrete Laplace", 1.0, 0.0, "party"),
+        )
+        (folder / "model.json").write_bytes(written_model(self.prediction))
+
+    def made(self, **change: Any) -> Any:
+        return super().made(**{"label": "days", "classes": (), **change})
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> NumberFiles:
+    return NumberFiles(tmp_path_factory.mktemp("numbers"))
+
+
+def opened_errors(spec: EvaluationSpec, samples: PublicSamples, rows: int = 20_000) -> tuple[OpenedSum, Any, Any]:
+    """The sum of rows without noise, their features and their labels."""
+    generator = np.random.default_rng(4)
+    X = generator.normal(size=(rows, 2)) * [2.0, 5.0] + [10.0, 1.0]
+    y = X @ [0.5, -0.2] + generator.normal(size=rows)
+    scaled = samples.scaler.transform(X)
+    return OpenedSum(tuple(spec.plan.grid.contribution(scaled, y)), (0, 1, 2, 3)), X, y
+
+
+def test_a_study_of_a_prediction_says_how_good_it_is_and_releases_it_unchanged(numbers: NumberFiles) -> None:
+    study, samples, spec = spec_in(numbers, epsilon=5.0)
+    assert (study.method, study.classes, study.predicts_number) == ("unchanged", (), True)
+    low, high = numbers.prediction.bounds
+    assert (study.parameters["low"], study.parameters["high"]) == (low, high)
+    assert study.parameters["largest_error"] == (high - low) / 2
+    result, X, y = opened_errors(spec, samples)
+    errors = spec.estimate(result).errors
+    assert errors is not None
+    assert errors.r2 is not None
+    predicted = ReleasedRegressor(numbers.prediction).predict(X)
+    assert errors.r2.value == pytest.approx(r2_score(np.clip(y, low, high), predicted), abs=1e-3)
+    assert errors.mae.value == pytest.approx(mean_absolute_error(np.clip(y, low, high), predicted), rel=1e-3)
+    model = read_release(study, samples, make_release(study, samples, result))
+    assert isinstance(model, RegressionModel)
+    assert follows_from_sum(study, samples, model, result)
+    np.testing.assert_allclose(model.coefficients, numbers.prediction.coefficients, rtol=1e-5)
+    assert model.intercept == pytest.approx(numbers.prediction.intercept, rel=1e-4)
+    assert (model.bounds, model.ranges) == (numbers.prediction.bounds, numbers.prediction.ranges)
+    assert model.release.chosen["largest_error"] == (high - low) / 2
+    assert {"R^2", "RMSE", "MAE"} <= set(spec.summary(result).replace(":", "").split())
+    assert "hides how good the prediction" in spec.summary(OpenedSum((0,) * 6, (0, 1, 2, 3)))
+    other = OpenedSum((2 << 40, *result.sums[1:]), result.parties)
+    assert follows_from_sum(study, samples, model, other)  # no number of the sum changes the prediction
+
+
+def test_terms_of_a_prediction_are_described(numbers: NumberFiles) -> None:
+    study, _, spec = spec_in(numbers, parameters=("dropouts=1", "largest_error=2.5", "record=patient"))
+    assert spec.numeric_label is not None
+    assert spec.numeric_label.threshold == 2.5
+    assert spec.plan.mechanism.scale_units == ERROR_ROW
+    text = " ".join(describe_study(study).split())
+    assert "compares a public prediction with its own rows' numbers" in text
+    assert "One linear prediction of days (a number" in text
+    assert "largest_error 2.5" in text
+    party, _, by_party = spec_in(numbers, parameters=("unit=party",))
+    assert (unit_of(party), by_party.plan.dimension) == ("party", 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"classes": ("ill", "well")}, InvalidParameter),
+        ({"label": "dose"}, InvalidParameter),
+        ({"ignore": ("dose",)}, InvalidParameter),
+        ({"method": "platt"}, StudyError),
+        ({"parameters": ("bins=5",)}, StudyError),
+        ({"parameters": ("largest_error=0",)}, StudyError),
+        ({"parameters": ("largest_error=1000",)}, StudyError),
+        ({"parameters": ("low=1000",)}, StudyError),
+    ],
+)
+def test_terms_of_a_prediction_that_cannot_be_are_refused(
+    numbers: NumberFiles, change: dict[str, Any], error: Any
+) -> None:
+    with pytest.raises(error):
+        numbers.made(**change)
+
+
+def test_a_prediction_with_other_ranges_is_refused(numbers: NumberFiles) -> None:
+    path = numbers.folder / "wider.json"
+    ranges = ((-100.0, 100.0), numbers.prediction.ranges[1])
+    path.write_bytes(written_model(msgspec.structs.replace(numbers.prediction, ranges=ranges)))
+    with pytest.raises(InvalidParameter):
+        numbers.made(model=str(path))
+
+
+def test_a_study_of_a_prediction_without_bounds_is_refused(numbers: NumberFiles) -> None:
+    study, samples = numbers.made()
+    for name in ("low", "high", "largest_error"):
+        lacking = {key: value for key, value in study.parameters.items() if key != name}
+        with pytest.raises(StudyError, match=name):
+            spec_of(StudyTerms(replace(study, parameters=lacking), samples.auxiliary))
+
+
+def test_bounds_in_a_study_of_a_classifier_are_refused(files: Files) -> None:
+    for change in ({"parameters": ("largest_error=1",)}, {"method": "unchanged"}):
+        with pytest.raises(StudyError):
+            files.made(**change)

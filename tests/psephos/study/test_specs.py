@@ -410,7 +410,7 @@ def test_unit_of_privacy_and_source_of_noise() -> None:
         "rehearsed": ("party", True, ("rehearsed",)),
         "record": ("record", True, ("newton",)),
         "regression": ("record", True, ("newton",)),
-        "evaluation": ("record", True, ("platt",)),
+        "evaluation": ("record", True, ("platt", "unchanged")),
         "psgd": ("record", True, ("psgd",)),
         "pathak": ("record", True, ("pathak",)),
     }
@@ -471,6 +471,9 @@ def test_parameters_allowed_by_each_protocol() -> None:
             "bins": 10,
             "colluders": COLLUDERS,
             "dropouts": 0,
+            "low": 0.0,
+            "high": 0.0,
+            "largest_error": 0.0,
         },
         "psgd": {
             "sizes": str,

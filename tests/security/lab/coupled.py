@@ -24,6 +24,7 @@ from psephos.data.own import OwnTable
 from psephos.data.splits import Split
 from psephos.data.tables import is_gap
 from psephos.parties.training import train_parties
+from psephos.protocol.encrypted_sum.error_grid import ERROR_WEIGHTS, ErrorGrid, ErrorSums
 from psephos.protocol.encrypted_sum.record_grid import RecordGrid
 from psephos.protocol.encrypted_sum.score_grid import ScoreGrid
 from psephos.simulation.job import Job
@@ -97,10 +98,22 @@ def _scaled_by_own_rows(original: Callable[..., Any]) -> Callable[..., Any]:
 def _each_row(original: Callable[..., Any]) -> Callable[..., Any]:
     """The sum over rows, whoever the persons are."""
 
-    def contribution(self: RecordGrid | ScoreGrid, X: Any, y: Any, persons: Any = None) -> Any:
+    def contribution(self: RecordGrid | ScoreGrid | ErrorGrid, X: Any, y: Any, persons: Any = None) -> Any:
         return original(self, X, y)
 
     return contribution
+
+
+def _unbounded(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The distance of a label from the middle counts whatever it is."""
+
+    def row_vectors(self: ErrorGrid, X: Any, y: Any) -> Any:
+        vectors, place = original(self, X, y), ErrorSums._fields.index("deviation")
+        distance = 2 * (np.asarray(y) - self.label.middle) / (self.label.high - self.label.low)
+        vectors[:, place] = np.clip(distance * ERROR_WEIGHTS.deviation, -self.maximum, self.maximum)
+        return vectors
+
+    return row_vectors
 
 
 def _global_hold_out(original: Callable[..., Split]) -> Callable[..., Split]:
@@ -281,6 +294,26 @@ COUPLED: tuple[Coupled, ...] = (
         (ScoreGrid,),
         "contribution",
         _each_row,
+    ),
+    Coupled(
+        "a person's numbers evaluated one by one",
+        1,
+        "evaluate a number --record ward",
+        "one person added",
+        "own vector",
+        (ErrorGrid,),
+        "contribution",
+        _each_row,
+    ),
+    Coupled(
+        "a label that counts beyond its bounds",
+        1,
+        "evaluate a number --rows all",
+        "an extreme label",
+        "own vector",
+        (ErrorGrid,),
+        "row_vectors",
+        _unbounded,
     ),
     Coupled(
         "a person's rows counted one by one in a study",
