@@ -42,10 +42,15 @@ def population(generator: np.random.Generator, count: int, scale: float = 1.0) -
 
 def evaluate(plan: EvaluationPlan, X: Any, y: Any, generator: np.random.Generator) -> EvaluationEstimate:
     """Estimate from the sum with noise of the law that all shares make up."""
-    shape, chance = plan.inflation, -np.expm1(-1 / float(plan.mechanism.scale_units))
-    above, below = (generator.negative_binomial(shape, chance, plan.dimension) for _ in range(2))
-    total = np.array(plan.grid.contribution(X, y)) + above - below
+    total = np.array(plan.grid.contribution(X, y)) + noise_of(plan, 1, generator)[0]
     return estimate_evaluation(plan, total.tolist(), plan.parties)
+
+
+def noise_of(plan: EvaluationPlan, draws: int, generator: np.random.Generator) -> Any:
+    """Return noise of the law that all shares make up, int64 (draws, length)."""
+    shape, chance = plan.inflation, -np.expm1(-1 / float(plan.mechanism.scale_units))
+    above, below = (generator.negative_binomial(shape, chance, (draws, plan.dimension)) for _ in range(2))
+    return above - below
 
 
 def calibration_error(score: Any, y: Any) -> float:

@@ -60,7 +60,7 @@ class ErrorEstimate:
     clipped: Estimate | None = None
 
 
-HIDDEN = Estimate(None, None)
+_HIDDEN = Estimate(None, None)
 """What the noise hides."""
 
 
@@ -92,7 +92,7 @@ def estimate_errors(
     sums, noise = ErrorSums(*(values / weights).tolist()), ErrorSums(*(deviation / weights).tolist())
     rows = Estimate(max(sums.rows, 0.0), noise.rows)
     if sums.rows < CERTAIN * noise.rows:
-        return rows, ErrorEstimate(**bounds, mae=HIDDEN, rmse=HIDDEN, r2=HIDDEN, clipped=HIDDEN)
+        return rows, ErrorEstimate(**bounds, mae=_HIDDEN, rmse=_HIDDEN, r2=_HIDDEN, clipped=_HIDDEN)
     squared, absolute, clipped = (
         (total / sums.rows, math.hypot(error, total / sums.rows * noise.rows) / sums.rows)
         for total, error in (
@@ -101,7 +101,7 @@ def estimate_errors(
             (sums.clipped, noise.clipped),
         )
     )
-    root = HIDDEN
+    root = _HIDDEN
     if squared[0] >= CERTAIN * squared[1]:
         root = share_estimate(math.sqrt(squared[0]), squared[1] / (2 * math.sqrt(squared[0])))
     return rows, ErrorEstimate(
@@ -128,6 +128,6 @@ def _determination(sums: ErrorSums, noise: ErrorSums, unit: float) -> Estimate:
     slopes = np.array([mean**2, 1.0, -2 * mean])
     total_error = float(np.linalg.norm(slopes * [noise.rows, noise.spread, noise.deviation]))
     if total < CERTAIN * total_error:
-        return HIDDEN
+        return _HIDDEN
     ratio = unit * sums.squared / total
     return Estimate(min(1 - ratio, 1.0), math.hypot(unit * noise.squared, ratio * total_error) / total)

@@ -29,7 +29,7 @@ from psephos.curator.checks import check_count
 from psephos.curator.error_estimates import CERTAIN, ErrorEstimate, Estimate, estimate_errors, share_estimate
 from psephos.curator.hamm.records import NEIGHBOURS, Neighbours
 from psephos.curator.hamm.sensitivity import Sensitivity
-from psephos.protocol.encrypted_sum.error_grid import ErrorGrid
+from psephos.protocol.encrypted_sum.error_grid import ERROR_ROW, ErrorGrid
 from psephos.protocol.encrypted_sum.record_grid import NumericLabel
 from psephos.protocol.encrypted_sum.score_grid import ROW, SHARE_BITS, ScoreGrid, ShareGrid
 from psephos.protocol.errors import DataError, InvalidParameter
@@ -225,7 +225,7 @@ def evaluation_sensitivity(grid: ScoreGrid | ErrorGrid | ShareGrid, neighbours: 
         return Sensitivity(grid.maximum, norm="l1", unit="party", source="a share lies between 0 and 1")
     if isinstance(grid, ErrorGrid):
         source = "a row's count, its bounded errors and its bounded label"
-        return Sensitivity(grid.largest_norm, norm="l1", unit="record", source=source)
+        return Sensitivity(ERROR_ROW, norm="l1", unit="record", source=source)
     source = "a row is counted once in each block"
     return Sensitivity(ROW * (2 if neighbours == "replace" else 1), norm="l1", unit="record", source=source)
 
@@ -292,7 +292,7 @@ def plan_error_evaluation(
     """Plan an evaluation of a prediction of a number, from public quantities.
 
     Args:
-        weights: of the prediction, as in `ErrorGrid`.
+        weights: float64 (d, 1), of the prediction, as in `ErrorGrid`.
         label: the bounds of the label, and as its threshold the largest error that counts (`largest_error`).
         parties, epsilon, unit, neighbours, contributors: as in `plan_evaluation`.
 
@@ -305,11 +305,11 @@ def plan_error_evaluation(
 
 
 def largest_error(low: float, high: float) -> float:
-    """Return the largest error that counts where nobody says otherwise: half the distance of the label's bounds.
+    """Return the largest error that counts where nobody says otherwise: three quarters of the distance of the bounds.
 
-    The middle of the bounds is never further from a label between them.
+    A larger one needs a prediction near one end and a label near the other.
     """
-    return (high - low) / 2
+    return 0.75 * (high - low)
 
 
 def _planned(

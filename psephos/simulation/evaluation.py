@@ -88,7 +88,7 @@ class EvaluationOptions(HolderOptions):
         None,
         "Of a prediction of a number: larger errors count as this one. A smaller one has less noise.",
         group="Privacy",
-        shown="half the range of predictions",
+        shown="three quarters of the range of predictions",
     )
     task: Literal["classification", "regression"] = option("classification", "What the model predicts.")
     colluders: int | None = option(

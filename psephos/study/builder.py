@@ -143,11 +143,7 @@ def make_study(options: NewOptions, cards: Sequence[Path], progress: Progress = 
     _check_options(options)
     _check_cards(options, len(cards))
     keyed = options.protocol != "pathak"
-    evaluated = load_model(options.model) if options.model else None
-    numeric = options.protocol == "regression" or isinstance(evaluated, ReleasedRegressor)
-    samples = PublicSamples.read(
-        Path(options.public), options.label, options.ignore, options.text, numeric_label=numeric
-    )
+    samples, evaluated = _read_files(options)
     curator = IdentityCard.read(Path(options.curator))
     members, spec_class = [IdentityCard.read(path) for path in cards], SPECS[options.protocol]
     first = "unchanged" if isinstance(evaluated, ReleasedRegressor) else spec_class.methods[0]
@@ -201,6 +197,20 @@ def make_study(options: NewOptions, cards: Sequence[Path], progress: Progress = 
     if options.proofs is None and _can_be_proved(study, spec):
         study = replace(study, proofs="valid")
     return study, samples
+
+
+def _read_files(options: NewOptions) -> tuple[PublicSamples, ReleasedClassifier | ReleasedRegressor | None]:
+    """Return the public samples, and the model that is evaluated, if any.
+
+    Raises:
+        DataError, DataSetMissingError: as `PublicSamples.read`.
+        ModelError: the file of --model is no model.
+    """
+    evaluated = load_model(options.model) if options.model else None
+    numeric = options.protocol == "regression" or isinstance(evaluated, ReleasedRegressor)
+    path = Path(options.public)
+    samples = PublicSamples.read(path, options.label, options.ignore, options.text, numeric_label=numeric)
+    return samples, evaluated
 
 
 def _can_be_proved(study: Study, spec: Spec) -> bool:

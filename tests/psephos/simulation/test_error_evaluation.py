@@ -103,7 +103,7 @@ def test_the_estimates_are_those_of_scikit_learn(
     errors = result.estimate.errors
     assert errors is not None
     low, high = regressor.model.bounds
-    assert errors.largest == (largest or (high - low) / 2)
+    assert errors.largest == (largest or 0.75 * (high - low))
     exact = exact_errors(table, regressor, slice(ROWS), errors.largest)
     for name, value in exact.items():
         one = getattr(errors, name)

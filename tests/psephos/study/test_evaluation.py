@@ -217,7 +217,7 @@ def test_a_study_of_a_prediction_says_how_good_it_is_and_releases_it_unchanged(n
     assert (study.method, study.classes, study.predicts_number) == ("unchanged", (), True)
     low, high = numbers.prediction.bounds
     assert (study.parameters["low"], study.parameters["high"]) == (low, high)
-    assert study.parameters["largest_error"] == (high - low) / 2
+    assert study.parameters["largest_error"] == 0.75 * (high - low)
     result, X, y = opened_errors(spec, samples)
     errors = spec.estimate(result).errors
     assert errors is not None
@@ -231,7 +231,7 @@ def test_a_study_of_a_prediction_says_how_good_it_is_and_releases_it_unchanged(n
     np.testing.assert_allclose(model.coefficients, numbers.prediction.coefficients, rtol=1e-5)
     assert model.intercept == pytest.approx(numbers.prediction.intercept, rel=1e-4)
     assert (model.bounds, model.ranges) == (numbers.prediction.bounds, numbers.prediction.ranges)
-    assert model.release.chosen["largest_error"] == (high - low) / 2
+    assert model.release.chosen["largest_error"] == 0.75 * (high - low)
     assert {"R^2", "RMSE", "MAE"} <= set(spec.summary(result).replace(":", "").split())
     assert "hides how good the prediction" in spec.summary(OpenedSum((0,) * 6, (0, 1, 2, 3)))
     other = OpenedSum((2 << 40, *result.sums[1:]), result.parties)

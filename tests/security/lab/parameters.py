@@ -50,7 +50,7 @@ from psephos.protocol.ceremony import pairs
 from psephos.protocol.ceremony.form import form_tests
 from psephos.protocol.ceremony.search import Batch
 from psephos.protocol.ceremony.terms import CeremonyTerms
-from psephos.protocol.encrypted_sum import record_grid, score_grid
+from psephos.protocol.encrypted_sum import error_grid, record_grid, score_grid
 from psephos.protocol.encrypted_sum.messages import Ballot, PartialDecryption
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Proofs, Round, safe_confirmations
@@ -808,6 +808,17 @@ def scored_rows() -> None:
         assert length == 5 << 16 == evaluation_sensitivity(grid, "add-remove").value
 
 
+def erring_rows() -> None:
+    """No row of the evaluation of a number is longer in L1 than the sensitivity, or further from another row."""
+    grid = error_grid.ErrorGrid(np.array([[1.0], [0.0]]), record_grid.NumericLabel(-1.0, 1.0, 1.0))
+    ends = np.linspace(-1.0, 1.0, 61)
+    vectors = np.concatenate([grid.row_vectors(np.column_stack([e * ends, np.ones(61)]), ends) for e in (1, 1e9, -1e9)])
+    furthest = max(int(np.abs(vectors - one).sum(axis=1).max()) for one in vectors)
+    longest = int(np.abs(vectors).sum(axis=1).max())
+    for neighbours in ("add-remove", "replace"):
+        assert furthest <= longest == 16 << 20 == evaluation_sensitivity(grid, neighbours).value
+
+
 def series_tails() -> None:
     """Where PSGD's noise is drawn again: over a whole series, of all parties and entries, with probability 2^-66."""
     steps, parties, d = 200, 25, 30
@@ -1173,6 +1184,13 @@ PARAMETERS: tuple[Parameter, ...] = (
         4 << 16,
     ),
     Parameter(
+        "length of an evaluated row with a number",
+        "protocol.encrypted_sum.error_grid.ERROR_ROW",
+        "the sum of its weights",
+        erring_rows,
+        15 << 20,
+    ),
+    Parameter(
         "tails in a series", "protocol.psgd.series._LOG_TAIL", "2^-66, over all of it", series_tails, 20 * math.log(2)
     ),
     Parameter("tails in Pathak's protocol", f"{_PATHAK}.noise._TAIL_BITS", "2^-161", pathak_tails, 60),
@@ -1275,9 +1293,10 @@ NO_SECURITY: Mapping[str, str] = {
         "curator.hamm.rehearsal._SIMULATED_ROWS curator.hamm.rehearsal._SIMULATED_PARTIES "
         "curator.hamm.rehearsal._TEST_ROWS curator.hamm.rehearsal._SKEW curator.hamm.rehearsal._CAUTION "
         "curator.hamm.rehearsal.WORLDS curator.hamm.rehearsed.REHEARSED_ROWS "
+        "protocol.encrypted_sum.error_grid.ERROR_BITS protocol.encrypted_sum.error_grid.ERROR_TOTAL_BITS "
         "protocol.encrypted_sum.score_grid.WEIGHT_BITS protocol.encrypted_sum.score_grid.TOTAL_BITS "
         "protocol.encrypted_sum.score_grid.SHARE_BITS curator.evaluation.BINS curator.evaluation.MOST_BINS "
-        "curator.evaluation.CALIBRATED_FROM curator.evaluation._CERTAIN curator.evaluation._PRIOR "
+        "curator.evaluation.CALIBRATED_FROM curator.error_estimates.CERTAIN curator.evaluation._PRIOR "
         "curator.evaluation._STEPS curator.evaluation._NEAR"
     ),
 }
