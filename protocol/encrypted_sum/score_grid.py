@@ -305,7 +305,12 @@ def checked_persons(persons: ArrayLike | None, shape: tuple[int, ...]) -> NDArra
 
 
 def row_groups(owners: NDArray[np.integer] | None, rows: int, features: int) -> Iterator[NDArray[np.intp] | slice]:
-    """Yield the rows of each person; without persons, blocks of rows that fit into memory."""
+    """Yield the places of the rows of each person; without persons, blocks of rows that fit into memory.
+
+    Args:
+        owners: whose each row is, (n,); None without persons.
+        rows, features: n, and the width of a row.
+    """
     if owners is None:
         size = max(1, _BLOCK // max(1, features))
         yield from (slice(start, start + size) for start in range(0, rows, size))
