@@ -19,7 +19,7 @@ from psephos.model import Model, RegressionModel, ReleasedClassifier, ReleasedRe
 from psephos.protocol.encrypted_sum.error_grid import ERROR_ROW
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.score_grid import ROW
-from psephos.protocol.errors import InvalidParameter, StudyError
+from psephos.protocol.errors import DataError, InvalidParameter, StudyError
 from psephos.protocol.signing import SigningKey
 from psephos.specs.evaluation import EvaluationSpec
 from psephos.specs.registry import person_column, spec_of, unit_of
@@ -291,3 +291,19 @@ def test_bounds_in_a_study_of_a_classifier_are_refused(files: Files) -> None:
     for change in ({"parameters": ("largest_error=1",)}, {"method": "unchanged"}):
         with pytest.raises(StudyError):
             files.made(**change)
+
+
+def test_a_party_reads_numbers_and_clips_its_rows_to_the_public_ranges(numbers: NumberFiles) -> None:
+    study, samples, spec = spec_in(numbers)
+    path = numbers.folder / "own.csv"
+    path.write_text("age,dose,days\n12.5,3,7.25\n1e6,3,900\n", encoding="utf-8")
+    rows, labels = samples.private(study, path)
+    assert labels.tolist() == [7.25, 900.0]
+    assert spec.plan.predictions is not None
+    frame = pd.read_csv(path)
+    expected = ReleasedRegressor(numbers.prediction).predict(frame)
+    np.testing.assert_allclose(spec.plan.predictions.predict(rows), expected, rtol=1e-5)
+    for cell in ("", "ill", "inf"):
+        path.write_text(f"age,dose,days\n12.5,3,{cell}\n", encoding="utf-8")
+        with pytest.raises(DataError):
+            samples.private(study, path)
