@@ -171,15 +171,14 @@ class EvaluationSpec(SumSpec):
     def summary(self, result: OpenedSum) -> str:
         """As `Spec.summary`: the estimates of the classifier or prediction that was evaluated."""
         estimate = self.estimate(result)
-        named, after = (
-            {
+        if estimate.errors is None:
+            after = f"; its scores were{'' if estimate.calibration is not None else ' not'} calibrated"
+            named = {
                 "accuracy": estimate.accuracy,
                 "AUROC": estimate.auroc,
                 "calibration error": estimate.calibration_error,
-            },
-            f"; its scores were{'' if estimate.calibration is not None else ' not'} calibrated",
-        )
-        if estimate.errors is not None:
+            }
+        else:
             errors, after = estimate.errors, ""
             named = {"R^2": errors.r2, "RMSE": errors.rmse, "MAE": errors.mae, "share of rows clipped": errors.clipped}
         parts = [
