@@ -142,12 +142,12 @@ def _averaging(rounds: Sequence[int], quantiles: Sequence[float], lengths: Seque
 
 
 SETTINGS: Mapping[str, Sequence[Setting]] = {
-    "rounds": _averaging((1, 3, 9), (0.0, 0.5), (0.5, 1.5, 4.0)),
-    "DP-FedAvg": _averaging((1, 3), (0.5, 0.9), (0.5, 1.0, 2.0)),
+    "rounds": _averaging((1, 2, 5), (0.0, 0.5), (0.5, 1.5, 4.0)),
+    "DP-FedAvg": _averaging((1, 3), (0.1, 0.5), (0.5, 1.0, 2.0)),
     "PATE": tuple(
         Answers(rank, power, queries, agreement, ridge)
         for (rank, power), queries, agreement, ridge in product(
-            COORDINATES, (5, 10, 20, 40, MOST_QUERIES), (0.0, 0.6, 0.8), (0.03, 0.3)
+            COORDINATES, (5, 10, 20, 40, MOST_QUERIES), (0.0, 0.6, 0.8), (0.03, 0.3, 1.0)
         )
     ),
 }

@@ -486,8 +486,8 @@ def _against_rivals(lines: list[dict[str, Any]], cells: dict[tuple[str, str], di
             f"* {name} is better than rehearsed by more than .005 in {len(where)} of {len(cells)} cells, worse by more "
             f"than .005 in {worse}. Better: {', '.join(where) or 'none'}",
             f"* {name} asks the parties in {asked:.0%} of {len(found)} cells (a table, a split, an epsilon), and is "
-            f"more than .005 below public in {np.mean(below > 0.005):.1%}, at most by {below.max():.3f}; if it asked in all "
-            f"cells its mean would be {anyway:.3f}; its rehearsal of {len(EPSILONS)} epsilons takes at most "
+            f"more than .005 below public in {np.mean(below > 0.005):.1%}, at most by {below.max():.3f}; if it asked "
+            f"in all cells its mean would be {anyway:.3f}; its rehearsal of {len(EPSILONS)} epsilons takes at most "
             f"{seconds:.0f} s",
         ]
     return words
