@@ -1,7 +1,8 @@
 """Accuracy on ordinary tables whose public rows are labelled: a rehearsed step against what there was before.
 
     python -m benchmarks.tables OUT.json --half report --splits 5
-    python -m benchmarks.tables RIVALS.json --half report --splits 5 --rivals pure
+    python -m benchmarks.tables RIVALS.json --half report --splits 2 --rivals pure
+    python -m benchmarks.tables SHARES.json --half report --splits 3 --class-shares
 
 The tables come from scikit-learn and from generators: 1 to 50 % positives or several classes, 5 to 100 parties, 178 to
 100,000 rows, numbers with categories and dates, columns that say nothing, parties with different shares of the classes.
@@ -11,7 +12,8 @@ on the development half, to which three tables were added, and is confirmed by t
 are scaled as `psephos run` scales a user's own table. All releases have a pure epsilon and the noise that `psephos run`
 adds: sums of own rows and of steps that of the parties' shares, of which two are not counted on; votes and averages the
 curator's. OUT.json has a line for each split; splits that it has already are not repeated. The second command measures
-rivals (`benchmarks.table_rivals`) in the place of these methods, each tuned by a rehearsal and in hindsight.
+rivals (`benchmarks.table_rivals`) in the place of these methods, each tuned by a rehearsal and in hindsight. With
+--class-shares the methods that do not use labels are measured with and without announced class shares.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from sklearn.metrics import balanced_accuracy_score
 
 from benchmarks.accuracy import COLLUDERS, _ours, _trained, accuracy, joint_noise
 from benchmarks.table_rivals import DELTA, LAWS, RIVALS, measure_rivals
+from psephos.curator.hamm.class_shares import with_class_shares
 from psephos.curator.hamm.methods import ReleaseRequest, statistic_method
 from psephos.curator.hamm.rehearsal import fit_public
 from psephos.curator.hamm.rehearsed import (
@@ -63,11 +66,20 @@ TODAY = ("statistic", "avg", "joint own-data", "joint whitened", "joint vote-dir
 """Methods of `psephos run` that do not use the labels of public rows."""
 
 METHODS = ("rehearsed", "public", "most frequent", *TODAY)
+SHARES = "class shares"
+"""The law that stands in a line of `measure_shares`."""
+
 DEFAULT = "default"
 """What `psephos run` releases unless a method is named: the statistic of mixed learners' votes, for `--half cases`."""
 
 CASE_EPSILONS = (1.0, 3.0, 10.0, 30.0)
 TEST_ROWS = 2000
+SHARES_KNOWN = 0.01
+"""To which announced class shares are rounded; no share is smaller."""
+
+WRONG = 0.05
+"""By how much the largest announced share is too small in a second measurement."""
+
 RARE = "1 %"
 """In the names of tables on which balanced accuracy is measured, too."""
 
@@ -379,6 +391,40 @@ def measure(half: str, name: str, seed: int, draws: int, columns: tuple[str, ...
     return line
 
 
+def announced_shares(labels: Labels, classes: int, wrong: float = 0.0) -> Array:
+    """Return the class shares (K,) that a public source could state of rows with these labels.
+
+    `wrong`: taken from the largest share and given to the others alike.
+    """
+    shares = np.maximum(np.round(np.bincount(labels, minlength=classes) / len(labels) / SHARES_KNOWN), 1) * SHARES_KNOWN
+    shares += np.where(shares == shares.max(), -wrong, wrong / (classes - 1))
+    return np.asarray(np.maximum(shares, SHARES_KNOWN / 2) / np.maximum(shares, SHARES_KNOWN / 2).sum())
+
+
+def measure_shares(half: str, name: str, seed: int, draws: int) -> dict[str, Any]:
+    """Return the accuracies of one split: of releases without labels of public rows, and with announced shares."""
+    problem = prepare(half, name, seed)
+    line = references(problem, name, seed) | {"law": SHARES, "cells": {}}
+    auxiliary, classes = problem["auxiliary"], problem["classes"]
+    shares = {
+        SHARES: announced_shares(problem["y"], classes),
+        f"wrong {SHARES}": announced_shares(problem["y"], classes, WRONG),
+    }
+    for epsilon in EPSILONS:
+        request = ReleaseRequest(epsilon, 1e-6, "spherical-laplace", None, "certified", False)
+        ours, cell = _ours(problem, "pure", request, seed, None), defaultdict[str, list[float]](list)
+        for method in TODAY:
+            release = ours[method]()
+            for _ in range(draws):
+                w = release.draw(SYSTEM)
+                cell[method].append(accuracy(problem, w))
+                for words, stated in shares.items():
+                    adjusted = with_class_shares(w, auxiliary, stated.tolist())
+                    cell[f"{method}, {words}"].append(accuracy(problem, adjusted))
+        line["cells"][f"{epsilon:g}"] = dict(cell)
+    return line
+
+
 def means(lines: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, float]]:
     """Return the mean accuracy of every method by table and epsilon."""
     cells: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -504,6 +550,24 @@ def _regrets(cells: dict[tuple[str, str], dict[str, float]], rated: Sequence[str
     return out
 
 
+def shares_page(lines: list[dict[str, Any]]) -> str:
+    """Return what announced class shares change, as Markdown: in the mean of all cells, and in each."""
+    cells = means(lines)
+    out = ["| method | mean | with shares | worst | with wrong shares | worst |", "| --- " * 6 + "|"]
+    for method in TODAY:
+        now = float(np.mean([cell[method] for cell in cells.values()]))
+        words = [f"{now:.3f}"]
+        for stated in (f"{method}, {SHARES}", f"{method}, wrong {SHARES}"):
+            change = [cell[stated] - cell[method] for cell in cells.values()]
+            words += [f"{now + float(np.mean(change)):.3f}", f"{min(change):+.3f}"]
+        out.append(f"| {method} | {' | '.join(words)} |")
+    columns = ["most frequent", *(column for method in TODAY for column in (method, f"{method}, {SHARES}"))]
+    out += ["", f"| table | epsilon | {' | '.join(columns)} |", "| --- " * (len(columns) + 2) + "|"]
+    for (table, epsilon), cell in cells.items():
+        out.append(f"| {table} | {epsilon} | {' | '.join(f'{cell[name]:.3f}' for name in columns)} |")
+    return "\n".join(out)
+
+
 def _hints(lines: list[dict[str, Any]]) -> list[str]:
     """Return the methods that the command names after a release of `DEFAULT`, by table and epsilon."""
     words: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
@@ -528,21 +592,27 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", help="only these tables")
     parser.add_argument("--methods", nargs="*", choices=METHODS, default=METHODS)
     parser.add_argument("--rivals", nargs="+", choices=LAWS, help="rivals with these noises in the place of methods")
+    parser.add_argument("--class-shares", action="store_true", help="with and without announced class shares")
     options = parser.parse_args()
     lines = [json.loads(line) for line in options.out.read_text().splitlines()] if options.out.exists() else []
     done = {(line["table"], line["seed"], line.get("law")) for line in lines}
-    wanted = product(range(options.splits), options.rivals or [None], options.only or HALVES[options.half])
-    for seed, law, name in wanted:
-        if (name, seed, law) not in done:
-            if law is None:
-                lines.append(measure(options.half, name, seed, options.draws, tuple(options.methods)))
-            else:
-                lines.append(measure_law(options.half, name, seed, options.draws, law))
-            with options.out.open("a") as file:
-                file.write(json.dumps(lines[-1]) + "\n")
-    for law in options.rivals or [None]:
+    kinds = options.rivals or ([SHARES] if options.class_shares else [None])
+    for seed, law, name in product(range(options.splits), kinds, options.only or HALVES[options.half]):
+        if (name, seed, law) in done:
+            continue
+        terms = options.half, name, seed, options.draws
+        if law is None:
+            lines.append(measure(*terms, tuple(options.methods)))
+        else:
+            lines.append(measure_shares(*terms) if law == SHARES else measure_law(*terms, law))
+        with options.out.open("a") as file:
+            file.write(json.dumps(lines[-1]) + "\n")
+    for law in kinds:
         own = [line for line in lines if line.get("law") == law]
-        print(page(own) if law is None else f"With a {law} law:\n\n{rivals_page(own)}\n")
+        if law in LAWS:
+            print(f"With a {law} law:\n\n{rivals_page(own)}\n")
+        else:
+            print(page(own) if law is None else shares_page(own))
 
 
 if __name__ == "__main__":
