@@ -5,11 +5,11 @@ give half of the rows to each. Where the parties agree on a public statement of 
 on the public rows. This is post-processing of the release and of public values, so it costs no privacy (docs/theory.md,
 "Announced class shares").
 
-The scores of the public rows, divided by their standard deviation, are taken for logarithms of class probabilities but
-for an offset of each class. The offsets are such that the mean probabilities are the announced shares. So a rare class
-is predicted less often than it occurs where the scores do not separate it. A classifier whose predictions on the public
-rows do not contradict the statement (a chi-square below `_EVIDENCE` for each degree of freedom) is left as it is,
-because few public rows have other shares by chance.
+The scores of the public rows, scaled to a public standard deviation (`_SPREAD`), are taken for logarithms of class
+probabilities but for an offset of each class. The offsets are such that the mean probabilities are the announced
+shares. So a rare class is predicted less often than it occurs where the scores do not separate it. A classifier whose
+predictions on the public rows do not contradict the statement (a chi-square below `_EVIDENCE` for each degree of
+freedom) is left as it is, because few public rows have other shares by chance.
 """
 
 from __future__ import annotations
@@ -30,8 +30,11 @@ __all__ = ["check_shares", "with_class_shares"]
 
 Array = NDArray[np.float64]
 
-_EVIDENCE = 4.0
-"""Least chi-square for each degree of freedom at which an intercept is changed: two standard errors for two classes."""
+_EVIDENCE = 6.25
+"""Least chi-square for each degree of freedom at which an intercept is changed: 2.5 standard errors for two classes."""
+
+_SPREAD = 1 / 0.3
+"""Standard deviation, over rows and classes, of the scores that are taken for logarithms of class probabilities."""
 
 _TOLERANCE = 0.02
 """By how much announced shares may miss 1 in sum, because they are rounded."""
@@ -81,8 +84,8 @@ def with_class_shares(w: Array, X: Array, shares: Sequence[float]) -> Array:
     if chi_square <= _EVIDENCE * (len(W) - 1):
         return w
     centre = scores.mean(axis=0)
-    spread = math.sqrt(float(scores.var(axis=0).sum())) or 1.0
-    change = spread * _offsets((scores - centre) / spread, expected) - centre
+    unit = math.sqrt(float(scores.var(axis=0).sum())) / _SPREAD or 1.0
+    change = unit * _offsets((scores - centre) / unit, expected) - centre
     adjusted = w.copy()
     if w.ndim == 1:
         adjusted[-1] += change[1] - change[0]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, softmax
 
-from psephos.curator.hamm.class_shares import check_shares, with_class_shares
+from psephos.curator.hamm.class_shares import _SPREAD, check_shares, with_class_shares
 from psephos.protocol.errors import DataError, InvalidParameter
 
 Array = NDArray[np.float64]
@@ -31,15 +31,15 @@ def predictions(w: Array, X: Array) -> NDArray[np.intp]:
 
 
 def test_for_two_classes_the_intercept_solves_one_equation() -> None:
-    """Scores of standard deviation 1 over both classes are of sqrt(2) as log-odds; another solver finds the offset."""
+    """Scores of standard deviation s over both classes are sqrt(2) s as log-odds; another solver finds the offset."""
     X, w, share = public_rows(), classifier(2), 0.2
     odds = X @ w / X[:, -1]
-    odds = np.sqrt(2) * (odds - odds.mean()) / odds.std()
+    odds = np.sqrt(2) * _SPREAD * (odds - odds.mean()) / odds.std()
     offset = brentq(lambda b: expit(odds + b).mean() - share, -20, 20, xtol=1e-14)
     found = with_class_shares(w, X, [1 - share, share])
     assert np.array_equal(found[:-1], w[:-1])
     assert np.array_equal(X @ found > 0, odds + offset > 0)
-    scores = (X @ found / X[:, -1]) * np.sqrt(2) / (X @ w / X[:, -1]).std()
+    scores = (X @ found / X[:, -1]) * np.sqrt(2) * _SPREAD / (X @ w / X[:, -1]).std()
     assert expit(scores).mean() == pytest.approx(share, abs=1e-7)
 
 
@@ -51,8 +51,8 @@ def test_the_mean_probabilities_are_the_announced_shares(classes: int) -> None:
     found = with_class_shares(w, X, shares.tolist())
     assert np.ptp((found - w)[:, :-1], axis=0).max() == 0, "the slopes stay"
     scores = X @ (w - w.mean(axis=0)).T / X[:, -1:]
-    spread = np.sqrt(scores.var(axis=0).sum())
-    assert np.allclose(softmax(X @ found.T / X[:, -1:] / spread, axis=1).mean(axis=0), shares, atol=1e-7)
+    unit = np.sqrt(scores.var(axis=0).sum()) / _SPREAD
+    assert np.allclose(softmax(X @ found.T / X[:, -1:] / unit, axis=1).mean(axis=0), shares, atol=1e-7)
     before, after = (np.bincount(predictions(own, X), minlength=classes) / len(X) for own in (w, found))
     assert np.abs(after - shares).sum() < np.abs(before - shares).sum()
 
@@ -68,8 +68,8 @@ def test_a_classifier_that_does_not_contradict_the_statement_is_left() -> None:
     share = float(np.mean(X @ w > 0))
     error = np.sqrt(share * (1 - share) / len(X))
     assert with_class_shares(w, X, [1 - share, share]) is w
-    assert with_class_shares(w, X, [1 - share - 1.8 * error, share + 1.8 * error]) is w
-    assert with_class_shares(w, X, [1 - share - 2.3 * error, share + 2.3 * error])[-1] > w[-1]
+    assert with_class_shares(w, X, [1 - share - 2.3 * error, share + 2.3 * error]) is w
+    assert with_class_shares(w, X, [1 - share - 2.9 * error, share + 2.9 * error])[-1] > w[-1]
 
 
 @pytest.mark.parametrize("classes", [2, 3])
