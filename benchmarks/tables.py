@@ -66,6 +66,9 @@ TODAY = ("statistic", "avg", "joint own-data", "joint whitened", "joint vote-dir
 """Methods of `psephos run` that do not use the labels of public rows."""
 
 METHODS = ("rehearsed", "public", "most frequent", *TODAY)
+CURATOR = "rehearsed, curator"
+"""The rehearsed step with the noise of a trusted curator, beside its rivals."""
+
 SHARES = "class shares"
 """The law that stands in a line of `measure_shares`."""
 
@@ -298,12 +301,17 @@ def balanced_accuracy(problem: dict[str, Any], w: Array) -> float:
 
 
 def rehearsed(
-    problem: dict[str, Any], epsilon: float, *, law: str = "pure", balanced: bool = False
+    problem: dict[str, Any], epsilon: float, *, law: str = "pure", balanced: bool = False, curator: bool = False
 ) -> tuple[Callable[[], Array], dict[str, Any]]:
-    """Return what draws a release of the rehearsed step, and what its plan says."""
+    """Return what draws a release of the rehearsed step, and what its plan says.
+
+    `curator`: plan and draw it with the noise of a trusted curator, which rivals have.
+    """
     parties, classes = problem["parties"], problem["classes"]
     start = time.process_time()
-    terms: dict[str, Any] = {"epsilon": epsilon, "delta": DELTA, "contributors": contributors(parties, COLLUDERS)}
+    terms: dict[str, Any] = {"epsilon": epsilon, "delta": DELTA}
+    if not curator:
+        terms["contributors"] = contributors(parties, COLLUDERS)
     rehearsal = rehearsal_of(
         problem["auxiliary"],
         problem["public labels"],
@@ -335,7 +343,7 @@ def rehearsed(
     mechanism = plan.mechanism
 
     def draw() -> Array:
-        noise = joint_noise(mechanism, shares)
+        noise = mechanism.sample() if curator else joint_noise(mechanism, shares)
         return fit_rehearsed(plan, [int(entry) + extra for entry, extra in zip(total, noise, strict=True)])
 
     return draw, summary
@@ -357,10 +365,12 @@ def references(problem: dict[str, Any], name: str, seed: int) -> dict[str, Any]:
 def measure_law(half: str, name: str, seed: int, draws: int, law: str) -> dict[str, Any]:
     """Return the accuracies of one split with a law of noise: of the rehearsed step, and of its rivals by epsilon."""
     problem = prepare(half, name, seed, trained=False)
-    line = references(problem, name, seed) | {"law": law, "cells": {}}
+    line: dict[str, Any] = references(problem, name, seed) | {"law": law, "cells": {}}
     for epsilon in EPSILONS:
-        draw, _ = rehearsed(problem, epsilon, law=law)
-        line["cells"][f"{epsilon:g}"] = {"rehearsed": [accuracy(problem, draw()) for _ in range(draws)]}
+        line["cells"][f"{epsilon:g}"] = cell = {}
+        for name, curator in (("rehearsed", False), (CURATOR, True)):
+            draw, _ = rehearsed(problem, epsilon, law=law, curator=curator)
+            cell[name] = [accuracy(problem, draw()) for _ in range(draws)]
     line["rivals"] = measure_rivals(problem, problem["model"], law, EPSILONS, draws, seed)
     return line
 
@@ -507,8 +517,14 @@ def rivals_page(lines: list[dict[str, Any]]) -> str:
             at[f"{name}, in hindsight"].append(found["hindsight"])
     for where, measured in rivals.items():
         cells[where] |= {name: float(np.mean(values)) for name, values in measured.items()}
-    honest, late = ["rehearsed", "public", *RIVALS], [f"{name}, in hindsight" for name in RIVALS]
-    columns = ["rehearsed", "public", *(column for pair in zip(RIVALS, late, strict=True) for column in pair), "pooled"]
+    honest, late = ["rehearsed", CURATOR, "public", *RIVALS], [f"{name}, in hindsight" for name in RIVALS]
+    columns = [
+        "rehearsed",
+        CURATOR,
+        "public",
+        *(column for pair in zip(RIVALS, late, strict=True) for column in pair),
+        "pooled",
+    ]
     out = [f"| table | epsilon | {' | '.join(columns)} |", "| --- " * (len(columns) + 2) + "|"]
     for (table, epsilon), cell in cells.items():
         out.append(f"| {table} | {epsilon} | {' | '.join(f'{cell[name]:.3f}' for name in columns)} |")
@@ -525,12 +541,15 @@ def _against_rivals(lines: list[dict[str, Any]], cells: dict[tuple[str, str], di
         asked = float(np.mean([cell["asks"] for _, cell in found]))
         anyway = float(np.mean([cell["asked anyway"] for _, cell in found]))
         seconds = max(line["rivals"][name]["seconds"] for line in lines)
-        better = {at: cell[name] - cell["rehearsed"] for at, cell in cells.items()}
-        where = [f"{table} {epsilon} by {gap:.3f}" for (table, epsilon), gap in better.items() if gap > 0.005]
-        worse = sum(gap < -0.005 for gap in better.values())
+        for ours in ("rehearsed", CURATOR):
+            better = {at: cell[name] - cell[ours] for at, cell in cells.items()}
+            where = [f"{table} {epsilon} by {gap:.3f}" for (table, epsilon), gap in better.items() if gap > 0.005]
+            worse = sum(gap < -0.005 for gap in better.values())
+            words.append(
+                f"* {name} is better than {ours} by more than .005 in {len(where)} of {len(cells)} cells, worse by "
+                f"more than .005 in {worse}. Better: {'; '.join(where) or 'none'}"
+            )
         words += [
-            f"* {name} is better than rehearsed by more than .005 in {len(where)} of {len(cells)} cells, worse by more "
-            f"than .005 in {worse}. Better: {', '.join(where) or 'none'}",
             f"* {name} asks the parties in {asked:.0%} of {len(found)} cells (a table, a split, an epsilon), and is "
             f"more than .005 below public in {np.mean(below > 0.005):.1%}, at most by {below.max():.3f}; if it asked "
             f"in all cells its mean would be {anyway:.3f}; its rehearsal of {len(EPSILONS)} epsilons takes at most "

@@ -309,18 +309,31 @@ def test_the_best_are_found_for_each_epsilon() -> None:
 def a_line(seed: int, law: str) -> dict[str, Any]:
     cell = {"released": [0.7, 0.9], "asks": True, "asked anyway": 0.8, "hindsight": 0.85, "gain": 0.1, "setting": [1]}
     found = {name: {"seconds": 1.0, "1": cell} for name in rivals.RIVALS}
-    cells = {"1": {"rehearsed": [0.78]}}
+    cells = {"1": {"rehearsed": [0.78], tables.CURATOR: [0.799]}}
     references = {"public": 0.81, "most frequent": 0.5, "pooled": 0.9}
     return {"table": "iris", "seed": seed, "law": law, "cells": cells, "rivals": found} | references
 
 
 def test_a_page_says_where_a_rival_is_better() -> None:
     page = tables.rivals_page([a_line(0, "pure"), a_line(1, "pure")])
-    assert "| iris | 1 | 0.780 | 0.810 |" + " 0.800 | 0.850 |" * 3 + " 0.900 |" in page
+    assert "| iris | 1 | 0.780 | 0.799 | 0.810 |" + " 0.800 | 0.850 |" * 3 + " 0.900 |" in page
     for name in rivals.RIVALS:
         assert f"* {name} is better than rehearsed by more than .005 in 1 of 1 cells" in page
+        assert f"* {name} is better than rehearsed, curator by more than .005 in 0 of 1 cells" in page
     assert "iris 1 by 0.020" in page
     assert "more than .005 below public in 100.0%" in page
+
+
+def test_the_curators_noise_is_that_of_one_law(iris: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The parties' shares are sized for fewer of them, so that all have more noise than the curator adds."""
+    planned = []
+    plan = tables.plan_rehearsed
+    monkeypatch.setattr(tables, "plan_rehearsed", lambda *args, **terms: planned.append(terms) or plan(*args, **terms))
+    for curator in (False, True):
+        draw, said = tables.rehearsed(iris, 60.0, curator=curator)
+        assert said["asks"]
+        assert draw().shape == (3, 5)
+    assert [terms.get("contributors") for terms in planned] == [2, None]
 
 
 def test_measured_splits_are_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
