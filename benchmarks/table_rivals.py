@@ -54,7 +54,6 @@ from psephos.curator.hamm.rehearsal import (
     _WORLDS,
     PublicModel,
     _prudent,
-    _seed,
     _simulated_rows,
     _World,
     _world,
@@ -445,7 +444,7 @@ def simulated_scenes(model: PublicModel, parties: int, rows: int, law: str) -> t
         rows: about how many rows a party has, as announced.
         law: of `LAWS`.
     """
-    generator = np.random.default_rng(_seed(model, parties, rows))
+    generator = np.random.default_rng([parties, rows, *model.digest])
     calibration = calibrate(model, generator)
     queries = _simulated_rows(model, MOST_QUERIES, generator)
     rows = min(rows, max(1, _SIMULATED_ROWS // min(parties, _SIMULATED_PARTIES)))
