@@ -1,6 +1,8 @@
 """Accuracy on ordinary tables whose public rows are labelled: a rehearsed step against what there was before.
 
     python -m benchmarks.tables OUT.json --half report --splits 5
+    python -m benchmarks.tables RIVALS.json --half report --splits 2 --rivals pure
+    python -m benchmarks.tables SHARES.json --half report --splits 3 --class-shares
 
 The tables come from scikit-learn and from generators: 1 to 50 % positives or several classes, 5 to 100 parties, 178 to
 100,000 rows, numbers with categories and dates, columns that say nothing, parties with different shares of the classes.
@@ -9,7 +11,9 @@ showed that plans were too bold where public rows are few. Plans have been compa
 on the development half, to which three tables were added, and is confirmed by tables that were made afterwards. Rows
 are scaled as `psephos run` scales a user's own table. All releases have a pure epsilon and the noise that `psephos run`
 adds: sums of own rows and of steps that of the parties' shares, of which two are not counted on; votes and averages the
-curator's. OUT.json has a line for each split; splits that it has already are not repeated.
+curator's. OUT.json has a line for each split; splits that it has already are not repeated. The second command measures
+rivals (`benchmarks.table_rivals`) in the place of these methods, each tuned by a rehearsal and in hindsight. With
+--class-shares the methods that do not use labels are measured with and without announced class shares.
 """
 
 from __future__ import annotations
@@ -19,9 +23,9 @@ import json
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +36,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score
 
 from benchmarks.accuracy import COLLUDERS, _ours, _trained, accuracy, joint_noise
+from benchmarks.table_rivals import DELTA, LAWS, RIVALS, measure_rivals
+from psephos.curator.hamm.class_shares import with_class_shares
 from psephos.curator.hamm.methods import ReleaseRequest, statistic_method
 from psephos.curator.hamm.rehearsal import fit_public
 from psephos.curator.hamm.rehearsed import (
@@ -60,11 +66,23 @@ TODAY = ("statistic", "avg", "joint own-data", "joint whitened", "joint vote-dir
 """Methods of `psephos run` that do not use the labels of public rows."""
 
 METHODS = ("rehearsed", "public", "most frequent", *TODAY)
+CURATOR = "rehearsed, curator"
+"""The rehearsed step with the noise of a trusted curator, beside its rivals."""
+
+SHARES = "class shares"
+"""The law that stands in a line of `measure_shares`."""
+
 DEFAULT = "default"
 """What `psephos run` releases unless a method is named: the statistic of mixed learners' votes, for `--half cases`."""
 
 CASE_EPSILONS = (1.0, 3.0, 10.0, 30.0)
 TEST_ROWS = 2000
+SHARES_KNOWN = 0.01
+"""To which announced class shares are rounded; no share is smaller."""
+
+WRONG = 0.05
+"""By how much the largest announced share is too small in a second measurement."""
+
 RARE = "1 %"
 """In the names of tables on which balanced accuracy is measured, too."""
 
@@ -223,8 +241,11 @@ def _deal(labels: Labels, table: Table, generator: np.random.Generator) -> list[
     return parties
 
 
-def prepare(half: str, name: str, seed: int) -> dict[str, Any]:
-    """Return one split, scaled, with what the parties' classifiers say, as `benchmarks.accuracy.prepare` does."""
+def prepare(half: str, name: str, seed: int, *, trained: bool = True) -> dict[str, Any]:
+    """Return one split, scaled, as `benchmarks.accuracy.prepare` does.
+
+    `trained`: with what the parties' classifiers say.
+    """
     table, (X, y) = HALVES[half][name], _rows(half, name)
     generator = np.random.default_rng([seed, len(name), len(X)])
     order = generator.permutation(len(X))
@@ -249,7 +270,8 @@ def prepare(half: str, name: str, seed: int) -> dict[str, Any]:
         "X_test": scaler.transform(X[test]),
         "y_test": y[test],
     }
-    return problem | _trained(problem, sizes)
+    problem["model"] = fit_public(public_features(problem["auxiliary"]), problem["public labels"], problem["classes"])
+    return problem | _trained(problem, sizes) if trained else problem
 
 
 def mixed_votes(problem: dict[str, Any]) -> NDArray[np.int64]:
@@ -279,14 +301,17 @@ def balanced_accuracy(problem: dict[str, Any], w: Array) -> float:
 
 
 def rehearsed(
-    problem: dict[str, Any], epsilon: float, *, balanced: bool = False
+    problem: dict[str, Any], epsilon: float, *, law: str = "pure", balanced: bool = False, curator: bool = False
 ) -> tuple[Callable[[], Array], dict[str, Any]]:
-    """Return what draws a release of the rehearsed step, and what its plan says."""
+    """Return what draws a release of the rehearsed step, and what its plan says.
+
+    `curator`: plan and draw it with the noise of a trusted curator, which rivals have.
+    """
     parties, classes = problem["parties"], problem["classes"]
-    if "model" not in problem:
-        problem["model"] = fit_public(public_features(problem["auxiliary"]), problem["public labels"], classes)
     start = time.process_time()
-    terms: dict[str, Any] = {"epsilon": epsilon, "contributors": contributors(parties, COLLUDERS)}
+    terms: dict[str, Any] = {"epsilon": epsilon, "delta": DELTA}
+    if not curator:
+        terms["contributors"] = contributors(parties, COLLUDERS)
     rehearsal = rehearsal_of(
         problem["auxiliary"],
         problem["public labels"],
@@ -294,6 +319,7 @@ def rehearsed(
         parties,
         rows=problem["size"],
         model=problem["model"],
+        mechanism="discrete-laplace" if law == "pure" else "gaussian",
         balanced=balanced,
         **terms,
     )
@@ -317,26 +343,42 @@ def rehearsed(
     mechanism = plan.mechanism
 
     def draw() -> Array:
-        noise = joint_noise(mechanism, shares)
+        noise = mechanism.sample() if curator else joint_noise(mechanism, shares)
         return fit_rehearsed(plan, [int(entry) + extra for entry, extra in zip(total, noise, strict=True)])
 
     return draw, summary
 
 
+def references(problem: dict[str, Any], name: str, seed: int) -> dict[str, Any]:
+    """Return what a line of a split starts with: the accuracies of the references."""
+    y, test = problem["y"], problem["y_test"]
+    pooled = LogisticRegression(max_iter=300).fit(public_features(problem["X"]), y)
+    return {
+        "table": name,
+        "seed": seed,
+        "public": accuracy(problem, model_classifier(problem["model"])),
+        "most frequent": float(np.mean(test == np.bincount(y).argmax())),
+        "pooled": float(pooled.score(public_features(problem["X_test"]), test)),
+    }
+
+
+def measure_law(half: str, name: str, seed: int, draws: int, law: str) -> dict[str, Any]:
+    """Return the accuracies of one split with a law of noise: of the rehearsed step, and of its rivals by epsilon."""
+    problem = prepare(half, name, seed, trained=False)
+    line: dict[str, Any] = references(problem, name, seed) | {"law": law, "cells": {}}
+    for epsilon in EPSILONS:
+        line["cells"][f"{epsilon:g}"] = cell = {}
+        for name, curator in (("rehearsed", False), (CURATOR, True)):
+            draw, _ = rehearsed(problem, epsilon, law=law, curator=curator)
+            cell[name] = [accuracy(problem, draw()) for _ in range(draws)]
+    line["rivals"] = measure_rivals(problem, problem["model"], law, EPSILONS, draws, seed)
+    return line
+
+
 def measure(half: str, name: str, seed: int, draws: int, columns: tuple[str, ...] = METHODS) -> dict[str, Any]:
     """Return the accuracies of one split: of references, and of every draw by epsilon and method."""
     problem = prepare(half, name, seed)
-    y, test = problem["y"], problem["y_test"]
-    pooled = LogisticRegression(max_iter=300).fit(public_features(problem["X"]), y)
-    line: dict[str, Any] = {
-        "table": name,
-        "seed": seed,
-        "most frequent": float(np.mean(test == np.bincount(y).argmax())),
-        "pooled": float(pooled.score(public_features(problem["X_test"]), test)),
-        "cells": {},
-        "plans": {},
-        "balanced": {},
-    }
+    line = references(problem, name, seed) | {"cells": {}, "plans": {}, "balanced": {}}
     if half == "cases":
         mixed = mixed_votes(problem)
     for epsilon in CASE_EPSILONS if half == "cases" else EPSILONS:
@@ -355,8 +397,41 @@ def measure(half: str, name: str, seed: int, draws: int, columns: tuple[str, ...
         if RARE in name:
             draw, _ = rehearsed(problem, epsilon, balanced=True)
             line["balanced"][f"{epsilon:g}"] = [balanced_accuracy(problem, draw()) for _ in range(draws)]
-    line["public"] = accuracy(problem, model_classifier(problem["model"]))
     line["balanced"]["public"] = [balanced_accuracy(problem, model_classifier(problem["model"], balanced=True))]
+    return line
+
+
+def announced_shares(labels: Labels, classes: int, wrong: float = 0.0) -> Array:
+    """Return the class shares (K,) that a public source could state of rows with these labels.
+
+    `wrong`: taken from the largest share and given to the others alike.
+    """
+    shares = np.maximum(np.round(np.bincount(labels, minlength=classes) / len(labels) / SHARES_KNOWN), 1) * SHARES_KNOWN
+    shares += np.where(shares == shares.max(), -wrong, wrong / (classes - 1))
+    return np.asarray(np.maximum(shares, SHARES_KNOWN / 2) / np.maximum(shares, SHARES_KNOWN / 2).sum())
+
+
+def measure_shares(half: str, name: str, seed: int, draws: int) -> dict[str, Any]:
+    """Return the accuracies of one split: of releases without labels of public rows, and with announced shares."""
+    problem = prepare(half, name, seed)
+    line = references(problem, name, seed) | {"law": SHARES, "cells": {}}
+    auxiliary, classes = problem["auxiliary"], problem["classes"]
+    shares = {
+        SHARES: announced_shares(problem["y"], classes),
+        f"wrong {SHARES}": announced_shares(problem["y"], classes, WRONG),
+    }
+    for epsilon in EPSILONS:
+        request = ReleaseRequest(epsilon, 1e-6, "spherical-laplace", None, "certified", False)
+        ours, cell = _ours(problem, "pure", request, seed, None), defaultdict[str, list[float]](list)
+        for method in TODAY:
+            release = ours[method]()
+            for _ in range(draws):
+                w = release.draw(SYSTEM)
+                cell[method].append(accuracy(problem, w))
+                for words, stated in shares.items():
+                    adjusted = with_class_shares(w, auxiliary, stated.tolist())
+                    cell[f"{method}, {words}"].append(accuracy(problem, adjusted))
+        line["cells"][f"{epsilon:g}"] = dict(cell)
     return line
 
 
@@ -380,12 +455,7 @@ def page(lines: list[dict[str, Any]]) -> str:
     out = [f"| table | epsilon | {' | '.join(methods)} | pooled |", "| --- " * (len(methods) + 3) + "|"]
     for (table, epsilon), cell in cells.items():
         out.append(f"| {table} | {epsilon} | {' | '.join(f'{cell[name]:.3f}' for name in (*methods, 'pooled'))} |")
-    best = {at: max(cell[name] for name in methods) for at, cell in cells.items()}
-    out += ["", "| method | mean | median regret | 90th percentile | worst |", "| --- " * 5 + "|"]
-    for name in methods:
-        regret = np.array([best[at] - cell[name] for at, cell in cells.items()])
-        figures = np.mean([cell[name] for cell in cells.values()]), *np.quantile(regret, [0.5, 0.9]), regret.max()
-        out.append(f"| {name} | {' | '.join(f'{figure:.3f}' for figure in figures)} |")
+    out += ["", *_regrets(cells, methods, methods)]
     return "\n".join([*out, "", *_harm(lines), *_balanced(lines), *_gaps(cells), *_hints(lines)])
 
 
@@ -436,6 +506,87 @@ def _gaps(cells: dict[tuple[str, str], dict[str, float]]) -> list[str]:
     return words
 
 
+def rivals_page(lines: list[dict[str, Any]]) -> str:
+    """Return the table of the rivals with one law of noise, and its figures, as Markdown."""
+    cells = means(lines)
+    rivals: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for line in lines:
+        for epsilon, name in product(line["cells"], RIVALS):
+            found, at = line["rivals"][name][epsilon], rivals[line["table"], epsilon]
+            at[name].append(float(np.mean(found["released"])))
+            at[f"{name}, in hindsight"].append(found["hindsight"])
+    for where, measured in rivals.items():
+        cells[where] |= {name: float(np.mean(values)) for name, values in measured.items()}
+    honest, late = ["rehearsed", CURATOR, "public", *RIVALS], [f"{name}, in hindsight" for name in RIVALS]
+    columns = [
+        "rehearsed",
+        CURATOR,
+        "public",
+        *(column for pair in zip(RIVALS, late, strict=True) for column in pair),
+        "pooled",
+    ]
+    out = [f"| table | epsilon | {' | '.join(columns)} |", "| --- " * (len(columns) + 2) + "|"]
+    for (table, epsilon), cell in cells.items():
+        out.append(f"| {table} | {epsilon} | {' | '.join(f'{cell[name]:.3f}' for name in columns)} |")
+    out += ["", *_regrets(cells, honest, columns[:-1]), "", *_against_rivals(lines, cells)]
+    return "\n".join(out)
+
+
+def _against_rivals(lines: list[dict[str, Any]], cells: dict[tuple[str, str], dict[str, float]]) -> list[str]:
+    """Return where each rival is better than the rehearsed step, and how often it is below the public model."""
+    words = []
+    for name in RIVALS:
+        found = [(line, line["rivals"][name][epsilon]) for line in lines for epsilon in line["cells"]]
+        below = np.array([line["public"] - float(np.mean(cell["released"])) for line, cell in found])
+        asked = float(np.mean([cell["asks"] for _, cell in found]))
+        anyway = float(np.mean([cell["asked anyway"] for _, cell in found]))
+        seconds = max(line["rivals"][name]["seconds"] for line in lines)
+        for ours in ("rehearsed", CURATOR):
+            better = {at: cell[name] - cell[ours] for at, cell in cells.items()}
+            where = [f"{table} {epsilon} by {gap:.3f}" for (table, epsilon), gap in better.items() if gap > 0.005]
+            worse = sum(gap < -0.005 for gap in better.values())
+            words.append(
+                f"* {name} is better than {ours} by more than .005 in {len(where)} of {len(cells)} cells, worse by "
+                f"more than .005 in {worse}. Better: {'; '.join(where) or 'none'}"
+            )
+        words += [
+            f"* {name} asks the parties in {asked:.0%} of {len(found)} cells (a table, a split, an epsilon), and is "
+            f"more than .005 below public in {np.mean(below > 0.005):.1%}, at most by {below.max():.3f}; if it asked "
+            f"in all cells its mean would be {anyway:.3f}; its rehearsal of {len(EPSILONS)} epsilons takes at most "
+            f"{seconds:.0f} s",
+        ]
+    return words
+
+
+def _regrets(cells: dict[tuple[str, str], dict[str, float]], rated: Sequence[str], methods: Sequence[str]) -> list[str]:
+    """Return a table of the mean of methods, and of their distance from the best of those that are rated."""
+    best = {at: max(cell[name] for name in rated) for at, cell in cells.items()}
+    out = ["| method | mean | median regret | 90th percentile | worst |", "| --- " * 5 + "|"]
+    for name in methods:
+        regret = np.array([best[at] - cell[name] for at, cell in cells.items()])
+        figures = np.mean([cell[name] for cell in cells.values()]), *np.quantile(regret, [0.5, 0.9]), regret.max()
+        out.append(f"| {name} | {' | '.join(f'{figure:.3f}' for figure in figures)} |")
+    return out
+
+
+def shares_page(lines: list[dict[str, Any]]) -> str:
+    """Return what announced class shares change, as Markdown: in the mean of all cells, and in each."""
+    cells = means(lines)
+    out = ["| method | mean | with shares | worst | with wrong shares | worst |", "| --- " * 6 + "|"]
+    for method in TODAY:
+        now = float(np.mean([cell[method] for cell in cells.values()]))
+        words = [f"{now:.3f}"]
+        for stated in (f"{method}, {SHARES}", f"{method}, wrong {SHARES}"):
+            change = [cell[stated] - cell[method] for cell in cells.values()]
+            words += [f"{now + float(np.mean(change)):.3f}", f"{min(change):+.3f}"]
+        out.append(f"| {method} | {' | '.join(words)} |")
+    columns = ["most frequent", *(column for method in TODAY for column in (method, f"{method}, {SHARES}"))]
+    out += ["", f"| table | epsilon | {' | '.join(columns)} |", "| --- " * (len(columns) + 2) + "|"]
+    for (table, epsilon), cell in cells.items():
+        out.append(f"| {table} | {epsilon} | {' | '.join(f'{cell[name]:.3f}' for name in columns)} |")
+    return "\n".join(out)
+
+
 def _hints(lines: list[dict[str, Any]]) -> list[str]:
     """Return the methods that the command names after a release of `DEFAULT`, by table and epsilon."""
     words: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
@@ -459,16 +610,28 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=30)
     parser.add_argument("--only", nargs="*", help="only these tables")
     parser.add_argument("--methods", nargs="*", choices=METHODS, default=METHODS)
+    parser.add_argument("--rivals", nargs="+", choices=LAWS, help="rivals with these noises in the place of methods")
+    parser.add_argument("--class-shares", action="store_true", help="with and without announced class shares")
     options = parser.parse_args()
     lines = [json.loads(line) for line in options.out.read_text().splitlines()] if options.out.exists() else []
-    done = {(line["table"], line["seed"]) for line in lines}
-    for seed in range(options.splits):
-        for name in options.only or HALVES[options.half]:
-            if (name, seed) not in done:
-                lines.append(measure(options.half, name, seed, options.draws, tuple(options.methods)))
-                with options.out.open("a") as file:
-                    file.write(json.dumps(lines[-1]) + "\n")
-    print(page(lines))
+    done = {(line["table"], line["seed"], line.get("law")) for line in lines}
+    kinds = options.rivals or ([SHARES] if options.class_shares else [None])
+    for seed, law, name in product(range(options.splits), kinds, options.only or HALVES[options.half]):
+        if (name, seed, law) in done:
+            continue
+        terms = options.half, name, seed, options.draws
+        if law is None:
+            lines.append(measure(*terms, tuple(options.methods)))
+        else:
+            lines.append(measure_shares(*terms) if law == SHARES else measure_law(*terms, law))
+        with options.out.open("a") as file:
+            file.write(json.dumps(lines[-1]) + "\n")
+    for law in kinds:
+        own = [line for line in lines if line.get("law") == law]
+        if law in LAWS:
+            print(f"With a {law} law:\n\n{rivals_page(own)}\n")
+        else:
+            print(page(own) if law is None else shares_page(own))
 
 
 if __name__ == "__main__":

@@ -45,6 +45,7 @@ OPTIONS = (
     "record",
     "announced_rows",
     "balanced",
+    "class_shares",
     "start",
     "epsilon",
     "delta",

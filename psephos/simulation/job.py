@@ -136,6 +136,7 @@ class JobOptions(TallyOptions):
             "auxiliary": self.auxiliary is not None,
             "journal": self.journal is not None,
             "balanced": self.balanced,
+            "class-shares": bool(self.class_shares),
         }
         for name, chosen in without_effect.items():
             if chosen:

@@ -11,7 +11,7 @@ be released.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, Unpack, get_args
@@ -19,6 +19,7 @@ from typing import Any, Literal, Unpack, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from psephos.curator.hamm.class_shares import check_shares, with_class_shares
 from psephos.curator.hamm.methods import (
     Method,
     ReleaseRequest,
@@ -55,7 +56,10 @@ from psephos.curator.hamm.statistic import (
     plan_statistic,
 )
 from psephos.curator.losses import loss_named
+from psephos.data.datasets import Dataset
+from psephos.data.own import OwnTable
 from psephos.data.partition import one_of
+from psephos.data.splits import Split
 from psephos.options import option
 from psephos.parties.learners import LEARNERS, make_learner
 from psephos.parties.noise import NoiseFrom, contributors
@@ -143,6 +147,13 @@ class TallyOptions(SumOptions):
         False,
         "With rehearsed: count errors of all classes alike, by subtracting the logarithm of the public class shares.",
         group="Privacy",
+    )
+    class_shares: tuple[str, ...] = option(
+        (),
+        "The share of every class among all rows, as NAME=SHARE, from a public source and counted on nobody's private "
+        "rows. The intercept of what is released is set by it.",
+        group="Privacy",
+        shown="none are announced",
     )
     colluders: int | None = option(
         None,
@@ -240,6 +251,16 @@ class TallyOptions(SumOptions):
             raise InvalidParameter("--announced-rows has an effect only with --unit record or --method rehearsed")
         if self.balanced and not self.may_rehearse:
             raise InvalidParameter("--balanced has an effect only with --method rehearsed")
+        if self.class_shares and (self.sums_rows or self.rehearses):
+            raise InvalidParameter(
+                "--class-shares has no effect where public rows have labels, which show the shares: leave it out with "
+                "--unit record, --task regression and --method rehearsed"
+            )
+        if self.class_shares and self.protect_auxiliary:
+            raise InvalidParameter(
+                "--class-shares sets an intercept on the auxiliary samples, which are private with "
+                "--protect-auxiliary: leave one of them out"
+            )
 
     def _check_joint(self) -> None:
         """Raise InvalidParameter for options that do not fit noise that the parties add."""
@@ -300,7 +321,7 @@ class TallyOptions(SumOptions):
 
     @property
     def divides_rows(self) -> bool:
-        return self.rehearses or self.start == "public"
+        return self.rehearses or self.start == "public" or bool(self.class_shares)
 
     @property
     def may_rehearse(self) -> bool:
@@ -332,6 +353,38 @@ class TallyOptions(SumOptions):
     def local_learners(self) -> tuple[Any, ...]:
         return self.learners
 
+    def deal(self, data: Dataset | OwnTable, *, samples: int | None = None, auxiliary: int | None = None) -> Split:
+        """As `SumOptions.deal`. Raises InvalidParameter for class shares that are not those of the data's classes."""
+        split = super().deal(data, samples=samples, auxiliary=auxiliary)
+        self.shares_of(split.dataset.classes)
+        return split
+
+    def shares_of(self, classes: Sequence[str]) -> tuple[float, ...]:
+        """Return the announced shares of these classes, in their order; () where none are announced.
+
+        Raises:
+            InvalidParameter: a word is not NAME=SHARE, a class is missing, named twice or unknown, or as
+                `check_shares`.
+        """
+        if not self.class_shares:
+            return ()
+        shares: dict[str, float] = {}
+        for word in self.class_shares:
+            name, _, text = word.rpartition("=")
+            try:
+                share = float(text)
+            except ValueError:
+                raise InvalidParameter(f"a class share is NAME=SHARE, such as yes=0.3, not {word!r}") from None
+            if name in shares or name not in classes:
+                known = ", ".join(classes)
+                raise InvalidParameter(
+                    f"--class-shares names each class once ({known}), and {name!r} is not as it says"
+                )
+            shares[name] = share
+        if missing := [name for name in classes if name not in shares]:
+            raise InvalidParameter(f"--class-shares has no share of the class {missing[0]}")
+        return tuple(check_shares([shares[name] for name in classes]).tolist())
+
 
 def simulate_tally(options: TallyOptions, **context: Unpack[RunContext]) -> TallyResult:
     """Train the parties' classifiers, count their votes under encryption, release by every method, and evaluate.
@@ -344,12 +397,32 @@ def simulate_tally(options: TallyOptions, **context: Unpack[RunContext]) -> Tall
         InvalidParameter: the options cannot be used.
         PsephosError: another error of `psephos.protocol.errors` ended the run.
     """
-    run, fields = run_experiment(options, _reveal_statistic if options.joint else _reveal_alpha, options.loss, context)
+    reveal = _reveal_statistic if options.joint else _reveal_alpha
+    run, fields = run_experiment(options, partial(_with_shares, reveal), options.loss, context)
     return TallyResult(
         protocol="record" if options.unit == "record" else "statistic" if options.joint else "tally",
         alpha=None if run.evaluation.counts is None else Alpha.of(run.evaluation.counts),
         **fields,
     )
+
+
+def _with_shares(reveal: Callable[[SumExperiment], MethodsAt], run: SumExperiment) -> MethodsAt:
+    """Return the function that makes the methods, whose classifiers get the intercept of announced class shares."""
+    options, population = run.options, run.population
+    assert isinstance(options, TallyOptions)
+    methods_at, shares = reveal(run), options.shares_of(population.split.dataset.classes)
+    if not shares:
+        return methods_at
+
+    def adjusted(method: Method) -> Method:
+        return replace(
+            method,
+            nonprivate=lambda: with_class_shares(method.nonprivate(), population.auxiliary, shares),
+            draw=lambda randomness: with_class_shares(method.draw(randomness), population.auxiliary, shares),
+            chosen=method.chosen | {"class shares": " ".join(f"{share:.3g}" for share in shares)},
+        )
+
+    return lambda epsilon: {name: adjusted(method) for name, method in methods_at(epsilon).items()}
 
 
 def _reveal_alpha(run: SumExperiment) -> MethodsAt:

@@ -1286,6 +1286,8 @@ NO_SECURITY: Mapping[str, str] = {
         "curator.hamm.start._NOISE_SHARE curator.hamm.records._THRESHOLD curator.hamm.records._KNOWN "
         "curator.hamm.records._DEVIATIONS "
         "curator.hamm.records.ROWS_PER_PARTY protocol.encrypted_sum.local_step.ITERATIONS "
+        "curator.hamm.class_shares._EVIDENCE curator.hamm.class_shares._SPREAD "
+        "curator.hamm.class_shares._TOLERANCE curator.hamm.class_shares._PRECISION "
         "curator.hamm.rehearsal._VARYING "
         "curator.hamm.rehearsal._DIRECTIONS curator.hamm.rehearsal._LEAST_SPREAD curator.hamm.rehearsal._FOLDS "
         "curator.hamm.rehearsal._FITTED curator.hamm.rehearsal._INSIDE curator.hamm.rehearsal._SMOOTHING "

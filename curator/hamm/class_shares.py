@@ -1,0 +1,119 @@
+"""Announced class shares: the intercept of a released classifier follows from a public statement.
+
+A noisy release hardly shows how frequent each class is: where one class has 70 % of all rows, its classifiers often
+give half of the rows to each. Where the parties agree on a public statement of the shares, the intercept is set by it,
+on the public rows. This is post-processing of the release and of public values, so it costs no privacy (docs/theory.md,
+"Announced class shares").
+
+The scores of the public rows, scaled to a public standard deviation (`_SPREAD`), are taken for logarithms of class
+probabilities but for an offset of each class. The offsets are such that the mean probabilities are the announced
+shares. So a rare class is predicted less often than it occurs where the scores do not separate it. A classifier whose
+predictions on the public rows do not contradict the statement (a chi-square below `_EVIDENCE` for each degree of
+freedom) is left as it is, because few public rows have other shares by chance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import logsumexp, softmax
+
+from psephos.curator.hamm.rehearsed import public_features
+from psephos.protocol.encrypted_sum.own_data import contrast_basis
+from psephos.protocol.errors import DataError, InvalidParameter
+
+__all__ = ["check_shares", "with_class_shares"]
+
+Array = NDArray[np.float64]
+
+_EVIDENCE = 6.25
+"""Least chi-square for each degree of freedom at which an intercept is changed: 2.5 standard errors for two classes."""
+
+_SPREAD = 1 / 0.3
+"""Standard deviation, over rows and classes, of the scores that are taken for logarithms of class probabilities."""
+
+_TOLERANCE = 0.02
+"""By how much announced shares may miss 1 in sum, because they are rounded."""
+
+_PRECISION = 1e-7
+"""Largest difference of a mean probability from its announced share."""
+
+
+def check_shares(shares: Sequence[float]) -> Array:
+    """Return announced class shares as float64 (K,) that sum to 1.
+
+    Raises:
+        InvalidParameter: fewer than two shares, one that is not between 0 and 1, or a sum that is not about 1.
+    """
+    given = np.array(shares, dtype=np.float64)
+    if given.ndim != 1 or len(given) < 2 or not np.all((given > 0) & (given < 1)):
+        raise InvalidParameter(f"each of two classes or more has a share between 0 and 1, not {list(shares)}")
+    if abs(float(given.sum()) - 1) > _TOLERANCE:
+        raise InvalidParameter(f"the shares of all classes sum to 1, not {given.sum():g}")
+    return np.asarray(given / given.sum())
+
+
+def with_class_shares(w: Array, X: Array, shares: Sequence[float]) -> Array:
+    """Return a released classifier with the intercept that announced class shares give it.
+
+    Args:
+        w: the classifier of scaled rows, float64 (d,) for two classes, (K, d) for more.
+        X: scaled public rows, float64 (N, d); the last feature is the constant of the scaling.
+        shares: of the K classes, as they were announced.
+
+    Returns:
+        Float64 of the shape of `w`, which differs from it in the coefficients of the constant at most.
+
+    Raises:
+        DataError: X has another width than `w`, or its last feature is not a positive constant of the scaling.
+        InvalidParameter: as `check_shares`, or another number of shares than of classes.
+    """
+    expected = check_shares(shares)
+    W = np.stack([-w / 2, w / 2]) if w.ndim == 1 else w - w.mean(axis=0)
+    if len(W) != len(expected):
+        raise InvalidParameter(f"there are {len(W)} classes and {len(expected)} announced shares")
+    if X.ndim != 2 or X.shape[1] != W.shape[1]:
+        raise DataError(f"a classifier of {W.shape[1]} features does not fit public rows of shape {X.shape}")
+    scores = public_features(X) @ W[:, :-1].T + W[:, -1]
+    predicted = np.bincount(scores.argmax(axis=1), minlength=len(W)) / len(X)
+    chi_square = len(X) * float(((predicted - expected) ** 2 / expected).sum())
+    if chi_square <= _EVIDENCE * (len(W) - 1):
+        return w
+    centre = scores.mean(axis=0)
+    unit = math.sqrt(float(scores.var(axis=0).sum())) / _SPREAD or 1.0
+    change = unit * _offsets((scores - centre) / unit, expected) - centre
+    adjusted = w.copy()
+    if w.ndim == 1:
+        adjusted[-1] += change[1] - change[0]
+    else:
+        adjusted[:, -1] += change
+    return adjusted
+
+
+def _offsets(scores: Array, shares: Array) -> Array:
+    """Return the offsets (K,) with which the mean probabilities of rows of scores (N, K) are the shares (K,).
+
+    They minimise a convex function, the mean log-sum-exp less the shares' part, in contrasts of the classes.
+    """
+    basis = contrast_basis(len(shares))
+
+    def value(b: Array) -> float:
+        return float(logsumexp(scores + b @ basis, axis=1).mean() - shares @ (b @ basis))
+
+    def slope(b: Array) -> Array:
+        return np.asarray(basis @ (softmax(scores + b @ basis, axis=1).mean(axis=0) - shares))
+
+    def curvature(b: Array) -> Array:
+        chances = softmax(scores + b @ basis, axis=1)
+        moment = np.diag(chances.mean(axis=0)) - chances.T @ chances / len(chances)
+        return np.asarray(basis @ moment @ basis.T)
+
+    start = basis @ np.log(shares)
+    found = minimize(
+        value, start, jac=slope, hess=curvature, method="trust-exact", options={"gtol": _PRECISION, "maxiter": 200}
+    )
+    return np.asarray(found.x @ basis)

@@ -1,0 +1,70 @@
+"""`--class-shares`: a public statement sets the intercept of what a run releases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from psephos.curator.hamm.class_shares import with_class_shares
+from psephos.protocol.errors import InvalidParameter
+from psephos.simulation.job import Job
+from tests.psephos.simulation.test_rehearsed import options
+
+SHARES = ("ill=0.8", "well=0.2")
+
+
+def a_job(path: Path, **more: Any) -> Job:
+    usual = {"labelled": False, "classes": ("ill", "well"), "announced_rows": None, "seed": 1, "simulate_noise": True}
+    return Job(options(path, **usual | more))
+
+
+@pytest.mark.parametrize("method", ["own-data", "vote-directions", "statistic", "avg"])
+def test_the_released_classifier_has_the_intercept_of_the_shares(method: str, tmp_path: Path) -> None:
+    """The noise of the seed is the same in both runs; nothing that a party sends depends on the statement."""
+    plain, stated = (a_job(tmp_path, method=method, class_shares=shares).run() for shares in ((), SHARES))
+    X = stated.evaluation.scaler.transform(a_job(tmp_path, method=method).split.X_auxiliary)
+    expected = with_class_shares(plain.weights[method], X, [0.8, 0.2])
+    assert np.array_equal(stated.weights[method], expected)
+    assert stated.weights[method][-1] < plain.weights[method][-1]
+    assert plain.evaluation.sums.keys() == stated.evaluation.sums.keys()
+    for phase, sums in plain.evaluation.sums.items():
+        assert [one.sums for one in sums] == [one.sums for one in stated.evaluation.sums[phase]]
+    assert stated.privacy[method].chosen["class shares"] == "0.8 0.2"
+    assert stated.privacy[method].epsilon == plain.privacy[method].epsilon
+    assert "class shares" not in plain.privacy[method].chosen
+
+
+@pytest.mark.parametrize(
+    "shares",
+    [
+        ("ill=0.1",),
+        ("ill=0.1", "well=0.9", "dead=0.1"),
+        ("ill=0.1", "ill=0.9"),
+        ("ill=0.5", "well=0.9"),
+        ("ill=0.1", "well=most"),
+        ("ill", "well"),
+        ("0.1", "0.9"),
+    ],
+)
+def test_shares_of_other_classes_are_refused_before_anything_is_trained(
+    shares: tuple[str, ...], tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidParameter, match="share"):
+        a_job(tmp_path, method="own-data", class_shares=shares)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"method": "rehearsed", "labelled": True},
+        {"method": "auto", "labelled": True},
+        {"method": "newton", "unit": "record"},
+        {"method": "soft", "protect_auxiliary": True},
+    ],
+)
+def test_options_that_do_not_fit_shares_are_refused(more: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameter, match="class-shares"):
+        a_job(tmp_path, class_shares=SHARES, **more)
