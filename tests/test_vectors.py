@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -31,10 +32,17 @@ from psephos.parties.ceremony import CEREMONY_KINDS
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares
 from psephos.protocol.board.client import join_message
 from psephos.protocol.board.sealing import SealingKey
+from psephos.protocol.encrypted_sum.local_step import LocalStepGrid
+from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
+from psephos.protocol.encrypted_sum.record_grid import NumericLabel, PartyBall, RecordGrid
+from psephos.protocol.encrypted_sum.score_grid import ScoreGrid, ShareGrid
+from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
+from psephos.protocol.encrypted_sum.vote_directions import VoteDirectionGrid
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, vote_round
 from psephos.protocol.privacy import mechanisms
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import Post
+from psephos.protocol.signing import SigningKey
 from psephos.protocol.transcript import SentMessage, Transcript
 from psephos.protocol.wire import Kind, frame
 from psephos.simulation.encrypted_sum import PartyFactory
@@ -42,6 +50,7 @@ from psephos.simulation.key_setup import run_ceremony
 from psephos.specs.base import Participants
 from psephos.specs.statistic import StatisticSpec
 from psephos.specs.tally import TallySpec
+from psephos.study.identity import IdentityCard, fingerprint
 
 _FILE = Path(__file__).with_name("vectors.json")
 
@@ -111,6 +120,34 @@ def board() -> dict[str, str]:
     }
 
 
+def digests() -> dict[str, str]:
+    """Of public terms and identities that are compared, but of which no message of these runs is made.
+
+    Those of rounds, keys, plans and terms are in the messages, as their session or in their proofs.
+    """
+    matrix, integers = np.arange(6.0).reshape(3, 2) / 8, np.arange(6).reshape(3, 2)
+    scores = ScoreGrid(matrix[:, :1], [-0.5, 0.0, 0.5], 2)
+    number = RecordGrid(matrix, 0.5, matrix[:, :1], 1, "l1", NumericLabel(-1.0, 2.0, 0.25))
+    study, key = trial(coins=SimulationRandomness(1, "board")).study, SigningKey.generate(SimulationRandomness(1, "card"))
+    known: dict[str, bytes] = {
+        "votes": StatisticGrid(integers, np.array([[1, -1]])).digest,
+        "directions of votes": VoteDirectionGrid(matrix, 2).digest,
+        "own data": OwnDataGrid(matrix, 2).digest,
+        "own data, L1": OwnDataGrid(matrix, 2, norm="l1").digest,
+        "local step": LocalStepGrid(matrix, matrix[:, :1], 2, 0.5, 2.0, 0.25).digest,
+        "records": RecordGrid(matrix, 0.5, matrix[:, :1], 2).digest,
+        "a number": number.digest,
+        "a number, of a party": replace(number, ball=PartyBall(np.arange(number.length), 5)).digest,
+        "scores": scores.digest,
+        "shares of right predictions": ShareGrid(scores).digest,
+        "nonce": study.nonce_for(None),
+        "nonce of steps": study.nonce_for(None, "series"),
+        "fingerprint": fingerprint(key.verification_key.raw).encode(),
+        "card": IdentityCard("A hospital", key.verification_key).text(key).encode(),
+    }
+    return {name: hashlib.sha256(data).hexdigest()[:16] for name, data in known.items()}
+
+
 def draws() -> dict[str, str]:
     """Of every law."""
     laws: dict[str, Callable[[SimulationRandomness], Any]] = {
@@ -145,6 +182,7 @@ RUNS: dict[str, Callable[[], dict[str, str]]] = {
     **{f"pathak, {kind}": partial(pathak, kind) for kind in pathak_runs.KINDS},
     "ceremony": ceremony,
     "board": board,
+    "digests": digests,
     "draws": draws,
 }
 
