@@ -142,6 +142,8 @@ def test_a_release_and_its_evaluation_add_up(table: Path, tmp_path: Path) -> Non
     evaluation = EvaluationRun(options, classifier)
     result = evaluation.run()
     assert totals(tmp_path / "b")["record"].epsilon == 3.0
+    charge, stated = charges(tmp_path / "b")[-1], result.privacy
+    assert (charge.epsilon, charge.delta, charge.unit.kind) == (stated.epsilon, stated.delta, stated.unit)
     assert result.budget is not None
     assert result.budget.totals[0].epsilon == 3.0
     evaluation.sum()
@@ -159,6 +161,8 @@ def test_a_regression_is_charged(tmp_path: Path) -> None:
     result, model = job.run(roles={"party 0": spy})
     assert spy.charged == [1]
     assert totals(tmp_path / "b")["record"].epsilon == 2.0
+    (charge,) = charges(tmp_path / "b")
+    assert (charge.epsilon, charge.delta) == (result.privacy.epsilon, result.privacy.delta)
     assert "epsilon 2, delta" in regression_card(model, result, job.split)
     assert Result.from_json(json.loads(json.dumps(result.as_json()))) == result
     with pytest.raises(BudgetExceededError):

@@ -335,6 +335,8 @@ TAMPERING = {
     "no key": "DELETE FROM about",
     "a trigger": "CREATE TRIGGER t AFTER INSERT ON records BEGIN DELETE FROM records; END",
     "no table": "DROP TABLE records",
+    "the mark of another program": "PRAGMA application_id = 7",
+    "the mark of a later format": "PRAGMA user_version = 2",
 }
 
 

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from psephos.cli.main import build
 from psephos.model import ReleasedClassifier, load_model, written_model
 from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.privacy.accounting import stated_delta
 from psephos.results import EvaluationResult, Result
 from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun, calibrated_model
 from psephos.simulation.job import Job, JobOptions
@@ -70,6 +71,14 @@ def test_the_opened_sum_gives_the_accuracy_of_the_held_out_rows(
     assert result.accuracy.error is not None
     assert abs(result.accuracy.value - exact) < 6 * result.accuracy.error
     assert result.ballots == 6
+    assert run.spec.simulation_seed is None
+    assert run.run().estimate != result.estimate, "every sum has noise of its own"
+
+
+def check_cost(run: EvaluationRun, result: EvaluationResult) -> None:
+    """The stated cost is that of the specification; its only delta is numerical, since the noise is pure."""
+    assert result.privacy == replace(run.spec.cost(result.ballots), delta=stated_delta())
+    assert (result.privacy.epsilon, result.privacy.unit) == (run.options.epsilon, run.options.unit)
 
 
 def test_the_rows_are_those_that_the_run_held_out(table: Path, classifier: ReleasedClassifier) -> None:
@@ -109,10 +118,16 @@ def test_the_result_is_a_function_of_the_noisy_sum(table: Path, classifier: Rele
 def test_costs_add_up_where_the_release_protects_what_the_evaluation_protects(
     table: Path, classifier: ReleasedClassifier, result: EvaluationResult
 ) -> None:
+    release = classifier.model.release
+    assert release.delta is not None
     assert result.together is not None
-    assert result.together.epsilon == 25.0
-    by_party = EvaluationRun(options_of(table, unit="party"), classifier).run()
+    assert (result.together.epsilon, result.together.delta) == (25.0, release.delta + stated_delta())
+    assert result.together.releases == 2
+    check_cost(EvaluationRun(options_of(table, epsilon=20.0), classifier), result)
+    run = EvaluationRun(options_of(table, unit="party"), classifier)
+    by_party = run.run()
     assert by_party.together is None
+    check_cost(run, by_party)
     assert by_party.privacy.unit == "party"
     assert by_party.estimate.rows is None
     assert any("--unit record" in text for text in by_party.cautions)
@@ -150,8 +165,19 @@ def test_a_calibrated_model_gives_probabilities(
         calibrated_model(classifier.model, replace(result, estimate=replace(result.estimate, calibration=None)))
 
 
+def test_no_epsilon_is_stated_where_private_rows_were_published(table: Path, classifier: ReleasedClassifier) -> None:
+    run = EvaluationRun(options_of(table, public=None, sample_public=True, simulate_noise=True, seed=8), classifier)
+    result = run.run()
+    assert run.spec.simulation_seed == 8
+    assert result.not_private
+    assert (result.privacy.epsilon, result.privacy.delta, result.privacy.said) == (None, None, "none")
+    assert result.together is None
+
+
 def test_persons_are_protected_and_named(table: Path, classifier: ReleasedClassifier) -> None:
-    result = EvaluationRun(options_of(table, ignore=(), record="patient", rows="all", epsilon=10.0), classifier).run()
+    run = EvaluationRun(options_of(table, ignore=(), record="patient", rows="all", epsilon=10.0), classifier)
+    result = run.run()
+    check_cost(run, result)
     assert result.privacy.chosen["persons"] == "patient"
     assert result.together is None  # the release protects rows, not persons
     assert "each person" in result.page().answer
@@ -163,7 +189,9 @@ def test_a_data_set_is_dealt_to_the_parties(tmp_path: Path) -> None:
     job = Job(JobOptions(**KEYS, dataset="digits", parties=10, epsilon=(20.0,)))
     classifier = ReleasedClassifier(job.model(job.run()))
     chosen: dict[str, Any] = {"dataset": "digits", "parties": 10, "epsilon": 20.0, "neighbours": "add-remove"}
-    result = EvaluationRun(EvaluationOptions(**KEYS, **chosen), classifier).run()
+    run = EvaluationRun(EvaluationOptions(**KEYS, **chosen), classifier)
+    result = run.run()
+    check_cost(run, result)
     exact = float((classifier.predict(job.split.X_test) == np.array(job.split.y_test).astype(str)).mean())
     assert result.accuracy.value == pytest.approx(exact, abs=0.02)
     assert len(result.estimate.confusion) == 10
@@ -252,3 +280,4 @@ def test_the_command_prints_json(table: Path, classifier: ReleasedClassifier, tm
     document = json.loads(done.stdout)
     assert document["kind"] == "evaluation"
     assert document["tally_equals_plaintext"] is True
+    assert document["privacy"]["delta"] == stated_delta()

@@ -20,6 +20,7 @@ from psephos.cli.main import build
 from psephos.data.own import OwnTable, TableOptions
 from psephos.model import RegressionModel, ReleasedRegressor, load_classifier, load_model, write_onnx, written_model
 from psephos.protocol.errors import DataError, InvalidParameter, ModelError
+from psephos.protocol.privacy.accounting import stated_delta
 from psephos.results import RegressionResult, Result
 from psephos.simulation.job import Job, JobOptions
 from psephos.simulation.regression import RegressionRun
@@ -81,6 +82,33 @@ def test_the_prediction_is_near_the_truth_in_spite_of_gross_errors(released: Rel
     assert np.abs(np.array(model.coefficients) - SLOPES).max() < 0.5
     assert result.errors["newton"].mae < 1.1 * result.errors["huber"].mae
     assert result.bounds == (run.spec.label.low, run.spec.label.high)
+
+
+def check_cost(run: RegressionRun, result: RegressionResult, model: RegressionModel) -> None:
+    """The stated cost is that of the specification, with the delta that Gaussian noise was asked for."""
+    cost, options = run.spec.cost(result.ballots), run.options
+    stated = replace(cost, delta=stated_delta(options.delta), chosen={**cost.chosen, "labelled": 80})
+    assert result.privacy == stated
+    assert (result.privacy.epsilon, result.privacy.unit) == (options.epsilon[0], options.unit)
+    assert model.release == result.privacy
+
+
+def test_the_stated_cost_is_that_of_the_specification(released: Released) -> None:
+    check_cost(*released)
+
+
+def test_noise_is_drawn_from_the_seed_only_where_that_is_asked_for(table: Path, released: Released) -> None:
+    assert released[0].spec.simulation_seed == released[0].options.seed
+    run = RegressionRun(options_of(table, simulate_noise=False))
+    assert run.spec.simulation_seed is None
+    assert run.sum().opened.sums != run.sum().opened.sums
+
+
+def test_no_epsilon_is_stated_where_private_rows_were_published(table: Path) -> None:
+    result, model = RegressionRun(options_of(table, public=None, sample_public=True)).run()
+    assert result.not_private
+    assert (result.privacy.epsilon, result.privacy.delta, result.privacy.said) == (None, None, "none")
+    assert model.release == result.privacy
 
 
 def test_everything_that_is_planned_is_a_function_of_public_rows(table: Path, tmp_path: Path) -> None:
@@ -269,6 +297,7 @@ def test_a_party_is_protected_by_default(table: Path, tmp_path: Path) -> None:
     for rows, labels in ((X[:1], y[:1]), (X, y + 1e9), (X * 1e3, -y), (X[:0], y[:0])):
         assert np.linalg.norm(np.subtract(grid.contribution(rows, labels), grid.contribution(X, y))) <= bound
     result, model = run.run()
+    check_cost(run, result, model)
     assert result.exact
     assert (model.release.unit, model.release.chosen.get("neighbours")) == ("party", None)
     assert ("Neighbours", "one party replaced") in result.page().facts
@@ -290,6 +319,8 @@ def test_the_command_writes_a_model_and_its_card(table: Path, tmp_path: Path) ->
     assert "one row, replaced, added or removed" in card
     result = json.loads((tmp_path / "out" / "result.json").read_text())
     assert result["kind"] == "regression"
+    model = json.loads((tmp_path / "out" / "model.json").read_text())
+    assert result["privacy"]["delta"] == model["release"]["delta"] == stated_delta(JobOptions().delta)
     assert not any(f"{value:.3f}" in card for value in result["errors"]["newton"].values())
     assert invoke("predict", str(tmp_path / "out"), str(table), "--json").exit_code == 0
     words = ["--data", str(table), "--label", "days", "--party", "hospital", "--public", "public", "--key-bits", "512"]
