@@ -32,6 +32,7 @@ from psephos.parties.ceremony import CEREMONY_KINDS
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares
 from psephos.protocol.board.client import join_message
 from psephos.protocol.board.sealing import SealingKey
+from psephos.protocol.encrypted_sum.fixed_point import parameters_context
 from psephos.protocol.encrypted_sum.local_step import LocalStepGrid
 from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
 from psephos.protocol.encrypted_sum.record_grid import NumericLabel, PartyBall, RecordGrid
@@ -140,6 +141,7 @@ def digests() -> dict[str, str]:
         "a number, of a party": replace(number, ball=PartyBall(np.arange(number.length), 5)).digest,
         "scores": scores.digest,
         "shares of right predictions": ShareGrid(scores).digest,
+        "parameters": parameters_context(1.5),
         "nonce": study.nonce_for(None),
         "nonce of steps": study.nonce_for(None, "series"),
         "fingerprint": fingerprint(key.verification_key.raw).encode(),
@@ -192,6 +194,28 @@ def test_the_same_randomness_gives_the_same_bytes(name: str) -> None:
     assert RUNS[name]() == json.loads(_FILE.read_text())[name]
 
 
+def test_a_message_that_was_sealed_is_opened() -> None:
+    """Nobody can seal it again: the sender's key for one message comes from the operating system."""
+    recorded = json.loads(_FILE.read_text())["sealed"]
+    made = trial(coins=SimulationRandomness(1, "board"))
+    curator = made.board_client("curator", SimulationRandomness(1, "sealing"))
+    curator.check(1, bytes.fromhex(recorded["join"]))
+    message = curator.check(2, bytes.fromhex(recorded["entry"])).entry
+    assert message is not None
+    assert message.data == frame(Kind.PARTIAL_DECRYPTION, made.study.digest, b"part")
+
+
+def sealed() -> dict[str, str]:
+    """The entry with which a curator joins, and one whose message is for the curator alone."""
+    made = trial(coins=SimulationRandomness(1, "board"))
+    curator = made.board_client("curator", SimulationRandomness(1, "sealing"))
+    public = SealingKey.generate(SimulationRandomness(1, "sealing")).public
+    holder, part = made.board_client("holder 1"), frame(Kind.PARTIAL_DECRYPTION, made.study.digest, b"part")
+    join = curator.sign(Post("board", join_message(made.study.digest, public), "join"))
+    holder.check(1, join)
+    return {"join": join.hex(), "entry": holder.sign(Post("curator", part, "open", secret=True)).hex()}
+
+
 UNRECORDED = {
     "joined",
     "public key",
@@ -206,6 +230,7 @@ UNRECORDED = {
 def test_every_kind_of_message_has_a_digest() -> None:
     """A run whose transcript keeps no bytes has digests of nothing."""
     recorded = json.loads(_FILE.read_text())
+    del recorded["sealed"]
     assert {kind.title for kind in Kind} - set().union(*recorded.values()) == UNRECORDED
     ceremony_kinds = {kind.title for kind in CEREMONY_KINDS} - UNRECORDED
     assert ceremony_kinds <= recorded["ceremony"].keys()
@@ -213,4 +238,5 @@ def test_every_kind_of_message_has_a_digest() -> None:
 
 
 if __name__ == "__main__":
-    _FILE.write_text(json.dumps({name: run() for name, run in RUNS.items()}, indent=1) + "\n")
+    vectors = {name: run() for name, run in RUNS.items()} | {"sealed": sealed()}
+    _FILE.write_text(json.dumps(vectors, indent=1) + "\n")
