@@ -129,7 +129,10 @@ def digests() -> dict[str, str]:
     matrix, integers = np.arange(6.0).reshape(3, 2) / 8, np.arange(6).reshape(3, 2)
     scores = ScoreGrid(matrix[:, :1], [-0.5, 0.0, 0.5], 2)
     number = RecordGrid(matrix, 0.5, matrix[:, :1], 1, "l1", NumericLabel(-1.0, 2.0, 0.25))
-    study, key = trial(coins=SimulationRandomness(1, "board")).study, SigningKey.generate(SimulationRandomness(1, "card"))
+    study, key = (
+        trial(coins=SimulationRandomness(1, "board")).study,
+        SigningKey.generate(SimulationRandomness(1, "card")),
+    )
     known: dict[str, bytes] = {
         "votes": StatisticGrid(integers, np.array([[1, -1]])).digest,
         "directions of votes": VoteDirectionGrid(matrix, 2).digest,

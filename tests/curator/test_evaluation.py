@@ -183,6 +183,65 @@ def test_more_than_two_classes() -> None:
     assert sum(one.rows.value or 0.0 for one in estimates.reliability) == pytest.approx(ROWS, abs=20)
 
 
+@pytest.mark.parametrize("classes", [3, 5])
+def test_bins_and_probabilities_of_several_classes_by_definition(classes: int) -> None:
+    """The margin of the two largest scores is binned; the probability is that of the largest, by the softmax."""
+    generator = np.random.default_rng(classes)
+    X = np.column_stack([generator.normal(size=(60, classes)), np.ones(60)])
+    scores, weights = X[:, :-1], np.eye(classes + 1, classes)
+    plan = plan_evaluation(X, weights, classes, 5, epsilon=1.0, bins=4)
+    ordered = np.sort(scores, axis=1)
+    margins, chance = ordered[:, -1] - ordered[:, -2], (np.exp(scores).T / np.exp(scores).sum(axis=1)).max(axis=0)
+    np.testing.assert_allclose(plan.scores.edges, np.quantile(margins, [0.25, 0.5, 0.75]))
+    for number, own in enumerate(np.searchsorted(plan.scores.edges, margins) == k for k in range(4)):
+        pairs = np.abs(margins[own][:, None] - margins[own][None, :])
+        assert plan.public.centres[number] == pytest.approx(margins[own].mean())
+        assert plan.public.probabilities[number] == pytest.approx(chance[own].mean())
+        assert plan.public.distances[number] == pytest.approx(pairs.sum() / (own.sum() * (own.sum() - 1)))
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5])
+def test_all_blocks_agree_on_right_and_wrong_whatever_the_noise(classes: int) -> None:
+    """Every row is counted in each block, with noise of its own; the estimates of one are those of all."""
+    generator = np.random.default_rng(classes)
+    X = np.column_stack([generator.normal(size=(60, max(classes, 2))), np.ones(60)])
+    weights = np.eye(len(X[0]), 1 if classes == 2 else classes)
+    plan = plan_evaluation(X, weights, classes, 5, epsilon=1.0, bins=4)
+    right, wrong = 1000 * classes, 1000 * classes * (classes - 1)
+    outcome, histogram = [right, wrong], [250 * classes * (classes - 1), 250 * classes] * 4
+    counts = np.array([*outcome, *histogram, *([1000] * classes**2 if classes > 2 else [])])
+    weights_of = np.repeat(plan.scores.block_weights, [2, 8, len(counts) - 10])
+    noisy = counts + generator.integers(-100, 100, size=plan.dimension)
+    estimates = estimate_evaluation(plan, (weights_of * noisy).tolist(), 5)
+    assert estimates.rows is not None
+    assert estimates.rows.value is not None
+    assert estimates.accuracy.value is not None
+    confusion = np.array([[cell.value for cell in line] for line in estimates.confusion])
+    right = estimates.accuracy.value * estimates.rows.value
+    assert (np.trace(confusion), confusion.sum()) == pytest.approx((right, estimates.rows.value))
+    binned = [(one.rows.value or 0.0, one.share.value or 0.0) for one in estimates.reliability]
+    assert sum(rows for rows, _ in binned) == pytest.approx(estimates.rows.value)
+    if classes > 2:
+        assert sum(rows * share for rows, share in binned) == pytest.approx(right)
+
+
+def test_a_calibration_error_below_its_noise_is_0() -> None:
+    """As many rows of class 1 in each bin as the scores say, to the next integer; the noise is that of epsilon .3."""
+    plan, bins = planned(0.3), planned(0.3).scores.bins
+    hits = np.rint(1000 * plan.public.probabilities).astype(int)
+    above = np.arange(bins) > np.searchsorted(plan.scores.edges, 0.0)
+    right = int(hits[above].sum() + (1000 - hits)[~above].sum())
+    histogram = np.column_stack([1000 - hits, hits]).ravel().tolist()
+    outcome, weight = (right, 1000 * bins - right), plan.scores.block_weights
+    total = [*(weight[0] * count for count in outcome), *(weight[1] * count for count in histogram)]
+    estimates = estimate_evaluation(plan, total, plan.parties)
+    assert estimates.calibration_error is not None
+    assert estimates.calibration_error.value == 0.0
+    assert estimates.calibration is not None
+    assert estimates.calibration.before == 0.0
+    assert estimates.calibration.after < 0.01
+
+
 def test_a_party_is_protected_by_one_number() -> None:
     plan = planned(1.0, unit="party")
     assert plan.dimension == 1

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
 from psephos.parties.noise import PolyaShares
-from psephos.parties.statistic import entry_range, noisy_contribution, own_vector, with_share
+from psephos.parties.party import Party
+from psephos.parties.statistic import StatisticParty, entry_range, noisy_contribution, own_vector, with_share
 from psephos.parties.training import train_whitened
 from psephos.protocol.encrypted_sum.own_data import OwnDataGrid, unit_rows
 from psephos.protocol.encrypted_sum.record_grid import RecordGrid
+from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
+from psephos.protocol.encrypted_sum.vote_directions import VoteDirectionGrid
 from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.randomness import SimulationRandomness
+from psephos.simulation.key_setup import setup_keys
 
 GRID = StatisticGrid(np.array([[1, 2], [3, -4], [5, 6]]), np.array([[0, 1, 0], [0, 0, 1]]))
 CHOICES = np.array([1, 2, 1])
@@ -40,6 +47,35 @@ def test_a_share_is_added_to_the_exact_vector() -> None:
     for dimension in (3, 5):
         with pytest.raises(InvalidParameter, match=f"shares of dimension {dimension} do not fit"):
             with_share(exact, PolyaShares(dimension, 5, 3, Fraction(40)))
+
+
+@dataclass(frozen=True)
+class Doubtful:
+    """A classifier whose probabilities say more than its votes."""
+
+    doubts: Any
+    votes: Any
+
+    def predict_votes(self, X: Any) -> Any:
+        return self.votes
+
+    def predict_probabilities(self, X: Any) -> Any:
+        return self.doubts
+
+
+def test_a_party_sends_the_direction_of_its_probabilities_and_the_statistic_of_its_votes() -> None:
+    """Of samples on which its votes say nothing; each alone, so that one is not taken for the other."""
+    keys, samples = setup_keys(2, key_bits=512, holders=2, threshold=2, test_key=True), np.eye(3)
+    points = np.array([[1, 2], [3, -4], [5, 7]])
+    direction, statistic = VoteDirectionGrid(points / 8.0, 2), StatisticGrid(points, np.array([[0, 1]]))
+    doubts, votes = np.array([[0.9, 0.1], [0.6, 0.4], [0.1, 0.9]]), np.array([0, 0, 1])
+    assert direction.contribution(doubts) != direction.contribution(votes)
+    for grid, exact in ((direction, direction.contribution(doubts)), (statistic, statistic.contribution(votes))):
+        plan = PackingPlan.for_key(keys.threshold_key.key, length=2, addends=2, minimum=-(1 << 24), maximum=1 << 24)
+        round_ = Round("statistic", keys.threshold_key, plan, keys.roster, 2, grid.digest, bytes(16), test_key=True)
+        party = Party(0, keys.signing_keys[0], classes=range(2), voter=Doubtful(doubts, votes))
+        role = StatisticParty(party, round_, samples, grid, None)
+        assert list(role.result(role.start().state)) == exact
 
 
 @pytest.mark.parametrize("classes", [2, 3])

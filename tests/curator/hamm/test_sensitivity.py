@@ -317,7 +317,12 @@ TABLE = [
     (lambda: s.multiclass_soft(2, 4, 3, 0.5), ROOT / 16, "party", "min(sqrt(2) rho/(M lambda), 2 R); Hamm B.3"),
     (lambda: s.average(3, 4), 3 / 2, "party", "2 C/M"),
     (lambda: s.binary_soft_private_auxiliary(2, 4, 8), 15 / 64, BOTH, "(N + 2M - 1)/(N M lambda); Hamm 4.5 corrected"),
-    (lambda: s.binary_soft_private_auxiliary(2, 4, 8, "lipschitz"), 22 / 64, BOTH, "2 (N + M - 1)/(N M lambda); Hamm 4.5"),
+    (
+        lambda: s.binary_soft_private_auxiliary(2, 4, 8, "lipschitz"),
+        22 / 64,
+        BOTH,
+        "2 (N + M - 1)/(N M lambda); Hamm 4.5",
+    ),
     (lambda: s.binary_majority_private_auxiliary(2, 8), 9 / 16, BOTH, "min((N + 1)/(N lambda), 2 R)"),
     (lambda: s.binary_majority_private_auxiliary(2, 8, "lipschitz"), 1.0, BOTH, "2/lambda; Hamm 4.5"),
     (
@@ -326,7 +331,12 @@ TABLE = [
         BOTH,
         "sqrt(2) (N + 2M - 1)/(N M lambda); Hamm 4.5 corrected",
     ),
-    (lambda: s.multiclass_majority_private_auxiliary(2, 8, 3), 9 * ROOT / 16, BOTH, "min(sqrt(2) (N + 1)/(N lambda), 2 R)"),
+    (
+        lambda: s.multiclass_majority_private_auxiliary(2, 8, 3),
+        9 * ROOT / 16,
+        BOTH,
+        "min(sqrt(2) (N + 1)/(N lambda), 2 R)",
+    ),
     (lambda: s.hamm_theorem_1(2), 1.0, "party", "Hamm Theorem 1: 2/lambda"),
     (lambda: s.hamm_theorem_3(2, 4), 1 / 4, "party", "Hamm Theorem 3: 2/(M lambda)"),
     (lambda: s.hamm_b2(2), ROOT / 2, "party", "Hamm B.2: sqrt(2)/lambda"),

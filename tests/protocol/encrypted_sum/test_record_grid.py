@@ -434,6 +434,15 @@ def test_invalid_balls_are_rejected() -> None:
         replace(grid, ball=PartyBall(grid.ball.centre[:-1], 1))
 
 
+def test_the_centre_of_a_ball_is_a_copy_that_nobody_changes() -> None:
+    centre = np.arange(5)
+    ball = PartyBall(centre, 1)
+    centre[0] = 7
+    assert ball.centre.tolist() == [0, 1, 2, 3, 4]
+    with pytest.raises(ValueError, match="read-only"):
+        ball.centre[0] = 7
+
+
 def test_the_ball_is_in_the_digest() -> None:
     grid = ball_grid()
     assert grid.ball is not None

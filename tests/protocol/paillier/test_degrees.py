@@ -93,6 +93,9 @@ def test_functions_of_phe_raise_above_degree_one() -> None:
         ):
             with pytest.raises(DegreeError, match=f"degree {s}"):
                 use_of_phe()
+        for name in ("g", "nsquare", "max_int"):
+            with pytest.raises(DegreeError, match=f"degree {s}"):
+                getattr(PublicKey(key.n, degree=s), name)
         assert key != phe.PaillierPublicKey(key.n)
         assert phe.PaillierPublicKey(key.n) != key
     assert KEYS[1].public_key == phe.PaillierPublicKey(KEYS[1].public_key.n)

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gmpy2 import mpz
+from gmpy2 import jacobi, mpz
 
 import psephos
 from psephos.audit.adversary import Tampering
@@ -368,13 +368,28 @@ class Recording:
     def __init__(self, **changes: Any) -> None:
         self.shared: Any = None
         self.batches: list[Any] = []
+        self.results: list[Any] = []
         self._changes = changes
 
     def run(self, function: Any, shared: Any, tasks: Any) -> Any:
         self.shared = shared
         for task in tasks:
             self.batches.append(task())
-            yield replace(function(shared, self.batches[-1]), **self._changes)
+            self.results.append(function(shared, self.batches[-1]))
+            yield replace(self.results[-1], **self._changes)
+
+
+@pytest.mark.parametrize("mode", ["full", "half", "short"])
+def test_workers_encrypt_in_the_mode_that_was_chosen(ceremony: KeySetup, mode: Any) -> None:
+    """In all modes but `full` every Jacobi symbol is 1; of 60 ciphertexts in `full` all are with probability 2^-60."""
+    key, engine, spec = ceremony.threshold_key.key, Recording(), VectorSpec(VectorFormat(60, 0, 2**200), bytes(32))
+    plan = PackingPlan.for_key(key, length=60, addends=PARTIES, minimum=0, maximum=2**200)
+    assert plan.ciphertexts == 60
+    round_ = Round.create("parameters", ceremony.threshold_key, plan, ceremony.roster, context=bytes(32), test_key=True)
+    factory = PartyFactory(spec, [[7] * 60] * PARTIES)
+    run(round_, ceremony, factory, engine=engine, present=range(round_.minimum_ballots), mode=mode)
+    columns = engine.results[0].products[0][1]
+    assert ({jacobi(column % key.modulus, key.modulus) for column in columns} == {1}) == (mode != "full")
 
 
 def test_a_worker_gets_only_its_batch(ceremony: KeySetup) -> None:

@@ -402,6 +402,10 @@ def test_a_classifier_in_a_file_is_stored_by_absolute_path(house: House, monkeyp
     mine = house.member("north", house.study(), voter=name)
     assert mine.voter.check() == name
     assert mine.voter.predict_votes(np.zeros((4, 4))).tolist() == [1, 1, 1, 1]
+    odd = house.folder / "a:b"
+    odd.mkdir()
+    (odd / "ones.py").write_text(VOTER_FILE)
+    assert load_voter(f"{odd / 'ones.py'}:ONES").predict_votes([1, 2]) == [1, 1]
     for wrong in ("ones.py:ONES", f"{path}:TWOS", f"{house.folder / 'absent.py'}:ONES"):
         with pytest.raises(InvalidParameter):
             load_voter(wrong)

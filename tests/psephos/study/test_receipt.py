@@ -58,6 +58,13 @@ def test_receipt_of_an_honest_tally(honest: Played) -> None:  # noqa: F811
     curator, *parties = made.participants
     assert (curator.name, curator.roles, curator.joined, curator.ballot) == ("", ["curator"], ["curator"], None)
     assert [member.name for member in parties] == [member.name for member in honest.study.parties]
+    assert [member.roles for member in parties] == [
+        ["party 0", "holder 1"],
+        ["party 1", "holder 2"],
+        ["party 2", "holder 3"],
+        ["party 3"],
+        ["party 4"],
+    ]
     assert all(member.ballot and member.joined == member.roles for member in parties)
     assert made.encryption.in_use == "yes"
     assert made.encryption.key_bits == honest.study.key_bits
