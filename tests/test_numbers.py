@@ -26,7 +26,8 @@ from gmpy2 import mpz
 
 import psephos
 from psephos.audit.rounds import short_key
-from psephos.curator.hamm import erm, methods, pate, release, rules, sensitivity, statistic
+from psephos.curator import evaluation
+from psephos.curator.hamm import erm, methods, pate, records, rehearsal, release, rules, sensitivity, statistic
 from psephos.curator.losses import loss_named
 from psephos.curator.pathak import bounds as pathak_bounds
 from psephos.curator.psgd import bounds as psgd_bounds
@@ -35,6 +36,7 @@ from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, contribut
 from psephos.protocol.ceremony.exponent import share_bound
 from psephos.protocol.ceremony.search import exponent_share_bits
 from psephos.protocol.ceremony.terms import CeremonyTerms
+from psephos.protocol.encrypted_sum.own_data import contrast_basis
 from psephos.protocol.encrypted_sum.votes import VoteLayout
 from psephos.protocol.paillier.comb import CombShape, FixedBaseComb, best_shape
 from psephos.protocol.paillier.encryption import Encryptor
@@ -189,6 +191,74 @@ def statistics() -> dict[str, Any]:
                 )
                 plans[f"{source} {mechanism} {joint}"] = plan
     return plans
+
+
+def _public_rows(classes: int) -> tuple[Any, Any]:
+    """Public rows with a constant, and labels that follow from them; numbers for one class."""
+    generator = np.random.default_rng([22, classes])
+    X = generator.normal(size=(90, 5)) * [3.0, 2.0, 1.0, 0.5, 0.3]
+    scores = X @ generator.normal(size=(5, max(classes, 2))) + generator.gumbel(size=(90, max(classes, 2)))
+    return np.column_stack([X, np.ones(90)]), scores[:, 0] if classes == 1 else scores.argmax(axis=1)
+
+
+def record_steps() -> dict[str, Any]:
+    """Plans, and the step of a sum with noise, of one without, and of rows that span one direction."""
+    values: dict[str, Any] = {}
+    cases: list[tuple[int, dict[str, Any]]] = [
+        (2, {"mechanism": "gaussian"}),
+        (2, {"mechanism": "discrete-laplace", "neighbours": "add-remove"}),
+        (3, {"mechanism": "gaussian", "contributors": 3}),
+        (1, {"mechanism": "gaussian"}),
+        (1, {"mechanism": "discrete-laplace", "unit": "party"}),
+        (2, {"epsilon": None}),
+    ]
+    for classes, terms in cases:
+        X, y = _public_rows(classes)
+        plan = records.plan_records(X, y, classes, 5, **{"rows": 4000, "epsilon": 1.0, **terms})
+        coins = SimulationRandomness(1, "record step")
+        noise = None if plan.mechanism is None else plan.mechanism.sample(coins)
+        made: dict[str, Any] = {} if noise is None else {"plan": plan}  # whose cost is not defined
+        for name, own in (("all", X), ("one direction", np.outer(X[:, 0], [1, 1, 1, 1, 1, 0]) + np.eye(6)[5])):
+            exact = plan.grid.contribution(own, y)
+            total = exact if noise is None else [int(e) + int(n) for e, n in zip(exact, noise, strict=True)]
+            made[name] = records.fit_records(records.release_records(plan, total))
+        values[f"{classes} classes, {terms}"] = made
+    return values
+
+
+def evaluations() -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for classes, terms in ((2, {"bins": 6}), (2, {"neighbours": "add-remove"}), (3, {}), (2, {"unit": "party"})):
+        X, y = _public_rows(classes)
+        weights = np.linspace(-1, 1, 6 * classes).reshape(6, classes)[:, 1 if classes == 2 else 0 :]
+        plan = evaluation.plan_evaluation(X, weights, classes, 5, epsilon=2.0, contributors=3, **terms)  # type: ignore[arg-type]
+        total = (40 * np.array(plan.grid.contribution(X, y), dtype=object) + 12345).tolist()
+        values[f"{classes} classes, {terms}"] = [plan, evaluation.estimate_evaluation(plan, total, 5)]
+    return values
+
+
+def rehearsals() -> dict[str, Any]:
+    """Of a public model that no solver has fitted."""
+    values: dict[str, Any] = {}
+    for classes in (2, 4):
+        generator = np.random.default_rng([23, classes])
+        variances = np.array([9.0, 4.0, 1.0, 0.25])
+        rows, weights = generator.normal(size=(60, 4)) * np.sqrt(variances), generator.normal(size=(classes - 1, 4))
+        held_out = rows @ weights.T + 0.5 * generator.normal(size=(60, classes - 1))
+        labels = ((held_out + generator.normal(size=held_out.shape)) @ contrast_basis(classes)).argmax(axis=1)
+        constant, axes = np.zeros(classes - 1), np.eye(4)
+        model = rehearsal.PublicModel(
+            np.zeros(4), np.ones(4), axes, variances, rows, weights, constant, 0.1, labels, held_out, bytes(32)
+        )
+        noises = [lambda entries: rehearsal.Noise("l1", 0.05), lambda entries: rehearsal.Noise("l2", 0.04)]
+        done = rehearsal.rehearse(model, 20, 10, noises)
+        values[f"{classes} classes"] = {
+            "calibration": rehearsal.calibrate(model, np.random.default_rng(3)),
+            "scales": [model.scale(3, power) for power in (0.0, 0.5)],
+            "shares": [model.shares, rehearsal.class_shift(model.shares), model.losses, int(model.hits.sum())],
+            "rehearsed": [done.plan, done.noise, done.limit, done.radius, done.unit, done.gain, done.spread],
+        }
+    return values
 
 
 def pathak() -> dict[str, Any]:
@@ -421,6 +491,9 @@ GROUPS: dict[str, Callable[[], Any]] = {
     "noise": noise,
     "accounts": accounts,
     "statistics": statistics,
+    "record steps": record_steps,
+    "evaluations": evaluations,
+    "rehearsals": rehearsals,
     "pathak": pathak,
     "psgd": psgd,
     "formats": formats,
