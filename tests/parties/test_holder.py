@@ -29,6 +29,7 @@ from psephos.protocol.paillier.threshold import KeyShare, deal
 from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.roles import Entry, Step
 from psephos.protocol.storage.store import OnceLedger, Store
+from psephos.protocol.wire import Kind, frame
 
 
 @pytest.fixture(scope="module")
@@ -169,6 +170,17 @@ def test_forged_ballots_are_not_counted(election: Any, ballots: list[Ballot], un
     forged = replace(ballots[4], signature=bytes(64))
     assert [type(error) for error in unspent.observe(forged, ballots[0])] == [ForgedSignatureError]
     unspent.refuses(TooFewBallotsError, request_for(election, ballots[:1]), "1 ballots")
+
+
+def test_a_confirmation_after_the_answer_changes_nothing(election: Any, ballots: list[Ballot]) -> None:
+    """A holder that is slow confirms what has been opened; the answer is sent again afterwards."""
+    request, runner = request_for(election, ballots), HolderRunner(election.holders()[0])
+    runner.observe(*ballots)
+    answer, before = runner.ask(request), runner.state
+    late = frame(Kind.CONFIRMATION, election.round.digest, request.product_digest, bytes([2]))
+    step = runner._say("holder 2", "board", late)
+    assert (step.refused, step.posts, runner.state) == ((), (), before)
+    assert runner.ask(request) == answer
 
 
 def test_a_holder_repeats_its_answer_and_opens_no_other_product(election: Any, ballots: list[Ballot]) -> None:

@@ -24,7 +24,7 @@ from psephos.cli.main import build
 from psephos.model import ReleasedClassifier
 from psephos.protocol.errors import BudgetExceededError, BudgetFileError, InvalidParameter
 from psephos.protocol.roles import Role
-from psephos.protocol.storage.budget import BudgetFile, BudgetTotal, ChargeRecord, PrivacyLimit
+from psephos.protocol.storage.budget import BudgetFile, BudgetTotal, ChargeRecord, PrivacyLimit, PrivacyUnit
 from psephos.results import Result, TallyResult
 from psephos.results.card import model_card, regression_card
 from psephos.simulation.average import AverageOptions, simulate_average
@@ -68,6 +68,15 @@ def charges(budget: Path) -> list[ChargeRecord]:
 def totals(budget: Path) -> dict[str, BudgetTotal]:
     with BudgetFile(budget, create=False) as file:
         return {str(total.unit): total for total in file.totals()}
+
+
+class StopError(Exception):
+    """Stands for an interruption."""
+
+
+def stop(honest: Role) -> Role:
+    """Replace a role by none: the run ends before it sends anything."""
+    raise StopError
 
 
 # -- what is charged
@@ -123,9 +132,14 @@ def test_every_protocol_is_charged(tmp_path: Path) -> None:
     assert charges(budget)[-1].epsilon == psgd.epsilon_transcript
     pathak = simulate_pathak(PathakOptions(**small, epsilon=2.0))
     assert charges(budget)[-1].epsilon == pathak.epsilon_proved
+    with pytest.raises(StopError):
+        simulate_pathak(PathakOptions(**small, parties=3, variant="repaired"), roles={"party 0": stop})
+    assert charges(budget)[-1].unit == PrivacyUnit("record", "", "replace"), "its noise depends on the number of rows"
+    assert charges(budget)[-2].unit == PrivacyUnit("record")
     simulate_average(AverageOptions(**small, workers=1, parties=8, methods=("avg",), draws=2))
     assert [charge.epsilon for charge in charges(budget)[-3:]] == [None, 1.0, 1.0]
-    assert {str(charge.unit).split(" ")[0] for charge in charges(budget)} == {"record,", "record", "shard"}
+    assert str(charges(budget)[0].unit) == "record, replaced"
+    assert {charge.unit.kind for charge in charges(budget)[-3:]} == {"shard"}
 
 
 def test_noise_of_the_seed_is_charged_as_not_private(table: Path, tmp_path: Path) -> None:
@@ -244,6 +258,10 @@ def test_a_run_that_would_pass_the_limit_is_refused_before_it_trains(table: Path
     for change in changes:
         with pytest.raises(BudgetExceededError):
             Job(options_of(table, tmp_path / "b", **change)).run(progress=progress)
+    with pytest.raises(
+        BudgetExceededError
+    ):  # of discrete Laplace noise, whose epsilon holds at any delta, it is the limit
+        Job(options_of(table, tmp_path / "c", mechanism="gaussian", budget_limit="1,1e-9")).run(progress=progress)
     assert phases == []
     assert len(charges(tmp_path / "b")) == 1
     run(table, tmp_path / "b", epsilon=(1.0,), budget_limit="3")
@@ -272,10 +290,6 @@ def test_other_rows_are_refused(table: Path, tmp_path: Path) -> None:
 
 
 # -- how often
-
-
-class StopError(Exception):
-    """Stands for an interruption."""
 
 
 def interrupted(options: JobOptions, phase: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,8 @@ from psephos.curator.hamm.averaging import average_of
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import alpha, majority, one_hot
 from psephos.curator.hamm.methods import ReleaseRequest
-from psephos.curator.hamm.statistic import fit_statistic, plan_statistic, release_sum
+from psephos.curator.hamm.signal import noise_energy
+from psephos.curator.hamm.statistic import fit_statistic, plan_statistic, release_sum, release_total
 from psephos.curator.losses import loss_named
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint
 from psephos.protocol.errors import InvalidParameter
@@ -191,3 +193,24 @@ def test_signal_statements_use_public_values_only() -> None:
         made.draw(SimulationRandomness(1, "draw"))
     assert without.signal() is private.signal() is None
     assert with_rows.signal() is not None
+    for protected in (False, True):
+        request = replace(REQUEST, protect_auxiliary=protected)
+        made = methods.erm_method("soft", counts(3), auxiliary(), loss_named("logistic", 3), request)
+        made.draw(SimulationRandomness(1, "draw"))
+        assert (made.signal() is None) is protected
+
+
+def test_the_signal_of_joint_noise_is_less_the_more_parties_add_a_share() -> None:
+    """Where shares by `laws` times as many parties as make up the law are added, so is their energy."""
+    plan = plan_statistic(auxiliary(), 3, PARTIES, epsilon=4.0, mechanism="discrete-laplace", joint=True)
+    assert plan.mechanism is not None
+    deviation = math.sqrt(noise_energy(plan.mechanism).mean / plan.dimension) / plan.mechanism.pitch
+    total = [int(9 * deviation) * (-1) ** number for number in range(plan.dimension)]
+    shares = []
+    for laws in (1.0, 1.5, 2.0):
+        signal = methods.SignalEstimator()
+        signal.note_statistic(release_total(plan, total), laws=laws)
+        made = signal()
+        assert made is not None
+        shares.append(1 - made.share)
+    assert shares == pytest.approx([shares[0], 1.5 * shares[0], 2 * shares[0]], rel=0.02)

@@ -47,6 +47,17 @@ def test_one_row_moves_the_sum_by_the_sensitivity_and_no_search_by_more(classes:
     assert np.abs(other - one).sum() <= 2 * ROW
 
 
+def test_weights_and_edges_are_copies_in_float64_that_nobody_changes() -> None:
+    weights, edges = np.array([[2], [1]]), np.array([-1, 0, 1])
+    grid = ScoreGrid(weights, edges, 2)
+    weights[:] = edges[:] = 0
+    assert (grid.weights.tolist(), grid.edges.tolist()) == ([[2.0], [1.0]], [-1.0, 0.0, 1.0])
+    for array in (grid.weights, grid.edges):
+        assert array.dtype == np.float64
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 7
+
+
 def test_a_replaced_row_reaches_the_bound() -> None:
     grid = ScoreGrid(np.array([[1.0], [0.0]]), np.array([0.0]), 2)
     right, wrong = vector(grid, [[5.0, 1.0]], [1]), vector(grid, [[-5.0, 1.0]], [1])

@@ -161,6 +161,8 @@ def test_a_limit_with_a_delta_is_for_the_composition_at_this_delta(tmp_path: Pat
             file.make_limit(PrivacyLimit(limit, 1e-6))
             if fits:
                 file.charge(ROWS, charges)
+                (total,) = file.totals()
+                assert (total.epsilon, total.delta) == (together, 1e-6)
             else:
                 with pytest.raises(BudgetExceededError):
                     file.charge(ROWS, charges)

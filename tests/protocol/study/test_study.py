@@ -13,6 +13,7 @@ import pytest
 
 from psephos.audit.rounds import short_key
 from psephos.audit.studies import trial
+from psephos.protocol.board import MOST_BYTES
 from psephos.protocol.ceremony.messages import byte_length, packed_bytes
 from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.encrypted_sum.rounds import safe_confirmations
@@ -485,6 +486,17 @@ def test_plain_texts(name: str, valid: bool) -> None:
 
 def test_safe_confirmations() -> None:
     assert [safe_confirmations(n, t) for n, t in ((3, 2), (5, 3), (5, 4), (9, 5))] == [3, 4, 5, 7]
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10])
+@pytest.mark.parametrize("features", [1, 9])
+def test_a_party_may_post_eight_messages_of_the_longest_vector(classes: int, features: int) -> None:
+    """A kilobyte for each entry of a step in all features with a constant, for each class, two at least."""
+    named = {"classes": tuple("abcdefghij"[:classes]), "features": tuple("abcdefghi"[:features]), "samples": 40}
+    limits = replace(STUDY, **named).members.limits  # type: ignore[arg-type]
+    assert limits["party 4"] == 8 * ((1 << 20) + (1 << 10) * (40 + (features + 1) ** 2) * classes)
+    assert limits["curator"] == limits["party 4"] + MOST_BYTES
+    assert limits["party 0"] == limits["party 4"]
 
 
 @pytest.mark.parametrize("bits", [2048, 3072, 3074, 4096, 6144, 6146, 8192, 16384])
