@@ -317,7 +317,9 @@ def test_votes(classes: int) -> None:
     assert votes(W, X).tolist() == expected
     assert votes(W, X).dtype == np.uint8
     blocks = list(votes_in_blocks(W, X, max_bytes=8 * (1 if classes == 2 else classes) * 11 * 3))
+    assert [(parties.start, parties.stop) for parties, _ in blocks] == [(0, 3), (3, 6), (6, 7)]
     assert [len(block) for _, block in blocks] == [3, 3, 1]
+    assert votes(W, X, max_bytes=1).tolist() == expected
     assert np.array_equal(np.concatenate([block for _, block in blocks]), expected)
     assert [block.shape for _, block in votes_in_blocks(W, X, max_bytes=1)] == [(1, 11)] * 7
 

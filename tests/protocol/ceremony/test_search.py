@@ -304,6 +304,39 @@ def test_every_share_has_its_own_zero_share(batch: OpenedBatch) -> None:
     assert len({int(zero) for row in zeros for zero in row} - {0}) == 4 * agreed.holders
 
 
+@pytest.mark.parametrize(("holders", "degree"), [(3, 1), (3, 2), (5, 1), (9, 1)])
+def test_zero_shares_are_made_of_masks_128_bits_longer_than_what_they_hide(holders: int, degree: int) -> None:
+    """What is hidden is a sum of products of pieces, one for each pair of sets at most; each mask fills its length.
+
+    From the seeds and labels alone: with 3 holders no length is a multiple of 8 bits.
+    """
+    agreed = replace(terms(256, holders), degree=degree)
+    pairs, seeds = 2 * len(agreed.subsets).bit_length(), {s: bytes([s]) * 32 for s in range(len(agreed.subsets))}
+    numbers = {s: ([mpz(12 * s)], [mpz(24 * s)]) for s in seeds}
+    n, hidden = mpz(2) ** 255 + 1, agreed.bits + pairs
+    modulus = search.form_modulus(agreed, n)
+
+    def drawn(subset: int, label: str, bits: int) -> mpz:
+        mask = mpz.from_bytes(stream(seeds[subset], label, bits // 8 + 1), "little") >> (8 - bits % 8)
+        assert mask < mpz(1) << bits
+        return mask
+
+    for j in range(1, holders + 1):
+        mine = [s for s in seeds if j in agreed.subsets[s]]
+        own = Batch(agreed, {s: seeds[s] for s in mine})
+        mine_numbers = {s: numbers[s] for s in mine}
+        phi = own._phi(mine_numbers, 0, n)
+        beta_bits = degree * agreed.bits + 128
+        beta = {s: drawn(s, "beta of d 0", beta_bits) for s in mine}
+        zero = zero_share(agreed, j, lambda s, i: drawn(s, f"zero {i} of d 0", beta_bits + hidden + 128))
+        assert own.exponent_share(j, mine_numbers, 0, n) == product_share(agreed, j, beta, phi) + zero
+        size = (modulus.bit_length() + 128 + 7) // 8
+        first = {s: mpz.from_bytes(stream(seeds[s], "mask 0 of form 0", size), "little") % modulus for s in mine}
+        length, name = modulus.bit_length(), f"of form {modulus.bit_length()} 0"
+        zero = zero_share(agreed, j, lambda s, i: drawn(s, f"zero 0 {i} {name}", length + 1 + hidden + 128))  # noqa: B023
+        assert own.form_multiples(j, mine_numbers, 0, n)[0] == product_share(agreed, j, first, phi) + zero
+
+
 def test_shares_of_the_exponent_agree_with_their_commitments(batch: OpenedBatch) -> None:
     n, n2, t = batch.moduli[0], batch.moduli[0] ** 2, batch.terms.threshold
     bits = exponent_share_bits(batch.terms)
