@@ -278,6 +278,15 @@ def test_subtracted_class_shares_give_balanced_accuracy() -> None:
     assert np.mean(reached) > recalls(adjusted, T, labels) - 0.002
 
 
+def test_balanced_accuracy_moves_the_constant_alone() -> None:
+    """By the logarithm of the ratio of the public shares of the classes, in units of the contrast of two classes."""
+    X, y = rare(400, 0)
+    model = fit_public(X[:, :-1], y, 2)
+    moved = model_classifier(model, balanced=True) - model_classifier(model)
+    assert moved[:-1].tolist() == [0.0] * 6
+    assert moved[-1] == pytest.approx(math.log(model.shares[0] / model.shares[1]) / math.sqrt(2))
+
+
 def test_class_shares_must_be_shares() -> None:
     grid = plan().grid
     for shares in ((0.5,), (0.5, 0.0), (0.5, 1.5), (0.2, 0.3, 0.5)):

@@ -328,12 +328,14 @@ def test_zero_shares_are_made_of_masks_128_bits_longer_than_what_they_hide(holde
         phi = own._phi(mine_numbers, 0, n)
         beta_bits = degree * agreed.bits + 128
         beta = {s: drawn(s, "beta of d 0", beta_bits) for s in mine}
-        zero = zero_share(agreed, j, lambda s, i: drawn(s, f"zero {i} of d 0", beta_bits + hidden + 128))
+        bits = beta_bits + hidden + 128
+        zero = zero_share(agreed, j, lambda s, i: drawn(s, f"zero {i} of d 0", bits))  # noqa: B023 - called at once
         assert own.exponent_share(j, mine_numbers, 0, n) == product_share(agreed, j, beta, phi) + zero
         size = (modulus.bit_length() + 128 + 7) // 8
         first = {s: mpz.from_bytes(stream(seeds[s], "mask 0 of form 0", size), "little") % modulus for s in mine}
         length, name = modulus.bit_length(), f"of form {modulus.bit_length()} 0"
-        zero = zero_share(agreed, j, lambda s, i: drawn(s, f"zero 0 {i} {name}", length + 1 + hidden + 128))  # noqa: B023
+        bits = length + 1 + hidden + 128
+        zero = zero_share(agreed, j, lambda s, i: drawn(s, f"zero 0 {i} {name}", bits))  # noqa: B023 - called at once
         assert own.form_multiples(j, mine_numbers, 0, n)[0] == product_share(agreed, j, first, phi) + zero
 
 
