@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 
 import gmpy2
@@ -11,8 +12,10 @@ from gmpy2 import mpz
 
 from psephos.audit.rounds import short_key
 from psephos.protocol.errors import DegreeError, WrongKeyError
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.paillier.kernel import Ring
 from psephos.protocol.paillier.keys import PublicKey
-from psephos.protocol.paillier.private_key import PrivateKey, form_bound, odd_primorial
+from psephos.protocol.paillier.private_key import PrivateKey, form_bound, generate_private_key, odd_primorial
 
 BITS = 64
 BOUND = form_bound(BITS)
@@ -53,6 +56,21 @@ def test_every_condition_of_the_form_is_checked(p: int, q: int, form: str) -> No
     for key in (PrivateKey(p, q), PrivateKey(q, p)):
         assert key.public_key.form == form
         assert key.factors() == (min(p, q), max(p, q))
+
+
+def test_nothing_keeps_the_factors_of_a_key_that_is_gone() -> None:
+    """A cache of rings, such as that of public moduli, would have them as long as the process lives."""
+    key = generate_private_key(512, test_key=True)
+    squares = [mpz(factor) ** 2 for factor in key.factors()]
+    assert key.raw_decrypt(Encryptor(key.public_key, expected=1).encrypt([mpz(7)])[0]) == 7
+
+    def rings() -> int:
+        gc.collect()
+        return sum(isinstance(one, Ring) and one.modulus in squares for one in gc.get_objects())
+
+    assert rings() == 2
+    del key
+    assert rings() == 0
 
 
 def test_keys_convert_to_and_from_phe(private_key: PrivateKey) -> None:
