@@ -32,6 +32,7 @@ from psephos.parties.ceremony import CEREMONY_KINDS
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares
 from psephos.protocol.board.client import join_message
 from psephos.protocol.board.sealing import SealingKey
+from psephos.protocol.encrypted_sum.error_grid import ErrorGrid
 from psephos.protocol.encrypted_sum.fixed_point import parameters_context
 from psephos.protocol.encrypted_sum.local_step import LocalStepGrid
 from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
@@ -143,6 +144,7 @@ def digests() -> dict[str, str]:
         "a number": number.digest,
         "a number, of a party": replace(number, ball=PartyBall(np.arange(number.length), 5)).digest,
         "scores": scores.digest,
+        "errors": ErrorGrid(matrix[:, :1], NumericLabel(-1.0, 2.0, 0.25)).digest,
         "shares of right predictions": ShareGrid(scores).digest,
         "parameters": parameters_context(1.5),
         "nonce": study.nonce_for(None),
