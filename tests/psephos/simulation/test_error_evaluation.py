@@ -18,6 +18,7 @@ from psephos.curator.ledger import Release
 from psephos.data.tables import Encoding
 from psephos.model import Model, ReleasedClassifier, ReleasedRegressor, load_model, written_model
 from psephos.protocol.errors import DataError, InvalidParameter, ModelError
+from psephos.protocol.privacy.accounting import stated_delta
 from psephos.results import EvaluationResult, Result
 from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun, calibrated_model
 from psephos.simulation.job import JobOptions
@@ -92,6 +93,14 @@ def exact_errors(table: Path, regressor: ReleasedRegressor, kept: Any, largest: 
         "rmse": root_mean_squared_error(y, predicted),
         "mae": mean_absolute_error(y, predicted),
     }
+
+
+def test_the_stated_cost_is_that_of_the_specification(
+    table: Path, regressor: ReleasedRegressor, result: EvaluationResult
+) -> None:
+    run = EvaluationRun(options_of(table, epsilon=5.0, rows="all"), regressor)
+    assert result.privacy == replace(run.spec.cost(5), delta=stated_delta())
+    assert (result.privacy.epsilon, result.privacy.unit) == (5.0, "record")
 
 
 @pytest.mark.parametrize("largest", [None, 2.0])
