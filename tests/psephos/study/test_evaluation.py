@@ -261,7 +261,9 @@ def test_terms_of_a_prediction_are_described(numbers: NumberFiles) -> None:
         ({"parameters": ("bins=5",)}, StudyError),
         ({"parameters": ("largest_error=0",)}, StudyError),
         ({"parameters": ("largest_error=1000",)}, StudyError),
-        ({"parameters": ("low=1000",)}, StudyError),
+        ({"parameters": ("low=0",)}, InvalidParameter),  # the intercept is relative to the middle of the bounds
+        ({"parameters": ("high=20",)}, InvalidParameter),
+        ({"parameters": ("classifier=AAAA",)}, InvalidParameter),
     ],
 )
 def test_terms_of_a_prediction_that_cannot_be_are_refused(
@@ -276,6 +278,16 @@ def test_a_prediction_with_other_ranges_is_refused(numbers: NumberFiles) -> None
     ranges = ((-100.0, 100.0), numbers.prediction.ranges[1])
     path.write_bytes(written_model(msgspec.structs.replace(numbers.prediction, ranges=ranges)))
     with pytest.raises(InvalidParameter):
+        numbers.made(model=str(path))
+
+
+@pytest.mark.parametrize("unit", [1e-46, 1e40])
+def test_a_prediction_whose_weights_no_study_can_state_is_refused(numbers: NumberFiles, unit: float) -> None:
+    path, model = numbers.folder / "unit.json", numbers.prediction
+    low, high = model.bounds
+    scaled = {"coefficients": (0.5 * unit, -0.2 * unit), "intercept": 0.1 * unit, "bounds": (low * unit, high * unit)}
+    path.write_bytes(written_model(msgspec.structs.replace(model, **scaled)))
+    with pytest.raises(InvalidParameter, match="float32"):
         numbers.made(model=str(path))
 
 
