@@ -27,7 +27,7 @@ from psephos.specs.study import StudyTerms
 from psephos.study.builder import NewOptions, make_study
 from psephos.study.consent import describe_study
 from psephos.study.identity import IdentityCard
-from psephos.study.release import follows_from_sum, make_release, read_release
+from psephos.study.release import card, follows_from_sum, make_release, read_release
 from psephos.study.samples import PublicSamples
 
 NAMES = ("north", "east", "south", "west")
@@ -236,6 +236,18 @@ def test_a_study_of_a_prediction_says_how_good_it_is_and_releases_it_unchanged(n
     assert "hides how good the prediction" in spec.summary(OpenedSum((0,) * 6, (0, 1, 2, 3)))
     other = OpenedSum((2 << 40, *result.sums[1:]), result.parties)
     assert follows_from_sum(study, samples, model, other)  # no number of the sum changes the prediction
+
+
+def test_the_card_says_that_the_cost_is_that_of_the_evaluation(numbers: NumberFiles, files: Files) -> None:
+    for study, samples, result in (
+        (*numbers.made(), OpenedSum((0,) * 6, (0, 1, 2, 3))),
+        (*files.made(), OpenedSum((0,) * 22, (0, 1, 2, 3))),
+    ):
+        text = " ".join(card(study, read_release(study, samples, make_release(study, samples, result))).split())
+        assert "evaluated on 4 of 4 parties" in text
+        assert "of the evaluation alone" in text
+        assert "learned from" not in text
+        assert "public label" not in text
 
 
 def test_terms_of_a_prediction_are_described(numbers: NumberFiles) -> None:
