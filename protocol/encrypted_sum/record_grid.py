@@ -70,7 +70,7 @@ LEAST_WEIGHT = math.ceil((1 - math.sqrt(0.5)) * (1 << RESIDUAL_BITS))
 
 @dataclass(frozen=True)
 class NumericLabel:
-    """How a numeric label is predicted; public values, in the label's unit.
+    """How a numeric label is predicted; public values, in the label's unit, kept as float64.
 
     Attributes:
         low, high: the interval into which scores and predictions are clipped.
@@ -85,6 +85,8 @@ class NumericLabel:
     threshold: float
 
     def __post_init__(self) -> None:
+        for name in ("low", "high", "threshold"):
+            object.__setattr__(self, name, float(getattr(self, name)))
         if not all(map(math.isfinite, (self.low, self.high, self.high - self.low, self.threshold))):
             raise InvalidParameter("the bounds of a numeric label, their distance and its threshold are finite numbers")
         if not (self.low < self.high and self.threshold > 0):

@@ -8,11 +8,15 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
+from psephos.curator.error_estimates import CERTAIN
 from psephos.curator.evaluation import CALIBRATED_FROM, Estimate, EvaluationEstimate
 from psephos.curator.ledger import Release
 from psephos.results.base import Count, Fact, Page, Positive, Result, Table
 from psephos.results.budget import BudgetSummary, budget_facts
 from psephos.results.runs import ComposedCost, colluders_text, cost_text, test_key_warning
+
+CLIPPED_FROM = 0.05
+"""Share of clipped rows from which the page warns that they make the errors too small."""
 
 READ_OPTIONS: dict[str, Any] = {
     "parties": Count,
@@ -115,6 +119,8 @@ class EvaluationResult(Result):
             warnings.append(
                 "The noise was drawn from the seed. Whoever knows it can take it off: nothing here is private."
             )
+        if text := self._clipping():
+            warnings.append(text)
         if self.exact is False:
             warnings.append("The opened sum differs from that computed in the clear. Do not use this result.")
         facts: list[Fact] = [
@@ -159,6 +165,18 @@ class EvaluationResult(Result):
         about = " on average over the parties" if rows is None else f" of about {_rounded(rows)} rows"
         return f"Right on {main.value:.1%} ± {main.error:.1%}{about}{private}."
 
+    def _clipping(self) -> str:
+        """Return a warning where many rows are clipped, beyond what the noise may add; "" elsewhere."""
+        clipped = None if self.estimate.errors is None else self.estimate.errors.clipped
+        if clipped is None or clipped.value is None or clipped.error is None:
+            return ""
+        if clipped.value < max(CLIPPED_FROM, CERTAIN * clipped.error):
+            return ""
+        return (
+            f"About {clipped.value:.0%} of the rows are clipped: the errors are too small and R² says little, by more "
+            "than ±. A larger --largest-error clips fewer errors."
+        )
+
     def _cost(self) -> str:
         if self.not_private:
             return ""
@@ -169,8 +187,8 @@ class EvaluationResult(Result):
                 f"epsilon {self.together.epsilon:.4g}, delta {self.together.delta:.3g} for each {self.protected}{one}."
             )
         return (
-            f"The release of the {self._noun} protects a {self.released.unit} ({cost_text(self.released)}), and no "
-            f"{self.protected}, as this evaluation does: the two do not add up to one epsilon."
+            f"The release of the {self._noun} protects {_protected(self.released)} ({cost_text(self.released)}), and "
+            f"this evaluation {_protected(self.privacy)}: the two do not add up to one epsilon."
         )
 
     def _notes(self) -> list[str]:
@@ -238,6 +256,13 @@ class EvaluationResult(Result):
             about = f"By the score: the probability of {what} that it stands for, and the share of rows that are."
             tables.append(Table("Reliability", ["score", "rows", "probability", "share", "±"], rows, about))
         return tables
+
+
+def _protected(release: Release) -> str:
+    """Return what a release protects: "a record, replaced"."""
+    persons, neighbours = release.chosen.get("persons"), release.chosen.get("neighbours")
+    noun = f"a {release.unit}" if persons is None else f"a person of the column {persons}"
+    return noun + {"replace": ", replaced", "add-remove": ", added or removed"}.get(str(neighbours), "")
 
 
 def _cells(one: Estimate, digits: int) -> list[str]:

@@ -349,10 +349,12 @@ def _together(entry: Release, released: Release) -> ComposedCost | None:
     """Return the cost of the release and of its evaluation together, by addition.
 
     None where the release does not protect what the evaluation does: a release that protects a party protects each of
-    its records and persons, too.
+    its records and persons, too; one that protects replaced records protects those added or removed.
     """
     covers = released.unit == "party" or (
-        released.unit == entry.unit and ("persons" in released.chosen or "persons" not in entry.chosen)
+        released.unit == entry.unit
+        and entry.chosen.get("persons") in (None, released.chosen.get("persons"))
+        and released.chosen.get("neighbours", "replace") in ("replace", entry.chosen.get("neighbours"))
     )
     if not covers or released.epsilon is None or entry.epsilon is None:
         return None

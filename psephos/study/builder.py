@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from psephos.curator.evaluation import largest_error
 from psephos.curator.hamm.records import NEIGHBOURS, ROWS_PER_PARTY, UNITS, plan_records
@@ -321,7 +322,7 @@ def _derived_parameters(
             dropouts=given.get("dropouts", 0),
         )
     if evaluated is not None:
-        return _evaluation_parameters(options, samples, evaluated)
+        return _evaluation_parameters(options, given, samples, evaluated)
     joint, own = options.protocol == "statistic", method in OWN
     if joint or own:
         noise: MechanismName = "gaussian" if options.delta else "discrete-laplace" if joint else "spherical-laplace"
@@ -354,13 +355,19 @@ def _check_persons(persons: str | None, samples: PublicSamples) -> None:
 
 
 def _evaluation_parameters(
-    options: NewOptions, samples: PublicSamples, evaluated: ReleasedClassifier | ReleasedRegressor
+    options: NewOptions,
+    given: Mapping[str, Any],
+    samples: PublicSamples,
+    evaluated: ReleasedClassifier | ReleasedRegressor,
 ) -> dict[str, Any]:
     """Return the parameters of an evaluation: the model of --model for the samples' scaled rows, and bounds of errors.
 
     Raises:
-        InvalidParameter: the model has other classes, another label, or other columns than the study.
+        InvalidParameter: the model has other classes, another label, or other columns than the study, or a parameter
+            is given that is the model's own. Other bounds would move the intercept, which is relative to their middle.
     """
+    if own := [name for name in ("classifier", "low", "high") if name in given]:
+        raise InvalidParameter(f"the parameter {own[0]} is that of the model of --model: leave it out")
     model = evaluated.model
     if isinstance(model, Model) and model.classes != options.classes:
         raise InvalidParameter(f"the model has the classes {', '.join(model.classes)}: name these with --classes")
@@ -378,12 +385,26 @@ def _evaluation_parameters(
         )
     if isinstance(model, Model):
         weights = samples.scaler.unfold(np.array(model.coefficients), np.array(model.intercepts))
-        return {"classifier": encode_coordinates(weights.T)}
+        return {"classifier": _encoded_weights(weights)}
     low, high = model.bounds
     label = NumericLabel(low, high, largest_error(low, high))
     weights = samples.scaler.unfold(np.array([model.coefficients]), np.array([model.intercept - label.middle]))
     bounds = dict(zip(BOUNDS, (low, high, label.threshold), strict=True))
-    return {"classifier": encode_coordinates(weights.T), **bounds}
+    return {"classifier": _encoded_weights(weights), **bounds}
+
+
+def _encoded_weights(weights: NDArray[np.float64]) -> str:
+    """Return weights (k, d) of scaled rows as the parameter `classifier`, float32.
+
+    Raises InvalidParameter where the largest one overflows, or so nearly underflows that its precision is lost.
+    """
+    largest, float32 = float(np.abs(weights).max()), np.finfo(np.float32)
+    if not (largest == 0 or float(float32.tiny) * 2.0**24 <= largest <= float(float32.max)):
+        raise InvalidParameter(
+            f"the largest weight of the model, {largest:.3g}, is beyond the range of float32, in which a study states "
+            "weights: release a model of the label in another unit"
+        )
+    return encode_coordinates(weights.T)
 
 
 def _record_parameters(

@@ -281,16 +281,17 @@ def card(study: Study, model: Model | RegressionModel, total: str = "this releas
     """
     noun = released_noun(study)
     cost, holders = model.release, len(study.holders)
-    joint = SPECS[study.protocol].joint
+    joint, evaluated = SPECS[study.protocol].joint, study.protocol == "evaluation"
     coalition = coalition_of(study)
     adder, adders = ("key holder", "the key holders") if noise_from(study) == "holders" else ("party", "the parties")
     chosen = "".join(f", {name} {value}" for name, value in sorted(cost.chosen.items()) if name != "colluders")
     unit = "person" if "persons" in cost.chosen else cost.unit
     moves = {"party": "all that it holds", "person": "all its rows at one party"}.get(unit, "it")
+    alone = f"; of the evaluation alone: the {noun} that it is about has a cost of its own" if evaluated else ""
     rows = [
         ("study", fingerprint(study.digest)),
         ("method", f"{model.method}{chosen}"),
-        ("privacy", f"epsilon {cost.epsilon:g}, delta {cost.delta:.3g}, of one {unit}: {moves} may change"),
+        ("privacy", f"epsilon {cost.epsilon:g}, delta {cost.delta:.3g}, of one {unit}: {moves} may change{alone}"),
         (
             "noise",
             f"{cost.mechanism}, for a sensitivity ({cost.norm}) of {cost.sensitivity:.6g}: {cost.source}; added by "
@@ -315,7 +316,7 @@ def card(study: Study, model: Model | RegressionModel, total: str = "this releas
     )
     return f"""# {_escape(study.title)}
 
-{warnings}{_what(study, model)}, learned from {model.parties} of
+{warnings}{_what(study, model)}, {"evaluated on" if evaluated else "learned from"} {model.parties} of
 {len(study.parties)} parties, with {study.samples} public samples, which {use_of_samples(study)};
 none of the parties' rows left them.
 
@@ -338,10 +339,9 @@ def _what(study: Study, model: Model | RegressionModel) -> str:
     if isinstance(model, Model):
         return f"A linear classifier of {label} ({_escape(', '.join(study.classes))})"
     low, high = model.bounds
-    return (
-        f"A linear prediction of the number {label}, between {low:.10g} and {high:.10g}, the smallest and the largest "
-        "public label"
-    )
+    evaluated = study.protocol == "evaluation"
+    bounds = "those of the evaluated prediction" if evaluated else "the smallest and the largest public label"
+    return f"A linear prediction of the number {label}, between {low:.10g} and {high:.10g}, {bounds}"
 
 
 def _table(rows: Any) -> str:

@@ -124,6 +124,7 @@ def test_the_digest_names_everything_that_a_vector_depends_on() -> None:
     others += [replace(GRID, label=replace(LABEL, low=-4.0))]
     assert len({GRID.digest, ShareGrid(GRID).digest, *(other.digest for other in others)}) == 6
     assert GRID.digest == ErrorGrid(GRID.weights, LABEL).digest
+    assert GRID.digest == ErrorGrid(GRID.weights, NumericLabel(-3, 5, 2)).digest
 
 
 @pytest.mark.parametrize(

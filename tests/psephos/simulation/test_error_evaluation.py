@@ -14,6 +14,7 @@ from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_err
 from typer.testing import CliRunner
 
 from psephos.cli.main import build
+from psephos.curator.error_estimates import Estimate
 from psephos.curator.ledger import Release
 from psephos.data.tables import Encoding
 from psephos.model import Model, ReleasedClassifier, ReleasedRegressor, load_model, written_model
@@ -165,6 +166,21 @@ def test_a_result_is_read_from_its_json_and_shown(result: EvaluationResult, clas
     assert "prediction" in page.cost
     with pytest.raises(InvalidParameter):
         calibrated_model(classifier.model, result)
+
+
+def test_many_clipped_rows_are_warned_of(table: Path, regressor: ReleasedRegressor, result: EvaluationResult) -> None:
+    """With a tiny largest error nearly every row counts as it, and R^2 is 1."""
+    small = EvaluationRun(options_of(table, epsilon=5.0, rows="all", largest_error=1e-200), regressor).run()
+    assert small.estimate.errors is not None
+    assert small.estimate.errors.r2 is not None
+    assert small.estimate.errors.r2.value == pytest.approx(1.0)
+    assert any("of the rows are clipped" in text for text in small.page().warnings)
+    assert not any("clipped" in text for text in result.page().warnings)
+    assert result.estimate.errors is not None
+    for value, error, warned in ((0.06, 0.01, True), (0.04, 0.01, False), (0.2, 0.1, False), (None, None, False)):
+        errors = replace(result.estimate.errors, clipped=Estimate(value, error))
+        page = replace(result, estimate=replace(result.estimate, errors=errors)).page()
+        assert any("clipped" in text for text in page.warnings) == warned
 
 
 def test_a_party_is_protected_by_its_mean_absolute_error(table: Path, regressor: ReleasedRegressor) -> None:

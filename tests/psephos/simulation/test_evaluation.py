@@ -136,6 +136,40 @@ def test_costs_add_up_where_the_release_protects_what_the_evaluation_protects(
     assert EvaluationRun(options_of(table, rows="all"), whole).run().together is not None
 
 
+@pytest.mark.parametrize(
+    ("released", "evaluated", "covers"),
+    [
+        ({"neighbours": "replace"}, {"neighbours": "replace"}, True),
+        ({"neighbours": "replace"}, {"neighbours": "add-remove"}, True),
+        ({"neighbours": "add-remove"}, {"neighbours": "add-remove"}, True),
+        ({"neighbours": "add-remove"}, {"neighbours": "replace"}, False),
+        ({"persons": "patient"}, {"neighbours": "replace"}, True),
+        ({"persons": "patient"}, {"neighbours": "replace", "persons": "patient"}, True),
+        ({"persons": "patient"}, {"neighbours": "replace", "persons": "household"}, False),
+    ],
+)
+def test_costs_of_other_neighbours_or_persons_do_not_add_up(
+    table: Path, classifier: ReleasedClassifier, released: Any, evaluated: Any, covers: bool
+) -> None:
+    model = classifier.model
+    model = msgspec_replace(model, release=replace(model.release, unit="record", chosen=released))
+    chosen = {"neighbours": evaluated["neighbours"], "rows": "all"}
+    if "persons" in evaluated:
+        frame, path = pd.read_csv(table), table.with_name("persons.csv")
+        frame.rename(columns={"patient": evaluated["persons"]}).to_csv(path, index=False)
+        table, chosen = path, {**chosen, "record": evaluated["persons"], "ignore": ()}
+    result = EvaluationRun(options_of(table, **chosen), ReleasedClassifier(model)).run()
+    assert (result.together is not None) == covers
+    text = result.page().cost
+    assert ("do not add up" in text) == (not covers)
+    if "persons" in evaluated and not covers:
+        assert "a person of the column patient" in text
+        assert "a person of the column household" in text
+    elif not covers:
+        assert "a record, added or removed" in text
+        assert "a record, replaced" in text
+
+
 def msgspec_replace(model: Any, **change: Any) -> Any:
     import msgspec
 

@@ -27,7 +27,7 @@ from psephos.specs.study import StudyTerms
 from psephos.study.builder import NewOptions, make_study
 from psephos.study.consent import describe_study
 from psephos.study.identity import IdentityCard
-from psephos.study.release import follows_from_sum, make_release, read_release
+from psephos.study.release import card, follows_from_sum, make_release, read_release
 from psephos.study.samples import PublicSamples
 
 NAMES = ("north", "east", "south", "west")
@@ -238,6 +238,18 @@ def test_a_study_of_a_prediction_says_how_good_it_is_and_releases_it_unchanged(n
     assert follows_from_sum(study, samples, model, other)  # no number of the sum changes the prediction
 
 
+def test_the_card_says_that_the_cost_is_that_of_the_evaluation(numbers: NumberFiles, files: Files) -> None:
+    for study, samples, result in (
+        (*numbers.made(), OpenedSum((0,) * 6, (0, 1, 2, 3))),
+        (*files.made(), OpenedSum((0,) * 22, (0, 1, 2, 3))),
+    ):
+        text = " ".join(card(study, read_release(study, samples, make_release(study, samples, result))).split())
+        assert "evaluated on 4 of 4 parties" in text
+        assert "of the evaluation alone" in text
+        assert "learned from" not in text
+        assert "public label" not in text
+
+
 def test_terms_of_a_prediction_are_described(numbers: NumberFiles) -> None:
     study, _, spec = spec_in(numbers, parameters=("dropouts=1", "largest_error=2.5", "record=patient"))
     assert spec.numeric_label is not None
@@ -261,7 +273,9 @@ def test_terms_of_a_prediction_are_described(numbers: NumberFiles) -> None:
         ({"parameters": ("bins=5",)}, StudyError),
         ({"parameters": ("largest_error=0",)}, StudyError),
         ({"parameters": ("largest_error=1000",)}, StudyError),
-        ({"parameters": ("low=1000",)}, StudyError),
+        ({"parameters": ("low=0",)}, InvalidParameter),  # the intercept is relative to the middle of the bounds
+        ({"parameters": ("high=20",)}, InvalidParameter),
+        ({"parameters": ("classifier=AAAA",)}, InvalidParameter),
     ],
 )
 def test_terms_of_a_prediction_that_cannot_be_are_refused(
@@ -276,6 +290,16 @@ def test_a_prediction_with_other_ranges_is_refused(numbers: NumberFiles) -> None
     ranges = ((-100.0, 100.0), numbers.prediction.ranges[1])
     path.write_bytes(written_model(msgspec.structs.replace(numbers.prediction, ranges=ranges)))
     with pytest.raises(InvalidParameter):
+        numbers.made(model=str(path))
+
+
+@pytest.mark.parametrize("unit", [1e-46, 1e40])
+def test_a_prediction_whose_weights_no_study_can_state_is_refused(numbers: NumberFiles, unit: float) -> None:
+    path, model = numbers.folder / "unit.json", numbers.prediction
+    low, high = model.bounds
+    scaled = {"coefficients": (0.5 * unit, -0.2 * unit), "intercept": 0.1 * unit, "bounds": (low * unit, high * unit)}
+    path.write_bytes(written_model(msgspec.structs.replace(model, **scaled)))
+    with pytest.raises(InvalidParameter, match="float32"):
         numbers.made(model=str(path))
 
 
