@@ -49,12 +49,12 @@ def check_shares(shares: Sequence[float]) -> Array:
     Raises:
         InvalidParameter: fewer than two shares, one that is not between 0 and 1, or a sum that is not about 1.
     """
-    given = np.array(shares, dtype=np.float64)
-    if given.ndim != 1 or len(given) < 2 or not np.all((given > 0) & (given < 1)):
+    announced = np.array(shares, dtype=np.float64)
+    if announced.ndim != 1 or len(announced) < 2 or not np.all((announced > 0) & (announced < 1)):
         raise InvalidParameter(f"each of two classes or more has a share between 0 and 1, not {list(shares)}")
-    if abs(float(given.sum()) - 1) > _TOLERANCE:
-        raise InvalidParameter(f"the shares of all classes sum to 1, not {given.sum():g}")
-    return np.asarray(given / given.sum())
+    if abs(float(announced.sum()) - 1) > _TOLERANCE:
+        raise InvalidParameter(f"the shares of all classes sum to 1, not {announced.sum():g}")
+    return np.asarray(announced / announced.sum())
 
 
 def with_class_shares(w: Array, X: Array, shares: Sequence[float]) -> Array:
@@ -113,7 +113,7 @@ def _offsets(scores: Array, shares: Array) -> Array:
         return np.asarray(basis @ moment @ basis.T)
 
     start = basis @ np.log(shares)
-    found = minimize(
+    minimum = minimize(
         value, start, jac=slope, hess=curvature, method="trust-exact", options={"gtol": _PRECISION, "maxiter": 200}
     )
-    return np.asarray(found.x @ basis)
+    return np.asarray(minimum.x @ basis)

@@ -183,8 +183,8 @@ class NormEquations:
 
     def _largest_sums(self) -> Iterator[int]:
         """Yield a bound of the absolute values of both sides together, of each equation."""
-        radix, reached = self.split.radix, [sum(weights) * (self.split.base - 1) for weights in self.auxiliary]
-        slack, carries = reached[: self.count], [0, *reached[self.count :], 0]
+        radix, reach = self.split.radix, [sum(weights) * (self.split.base - 1) for weights in self.auxiliary]
+        slack, carries = reach[: self.count], [0, *reach[self.count :], 0]
         of_bound = [*[radix] * (self.count - 1), self.bound_parts[-1]]
         for most, digit, part, (below, above) in zip(self._most, slack, of_bound, pairwise(carries), strict=True):
             yield most + digit + below + part + radix * above

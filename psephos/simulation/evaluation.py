@@ -101,7 +101,11 @@ class EvaluationOptions(HolderOptions):
     key_bits: int = option(DEFAULT_KEY_BITS, "Length of the Paillier modulus.", group="Encryption")
     test_key: bool = option(False, "Accept a key under 2048 bits: protects nothing.", group="Encryption")
     workers: int = option(
-        None, "The number of processes.", group="Machine", shown="up to 2", factory=lambda: min(2, os.cpu_count() or 1)
+        None,
+        "The most processes; fewer than 128 parties take one.",
+        group="Machine",
+        shown="up to 2",
+        factory=lambda: min(2, os.cpu_count() or 1),
     )
     simulate_noise: bool = option(False, "Draw the noise from the seed: repeatable, not private.", group="Machine")
 

@@ -161,7 +161,11 @@ class SumOptions(HolderOptions):
         group="Encryption",
     )
     workers: int = option(
-        None, "The number of processes.", group="Machine", shown="up to 2", factory=lambda: min(2, os.cpu_count() or 1)
+        None,
+        "The most processes; fewer than 128 parties take one.",
+        group="Machine",
+        shown="up to 2",
+        factory=lambda: min(2, os.cpu_count() or 1),
     )
     simulate_noise: bool = option(False, "Draw the noise from the seed: repeatable, not private.", group="Machine")
     journal: str | None = option(
