@@ -102,7 +102,7 @@ class EvaluationOptions(HolderOptions):
     test_key: bool = option(False, "Accept a key under 2048 bits: protects nothing.", group="Encryption")
     workers: int = option(
         None,
-        "The most processes; fewer than 128 parties take one.",
+        "The most processes; up to 96 parties take one.",
         group="Machine",
         shown="up to 2",
         factory=lambda: min(2, os.cpu_count() or 1),

@@ -162,7 +162,7 @@ class SumOptions(HolderOptions):
     )
     workers: int = option(
         None,
-        "The most processes; fewer than 128 parties take one.",
+        "The most processes; up to 96 parties take one.",
         group="Machine",
         shown="up to 2",
         factory=lambda: min(2, os.cpu_count() or 1),
@@ -443,7 +443,7 @@ def _train(
     )
     done = counted(progress, "train voters", options.parties)
     voters: list[Voter] = []
-    processes = options.workers if options.parties >= FEWEST_BATCHES * BATCH else 1
+    processes = options.workers if -(-options.parties // BATCH) >= FEWEST_BATCHES else 1
     for voter in Parallel(n_jobs=processes, return_as="generator", batch_size="auto")(tasks):
         voters.append(voter)
         done(1)
