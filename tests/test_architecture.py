@@ -399,9 +399,9 @@ def dead_overrides(source: str, product_methods: set[str]) -> list[str]:
 
     A renamed method leaves such an override behind, and the role that should lie is honest.
     """
-    tree, dead = ast.parse(source), []
-    called = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and not is_super(node.value)}
-    for node in ast.walk(tree):
+    nodes, dead = list(ast.walk(ast.parse(source))), []
+    called = {node.attr for node in nodes if isinstance(node, ast.Attribute) and not is_super(node.value)}
+    for node in nodes:
         if isinstance(node, ast.ClassDef) and node.bases:
             names = [item.name for item in node.body if isinstance(item, ast.FunctionDef)]
             dead += [f"{node.name}.{name}" for name in names if name not in product_methods | called]

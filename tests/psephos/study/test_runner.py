@@ -33,6 +33,7 @@ from psephos.protocol.study.stages import (
 )
 from psephos.protocol.wire import Kind
 from psephos.specs.study import StudyTerms
+from psephos.study import runner
 from psephos.study.identity import fingerprint
 from psephos.study.runner import MemberRunner, RunningRole, failed, status
 from tests.psephos.study.cast import AUXILIARY, Cast, DealtCast
@@ -371,7 +372,8 @@ def test_a_refused_entry_is_reported_once(tmp_path: Path) -> None:
         assert len([text for text in lines if "refused" in text]) == 2
 
 
-def test_a_failing_board_is_retried(tmp_path: Path) -> None:
+def test_a_failing_board_is_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "_LONGEST", 0.01)
     member, lines = Member(tmp_path, DealtCast("average")), list[str]()
     with member.play(["party 1"], Clock(), lines) as play:
         seat, failures = play.roles[0], list[str]()
