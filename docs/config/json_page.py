@@ -78,24 +78,36 @@ def own_fields(one: type[Any], bases: list[type[Any]]) -> list[str]:
     return [field.name for field in dataclasses.fields(one) if field.name not in same and field.metadata != IN_MEMORY]
 
 
-def listed(one: type[Any], bases: list[type[Any]]) -> list[str]:
-    """Return the list of the fields of a type that its bases do not have, and of its derived fields.
+Field = tuple[str, str, str]
+"""Name, type and description of a field."""
 
-    Fields that are described together share a line.
-    """
+
+def fields_of(one: type[Any], bases: list[type[Any]]) -> list[Field]:
+    """Return the fields of a type that its bases do not have, and its derived fields."""
     hints, words = typing.get_type_hints(one, include_extras=True), described(one)
-    together: dict[str, dict[str, list[str]]] = {}
-    for name in own_fields(one, bases):
-        together.setdefault(words.get(name, ""), {}).setdefault(type_text(hints[name]), []).append(f"`{name}`")
-    lines = []
-    for text, by_type in together.items():
-        fields = "; ".join(f"{', '.join(names)}, {kind}" for kind, names in by_type.items())
-        lines.append(f"* {fields}: {text}" if words else f"* {fields}")
+    fields = [(name, type_text(hints[name]), words.get(name, "")) for name in own_fields(one, bases)]
     inherited = {name for base in bases for name in getattr(base, "derived", ())}
     for name in getattr(one, "derived", ()):
         if name not in inherited:
             text = inspect.getdoc(getattr(one, name)) or ""
-            lines.append(f"* `{name}`, *derived*: {' '.join(text.split())}")
+            fields.append((name, "*derived*", " ".join(text.split())))
+    return fields
+
+
+def listed(fields: list[Field], elsewhere: dict[Field, str]) -> list[str]:
+    """Return a line for each description; a field that stands alike in a section above refers to it.
+
+    Fields that are described together share a line.
+    """
+    together: dict[str, dict[str, list[str]]] = {}
+    for name, kind, words in fields:
+        section = elsewhere.get((name, kind, words))
+        text = f"as in [{section}](#{section.lower()})." if section and words else words
+        together.setdefault(text, {}).setdefault(kind, []).append(f"`{name}`")
+    lines, is_described = [], any(words for _, _, words in fields)
+    for text, by_type in together.items():
+        names = "; ".join(f"{', '.join(names)}, {kind}" for kind, names in by_type.items())
+        lines.append(f"* {names}: {text}" if is_described else f"* {names}")
     return lines
 
 
@@ -109,28 +121,33 @@ def shared() -> list[type[Any]]:
     return sorted((base for base, count in counts.items() if count > 1), key=lambda base: len(base.__mro__))
 
 
-def section(one: type[Any], heading: str, common: list[type[Any]]) -> list[str]:
+def section(one: type[Any], heading: str, common: list[type[Any]], elsewhere: dict[Field, str]) -> list[str]:
     """Return a heading, the first sentence of the type's docstring, and its fields."""
     bases = [base for base in one.__mro__[1:] if base in common]
+    fields = fields_of(one, bases)
     first = " ".join((inspect.getdoc(one) or "").partition("\n\n")[0].split())
     links = f" Also the fields of [{bases[0].__name__}](#{bases[0].__name__.lower()})." if bases else ""
-    return [f"\n{heading}\n", f"{first}{links}\n", *listed(one, bases), ""]
+    lines = [f"\n{heading}\n", f"{first}{links}\n", *listed(fields, elsewhere), ""]
+    if heading.startswith("## "):
+        elsewhere |= {field: heading.removeprefix("## ") for field in fields if field not in elsewhere}
+    return lines
 
 
 def page() -> str:
     """Return the whole page."""
     common = shared()
-    parts = [HEAD]
+    parts: list[str] = [HEAD]
+    elsewhere: dict[Field, str] = {}
     for base in common:
-        parts += section(base, f"## {base.__name__}", common)
+        parts += section(base, f"## {base.__name__}", common, elsewhere)
     for kind, one in KINDS.items():
-        parts += section(one, f"## {kind}", common)
+        parts += section(one, f"## {kind}", common, elsewhere)
     parts.append("\n## Parts\n")
     done: set[str] = set()
     while rest := [name for name in PARTS if name not in done]:
         for name in rest:
             done.add(name)
-            parts += section(PARTS[name], f"### {name}", [])
+            parts += section(PARTS[name], f"### {name}", [], {})
     return re.sub(r"\n{3,}", "\n\n", "\n".join(parts)).rstrip() + "\n"
 
 
