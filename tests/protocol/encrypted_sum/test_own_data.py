@@ -120,3 +120,10 @@ def test_only_whitened_averages_train_a_classifier() -> None:
         GRID.contribution([[1.0, 2, 3]], [0], lambda z, y: z)
     with pytest.raises(InvalidParameter, match="train"):
         WHITENED.contribution([[1.0, 2, 3]], [0])
+
+
+def test_rows_of_single_precision_are_scaled_in_double_precision() -> None:
+    single = np.random.default_rng(5).normal(size=(20, 7)).astype(np.float32)
+    scaled = unit_rows(single)
+    assert scaled.dtype == np.float64
+    np.testing.assert_array_equal(scaled, unit_rows(single.astype(np.float64)))
