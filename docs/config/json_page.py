@@ -121,16 +121,16 @@ def shared() -> list[type[Any]]:
     return sorted((base for base, count in counts.items() if count > 1), key=lambda base: len(base.__mro__))
 
 
-def section(one: type[Any], heading: str, common: list[type[Any]], elsewhere: dict[Field, str]) -> list[str]:
-    """Return a heading, the first sentence of the type's docstring, and its fields."""
-    bases = [base for base in one.__mro__[1:] if base in common]
-    fields = fields_of(one, bases)
+def section(one: type[Any], heading: str, bases: list[type[Any]], elsewhere: dict[Field, str]) -> list[str]:
+    """Return a heading, the first sentence of the type's docstring, and its fields.
+
+    Args:
+        one: the type. bases: those of its bases that have a section.
+        elsewhere: the section above that describes a field.
+    """
     first = " ".join((inspect.getdoc(one) or "").partition("\n\n")[0].split())
     links = f" Also the fields of [{bases[0].__name__}](#{bases[0].__name__.lower()})." if bases else ""
-    lines = [f"\n{heading}\n", f"{first}{links}\n", *listed(fields, elsewhere), ""]
-    if heading.startswith("## "):
-        elsewhere |= {field: heading.removeprefix("## ") for field in fields if field not in elsewhere}
-    return lines
+    return [f"\n{heading}\n", f"{first}{links}\n", *listed(fields_of(one, bases), elsewhere), ""]
 
 
 def page() -> str:
@@ -138,10 +138,11 @@ def page() -> str:
     common = shared()
     parts: list[str] = [HEAD]
     elsewhere: dict[Field, str] = {}
-    for base in common:
-        parts += section(base, f"## {base.__name__}", common, elsewhere)
-    for kind, one in KINDS.items():
-        parts += section(one, f"## {kind}", common, elsewhere)
+    for name, one in [*((base.__name__, base) for base in common), *KINDS.items()]:
+        bases = [base for base in one.__mro__[1:] if base in common]
+        parts += section(one, f"## {name}", bases, elsewhere)
+        for field in fields_of(one, bases):
+            elsewhere.setdefault(field, name)
     parts.append("\n## Parts\n")
     done: set[str] = set()
     while rest := [name for name in PARTS if name not in done]:
