@@ -16,15 +16,19 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from psephos.audit.studies import trial
 from psephos.cli.main import build
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.board.file import BoardFile
 from psephos.protocol.errors import AgreementError, ReportError
 from psephos.protocol.roles import BOARD, Post
 from psephos.protocol.wire import Kind, frame
+from psephos.results.runs import colluders_text
+from psephos.specs.registry import SPECS, coalition_of, is_verifiable, noise_from
 from psephos.study.receipt import Receipt, _could_decrypt, receipt_of, render, write_receipt
 from psephos.study.release import read_release
-from psephos.study.verify import examine
+from psephos.study.verify import BoardEvidence, examine
+from tests.psephos.study.cast import ALL, fields_of
 from tests.psephos.study.test_verify import (  # noqa: F401 - fixtures
     PARTIES,
     SAMPLES,
@@ -147,6 +151,24 @@ def test_shares_that_are_not_published_are_not_claimed(play: Callable[..., Playe
     played = play(**of("pathak"))
     assert "Not all shares" in receipt(played, cut(played, 20)).encryption.decrypted
     assert "Not all shares" not in receipt(played).encryption.decrypted
+
+
+@pytest.mark.parametrize("what", ALL)
+def test_the_noise_is_described_whole(what: str) -> None:
+    """Of every protocol: who adds the noise, and, where members add it in shares, how many of them may collude."""
+    study = trial(parties=PARTIES, epsilon=0.5, **fields_of(what, PARTIES)).study
+    noise = receipt_of(study, BoardEvidence()).release.noise
+    coalition, adders = coalition_of(study), noise_from(study)
+    if not SPECS[study.protocol].joint:
+        assert coalition is None
+        assert "the curator adds the noise" in noise
+        return
+    assert coalition is not None
+    assert ("each party adds its share of the noise" in noise) == (adders == "parties")
+    assert ("each key holder posts an encrypted share of the noise" in noise) == (adders == "holders")
+    assert colluders_text(coalition, study.threshold, adders) in noise
+    assert "is not proved" in noise
+    assert ("NOT VERIFIED" in noise) == (not is_verifiable(study))
 
 
 def test_a_study_that_is_unfinished_or_unverifiable_says_so_first(honest: Played, public: Played) -> None:  # noqa: F811
