@@ -83,6 +83,8 @@ def mauled(private_key: PrivateKey) -> list[tuple[str, Claim]]:
         ("the wrong form", (statement, c, replace(proof, fast=False, residue=proof.residue % n))),
         ("an announcement that is no unit", (statement, c, replace(proof, announcement=mpz(private_key.factors()[0])))),
         ("an announcement out of range", (statement, c, replace(proof, announcement=modulus))),
+        # Both sides of the equation, which are compared up to the sign, have the square 0, whatever was encrypted.
+        ("zero on both sides", (statement, c, KnowledgeProof(False, n ** (key.degree // 2 + 1), mpz(0), mpz(0)))),
     ]
 
 
