@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
@@ -201,6 +202,25 @@ def test_ridge_logistic_is_given_its_tolerance_and_its_classes() -> None:
         RidgeLogistic().predict(X)
     with pytest.raises(ValueError, match="4 features"):
         tight.predict(X[:, :2])
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("method", ["predict", "predict_proba"])
+def test_ridge_logistic_checks_the_rows_that_it_predicts(classes: int, method: str) -> None:
+    """Rows of any type of number are predicted as their float64; others than it was trained on are refused."""
+    X, y = clouds(classes=classes)
+    table = pd.DataFrame(X, columns=list("abcd"))
+    predict = getattr(RidgeLogistic(lam=1e-3).fit(table, y), method)
+    single, expected = table.astype(np.float32), predict(table)
+    assert np.array_equal(predict(single), predict(single.astype(np.float64)))
+    assert np.array_equal(predict(table.astype(object)), expected)
+    infinite = table.replace({"a": {X[0, 0]: np.inf}}).astype(object)
+    refused = (table.rename(columns={"a": "e"}), table[["a", "b", "c"]], table * np.nan, table[:0], infinite)
+    for other in refused:
+        with pytest.raises(ValueError, match=r"."):
+            predict(other)
+    with pytest.raises(NotFittedError):
+        getattr(RidgeLogistic(), method)(X)
 
 
 def test_fitting_again_replaces_the_classifier() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -21,9 +22,10 @@ from psephos.curator.hamm.rehearsed import (
     rehearsal_of,
 )
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, shares_of
+from psephos.protocol.encrypted_sum.local_step import LocalStepGrid
 from psephos.protocol.encrypted_sum.own_data import contrast_basis
 from psephos.protocol.errors import DataError, InvalidParameter
-from psephos.protocol.privacy.mechanisms import DiscreteLaplace
+from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, gaussian_sigma
 
 Array = NDArray[np.float64]
 
@@ -210,6 +212,42 @@ def test_the_noise_of_a_plan_fits_the_parties_shares() -> None:
     assert gaussian.grid.norm == ("l1" if isinstance(gaussian.mechanism, DiscreteLaplace) else "l2")
     shares = shares_of(gaussian, colluders=2)
     assert isinstance(shares, PolyaShares if gaussian.grid.norm == "l1" else DiscreteGaussianShares)
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_the_numbers_of_a_planned_step_by_hand(norm: Any) -> None:
+    """Two contrasts of three coordinates and a constant; 97 of 100 parties make up the noise."""
+    grid = LocalStepGrid(np.eye(4), np.zeros((4, 2)), 3, 0.1, 2.0, 1.0, norm)
+    step = plan_of_grid(grid, 5.0, 100, epsilon=2.0, delta=1e-5, contributors=97)
+    assert (step.dimension, step.rank, step.parties, step.scale) == (8, 3, 100, 5.0)
+    assert step.inflation == 100 / 97
+    unit = 2.0**24
+    if norm == "l1":
+        assert isinstance(step.mechanism, DiscreteLaplace)
+        assert float(step.mechanism.scale_units) == pytest.approx(2 * unit / 2.0, rel=1e-5)
+        assert (step.delta, step.event.multiplier) == (0.0, None)
+        assert step.variance == pytest.approx(2 * (2 / 2.0) ** 2 * 100 / 97, rel=1e-5)
+    else:
+        assert isinstance(step.mechanism, DiscreteGaussian)
+        sigma = gaussian_sigma(2.0, 2.0, 1e-5)
+        assert step.delta == 1e-5
+        assert step.event.multiplier == pytest.approx(sigma / 2, rel=1e-5)
+        assert step.event.delta == pytest.approx(1e-5, rel=1e-3)
+        assert step.variance == pytest.approx(sigma**2 * 100 / 97, rel=1e-5)
+    assert (step.event.name, step.event.epsilon, step.event.unit) == ("rehearsed step", 2.0, "party")
+    assert step.sensitivity.value == pytest.approx(2 / 100, rel=1e-5)
+    assert step.sensitivity.norm == norm
+    clear = replace(step, mechanism=None)
+    assert clear.variance == 0.0
+    with pytest.raises(InvalidParameter):
+        _ = clear.event
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.inf, math.nan])
+def test_the_scale_of_a_step_is_positive_and_finite(scale: float) -> None:
+    grid = LocalStepGrid(np.eye(4), np.zeros((4, 1)), 2, 0.1, 2.0, 1.0, "l1")
+    with pytest.raises(InvalidParameter):
+        plan_of_grid(grid, scale, 10, epsilon=1.0)
 
 
 def test_the_variance_of_drawn_noise_is_that_of_the_plan() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from psephos.curator.hamm.signal import Energy, noise_energy, signal_of
+from psephos.curator.hamm.signal import Energy, Signal, noise_energy, signal_of
 from psephos.protocol.encrypted_sum.own_data import contrast_basis
 from psephos.protocol.privacy.mechanisms import (
     DiscreteGaussian,
@@ -119,9 +119,12 @@ def test_noise_alone_is_called_useless_and_a_clear_release_is_not(classes: int, 
     assert counted[100.0] == 0
 
 
-def test_a_release_of_zeros_is_useless() -> None:
-    signal = signal_of(np.zeros((2, 3)), np.ones((5, 3)), np.zeros(5, int), Energy(1.0, 1.0, 3), falling=True)
-    assert (signal.share, signal.useless) == (0.0, True)
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("falling", [True, False])
+def test_a_release_of_zeros_is_useless(classes: int, falling: bool) -> None:
+    """It gives every row the same class, whatever the noise: no signal, no agreement beyond that of one class."""
+    signal = signal_of(np.zeros((classes, 3)), np.ones((5, 3)), np.zeros(5, int), Energy(1.0, 1.0, 3), falling=falling)
+    assert signal == Signal(share=0.0, share_std=0.0, agreement=0.0, usual=1.0, useless=True)
 
 
 def test_the_estimates_are_deterministic() -> None:

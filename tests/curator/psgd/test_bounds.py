@@ -187,6 +187,15 @@ def test_pure_composition_equals_randomised_response(epsilon: float, k: int, del
     assert composed == pytest.approx(exact, rel=1e-6)
 
 
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+@pytest.mark.parametrize("delta", [1e-3, 0.05, 0.2, 0.4])
+@pytest.mark.parametrize("k", range(1, 8))
+def test_few_releases_compose_at_every_delta(epsilon: float, k: int, delta: float) -> None:
+    """Large deltas use the middle terms of the binomial, where even and odd numbers of releases differ."""
+    exact = _exact_randomised_response(epsilon, k, delta)
+    assert bounds.pure_composition(epsilon, k, delta) == pytest.approx(exact, rel=1e-9, abs=1e-12)
+
+
 @pytest.mark.parametrize(
     ("epsilon", "k", "delta"), [(0.01, 2000, 1e-15), (0.01, 2000, 1e-40), (0.1, 1000, 1e-15), (3.0, 5, 1e-9)]
 )

@@ -201,6 +201,23 @@ def test_a_person_counts_as_one_row_whatever_the_number_of_rows() -> None:
     assert grid.contribution(X[order], y[order], owners[order]) == grid.contribution(X, y, owners)
 
 
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+@pytest.mark.parametrize("classes", [1, 2, 3])
+def test_rows_of_any_type_of_number_are_computed_in_double_precision(classes: int, norm: Norm) -> None:
+    grid = grid_of(max(classes, 2), norm)
+    if classes == 1:
+        grid = replace(grid, classes=1, label=NumericLabel(-1.0, 4.0, 0.5))
+    X, y = rows_of(11, 40, grid.classes)
+    single = X.astype(np.float32)
+    expected = grid.contribution(single.astype(np.float64), y)
+    for rows in (single, single.astype(object), single.tolist()):
+        assert grid.contribution(rows, y) == expected
+        for ours, theirs in zip(grid.locate(rows), grid.locate(single.astype(np.float64)), strict=True):
+            assert ours.dtype == np.float64
+            assert np.array_equal(ours, theirs)
+    assert grid.contribution(single, y.astype(np.int8)) == expected
+
+
 def test_invalid_rows_and_labels_are_rejected() -> None:
     grid = grid_of(3)
     X, y = rows_of(9, 5, 3)

@@ -85,6 +85,19 @@ def test_sampler_distance_is_charged():
     assert compose([event], 0.5 * event.delta) == math.inf
 
 
+@pytest.mark.parametrize("epsilon", [0.5, 10.0])
+def test_the_event_of_every_mechanism_charges_its_samplers_distance(epsilon):
+    """The samplers' own distance is far below the delta of the noise, so a larger one is given to them."""
+    distance = 1e-5
+    by_name = {
+        "pure": (pure_event("x", epsilon, distance=distance), 0.0),
+        "gaussian": (gaussian_event("x", 3.0, 1.0, epsilon, distance=distance), gaussian_delta(1.0, epsilon, 3.0)),
+    }
+    for event, of_the_law in by_name.values():
+        assert event.delta - of_the_law == pytest.approx((1 + math.exp(epsilon)) * distance, rel=1e-6)
+        assert event.distance == distance
+
+
 def test_a_large_distance_is_charged_in_a_composition_too():
     """Two releases whose samplers are off by 1e-3 each have no guarantee at delta = 1e-6, whatever their epsilon."""
     events = [pure_event("x", 0.5, distance=1e-3)] * 2

@@ -31,7 +31,9 @@ from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, vote_round
 from psephos.protocol.errors import EngineError, JournalError, SchedulerMissingError, WorkersLostError
 from psephos.protocol.paillier.packing import PackingPlan
+from psephos.protocol.roles import Entry
 from psephos.protocol.transcript import Transcript
+from psephos.protocol.wire import Kind, frame
 from psephos.simulation import encrypted_sum
 from psephos.simulation.encrypted_sum import (
     BATCH,
@@ -145,6 +147,19 @@ def test_every_phase_is_timed(ceremony: KeySetup) -> None:
     elapsed = time.perf_counter() - started
     assert min(seconds["encrypt"], seconds["aggregate"], seconds["decrypt"]) > 0
     assert sum(seconds.values()) <= elapsed
+
+
+def test_aggregation_ends_with_the_first_request_and_is_the_work_of_curator_and_holders() -> None:
+    """Not of the parties, and not what the curator and the holders do after the first request."""
+    clock = encrypted_sum._AggregationClock()
+    clock.seconds = {"curator": 1.0, "party 0": 2.0, "holder 1": 4.0, "party 1": 8.0, "holder 2": 16.0}
+    ballot, request = (Entry(0, "x", "", frame(kind, bytes(32))) for kind in (Kind.BALLOT, Kind.TALLY_REQUEST))
+    clock.on_message("votes: cast", ballot)
+    assert clock.aggregate == 0.0
+    clock.on_message("votes: open", request)
+    clock.seconds = {"curator": 100.0}
+    clock.on_message("votes: open", request)
+    assert clock.aggregate == 1.0 + 4.0 + 16.0
 
 
 def test_absent_parties_are_not_counted(ceremony: KeySetup) -> None:

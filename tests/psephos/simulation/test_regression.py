@@ -104,6 +104,14 @@ def test_noise_is_drawn_from_the_seed_only_where_that_is_asked_for(table: Path, 
     assert run.sum().opened.sums != run.sum().opened.sums
 
 
+def test_rows_and_labels_of_a_party_are_float64(released: Released) -> None:
+    run, rows = released[0], np.arange(6.0).reshape(2, 3)
+    for other in (rows.astype(np.float32), rows.astype(int), rows.astype(object), rows.tolist()):
+        assert run.prepared(other).dtype == np.float64
+        assert np.array_equal(run.prepared(other), run.prepared(rows))
+    assert {column.dtype for column in run.rows_of(0)} == {np.dtype(np.float64)}
+
+
 def test_no_epsilon_is_stated_where_private_rows_were_published(table: Path) -> None:
     result, model = RegressionRun(options_of(table, public=None, sample_public=True)).run()
     assert result.not_private
