@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 
 from psephos.budget import table_digest
 from psephos.cli.main import build
+from psephos.data.partition import load_split
 from psephos.model import ReleasedClassifier
 from psephos.protocol.errors import BudgetExceededError, BudgetFileError, InvalidParameter
 from psephos.protocol.roles import Role
@@ -28,6 +29,7 @@ from psephos.protocol.storage.budget import BudgetFile, BudgetTotal, ChargeRecor
 from psephos.results import Result, TallyResult
 from psephos.results.card import model_card, regression_card
 from psephos.simulation.average import AverageOptions, simulate_average
+from psephos.simulation.charges import charges_of
 from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun
 from psephos.simulation.job import Job, JobOptions
 from psephos.simulation.pathak import PathakOptions, simulate_pathak
@@ -95,6 +97,32 @@ def test_each_method_is_charged_what_its_card_states(method: str, table: Path, t
     first = result.budget.totals[0]
     assert first.epsilon == (None if method in EXACT else 3.0)
     assert first.private_epsilon == 3.0
+
+
+@pytest.mark.parametrize(
+    ("methods", "opened"),
+    [
+        (("soft", "vote", "statistic", "pate"), {"exact counts of votes": "alpha"}),
+        (("avg",), {"exact sums": "sums"}),
+        (("own-data", "whitened"), {"exact sums": "sums"}),
+        (("statistic", "whitened"), {"exact counts of votes": "alpha", "exact sums": "sums"}),
+    ],
+)
+def test_every_exact_sum_that_the_curator_is_given_is_charged_once(
+    methods: tuple[str, ...], opened: dict[str, str], tmp_path: Path
+) -> None:
+    """Whatever is released of it: counts of votes are one sum, parameters are others."""
+    options = TallyOptions(**KEYS, parties=8, methods=methods, draws=2, epsilon=(0.5,), budget=str(tmp_path / "b"))
+    split = load_split(options, None)[1]
+    made = charges_of(options, split, None, repeats=True)
+    assert made is not None
+    for _ in range(2):
+        made.before_sum()
+    written = charges(tmp_path / "b")
+    assert {charge.name: charge.epsilon for charge in written} == dict.fromkeys(opened)
+    assert len(written) == len(opened)
+    for charge in written:
+        assert opened[charge.name] in (charge.reason or "")
 
 
 def test_a_step_that_asks_nobody_is_not_charged(table: Path, tmp_path: Path) -> None:

@@ -894,6 +894,23 @@ def test_closing_a_board_cancels_the_requests_in_progress() -> None:
     assert asyncio.all_tasks(opened._loop) == set()
 
 
+@pytest.mark.parametrize("connected", [True, False])
+@pytest.mark.parametrize("incomplete", [True, False])
+def test_closing_a_board_ends_its_connection_in_every_state(connected: bool, incomplete: bool) -> None:
+    """The client is closed, which sends what it has not sent yet, before its transport is aborted."""
+    opened, ended = Offline("nats://host", Stream(), "party 3", KEY), list[str]()
+
+    async def close() -> None:
+        ended.append("client")
+
+    transport = SimpleNamespace(abort=lambda: ended.append("transport"))
+    writer = SimpleNamespace(_bare_io_writer=SimpleNamespace(transport=transport))
+    client = SimpleNamespace(is_connected=connected, close=close, _transport=writer if incomplete else None)
+    opened._client = client  # type: ignore[assignment]
+    opened.close()
+    assert ended == ["client"] * connected + ["transport"] * incomplete
+
+
 def test_messages_are_fetched_in_windows(stream: Stream, board: Offline) -> None:
     for number in range(1, 71):
         stream.messages[number] = RawStreamMsg(subject="psephos.0.x.entry", seq=number, data=b"%d" % number)

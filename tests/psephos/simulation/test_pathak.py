@@ -48,6 +48,7 @@ from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
 from psephos.results import PathakResult
 from psephos.results.evaluation import Evaluation
+from psephos.specs.pathak import SMALLEST_SIZE
 from psephos.simulation.pathak import PathakKeys, PathakOptions, PathakRun, make_terms, run_protocol, simulate_pathak
 from tests.psephos.simulation import runs
 
@@ -560,6 +561,28 @@ def test_the_simulation_refuses_invalid_options() -> None:
     for bad in ({"lam": 0.0}, {"epsilon": -1.0}, {"parties": 2}, {"excluded": 5}, {"smallest_size": 0}):
         with pytest.raises(InvalidParameter):
             PathakOptions(**bad).check()  # type: ignore[arg-type]
+
+
+def test_the_terms_are_those_of_the_options() -> None:
+    """Each option away from its default; the smallest size is a rung for the paper's variants, and else the data's."""
+    chosen: dict[str, Any] = {
+        "parties": 5,
+        "lam": 0.25,
+        "epsilon": 3.0,
+        "variant": "printed",
+        "noise": "spherical",
+        "comparisons": "all-pairs",
+        "excluded": 2,
+        "largest_size": 4096,
+    }
+    terms = PathakOptions(**chosen, regulariser="lambda/2", smallest_size=64).terms(7, ("a", "b"), 99)
+    assert {name: getattr(terms, name) for name in chosen} == chosen
+    assert (terms.features, terms.classes, terms.smallest_size, terms.strong_convexity) == (7, ("a", "b"), 64, 0.25)
+    sizes = {
+        variant: PathakOptions(variant=variant).terms(7, ("a", "b"), 99).smallest_size  # type: ignore[arg-type]
+        for variant in ("public-bound", "printed", "repaired")
+    }
+    assert sizes == {"public-bound": 99, "printed": SMALLEST_SIZE, "repaired": SMALLEST_SIZE}
 
 
 @pytest.mark.parametrize("name", runs.RUNS["pathak"])

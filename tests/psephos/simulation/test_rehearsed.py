@@ -18,6 +18,7 @@ from psephos.curator.hamm.rehearsed import model_classifier, public_features
 from psephos.data.preprocessing import PublicScaler
 from psephos.data.tables import read_table
 from psephos.protocol.errors import DataError, InvalidParameter
+from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.transcript import Transcript
 from psephos.simulation.job import Job, JobOptions
 from psephos.simulation.tally import TallyOptions, simulate_tally
@@ -53,19 +54,27 @@ def options(path: Path, *, labelled: bool = True, **more: Any) -> JobOptions:
     return JobOptions(**(table | keys | {"method": "rehearsed", "epsilon": (10.0,), "announced_rows": 1200} | more))
 
 
-@pytest.mark.parametrize("mechanism", [None, "gaussian"])
-def test_a_rehearsed_step_is_released_with_its_card(tmp_path: Path, mechanism: Any) -> None:
+@pytest.mark.parametrize(
+    ("mechanism", "epsilon", "chosen"), [(None, 10.0, "discrete-laplace"), ("gaussian", 3.0, "gaussian")]
+)
+def test_a_rehearsed_step_is_released_with_its_card(
+    tmp_path: Path, mechanism: Any, epsilon: float, chosen: str
+) -> None:
+    """The rehearsal of these rows chooses Gaussian noise at epsilon 3, where it may."""
     out, steps = tmp_path / "out", []
     out.mkdir()
-    job = Job(options(tmp_path, mechanism=mechanism))
+    job = Job(options(tmp_path, mechanism=mechanism, epsilon=(epsilon,)))
     result = job.run(progress=lambda what, done, total: steps.append((what, done, total)))
     job.write(result, out)
     release = result.privacy["rehearsed"]
     assert result.tally_equals_plaintext
-    assert (release.unit, release.epsilon, result.reveal) == ("party", 10.0, "statistic")
+    assert (release.unit, release.epsilon, result.reveal) == ("party", epsilon, "statistic")
+    assert (release.mechanism, release.norm) == (chosen, "l2" if chosen == "gaussian" else "l1")
+    assert release.delta == (pytest.approx(1e-6) if chosen == "gaussian" else stated_delta())
     assert release.sensitivity == pytest.approx(2 / PARTIES)
     assert release.chosen["expected gain"] > 0
-    assert result.accuracy["rehearsed"].private > 0.7
+    if epsilon == 10.0:
+        assert result.accuracy["rehearsed"].private > 0.7
     assert result.accuracy["rehearsed"].nonprivate > 0.7
     rehearsed = [(done, total) for what, done, total in steps if what == "rehearse"]
     assert rehearsed[0][0] == 0

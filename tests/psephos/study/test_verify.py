@@ -42,7 +42,7 @@ from psephos.study.monitor import Follower
 from psephos.study.release import card, make_release, read_release
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
-from psephos.study.verify import AGREED, FOLLOWS, StudyCheck, as_text, verify
+from psephos.study.verify import AGREED, FOLLOWS, StudyCheck, as_text, examine, verify
 from tests.psephos.study.cast import FixedVotes, fields_of, given, shares_of, unit
 
 PARTIES, SAMPLES = 5, 12
@@ -610,6 +610,27 @@ def test_ignored_entries_are_counted(public: Played) -> None:
     board.entries = [*public.board.entries, b"noise", b"noise", bytes(200)]
     more = "; not of this study, forged or of another board, and so not counted: 3 MessageError (malformed)"
     assert lines_of(public, board)[0] == log(board, more)
+
+
+def test_holders_that_publish_partial_decryptions_of_an_exact_sum_are_named(
+    honest: Played, play: Callable[..., Played]
+) -> None:
+    """The sum was for the curator alone; as many as open it give it to everybody. A sum with noise harms nobody."""
+    evidence = examine(honest.study, honest.samples, honest.board, honest.stores["curator"])
+    parts = [(entry.sender, entry.data) for entry in evidence.of(Kind.PARTIAL_DECRYPTION)]
+    for count in (0, 1, 2):
+        board = before(honest, None, *parts[:count])
+        holders = sorted(int(name.removeprefix("holder ")) for name, _ in parts[:count])
+        exposed = [line for line in lines_of(honest, board) if line[0] == "the exact sum: opened for the curator alone"]
+        assert [verdict for _, verdict, _ in exposed] == ["fails"] * (count > 0)
+        assert all(f"holders {holders} published" in found for _, _, found in exposed)
+        assert all(f"any {honest.study.threshold} of" in found for _, _, found in exposed)
+        assert examine(honest.study, honest.samples, board).exposed == tuple(holders)
+    noisy = play(**of("statistic, gaussian"))
+    evidence = examine(noisy.study, noisy.samples, noisy.board, noisy.stores["curator"])
+    parts = [(entry.sender, entry.data) for entry in evidence.of(Kind.PARTIAL_DECRYPTION)]
+    assert len(parts) >= 2
+    assert examine(noisy.study, noisy.samples, before(noisy, None, *parts)).exposed == ()
 
 
 def test_an_exact_sum_is_checked_with_the_curators_store_only(honest: Played) -> None:
