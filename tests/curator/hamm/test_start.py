@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -12,9 +13,12 @@ from numpy.typing import NDArray
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import alpha, majority, one_hot
 from psephos.curator.hamm.methods import ReleaseRequest, erm_method
+from psephos.curator.hamm.rehearsal import fit_public
+from psephos.curator.hamm.rehearsed import model_classifier
 from psephos.curator.hamm.sensitivity import binary_majority, centred_ridge, radius, rho
 from psephos.curator.hamm.start import CENTRED_TOLERANCE, public_start
 from psephos.curator.losses import loss_named
+from psephos.protocol.encrypted_sum.own_data import contrast_basis
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.randomness import SimulationRandomness
 
@@ -134,13 +138,86 @@ def test_a_release_is_near_the_public_model_under_much_noise_and_near_alpha_unde
     assert np.allclose(exact.draw(coins), w, atol=1e-2 * np.abs(w).max())
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_public_start_by_its_definition(classes: int) -> None:
+    """The model in the scale of the stored rows classifies raw rows as before, and its spread is that of contrasts."""
+    X, y, _, _ = scene(classes, samples=200)
+    start = public_start(7.0 * X, y, classes)
+    features = X[:, :-1] / X[:, -1:]
+    constant = np.column_stack([features, np.ones(len(X))])
+    lengths = np.linalg.norm(constant, axis=1)
+    # 95 % of the rows are divided by one length, and the others by their own.
+    length = np.quantile(lengths, 0.95)
+    assert np.allclose(start.rows, constant / np.maximum(lengths, length)[:, None], rtol=1e-9)
+    norms = np.linalg.norm(start.rows, axis=1)
+    assert norms.max() <= 1
+    assert int((norms > 1 - 1e-9).sum()) == 10
+    inside = lengths < length
+    model = model_classifier(fit_public(features, y, classes))
+    scores = constant @ np.atleast_2d(model).T
+    # A classifier of two classes is one contrast; a logit is the difference of two scores, sqrt(2) contrasts.
+    kept = scores * math.sqrt(2) if classes == 2 else scores
+    assert start.w.shape == ((7,) if classes == 2 else (classes, 7))
+    assert np.allclose((start.rows @ np.atleast_2d(start.w).T)[inside], kept[inside], rtol=1e-9)
+    ours = start.rows @ np.atleast_2d(start.w).T
+    contrasts = ours if classes == 2 else ours @ contrast_basis(classes).T
+    assert start.spread == pytest.approx(math.sqrt(float((contrasts**2).mean())), rel=1e-9)
+
+
+def test_the_ridge_by_its_definition() -> None:
+    """Noise of norm Gamma(D, S/epsilon) in a uniform direction: its score has a tenth of the spread, measured."""
+    X, y, _, _ = scene(3)
+    start, dimension, epsilon = public_start(X, y, 3), 2, 0.5
+    one = centred_ridge(1.0, 10, 3)
+    lam = start.ridge(one, dimension, epsilon)
+    generator = np.random.default_rng(0)
+    directions = generator.normal(size=(20_000, dimension))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    noise = directions * generator.gamma(dimension, one.value / lam / epsilon, size=(20_000, 1))
+    length = math.sqrt(float((start.rows**2).sum(axis=1).mean()))
+    scores = noise[:, 0] * length  # of a row in any direction
+    assert float(np.sqrt((scores**2).mean())) == pytest.approx(0.1 * start.spread, rel=0.03)
+
+
+def test_a_public_model_without_scores_has_the_least_spread() -> None:
+    """Each row with both labels: the spread divides the ridge, and stays positive."""
+    rows = np.column_stack([np.repeat([1.0, -1.0], 40), np.ones(80)])
+    start = public_start(rows, np.arange(80) % 2, 2)
+    assert not start.w.any()
+    assert start.spread == 1e-6
+
+
+def test_a_step_is_shrunken_by_octaves_of_principal_directions() -> None:
+    """Without noise it is kept, under much noise nothing of it is, and otherwise it is the octaves' share of signal."""
+    for classes in (2, 3):
+        X, y, _, _ = scene(classes)
+        start = public_start(X, y, classes)
+        basis = contrast_basis(classes) if classes > 2 else np.ones((1, 1))
+        generator = np.random.default_rng(classes)
+        contrasts = basis.T @ generator.normal(size=(len(basis), 7))
+        w = start.w + (contrasts[0] if classes == 2 else contrasts)
+        assert np.allclose(start.shrunken(w, 0.0), w)
+        assert np.allclose(start.shrunken(w, 1e9), start.w)
+        energy = 0.3 * float((contrasts**2).sum())
+        axes = np.linalg.svd(start.rows)[2].T
+        steps = basis @ contrasts @ axes
+        for first, last in ((0, 1), (1, 2), (2, 4), (4, 7)):
+            part = steps[:, first:last]
+            share = 1 - energy / steps.size * part.size / float((part**2).sum())
+            steps[:, first:last] = part * max(0.0, share)
+        expected = basis.T @ steps @ axes.T
+        assert np.allclose(start.shrunken(w, energy), start.w + (expected[0] if classes == 2 else expected))
+
+
 def test_the_ridge_needs_numbers_in_range() -> None:
     X, y, _, _ = scene(2)
     start = public_start(X, y, 2)
     one = centred_ridge(1.0, 10, 2)
     assert start.ridge(one, 7, 0.1) == pytest.approx(10 * start.ridge(one, 7, 1.0))
     assert start.ridge(one, 7, 1e6) == 1e-4
-    with pytest.raises(InvalidParameter):
-        start.ridge(one, 0, 1.0)
+    for dimension, epsilon in ((0, 1.0), (-1, 1.0), (7, 0.0), (7, -1.0), (7, math.nan)):
+        with pytest.raises(InvalidParameter):
+            start.ridge(one, dimension, epsilon)
+    assert start.ridge(one, 1, 1.0) > 0
     with pytest.raises(InvalidParameter):
         centred_ridge(1.0, 10, 1)
