@@ -15,6 +15,7 @@ import sys
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -32,10 +33,10 @@ __all__ = [
 ]
 
 _CONFIGURATION = Path(__file__).with_name("mutation.toml")
-_SECONDS = 25.0
-"""Of one function's tests together, as they took when they were recorded."""
 _FIRST = 10.0
-"""Of one mutant's tests together, until it has survived them once."""
+"""Seconds that one mutant's tests take together, as recorded, until it has survived them once."""
+_AGAIN = 60.0
+"""Seconds of one function's tests together, for a mutant that has survived."""
 _UNKNOWN = 0.5
 """What a test takes that was not recorded."""
 _SHARED = ("tests/test_vectors.py", "tests/test_numbers.py", "tests/test_once.py")
@@ -43,7 +44,7 @@ _SHARED = ("tests/test_vectors.py", "tests/test_numbers.py", "tests/test_once.py
 _EVERYWHERE = "tests/test_numbers.py::test_public_numbers_are_unchanged"
 """Looks at the constants and fields of all modules, which no test runs: they are made by an import."""
 _FROM_ONE_FILE = 6
-"""Tests of one function from one file that is not named after its module."""
+"""Tests of one function from one file that is not named after its module, until a mutant has survived once."""
 
 
 def ordinary(root: Path) -> str:
@@ -108,16 +109,24 @@ def record_missing(files: Iterable[str], root: Path, workers: int) -> int:
     return len(todo)
 
 
-def _cheapest(path: str, tests: set[str], seconds: dict[str, float]) -> list[str]:
-    cheapest: list[str] = []
+def _few_of_each_file(path: str, tests: list[str]) -> list[str]:
+    few: list[str] = []
     files: Counter[str] = Counter()
-    first = (*_SHARED, _own(path))
-    for test in sorted(tests, key=lambda test: (_file(test) not in first, seconds[test], test)):
-        total = sum(seconds[other] for other in cheapest) + seconds[test]
-        if total <= _SECONDS and (_file(test) == _own(path) or files[_file(test)] < _FROM_ONE_FILE):
-            cheapest.append(test)
+    for test in tests:
+        if _file(test) == _own(path) or files[_file(test)] < _FROM_ONE_FILE:
+            few.append(test)
             files[_file(test)] += 1
-    return cheapest
+    return few
+
+
+def _cheapest(tests: Iterable[str], seconds: dict[str, float], limit: float) -> list[str]:
+    """The tests that fit into some seconds, in their order."""
+    fitting, total = list[str](), 0.0
+    for test in tests:
+        if total + seconds[test] <= limit:
+            fitting.append(test)
+            total += seconds[test]
+    return fitting
 
 
 def _file(test: str) -> str:
@@ -162,7 +171,7 @@ class Selection:
                     for function, tests in functions.items():
                         ran[path][function].update(tests)
         self._functions = {
-            path: {name: _cheapest(path, tests, self._seconds) for name, tests in functions.items()}
+            path: {name: sorted(tests, key=partial(self._order, path)) for name, tests in functions.items()}
             for path, functions in ran.items()
         }
         self._there = {
@@ -170,6 +179,10 @@ class Selection:
             for file in test_files(root)
             for name in re.findall(r"^def (test_\w+)", (root / file).read_text(), re.MULTILINE)
         }
+
+    def _order(self, path: str, test: str) -> tuple[bool, float, str]:
+        """Tests of a module's own file and of those about all modules first, then the quickest."""
+        return _file(test) not in (*_SHARED, _own(path)), self._seconds[test], test
 
     def files(self) -> list[str]:
         """Those with tests of what is mutated."""
@@ -179,15 +192,17 @@ class Selection:
     def tests(self, change: Change, *, all_: bool) -> dict[str, float]:
         """The tests in the order in which they are run, with how long each takes: its function's, then its module's.
 
-        Some seconds of them, or `all_`, with those of the file named after the module, which may run it in a process
-        whose coverage is not recorded.
+        Ten seconds of them, few of each file, or `all_` that take a minute, with those of the file named after the
+        module, which may run it in a process whose coverage is not recorded.
         """
         functions = self._functions.get(change.path, {})
         own = [test for test in sorted(self._there) if _file(test) == _own(change.path)]
         candidates = [test for test in own if test not in self._seconds] + self._processes.get(change.path, [])
         candidates += [_EVERYWHERE] if change.function not in functions or not change.function else []
         for function in (change.function, ""):
-            candidates += functions.get(function, [])
+            known = functions.get(function, [])
+            known = known if all_ else _few_of_each_file(change.path, known)
+            candidates += _cheapest(known, self._seconds, _AGAIN if all_ else _FIRST)
         tests: dict[str, float] = {}
         for test in [*candidates, *own] if all_ else candidates:
             seconds = self._seconds.get(test, _UNKNOWN)

@@ -221,7 +221,7 @@ class Copy:
         """Try one: "killed" by a test that failed, by "time", or "survived"."""
         tests, outcome = selection.tests(change, all_=afresh), None
         with self._with_change(change) as (before, after):
-            if tests:
+            if tests and not afresh:
                 outcome = self.fork(tests, (change.path, before, after))
             if tests and (outcome is None or outcome[0] in _PASSED):  # one test shows what an import comes to
                 outcome = self._run(tests if afresh or outcome is None else dict([*tests.items()][:1]))
