@@ -266,6 +266,14 @@ def test_terms_out_of_range_are_refused() -> None:
         public_features(-X)
     with pytest.raises(InvalidParameter):
         rehearse(fit_public(X[:, :-1], y, 2), 0, 10, [laplace(1.0, 10)])
+    with pytest.raises(InvalidParameter):
+        rehearse(fit_public(X[:, :-1], y, 2), 10, 10, [])
+
+
+def test_one_party_with_one_row_can_be_rehearsed() -> None:
+    X, y = table(2, 60, 8, 1.0)
+    rehearsal = rehearsal_of(X, y, 2, 1, rows=1, epsilon=1.0)
+    assert not rehearsal.asks
 
 
 def test_progress_is_reported_once_a_world() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -138,6 +139,21 @@ def test_the_biprimality_test_agrees_with_gmpy2(batch: OpenedBatch) -> None:
         values = [batch.own[j].test_values(j, batch.numbers[j], place, n, chosen) for j in batch.holders]
         prime = gmpy2.is_prime(batch.p[place]) and gmpy2.is_prime(batch.q[place])
         assert search.passes(batch.terms, place, n, values) == prime
+
+
+def test_the_bases_are_those_of_the_wire_format() -> None:
+    """docs/wire.md, section 10: hashes of 128 bits more than n, so that they are uniform modulo n but for 2^-128."""
+    agreed, n = terms(256, 3), mpz(2) ** 255 + 95
+    found, tried = list[mpz](), 0
+    while len(found) < 6:
+        about = agreed.digest + int(n).to_bytes(256 // 8 + 1, "big")
+        data = b"psephos biprimality\0" + about + tried.to_bytes(8, "big")
+        g = mpz(int.from_bytes(hashlib.shake_256(data).digest((256 + 128) // 8), "big")) % n
+        tried += 1
+        if gmpy2.jacobi(g, n) == 1:
+            found.append(g)
+    assert search.bases(agreed, n, 6) == found
+    assert tried > 6
 
 
 def test_good_form_rejects_small_factors_of_phi_and_large_common_factors() -> None:

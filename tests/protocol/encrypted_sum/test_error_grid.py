@@ -165,3 +165,14 @@ def test_entries_stay_below_their_bound() -> None:
     assert GRID.maximum == 1 << ERROR_TOTAL_BITS > (1 << 24) * max(ERROR_WEIGHTS)
     assert GRID.minimum == -GRID.maximum
     assert max(GRID.contribution(np.ones((1000, 3)), np.full(1000, 99.0))) <= GRID.maximum
+
+
+def test_a_party_with_more_rows_than_fit_contributes_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rather than a number that runs over into another entry of the ciphertext."""
+    rows, labels = np.ones((40, 3)), np.repeat([-99.0, 99.0], [10, 30])
+    exact = np.array(GRID.contribution(rows, labels))
+    monkeypatch.setattr(ErrorGrid, "maximum", int(exact.max()) // 2)
+    monkeypatch.setattr(ErrorGrid, "minimum", -(int(exact.max()) // 2))
+    bounded = GRID.contribution(rows, labels)
+    assert bounded == np.clip(exact, GRID.minimum, GRID.maximum).tolist()
+    assert max(bounded) == GRID.maximum < exact.max()

@@ -407,6 +407,13 @@ def test_workers_encrypt_in_the_mode_that_was_chosen(ceremony: KeySetup, mode: A
     assert ({jacobi(column % key.modulus, key.modulus) for column in columns} == {1}) == (mode != "full")
 
 
+@pytest.mark.parametrize("first", [0, 3])
+def test_a_batch_of_parties_has_their_data(first: int) -> None:
+    held = contribution().with_data(list("abcdefgh"), first)
+    for start, stop in ((first, first + 2), (first + 2, first + 5), (first + 7, first + 8)):
+        assert list(held.data_of(range(start, stop))) == list("abcdefgh")[start - first : stop - first]
+
+
 def test_a_worker_gets_only_its_batch(ceremony: KeySetup) -> None:
     """All that is secret belongs to the batch; what is shared is sent once, and has nobody's classifier in it."""
     engine, round_, whole = Recording(), fresh_round(ceremony), contribution()

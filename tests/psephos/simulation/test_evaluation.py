@@ -110,6 +110,7 @@ def test_the_result_is_a_function_of_the_noisy_sum(table: Path, classifier: Rele
     chosen = {"simulate_noise": True, "rows": "all"}
     first, second = (EvaluationRun(options_of(at, **chosen), classifier).run() for at in (table, longer))
     assert set(first.phases) == {"keygen", "decrypt"}
+    assert all(phase.seconds > 0 for phase in first.phases.values())
     assert first.estimate != second.estimate
     settled = {"phases": {}, "options": first.options, "dataset": "", "estimate": first.estimate}
     assert replace(first, **settled) == replace(second, **settled)

@@ -171,6 +171,12 @@ def test_the_noise_is_described_whole(what: str) -> None:
     assert ("NOT VERIFIED" in noise) == (not is_verifiable(study))
 
 
+@pytest.mark.parametrize("what", ALL)
+def test_a_receipt_names_what_is_released(what: str) -> None:
+    made = receipt_of(trial(parties=PARTIES, epsilon=0.5, **fields_of(what, PARTIES)).study, BoardEvidence())
+    assert made.noun == ("prediction" if what.startswith("regression") else "classifier")
+
+
 def test_a_study_that_is_unfinished_or_unverifiable_says_so_first(honest: Played, public: Played) -> None:  # noqa: F811
     """Of an exact sum to which the curator adds the noise, nobody can check that it did."""
     warnings = {

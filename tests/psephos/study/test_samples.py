@@ -81,3 +81,17 @@ def test_private_rows_and_their_classes(path: Path, tmp_path: Path) -> None:
     FRAME.to_csv(tmp_path / "own.csv", index=False)
     with pytest.raises(DataError, match="no column 'outcome', which contains the study's classes"):
         samples.private(study, tmp_path / "own.csv")
+
+
+def test_rows_with_the_same_value_belong_to_one_person(tmp_path: Path) -> None:
+    path, owners = tmp_path / "own.csv", ["7", "12", "7", "a", "12", "7"]
+    FRAME.head(6).assign(patient=owners).to_csv(path, index=False)
+    persons = PublicSamples.persons("patient", path)
+    assert persons.dtype == np.int64
+    assert persons.shape == (6,)
+    assert (np.equal.outer(persons, persons) == np.equal.outer(owners, owners)).all()
+    FRAME.head(6).assign(patient=["7", "12", "", "a", "12", "7"]).to_csv(path, index=False)
+    with pytest.raises(DataError, match="line 4"):
+        PublicSamples.persons("patient", path)
+    with pytest.raises(DataError):
+        PublicSamples.persons("clinic", path)
