@@ -192,7 +192,7 @@ SETTINGS: Mapping[str, Sequence[Setting]] = {
     "AAFV": tuple(
         Voting(rank, power, queries, dealt, threshold, ridge)
         for (rank, power), queries, dealt, threshold, ridge in product(
-            COORDINATES, (5, 10, 20, 40, MOST_QUERIES), (False, True), (0.0, 0.25, 0.5), (0.03, 0.3, 1.0)
+            COORDINATES, (5, 10, 20, 40, MOST_QUERIES), (False, True), (0.0, 0.25, 0.5), (0.3, 1.0, 3.0)
         )
     ),
 }
