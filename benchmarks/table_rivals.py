@@ -32,16 +32,16 @@ All start from the public model and move in its coordinates. A setting is chosen
 one, and the public model is released where the gain is not large enough. The best setting in hindsight is measured,
 too. The noise is simulated and protects nobody.
 
-What is AAFV's, and what is our reading of it. Its abstract, its introduction and summaries were at hand, not its method
-section. From them are: two classes; predictions on public unlabelled rows; the piecewise mechanism on them, by each
-party; a vote for the second class above an upper threshold, for the first one below a lower one, and else abstention;
-pseudo labels from the votes. Ours is the rest:
+What is AAFV's, and what is our reading of it. Its abstract, the beginning of its introduction and summaries by others
+were at hand, not its method section. From them are: two classes; predictions on public unlabelled rows; the piecewise
+mechanism on them, by each party; a vote for the second class above an upper threshold, for the first one below a lower
+one, and else abstention; pseudo labels from the votes. Ours is the rest:
 
 * The mechanism is given 2p - 1, which fills its domain [-1, 1]. Both thresholds are at the same distance from p = 1/2,
-  a tuned share of the mechanism's range: so they abstain as much where the range is wide.
+  a tuned share of the mechanism's range, so that parties abstain however much wider than [-1, 1] the range is.
 * Epsilon is divided evenly over the predictions that a party sends. They are those for all Q rows or, where that is
-  better (`Voting.dealt`), for as many as Wang et al. (section IV-C) find best, `numbers_sent`; rows are dealt to the
-  parties in turn, whatever their data are.
+  better (`Voting.dealt`), for as many as Wang et al. find best for means, `numbers_sent`; rows are dealt to the parties
+  in turn, whatever their data are.
 * With more than two classes each is voted for and against (one against the rest), and a party sends for a row the
   probabilities of `numbers_sent` classes, dealt likewise: one, unless it has an epsilon of 5 for the row. Sending all
   K probabilities at epsilon/K each has more noise.
@@ -152,7 +152,7 @@ class Voting(NamedTuple):
     Attributes:
         rank, power: of the coordinates.
         queries: Q.
-        dealt: a party sends predictions for the best number of rows, not for all of them.
+        dealt: a party sends predictions for `numbers_sent` of the rows, not for all of them.
         threshold: of a vote, as a share of the largest number that the mechanism returns; 0 abstains never.
         ridge: of the student's step from the public model.
     """
@@ -513,9 +513,10 @@ def piecewise(values: Array, epsilon: float, generator: np.random.Generator) -> 
 
 
 def numbers_sent(count: int, epsilon: float) -> int:
-    """Return of how many of a party's numbers, chosen whatever they are, the mean has least noise (Wang et al. 2019).
+    """Return how many of its numbers a party sends, so that the means of all parties' numbers have the least noise.
 
-    Each is perturbed with an equal share of epsilon.
+    Which ones does not depend on them, and each is perturbed at an equal share of epsilon (Wang et al. 2019, algorithm
+    4).
     """
     return max(1, min(count, math.floor(epsilon / 2.5)))
 

@@ -166,7 +166,7 @@ PIECEWISE = list(itertools.product((0.05, 1.0, 3.0, 10.0), (-1.0, -0.3, 0.0, 0.8
 
 
 def density(numbers: np.ndarray, value: float, epsilon: float) -> np.ndarray:
-    """The density of Wang et al. (2019), equations 4 and 5."""
+    """The density of the piecewise mechanism (Wang et al. 2019)."""
     reach = (math.exp(epsilon / 2) + 1) / (math.exp(epsilon / 2) - 1)
     left = (reach + 1) / 2 * value - (reach - 1) / 2
     high = (math.exp(epsilon) - math.exp(epsilon / 2)) / (2 * math.exp(epsilon / 2) + 2)
@@ -175,7 +175,7 @@ def density(numbers: np.ndarray, value: float, epsilon: float) -> np.ndarray:
 
 
 def piecewise_variance(value: float, epsilon: float) -> float:
-    """The variance of Wang et al. (2019), lemma 1."""
+    """The variance of the piecewise mechanism (Wang et al. 2019)."""
     power = math.exp(epsilon / 2)
     return value**2 / (power - 1) + (power + 3) / (3 * (power - 1) ** 2)
 
@@ -199,7 +199,7 @@ def test_perturbed_values_have_the_density_of_the_piecewise_mechanism(epsilon: f
 
 @pytest.mark.parametrize(("epsilon", "value"), PIECEWISE)
 def test_the_mean_of_perturbed_values_is_the_value(epsilon: float, value: float) -> None:
-    """Within eight standard deviations, of the variance of Wang et al. (2019); by Bernstein's inequality else rare."""
+    """Within eight standard deviations, which Bernstein's inequality bounds."""
     numbers = rivals.piecewise(np.full(100_000, value), epsilon, np.random.default_rng(1))
     assert abs(numbers.mean() - value) < 8 * math.sqrt(piecewise_variance(value, epsilon) / len(numbers))
 
