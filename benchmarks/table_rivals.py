@@ -8,9 +8,13 @@
 * `PATE` with confident aggregation (Papernot et al. 2018). Parties train on their own rows, starting from the public
   model, and vote on rows drawn from a smoothed bootstrap of the public rows. Where the plurality is large, a query is
   answered; the student starts from the public model.
+* `AAFV`, abstention-aware federated voting (Xu, Zhang and Gu 2024, arXiv:2406.10563). Each party perturbs its predicted
+  probabilities for the same rows itself, and votes or abstains by what comes out. The votes label the rows; the same
+  student is trained on them.
 
-Party-level privacy, one party replaced. All rivals have a trusted curator's noise, which favours them: the parties of
-the rehearsed step add theirs in shares, two of which are not counted on. None has the rehearsed step's shrinkage.
+Party-level privacy, one party replaced. The first three have a trusted curator's noise, which favours them: the parties
+of the rehearsed step add theirs in shares, two of which are not counted on. In AAFV each party adds all of its noise,
+and needs to trust nobody. None has the rehearsed step's shrinkage.
 
 * Averages have L2 sensitivity 2/M. T rounds with a pure epsilon take spherical Laplace noise for epsilon/T each; with a
   delta, T Gaussians are exactly one with multiplier sigma/sqrt(T).
@@ -19,14 +23,31 @@ the rehearsed step add theirs in shares, two of which are not counted on. None h
   query has a Gaussian check of the largest count, of sensitivity 1, and a Gaussian answer (GNMax), of sensitivity
   sqrt(2); all of them are exactly one Gaussian. That is data-independent: Papernot's tighter bounds are functions of
   the votes.
+* A party of AAFV sends n perturbed numbers, each by the piecewise mechanism (Wang et al. 2019) at epsilon/n. What it
+  sends is exactly epsilon-locally private, whatever its rows are; votes and labels are computed from that. With a delta
+  the release is the same.
 
 All start from the public model and move in its coordinates. A setting is chosen like the plan of a rehearsed step
 (`psephos.curator.hamm.rehearsal`): by its prudent gain in simulated worlds, the best of a first set again in a second
 one, and the public model is released where the gain is not large enough. The best setting in hindsight is measured,
 too. The noise is simulated and protects nobody.
 
-AAFV (Xu, Zhang and Gu 2024, arXiv:2406.10563) is missing: its text beyond the summary was not at hand. By the summary
-each party perturbs its predictions itself, so its noise has no sum in which the parties' votes would outweigh it.
+What is AAFV's, and what is our reading of it. Its abstract, the beginning of its introduction and summaries by others
+were at hand, not its method section. From them are: two classes; predictions on public unlabelled rows; the piecewise
+mechanism on them, by each party; a vote for the second class above an upper threshold, for the first one below a lower
+one, and else abstention; pseudo labels from the votes. Ours is the rest:
+
+* The mechanism is given 2p - 1, which fills its domain [-1, 1]. Both thresholds are at the same distance from p = 1/2,
+  a tuned share of the mechanism's range, so that parties abstain however much wider than [-1, 1] the range is.
+* Epsilon is divided evenly over the predictions that a party sends. They are those for all Q rows or, where that is
+  better (`Voting.dealt`), for as many as Wang et al. find best for means, `numbers_sent`; rows are dealt to the parties
+  in turn, whatever their data are.
+* With more than two classes each is voted for and against (one against the rest), and a party sends for a row the
+  probabilities of `numbers_sent` classes, dealt likewise: one, unless it has an epsilon of 5 for the row. Sending all
+  K probabilities at epsilon/K each has more noise.
+* A row's label is the class with the most votes for it less those against it, and none where two classes are level.
+* There is one round: in a further one every party would have to pay for its predictions again. In the paper the
+  parties go on training with the labels; here the public student does, since what is compared is a public model.
 """
 
 from __future__ import annotations
@@ -60,7 +81,7 @@ from psephos.curator.hamm.rehearsal import (
     calibrate,
 )
 from psephos.curator.hamm.rehearsed import public_features
-from psephos.protocol.encrypted_sum.local_step import clip_rows, local_steps
+from psephos.protocol.encrypted_sum.local_step import clip_rows, local_steps, softmax
 from psephos.protocol.encrypted_sum.own_data import contrast_basis
 from psephos.protocol.privacy.mechanisms import gaussian_sigma, simulate_gaussian, simulate_spherical_laplace
 
@@ -78,7 +99,7 @@ LOCAL_STEPS = 5
 """Gradient steps of a party in a round of DP-FedAvg."""
 
 TEACHER_RIDGE = 0.1
-"""Ridge of a party's step from the public model to its own classifier, for PATE."""
+"""Ridge of a party's step from the public model to its own classifier, for PATE and AAFV."""
 
 MOST_QUERIES = 80
 CHECK_SHARE = 0.2
@@ -125,7 +146,26 @@ class Answers(NamedTuple):
     ridge: float
 
 
-Setting = Averaging | Answers
+class Voting(NamedTuple):
+    """A setting of AAFV.
+
+    Attributes:
+        rank, power: of the coordinates.
+        queries: Q.
+        dealt: a party sends predictions for `numbers_sent` of the rows, not for all of them.
+        threshold: of a vote, as a share of the largest number that the mechanism returns; 0 abstains never.
+        ridge: of the student's step from the public model.
+    """
+
+    rank: int
+    power: float
+    queries: int
+    dealt: bool
+    threshold: float
+    ridge: float
+
+
+Setting = Averaging | Answers | Voting
 Item = tuple[float, Setting]
 """An epsilon and a setting."""
 
@@ -149,6 +189,12 @@ SETTINGS: Mapping[str, Sequence[Setting]] = {
             COORDINATES, (5, 10, 20, 40, MOST_QUERIES), (0.0, 0.6, 0.8), (0.03, 0.3, 1.0)
         )
     ),
+    "AAFV": tuple(
+        Voting(rank, power, queries, dealt, threshold, ridge)
+        for (rank, power), queries, dealt, threshold, ridge in product(
+            COORDINATES, (5, 10, 20, 40, MOST_QUERIES), (False, True), (0.0, 0.25, 0.5), (0.3, 1.0, 3.0)
+        )
+    ),
 }
 """By rival: all its settings."""
 
@@ -162,7 +208,7 @@ class Scene:
         model: the public model.
         parties: M, of which a simulated world may have fewer.
         law: of `LAWS`.
-        queries: float64 (MOST_QUERIES, D), the public rows that PATE asks about, in principal directions.
+        queries: float64 (MOST_QUERIES, D), the public rows that PATE and AAFV ask about, in principal directions.
     """
 
     world: _World
@@ -369,14 +415,19 @@ def answer(law: str, counts: Array, threshold: float, epsilon: float, generator:
     return np.where(plurality >= threshold, chosen, -1)
 
 
-def teacher_votes(scene: Scene, rank: int, power: float) -> tuple[Array, Array]:
-    """Return the queries' coordinates (Q, r), and the votes (Q, K) of M parties in the proportions of the scene's."""
-    world, model = scene.world, scene.model
+def teacher_scores(scene: Scene, rank: int, power: float) -> tuple[Array, Array]:
+    """Return the queries' coordinates (Q, r), and how the scene's m parties score the classes of each, (m, Q, K)."""
+    world = scene.world
     teachers = local_steps(scene.clipped(world.rows, rank, power), world.labels, world.offset, TEACHER_RIDGE)
     Z = scene.clipped(scene.queries, rank, power)
-    votes = ((model.scores(scene.queries) + Z @ teachers.transpose(0, 2, 1)) @ scene.basis).argmax(axis=-1)
-    counts = np.array([np.bincount(own, minlength=model.classes) for own in votes.T])
-    return Z, counts * (scene.parties / len(teachers))
+    return Z, (scene.model.scores(scene.queries) + Z @ teachers.transpose(0, 2, 1)) @ scene.basis
+
+
+def teacher_votes(scene: Scene, rank: int, power: float) -> tuple[Array, Array]:
+    """Return the queries' coordinates (Q, r), and the votes (Q, K) of M parties in the proportions of the scene's."""
+    Z, scores = teacher_scores(scene, rank, power)
+    counts = np.array([np.bincount(own, minlength=scores.shape[2]) for own in scores.argmax(axis=-1).T])
+    return Z, counts * (scene.parties / len(scores))
 
 
 def students(scene: Scene, Z: Array, answers: Labels, ridge: float) -> Array:
@@ -414,7 +465,145 @@ def play_pate(
     return accuracies, {}
 
 
-RIVALS: Mapping[str, Play] = {"rounds": play_rounds, "DP-FedAvg": play_fedavg, "PATE": play_pate}
+# -- abstention-aware federated voting
+
+
+class Sent(NamedTuple):
+    """What all M parties sent in several draws: s predictions a party, each of k classes.
+
+    Attributes:
+        numbers: perturbed, (draws, M, s, k).
+        places: of each number, its query times the number of classes that are asked about, plus its class; (M, s, k).
+        shape: number of queries, and of the classes that are asked about: 1 of two classes, else all.
+        reach: the largest number that the mechanism returns.
+    """
+
+    numbers: Array
+    places: Labels
+    shape: tuple[int, int]
+    reach: float
+
+
+def piecewise_reach(epsilon: float) -> float:
+    """Return the largest number that the piecewise mechanism returns: (e^(epsilon/2) + 1)/(e^(epsilon/2) - 1)."""
+    return 1 / math.tanh(epsilon / 4)
+
+
+def piecewise(values: Array, epsilon: float, generator: np.random.Generator) -> Array:
+    """Perturb each of several values by the piecewise mechanism (Wang et al. 2019, algorithm 2).
+
+    With C = `piecewise_reach`, a number within (C - 1)/2 of (C + 1)/2 times the value has e^epsilon times the density
+    of the other numbers in [-C, C]. Its mean is the value.
+
+    Args:
+        values: in [-1, 1].
+        epsilon: of each value.
+        generator: of the noise.
+
+    Returns:
+        Numbers in [-C, C], of the shape of values.
+    """
+    C = piecewise_reach(epsilon)
+    left = (C + 1) / 2 * values - (C - 1) / 2
+    near = generator.random(values.shape) < 1 / (1 + math.exp(-epsilon / 2))
+    where = generator.random(values.shape)
+    far = (C + 1) * where - C  # as if the interval from left to left + C - 1 had been cut out
+    far += (C - 1) * (far >= left)
+    return np.asarray(np.clip(np.where(near, left + (C - 1) * where, far), -C, C))
+
+
+def numbers_sent(count: int, epsilon: float) -> int:
+    """Return how many of its numbers a party sends, so that the means of all parties' numbers have the least noise.
+
+    Which ones does not depend on them, and each is perturbed at an equal share of epsilon (Wang et al. 2019, algorithm
+    4).
+    """
+    return max(1, min(count, math.floor(epsilon / 2.5)))
+
+
+def send(
+    values: Array, parties: int, epsilon: float, draws: int, generator: np.random.Generator, *, dealt: bool
+) -> Sent:
+    """Perturb the predictions of all parties, so that what each sends is epsilon-locally private.
+
+    Args:
+        values: in [-1, 1], (m, Q, K), of m parties that stand for all.
+        parties: M.
+        epsilon: of all that a party sends.
+        draws: how often.
+        generator: of the noise.
+        dealt: see `Voting`.
+    """
+    queries, classes = values.shape[1:]
+    if classes == 2:  # the first class has the opposite value
+        values, classes = values[..., 1:], 1
+    rows = numbers_sent(queries, epsilon) if dealt else queries
+    each = numbers_sent(classes, epsilon / rows)
+    turns = np.arange(parties * rows).reshape(parties, rows)
+    query, turn = turns % queries, turns // queries
+    asked = (((turn * each) + query)[..., None] + np.arange(each)) % classes
+    party = generator.permuted(np.tile(np.arange(parties), (draws, 1)), axis=1) % len(values)
+    predicted = values[party[..., None, None], query[None, ..., None], asked[None]]
+    share = epsilon / (rows * each)
+    places = query[..., None] * classes + asked
+    return Sent(piecewise(predicted, share, generator), places, (queries, classes), piecewise_reach(share))
+
+
+def pseudo_labels(sent: Sent, threshold: float) -> Labels:
+    """Return the class numbers (draws, Q) that the votes give the queries, -1 where classes are level.
+
+    Args:
+        sent: by the parties.
+        threshold: of a vote, see `Voting`.
+    """
+    draws, size = len(sent.numbers), math.prod(sent.shape)
+    least = threshold * sent.reach
+    votes = (sent.numbers > least).astype(np.float64) - (sent.numbers < -least)
+    places = np.arange(draws)[:, None] * size + sent.places.ravel()
+    leads = np.bincount(places.ravel(), votes.ravel(), draws * size).reshape(draws, *sent.shape)
+    if sent.shape[1] == 1:
+        leads = np.concatenate([-leads, leads], axis=-1)
+    alone = (leads == leads.max(axis=-1, keepdims=True)).sum(axis=-1) == 1
+    return np.where(alone, leads.argmax(axis=-1), -1)
+
+
+def play_aafv(
+    scene: Scene, items: Sequence[Item], units: Mapping[Setting, float], draws: int, generator: np.random.Generator
+) -> tuple[Array, dict[Setting, float]]:
+    """Play abstention-aware federated voting. See `Play`; no setting has a norm.
+
+    Settings that differ in threshold and ridge see the same perturbed predictions.
+    """
+    accuracies = np.zeros((len(items), draws))
+    groups: dict[tuple[int, float], dict[tuple[int, float], list[tuple[int, float, Voting]]]] = {}
+    for place, (epsilon, setting) in enumerate(items):
+        assert isinstance(setting, Voting)
+        group = groups.setdefault(setting[:2], {}).setdefault((setting.queries, setting.ridge), [])
+        group.append((place, epsilon, setting))
+    for (rank, power), by_queries in groups.items():
+        Z, scores = teacher_scores(scene, rank, power)
+        values, received = 2 * softmax(scores) - 1, dict[tuple[float, int, bool], Sent]()
+        for (queries, ridge), each in by_queries.items():
+            answers = []
+            for _, epsilon, setting in each:
+                key = epsilon, queries, setting.dealt
+                if key not in received:
+                    own = values[:, :queries]
+                    received[key] = send(own, scene.parties, epsilon, draws, generator, dealt=setting.dealt)
+                answers.append(pseudo_labels(received[key], setting.threshold))
+            steps = students(scene, Z[:queries], np.concatenate(answers), ridge)
+            found = scene.score(rank, power, steps).reshape(len(each), draws)
+            for (place, _, _), right in zip(each, found, strict=True):
+                accuracies[place] = right
+    return accuracies, {}
+
+
+RIVALS: Mapping[str, Play] = {
+    "rounds": play_rounds,
+    "DP-FedAvg": play_fedavg,
+    "PATE": play_pate,
+    "AAFV": play_aafv,
+}
 """By name: how a rival is played. It takes a scene, items, norms of settings, the number of draws and a generator."""
 
 
@@ -436,7 +625,7 @@ class Choice(NamedTuple):
 
 
 def simulated_scenes(model: PublicModel, parties: int, rows: int, law: str) -> tuple[list[Scene], Array]:
-    """Return the worlds in which a rehearsed step is rehearsed, by their law, and PATE's queries.
+    """Return the worlds in which a rehearsed step is rehearsed, by their law, and the queries of PATE and AAFV.
 
     Args:
         model: the public model.

@@ -22,7 +22,7 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks import table_rivals as rivals
 from benchmarks import tables
 from benchmarks.accuracy import accuracy
-from benchmarks.table_rivals import DELTA, Answers, Averaging, Scene
+from benchmarks.table_rivals import DELTA, Answers, Averaging, Scene, Sent, Voting
 from psephos.curator.hamm.rehearsal import _World, fit_public
 from psephos.curator.hamm.rehearsed import model_classifier
 from psephos.protocol.encrypted_sum.local_step import local_steps
@@ -32,6 +32,7 @@ SMALL = {
     "rounds": (Averaging(2, 0.0, 1, 0.0, 0.5), Averaging(2, 0.0, 3, 0.5, 1.5)),
     "DP-FedAvg": (Averaging(2, 0.0, 1, 0.5, 0.5), Averaging(2, 0.5, 3, 0.9, 1.0)),
     "PATE": (Answers(2, 0.0, 5, 0.0, 0.3), Answers(2, 0.5, 20, 0.8, 0.03)),
+    "AAFV": (Voting(2, 0.0, 5, False, 0.0, 0.3), Voting(2, 0.5, 20, True, 0.25, 0.03)),
 }
 
 
@@ -157,6 +158,155 @@ def test_a_student_without_answers_is_the_public_model() -> None:
     assert np.allclose(all_, local_steps(Z[None], answers[2:], offset[None], 0.1)[0])
     fewer = local_steps(Z[None, :9], answers[1:2, :9], offset[None, :9], 0.1 * 10 / 9)[0]
     assert np.allclose(some, fewer, atol=1e-3), "a query without answer has no part in the loss"
+
+
+# -- abstention-aware federated voting
+
+PIECEWISE = list(itertools.product((0.05, 1.0, 3.0, 10.0), (-1.0, -0.3, 0.0, 0.8, 1.0)))
+
+
+def density(numbers: np.ndarray, value: float, epsilon: float) -> np.ndarray:
+    """The density of the piecewise mechanism (Wang et al. 2019)."""
+    reach = (math.exp(epsilon / 2) + 1) / (math.exp(epsilon / 2) - 1)
+    left = (reach + 1) / 2 * value - (reach - 1) / 2
+    high = (math.exp(epsilon) - math.exp(epsilon / 2)) / (2 * math.exp(epsilon / 2) + 2)
+    near = (left <= numbers) & (numbers <= left + reach - 1)
+    return np.where(np.abs(numbers) > reach, 0.0, np.where(near, high, high / math.exp(epsilon)))
+
+
+def piecewise_variance(value: float, epsilon: float) -> float:
+    """The variance of the piecewise mechanism (Wang et al. 2019)."""
+    power = math.exp(epsilon / 2)
+    return value**2 / (power - 1) + (power + 3) / (3 * (power - 1) ** 2)
+
+
+@pytest.mark.parametrize(("epsilon", "value"), PIECEWISE)
+def test_perturbed_values_have_the_density_of_the_piecewise_mechanism(epsilon: float, value: float) -> None:
+    """In eight cells of each of the intervals of equal density."""
+    draws, reach = 100_000, rivals.piecewise_reach(epsilon)
+    left = (reach + 1) / 2 * value - (reach - 1) / 2
+    numbers = rivals.piecewise(np.full(draws, value), epsilon, np.random.default_rng(0))
+    assert -reach <= numbers.min()
+    assert numbers.max() <= reach
+    parts = [(-reach, left), (left, left + reach - 1), (left + reach - 1, reach)]
+    bounds = np.concatenate([np.linspace(*part, 9)[:-1] for part in parts if part[1] - part[0] > 1e-9] + [[reach]])
+    middles, widths = (bounds[:-1] + bounds[1:]) / 2, np.diff(bounds)
+    expected = widths * density(middles, value, epsilon)
+    assert expected.sum() == pytest.approx(1)
+    seen = np.histogram(numbers, bounds)[0]
+    assert stats.chisquare(seen, draws * expected / expected.sum()).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize(("epsilon", "value"), PIECEWISE)
+def test_the_mean_of_perturbed_values_is_the_value(epsilon: float, value: float) -> None:
+    """Within eight standard deviations, which Bernstein's inequality bounds."""
+    numbers = rivals.piecewise(np.full(100_000, value), epsilon, np.random.default_rng(1))
+    assert abs(numbers.mean() - value) < 8 * math.sqrt(piecewise_variance(value, epsilon) / len(numbers))
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 3.0, 10.0])
+def test_no_perturbed_value_tells_more_than_epsilon(epsilon: float) -> None:
+    """The largest log ratio of two densities is epsilon; no cell of 100,000 numbers is seen more often than it allows.
+
+    The counts of a cell are compared within eight standard deviations.
+    """
+    reach, values = rivals.piecewise_reach(epsilon), np.linspace(-1, 1, 21)
+    numbers = np.linspace(-reach, reach, 1003)[1:-1]
+    logs = np.log([density(numbers, value, epsilon) for value in values])
+    assert (logs.max(axis=0) - logs.min(axis=0)).max() == pytest.approx(epsilon)
+    generator, bounds = np.random.default_rng(2), np.linspace(-reach, reach, 9)
+    seen = [
+        np.histogram(rivals.piecewise(np.full(100_000, value), epsilon, generator), bounds)[0] for value in (-1.0, 1.0)
+    ]
+    assert sum(map(sum, seen)) == 200_000
+    for one, other in (seen, seen[::-1]):
+        allowed = math.exp(epsilon) * other
+        assert (one - allowed < 8 * np.sqrt(one + math.exp(epsilon) * allowed + 1)).all()
+
+
+@pytest.mark.parametrize("dealt", [False, True])
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("epsilon", [0.3, 3.0, 10.0, 250.0])
+def test_what_a_party_sends_costs_epsilon(
+    epsilon: float, classes: int, dealt: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numbers of a party times the epsilon of each; all are computed from perturbed values only."""
+    spent = []
+
+    def zeros(values: np.ndarray, each: float, generator: np.random.Generator) -> np.ndarray:
+        spent.append(values[0, 0].size * each)
+        return np.zeros(values.shape)
+
+    monkeypatch.setattr(rivals, "piecewise", zeros)
+    values = np.random.default_rng(0).uniform(-1, 1, (3, 20, classes))
+    sent = rivals.send(values, 7, epsilon, 2, np.random.default_rng(0), dealt=dealt)
+    assert spent == [pytest.approx(epsilon)]
+    assert sent.numbers.shape == (2, *sent.places.shape)
+    assert not sent.numbers.any()
+
+
+@pytest.mark.parametrize(("count", "epsilon", "expected"), [(20, 0.3, 1), (20, 3, 1), (20, 10, 4), (3, 10, 3)])
+def test_as_many_numbers_are_sent_as_have_least_noise(count: int, epsilon: float, expected: int) -> None:
+    """Near the number whose mean has the least variance for the value 1, where it is largest (Wang et al. 2019)."""
+    assert rivals.numbers_sent(count, epsilon) == expected
+    noise = [count / sent * (1 + piecewise_variance(1.0, epsilon / sent)) - 1 for sent in range(1, count + 1)]
+    assert noise[expected - 1] < 1.1 * min(noise)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("dealt", [False, True])
+def test_numbers_are_dealt_alike(classes: int, dealt: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All queries and classes are asked about equally often, all parties have their turn, none is asked twice."""
+    monkeypatch.setattr(rivals, "piecewise", lambda values, each, generator: values)
+    values = np.arange(5 * 4 * classes).reshape(5, 4, classes)
+    sent = rivals.send(values, 60, 5.0, 3, np.random.default_rng(0), dealt=dealt)
+    rows, asked = (2 if dealt else 4), (1 if classes == 2 else 3)
+    assert sent.places.shape == (60, rows, 1)
+    assert len(set(np.bincount(sent.places.ravel(), minlength=4 * asked))) == 1
+    assert all(len(set(own)) == rows for own in sent.places[..., 0] // asked)
+    assert (sent.numbers % (4 * classes) % classes - (1 if classes == 2 else 0) == sent.places % asked).all()
+    assert (sent.numbers % (4 * classes) // classes == sent.places // asked).all()
+    party = sent.numbers[..., 0, 0] // (4 * classes)
+    assert all((np.bincount(own, minlength=5) == 12).all() for own in party)
+    assert (sent.numbers[..., 0] // (4 * classes) == party[..., None]).all()
+
+
+def test_votes_beyond_the_threshold_label_a_query() -> None:
+    """Five parties, two classes, one draw: votes above .5 for the second class, below -.5 for the first one."""
+    numbers = np.array([[0.6, 0.9, 0.5, 0.2], [-0.7, 0.9, 0.4, -0.6], [0.4, -0.9, -0.5, 0.6], [-0.6, 0, 0, -0.8]])
+    sent = Sent(numbers[None, ..., None], np.tile(np.arange(4)[:, None], (4, 1, 1)), (4, 1), 1.0)
+    assert rivals.pseudo_labels(sent, 0.5).tolist() == [[0, 1, -1, 0]]
+    assert rivals.pseudo_labels(sent, 0.0).tolist() == [[-1, 1, 1, -1]]
+    assert rivals.pseudo_labels(sent._replace(numbers=3 * sent.numbers, reach=3.0), 0.5).tolist() == [[0, 1, -1, 0]]
+
+
+def test_votes_for_and_against_three_classes_label_a_query() -> None:
+    """Two parties on one query, each about all classes: leads of 2, 0 and 0, then of 1, -2 and 1."""
+    places = np.tile(np.arange(3), (2, 1, 1))
+    for numbers, expected in (([[1, 1, -1], [1, -1, 1]], 0), ([[0, -1, 1], [1, -1, 0]], -1)):
+        sent = Sent(np.array(numbers, float)[None, :, None], places, (1, 3), 1.0)
+        assert rivals.pseudo_labels(sent, 0.2).tolist() == [[expected]]
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("dealt", [False, True])
+def test_votes_without_noise_are_the_parties_predictions(classes: int, dealt: bool) -> None:
+    """All parties predict alike, and epsilon is so large that its noise does not matter."""
+    labels = np.arange(12) % classes
+    values = np.tile(2 * (0.1 + 0.7 * np.eye(classes)[labels]) - 1, (4, 1, 1))
+    sent = rivals.send(values, 200, 5000.0, 2, np.random.default_rng(0), dealt=dealt)
+    for threshold in (0.0, 0.4):
+        assert rivals.pseudo_labels(sent, threshold).tolist() == [labels.tolist()] * 2
+    assert (rivals.pseudo_labels(sent, 0.9) == -1).all()
+
+
+def test_a_student_is_trained_on_the_labels_that_the_votes_gave(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene, setting = a_scene(), Voting(2, 0.0, 10, False, 0.25, 0.3)
+    answers = np.array([[0, 1, 2, -1, 0, 1, 2, -1, 0, 1], [2] * 10])
+    monkeypatch.setattr(rivals, "pseudo_labels", lambda sent, threshold: answers)
+    found, _ = rivals.play_aafv(scene, [(1.0, setting)], {}, 2, np.random.default_rng(0))
+    steps = rivals.students(scene, scene.clipped(scene.queries, 2, 0.0)[:10], answers, 0.3)
+    assert found.tolist() == [scene.score(2, 0.0, steps).tolist()]
 
 
 # -- averages
@@ -316,7 +466,7 @@ def a_line(seed: int, law: str) -> dict[str, Any]:
 
 def test_a_page_says_where_a_rival_is_better() -> None:
     page = tables.rivals_page([a_line(0, "pure"), a_line(1, "pure")])
-    assert "| iris | 1 | 0.780 | 0.799 | 0.810 |" + " 0.800 | 0.850 |" * 3 + " 0.900 |" in page
+    assert "| iris | 1 | 0.780 | 0.799 | 0.810 |" + " 0.800 | 0.850 |" * 4 + " 0.900 |" in page
     for name in rivals.RIVALS:
         assert f"* {name} is better than rehearsed by more than .005 in 1 of 1 cells" in page
         assert f"* {name} is better than rehearsed, curator by more than .005 in 0 of 1 cells" in page
