@@ -178,6 +178,14 @@ def test_single_precision_samples_are_trained_in_double() -> None:
     assert gradient_norms(W, X.astype(np.float64), y, sizes, classes=2, lam=1e-3).max() <= 1e-8
 
 
+def test_norms_of_single_precision_rows_are_checked_in_double_precision() -> None:
+    """A squared norm of 1 + 4e-8 is 1 in single precision."""
+    X = np.array([[1.0, 2e-4], [0.5, 0.5]], dtype=np.float32)
+    assert np.einsum("ij,ij->i", X, X).max() == 1
+    with pytest.raises(NormError):
+        train_parties(X, np.array([0, 1]), [2], classes=2, lam=1e-3)
+
+
 # -- one step of Newton's method on a batch, against each party by itself
 
 

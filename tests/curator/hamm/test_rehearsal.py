@@ -11,7 +11,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from psephos.curator.hamm.rehearsal import Calibration, Noise, Rehearsal, calibrate, fit_public, rehearse, shrink
+from psephos.curator.hamm.rehearsal import (
+    Calibration,
+    Noise,
+    Rehearsal,
+    _simulated_rows,
+    calibrate,
+    fit_public,
+    rehearse,
+    shrink,
+)
 from psephos.curator.hamm.rehearsed import (
     RehearsedPlan,
     fit_rehearsed,
@@ -268,6 +277,18 @@ def test_terms_out_of_range_are_refused() -> None:
         rehearse(fit_public(X[:, :-1], y, 2), 0, 10, [laplace(1.0, 10)])
     with pytest.raises(InvalidParameter):
         rehearse(fit_public(X[:, :-1], y, 2), 10, 10, [])
+
+
+def test_simulated_rows_are_a_smoothed_bootstrap() -> None:
+    """Half of the deviation of each coordinate is drawn afresh, for every row and coordinate by itself."""
+    X, y = table(2, 60, 8, 1.0)
+    model = fit_public(X[:, :-1], y, 2)
+    rows = _simulated_rows(model, 4000, np.random.default_rng(0))
+    assert rows.shape == (4000, len(model.variances))
+    drawn = np.random.default_rng(0).integers(0, 60, 4000)
+    fresh = (rows - math.sqrt(0.75) * model.rows[drawn]) / (0.5 * np.sqrt(model.variances))
+    assert np.abs(fresh.mean(axis=0)).max() < 0.1
+    assert np.abs(np.cov(fresh.T) - np.eye(fresh.shape[1])).max() < 0.15
 
 
 def test_one_party_with_one_row_can_be_rehearsed() -> None:

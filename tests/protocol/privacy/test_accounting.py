@@ -199,7 +199,8 @@ def test_a_choice_among_releases_costs_all_of_them():
     epsilon, delta = shown_together([pure_event("draw", 1.0)] * 5)
     assert 4 < attained <= epsilon
     assert epsilon == pytest.approx(5, abs=0.01)
-    assert delta <= 2.0**-39
+    assert delta == 2.0**-40
+    assert shown_together([PrivacyEvent("draw", 1.0, 1e-9)] * 3)[1] == pytest.approx(3e-9 + 2.0**-40, rel=1e-9)
     assert shown_together([])[0] == 0.0
 
 

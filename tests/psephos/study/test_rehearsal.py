@@ -15,12 +15,14 @@ from typer.testing import CliRunner
 from psephos.cli.main import build
 from psephos.curator.hamm.rehearsal import WORLDS, fit_public
 from psephos.curator.hamm.rehearsed import model_classifier, public_features
+from psephos.parties.noise import contributors
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.errors import DataError, InvalidParameter, NoGainError, StudyError
 from psephos.protocol.study.study import Study
 from psephos.specs.registry import spec_of
 from psephos.specs.rehearsed import RehearsedSpec
 from psephos.specs.study import StudyTerms
+from psephos.study import rehearsal
 from psephos.study.builder import NewOptions, make_study
 from psephos.study.consent import describe_study
 from psephos.study.identity import Identity
@@ -88,6 +90,23 @@ def test_a_study_states_the_plan_and_everybody_computes_it_again(folder: Path, d
     model = read_release(study, samples, content)
     assert follows_from_sum(study, samples, model, OpenedSum((10**6,) * spec.plan.dimension, tuple(range(PARTIES))))
     assert model.release.epsilon == 30.0
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-9])
+def test_a_study_is_rehearsed_with_its_own_terms(folder: Path, delta: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[dict[str, Any]]()
+
+    def rehearse_nothing(*arguments: Any, **terms: Any) -> Any:
+        asked.append(terms | dict(zip(("rows of", "labels", "classes", "parties"), arguments, strict=True)))
+        raise NoGainError("not rehearsed")
+
+    monkeypatch.setattr(rehearsal, "rehearsal_of", rehearse_nothing)
+    with pytest.raises(NoGainError):
+        made(folder, delta=delta, epsilon=29.0, parameters=("rows=1200", "dropouts=1", "colluders=3"))
+    (terms,) = asked
+    assert (terms["epsilon"], terms.get("delta", 0.0), terms["rows"], terms["parties"]) == (29.0, delta, 100, PARTIES)
+    assert terms["mechanism"] == ("gaussian" if delta else "discrete-laplace")
+    assert terms["contributors"] == contributors(PARTIES, 3, 1)
 
 
 def test_a_balanced_study_states_the_class_shares(folder: Path) -> None:
