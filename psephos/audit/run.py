@@ -37,8 +37,8 @@ RATE = 5e-5
 
 NOT_EXAMINED: dict[str, str] = {
     "what a run does around its messages": (
-        "reports, JSON, logs, errors, journals and temporary files are in no view; the suite searches them for planted "
-        "values (tests/security/test_canaries.py), but not memory, which holds secrets"
+        "reports, JSON, logs, errors, journals and temporary files are in no view, but searched for planted values "
+        "(tests/security/test_canaries.py); memory, which holds secrets, is not"
     ),
     "what is released": (
         "views end where a sum is opened; the suite measures that each release has fresh noise of its law and scale "
@@ -49,8 +49,8 @@ NOT_EXAMINED: dict[str, str] = {
         "options and the stages of a study, whose roles are the same"
     ),
     "engines and journals": (
-        "views come from whole runs in one process: no worker processes, no dask, no run that was killed and "
-        "continued; tests compare the sums that these open, not their views"
+        "views come from whole runs in one process; of worker processes, dask and continued runs tests compare the "
+        "opened sums only"
     ),
     "sizes in use": (
         "keys have 128 to 512 bits, parties are four or five, samples a few dozen: other sizes are left to the proofs, "
@@ -64,16 +64,15 @@ NOT_EXAMINED: dict[str, str] = {
         "sampling detects leaks above `power`; a smaller one passes, such as a mask 40 bits too narrow"
     ),
     "deviations that are not listed": (
-        "`tally-liars`, `psgd-liars`, `pathak-liars` and the deviating checks try the listed attacks; the other "
-        "coalitions follow the protocol but for the messages that their checks try"
+        "`tally-liars`, `psgd-liars`, `pathak-liars` and the deviating checks try the listed attacks; other coalitions "
+        "follow the protocol but for the messages that their checks try"
     ),
     "`short` exponents where `half` was agreed": (
-        "no test distinguishes an exponent of 256 bits from one of 1536; a party chooses the mode for itself, and it "
-        "affects nobody else"
+        "no test distinguishes an exponent of 256 bits from one of 1536; a party's choice affects nobody else"
     ),
     "an operating system with predictable randomness": (
-        "a pseudo-random stream under an unknown seed passes every test; the analysis checks that coins are used once "
-        "and freshly, not that they are random"
+        "a pseudo-random stream under an unknown seed passes every test: they check that coins are used once and "
+        "freshly, not that they are random"
     ),
     "a dealer who keeps p and q": "no view shows whether they were deleted",
     "timing, memory accesses and traffic": (
