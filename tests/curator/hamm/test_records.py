@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from scipy.stats import norm as normal
 
 from psephos.curator.hamm import records
 from psephos.curator.hamm.records import (
     NEIGHBOURS,
     Neighbours,
     RecordPlan,
+    RecordRelease,
     fit_records,
     party_ball,
     plan_records,
@@ -535,3 +538,62 @@ def test_scores_are_relative_to_the_middle_of_the_bounds() -> None:
     assert np.allclose(near.grid.offset, far.grid.offset, atol=1e-3)
     assert np.abs(far.grid.offset).max() < 100
     assert np.allclose(near.grid.contribution(X, y), far.grid.contribution(X, y + 2.0**40), rtol=1e-2, atol=1e4)
+
+
+# -- the fit by hand
+
+STEPS = {
+    "little noise": (4.0, 40, (500.0, 200.0, 100.0), 1000),
+    "much noise": (40.0, 40, (500.0, 200.0, -3.0), 1000),
+    "much noise and no labels": (40.0, 0, (500.0, 200.0, -3.0), 1000),
+    "a gradient of noise and no labels": (600.0, 0, (500.0, 200.0, 100.0), 1000),
+    "fewer rows than a fourth of those announced": (40.0, 40, (50.0, 20.0, 10.0), 1000),
+    "more rows than four times those announced": (40.0, 40, (5000.0, 2000.0, 1000.0), 1000),
+    "no noise, and a direction without rows": (0.0, 40, (500.0, 200.0, 0.0), 1000),
+}
+
+
+@pytest.mark.parametrize(
+    ("grid", "of_a_row"),
+    [
+        (free_grid(2, "l2", 2), 4.0),
+        (free_grid(2, "l1", 2), 4.0),
+        (free_grid(3, "l2", 2), 6.0),
+        (free_grid(3, "l1", 2), 6.0 * (math.sqrt(1 / 2) + math.sqrt(1 / 6)) ** 2),
+        (free_numeric_grid("l2"), (3 * normal.ppf(0.875)) ** 2),
+    ],
+    ids=["l2", "l1", "three classes", "three classes, l1", "a number"],
+)
+@pytest.mark.parametrize("case", STEPS)
+def test_a_step_by_hand(grid: RecordGrid, of_a_row: float, case: str) -> None:
+    """As the module's rules say, in the directions of the second derivatives, which are turned from the coordinates.
+
+    `of_a_row` is what one labelled row tells about a direction, in units of the public second derivative.
+    """
+    noise, labelled, second, rows = STEPS[case]
+    public, gradient, spread, samples = np.array([0.5, 0.2, 0.002]), np.array([300.0, -90.0, 60.0]), 0.02, 80
+    sigma = Fraction(noise) * 2**ENTRY_BITS
+    law = DiscreteGaussian(grid.length, sigma**2) if noise else None
+    bound = record_sensitivity(grid, "replace")[1]
+    terms: dict[str, Any] = {"parties": 5, "rows": rows, "labelled": labelled, "spread": spread, "samples": samples}
+    terms |= {"neighbours": "replace", "l1": bound, "l2": bound, "epsilon": 1.0, "delta": 1e-6, "mechanism": law}
+    turn = np.linalg.qr(np.random.default_rng(1).normal(size=(3, 3)))[0]
+    plan = RecordPlan(grid, public=turn @ np.diag(public) @ turn.T, **terms)
+    release = RecordRelease(plan, (turn @ gradient)[None], turn @ np.diag(second) @ turn.T)
+
+    fitted = float(np.dot(second, public) / np.dot(public, public))
+    count = min(max(fitted, 250.0), 4000.0)
+    of_an_entry = noise / (2.0 if grid.norm == "l1" else math.sqrt(2))
+    between = count**2 * spread / samples
+    weight = between / (between + of_an_entry**2)
+    floor = max(weight * of_an_entry * math.sqrt(3), count * public.sum() / 3 / 1000)
+    H = np.maximum(weight * np.array(second) + (1 - weight) * count * public, floor)
+    if noise == 0:
+        expected = gradient / H
+    elif labelled:
+        expected = H * gradient / (H**2 + noise**2 * 0.5 * labelled * of_a_row * public)
+    else:
+        energy = float(gradient @ gradient)
+        signal = max(energy - 3 * noise**2, energy / 20) / float(H @ H)
+        expected = H * gradient / (H**2 + noise**2 / signal)
+    np.testing.assert_allclose(turn.T @ records._step(release, turn @ gradient), expected, rtol=1e-9)

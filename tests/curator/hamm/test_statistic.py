@@ -436,9 +436,9 @@ def test_bad_input_is_named_before_anything_is_released():
             plan(epsilon=epsilon)
     with pytest.raises(InvalidParameter, match="delta"):
         plan(mechanism="gaussian", delta=0.0)
-    with pytest.raises(InvalidParameter, match="^the mechanism is 'uniform'"):
+    with pytest.raises(InvalidParameter, match=r"^the mechanism is 'uniform'"):
         plan(mechanism="uniform")
-    with pytest.raises(InvalidParameter, match="^the source is 'gossip'"):
+    with pytest.raises(InvalidParameter, match=r"^the source is 'gossip'"):
         plan(source="gossip")
     with pytest.raises(InvalidParameter, match="own rows"):
         st.release_statistic(counts, plan(source="own-data"))

@@ -48,8 +48,8 @@ from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import HEADER_BYTES, Kind, kind_of
 from psephos.results import PathakResult
 from psephos.results.evaluation import Evaluation
-from psephos.specs.pathak import SMALLEST_SIZE
 from psephos.simulation.pathak import PathakKeys, PathakOptions, PathakRun, make_terms, run_protocol, simulate_pathak
+from psephos.specs.pathak import SMALLEST_SIZE
 from tests.psephos.simulation import runs
 
 KEYS = PathakKeys(
