@@ -221,6 +221,10 @@ def test_all_blocks_agree_on_right_and_wrong_whatever_the_noise(classes: int) ->
     assert (np.trace(confusion), confusion.sum()) == pytest.approx((right, estimates.rows.value))
     binned = [(one.rows.value or 0.0, one.share.value or 0.0) for one in estimates.reliability]
     assert sum(rows for rows, _ in binned) == pytest.approx(estimates.rows.value)
+    bins, edges = estimates.reliability, plan.scores.edges.tolist()
+    assert [one.low for one in bins] == [None, *edges]
+    assert [one.high for one in bins] == [*edges, None]
+    assert [one.probability for one in bins] == plan.public.probabilities.tolist()
     if classes > 2:
         assert sum(rows * share for rows, share in binned) == pytest.approx(right)
 

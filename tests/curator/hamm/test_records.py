@@ -498,6 +498,22 @@ def test_the_ball_follows_from_public_rows_and_is_far_smaller_than_all_that_rows
             party_ball(own, public, radius)
 
 
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_the_radius_of_the_ball_by_its_definition(norm: Norm) -> None:
+    """Three standard deviations of the difference of the averages of the 30 labelled rows and of a party's 20."""
+    public, labels = numeric_tables(1, 60)
+    labels = np.where(np.arange(60) < 30, labels, np.nan)
+    mechanism: Any = "gaussian" if norm == "l2" else "discrete-laplace"
+    plan = plan_records(public, labels, 1, 45, rows=900, epsilon=1.0, mechanism=mechanism, unit="party")
+    assert plan.grid.ball is not None
+    vectors = replace(plan.grid, ball=None).row_vectors(public[:30], labels[:30]) / UNIT
+    deviations = vectors.std(axis=0)
+    spread = deviations.sum() if norm == "l1" else math.sqrt(float((deviations**2).sum()))
+    expected = 3 * spread * math.sqrt(1 / 30 + 1 / 20)
+    assert 2.0**-8 < expected < 4
+    assert plan.grid.ball.radius / UNIT == pytest.approx(expected, rel=1e-5)
+
+
 def test_a_sum_of_averages_without_noise_finds_what_all_parties_share() -> None:
     """Thirty parties whose label lies above that of the public rows; the centre is added once for each of them."""
     plan = party_plan(epsilon=None)

@@ -57,6 +57,9 @@ def test_the_energy_of_the_noise_is_that_of_its_law(mechanism: Any, shares: floa
     assert stated.dimension == DIMENSION
     assert stated.mean == pytest.approx(energy.mean(), rel=0.03)
     assert stated.variance == pytest.approx(energy.var(), rel=0.1)
+    alone = noise_energy(mechanism)
+    assert alone == noise_energy(mechanism, 1.0, 1.0)
+    assert alone.mean * 0.01**2 * shares == pytest.approx(stated.mean)
 
 
 def test_the_energy_of_other_noise_is_not_known() -> None:

@@ -894,6 +894,14 @@ def test_closing_a_board_cancels_the_requests_in_progress() -> None:
     assert asyncio.all_tasks(opened._loop) == set()
 
 
+def test_a_board_that_nobody_closes_does_not_keep_the_process() -> None:
+    opened = Offline("nats://host", Stream(), "party 3", KEY)
+    try:
+        assert opened._thread.daemon
+    finally:
+        opened.close()
+
+
 @pytest.mark.parametrize("connected", [True, False])
 @pytest.mark.parametrize("incomplete", [True, False])
 def test_closing_a_board_ends_its_connection_in_every_state(connected: bool, incomplete: bool) -> None:

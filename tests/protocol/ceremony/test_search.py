@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -138,6 +139,22 @@ def test_the_biprimality_test_agrees_with_gmpy2(batch: OpenedBatch) -> None:
         values = [batch.own[j].test_values(j, batch.numbers[j], place, n, chosen) for j in batch.holders]
         prime = gmpy2.is_prime(batch.p[place]) and gmpy2.is_prime(batch.q[place])
         assert search.passes(batch.terms, place, n, values) == prime
+
+
+def test_bases_follow_from_the_terms_and_the_modulus() -> None:
+    """Every holder computes the same ones: hashes that are 128 bits longer than n, those of Jacobi symbol 1."""
+    agreed, n = terms(128, 3), mpz(2**127 + 29)
+    found, tried = [], 0
+    while len(found) < 5:
+        text = b"psephos biprimality\0" + agreed.digest + n.to_bytes(17, "big") + tried.to_bytes(8, "big")
+        base = int.from_bytes(hashlib.shake_256(text).digest((128 + 128) // 8), "big") % n
+        found += [base] * (gmpy2.jacobi(base, n) == 1)
+        tried += 1
+    assert tried > 5
+    assert search.bases(agreed, n, 5) == found
+    assert search.bases(agreed, n, 2) == found[:2]
+    other = CeremonyTerms(128, 3, 2, bytes(31) + b"1", test_key=True)
+    assert set(search.bases(other, n, 5)).isdisjoint(found)
 
 
 def test_good_form_rejects_small_factors_of_phi_and_large_common_factors() -> None:

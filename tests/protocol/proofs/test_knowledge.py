@@ -58,6 +58,17 @@ def test_the_witness_reproduces_the_ciphertexts(private_key: PrivateKey, mode: R
     assert repr(witness) == "Witness()"
 
 
+@modes
+def test_a_proof_is_a_function_of_its_source_of_randomness(private_key: PrivateKey, mode: RandomnessMode) -> None:
+    key = private_key.public_key
+    ciphertexts, witness = Encryptor(key, mode, expected=8).encrypt_with_witness(PLAIN)
+    first, again, other = (
+        prove(HERE, key, ciphertexts, witness, mode, randomness=SimulationRandomness(seed)) for seed in (1, 1, 2)
+    )
+    assert first == again
+    assert (first.announcement, first.residue) != (other.announcement, other.residue)
+
+
 def mauled(private_key: PrivateKey) -> list[tuple[str, Claim]]:
     """Return claims that can be derived from an honest one without knowing its plaintexts."""
     key = private_key.public_key

@@ -11,6 +11,7 @@ import pytest
 from psephos.curator.hamm.class_shares import with_class_shares
 from psephos.protocol.errors import InvalidParameter
 from psephos.simulation.job import Job
+from psephos.simulation.tally import TallyOptions
 from tests.psephos.simulation.test_rehearsed import options
 
 SHARES = ("ill=0.8", "well=0.2")
@@ -54,6 +55,15 @@ def test_shares_of_other_classes_are_refused_before_anything_is_trained(
 ) -> None:
     with pytest.raises(InvalidParameter, match="share"):
         a_job(tmp_path, method="own-data", class_shares=shares)
+
+
+def test_shares_are_in_the_order_of_the_classes() -> None:
+    """A name may contain an equals sign; no statement is no share."""
+    announced = TallyOptions(class_shares=("well=0.25", "a=b=0.5", "ill=0.25"))
+    assert announced.shares_of(("a=b", "ill", "well")) == (0.5, 0.25, 0.25)
+    assert TallyOptions().shares_of(("ill", "well")) == ()
+    with pytest.raises(InvalidParameter):
+        announced.shares_of(("ill", "well"))
 
 
 @pytest.mark.parametrize(

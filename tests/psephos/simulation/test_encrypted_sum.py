@@ -149,6 +149,16 @@ def test_every_phase_is_timed(ceremony: KeySetup) -> None:
     assert sum(seconds.values()) <= elapsed
 
 
+def test_a_factory_for_a_batch_has_the_data_of_its_parties() -> None:
+    """Of the first batch and of a later one, which a worker has without the others' data."""
+    whole = PartyFactory(VectorSpec(VectorFormat(1, 0, 9), bytes(32)), [[number] for number in range(10)])
+    assert whole.data_of(range(2, 5)) == [[2], [3], [4]]
+    part = whole.with_data(whole.data_of(range(4, 9)), 4)
+    assert part.spec is whole.spec
+    assert part.data_of(range(4, 9)) == part.data == [[4], [5], [6], [7], [8]]
+    assert part.data_of(range(6, 8)) == [[6], [7]]
+
+
 def test_aggregation_ends_with_the_first_request_and_is_the_work_of_curator_and_holders() -> None:
     """Not of the parties, and not what the curator and the holders do after the first request."""
     clock = encrypted_sum._AggregationClock()

@@ -66,6 +66,7 @@ def test_the_result_has_all_documented_fields(result: dict) -> None:
         "peak_memory_mb", "noise_source",
     }  # fmt: skip
     assert promised <= result.keys()
+    assert result["protocol"] == "tally"
     assert {"majority", "batch", "indiv", "ensemble", *METHODS} == result["accuracy"].keys()
     assert all(None not in (result["accuracy"][m]["nonprivate"], result["accuracy"][m]["private"]) for m in METHODS)
     assert result["sensitivity"].keys() == result["privacy"].keys() == set(METHODS)

@@ -81,3 +81,16 @@ def test_private_rows_and_their_classes(path: Path, tmp_path: Path) -> None:
     FRAME.to_csv(tmp_path / "own.csv", index=False)
     with pytest.raises(DataError, match="no column 'outcome', which contains the study's classes"):
         samples.private(study, tmp_path / "own.csv")
+
+
+def test_each_row_has_a_person(tmp_path: Path) -> None:
+    own = FRAME.assign(patient=["z", "a", "z"] * 3)
+    own.to_csv(tmp_path / "own.csv", index=False)
+    owners = PublicSamples.persons("patient", tmp_path / "own.csv")
+    assert owners.dtype == np.int64
+    assert owners.tolist() == [1, 0, 1] * 3
+    with pytest.raises(DataError, match="no column 'ward'"):
+        PublicSamples.persons("ward", tmp_path / "own.csv")
+    own.assign(patient=["z", "a", ""] * 3).to_csv(tmp_path / "own.csv", index=False)
+    with pytest.raises(DataError, match="line 4"):
+        PublicSamples.persons("patient", tmp_path / "own.csv")
