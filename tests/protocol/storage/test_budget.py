@@ -211,6 +211,7 @@ def test_a_limit_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(InvalidParameter):
         PrivacyLimit.parse(text)
     assert PrivacyLimit.parse("3,1e-6") == PrivacyLimit(3.0, 1e-6)
+    assert (str(PrivacyLimit(3.0, 1e-6)), str(PrivacyLimit(0.5))) == ("epsilon 3, delta 1e-06", "epsilon 0.5")
 
 
 # -- the rows

@@ -82,6 +82,7 @@ def test_the_prediction_is_near_the_truth_in_spite_of_gross_errors(released: Rel
     assert np.abs(np.array(model.coefficients) - SLOPES).max() < 0.5
     assert result.errors["newton"].mae < 1.1 * result.errors["huber"].mae
     assert result.bounds == (run.spec.label.low, run.spec.label.high)
+    assert min(result.seconds["keygen"] or 0.0, result.seconds["decrypt"] or 0.0) > 0
 
 
 def check_cost(run: RegressionRun, result: RegressionResult, model: RegressionModel) -> None:

@@ -24,7 +24,7 @@ from psephos.specs.study import StudyTerms
 from psephos.study.builder import NewOptions, make_study
 from psephos.study.consent import describe_study
 from psephos.study.identity import Identity
-from psephos.study.rehearsal import differs_from_rehearsal
+from psephos.study.rehearsal import differs_from_rehearsal, rehearsed_parameters
 from psephos.study.release import follows_from_sum, make_release, read_release
 from psephos.study.samples import PublicSamples
 
@@ -186,3 +186,11 @@ def test_a_sum_of_zeros_releases_the_public_model(folder: Path) -> None:
     assert np.allclose(spec.release(zeros)[0], spec.plan.grid.offset[:, 0])
     model = fit_public(public_features(samples.auxiliary.samples), samples.labels(study.classes), 2)
     assert np.allclose(spec.release(zeros)[0], model_classifier(model), atol=1e-5)
+
+
+@pytest.mark.parametrize("delta", [1.0, -1e-6])
+def test_the_delta_of_a_study_is_the_one_that_is_rehearsed(folder: Path, delta: float) -> None:
+    """One out of range is refused; the default of the rehearsal is not."""
+    terms: dict[str, Any] = {"epsilon": 30.0, "rows": 1200, "colluders": 1, "dropouts": 0, "balanced": False}
+    with pytest.raises(InvalidParameter, match="delta"):
+        rehearsed_parameters(made(folder)[1], ("ill", "well"), PARTIES, delta=delta, **terms)
