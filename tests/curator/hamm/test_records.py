@@ -12,6 +12,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.stats import norm as normal
+from sklearn.covariance import ledoit_wolf_shrinkage
+from sklearn.linear_model import LogisticRegression
 
 from psephos.curator.hamm import records
 from psephos.curator.hamm.records import (
@@ -222,8 +224,65 @@ def test_the_noise_covers_the_certified_sensitivity(mechanism: Any, neighbours: 
         assert plan.mechanism.scale_units >= l1.value
         assert isinstance(shares_of(plan, colluders=2), PolyaShares)
         assert plan.event.delta < 1e-18
+    assert plan.delta == (1e-6 if mechanism == "gaussian" else 0.0)
     assert (plan.event.unit, plan.sensitivity.unit, plan.event.epsilon) == ("record", "record", 1.0)
     assert plan.dimension == plan.grid.length
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+@pytest.mark.parametrize("rank", [2, 4])
+def test_the_coordinates_are_those_of_the_module(norm: Norm, rank: int) -> None:
+    """By scikit-learn's shrinkage: small moments are raised, 90 % of the public rows are in the ball, 1 is constant."""
+    generator = np.random.default_rng(3)
+    features = generator.normal(size=(30, 4)) @ np.diag([3.0, 1.0, 0.5, 0.02]) + [5.0, 0, -2, 1]
+    transform, constant = records._coordinates(features, rank, norm)
+    spread = features.std(axis=0)
+    spread = np.maximum(spread, 0.3 * np.median(spread))
+    standard = (features - features.mean(axis=0)) / spread
+    moments, directions = np.linalg.eigh(standard.T @ standard / 30)
+    share = ledoit_wolf_shrinkage(standard, assume_centered=True)
+    raised = np.maximum(moments, (1 - share) * moments + share * moments.mean())
+    white = (standard @ directions / np.sqrt(raised))[:, ::-1][:, :rank]
+    lengths = np.abs(white).sum(axis=1) if norm == "l1" else np.linalg.norm(white, axis=1)
+    radius = np.quantile(lengths, 0.9)
+    assert constant == pytest.approx(1 / radius)
+    own = np.column_stack([features, np.ones(30)]) @ transform
+    np.testing.assert_allclose(np.abs(own), np.abs(white) / radius, rtol=1e-9)
+    again = records._coordinates(features, 40, norm)[0]
+    assert again.shape == (5, 4)
+    assert records._coordinates(np.column_stack([features, features[:, 0]]), 40, norm)[0].shape == (6, 4)
+
+
+@pytest.mark.parametrize(("classes", "noise"), [(1, 0.01), (1, 3.0), (2, 0.3), (2, 30.0), (3, 0.1), (3, 30.0)])
+def test_the_public_score_has_the_ridge_of_the_least_held_out_loss(classes: int, noise: float) -> None:
+    """For two classes the next larger one; of labels that rows hardly tell the largest that there is."""
+    generator, ridges = np.random.default_rng(classes), (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
+    Z = generator.normal(size=(41, 3))
+    Z /= np.linalg.norm(Z, axis=1).max() * (1 + 1e-9)
+    scores = Z @ generator.normal(size=(3, max(classes, 2))) + noise * generator.normal(size=(41, max(classes, 2)))
+    y = scores[:, 0] if classes == 1 else scores.argmax(axis=1)
+    targets = y[:, None] if classes == 1 else contrast_basis(classes).T[y]
+    unit = float((Z**2).sum() / 41 / 3)
+
+    def fit(rows: Any, ridge: float) -> Array:
+        if classes == 2:
+            model = LogisticRegression(C=1 / (ridge * unit), fit_intercept=False, tol=1e-10, max_iter=1000)
+            return np.asarray(model.fit(Z[rows], y[rows]).coef_.T)
+        return np.asarray(np.linalg.solve(Z[rows].T @ Z[rows] + ridge * unit * np.eye(3), Z[rows].T @ targets[rows]))
+
+    losses, held_out = [], []
+    for ridge in ridges:
+        folds = [fit(np.arange(41) % 5 != fold, ridge) for fold in range(5)]
+        predicted = np.vstack([Z[k] @ folds[k % 5] for k in range(41)])
+        wrong = predicted - targets if classes != 2 else np.logaddexp(0, predicted[:, 0] * np.where(y == 1, -1, 1))
+        losses.append(float((wrong**2).sum()) if classes != 2 else float(wrong.sum()))
+        held_out.append(predicted)
+    best = int(np.argmin(losses))
+    chosen = min(best + (classes == 2), 6)
+    loss, weights, own = records._cross_validated(Z, y, classes)
+    assert loss == pytest.approx(losses[best], rel=1e-4)
+    np.testing.assert_allclose(weights, fit(slice(None), ridges[chosen]), atol=1e-4)
+    np.testing.assert_allclose(own, held_out[chosen], atol=1e-4)
 
 
 def test_shares_of_colluding_parties_are_not_counted_on() -> None:
@@ -280,6 +339,16 @@ def test_invalid_terms_are_rejected() -> None:
     for change in bad:
         with pytest.raises(InvalidParameter):
             planned(data, **change)
+    counts: list[tuple[dict[str, Any], str]] = [
+        ({"rows": 0}, "the announced number of rows"),
+        ({"classes": 0}, "the number of classes"),
+        ({"parties": 0}, "the number of parties"),
+    ]
+    for change, name in counts:
+        with pytest.raises(InvalidParameter, match=name):
+            plan_records(
+                data["public"], data["labels"], **{"classes": 2, "parties": 5, "rows": 9, "epsilon": 1.0} | change
+            )
     with pytest.raises(InvalidParameter, match="no noise"):
         planned(data, epsilon=None).event  # noqa: B018 - the property raises
     for public in (data["public"][:, :-1] * 0, np.ones((5, 3)), data["public"] * math.nan, data["public"][:0]):
@@ -406,6 +475,10 @@ def test_the_sensitivities_of_a_numeric_label_are_those_of_the_theory() -> None:
     for key, value in expected.items():
         assert values[key] == pytest.approx(value, rel=1e-6)
     assert math.sqrt(4.5) <= values["l2", "replace"] <= math.sqrt(4.5) + 1e-4
+    # Two rows' entries are truncated by less than a unit each, and their residuals by less than 2^-16.
+    for grid in (free_numeric_grid("l2"), free_grid(4, "l2")):
+        allowance = record_sensitivity(grid, "replace")[1].value - math.sqrt(4.5) * UNIT
+        assert allowance == pytest.approx(2 * math.sqrt(grid.length) + 2 * 2**4, abs=0.01)
 
 
 def numeric_tables(seed: int, rows: int) -> tuple[Array, Array]:
