@@ -115,7 +115,7 @@ def test_rows_and_labels_of_a_party_are_float64(released: Released) -> None:
 
 
 def test_the_plan_has_the_terms_of_the_options(table: Path) -> None:
-    """Two shares make up the noise: of five, without the observer, the one that tells it its noise, and a missing one."""
+    """Two shares make up the noise: those of five without an observer, one that tells it its noise, and one missing."""
     terms: dict[str, Any] = {"announced_rows": 777, "neighbours": "add-remove", "delta": 1e-7, "mechanism": "gaussian"}
     run = RegressionRun(options_of(table, **terms, colluders=1, dropouts=1, epsilon=(3.0,)))
     plan = run.spec.plan
