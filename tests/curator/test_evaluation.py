@@ -18,7 +18,9 @@ from psephos.curator.evaluation import (
     evaluation_sensitivity,
     plan_evaluation,
 )
-from psephos.protocol.encrypted_sum.score_grid import ROW, SHARE_BITS
+from psephos.protocol.encrypted_sum.error_grid import ERROR_ROW, ErrorGrid
+from psephos.protocol.encrypted_sum.record_grid import NumericLabel
+from psephos.protocol.encrypted_sum.score_grid import ROW, SHARE_BITS, ShareGrid
 from psephos.protocol.errors import DataError, InvalidParameter
 
 Array = NDArray[np.float64]
@@ -221,8 +223,26 @@ def test_all_blocks_agree_on_right_and_wrong_whatever_the_noise(classes: int) ->
     assert (np.trace(confusion), confusion.sum()) == pytest.approx((right, estimates.rows.value))
     binned = [(one.rows.value or 0.0, one.share.value or 0.0) for one in estimates.reliability]
     assert sum(rows for rows, _ in binned) == pytest.approx(estimates.rows.value)
+    bins, edges = estimates.reliability, plan.scores.edges.tolist()
+    assert [one.low for one in bins] == [None, *edges]
+    assert [one.high for one in bins] == [*edges, None]
+    assert [one.probability for one in bins] == plan.public.probabilities.tolist()
     if classes > 2:
         assert sum(rows * share for rows, share in binned) == pytest.approx(right)
+
+
+@pytest.mark.parametrize(("neighbours", "rows"), [("add-remove", 1), ("replace", 2)])
+def test_the_sensitivity_of_a_plan_is_in_rows_and_in_the_norm_of_its_noise(neighbours: Any, rows: int) -> None:
+    """A replaced row is one less and one more; of a prediction of a number it moves the sum no further than one."""
+    plan = planned(2.0, neighbours=neighbours)
+    assert (plan.sensitivity.value, plan.sensitivity.norm, plan.sensitivity.unit) == (rows, "l1", "record")
+    exact = evaluation_sensitivity(plan.grid, neighbours)
+    assert (exact.value, exact.norm, exact.unit) == (rows * ROW, "l1", "record")
+    assert float(plan.mechanism.scale_units) >= exact.value / 2.0
+    numeric = evaluation_sensitivity(ErrorGrid(np.ones((2, 1)), NumericLabel(0.0, 2.0, 1.0)), neighbours)
+    assert (numeric.value, numeric.norm, numeric.unit) == (ERROR_ROW, "l1", "record")
+    share = evaluation_sensitivity(ShareGrid(plan.scores), neighbours)
+    assert (share.value, share.norm, share.unit) == (1 << SHARE_BITS, "l1", "party")
 
 
 def test_a_calibration_error_below_its_noise_is_0() -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import LogisticRegression, Perceptron, Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -221,6 +221,27 @@ def test_ridge_logistic_checks_the_rows_that_it_predicts(classes: int, method: s
             predict(other)
     with pytest.raises(NotFittedError):
         getattr(RidgeLogistic(), method)(X)
+
+
+def test_probabilities_are_of_all_agreed_classes() -> None:
+    """0 for classes that a party has not seen; none where a classifier has none, or has only ever seen one class."""
+    X, y = clouds(classes=4)
+    seen = (y == 1) | (y == 3)
+    own = make_learner("tree", classes=5).fit(X[seen], y[seen]).predict_probabilities(X)
+    assert own is not None
+    assert own.dtype == np.float64
+    assert np.array_equal(own[y == 1], np.tile([0.0, 1, 0, 0, 0], (12, 1)))
+    assert np.array_equal(own[y == 3], np.tile([0.0, 0, 0, 1, 0], (12, 1)))
+    logistic = make_learner("logistic", classes=4).fit(X, y)
+    scores = np.exp(X @ logistic.parameters.T)
+    expected = scores / scores.sum(axis=1, keepdims=True)
+    assert np.allclose(logistic.predict_probabilities(X), expected)  # type: ignore[arg-type]
+    assert make_learner("tree", classes=4).fit(X[y == 2], y[y == 2]).predict_probabilities(X) is None
+    assert make_learner(Perceptron(), classes=4).fit(X, y).predict_probabilities(X) is None
+    with pytest.raises(DataError):
+        logistic.predict_probabilities(X[:, :2])
+    with pytest.raises(InvalidParameter):
+        make_learner("tree", classes=4).predict_probabilities(X)
 
 
 def test_fitting_again_replaces_the_classifier() -> None:

@@ -161,6 +161,42 @@ def test_conjugate_gradients_find_the_same_minimiser() -> None:
     assert np.allclose(direct, inexact[:, :, :8], atol=2e-10 / 1e-4)
 
 
+@pytest.mark.parametrize(
+    ("features", "unused"), [(375, "_conjugate_step"), (376, "_direct_step")], ids=["1500 unknowns", "1504"]
+)
+def test_systems_of_more_than_1500_unknowns_are_not_factorised(
+    features: int, unused: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four classes of as many samples as features: the memory of a system grows with the square of its unknowns."""
+    X, y, sizes = population([380], 8, 4)
+    wide = np.pad(X, ((0, 0), (0, features - 8)))
+
+    def fail(*arguments: object) -> Floats:
+        raise AssertionError(f"{unused} was called")
+
+    monkeypatch.setattr(training, unused, fail)
+    W = train_parties(wide, y, sizes, classes=4, lam=1e-1)
+    assert gradient_norms(W, wide, y, sizes, classes=4, lam=1e-1).max() <= 1e-8
+
+
+def test_norms_of_single_precision_rows_are_computed_in_double_precision() -> None:
+    """Rows of norm 1, rounded to float32: a sum of squares in float32 would refuse rows inside, and accept others."""
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(400, 50))
+    X = (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(np.float32)
+    exact, rough = (np.einsum("ij,ij->i", X, X, dtype=dtype) for dtype in (np.float64, np.float32))
+    outside = exact > 1 + 1e-9
+    assert (outside & (rough <= 1)).any()
+    assert (~outside & (rough > 1)).any()
+    for rows, refused in ((X[outside & (rough <= 1)], True), (X[~outside & (rough > 1)], False)):
+        y, sizes = np.arange(len(rows)) % 2, [len(rows)]
+        if refused:
+            with pytest.raises(NormError):
+                train_parties(rows, y, sizes, classes=2, lam=1.0)
+        else:
+            train_parties(rows, y, sizes, classes=2, lam=1.0)
+
+
 def test_repeated_and_zero_rows() -> None:
     X = np.zeros((12, 20))
     X[:6, 3] = 1.0
@@ -176,14 +212,6 @@ def test_single_precision_samples_are_trained_in_double() -> None:
     W = train_parties(X, y, sizes, classes=2, lam=1e-3)
     assert W.dtype == np.float64
     assert gradient_norms(W, X.astype(np.float64), y, sizes, classes=2, lam=1e-3).max() <= 1e-8
-
-
-def test_norms_of_single_precision_rows_are_checked_in_double_precision() -> None:
-    """A squared norm of 1 + 4e-8 is 1 in single precision."""
-    X = np.array([[1.0, 2e-4], [0.5, 0.5]], dtype=np.float32)
-    assert np.einsum("ij,ij->i", X, X).max() == 1
-    with pytest.raises(NormError):
-        train_parties(X, np.array([0, 1]), [2], classes=2, lam=1e-3)
 
 
 # -- one step of Newton's method on a batch, against each party by itself

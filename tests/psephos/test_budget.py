@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 
 from psephos.budget import table_digest
 from psephos.cli.main import build
+from psephos.curator.tally import OpenedSum
 from psephos.data.partition import load_split
 from psephos.model import ReleasedClassifier
 from psephos.protocol.errors import BudgetExceededError, BudgetFileError, InvalidParameter
@@ -123,6 +124,25 @@ def test_every_exact_sum_that_the_curator_is_given_is_charged_once(
     assert len(written) == len(opened)
     for charge in written:
         assert opened[charge.name] in (charge.reason or "")
+
+
+def test_one_result_of_each_sum_is_released(tmp_path: Path) -> None:
+    """Of a sum with the parties' noise; of exact sums any number, since what is released of them is charged itself."""
+    first, other, fewer = OpenedSum((1, 2), (0, 1)), OpenedSum((1, 3), (0, 1)), OpenedSum((1, 2), (0,))
+    for reveal in ("statistic", "alpha"):
+        about: dict[str, Any] = {"parties": 8, "methods": ("statistic",), "reveal": reveal}
+        options = TallyOptions(**KEYS, **about, budget=str(tmp_path / reveal))
+        made = charges_of(options, load_split(options, None)[1], None, repeats=True)
+        assert made is not None
+        made.after_sum("one", first)
+        made.after_sum("two", other)
+        for again in (other, fewer):
+            if reveal == "alpha":
+                made.after_sum("one", again)
+            else:
+                with pytest.raises(BudgetExceededError):
+                    made.after_sum("one", again)
+        made.after_sum("one", first)
 
 
 def test_a_step_that_asks_nobody_is_not_charged(table: Path, tmp_path: Path) -> None:

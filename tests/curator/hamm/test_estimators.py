@@ -414,6 +414,11 @@ def test_a_linear_classifier_has_the_given_weights() -> None:
     three = LinearClassifier.of(np.eye(3), ["a", "b", "c"], [0.0, 0.5, 0.25])
     assert three.decision_function([[1.0, 2.0, 3.0]]).tolist() == [[1.0, 2.5, 3.25]]
     assert three.intercept_.flags.writeable
+    for whole in (
+        LinearClassifier.of([1, -1], [0, 1], 2),
+        LinearClassifier.of(np.eye(3, dtype=int), [0, 1, 2], [0, 1, 2]),
+    ):
+        assert (whole.coef_.dtype, whole.intercept_.dtype) == (np.float64, np.float64)
     wide = LinearClassifier.of([[1.0, 0.0], [0.0, 1.0]], ["a", "b", "c"][:2])
     assert wide.coef_.tolist() == [[-1.0, 1.0]]
     with pytest.raises(NotFittedError):

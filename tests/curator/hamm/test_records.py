@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from scipy.stats import norm as normal
+from sklearn.covariance import ledoit_wolf_shrinkage
+from sklearn.linear_model import LogisticRegression
 
 from psephos.curator.hamm import records
 from psephos.curator.hamm.records import (
     NEIGHBOURS,
     Neighbours,
     RecordPlan,
+    RecordRelease,
     fit_records,
     party_ball,
     plan_records,
@@ -219,8 +224,65 @@ def test_the_noise_covers_the_certified_sensitivity(mechanism: Any, neighbours: 
         assert plan.mechanism.scale_units >= l1.value
         assert isinstance(shares_of(plan, colluders=2), PolyaShares)
         assert plan.event.delta < 1e-18
+    assert plan.delta == (1e-6 if mechanism == "gaussian" else 0.0)
     assert (plan.event.unit, plan.sensitivity.unit, plan.event.epsilon) == ("record", "record", 1.0)
     assert plan.dimension == plan.grid.length
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+@pytest.mark.parametrize("rank", [2, 4])
+def test_the_coordinates_are_those_of_the_module(norm: Norm, rank: int) -> None:
+    """By scikit-learn's shrinkage: small moments are raised, 90 % of the public rows are in the ball, 1 is constant."""
+    generator = np.random.default_rng(3)
+    features = generator.normal(size=(30, 4)) @ np.diag([3.0, 1.0, 0.5, 0.02]) + [5.0, 0, -2, 1]
+    transform, constant = records._coordinates(features, rank, norm)
+    spread = features.std(axis=0)
+    spread = np.maximum(spread, 0.3 * np.median(spread))
+    standard = (features - features.mean(axis=0)) / spread
+    moments, directions = np.linalg.eigh(standard.T @ standard / 30)
+    share = ledoit_wolf_shrinkage(standard, assume_centered=True)
+    raised = np.maximum(moments, (1 - share) * moments + share * moments.mean())
+    white = (standard @ directions / np.sqrt(raised))[:, ::-1][:, :rank]
+    lengths = np.abs(white).sum(axis=1) if norm == "l1" else np.linalg.norm(white, axis=1)
+    radius = np.quantile(lengths, 0.9)
+    assert constant == pytest.approx(1 / radius)
+    own = np.column_stack([features, np.ones(30)]) @ transform
+    np.testing.assert_allclose(np.abs(own), np.abs(white) / radius, rtol=1e-9)
+    again = records._coordinates(features, 40, norm)[0]
+    assert again.shape == (5, 4)
+    assert records._coordinates(np.column_stack([features, features[:, 0]]), 40, norm)[0].shape == (6, 4)
+
+
+@pytest.mark.parametrize(("classes", "noise"), [(1, 0.01), (1, 3.0), (2, 0.3), (2, 30.0), (3, 0.1), (3, 30.0)])
+def test_the_public_score_has_the_ridge_of_the_least_held_out_loss(classes: int, noise: float) -> None:
+    """For two classes the next larger one; of labels that rows hardly tell the largest that there is."""
+    generator, ridges = np.random.default_rng(classes), (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
+    Z = generator.normal(size=(41, 3))
+    Z /= np.linalg.norm(Z, axis=1).max() * (1 + 1e-9)
+    scores = Z @ generator.normal(size=(3, max(classes, 2))) + noise * generator.normal(size=(41, max(classes, 2)))
+    y = scores[:, 0] if classes == 1 else scores.argmax(axis=1)
+    targets = y[:, None] if classes == 1 else contrast_basis(classes).T[y]
+    unit = float((Z**2).sum() / 41 / 3)
+
+    def fit(rows: Any, ridge: float) -> Array:
+        if classes == 2:
+            model = LogisticRegression(C=1 / (ridge * unit), fit_intercept=False, tol=1e-10, max_iter=1000)
+            return np.asarray(model.fit(Z[rows], y[rows]).coef_.T)
+        return np.asarray(np.linalg.solve(Z[rows].T @ Z[rows] + ridge * unit * np.eye(3), Z[rows].T @ targets[rows]))
+
+    losses, held_out = [], []
+    for ridge in ridges:
+        folds = [fit(np.arange(41) % 5 != fold, ridge) for fold in range(5)]
+        predicted = np.vstack([Z[k] @ folds[k % 5] for k in range(41)])
+        wrong = predicted - targets if classes != 2 else np.logaddexp(0, predicted[:, 0] * np.where(y == 1, -1, 1))
+        losses.append(float((wrong**2).sum()) if classes != 2 else float(wrong.sum()))
+        held_out.append(predicted)
+    best = int(np.argmin(losses))
+    chosen = min(best + (classes == 2), 6)
+    loss, weights, own = records._cross_validated(Z, y, classes)
+    assert loss == pytest.approx(losses[best], rel=1e-4)
+    np.testing.assert_allclose(weights, fit(slice(None), ridges[chosen]), atol=1e-4)
+    np.testing.assert_allclose(own, held_out[chosen], atol=1e-4)
 
 
 def test_shares_of_colluding_parties_are_not_counted_on() -> None:
@@ -277,6 +339,16 @@ def test_invalid_terms_are_rejected() -> None:
     for change in bad:
         with pytest.raises(InvalidParameter):
             planned(data, **change)
+    counts: list[tuple[dict[str, Any], str]] = [
+        ({"rows": 0}, "the announced number of rows"),
+        ({"classes": 0}, "the number of classes"),
+        ({"parties": 0}, "the number of parties"),
+    ]
+    for change, name in counts:
+        with pytest.raises(InvalidParameter, match=name):
+            plan_records(
+                data["public"], data["labels"], **{"classes": 2, "parties": 5, "rows": 9, "epsilon": 1.0} | change
+            )
     with pytest.raises(InvalidParameter, match="no noise"):
         planned(data, epsilon=None).event  # noqa: B018 - the property raises
     for public in (data["public"][:, :-1] * 0, np.ones((5, 3)), data["public"] * math.nan, data["public"][:0]):
@@ -403,6 +475,10 @@ def test_the_sensitivities_of_a_numeric_label_are_those_of_the_theory() -> None:
     for key, value in expected.items():
         assert values[key] == pytest.approx(value, rel=1e-6)
     assert math.sqrt(4.5) <= values["l2", "replace"] <= math.sqrt(4.5) + 1e-4
+    # Two rows' entries are truncated by less than a unit each, and their residuals by less than 2^-16.
+    for grid in (free_numeric_grid("l2"), free_grid(4, "l2")):
+        allowance = record_sensitivity(grid, "replace")[1].value - math.sqrt(4.5) * UNIT
+        assert allowance == pytest.approx(2 * math.sqrt(grid.length) + 2 * 2**4, abs=0.01)
 
 
 def numeric_tables(seed: int, rows: int) -> tuple[Array, Array]:
@@ -495,6 +571,22 @@ def test_the_ball_follows_from_public_rows_and_is_far_smaller_than_all_that_rows
             party_ball(own, public, radius)
 
 
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_the_radius_of_the_ball_by_its_definition(norm: Norm) -> None:
+    """Three standard deviations of the difference of the averages of the 30 labelled rows and of a party's 20."""
+    public, labels = numeric_tables(1, 60)
+    labels = np.where(np.arange(60) < 30, labels, np.nan)
+    mechanism: Any = "gaussian" if norm == "l2" else "discrete-laplace"
+    plan = plan_records(public, labels, 1, 45, rows=900, epsilon=1.0, mechanism=mechanism, unit="party")
+    assert plan.grid.ball is not None
+    vectors = replace(plan.grid, ball=None).row_vectors(public[:30], labels[:30]) / UNIT
+    deviations = vectors.std(axis=0)
+    spread = deviations.sum() if norm == "l1" else math.sqrt(float((deviations**2).sum()))
+    expected = 3 * spread * math.sqrt(1 / 30 + 1 / 20)
+    assert 2.0**-8 < expected < 4
+    assert plan.grid.ball.radius / UNIT == pytest.approx(expected, rel=1e-5)
+
+
 def test_a_sum_of_averages_without_noise_finds_what_all_parties_share() -> None:
     """Thirty parties whose label lies above that of the public rows; the centre is added once for each of them."""
     plan = party_plan(epsilon=None)
@@ -535,3 +627,62 @@ def test_scores_are_relative_to_the_middle_of_the_bounds() -> None:
     assert np.allclose(near.grid.offset, far.grid.offset, atol=1e-3)
     assert np.abs(far.grid.offset).max() < 100
     assert np.allclose(near.grid.contribution(X, y), far.grid.contribution(X, y + 2.0**40), rtol=1e-2, atol=1e4)
+
+
+# -- the fit by hand
+
+STEPS = {
+    "little noise": (4.0, 40, (500.0, 200.0, 100.0), 1000),
+    "much noise": (40.0, 40, (500.0, 200.0, -3.0), 1000),
+    "much noise and no labels": (40.0, 0, (500.0, 200.0, -3.0), 1000),
+    "a gradient of noise and no labels": (600.0, 0, (500.0, 200.0, 100.0), 1000),
+    "fewer rows than a fourth of those announced": (40.0, 40, (50.0, 20.0, 10.0), 1000),
+    "more rows than four times those announced": (40.0, 40, (5000.0, 2000.0, 1000.0), 1000),
+    "no noise, and a direction without rows": (0.0, 40, (500.0, 200.0, 0.0), 1000),
+}
+
+
+@pytest.mark.parametrize(
+    ("grid", "of_a_row"),
+    [
+        (free_grid(2, "l2", 2), 4.0),
+        (free_grid(2, "l1", 2), 4.0),
+        (free_grid(3, "l2", 2), 6.0),
+        (free_grid(3, "l1", 2), 6.0 * (math.sqrt(1 / 2) + math.sqrt(1 / 6)) ** 2),
+        (free_numeric_grid("l2"), (3 * normal.ppf(0.875)) ** 2),
+    ],
+    ids=["l2", "l1", "three classes", "three classes, l1", "a number"],
+)
+@pytest.mark.parametrize("case", STEPS)
+def test_a_step_by_hand(grid: RecordGrid, of_a_row: float, case: str) -> None:
+    """As the module's rules say, in the directions of the second derivatives, which are turned from the coordinates.
+
+    `of_a_row` is what one labelled row tells about a direction, in units of the public second derivative.
+    """
+    noise, labelled, second, rows = STEPS[case]
+    public, gradient, spread, samples = np.array([0.5, 0.2, 0.002]), np.array([300.0, -90.0, 60.0]), 0.02, 80
+    sigma = Fraction(noise) * 2**ENTRY_BITS
+    law = DiscreteGaussian(grid.length, sigma**2) if noise else None
+    bound = record_sensitivity(grid, "replace")[1]
+    terms: dict[str, Any] = {"parties": 5, "rows": rows, "labelled": labelled, "spread": spread, "samples": samples}
+    terms |= {"neighbours": "replace", "l1": bound, "l2": bound, "epsilon": 1.0, "delta": 1e-6, "mechanism": law}
+    turn = np.linalg.qr(np.random.default_rng(1).normal(size=(3, 3)))[0]
+    plan = RecordPlan(grid, public=turn @ np.diag(public) @ turn.T, **terms)
+    release = RecordRelease(plan, (turn @ gradient)[None], turn @ np.diag(second) @ turn.T)
+
+    fitted = float(np.dot(second, public) / np.dot(public, public))
+    count = min(max(fitted, 250.0), 4000.0)
+    of_an_entry = noise / (2.0 if grid.norm == "l1" else math.sqrt(2))
+    between = count**2 * spread / samples
+    weight = between / (between + of_an_entry**2)
+    floor = max(weight * of_an_entry * math.sqrt(3), count * public.sum() / 3 / 1000)
+    H = np.maximum(weight * np.array(second) + (1 - weight) * count * public, floor)
+    if noise == 0:
+        expected = gradient / H
+    elif labelled:
+        expected = H * gradient / (H**2 + noise**2 * 0.5 * labelled * of_a_row * public)
+    else:
+        energy = float(gradient @ gradient)
+        signal = max(energy - 3 * noise**2, energy / 20) / float(H @ H)
+        expected = H * gradient / (H**2 + noise**2 / signal)
+    np.testing.assert_allclose(turn.T @ records._step(release, turn @ gradient), expected, rtol=1e-9)

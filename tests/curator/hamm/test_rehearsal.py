@@ -11,16 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from psephos.curator.hamm.rehearsal import (
-    Calibration,
-    Noise,
-    Rehearsal,
-    _simulated_rows,
-    calibrate,
-    fit_public,
-    rehearse,
-    shrink,
-)
+from psephos.curator.hamm import rehearsal as rehearsal_module
+from psephos.curator.hamm.rehearsal import Calibration, Noise, Rehearsal, calibrate, fit_public, rehearse, shrink
 from psephos.curator.hamm.rehearsed import (
     RehearsedPlan,
     fit_rehearsed,
@@ -275,26 +267,27 @@ def test_terms_out_of_range_are_refused() -> None:
         public_features(-X)
     with pytest.raises(InvalidParameter):
         rehearse(fit_public(X[:, :-1], y, 2), 0, 10, [laplace(1.0, 10)])
-    with pytest.raises(InvalidParameter):
-        rehearse(fit_public(X[:, :-1], y, 2), 10, 10, [])
 
 
-def test_simulated_rows_are_a_smoothed_bootstrap() -> None:
-    """Half of the deviation of each coordinate is drawn afresh, for every row and coordinate by itself."""
+def test_one_party_with_one_row_can_be_rehearsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fewest; none, and no law of noise, are refused."""
+    monkeypatch.setattr("psephos.curator.hamm.rehearsal._WORLDS", (1, 1))
     X, y = table(2, 60, 8, 1.0)
     model = fit_public(X[:, :-1], y, 2)
-    rows = _simulated_rows(model, 4000, np.random.default_rng(0))
-    assert rows.shape == (4000, len(model.variances))
-    drawn = np.random.default_rng(0).integers(0, 60, 4000)
-    fresh = (rows - math.sqrt(0.75) * model.rows[drawn]) / (0.5 * np.sqrt(model.variances))
-    assert np.abs(fresh.mean(axis=0)).max() < 0.1
-    assert np.abs(np.cov(fresh.T) - np.eye(fresh.shape[1])).max() < 0.15
+    assert not rehearse(model, 1, 1, [laplace(1.0, 1)]).asks
+    for parties, rows, laws in ((0, 1, [laplace(1.0, 1)]), (1, 0, [laplace(1.0, 1)]), (1, 1, [])):
+        with pytest.raises(InvalidParameter):
+            rehearse(model, parties, rows, laws)
 
 
-def test_one_party_with_one_row_can_be_rehearsed() -> None:
-    X, y = table(2, 60, 8, 1.0)
-    rehearsal = rehearsal_of(X, y, 2, 1, rows=1, epsilon=1.0)
-    assert not rehearsal.asks
+def test_simulated_rows_have_the_moments_of_the_public_rows() -> None:
+    """Half of the standard deviation of each row is drawn afresh, for each row and direction independently."""
+    X, y = table(2, 60, 4, 1.0)
+    model = fit_public(X[:, :-1], y, 2)
+    rows = rehearsal_module._simulated_rows(model, 20_000, np.random.default_rng(0))
+    assert rows.shape == (20_000, model.rows.shape[1])
+    expected = 0.75 * (model.rows.T @ model.rows) / len(model.rows) + 0.25 * np.diag(model.variances)
+    np.testing.assert_allclose(rows.T @ rows / len(rows), expected, atol=0.06)
 
 
 def test_progress_is_reported_once_a_world() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -79,6 +80,46 @@ def test_averaging_is_suggested_for_two_classes_while_its_noise_is_short() -> No
     assert suggestion[0] == "rehearsed"
     with pytest.raises(InvalidParameter):
         average_noise_share(25, 2, 12, 0.0)
+
+
+TREE, LINEAR = ("tree",), ("logistic", "whitened")
+SUGGESTIONS: list[tuple[Any, str | None]] = [
+    (("statistic", TREE, 50, 0.3), None),
+    (("statistic", TREE, 50, 0.31), "whitened"),
+    (("soft", TREE, 50, 0.3), None),
+    (("soft", TREE, 50, 0.31), "statistic"),
+    (("vote", LINEAR, 50, 0.3), None),
+    (("vote", LINEAR, 50, 0.31), "statistic"),
+    (("vote", LINEAR, 50, 0.3, 20), "rehearsed"),
+    (("vote", LINEAR, 50, 0.3, 19), None),
+    (("rehearsed", LINEAR, 50, 0.3, 500), None),
+    (("statistic", LINEAR, 99, 0.0), "whitened"),
+    (("statistic", LINEAR, 100, 0.0), "own-data"),
+    (("avg", TREE, 99, 0.0), "whitened"),
+    (("avg", TREE, 100, 0.0), "own-data"),
+    (("avg", TREE, 100, 0.0, 0, 1.0), None),
+    (("statistic", LINEAR, 100, 0.0, 0, 1.0), "avg"),
+    (("statistic", LINEAR, 100, 0.0, 0, 1.01), "own-data"),
+    (("soft", LINEAR, 100, 0.31, 0, 1.0), "statistic"),
+    (("pate", LINEAR, 50, 9.0), None),
+    (("own-data", LINEAR, 50, 9.0), None),
+]
+
+
+@pytest.mark.parametrize(("terms", "suggested"), SUGGESTIONS)
+def test_suggestions_on_both_sides_of_every_limit(terms: Any, suggested: str | None) -> None:
+    suggestion = suggest_method(*terms)
+    assert (suggestion and suggestion[0]) == suggested
+    assert suggestion is None or suggestion[1]
+
+
+def test_the_noise_share_of_averaging_by_hand() -> None:
+    """2 D/(M epsilon), with D the features of one contrast for two classes and of every class for more."""
+    assert average_noise_share(25, 3, 12, 10.0) == pytest.approx(2 * 75 / 120)
+    assert average_noise_share(1, 1, 1, 2.0) == 1.0
+    for wrong in ((0, 2, 12, 1.0), (25, 0, 12, 1.0), (25, 2, 0, 1.0), (25, 2, 12, -1.0)):
+        with pytest.raises(InvalidParameter):
+            average_noise_share(*wrong)
 
 
 def test_the_ridge_by_hand() -> None:

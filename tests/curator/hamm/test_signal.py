@@ -57,6 +57,9 @@ def test_the_energy_of_the_noise_is_that_of_its_law(mechanism: Any, shares: floa
     assert stated.dimension == DIMENSION
     assert stated.mean == pytest.approx(energy.mean(), rel=0.03)
     assert stated.variance == pytest.approx(energy.var(), rel=0.1)
+    alone = noise_energy(mechanism)
+    assert alone == noise_energy(mechanism, 1.0, 1.0)
+    assert alone.mean * 0.01**2 * shares == pytest.approx(stated.mean)
 
 
 def test_the_energy_of_other_noise_is_not_known() -> None:
@@ -125,6 +128,23 @@ def test_a_release_of_zeros_is_useless(classes: int, falling: bool) -> None:
     """It gives every row the same class, whatever the noise: no signal, no agreement beyond that of one class."""
     signal = signal_of(np.zeros((classes, 3)), np.ones((5, 3)), np.zeros(5, int), Energy(1.0, 1.0, 3), falling=falling)
     assert signal == Signal(share=0.0, share_std=0.0, agreement=0.0, usual=1.0, useless=True)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("one_class", [0.5, 0.9, 0.98, 1.0])
+def test_a_clear_release_is_useful_even_if_it_gives_most_rows_one_class(classes: int, one_class: float) -> None:
+    """With hardly any noise the agreement is 1, and the most frequent class has the share that it has of the rows.
+
+    Where it has all rows, that is not the noise's doing.
+    """
+    rows, T = 100, np.zeros((classes, 1))
+    T[:2, 0] = -1.0, 1.0
+    often = round(one_class * rows)
+    Z = np.repeat([[1.0], [-1.0]], [often, rows - often], axis=0)
+    signal = signal_of(T, Z, labels_of(Z, T), Energy(1e-9, 1e-18, classes - 1), falling=True)
+    assert (signal.share, signal.share_std) == (1.0, 0.0)
+    assert (signal.agreement, signal.usual) == (1.0, one_class)
+    assert not signal.useless
 
 
 def test_the_estimates_are_deterministic() -> None:

@@ -894,8 +894,7 @@ def test_closing_a_board_cancels_the_requests_in_progress() -> None:
     assert asyncio.all_tasks(opened._loop) == set()
 
 
-def test_an_open_board_does_not_keep_a_process_alive() -> None:
-    """An agent that ends by an error must not hang, so Python waits for no thread of a board."""
+def test_a_board_that_nobody_closes_does_not_keep_the_process() -> None:
     opened = Offline("nats://host", Stream(), "party 3", KEY)
     try:
         assert opened._thread.daemon

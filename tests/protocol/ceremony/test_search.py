@@ -141,19 +141,20 @@ def test_the_biprimality_test_agrees_with_gmpy2(batch: OpenedBatch) -> None:
         assert search.passes(batch.terms, place, n, values) == prime
 
 
-def test_the_bases_are_those_of_the_wire_format() -> None:
-    """docs/wire.md, section 10: hashes of 128 bits more than n, so that they are uniform modulo n but for 2^-128."""
-    agreed, n = terms(256, 3), mpz(2) ** 255 + 95
-    found, tried = list[mpz](), 0
-    while len(found) < 6:
-        about = agreed.digest + int(n).to_bytes(256 // 8 + 1, "big")
-        data = b"psephos biprimality\0" + about + tried.to_bytes(8, "big")
-        g = mpz(int.from_bytes(hashlib.shake_256(data).digest((256 + 128) // 8), "big")) % n
+def test_bases_follow_from_the_terms_and_the_modulus() -> None:
+    """Every holder computes the same ones: hashes that are 128 bits longer than n, those of Jacobi symbol 1."""
+    agreed, n = terms(128, 3), mpz(2**127 + 29)
+    found, tried = [], 0
+    while len(found) < 5:
+        text = b"psephos biprimality\0" + agreed.digest + n.to_bytes(17, "big") + tried.to_bytes(8, "big")
+        base = int.from_bytes(hashlib.shake_256(text).digest((128 + 128) // 8), "big") % n
+        found += [base] * (gmpy2.jacobi(base, n) == 1)
         tried += 1
-        if gmpy2.jacobi(g, n) == 1:
-            found.append(g)
-    assert search.bases(agreed, n, 6) == found
-    assert tried > 6
+    assert tried > 5
+    assert search.bases(agreed, n, 5) == found
+    assert search.bases(agreed, n, 2) == found[:2]
+    other = CeremonyTerms(128, 3, 2, bytes(31) + b"1", test_key=True)
+    assert set(search.bases(other, n, 5)).isdisjoint(found)
 
 
 def test_good_form_rejects_small_factors_of_phi_and_large_common_factors() -> None:

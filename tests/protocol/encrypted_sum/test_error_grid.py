@@ -161,18 +161,16 @@ def test_rows_that_do_not_fit_are_refused(X: Any, y: Any, persons: Any) -> None:
         GRID.contribution(X, y, persons)
 
 
-def test_entries_stay_below_their_bound() -> None:
+def test_entries_stay_below_their_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     assert GRID.maximum == 1 << ERROR_TOTAL_BITS > (1 << 24) * max(ERROR_WEIGHTS)
     assert GRID.minimum == -GRID.maximum
-    assert max(GRID.contribution(np.ones((1000, 3)), np.full(1000, 99.0))) <= GRID.maximum
-
-
-def test_a_party_with_more_rows_than_fit_contributes_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rather than a number that runs over into another entry of the ciphertext."""
-    rows, labels = np.ones((40, 3)), np.repeat([-99.0, 99.0], [10, 30])
-    exact = np.array(GRID.contribution(rows, labels))
-    monkeypatch.setattr(ErrorGrid, "maximum", int(exact.max()) // 2)
-    monkeypatch.setattr(ErrorGrid, "minimum", -(int(exact.max()) // 2))
-    bounded = GRID.contribution(rows, labels)
-    assert bounded == np.clip(exact, GRID.minimum, GRID.maximum).tolist()
-    assert max(bounded) == GRID.maximum < exact.max()
+    X, y = rows_of(np.random.default_rng(1), 1000)
+    total = GRID.row_vectors(X, y).sum(axis=0)
+    assert GRID.contribution(X, y) == total.tolist()
+    for bound in (int(total.max()) - 1, int(total.max()) // 2):
+        monkeypatch.setattr(ErrorGrid, "maximum", bound)
+        monkeypatch.setattr(ErrorGrid, "minimum", -bound)
+        assert GRID.contribution(X, y) == np.clip(total, -bound, bound).tolist()
+    below = GRID.row_vectors(X, np.full(1000, LABEL.low)).sum(axis=0)
+    monkeypatch.setattr(ErrorGrid, "minimum", int(below.min()) + 1)
+    assert min(GRID.contribution(X, np.full(1000, LABEL.low))) == below.min() + 1

@@ -199,8 +199,9 @@ def test_a_choice_among_releases_costs_all_of_them():
     epsilon, delta = shown_together([pure_event("draw", 1.0)] * 5)
     assert 4 < attained <= epsilon
     assert epsilon == pytest.approx(5, abs=0.01)
-    assert delta == 2.0**-40
-    assert shown_together([PrivacyEvent("draw", 1.0, 1e-9)] * 3)[1] == pytest.approx(3e-9 + 2.0**-40, rel=1e-9)
+    assert delta == 2.0**-40, "and the deltas of the five, which are 0"
+    assert shown_together([PrivacyEvent("s", 0.4, 1e-7), pure_event("p", 0.3)])[1] == 1e-7 + 2.0**-40
+    assert shown_together([PrivacyEvent("s", 0.4, 1e-7)]) == (0.4, 1e-7)
     assert shown_together([])[0] == 0.0
 
 

@@ -156,6 +156,32 @@ def test_large_poisson_is_normal_and_both_precisions_agree() -> None:
     assert decided > 800
 
 
+@pytest.mark.parametrize("mean", [Fraction(2**20) + Fraction(1, 3), Fraction(2**24) - Fraction(1, 5)])
+def test_candidates_next_to_their_level_are_decided_as_exactly(mean: Fraction) -> None:
+    """Where a ratio of probabilities that is wrong by 3e-5 would decide otherwise."""
+    law, decided = noise._poisson_law(mean), 0
+    width = 1 + law.peak / 2
+    for sign in (-1, 1):
+        for position in np.linspace(0.05, 0.95, 10):
+            step = sign * math.floor(position * width / law.peak + 0.5)
+            ratio = step * math.log(mean) - (math.lgamma(law.mode + step + 1) - math.lgamma(law.mode + 1))
+            for beside, accepted in ((-3e-5, True), (3e-5, False)):
+                draws = [1 << 20, int(position * 2**64), int(math.exp(ratio) * (1 + beside) * 2**64)]
+                assert noise._poisson_exact(law, draws, sign, SimulationRandomness(1)) == ((step,) if accepted else ())
+                quick = noise._poisson_quick(law, draws, sign)
+                decided += quick is not None
+                assert quick in (None, (step,) if accepted else ())
+    assert decided > 30
+
+
+@pytest.mark.parametrize("variance", [Fraction(100), Fraction(10**12, 7)])
+def test_discrete_gaussian_noise_is_as_private_as_a_gaussian_of_slightly_less_variance(variance: Fraction) -> None:
+    """What accounting takes for its standard deviation is below its own, by no more than the theory says."""
+    law = DiscreteGaussian(3, variance)
+    assert law.sigma < math.sqrt(variance)
+    assert law.sigma == pytest.approx(math.sqrt(variance - 9), rel=1e-12)
+
+
 def test_a_large_poisson_variable_may_be_0() -> None:
     """Seldom: by a level of 2^-44, which only the exact decision looks at."""
     law = noise._poisson_law(Fraction(17))

@@ -51,26 +51,22 @@ def test_an_honest_proof_holds_and_round_trips(private_key: PrivateKey, mode: Ra
 
 
 @modes
-def test_all_masks_come_from_the_given_source(private_key: PrivateKey, mode: RandomnessMode) -> None:
-    """The same source gives the same proof, and another source another one, whose every part differs."""
-    key = private_key.public_key
-    ciphertexts, witness = Encryptor(key, mode, expected=8).encrypt_with_witness(PLAIN)
-    first, again, other = (
-        prove(HERE, key, ciphertexts, witness, mode, randomness=SimulationRandomness(seed, "masks"))
-        for seed in (0, 0, 1)
-    )
-    assert first == again
-    assert {first.announcement, first.plaintext, first.residue}.isdisjoint(
-        {other.announcement, other.plaintext, other.residue}
-    )
-
-
-@modes
 def test_the_witness_reproduces_the_ciphertexts(private_key: PrivateKey, mode: RandomnessMode) -> None:
     key = private_key.public_key
     ciphertexts, witness = Encryptor(key, mode, expected=8).encrypt_with_witness(PLAIN)
     assert [private_key.raw_decrypt(c) for c in ciphertexts] == PLAIN
     assert repr(witness) == "Witness()"
+
+
+@modes
+def test_a_proof_is_a_function_of_its_source_of_randomness(private_key: PrivateKey, mode: RandomnessMode) -> None:
+    key = private_key.public_key
+    ciphertexts, witness = Encryptor(key, mode, expected=8).encrypt_with_witness(PLAIN)
+    first, again, other = (
+        prove(HERE, key, ciphertexts, witness, mode, randomness=SimulationRandomness(seed)) for seed in (1, 1, 2)
+    )
+    assert first == again
+    assert (first.announcement, first.residue) != (other.announcement, other.residue)
 
 
 def mauled(private_key: PrivateKey) -> list[tuple[str, Claim]]:

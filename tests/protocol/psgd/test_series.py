@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from scipy.stats import gamma
 
 from psephos.protocol.errors import InvalidParameter, MessageError
 from psephos.protocol.psgd.descent import Descent, StepSizes
@@ -100,6 +101,19 @@ def test_only_noise_is_truncated() -> None:
     silent = replace(QUIET, fixed_sigmas=(0.0,) * 3)
     assert silent.truncation == silent.fixed_bound() == silent.step_bound(1) == 0
     assert QUIET.step_bound(1) == 0 < QUIET.fixed_bound()
+
+
+def test_bounds_of_noise_are_those_of_their_tails() -> None:
+    """2^-66 for all tails together: those of one fixed vector and of one in each step, of every party."""
+    series = replace(SERIES, step_law="discrete-gaussian", step_scale=5000.0)
+    tails = 2 * series.dimension * series.parties * (series.steps + 1)
+    assert tails == 60
+    logarithm = math.log(tails * 2.0**66)
+    assert series.fixed_bound() == math.ceil(3.0 * 2**10 * math.sqrt(2 * logarithm)) + 1
+    assert series.step_bound(1) == series.step_bound(4) == math.ceil(math.sqrt(2 * 5000 * logarithm)) + 1
+    norm = SERIES.step_bound(1) / 2**10 / 1.5  # of a share of spherical Laplace noise, whose norm is Gamma(d)
+    assert gamma.sf(norm, SERIES.dimension) < 2.0**-66 / tails
+    assert gamma.sf(norm / 1.3, SERIES.dimension) > 2.0**-66 / tails
 
 
 def test_slots_have_room_for_vector_and_noise(terms: SeriesTerms) -> None:

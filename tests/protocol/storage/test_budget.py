@@ -211,14 +211,7 @@ def test_a_limit_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(InvalidParameter):
         PrivacyLimit.parse(text)
     assert PrivacyLimit.parse("3,1e-6") == PrivacyLimit(3.0, 1e-6)
-
-
-@pytest.mark.parametrize("limit", [PrivacyLimit(3.0), PrivacyLimit(0.125, 1e-6)])
-def test_a_limit_says_its_numbers_and_nothing_else(limit: PrivacyLimit) -> None:
-    words = str(limit).replace(",", " ").split()
-    numbers = [limit.epsilon] if limit.delta is None else [limit.epsilon, limit.delta]
-    assert words[::2] == ["epsilon", "delta"][: len(numbers)]
-    assert [float(word) for word in words[1::2]] == numbers
+    assert (str(PrivacyLimit(3.0, 1e-6)), str(PrivacyLimit(0.5))) == ("epsilon 3, delta 1e-06", "epsilon 0.5")
 
 
 # -- the rows

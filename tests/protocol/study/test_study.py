@@ -499,18 +499,6 @@ def test_a_party_may_post_eight_messages_of_the_longest_vector(classes: int, fea
     assert limits["party 0"] == limits["party 4"]
 
 
-def test_a_party_may_post_a_message_for_each_step_of_a_descent() -> None:
-    """For 1,000 steps where their number is not agreed."""
-
-    def limit(**parameters: int) -> int:
-        return replace(STUDY, protocol="psgd", method="sequential", parameters=parameters).members.limits["party 4"]
-
-    message, remainder = divmod(limit(steps=0), 8)
-    assert remainder == 0
-    assert limit(steps=1) == 9 * message
-    assert limit() == limit(steps=1000) == 1008 * message
-
-
 @pytest.mark.parametrize("bits", [2048, 3072, 3074, 4096, 6144, 6146, 8192, 16384])
 @pytest.mark.parametrize("holders", [3, 5, 9])
 def test_a_holder_may_post_forty_times_what_a_key_takes(bits: int, holders: int) -> None:
@@ -522,3 +510,17 @@ def test_a_holder_may_post_forty_times_what_a_key_takes(bits: int, holders: int)
     mean = batch / (1 - (1 - terms.success) ** terms.batch) + opened
     limits = replace(STUDY, key_bits=bits, trial=False).members.limits
     assert limits["holder 1"] - limits["party 0"] > 40 * mean
+
+
+def test_a_descent_may_post_a_message_in_each_step() -> None:
+    """Where its study does not say how many steps it has, as many as it may have; other studies have none."""
+    of_a_message = STUDY.members.limits["party 4"] / 8
+    for protocol, parameters, steps in (
+        ("psgd", {"steps": 7}, 7),
+        ("psgd", {"steps": -7}, 0),
+        ("psgd", {}, 1000),
+        ("psgd", {"steps": "many"}, 0),
+        ("tally", {}, 0),
+    ):
+        made = replace(STUDY, protocol=protocol, parameters=parameters)
+        assert made.members.limits["party 4"] == (8 + steps) * of_a_message

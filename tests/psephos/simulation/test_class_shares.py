@@ -67,6 +67,15 @@ def test_a_simulation_refuses_shares_of_other_classes_before_anything_is_trained
             TallyOptions(methods=("avg",), class_shares=shares).deal(data)
 
 
+def test_shares_are_in_the_order_of_the_classes() -> None:
+    """A name may contain an equals sign; no statement is no share."""
+    announced = TallyOptions(class_shares=("well=0.25", "a=b=0.5", "ill=0.25"))
+    assert announced.shares_of(("a=b", "ill", "well")) == (0.5, 0.25, 0.25)
+    assert TallyOptions().shares_of(("ill", "well")) == ()
+    with pytest.raises(InvalidParameter):
+        announced.shares_of(("ill", "well"))
+
+
 @pytest.mark.parametrize(
     "more",
     [

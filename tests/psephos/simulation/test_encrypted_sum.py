@@ -149,6 +149,16 @@ def test_every_phase_is_timed(ceremony: KeySetup) -> None:
     assert sum(seconds.values()) <= elapsed
 
 
+def test_a_factory_for_a_batch_has_the_data_of_its_parties() -> None:
+    """Of the first batch and of a later one, which a worker has without the others' data."""
+    whole = PartyFactory(VectorSpec(VectorFormat(1, 0, 9), bytes(32)), [[number] for number in range(10)])
+    assert whole.data_of(range(2, 5)) == [[2], [3], [4]]
+    part = whole.with_data(whole.data_of(range(4, 9)), 4)
+    assert part.spec is whole.spec
+    assert part.data_of(range(4, 9)) == part.data == [[4], [5], [6], [7], [8]]
+    assert part.data_of(range(6, 8)) == [[6], [7]]
+
+
 def test_aggregation_ends_with_the_first_request_and_is_the_work_of_curator_and_holders() -> None:
     """Not of the parties, and not what the curator and the holders do after the first request."""
     clock = encrypted_sum._AggregationClock()
@@ -405,13 +415,6 @@ def test_workers_encrypt_in_the_mode_that_was_chosen(ceremony: KeySetup, mode: A
     run(round_, ceremony, factory, engine=engine, present=range(round_.minimum_ballots), mode=mode)
     columns = engine.results[0].products[0][1]
     assert ({jacobi(column % key.modulus, key.modulus) for column in columns} == {1}) == (mode != "full")
-
-
-@pytest.mark.parametrize("first", [0, 3])
-def test_a_batch_of_parties_has_their_data(first: int) -> None:
-    held = contribution().with_data(list("abcdefgh"), first)
-    for start, stop in ((first, first + 2), (first + 2, first + 5), (first + 7, first + 8)):
-        assert list(held.data_of(range(start, stop))) == list("abcdefgh")[start - first : stop - first]
 
 
 def test_a_worker_gets_only_its_batch(ceremony: KeySetup) -> None:

@@ -194,6 +194,9 @@ def test_a_calibrated_model_gives_probabilities(
         calibrated.decision_function(frame), fit.slope * classifier.decision_function(frame) + fit.intercept
     )
     assert calibrated.model.release.epsilon == 25.0
+    assert result.together is not None
+    assert calibrated.model.release.delta == result.together.delta
+    assert calibrated.model.release.unit == result.privacy.unit
     assert calibrated.model.release.chosen["evaluation_epsilon"] == 20.0
     assert b"calibration" not in written_model(classifier.model)
     with pytest.raises(InvalidParameter):

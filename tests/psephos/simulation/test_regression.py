@@ -21,6 +21,7 @@ from psephos.data.own import OwnTable, TableOptions
 from psephos.model import RegressionModel, ReleasedRegressor, load_classifier, load_model, write_onnx, written_model
 from psephos.protocol.errors import DataError, InvalidParameter, ModelError
 from psephos.protocol.privacy.accounting import stated_delta
+from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
 from psephos.results import RegressionResult, Result
 from psephos.simulation.job import Job, JobOptions
 from psephos.simulation.regression import RegressionRun
@@ -82,6 +83,7 @@ def test_the_prediction_is_near_the_truth_in_spite_of_gross_errors(released: Rel
     assert np.abs(np.array(model.coefficients) - SLOPES).max() < 0.5
     assert result.errors["newton"].mae < 1.1 * result.errors["huber"].mae
     assert result.bounds == (run.spec.label.low, run.spec.label.high)
+    assert min(result.seconds["keygen"] or 0.0, result.seconds["decrypt"] or 0.0) > 0
 
 
 def check_cost(run: RegressionRun, result: RegressionResult, model: RegressionModel) -> None:
@@ -110,6 +112,20 @@ def test_rows_and_labels_of_a_party_are_float64(released: Released) -> None:
         assert run.prepared(other).dtype == np.float64
         assert np.array_equal(run.prepared(other), run.prepared(rows))
     assert {column.dtype for column in run.rows_of(0)} == {np.dtype(np.float64)}
+
+
+def test_the_plan_has_the_terms_of_the_options(table: Path) -> None:
+    """Two shares make up the noise: those of five without an observer, one that tells it its noise, and one missing."""
+    terms: dict[str, Any] = {"announced_rows": 777, "neighbours": "add-remove", "delta": 1e-7, "mechanism": "gaussian"}
+    run = RegressionRun(options_of(table, **terms, colluders=1, dropouts=1, epsilon=(3.0,)))
+    plan = run.spec.plan
+    assert (plan.parties, plan.rows, plan.neighbours, plan.unit) == (5, 777, "add-remove", "record")
+    assert (plan.epsilon, plan.delta, plan.labelled) == (3.0, 1e-7, 80)
+    assert isinstance(plan.mechanism, DiscreteGaussian)
+    assert plan.inflation == 5 / 2
+    pure = RegressionRun(options_of(table, unit="party", mechanism="discrete-laplace", colluders=0)).spec.plan
+    assert isinstance(pure.mechanism, DiscreteLaplace)
+    assert (pure.rows, pure.neighbours, pure.unit, pure.inflation) == (5000, "replace", "party", 5 / 4)
 
 
 def test_no_epsilon_is_stated_where_private_rows_were_published(table: Path) -> None:

@@ -15,6 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 from psephos.audit.adversary import Tampering
 from psephos.audit.mutants import replaced
 from psephos.cli.show import show
+from psephos.curator.hamm.signal import noise_energy
 from psephos.curator.hamm.statistic import StatisticPlan, plan_statistic
 from psephos.curator.tally import Tally
 from psephos.data.datasets import Dataset
@@ -66,6 +67,7 @@ def test_the_result_has_all_documented_fields(result: dict) -> None:
         "peak_memory_mb", "noise_source",
     }  # fmt: skip
     assert promised <= result.keys()
+    assert result["protocol"] == "tally"
     assert {"majority", "batch", "indiv", "ensemble", *METHODS} == result["accuracy"].keys()
     assert all(None not in (result["accuracy"][m]["nonprivate"], result["accuracy"][m]["private"]) for m in METHODS)
     assert result["sensitivity"].keys() == result["privacy"].keys() == set(METHODS)
@@ -439,7 +441,8 @@ def test_an_interrupted_run_is_continued_and_counts_nobody_twice(tmp_path) -> No
 @pytest.mark.parametrize("mechanism", [None, "gaussian"])
 @pytest.mark.parametrize("recorded", [False, True])
 def test_the_holders_noise_is_in_every_opened_sum(mechanism: Any, recorded: bool) -> None:
-    options = replace(SMALL, **JOINT, holders=5, threshold=3, noise_from="holders", mechanism=mechanism)
+    terms: dict[str, Any] = {"holders": 5, "threshold": 3, "noise_from": "holders", "mechanism": mechanism}
+    options = replace(SMALL, **JOINT, **terms, epsilon=(60.0,))
     transcript = Transcript(secrets=True) if recorded else None
     result = simulate_tally(options, transcript=transcript)
     assert result.tally_equals_plaintext is True
@@ -454,6 +457,10 @@ def test_the_holders_noise_is_in_every_opened_sum(mechanism: Any, recorded: bool
         exact = np.sum([role_vector(factory, number) for number in range(7)], axis=0)
         assert (np.array(opened.sums) != exact).any()
         assert abs(np.array(opened.sums) - exact).max() <= 5 * factory.spec.shares.bound
+        released, signal = factory.spec.statistic(opened), result.privacy[name.split()[-1]].signal
+        noise = noise_energy(released.plan.mechanism, released.plan.unit, 5 / 3).mean
+        assert signal is not None
+        assert signal.share == pytest.approx(max(0.0, 1 - noise / float((released.T**2).sum())), abs=1e-4)
 
 
 def role_vector(factory: Any, number: int) -> list[int]:

@@ -157,7 +157,9 @@ def test_shares_that_are_not_published_are_not_claimed(play: Callable[..., Playe
 def test_the_noise_is_described_whole(what: str) -> None:
     """Of every protocol: who adds the noise, and, where members add it in shares, how many of them may collude."""
     study = trial(parties=PARTIES, epsilon=0.5, **fields_of(what, PARTIES)).study
-    noise = receipt_of(study, BoardEvidence()).release.noise
+    made = receipt_of(study, BoardEvidence())
+    assert made.noun == ("prediction" if study.predicts_number else "classifier")
+    noise = made.release.noise
     coalition, adders = coalition_of(study), noise_from(study)
     if not SPECS[study.protocol].joint:
         assert coalition is None
@@ -169,12 +171,6 @@ def test_the_noise_is_described_whole(what: str) -> None:
     assert colluders_text(coalition, study.threshold, adders) in noise
     assert "is not proved" in noise
     assert ("NOT VERIFIED" in noise) == (not is_verifiable(study))
-
-
-@pytest.mark.parametrize("what", ALL)
-def test_a_receipt_names_what_is_released(what: str) -> None:
-    made = receipt_of(trial(parties=PARTIES, epsilon=0.5, **fields_of(what, PARTIES)).study, BoardEvidence())
-    assert made.noun == ("prediction" if what.startswith("regression") else "classifier")
 
 
 def test_a_study_that_is_unfinished_or_unverifiable_says_so_first(honest: Played, public: Played) -> None:  # noqa: F811
