@@ -35,13 +35,13 @@ from psephos.curator.hamm.rehearsed import RehearsedPlan, plan_of_grid
 from psephos.curator.hamm.statistic import MechanismName, Source, StatisticPlan, plan_statistic
 from psephos.parties.statistic import own_vector
 from psephos.protocol.encrypted_sum.directions import FIXED_POINT
-from psephos.protocol.encrypted_sum.error_grid import ERROR_WEIGHTS, ErrorGrid
+from psephos.protocol.encrypted_sum.error_grid import ErrorGrid
 from psephos.protocol.encrypted_sum.fixed_point import Norm
 from psephos.protocol.encrypted_sum.local_step import LocalStepGrid
 from psephos.protocol.encrypted_sum.own_data import Own, OwnDataGrid
 from psephos.protocol.encrypted_sum.record_grid import NumericLabel, RecordGrid
 from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.encrypted_sum.score_grid import WEIGHTS, ScoreGrid
+from psephos.protocol.encrypted_sum.score_grid import ScoreGrid
 from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import InvalidParameter
@@ -127,7 +127,7 @@ class _Statistic(SumAnalysis):
 
         def make() -> Plan:
             length = self.grid(context).length
-            law: DiscreteLaplace | DiscreteGaussian = DiscreteLaplace(length, SCALE)
+            law: Any = DiscreteLaplace(length, SCALE)
             if self.noise == "gaussian":
                 law = DiscreteGaussian(length, VARIANCE)
             return replace(self.planned(context), mechanism=law)
@@ -380,8 +380,8 @@ VOTE_STATISTIC = _Statistic("statistic")
 RECORDS = _Statistic("records", own="records", noise="gaussian")
 STEPS = _Statistic("steps from a public model", own="rehearsed", sensitivity=_NORM)
 STEPS_GAUSSIAN = _Statistic("steps, Gaussian", own="rehearsed", noise="gaussian", sensitivity=_NORM)
-SCORES = _Statistic("scores", own="scores", sensitivity=2 * sum(WEIGHTS[2]))
-ERRORS = _Statistic("errors", own="errors", sensitivity=sum(ERROR_WEIGHTS))
+SCORES = _Statistic("scores", own="scores", sensitivity=2 * 327_680)
+ERRORS = _Statistic("errors", own="errors", sensitivity=16_777_216)
 
 STATISTICS = (
     _case("statistic", VOTE_STATISTIC),

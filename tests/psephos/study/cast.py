@@ -205,6 +205,20 @@ def fields_of(what: str, parties: int) -> dict[str, Any]:
             "parameters": {"classifier": classifier(3), "unit": "party", "dropouts": 1},
             "minimum_ballots": parties - 1,
         },
+        "evaluation, number": {
+            "method": "unchanged",
+            "public": True,
+            "classes": (),
+            "parameters": {
+                "classifier": classifier(1),
+                "low": 95.0,
+                "high": 105.5,
+                "largest_error": 6.0,
+                "neighbours": "add-remove",
+                "dropouts": 1,
+            },
+            "minimum_ballots": parties - 1,
+        },
         "psgd": two
         | {
             "method": "psgd",
@@ -237,6 +251,7 @@ ALL = (
     "record, three classes",
     "regression, party",
     "evaluation, party",
+    "evaluation, number",
 )
 
 
