@@ -192,8 +192,8 @@ def test_a_calibrated_model_gives_probabilities(
     np.testing.assert_allclose(
         calibrated.decision_function(frame), fit.slope * classifier.decision_function(frame) + fit.intercept
     )
-    assert calibrated.model.release.epsilon == 25.0
-    assert calibrated.model.release.chosen["evaluation_epsilon"] == 20.0
+    model = calibrated.model
+    assert (model.release.epsilon, [one.epsilon for one in model.earlier]) == (20.0, [5.0])
     assert b"calibration" not in written_model(classifier.model)
     with pytest.raises(InvalidParameter):
         calibrated_model(classifier.model, replace(result, estimate=replace(result.estimate, calibration=None)))
