@@ -101,8 +101,8 @@ def costs_together(releases: Iterable[Release]) -> tuple[RelationCost, ...]:
     related: dict[tuple[str, str, str], list[Release]] = {}
     for release in releases:
         if release.epsilon != 0:
-            relation = (release.unit, *(str(release.chosen.get(name, "")) for name in ("neighbours", "persons")))
-            related.setdefault(relation, []).append(release)
+            neighbours, persons = (str(release.chosen.get(name, "")) for name in ("neighbours", "persons"))
+            related.setdefault((release.unit, neighbours, persons), []).append(release)
     return tuple(
         RelationCost(*relation, len(alike), _total(r.epsilon for r in alike), _total((r.delta for r in alike), 1.0))
         for relation, alike in related.items()

@@ -620,6 +620,12 @@ def test_ignored_entries_are_counted(public: Played) -> None:
     assert lines_of(public, board)[0] == log(board, more)
 
 
+def content_of(played: Played) -> bytes:
+    """The model file that the curator published."""
+    content: bytes = played.agents["curator"].result.content
+    return content
+
+
 def test_an_evaluation_of_a_number_is_checked_and_changed_ones_fail(
     play: Callable[..., Played], public_file: Path
 ) -> None:
@@ -639,7 +645,12 @@ def test_an_evaluation_of_a_number_is_checked_and_changed_ones_fail(
 
         return play(release, **fields).failing(curator=False)
 
+    found = played.checks(curator=False)["the result"].found
+    assert "epsilon 0.5" in found
+    assert "epsilon 2.5, delta 1e-06 of one record, added or removed (2 releases)" in found
+    assert "epsilon 2.5, delta 1e-06" in card(played.study, read_release(played.study, samples, content_of(played)))
     assert changing(bounds=(95.0, 105.0)) == {"the result"}
+    assert changing(earlier=(), together=()) == {"the result"}
     assert changing(intercept=101.0) == {FOLLOWS}
     lying = play(replacements={"holder 1": Shaped}, **fields)
     lies = [check.found for check in verify(lying.study, samples, lying.board) if check.verdict == "fails"]
