@@ -472,6 +472,7 @@ def test_parameters_allowed_by_each_protocol() -> None:
             "bins": 10,
             "colluders": COLLUDERS,
             "dropouts": 0,
+            "released": "",
             "low": 0.0,
             "high": 0.0,
             "largest_error": 0.0,
