@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -11,7 +13,7 @@ from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.hamm.signal import Signal
 from psephos.protocol.privacy.accounting import PrivacyEvent
 
-__all__ = ["Release", "ledger_entry", "public_entry"]
+__all__ = ["RelationCost", "Release", "costs_together", "ledger_entry", "public_entry"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,59 @@ class Release:
             f"the public rows it is expected to classify {signal.agreement:.0%} like the classifier without noise, "
             f"which gives its most frequent class to {signal.usual:.0%}"
         )
+
+
+@dataclass(frozen=True)
+class RelationCost:
+    """What several releases cost together, of those that protect the same neighbours.
+
+    Attributes:
+        unit: what neighbouring inputs differ in, such as "party" or "record".
+        neighbours: "replace" or "add-remove", as the releases state it; "" where they do not.
+        persons: the column that names persons, where all rows of one at a party are protected; "" otherwise.
+        releases: how many there are.
+        epsilon: the sum of theirs; None where one of them has none.
+        delta: the sum of theirs, at most 1; None where one of them has none.
+    """
+
+    unit: str
+    neighbours: str
+    persons: str
+    releases: Annotated[int, Meta(ge=1)]
+    epsilon: Annotated[float, Meta(ge=0)] | None
+    delta: Annotated[float, Meta(ge=0, le=1)] | None
+
+    def __str__(self) -> str:
+        finite = self.epsilon is not None and self.delta is not None
+        cost = f"epsilon {self.epsilon:.6g}, delta {self.delta:.3g}" if finite else "no finite epsilon"
+        changes = {"replace": ", replaced, added or removed", "add-remove": ", added or removed"}
+        of = f"person by {self.persons}" if self.persons else self.unit
+        number = "1 release" if self.releases == 1 else f"{self.releases} releases"
+        return f"{cost} of one {of}{changes.get(self.neighbours, '')} ({number})"
+
+
+def costs_together(releases: Iterable[Release]) -> tuple[RelationCost, ...]:
+    """Return what releases cost together, one cost for each relation of neighbours, in the order of the releases.
+
+    Costs of the same relation are added (basic composition). Those of different ones say something about different
+    neighbours, and are never added. A release for which no party was asked costs nothing and is not counted.
+    """
+    related: dict[tuple[str, str, str], list[Release]] = {}
+    for release in releases:
+        if release.epsilon != 0:
+            neighbours, persons = (str(release.chosen.get(name, "")) for name in ("neighbours", "persons"))
+            related.setdefault((release.unit, neighbours, persons), []).append(release)
+    return tuple(
+        RelationCost(*relation, len(alike), _total(r.epsilon for r in alike), _total((r.delta for r in alike), 1.0))
+        for relation, alike in related.items()
+    )
+
+
+def _total(numbers: Iterable[float | None], most: float = math.inf) -> float | None:
+    """Return the sum of numbers, at most `most`; None if one of them is None."""
+    known = list(numbers)
+    given = [number for number in known if number is not None]
+    return min(math.fsum(given), most) if len(given) == len(known) else None
 
 
 def ledger_entry(event: PrivacyEvent, bound: Sensitivity, mechanism: str, chosen: dict[str, Any]) -> Release:

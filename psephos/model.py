@@ -21,6 +21,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array
 
+from psephos.curator.ledger import RelationCost, costs_together
 from psephos.data.tables import Encoding, cells_of
 from psephos.protocol.errors import DataError, InvalidParameter, ModelError
 from psephos.results import Release
@@ -58,7 +59,10 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             (K,) for more.
         method: of the release.
         parties: how many parties contributed; 0 for a model of public rows alone.
-        release: the mechanism and its privacy cost for each party.
+        release: the mechanism and its privacy cost for each party; of the latest one where there were several.
+        earlier: releases that the model was computed from before, the latest first, such as that of a classifier whose
+            evaluation is `release`; without them () stands here, and no field in the file.
+        together: what `release` and `earlier` cost together (`costs_together`), where there are earlier ones.
         warnings: to be shown with every prediction, such as that the keys were test keys.
         calibration: slope and intercept of the Platt scaling that the coefficients contain: the sigmoid of the score is
             then a probability. None, which is not written, where there is none.
@@ -74,8 +78,11 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     release: Release
     warnings: tuple[str, ...] = ()
     calibration: tuple[Finite, Finite] | None = None
+    earlier: tuple[Release, ...] = ()
+    together: tuple[RelationCost, ...] = ()
 
     def __post_init__(self) -> None:
+        _check_costs(self)
         width, rows = len(self.encoding.features), 1 if len(self.classes) == 2 else len(self.classes)
         if len(self.coefficients) != rows or len(self.intercepts) != rows:
             raise ValueError(f"{len(self.classes)} classes take {rows} rows of coefficients and as many intercepts")
@@ -101,7 +108,7 @@ class RegressionModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         ranges: smallest and largest value of each of them; values outside count as the nearer end.
         coefficients: (d,). intercept: the prediction of a row of zeros.
         bounds: smallest and largest prediction.
-        method, parties, release, warnings: as in `Model`.
+        method, parties, release, warnings, earlier, together: as in `Model`.
     """
 
     psephos_model: Literal[1]
@@ -116,8 +123,11 @@ class RegressionModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     parties: Annotated[int, Meta(ge=1)]
     release: Release
     warnings: tuple[str, ...] = ()
+    earlier: tuple[Release, ...] = ()
+    together: tuple[RelationCost, ...] = ()
 
     def __post_init__(self) -> None:
+        _check_costs(self)
         width, names = len(self.encoding.features), [column.name for column in self.encoding.columns]
         if len(self.coefficients) != width or len(self.ranges) != width:
             raise ValueError("there is one coefficient and one range for each feature of the encoding")
@@ -125,6 +135,12 @@ class RegressionModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise ValueError("a range begins above its end")
         if len(set(names)) < len(names):
             raise ValueError("two columns have the same name")
+
+
+def _check_costs(model: Model | RegressionModel) -> None:
+    """Raise ValueError unless a model states what all its releases cost together."""
+    if model.together != (costs_together((model.release, *model.earlier)) if model.earlier else ()):
+        raise ValueError("what the releases cost together does not follow from what each of them costs")
 
 
 class ReleasedEstimator(BaseEstimator):  # type: ignore[misc]
@@ -301,6 +317,8 @@ def written_model(model: Model | RegressionModel) -> bytes:
     fields = msgspec.to_builtins(model)
     if isinstance(model, Model) and model.calibration is None:
         del fields["calibration"]  # files without it remain readable by earlier versions
+    if not model.earlier:
+        del fields["earlier"], fields["together"]
     lines = ",\n".join(
         f" {json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in fields.items()
     )

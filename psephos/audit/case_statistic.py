@@ -1,7 +1,8 @@
 """The analysis of sums of a statistic (docs/design.md, section 4): five parties, up to three of them colluding.
 
-The statistic is of votes, of own rows, or of classifiers in whitened coordinates; or the sum is a record step, whose
-messages are the same (its privacy is that of single rows, and is examined with whole commands).
+The statistic is of votes, of own rows, or of classifiers in whitened coordinates; or the sum is a record step, a
+rehearsed step from a public model, or an evaluation: the histogram of a classifier's scores, or the sums of the errors
+of a predicted number. Their messages are the same (the privacy of single rows is examined with whole commands).
 
 With joint noise the parties add shares, sized for three colluders: Polya shares, which sum to discrete Laplace noise
 (pure epsilon), or discrete Gaussian shares (delta). The functionality adds the honest parties' part of the noise to the
@@ -28,24 +29,26 @@ from psephos.audit.ideal import ideal_sum, joint_gaussian, joint_noise
 from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, Members
 from psephos.audit.settings import FixedVoter, SumRun, TrainedVoter, cast_ballot, round_of
 from psephos.audit.sums import COALITIONS, SumAnalysis, coalitions, dealt_shares
-from psephos.curator.evaluation import EvaluationPlan, plan_evaluation
+from psephos.curator.evaluation import EvaluationPlan, plan_error_evaluation, plan_evaluation
 from psephos.curator.hamm.records import RecordPlan, plan_records
 from psephos.curator.hamm.rehearsed import RehearsedPlan, plan_of_grid
 from psephos.curator.hamm.statistic import MechanismName, Source, StatisticPlan, plan_statistic
-from psephos.parties.noise import Shares, shares_of
 from psephos.parties.statistic import own_vector
+from psephos.protocol.encrypted_sum.directions import FIXED_POINT
+from psephos.protocol.encrypted_sum.error_grid import ErrorGrid
+from psephos.protocol.encrypted_sum.fixed_point import Norm
 from psephos.protocol.encrypted_sum.local_step import LocalStepGrid
 from psephos.protocol.encrypted_sum.own_data import Own, OwnDataGrid
-from psephos.protocol.encrypted_sum.record_grid import RecordGrid
+from psephos.protocol.encrypted_sum.record_grid import NumericLabel, RecordGrid
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.score_grid import ScoreGrid
 from psephos.protocol.encrypted_sum.statistic_grid import StatisticGrid
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
+from psephos.protocol.paillier.encryption import Encryptor
+from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, gaussian_sigma
 from psephos.simulation.encrypted_sum import PartyFactory
 from psephos.specs.average import OwnDataSpec
-from psephos.specs.base import SumSpec
 from psephos.specs.evaluation import EvaluationSpec
 from psephos.specs.record import RecordSpec
 from psephos.specs.rehearsed import RehearsedSpec
@@ -55,11 +58,17 @@ from psephos.specs.statistic import StatisticSpec
 PARTIES, SAMPLES, COLLUDERS = 5, 12, 3
 HONEST = PARTIES - COLLUDERS - 1
 """The number of parties, one, whose shares must make up the whole law: neither the colluders nor the party itself."""
+EPSILON, DELTA = 1.0, 1e-6
+"""Of the plans whose own noise is examined."""
 SCALE, VARIANCE = Fraction(60), Fraction(7200)
 """Of the discrete Laplace and of the discrete Gaussian noise, in units of the grid."""
 
 Rows = list[tuple[NDArray[np.float64], NDArray[np.int64]]]
 """Each party's samples, float64 (n, 2), and class numbers, int64 (n,)."""
+
+Grid = StatisticGrid | OwnDataGrid | LocalStepGrid | RecordGrid | ScoreGrid | ErrorGrid
+Plan = StatisticPlan | RehearsedPlan | RecordPlan | EvaluationPlan
+Spec = StatisticSpec | OwnDataSpec | RehearsedSpec | RecordSpec | EvaluationSpec
 
 
 @dataclass(frozen=True)
@@ -69,10 +78,13 @@ class _Statistic(SumAnalysis):
     Attributes:
         own: what the sum is of where it is of own rows; None for votes.
         noise: the law of the noise that the parties add; None where the curator adds it.
+        sensitivity: the L1 sensitivity of the sum, or L2 with Gaussian noise, by docs/theory.md, in units of the grid:
+            of one replaced party, or of one replaced row where rows are protected. 0 where it is no constant.
     """
 
-    own: Own | Literal["records", "rehearsed", "scores"] | None = None
+    own: Own | Literal["records", "rehearsed", "scores", "errors"] | None = None
     noise: Literal["laplace", "gaussian"] | None = "laplace"
+    sensitivity: int = 0
 
     @property
     def vectors(self) -> str:
@@ -88,18 +100,17 @@ class _Statistic(SumAnalysis):
     @property
     def inputs_of_vectors(self) -> tuple[str, ...]:
         """The secrets from which the vectors are computed, and on which no message depends otherwise."""
-        return (
-            ("data", "sizes")
-            if self.own in ("own-data", "records", "rehearsed", "scores")
-            else ("data", "classifier", "sizes")
-        )
+        return ("data", "classifier", "sizes") if self.own in (None, "whitened") else ("data", "sizes")
 
-    def grid(self, context: AnalysisContext) -> StatisticGrid | OwnDataGrid | LocalStepGrid | RecordGrid | ScoreGrid:
+    def grid(self, context: AnalysisContext) -> Grid:
         """Return the grid, which maps votes or rows to integers."""
         if self.own == "rehearsed":
-            return LocalStepGrid(np.array([[0.8, 0.0], [0.6, 1.0]]), np.array([[0.3], [0.1]]), 2, 0.1, 2.0, 0.5, "l1")
+            norm: Norm = "l2" if self.noise == "gaussian" else "l1"
+            return LocalStepGrid(np.array([[0.8, 0.0], [0.6, 1.0]]), np.array([[0.3], [0.1]]), 2, 0.1, 2.0, 0.5, norm)
         if self.own == "scores":
             return ScoreGrid(np.array([[0.8], [0.6]]), np.array([0.0]), 2)
+        if self.own == "errors":
+            return ErrorGrid(np.array([[0.8], [0.6]]), NumericLabel(-0.5, 2.0, 1.5))
         if self.own == "records":
             return RecordGrid(np.array([[0.8], [0.6]]), 0.5, np.zeros((2, 1)), 2)
         if self.own:
@@ -111,42 +122,49 @@ class _Statistic(SumAnalysis):
 
         return context.cached("grid", make)
 
-    def plan(self, context: AnalysisContext) -> StatisticPlan | RehearsedPlan | RecordPlan | EvaluationPlan:
+    def plan(self, context: AnalysisContext) -> Plan:
         """Return the plan of the sum, with a small grid and noise of a known scale."""
-        return context.cached((self.label, "plan"), lambda: self._make_plan(context))
 
-    def _make_plan(self, context: AnalysisContext) -> StatisticPlan | RehearsedPlan | RecordPlan | EvaluationPlan:
+        def make() -> Plan:
+            length = self.grid(context).length
+            law: Any = DiscreteLaplace(length, SCALE)
+            if self.noise == "gaussian":
+                law = DiscreteGaussian(length, VARIANCE)
+            return replace(self.planned(context), mechanism=law)
+
+        return context.cached((self.label, "plan"), make)
+
+    def planned(self, context: AnalysisContext) -> Plan:
+        """Return the plan with the noise of `EPSILON` and, where it is Gaussian, `DELTA`."""
         mechanism: MechanismName = "gaussian" if self.noise == "gaussian" else "discrete-laplace"
         samples, grid = self.auxiliary(context), self.grid(context)
-        law: DiscreteLaplace | DiscreteGaussian = DiscreteLaplace(grid.length, SCALE)
-        if self.noise == "gaussian":
-            law = DiscreteGaussian(grid.length, VARIANCE)
         if isinstance(grid, LocalStepGrid):
-            return replace(plan_of_grid(grid, 1.0, PARTIES, epsilon=1.0), mechanism=law)
+            return plan_of_grid(grid, 1.0, PARTIES, epsilon=EPSILON, delta=DELTA)
         if isinstance(grid, RecordGrid):
             samples[:, -1] = 1  # the constant of the scaling
-            records = plan_records(
-                samples, None, 2, PARTIES, rows=1000, epsilon=1.0, mechanism=mechanism, grid=grid, labelled=0
+            return plan_records(
+                samples, None, 2, PARTIES, rows=1000, epsilon=EPSILON, mechanism=mechanism, grid=grid, labelled=0
             )
-            return replace(records, mechanism=law)
         if isinstance(grid, ScoreGrid):
-            scores = plan_evaluation(samples, grid.weights, 2, PARTIES, epsilon=1.0)
-            return replace(scores, grid=grid, mechanism=DiscreteLaplace(grid.length, SCALE))
+            return replace(plan_evaluation(samples, grid.weights, 2, PARTIES, epsilon=EPSILON), grid=grid)
+        if isinstance(grid, ErrorGrid):
+            return plan_error_evaluation(grid.weights, grid.label, PARTIES, epsilon=EPSILON)
         source: Source = self.own if self.own in ("own-data", "whitened") else "votes"
-        plan = plan_statistic(samples, 2, PARTIES, epsilon=1.0, mechanism=mechanism, source=source, rank=2, joint=True)
-        return replace(plan, grid=grid, mechanism=law)
+        joint: Any = {"mechanism": mechanism, "source": source, "rank": 2, "joint": True}
+        return replace(plan_statistic(samples, 2, PARTIES, epsilon=EPSILON, **joint), grid=grid)
 
-    def shares(self, context: AnalysisContext) -> Shares | None:
-        """Return the shares of the noise, None where the curator adds it."""
-        return None if self.noise is None else shares_of(self.plan(context), colluders=COLLUDERS)
+    def sum_of_shares(
+        self, length: int, shares: int, generator: np.random.Generator, law: Fraction | None = None
+    ) -> list[int]:
+        """Return the sum of so many shares of the noise, of which `HONEST` make up the whole law, drawn by numpy.
 
-    def sum_of_shares(self, length: int, shares: int, generator: np.random.Generator) -> list[int]:
-        """Return the sum of so many shares of the noise, of which `HONEST` make up the whole law, drawn by numpy."""
+        `law`: the scale of discrete Laplace or the variance of discrete Gaussian noise; by default that of `plan`.
+        """
         if self.noise is None:
             return [0] * length
         if self.noise == "gaussian":
-            return joint_gaussian(VARIANCE, length, shares, HONEST, generator)
-        return joint_noise(SCALE, length, shares, HONEST, generator)
+            return joint_gaussian(law or VARIANCE, length, shares, HONEST, generator)
+        return joint_noise(law or SCALE, length, shares, HONEST, generator)
 
     def votes(self, context: AnalysisContext) -> NDArray[np.int64]:
         """Return every party's votes, int64 (M, N)."""
@@ -161,18 +179,20 @@ class _Statistic(SumAnalysis):
         """Return the auxiliary samples, float64 (N, 2)."""
         return np.random.default_rng([context.seed, 11]).normal(size=(SAMPLES, 2))
 
-    def spec(self, context: AnalysisContext) -> SumSpec:
-        plan, shares = self.plan(context), self.shares(context)
+    def spec(self, context: AnalysisContext) -> Spec:
+        return self.spec_of(self.plan(context), context)
+
+    def spec_of(self, plan: Plan, context: AnalysisContext) -> Spec:
+        """Return the specification of a plan of this sum."""
         if isinstance(plan, EvaluationPlan):
-            return EvaluationSpec(plan, shares)
+            return EvaluationSpec.from_plan(plan, colluders=COLLUDERS)
         if isinstance(plan, RecordPlan):
-            return RecordSpec(plan, shares)
+            return RecordSpec.from_plan(plan, colluders=COLLUDERS)
         if isinstance(plan, RehearsedPlan):
-            assert shares is not None
-            return RehearsedSpec(plan, shares)
-        if shares is None:
+            return RehearsedSpec.from_plan(plan, colluders=COLLUDERS)
+        if self.noise is None:
             return OwnDataSpec(plan)
-        return StatisticSpec(plan, shares, AuxiliarySet.of(self.auxiliary(context)))
+        return StatisticSpec.from_plan(plan, AuxiliarySet.of(self.auxiliary(context)), colluders=COLLUDERS)
 
     def round(self, context: AnalysisContext, label: str) -> Round:
         minimum, coins = None if self.noise is None else 3, context.coins(label, "round")
@@ -214,21 +234,41 @@ class _Statistic(SumAnalysis):
     # -- checks of its own
 
     def noise_law(self, context: AnalysisContext) -> CheckResult:
-        """Compare the shares of all parties but the colluders and one more with the whole law, drawn by numpy."""
-        shares, generator = self.shares(context), np.random.default_rng([context.seed, 79])
-        assert shares is not None
+        """Compare the noise in the vectors of all parties but the colluders and one more with the whole law.
 
-        def row(noise: Sequence[int]) -> dict[str, float]:
-            entries = {f"entry {place}": float(e) for place, e in enumerate(noise)}
-            entries |= {f"|{name}|": abs(e) for name, e in entries.items()}
-            return entries | {"|entry 0| + |entry 1|": float(np.abs(noise).sum())}
+        The noise is what the parties' roles add to their exact vectors; numpy draws the law.
+        """
+        generator, exact = np.random.default_rng([context.seed, 79]), self.exact(context)
+        round_, contribution = self.round(context, "noise law"), self.contribution(context, "honest")
+        encryptor = Encryptor(round_.key, randomness=context.coins(self.label, "noise law"), expected=100)
+        keys = self.setting(context).ceremony.signing_keys
+
+        def noise(party: int, run: int) -> list[int]:
+            coins = context.coins(self.label, "share", run, party)
+            role = contribution.role(party, keys[party], round_, encryptor, coins)
+            vector = role.result(role.start().state)
+            return [value - own for value, own in zip(vector, exact[party], strict=True)]
 
         sides: tuple[list[dict[str, float]], ...] = ([], [])
-        for i in range(12 * context.views):
-            honest = (shares.share(context.coins("share", str(self.noise), i, j)) for j in range(HONEST))
-            sides[0].append(row(ideal_sum(*honest)))
-            sides[1].append(row(self.sum_of_shares(shares.dimension, HONEST, generator)))
+        for run in range(12 * context.views):
+            sides[0].append(_noise_features(ideal_sum(*(noise(party, run) for party in range(HONEST)))))
+            sides[1].append(_noise_features(self.sum_of_shares(len(exact[0]), HONEST, generator)))
         return compare_samples(context, sides, f"{HONEST} honest share against the whole law")
+
+    def planned_noise(self, context: AnalysisContext) -> CheckResult:
+        """Compare the shares of the plan's own noise with the law that the sensitivity takes, drawn by numpy."""
+        generator, spec = np.random.default_rng([context.seed, 80]), self.spec_of(self.planned(context), context)
+        assert not isinstance(spec, OwnDataSpec)
+        assert spec.shares is not None
+        law = Fraction(self.sensitivity) / Fraction(EPSILON)
+        if self.noise == "gaussian":
+            law = Fraction(gaussian_sigma(self.sensitivity, EPSILON, DELTA)) ** 2
+        sides: tuple[list[dict[str, float]], ...] = ([], [])
+        for run in range(12 * context.views):
+            coins = (context.coins(self.label, "planned share", run, number) for number in range(HONEST))
+            sides[0].append(_noise_features(ideal_sum(*map(spec.shares.share, coins))))
+            sides[1].append(_noise_features(self.sum_of_shares(spec.shares.dimension, HONEST, generator, law)))
+        return compare_samples(context, sides, f"{HONEST} honest share against the law of sensitivity/epsilon")
 
     def shares_differ(self, context: AnalysisContext) -> CheckResult:
         """Check that no share follows from another one, so that no party knows the noise of the others."""
@@ -263,7 +303,8 @@ class _Statistic(SumAnalysis):
             voter = TrainedVoter(context.seed, copies, 2)
             votes.append(voter.predict_votes(auxiliary).tolist())
             rows = (np.repeat(X, copies, axis=0), np.repeat(y, copies))
-            whose = (np.repeat(np.arange(len(y)), copies),) if self.own in ("records", "scores") else ()
+            persons = self.own in ("records", "scores", "errors")
+            whose = (np.repeat(np.arange(len(y)), copies),) if persons else ()
             own = (*rows, *whose) if self.own else voter
             round_, coins = self.round(context, "same inputs"), context.coins("same inputs")
             ballots.append(
@@ -284,6 +325,13 @@ class _Statistic(SumAnalysis):
             return dict.fromkeys(self.simulated_secrets, opens + few)
         exact = members.curator and self.noise is None
         return {"exact sum": "what this curator is given; it adds the noise"} if exact else {}
+
+
+def _noise_features(noise: Sequence[int]) -> dict[str, float]:
+    """Return what is compared of one draw of the noise: its entries, their magnitudes, and its L1 norm."""
+    entries = {f"entry {place}": float(e) for place, e in enumerate(noise)}
+    entries |= {f"|{name}|": abs(e) for name, e in entries.items()}
+    return entries | {"the L1 norm": float(sum(map(abs, noise)))}
 
 
 def _case(name: str, analysis: _Statistic) -> Case:
@@ -313,15 +361,10 @@ def _case(name: str, analysis: _Statistic) -> Case:
     if not analysis.own:  # the same shares in every case
         checks.add("dealt shares", both, hides, dealt_shares, statistical=True)
     if analysis.noise is not None:
-        checks.append(
-            Check(
-                "noise law",
-                party,
-                (analysis.simulated_secrets[-1], analysis.vectors),
-                analysis.noise_law,
-                statistical=True,
-            )
-        )
+        covered = (analysis.simulated_secrets[-1], analysis.vectors)
+        checks.append(Check("noise law", party, covered, analysis.noise_law, statistical=True))
+        if analysis.sensitivity:
+            checks.append(Check("planned noise", party, covered, analysis.planned_noise, statistical=True))
         checks.append(Check("shares differ", party, ("noise",), analysis.shares_differ))
     declared = OwnDataSpec.secrets if analysis.noise is None else StatisticSpec.secrets
     secrets = tuple(
@@ -330,14 +373,26 @@ def _case(name: str, analysis: _Statistic) -> Case:
     return Case(name, secrets, coalitions(COALITIONS, analysis.granted), tuple(checks))
 
 
+_NORM = 2 << FIXED_POINT.fraction_bits
+"""One replaced party moves the sum of vectors of norm at most 1 by at most 2."""
+
 VOTE_STATISTIC = _Statistic("statistic")
-STATISTIC = _case("statistic", VOTE_STATISTIC)
-STATISTIC_GAUSSIAN = _case("statistic-gaussian", _Statistic("statistic gaussian", noise="gaussian"))
-OWN_DATA = _case("own-data", _Statistic("own data", own="own-data", noise="gaussian"))
 RECORDS = _Statistic("records", own="records", noise="gaussian")
-RECORD = _case("record", RECORDS)
-STEPS = _Statistic("steps from a public model", own="rehearsed")
-SCORES = _Statistic("scores", own="scores")
-OWN_DATA_EXACT = _case("own-data-exact", _Statistic("own data exact", own="own-data", noise=None))
-WHITENED = _case("whitened", _Statistic("whitened", own="whitened", noise=None))
-"""The average as in Pathak 2010, whose curator has the exact sum."""
+STEPS = _Statistic("steps from a public model", own="rehearsed", sensitivity=_NORM)
+STEPS_GAUSSIAN = _Statistic("steps, Gaussian", own="rehearsed", noise="gaussian", sensitivity=_NORM)
+SCORES = _Statistic("scores", own="scores", sensitivity=2 * 327_680)
+ERRORS = _Statistic("errors", own="errors", sensitivity=16_777_216)
+
+STATISTICS = (
+    _case("statistic", VOTE_STATISTIC),
+    _case("statistic-gaussian", _Statistic("statistic gaussian", noise="gaussian")),
+    _case("own-data", _Statistic("own data", own="own-data", noise="gaussian", sensitivity=_NORM)),
+    _case("own-data-exact", _Statistic("own data exact", own="own-data", noise=None)),
+    _case("whitened", _Statistic("whitened", own="whitened", noise=None)),
+    _case("record", RECORDS),
+    _case("rehearsed", STEPS),
+    _case("rehearsed-gaussian", STEPS_GAUSSIAN),
+    _case("evaluation", SCORES),
+    _case("evaluation-errors", ERRORS),
+)
+"""The cases; "whitened" is the average as in Pathak 2010, whose curator has the exact sum."""

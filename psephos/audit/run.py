@@ -13,7 +13,7 @@ from psephos.audit.case_pathak import PATHAK
 from psephos.audit.case_pathak_liars import PATHAK_LIARS
 from psephos.audit.case_psgd import PSGD, PSGD_GAUSSIAN
 from psephos.audit.case_psgd_liars import PSGD_LIARS
-from psephos.audit.case_statistic import OWN_DATA, OWN_DATA_EXACT, RECORD, STATISTIC, STATISTIC_GAUSSIAN, WHITENED
+from psephos.audit.case_statistic import STATISTICS
 from psephos.audit.case_tally import TALLY
 from psephos.audit.compare import detectable_accuracy
 from psephos.audit.model import AnalysisContext, Case, CheckResult, judge
@@ -22,8 +22,7 @@ from psephos.protocol.errors import InvalidParameter
 from psephos.results import AuditedCoalition, AuditedProtocol, AuditResult
 from psephos.results.base import timed
 
-_STATISTICS = (STATISTIC, STATISTIC_GAUSSIAN, OWN_DATA, OWN_DATA_EXACT, WHITENED, RECORD)
-_ALL = (CEREMONY, TALLY, LIARS, *_STATISTICS, *PATHAK, PATHAK_LIARS, PSGD, PSGD_GAUSSIAN, PSGD_LIARS)
+_ALL = (CEREMONY, TALLY, LIARS, *STATISTICS, *PATHAK, PATHAK_LIARS, PSGD, PSGD_GAUSSIAN, PSGD_LIARS)
 CASES: dict[str, Case] = {case.name: case for case in _ALL}
 """The case of each audited protocol, by its name."""
 PROTOCOLS = tuple(CASES)

@@ -4,7 +4,7 @@ with their noise says how good it is (docs/protocols/evaluation.md)."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -22,6 +22,7 @@ from psephos.curator.evaluation import (
     plan_evaluation,
 )
 from psephos.curator.hamm.records import NEIGHBOURS, Neighbours
+from psephos.curator.ledger import costs_together
 from psephos.data.own import OwnTable
 from psephos.data.partition import load_split, one_of
 from psephos.data.splits import Split
@@ -248,7 +249,7 @@ class EvaluationRun:
     @property
     def cautions(self) -> list[str]:
         """Warnings from public values."""
-        cautions, trained_for = list(self.split.cautions), self.model.release.unit
+        cautions, trained_for = list(self.split.cautions), (self.model.release, *self.model.earlier)[-1].unit
         if self.split.encoding is not None and self.options.rows == "held-out" and trained_for != self.options.unit:
             cautions.append(
                 f"The model was released with --unit {trained_for}, which holds other rows out than --unit "
@@ -298,7 +299,7 @@ class EvaluationRun:
             phases=timed(settled),  # the time of other phases tells about the rows
             estimate=spec.estimate(done.opened),
             privacy=entry,
-            together=None if warning else _together(entry, released),
+            together=None if warning else _together(entry, (released, *self.model.earlier)),
             released=released,
             ballots=done.opened.ballots,
             ciphertexts_per_ballot=done.round.plan.ciphertexts,
@@ -349,21 +350,23 @@ def _check_label(options: EvaluationOptions, model: RegressionModel) -> None:
         raise InvalidParameter(f"the model predicts the number {model.label}, and --label is {options.label}")
 
 
-def _together(entry: Release, released: Release) -> ComposedCost | None:
-    """Return the cost of the release and of its evaluation together, by addition.
+def _together(entry: Release, earlier: Sequence[Release]) -> ComposedCost | None:
+    """Return the cost of the model's releases and of the evaluation together, by addition.
 
-    None where the release does not protect what the evaluation does: a release that protects a party protects each of
+    None where a release does not protect what the evaluation does: a release that protects a party protects each of
     its records and persons, too; one that protects replaced records protects those added or removed.
     """
-    covers = released.unit == "party" or (
-        released.unit == entry.unit
-        and entry.chosen.get("persons") in (None, released.chosen.get("persons"))
-        and released.chosen.get("neighbours", "replace") in ("replace", entry.chosen.get("neighbours"))
-    )
-    if not covers or released.epsilon is None or entry.epsilon is None:
-        return None
-    delta = (entry.delta or 0.0) + (released.delta or 0.0)
-    return ComposedCost(2, entry.epsilon + released.epsilon, min(delta, 1.0))
+    epsilon, delta = entry.epsilon, entry.delta or 0.0
+    for released in earlier:
+        covers = released.unit == "party" or (
+            released.unit == entry.unit
+            and entry.chosen.get("persons") in (None, released.chosen.get("persons"))
+            and released.chosen.get("neighbours", "replace") in ("replace", entry.chosen.get("neighbours"))
+        )
+        if not covers or released.epsilon is None or epsilon is None:
+            return None
+        epsilon, delta = epsilon + released.epsilon, delta + (released.delta or 0.0)
+    return None if epsilon is None else ComposedCost(1 + len(earlier), epsilon, min(delta, 1.0))
 
 
 def calibrated_model(model: Model, result: EvaluationResult) -> Model:
@@ -379,14 +382,8 @@ def calibrated_model(model: Model, result: EvaluationResult) -> Model:
 
 def _scaled(model: Model, calibration: PlattScaling, result: EvaluationResult) -> Model:
     weights = np.vstack([np.array(model.coefficients).T, np.array(model.intercepts)])
-    scaled, together = calibrated(weights, calibration), result.together
-    release, spent = model.release, result.privacy
-    parts = {"release": release, "evaluation": spent}
-    chosen = {**release.chosen, **{f"{name}_epsilon": part.epsilon for name, part in parts.items()}}
-    chosen |= {f"{name}_unit": part.unit for name, part in parts.items()}
-    release = replace(release, chosen=chosen, signal=None)
-    if together is not None:
-        release = replace(release, epsilon=together.epsilon, delta=together.delta, unit=spent.unit)
+    scaled = calibrated(weights, calibration)
+    earlier = (replace(model.release, signal=None), *model.earlier)
     warnings = [*model.warnings, *result.page().warnings]
     return Model(
         psephos_model=1,
@@ -395,8 +392,10 @@ def _scaled(model: Model, calibration: PlattScaling, result: EvaluationResult) -
         coefficients=(tuple(scaled[:-1, 0].tolist()),),
         intercepts=(float(scaled[-1, 0]),),
         method=model.method,
-        parties=model.parties,
-        release=release,
+        parties=result.ballots,
+        release=result.privacy,
+        earlier=earlier,
+        together=costs_together((result.privacy, *earlier)),
         warnings=tuple(dict.fromkeys(warnings)),
         calibration=(calibration.slope, calibration.intercept),
     )

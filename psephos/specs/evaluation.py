@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
+import msgspec
+
 from psephos.curator.evaluation import (
     BINS,
     EvaluationEstimate,
@@ -27,11 +29,12 @@ from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger
+from psephos.protocol.study.study import Study
 from psephos.specs.base import Array, SumSpec, VectorFormat, data_owner
 from psephos.specs.secrets import DATA, DIRECTION, EXACT_SUM, NOISE, OTHER_SUM, SIZES, Secret
 from psephos.specs.study import COLLUDERS, StudyTerms, check_dropouts
 
-__all__ = ["BOUNDS", "EvaluationSpec"]
+__all__ = ["BOUNDS", "EvaluationSpec", "encode_releases", "stated_releases"]
 
 BOUNDS = ("low", "high", "largest_error")
 """Parameters of a study that evaluates a prediction of a number: the bounds of the label and of the errors."""
@@ -59,6 +62,7 @@ class EvaluationSpec(SumSpec):
         "bins": BINS,
         "colluders": COLLUDERS,
         "dropouts": 0,
+        "released": "",
         **dict.fromkeys(BOUNDS, 0.0),
     }
     unit: ClassVar[str] = "record"
@@ -112,6 +116,7 @@ class EvaluationSpec(SumSpec):
             plan = plan_evaluation(X, weights, len(study.classes), parties, bins=bins, **protected)
         else:
             plan = plan_error_evaluation(weights, _stated_label(terms), parties, **protected)
+        stated_releases(study)
         return cls.from_plan(plan, **agreed, persons=terms.value("record"))
 
     @property
@@ -203,6 +208,28 @@ class EvaluationSpec(SumSpec):
         if calibration is not None:
             weights = calibrated(weights, calibration)
         return weights[:, 0] if weights.shape[1] == 1 else weights.T, self.cost(result.ballots)
+
+
+def encode_releases(releases: tuple[Release, ...]) -> str:
+    """Return releases as the parameter `released` of a study: JSON. How much of them is signal is left out."""
+    return msgspec.json.encode([replace(release, signal=None) for release in releases]).decode()
+
+
+def stated_releases(study: Study) -> tuple[Release, ...]:
+    """Return what a study says that the model it evaluates was released with before, the latest first; () for nothing.
+
+    Raises StudyError for a text that `encode_releases` does not write.
+    """
+    text = str(study.parameters.get("released", ""))
+    if not text:
+        return ()
+    try:
+        releases = msgspec.json.decode(text, type=tuple[Release, ...])
+    except (msgspec.MsgspecError, RecursionError):
+        raise StudyError("the parameter released does not state what the evaluated model cost") from None
+    if not releases or encode_releases(releases) != text:
+        raise StudyError("the parameter released is not written as Psephos writes it")
+    return releases
 
 
 def _stated_label(terms: StudyTerms) -> NumericLabel:

@@ -26,7 +26,7 @@ from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.randomness import SYSTEM
 from psephos.protocol.study.study import Member, ProtocolName, Study
 from psephos.specs.base import Spec
-from psephos.specs.evaluation import BOUNDS
+from psephos.specs.evaluation import BOUNDS, encode_releases
 from psephos.specs.registry import SPECS, spec_of, type_of_parameter
 from psephos.specs.study import StudyTerms, encode_coordinates
 from psephos.study.identity import IdentityCard
@@ -366,7 +366,7 @@ def _evaluation_parameters(
         InvalidParameter: the model has other classes, another label, or other columns than the study, or a parameter
             is given that is the model's own. Other bounds would move the intercept, which is relative to their middle.
     """
-    if own := [name for name in ("classifier", "low", "high") if name in given]:
+    if own := [name for name in ("classifier", "low", "high", "released") if name in given]:
         raise InvalidParameter(f"the parameter {own[0]} is that of the model of --model: leave it out")
     model = evaluated.model
     if isinstance(model, Model) and model.classes != options.classes:
@@ -375,6 +375,7 @@ def _evaluation_parameters(
         raise InvalidParameter("the model predicts a number, which has no classes: leave --classes out")
     if isinstance(model, RegressionModel) and model.label != options.label:
         raise InvalidParameter(f"the model predicts the number {model.label}, and --label is {options.label}")
+    released = {"released": encode_releases((model.release, *model.earlier))}
     same = model.encoding == samples.encoding
     if isinstance(model, RegressionModel):
         same &= np.array_equal(np.transpose(model.ranges), samples.ranges)
@@ -385,12 +386,12 @@ def _evaluation_parameters(
         )
     if isinstance(model, Model):
         weights = samples.scaler.unfold(np.array(model.coefficients), np.array(model.intercepts))
-        return {"classifier": _encoded_weights(weights)}
+        return {"classifier": _encoded_weights(weights), **released}
     low, high = model.bounds
     label = NumericLabel(low, high, largest_error(low, high))
     weights = samples.scaler.unfold(np.array([model.coefficients]), np.array([model.intercept - label.middle]))
     bounds = dict(zip(BOUNDS, (low, high, label.threshold), strict=True))
-    return {"classifier": _encoded_weights(weights), **bounds}
+    return {"classifier": _encoded_weights(weights), **bounds, **released}
 
 
 def _encoded_weights(weights: NDArray[np.float64]) -> str:

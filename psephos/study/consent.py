@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import fill, wrap
 
+from psephos.curator.ledger import costs_together
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.study.study import Study
 from psephos.results.runs import colluders_text
+from psephos.specs.evaluation import stated_releases
 from psephos.specs.registry import (
     SPECS,
     coalition_of,
@@ -45,8 +47,8 @@ _PARTY_AVERAGE = (
     "Each party sends the average over its own rows of the gradient of the loss at a public score and of a bound of "
     "its second derivative, less a public vector, and clipped to a ball of a public radius."
 )
-_MATRICES = ("classifier", "coordinates", "offset", "ranges")
-"""Parameters that are long matrices, which the description leaves out."""
+_SHOWN_OTHERWISE = ("classifier", "coordinates", "offset", "ranges", "released")
+"""Parameters that are long matrices, which the description leaves out, and what an evaluated model has cost."""
 _PROOFS = {
     "knowledge": "its sender knows its content, so that a ballot made from others' ballots is refused; a lying party "
     "can make the sum wrong, and where an exact sum is opened, learn a bit of it",
@@ -131,7 +133,9 @@ def describe_study(study: Study, identity: Identity | None = None) -> str:
         _table("Who could learn what", _observers(study)),
         _table("Procedure", _procedure(study)),
     ]
-    parameters = [(name, str(value)) for name, value in sorted(study.parameters.items()) if name not in _MATRICES]
+    parameters = [
+        (name, str(value)) for name, value in sorted(study.parameters.items()) if name not in _SHOWN_OTHERWISE
+    ]
     if parameters:
         sections.append(_table("Parameters", parameters))
     return "\n\n".join(sections) + "\n"
@@ -210,6 +214,9 @@ def _cost(study: Study, identity: Identity | None) -> list[str]:
         f"epsilon {study.epsilon:g}, delta {stated_delta(study.delta):.3g}, which bound what the release reveals of "
         f"{_unit(study)}."
     ]
+    if earlier := stated_releases(study):
+        costs = "; ".join(map(str, costs_together(earlier))) or "no party was asked"
+        paragraphs.append(f"The {released_noun(study)} that is evaluated has cost, as the study states it: {costs}.")
     if coalition is not None:
         paragraphs.append(f"colluders {colluders_text(coalition, study.threshold, noise_from(study))}.")
     if identity is not None:

@@ -24,6 +24,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from psephos.curator.ledger import Release, costs_together
 from psephos.data.preprocessing import PublicScaler
 from psephos.model import MOST_BYTES, Model, RegressionModel, written_model
 from psephos.protocol.errors import AgreementError, StudyError
@@ -32,6 +33,7 @@ from psephos.protocol.randomness import SYSTEM, Randomness
 from psephos.protocol.study.study import Study, printable
 from psephos.results.runs import colluders_text
 from psephos.specs.base import Spec
+from psephos.specs.evaluation import stated_releases
 from psephos.specs.registry import SPECS, coalition_of, is_verifiable, noise_from, spec_of
 from psephos.specs.regression import RegressionSpec
 from psephos.specs.study import StudyTerms
@@ -39,7 +41,7 @@ from psephos.study.consent import released_noun, use_of_samples
 from psephos.study.identity import fingerprint
 from psephos.study.samples import PublicSamples
 
-__all__ = ["card", "follows_from_sum", "make_release", "read_release"]
+__all__ = ["card", "follows_from_sum", "make_release", "read_release", "together_text"]
 
 Array = NDArray[np.float64]
 
@@ -88,13 +90,16 @@ def make_release(study: Study, samples: PublicSamples, result: Any, randomness: 
         raise StudyError(f"the release costs delta {cost.delta!r}, and the study says {stated_delta(study.delta)!r}")
     w = np.atleast_2d(w)
     coefficients, intercepts = samples.scaler.fold(_on_grid(w))
+    earlier, release = stated_releases(study), replace(cost, delta=stated_delta(study.delta))
     common: dict[str, Any] = {
         "psephos_model": 1,
         "encoding": samples.encoding,
         "method": study.method,
         "parties": spec.ballots(result),
-        "release": replace(cost, delta=stated_delta(study.delta)),
+        "release": release,
         "warnings": _warnings(study),
+        "earlier": earlier,
+        "together": costs_together((release, *earlier)) if earlier else (),
     }
     model: Model | RegressionModel
     if (label := spec.numeric_label) is not None:
@@ -182,6 +187,7 @@ def read_release(study: Study, samples: PublicSamples, content: bytes) -> Model 
         ("encoding", model.encoding == samples.encoding),
         ("method", model.method == study.method),
         ("warnings", model.warnings == _warnings(study)),
+        ("earlier releases", model.earlier == stated_releases(study)),
         ("number of ballots", study.minimum_ballots <= model.parties <= len(study.parties)),
     ):
         if not agrees:
@@ -287,7 +293,7 @@ def card(study: Study, model: Model | RegressionModel, total: str = "this releas
     chosen = "".join(f", {name} {value}" for name, value in sorted(cost.chosen.items()) if name != "colluders")
     unit = "person" if "persons" in cost.chosen else cost.unit
     moves = {"party": "all that it holds", "person": "all its rows at one party"}.get(unit, "it")
-    alone = f"; of the evaluation alone: the {noun} that it is about has a cost of its own" if evaluated else ""
+    alone = "; of the evaluation alone" if evaluated else ""
     rows = [
         ("study", fingerprint(study.digest)),
         ("method", f"{model.method}{chosen}"),
@@ -297,6 +303,7 @@ def card(study: Study, model: Model | RegressionModel, total: str = "this releas
             f"{cost.mechanism}, for a sensitivity ({cost.norm}) of {cost.sensitivity:.6g}: {cost.source}; added by "
             + (adders if joint else "the curator, which nobody can verify"),
         ),
+        *(_earlier_rows(model, noun) if evaluated else ()),
         ("budget", total),
         *([] if coalition is None else [("colluders", colluders_text(coalition, study.threshold, noise_from(study)))]),
         (
@@ -331,6 +338,26 @@ on your own rows. {"" if is_verifiable(study) else _SEALED_SUM if joint else _UN
 | column | becomes |
 | --- | --- |
 {_table(model.encoding.summary)}"""
+
+
+def _earlier_rows(model: Model | RegressionModel, noun: str) -> list[tuple[str, str]]:
+    """Return the lines of a card about what an evaluated model cost before, and with its evaluation."""
+    if not model.earlier:
+        return [("earlier", f"the {noun} that was evaluated has a cost of its own, which the study does not state")]
+    earlier = "; ".join(f"{release.mechanism}: {_cost_text(release)}" for release in model.earlier)
+    return [("earlier", f"{earlier}, as the study states it"), ("together", together_text(model))]
+
+
+def _cost_text(release: Release) -> str:
+    return str(next(iter(costs_together([release])), "no party was asked"))
+
+
+def together_text(model: Model | RegressionModel) -> str:
+    """Return what a model and its evaluation cost together; costs of different neighbours stand side by side."""
+    costs = "; ".join(map(str, model.together))
+    if len(model.together) > 1:
+        return f"{costs}; not added, because they protect different neighbours"
+    return f"{costs}, for what was in all of them"
 
 
 def _what(study: Study, model: Model | RegressionModel) -> str:

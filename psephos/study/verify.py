@@ -44,7 +44,7 @@ from psephos.specs.study import StudyTerms
 from psephos.study.identity import fingerprint
 from psephos.study.regression import differs_from_public_rows
 from psephos.study.rehearsal import differs_from_rehearsal
-from psephos.study.release import follows_from_sum, read_release
+from psephos.study.release import follows_from_sum, read_release, together_text
 from psephos.study.samples import PublicSamples
 
 __all__ = ["BoardEvidence", "StudyCheck", "Verdict", "as_text", "examine", "verify"]
@@ -489,6 +489,7 @@ def _result(spec: Spec, study: Study, samples: PublicSamples, evidence: BoardEvi
     coalition = coalition_of(study)
     cost = f"epsilon {model.release.epsilon:g}, delta {model.release.delta:.3g}"
     cost += "" if coalition is None else f", colluders {coalition}"
+    cost += f"; with what the study states of the evaluated model: {together_text(model)}" if model.together else ""
     evidence.note(what, "holds", f"{model.method} of {model.parties} parties, {cost}")
     if evidence.result is None:
         return evidence.note(FOLLOWS, "not checked", "the sum is not known here")

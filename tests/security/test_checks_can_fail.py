@@ -15,7 +15,9 @@ from tests.security.lab.mutants import MUTANTS
 
 def kind(protocol_: str, check: str) -> tuple[str, str]:
     """Cases of one family share their checks' code: (family, the check's name without its coalition)."""
-    family = "own" if protocol_ in ("record", "whitened") else protocol_.split("-")[0]
+    family = protocol_.split("-")[0]
+    if family in ("record", "whitened", "rehearsed", "evaluation"):
+        family = "own"
     return family, check.split(", ")[0]
 
 

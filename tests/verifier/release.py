@@ -145,7 +145,8 @@ def check_model(study: Study, samples: Public, content: bytes, result: Result | 
         model = json.loads(content.decode(), object_pairs_hook=_once)
     except (ValueError, RecursionError):
         raise Refused("it is no JSON") from None
-    fields = _OF_NUMBERS if study.predicts_number else _FIELDS
+    earlier = json.loads(study.parameters.get("released") or "[]") if study.protocol == "evaluation" else []
+    fields = [*(_OF_NUMBERS if study.predicts_number else _FIELDS), *(["earlier", "together"] if earlier else [])]
     require(isinstance(model, dict) and list(model) == fields, "its fields are others")
     require(model["psephos_model"] == 1 and written(model) == content, "it is not written as a model is")
     require(model["method"] == study.method, "it has another method")
@@ -166,6 +167,9 @@ def check_model(study: Study, samples: Public, content: bytes, result: Result | 
     require(math.isclose(release["epsilon"], study.epsilon, rel_tol=1e-9), "it states another epsilon")
     for name, value in _facts(study, samples, result).items():
         require(_close(release[name], value), f"it states another {name}")
+    if earlier:
+        require(model["earlier"] == earlier, "it states other releases than the study")
+        require(model["together"] == _together([release, *earlier]), "it adds up its costs in another way")
     holds = ["the result is of the agreed classes, columns, method, epsilon and delta"]
     if result is None:
         return holds
@@ -176,6 +180,23 @@ def check_model(study: Study, samples: Public, content: bytes, result: Result | 
         require(follows, "it does not follow from the sum")
         holds.append("the result follows from the sum")
     return holds
+
+
+def _together(releases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What releases cost together, those of the same neighbours."""
+    related: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for one in releases:
+        if one["epsilon"] != 0:
+            neighbours, persons = (str(one["chosen"].get(name, "")) for name in ("neighbours", "persons"))
+            related.setdefault((one["unit"], neighbours, persons), []).append(one)
+    costs = []
+    for (unit, neighbours, persons), alike in related.items():
+        epsilons, deltas = [one["epsilon"] for one in alike], [one["delta"] for one in alike]
+        cost = {"unit": unit, "neighbours": neighbours, "persons": persons, "releases": len(alike)}
+        cost["epsilon"] = None if None in epsilons else math.fsum(epsilons)
+        cost["delta"] = None if None in deltas else min(math.fsum(deltas), 1.0)
+        costs.append(cost)
+    return costs
 
 
 def _classifier(study: Study, samples: Public, result: Result) -> Array | None:

@@ -193,11 +193,12 @@ def test_a_calibrated_model_gives_probabilities(
     np.testing.assert_allclose(
         calibrated.decision_function(frame), fit.slope * classifier.decision_function(frame) + fit.intercept
     )
-    assert calibrated.model.release.epsilon == 25.0
+    model = calibrated.model
+    assert (model.release.epsilon, [one.epsilon for one in model.earlier]) == (20.0, [5.0])
+    (together,) = model.together
     assert result.together is not None
-    assert calibrated.model.release.delta == result.together.delta
-    assert calibrated.model.release.unit == result.privacy.unit
-    assert calibrated.model.release.chosen["evaluation_epsilon"] == 20.0
+    assert (together.epsilon, together.delta) == (result.together.epsilon, result.together.delta)
+    assert (together.epsilon, together.unit, together.releases) == (25.0, result.privacy.unit, 2)
     assert b"calibration" not in written_model(classifier.model)
     with pytest.raises(InvalidParameter):
         calibrated_model(classifier.model, replace(result, estimate=replace(result.estimate, calibration=None)))

@@ -15,6 +15,7 @@ from psephos.audit.rounds import short_key
 from psephos.audit.studies import Trial, trial
 from psephos.curator.hamm.records import Unit, plan_records
 from psephos.curator.hamm.statistic import plan_statistic
+from psephos.curator.ledger import Release
 from psephos.parties.statistic import RowGrid, own_vector
 from psephos.parties.training import train_parties
 from psephos.protocol.agent import Agent
@@ -31,6 +32,7 @@ from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import StagedRole
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.specs.base import Spec
+from psephos.specs.evaluation import encode_releases
 from psephos.specs.registry import participants_of, spec_of
 from psephos.specs.regression import encode_ranges
 from psephos.specs.study import StudyTerms, encode_coordinates
@@ -105,6 +107,10 @@ def step_parameters(classes: int, norm: str) -> dict[str, Any]:
 def classifier(scores: int) -> str:
     """Of an evaluation: the weights of a linear classifier."""
     return encode_coordinates(np.random.default_rng(6).normal(size=(FEATURES, scores)))
+
+
+RELEASED = Release("discrete Gaussian in shares", 2.0, 1e-6, "record", chosen={"neighbours": "add-remove"})
+"""What the model of "evaluation, number" has cost before."""
 
 
 def fields_of(what: str, parties: int) -> dict[str, Any]:
@@ -205,6 +211,21 @@ def fields_of(what: str, parties: int) -> dict[str, Any]:
             "parameters": {"classifier": classifier(3), "unit": "party", "dropouts": 1},
             "minimum_ballots": parties - 1,
         },
+        "evaluation, number": {
+            "method": "unchanged",
+            "public": True,
+            "classes": (),
+            "parameters": {
+                "classifier": classifier(1),
+                "low": 95.0,
+                "high": 105.5,
+                "largest_error": 6.0,
+                "neighbours": "add-remove",
+                "dropouts": 1,
+                "released": encode_releases((RELEASED,)),
+            },
+            "minimum_ballots": parties - 1,
+        },
         "psgd": two
         | {
             "method": "psgd",
@@ -237,6 +258,7 @@ ALL = (
     "record, three classes",
     "regression, party",
     "evaluation, party",
+    "evaluation, number",
 )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,15 @@ import pytest
 from sklearn.metrics import mean_absolute_error, r2_score
 
 from psephos.curator.evaluation import calibrated
-from psephos.curator.ledger import Release
+from psephos.curator.ledger import Release, costs_together
 from psephos.data.tables import read_table
-from psephos.model import Model, RegressionModel, ReleasedClassifier, ReleasedRegressor, written_model
+from psephos.model import Model, RegressionModel, ReleasedClassifier, ReleasedRegressor, load_model, written_model
 from psephos.protocol.encrypted_sum.error_grid import ERROR_ROW
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.score_grid import ROW
-from psephos.protocol.errors import DataError, InvalidParameter, StudyError
+from psephos.protocol.errors import AgreementError, DataError, InvalidParameter, ModelError, StudyError
 from psephos.protocol.signing import SigningKey
-from psephos.specs.evaluation import EvaluationSpec
+from psephos.specs.evaluation import EvaluationSpec, encode_releases
 from psephos.specs.registry import person_column, spec_of, unit_of
 from psephos.specs.study import StudyTerms
 from psephos.study.builder import NewOptions, make_study
@@ -165,6 +166,132 @@ def test_a_classifier_of_other_features_is_refused(files: Files) -> None:
     for text in ("", "AAAA", "AACAPwAAgD8="):
         with pytest.raises(StudyError):
             spec_of(StudyTerms(replace(study, parameters={"classifier": text}), samples.auxiliary))
+
+
+# -- what the model has cost before
+
+
+def with_releases(files: Files, *releases: Release, **change: Any) -> Any:
+    """A study that evaluates the model of `files` as if it had been released so, the latest first."""
+    path, earlier = files.folder / "released.json", releases[1:]
+    together = costs_together(releases) if earlier else ()
+    costs: Any = {"release": releases[0], "earlier": earlier, "together": together}
+    path.write_bytes(written_model(msgspec.structs.replace(files.model, **costs)))
+    return spec_in(files, model=str(path), **change)
+
+
+def of_record(epsilon: float, delta: float = 1e-6, **chosen: Any) -> Release:
+    return Release("discrete Gaussian in shares", epsilon, delta, "record", chosen={"rank": 3, **chosen})
+
+
+PARTY = Release("discrete Laplace in shares", 1.0, 2.0**-64, "party", chosen={"colluders": 1})
+SAME = of_record(2.0, neighbours="replace")
+
+
+@pytest.mark.parametrize(
+    ("releases", "parameters", "together"),
+    [
+        ((SAME,), (), [("record", "replace", "", 2, 2.5)]),
+        ((PARTY,), ("unit=party",), [("party", "", "", 2, 1.5)]),
+        ((SAME, of_record(4.0, neighbours="replace")), (), [("record", "replace", "", 3, 6.5)]),
+        ((PARTY,), (), [("record", "replace", "", 1, 0.5), ("party", "", "", 1, 1.0)]),
+        ((SAME,), ("unit=party",), [("party", "", "", 1, 0.5), ("record", "replace", "", 1, 2.0)]),
+        (
+            (SAME,),
+            ("neighbours=add-remove",),
+            [("record", "add-remove", "", 1, 0.5), ("record", "replace", "", 1, 2.0)],
+        ),
+        ((of_record(2.0),), (), [("record", "replace", "", 1, 0.5), ("record", "", "", 1, 2.0)]),
+        (
+            (of_record(2.0, neighbours="replace", persons="ward"),),
+            ("record=patient",),
+            [("record", "replace", "patient", 1, 0.5), ("record", "replace", "ward", 1, 2.0)],
+        ),
+        (
+            (of_record(2.0, neighbours="replace", persons="patient"), PARTY),
+            ("record=patient",),
+            [("record", "replace", "patient", 2, 2.5), ("party", "", "", 1, 1.0)],
+        ),
+        ((replace(SAME, epsilon=None, delta=None, said="none"),), (), [("record", "replace", "", 2, None)]),
+        ((Release("none", 0.0, 0.0, "party"),), (), [("record", "replace", "", 1, 0.5)]),
+    ],
+)
+def test_costs_of_one_relation_are_added_and_those_of_others_stand_beside_them(
+    files: Files, releases: tuple[Release, ...], parameters: tuple[str, ...], together: list[Any]
+) -> None:
+    if releases[0].mechanism == "none":
+        public = msgspec.structs.replace(files.model, release=releases[0], parties=0)
+        (files.folder / "public.json").write_bytes(written_model(public))
+        study, samples, spec = spec_in(files, model=str(files.folder / "public.json"), epsilon=0.5)
+    else:
+        study, samples, spec = with_releases(files, *releases, epsilon=0.5, parameters=parameters)
+    content = make_release(study, samples, OpenedSum((0,) * spec.plan.dimension, (0, 1, 2, 3)))
+    model = read_release(study, samples, content)
+    assert model.earlier == releases
+    assert (model.release.epsilon, model.release.unit) == (0.5, spec.plan.unit)
+    stated = [(cost.unit, cost.neighbours, cost.persons, cost.releases, cost.epsilon) for cost in model.together]
+    assert stated == together
+    known = [one for one in (model.release, *releases) if one.epsilon != 0]
+    if None not in [one.delta for one in known]:
+        assert sum(cost.delta or 0.0 for cost in model.together) == pytest.approx(
+            sum(one.delta or 0.0 for one in known)
+        )
+    fields = json.loads(content)
+    assert [cost["epsilon"] for cost in fields["together"]] == [cost[-1] for cost in together]
+    assert [one["epsilon"] for one in fields["earlier"]] == [one.epsilon for one in releases]
+    text, agreed = card(study, model), " ".join(describe_study(study).split())
+    for cost in model.together:
+        assert str(cost) in text
+    for cost in costs_together(releases):
+        assert str(cost) in agreed
+    assert ("not added" in text) == (len(together) > 1)
+    assert study.parameters["released"] not in agreed
+
+
+def test_a_result_that_states_other_costs_than_the_study_is_refused(files: Files) -> None:
+    study, samples, spec = with_releases(files, SAME, epsilon=0.5)
+    content = make_release(study, samples, OpenedSum((0,) * spec.plan.dimension, (0, 1, 2, 3)))
+    model = read_release(study, samples, content)
+    for earlier in ((), (of_record(1.0, neighbours="replace"),), (SAME, SAME)):
+        together = costs_together((model.release, *earlier)) if earlier else ()
+        lie = written_model(msgspec.structs.replace(model, earlier=earlier, together=together))
+        with pytest.raises(AgreementError, match="earlier releases"):
+            read_release(study, samples, lie)
+    for total in ((), (replace(model.together[0], epsilon=0.5),)):
+        fields = {**json.loads(content), "together": [asdict(cost) for cost in total]}
+        with pytest.raises(AgreementError):
+            read_release(study, samples, content_of(fields))
+    (files.folder / "lie.json").write_bytes(content_of(fields))
+    with pytest.raises(ModelError):
+        load_model(files.folder / "lie.json")
+
+
+def content_of(fields: dict[str, Any]) -> bytes:
+    lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(value)}" for name, value in fields.items())
+    return f"{{\n{lines}\n}}\n".encode()
+
+
+def test_what_a_model_has_cost_is_stated_in_one_way(files: Files) -> None:
+    study, samples, _ = with_releases(files, SAME)
+    text = str(study.parameters["released"])
+    assert text == encode_releases((SAME,))
+    for other in (text + " ", "[]", "{}", "[[", text.replace("2.0", "-2.0"), text[:-1] + ",1]"):
+        changed = replace(study, parameters={**study.parameters, "released": other})
+        with pytest.raises(StudyError, match="released"):
+            spec_of(StudyTerms(changed, samples.auxiliary))
+    with pytest.raises(InvalidParameter, match="released"):
+        files.made(parameters=(f"released={text}",))
+
+
+def test_a_study_that_does_not_state_what_the_model_cost_says_so(files: Files) -> None:
+    study, samples, spec = spec_in(files)
+    parameters = {name: value for name, value in study.parameters.items() if name != "released"}
+    silent = replace(study, parameters=parameters)
+    content = make_release(silent, samples, OpenedSum((0,) * spec.plan.dimension, (0, 1, 2, 3)))
+    model = read_release(silent, samples, content)
+    assert (model.earlier, model.together) == ((), ())
+    assert not {"earlier", "together"} & json.loads(content).keys()
+    assert "which the study does not state" in card(silent, model)
 
 
 # -- predictions of a number

@@ -330,6 +330,7 @@ def test_a_study_under_a_dealt_key_computes_its_result(what: str) -> None:
         "average, own data",
         "record, three classes",
         "regression, party",
+        "evaluation, number",
     ],
 )
 def test_a_study_with_an_absent_party_releases_the_mean_of_the_others(what: str) -> None:
@@ -347,7 +348,7 @@ def test_a_study_with_an_absent_party_releases_the_mean_of_the_others(what: str)
     assert few.epsilon == all_of_them.epsilon == 1.0
     assert few.sensitivity is not None
     if what != "tally":  # its sensitivity of soft labels falls with the number of parties in another way
-        share = 1.0 if isinstance(cast.spec, RecordSpec) else 5 / 4
+        share = 1.0 if isinstance(cast.spec, RecordSpec | EvaluationSpec) else 5 / 4
         assert few.sensitivity == pytest.approx((all_of_them.sensitivity or 0.0) * share, rel=1e-6)
 
 
@@ -471,6 +472,7 @@ def test_parameters_allowed_by_each_protocol() -> None:
             "bins": 10,
             "colluders": COLLUDERS,
             "dropouts": 0,
+            "released": "",
             "low": 0.0,
             "high": 0.0,
             "largest_error": 0.0,

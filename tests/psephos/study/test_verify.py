@@ -22,7 +22,7 @@ from psephos.audit.studies import Trial, trial
 from psephos.cli.main import build
 from psephos.curator.hamm.statistic import plan_statistic
 from psephos.curator.tally import OpenedSum
-from psephos.model import Model, written_model
+from psephos.model import Model, RegressionModel, written_model
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.board.entries import SignedEntry
@@ -35,6 +35,7 @@ from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import decode_key, encode_key
 from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind, Reader, frame, session_of
+from psephos.specs.registry import spec_of
 from psephos.specs.study import StudyTerms, encode_coordinates
 from psephos.study.consent import describe_study
 from psephos.study.identity import fingerprint
@@ -68,7 +69,8 @@ class Played:
 
     def play(self, release: Release, replacements: Replacements, *, ceremony: bool = False) -> None:
         """With a key that the holders make, or that was dealt, in a fraction of the time."""
-        public, protocol = StudyTerms(self.study, self.samples.auxiliary), self.study.protocol
+        public = StudyTerms(self.study, self.samples.auxiliary)
+        spec = spec_of(public)
         shares = [] if ceremony or not self.study.uses_key else shares_of(self.study)
         votes = np.random.default_rng(7).integers(0, 3, size=(PARTIES, SAMPLES))
         for name, key in self.made.keys.items():
@@ -81,8 +83,8 @@ class Played:
                 role = given(role, shares[int(number) - 1]) if shares else role
             else:
                 X = unit(np.random.default_rng(int(number)), 6 + int(number))
-                own: Any = (X, (X[:, 0] > 0).astype(np.int64))
-                own = own if protocol in ("psgd", "pathak") else FixedVotes(votes[int(number)])
+                own: Any = (X, (X[:, 0] > 0).astype(np.int64) if spec.numeric_label is None else 100 + 5 * X[:, 0])
+                own = FixedVotes(votes[int(number)]) if spec.takes_classifier else own
                 role = party_role(public, int(number), key, own, store)
             role = replacements[name](role) if name in replacements else role
             self.agents[name] = Agent(role, self.study.members, key, self.board, store)
@@ -102,11 +104,16 @@ class Played:
 
 
 @pytest.fixture(scope="module")
-def samples(tmp_path_factory: pytest.TempPathFactory) -> PublicSamples:
+def public_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("public") / "public.csv"
     generator = np.random.default_rng(2)
     pd.DataFrame(generator.normal(size=(SAMPLES, 3)), columns=list("xyz")).to_csv(path, index=False)
-    return PublicSamples.read(path, "class")
+    return path
+
+
+@pytest.fixture(scope="module")
+def samples(public_file: Path) -> PublicSamples:
+    return PublicSamples.read(public_file, "class")
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +123,7 @@ def play(samples: PublicSamples) -> Callable[..., Played]:
         replacements: Replacements | None = None,
         *,
         ceremony: bool = False,
+        samples: PublicSamples = samples,
         **fields: Any,
     ) -> Played:
         settings: dict[str, Any] = {"method": "statistic", "epsilon": 0.5, "samples": SAMPLES} | fields
@@ -631,6 +639,44 @@ def test_holders_that_publish_partial_decryptions_of_an_exact_sum_are_named(
     parts = [(entry.sender, entry.data) for entry in evidence.of(Kind.PARTIAL_DECRYPTION)]
     assert len(parts) >= 2
     assert examine(noisy.study, noisy.samples, before(noisy, None, *parts)).exposed == ()
+
+
+def content_of(played: Played) -> bytes:
+    """The model file that the curator published."""
+    content: bytes = played.agents["curator"].result.content
+    return content
+
+
+def test_an_evaluation_of_a_number_is_checked_and_changed_ones_fail(
+    play: Callable[..., Played], public_file: Path
+) -> None:
+    samples = PublicSamples.read(public_file, "class", numeric_label=True)
+    fields: dict[str, Any] = {"samples": samples, **of("evaluation, number")}
+    played = play(**fields)
+    assert {check.verdict for check in played.checks(curator=False).values()} == {"holds", "not checked"}
+    assert played.checks(curator=False)[FOLLOWS].verdict == "holds"
+
+    def changing(**change: Any) -> set[str]:
+        def release(study: Study) -> Release:
+            def changed_release(opened: OpenedSum) -> bytes:
+                model = msgspec.json.decode(make_release(study, samples, opened), type=RegressionModel)
+                return written_model(msgspec.structs.replace(model, **change))
+
+            return changed_release
+
+        return play(release, **fields).failing(curator=False)
+
+    found = played.checks(curator=False)["the result"].found
+    assert "epsilon 0.5" in found
+    assert "epsilon 2.5, delta 1e-06 of one record, added or removed (2 releases)" in found
+    assert "epsilon 2.5, delta 1e-06" in card(played.study, read_release(played.study, samples, content_of(played)))
+    assert changing(bounds=(95.0, 105.0)) == {"the result"}
+    assert changing(earlier=(), together=()) == {"the result"}
+    assert changing(intercept=101.0) == {FOLLOWS}
+    lying = play(replacements={"holder 1": Shaped}, **fields)
+    lies = [check.found for check in verify(lying.study, samples, lying.board) if check.verdict == "fails"]
+    assert len(lies) == 1
+    assert "holder 1" in lies[0]
 
 
 def test_an_exact_sum_is_checked_with_the_curators_store_only(honest: Played) -> None:

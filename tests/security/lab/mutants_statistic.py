@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import psephos.curator.evaluation
+import psephos.curator.hamm.rehearsed
+import psephos.curator.hamm.statistic
 import psephos.parties.noise
 import psephos.parties.statistic
 import psephos.protocol.encrypted_sum.directions
+import psephos.protocol.encrypted_sum.error_grid
+import psephos.protocol.encrypted_sum.local_step
 import psephos.protocol.encrypted_sum.record_grid
+import psephos.protocol.encrypted_sum.score_grid
 from psephos.audit.mutants import SEEDED, Mutant, again
+from psephos.specs.evaluation import EvaluationSpec
+from psephos.specs.record import RecordSpec
+from psephos.specs.rehearsed import RehearsedSpec
+from psephos.specs.statistic import StatisticSpec
 from tests.security.lab.mutants_tally import MUTANTS as TALLY
 
 __all__ = ["MUTANTS"]
@@ -31,6 +41,24 @@ MUTANTS: tuple[Mutant, ...] = (
         "$shares.share($randomness)",
         f"$shares.share({SEEDED})",
         "shares differ",
+    ),
+    Mutant(
+        "half a share",
+        "statistic",
+        psephos.parties.statistic,
+        "with_share",
+        "[$value + $noise for $value, $noise in $pairs]",
+        "[$value + $noise // 2 for $value, $noise in $pairs]",
+        "noise law",
+    ),
+    Mutant(
+        "noise of half the scale",
+        "statistic",
+        psephos.parties.noise.PolyaShares,
+        "_log_miss",
+        "rational(-1 / self.scale_units)",
+        "rational(-2 / self.scale_units)",
+        "noise law",
     ),
     Mutant(
         "noise sized for all parties, colluders included",
@@ -66,6 +94,15 @@ MUTANTS: tuple[Mutant, ...] = (
         "contributors",
         "$parties - $colluders - $dropouts - 1",
         "$parties - $colluders - $dropouts",
+        "noise law",
+    ),
+    Mutant(
+        "noise of half the scale",
+        "statistic-gaussian",
+        psephos.parties.noise.DiscreteGaussianShares,
+        "_draw",
+        "$variance / self.contributors",
+        "$variance / self.contributors / 4",
         "noise law",
     ),
     Mutant(
@@ -122,12 +159,110 @@ MUTANTS: tuple[Mutant, ...] = (
         "train_whitened($rows, $...rest, transform=$transform, lam=0.01 / len($rows))",
         "same direction, curator",
     ),
+    Mutant(
+        "many rows weigh more than few",
+        "rehearsed",
+        psephos.protocol.encrypted_sum.local_step,
+        "local_steps",
+        "np.asarray(np.matmul($residual, Z) / Z.shape[1])",
+        "np.asarray(np.matmul($residual, Z) / 10)",
+        "same direction, curator",
+    ),
+    Mutant(
+        "a person with many rows weighs more than one with few",
+        "evaluation",
+        psephos.protocol.encrypted_sum.score_grid.ScoreGrid,
+        "contribution",
+        "$summed if owners is None else $summed // len($places)",
+        "$summed",
+        "same direction, curator",
+    ),
+    Mutant(
+        "a person with many rows weighs more than one with few",
+        "evaluation-errors",
+        psephos.protocol.encrypted_sum.error_grid.ErrorGrid,
+        "contribution",
+        "$summed if owners is None else $averaged",
+        "$summed",
+        "same direction, curator",
+    ),
+    Mutant(
+        "noise for half of the sensitivity",
+        "own-data",
+        psephos.curator.hamm.statistic,
+        "grid_sensitivity",
+        "2.0 * grid.maximum",
+        "1.0 * grid.maximum",
+        "planned noise",
+    ),
+    Mutant(
+        "noise for half of the sensitivity",
+        "rehearsed",
+        psephos.curator.hamm.rehearsed,
+        "_mechanism",
+        "rounded_up(2.0 * $limit)",
+        "rounded_up(1.0 * $limit)",
+        "planned noise",
+    ),
+    Mutant(
+        "noise for half of the sensitivity",
+        "evaluation",
+        psephos.curator.evaluation,
+        "evaluation_sensitivity",
+        'ROW * (2 if neighbours == "replace" else 1)',
+        "ROW",
+        "planned noise",
+    ),
+    Mutant(
+        "noise for half of the sensitivity",
+        "evaluation-errors",
+        psephos.curator.evaluation,
+        "evaluation_sensitivity",
+        "ERROR_ROW",
+        "ERROR_ROW / 2",
+        "planned noise",
+    ),
 )
 
-_NOISE = ("no noise", "noise that everybody knows", "one's own share counted on")
-MUTANTS += again(MUTANTS, "statistic-gaussian", *_NOISE)
-MUTANTS += again([m for m in MUTANTS if m.protocol == "statistic-gaussian"], "own-data", *(m.name for m in MUTANTS))
-MUTANTS += again([m for m in MUTANTS if m.protocol == "statistic-gaussian"], "record", *(m.name for m in MUTANTS))
+MUTANTS += tuple(
+    Mutant(
+        "no colluders counted on",
+        protocol,
+        spec,
+        "from_plan",
+        "shares_of($plan, colluders=$colluders, dropouts=$dropouts)",
+        "shares_of($plan, colluders=0, dropouts=$dropouts)",
+        "noise law",
+    )
+    for protocol, spec in (
+        ("statistic", StatisticSpec),
+        ("record", RecordSpec),
+        ("rehearsed", RehearsedSpec),
+        ("evaluation", EvaluationSpec),
+    )
+)
+MUTANTS += again(
+    MUTANTS,
+    "statistic-gaussian",
+    "no noise",
+    "half a share",
+    "noise that everybody knows",
+    "one's own share counted on",
+)
+_LAPLACE, _GAUSSIAN = (
+    tuple(m for m in MUTANTS if m.protocol == name and m.name != "no colluders counted on")
+    for name in ("statistic", "statistic-gaussian")
+)
+for _protocol in ("rehearsed", "evaluation", "evaluation-errors"):
+    MUTANTS += again(_LAPLACE, _protocol, *(m.name for m in _LAPLACE))
+for _protocol in ("own-data", "record", "rehearsed-gaussian"):
+    MUTANTS += again(_GAUSSIAN, _protocol, *(m.name for m in _GAUSSIAN))
+MUTANTS += again(
+    [m for m in MUTANTS if m.protocol == "rehearsed"],
+    "rehearsed-gaussian",
+    "many rows weigh more than few",
+    "noise for half of the sensitivity",
+)
 MUTANTS += again([m for m in MUTANTS if m.protocol == "own-data"], "own-data-exact", "many rows weigh more than few")
 MUTANTS += again(
     TALLY,
