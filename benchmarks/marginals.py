@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize_scalar
-from scipy.special import logsumexp
 
 Array = NDArray[np.float64]
 Clique = tuple[int, ...]
@@ -100,10 +99,12 @@ class Model:
             uniform = np.zeros([size if axis == attribute else 1 for axis, size in enumerate(self.sizes)])
             table = sum((t for t in pool if t.shape[attribute] > 1), uniform)
             pool = [t for t in pool if t.shape[attribute] == 1]
-            message = logsumexp(table, axis=attribute, keepdims=True)
-            pool.append(message)
-            self.conditional[attribute] = np.exp(table - message)
-            scopes[attribute] = [axis for axis, size in enumerate(message.shape) if size > 1]
+            largest = table.max(axis=attribute, keepdims=True)
+            weights = np.exp(table - largest)
+            summed = weights.sum(axis=attribute, keepdims=True)
+            pool.append(largest + np.log(summed))
+            self.conditional[attribute] = weights / summed
+            scopes[attribute] = [axis for axis, size in enumerate(summed.shape) if size > 1]
         for attribute in reversed(self.order):
             parents: Array = np.ones((1,) * len(self.sizes))
             if scopes[attribute]:
