@@ -91,7 +91,7 @@ def test_moments_are_those_of_the_features() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 10.0])
 def test_the_budget_is_below_that_of_one_gaussian(epsilon: float) -> None:
-    """Gaussian noise of rho-zCDP has delta exactly; the conversion allows for any mechanism of rho-zCDP, and not much."""
+    """The conversion allows for any mechanism of rho-zCDP; Gaussian noise is one, with a known delta."""
     deviation = 1 / math.sqrt(2 * marginals.zcdp_budget(epsilon, 1e-6))
     half, shift = 1 / (2 * deviation), epsilon * deviation
     delta = norm.cdf(half - shift) - math.exp(epsilon) * norm.cdf(-half - shift)
@@ -115,7 +115,7 @@ class Recorder:
 
 @pytest.mark.parametrize("rho", [0.02, 2.0])
 def test_the_mechanism_spends_its_budget(rho: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tables of one attribute cost only their noise; every other one costs a choice too, of a ninth of its noise."""
+    """The first tables, of one attribute each, cost only their noise; every later one costs a choice too."""
     monkeypatch.setattr(marginals, "STEPS", 1)
     recorder = Recorder()
     aim(rows(), SIZES, rho, recorder)  # type: ignore[arg-type]
