@@ -5,7 +5,7 @@
 The rivals get all rows pooled by a curator who is trusted, and its noise instead of the parties' shares, which favours
 them; neighbours are tables with a row added or removed. Splits, public rows and epsilons are those of
 `benchmarks.records` (and `benchmarks.regression`), delta is 1e-6. Rivals in coordinates use those of the record step,
-clipped by public bounds, and its public score; `ebm` uses the features.
+clipped by public bounds, and its public score; `ebm` and `ddssp` use the features.
 
 * `objective`: objective perturbation (Kifer, Smith and Thakurta 2012) with an exact solver, which is Approximate Minima
   Perturbation (Iyengar et al. 2019) without its second noise; `pure` with Gamma noise (Chaudhuri et al. 2011).
@@ -13,6 +13,8 @@ clipped by public bounds, and its public score; `ebm` uses the features.
 * `descent`: full-batch gradient descent with Gaussian noise (DP-SGD without sampling).
 * `diffprivlib, pure`: the mechanism of diffprivlib's logistic regression; a row is replaced.
 * `ebm`: DP-EBM of `interpret`, all options at their defaults (--ebm).
+* `ddssp`: data-dependent sufficient statistics (Ferrando and Sheldon 2025): second moments of Adult's features from
+  noisy marginals of its attributes (`benchmarks.marginals`, --ddssp), and the polynomial of `statistics`.
 * `adassp`: adaptive sufficient statistics perturbation (Wang 2018), of a numeric label.
 
 Each setting in SETTINGS is measured. The first is fixed in advance; the best of all in hindsight has a row of its own.
@@ -37,6 +39,7 @@ from scipy.special import expit
 from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression
 
+from benchmarks.marginals import aim, moments, values_of, zcdp_budget
 from benchmarks.records import PARTIES, PUBLIC, data, score
 from benchmarks.regression import cached, kdd_count
 from psephos.curator.hamm.records import plan_records
@@ -61,9 +64,13 @@ SETTINGS: dict[str, tuple[dict[str, Any], ...]] = {
     "descent": ({"steps": 30}, {"steps": 30, "offset": False}, {"steps": 30, "wide": True}, {"steps": 100}),
     "diffprivlib, pure": ({"C": 1.0, "offset": False}, {"C": 30.0, "offset": False}, {"C": 1000.0, "offset": False}),
     "ebm": ({},),
+    "ddssp": ({"ridge": 1.0}, {"ridge": 10.0}, {"ridge": 100.0}),
     "adassp": ({}, {"offset": False}, {"wide": True}),
 }
 """By rival: its settings. offset: starts from the public score. wide: as many coordinates as the public rows give."""
+
+ADULT_WIDTHS = (5, 8, 5, 16, 5, 7, 14, 6, 5, 2, 2, 2, 5, 41)
+"""Features of each attribute of Adult in the form a9a, in its order, age to native country: public, as its ranges."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -344,6 +351,25 @@ def boost(split: Split) -> dict[str, Any]:
     return measured
 
 
+def from_marginals(split: Split, seed: int) -> dict[str, Any]:
+    """Return accuracy and AUROC of DD-SSP by epsilon and setting, on a split of Adult.
+
+    As its authors do, the loss is interpolated in [-6, 6].
+    """
+    private = np.concatenate(split.parties)
+    values = values_of(split.dataset.X_train[private], ADULT_WIDTHS)
+    rows = np.column_stack([values, split.dataset.y_train[private]])
+    test = np.column_stack([split.X_test, np.ones(len(split.X_test))])
+    sizes, measured = (*(width + 1 for width in ADULT_WIDTHS), 2), dict[str, Any]()
+    for epsilon in EPSILONS:
+        second, first = moments(aim(rows, sizes, zcdp_budget(epsilon, DELTA), coins(seed)), ADULT_WIDTHS)
+        for place, setting in enumerate(SETTINGS["ddssp"]):
+            regular = second + setting["ridge"] * np.eye(len(second))
+            w = np.linalg.solve(regular, first) / (4 * quadratic_loss(6.0))
+            measured[f"{epsilon:g}/{place}"] = score(test @ w, split.y_test)
+    return measured
+
+
 def regress(data_dir: str, seed: int) -> dict[str, Any]:
     """Return R^2 of AdaSSP by epsilon and setting on the counts of KDD-99, with the bounds of the record step."""
     split, measured = kdd_count(data_dir, seed), dict[str, Any]()
@@ -404,9 +430,11 @@ def text(mean: Any) -> str:
 
 
 def measure(split: Split, rival: str, seed: int) -> dict[str, Any]:
-    """Return what `references`, `boost` or `classify` measures."""
+    """Return what `references`, `boost`, `from_marginals` or `classify` measures."""
     if rival == "references":
         return references(split)
+    if rival == "ddssp":
+        return from_marginals(split, seed)
     return boost(split) if rival == "ebm" else classify(split, rival, seed)
 
 
@@ -423,16 +451,18 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--ebm", type=int, default=0, help="splits of DP-EBM, minutes each")
+    parser.add_argument("--ddssp", type=int, default=0, help="splits of DD-SSP on Adult, a minute each")
     chosen = parser.parse_args()
     lines = [json.loads(line) for line in chosen.out.read_text().splitlines()] if chosen.out.exists() else []
     done = {(line["name"], line["rival"], line["seed"]) for line in lines}
     loaded = {"adult": data("adult", chosen.data_dir), "kdd99": cached(chosen.data_dir)}
 
-    for seed in range(max(chosen.splits, chosen.ebm)):
+    for seed in range(max(chosen.splits, chosen.ebm, chosen.ddssp)):
         for name, rows in loaded.items():
             split = split_of(name, rows, seed)
             rivals = [*RIVALS, "references"] if seed < chosen.splits else []
-            for rival in [*rivals, *(["ebm"] if seed < chosen.ebm else [])]:
+            rivals += ["ebm"] * (seed < chosen.ebm) + ["ddssp"] * (seed < chosen.ddssp and name == "adult")
+            for rival in rivals:
                 if rival != "adassp" and (name, rival, seed) not in done:
                     lines.append({"name": name, "rival": rival, "seed": seed, "measured": measure(split, rival, seed)})
                     append(chosen.out, lines[-1])
