@@ -52,7 +52,7 @@ NOT_EXAMINED: dict[str, str] = {
         "opened sums only"
     ),
     "sizes in use": (
-        "keys have 128 to 512 bits, parties are four or five, samples a few dozen: other sizes are left to the proofs, "
+        "keys have 64 to 512 bits, parties are four or five, samples a few dozen: other sizes are left to the proofs, "
         "and widths at 3072 bits to the suite (docs/security/parameters.md)"
     ),
     "how far a release's noise protects": (
