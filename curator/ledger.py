@@ -13,7 +13,7 @@ from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.hamm.signal import Signal
 from psephos.protocol.privacy.accounting import PrivacyEvent
 
-__all__ = ["RelationCost", "Release", "costs_together", "ledger_entry", "public_entry"]
+__all__ = ["NeighbourCost", "Release", "costs_together", "ledger_entry", "public_entry"]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Release:
 
 
 @dataclass(frozen=True)
-class RelationCost:
+class NeighbourCost:
     """What several releases cost together, of those that protect the same neighbours.
 
     Attributes:
@@ -92,7 +92,7 @@ class RelationCost:
         return f"{cost} of one {of}{changes.get(self.neighbours, '')} ({number})"
 
 
-def costs_together(releases: Iterable[Release]) -> tuple[RelationCost, ...]:
+def costs_together(releases: Iterable[Release]) -> tuple[NeighbourCost, ...]:
     """Return what releases cost together, one cost for each relation of neighbours, in the order of the releases.
 
     Costs of the same relation are added (basic composition). Those of different ones say something about different
@@ -104,7 +104,7 @@ def costs_together(releases: Iterable[Release]) -> tuple[RelationCost, ...]:
             neighbours, persons = (str(release.chosen.get(name, "")) for name in ("neighbours", "persons"))
             related.setdefault((release.unit, neighbours, persons), []).append(release)
     return tuple(
-        RelationCost(*relation, len(alike), _total(r.epsilon for r in alike), _total((r.delta for r in alike), 1.0))
+        NeighbourCost(*relation, len(alike), _total(r.epsilon for r in alike), _total((r.delta for r in alike), 1.0))
         for relation, alike in related.items()
     )
 

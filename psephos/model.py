@@ -21,7 +21,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array
 
-from psephos.curator.ledger import RelationCost, costs_together
+from psephos.curator.ledger import NeighbourCost, costs_together
 from psephos.data.tables import Encoding, cells_of
 from psephos.protocol.errors import DataError, InvalidParameter, ModelError
 from psephos.results import Release
@@ -79,7 +79,7 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     warnings: tuple[str, ...] = ()
     calibration: tuple[Finite, Finite] | None = None
     earlier: tuple[Release, ...] = ()
-    together: tuple[RelationCost, ...] = ()
+    together: tuple[NeighbourCost, ...] = ()
 
     def __post_init__(self) -> None:
         _check_costs(self)
@@ -124,7 +124,7 @@ class RegressionModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     release: Release
     warnings: tuple[str, ...] = ()
     earlier: tuple[Release, ...] = ()
-    together: tuple[RelationCost, ...] = ()
+    together: tuple[NeighbourCost, ...] = ()
 
     def __post_init__(self) -> None:
         _check_costs(self)

@@ -39,6 +39,7 @@ from tests.psephos.study.test_verify import (  # noqa: F401 - fixtures
     of,
     play,
     public,
+    public_file,
     samples,
 )
 
