@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -218,7 +218,8 @@ def encode_releases(releases: tuple[Release, ...]) -> str:
 def stated_releases(study: Study) -> tuple[Release, ...]:
     """Return what a study says that the model it evaluates was released with before, the latest first; () for nothing.
 
-    Raises StudyError for a text that `encode_releases` does not write.
+    Raises StudyError for a text that `encode_releases` does not write, or one with control characters, which JSON
+    hides from the check of a study's texts.
     """
     text = str(study.parameters.get("released", ""))
     if not text:
@@ -229,7 +230,21 @@ def stated_releases(study: Study) -> tuple[Release, ...]:
         raise StudyError("the parameter released does not state what the evaluated model cost") from None
     if not releases or encode_releases(releases) != text:
         raise StudyError("the parameter released is not written as Psephos writes it")
+    if not all(words.isprintable() for words in _texts(msgspec.to_builtins(releases))):
+        raise StudyError("the parameter released has control characters in a text")
     return releases
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield all texts in nested lists and dictionaries, names included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name, content in value.items():
+            yield from (*_texts(name), *_texts(content))
+    elif isinstance(value, list | tuple):
+        for content in value:
+            yield from _texts(content)
 
 
 def _stated_label(terms: StudyTerms) -> NumericLabel:

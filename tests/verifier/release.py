@@ -145,7 +145,7 @@ def check_model(study: Study, samples: Public, content: bytes, result: Result | 
         model = json.loads(content.decode(), object_pairs_hook=_once)
     except (ValueError, RecursionError):
         raise Refused("it is no JSON") from None
-    earlier = json.loads(study.parameters.get("released") or "[]") if study.protocol == "evaluation" else []
+    earlier = _earlier(study)
     fields = [*(_OF_NUMBERS if study.predicts_number else _FIELDS), *(["earlier", "together"] if earlier else [])]
     require(isinstance(model, dict) and list(model) == fields, "its fields are others")
     require(model["psephos_model"] == 1 and written(model) == content, "it is not written as a model is")
@@ -180,6 +180,28 @@ def check_model(study: Study, samples: Public, content: bytes, result: Result | 
         require(follows, "it does not follow from the sum")
         holds.append("the result follows from the sum")
     return holds
+
+
+def _earlier(study: Study) -> list[dict[str, Any]]:
+    """What an evaluated model has cost, as the study states it."""
+    text = study.parameters.get("released") if study.protocol == "evaluation" else ""
+    if not text:
+        return []
+    try:
+        releases: list[dict[str, Any]] = json.loads(text, object_pairs_hook=_once)
+    except (ValueError, RecursionError):
+        raise Refused("what the model has cost is no JSON") from None
+    require(isinstance(releases, list) and all(list(one) == _RELEASE for one in releases), "its fields are others")
+    require(all(text.isprintable() for text in _texts(releases)), "a text has control characters")
+    return releases
+
+
+def _texts(value: Any) -> list[str]:
+    """All texts in nested lists and objects."""
+    if isinstance(value, str):
+        return [value]
+    within = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []
+    return [text for each in within for text in _texts(each)]
 
 
 def _together(releases: list[dict[str, Any]]) -> list[dict[str, Any]]:

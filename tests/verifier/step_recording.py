@@ -14,10 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.audit.studies import Trial, trial
+from psephos.curator.ledger import Release
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.roles import Role
 from psephos.protocol.storage.store import Store
+from psephos.specs.evaluation import encode_releases
 from psephos.specs.regression import encode_ranges
 from psephos.specs.study import StudyTerms, encode_coordinates
 from psephos.study.regression import regression_parameters
@@ -131,6 +133,15 @@ def _error_evaluation(**changed: Any) -> dict[str, Any]:
     }
 
 
+EARLIER = (
+    Release("gaussian", 0.7, 1e-6, "record", chosen={"neighbours": "add-remove", "rank": 3}),
+    Release("gaussian", 0.1, 1e-7, "record", chosen={"neighbours": "add-remove"}),
+    Release("discrete Laplace in shares", 2.0, 0.0, "party"),
+    Release("none", 0.0, 0.0, "party"),
+)
+"""What an evaluated model has cost: of the neighbours of the evaluation twice, of others, and nothing."""
+
+
 def _statistic(what: str, **changed: Any) -> dict[str, Any]:
     fields = fields_of(what, PARTIES)
     return {name: value for name, value in fields.items() if name != "samples"} | {"classes": CLASSES} | changed
@@ -147,6 +158,7 @@ STUDIES: dict[str, Any] = {
     "evaluation, calibrated": lambda: _evaluation(2, 60.0, neighbours="add-remove"),
     "evaluation, persons": lambda: _evaluation(2, 60.0, neighbours="add-remove", record="who", bins=4),
     "evaluation, three classes": lambda: _evaluation(3),
+    "evaluation, earlier releases": lambda: _evaluation(2, neighbours="add-remove", released=encode_releases(EARLIER)),
     "evaluation, parties": lambda: _evaluation(2, unit="party", dropouts=1),
     "statistic, three classes": lambda: _statistic("statistic", epsilon=20.0),
     "statistic, three classes, gaussian": lambda: _statistic("statistic, gaussian", epsilon=20.0),

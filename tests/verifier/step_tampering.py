@@ -286,7 +286,30 @@ def _unreconciled(terms: StudyTerms, opened: OpenedSum) -> Array:
     return _by(terms, OpenedSum(tuple(sums), opened.parties))
 
 
+def _an_earlier_release_less(fields: dict[str, Any]) -> None:
+    del fields["earlier"][1]
+    fields["together"][0] |= {"releases": 2, "epsilon": 1.7, "delta": fields["release"]["delta"] + 1e-6}
+
+
+def _costs_of_different_neighbours_added(fields: dict[str, Any]) -> None:
+    record, party = fields["together"]
+    record |= {name: record[name] + party[name] for name in ("releases", "epsilon", "delta")}
+    fields["together"] = [record]
+
+
+def _a_cheaper_release(fields: dict[str, Any]) -> None:
+    fields["earlier"][2]["epsilon"] = fields["together"][1]["epsilon"] = 1.0
+
+
 OF_EVALUATIONS: dict[str, tuple[str, Tampering]] = {
+    "an earlier release less": ("evaluation, earlier releases", model(_an_earlier_release_less)),
+    "costs of different neighbours are added": (
+        "evaluation, earlier releases",
+        model(_costs_of_different_neighbours_added),
+    ),
+    "an earlier release is cheaper": ("evaluation, earlier releases", model(_a_cheaper_release)),
+    "no earlier releases": ("evaluation, earlier releases", _published(earlier=[], together=[])),
+    "earlier releases that the study does not state": ("evaluation", _published(earlier=[], together=[])),
     "the classifier as it was": ("evaluation, calibrated", forged(_uncalibrated)),
     "the slope alone": ("evaluation, calibrated", forged(_slope_alone)),
     "the intercept alone": ("evaluation, calibrated", forged(_intercept_alone)),

@@ -283,6 +283,19 @@ def test_what_a_model_has_cost_is_stated_in_one_way(files: Files) -> None:
         files.made(parameters=(f"released={text}",))
 
 
+@pytest.mark.parametrize("words", ["record\n\nThis costs nothing.", "record\x1b[2J"])
+@pytest.mark.parametrize("where", ["unit", "mechanism", "persons"])
+def test_what_a_model_has_cost_cannot_change_what_members_read(files: Files, where: str, words: str) -> None:
+    """JSON writes a control character with letters, so that the parameter itself looks harmless."""
+    study, samples, _ = with_releases(files, SAME)
+    lie = replace(SAME, chosen={"persons": words}) if where == "persons" else replace(SAME, **{where: words})
+    changed = replace(study, parameters={**study.parameters, "released": encode_releases((lie,))})
+    with pytest.raises(StudyError, match="control characters"):
+        spec_of(StudyTerms(changed, samples.auxiliary))
+    with pytest.raises(StudyError, match="control characters"):
+        describe_study(changed)
+
+
 def test_a_study_that_does_not_state_what_the_model_cost_says_so(files: Files) -> None:
     study, samples, spec = spec_in(files)
     parameters = {name: value for name, value in study.parameters.items() if name != "released"}
