@@ -25,7 +25,8 @@ test: $(VENV)/.installed-test
 test-all: $(VENV)/.installed-test
 	$(BIN)/pytest -n auto --dist worksteal
 
-# The tests with the oldest versions that pyproject.toml allows of what the package depends on.
+# The tests with the oldest versions that pyproject.toml allows of what the package depends on. Some of these warn about
+# the newest versions of what they depend on themselves.
 FLOORS := build/floors
 test-floors: $(VENV)/.installed-floors
 	mkdir -p build
@@ -33,7 +34,7 @@ test-floors: $(VENV)/.installed-floors
 	  --output-file $(FLOORS).txt pyproject.toml
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(FLOORS)
 	$(BIN)/uv pip install --python $(FLOORS) --constraint $(FLOORS).txt --editable '.$(ALL_EXTRAS)' --group test httpx
-	$(FLOORS)/bin/pytest -n auto --dist worksteal -m "not ($(TIERS))"
+	$(FLOORS)/bin/pytest -n auto --dist worksteal -W ignore::DeprecationWarning -m "not ($(TIERS))"
 
 lint: $(VENV)/.installed-lint
 	$(BIN)/ruff check .

@@ -42,7 +42,7 @@ def path_of_a_ballot(run: Any, monkeypatch: pytest.MonkeyPatch) -> list[tuple[st
         if any(name == "ballot" for _, name in stack):
             inside = [(path.resolve(), name) for path, name in stack if path.resolve().is_relative_to(ROOT)]
             ours = [(str(path.relative_to(ROOT)), name) for path, name in inside]
-            paths.append([(path, name) for path, name in ours if not path.startswith((".venv", "tests"))])
+            paths.append([(path, name) for path, name in ours if not path.startswith((".venv", "build", "tests"))])
         return encrypt(self, *arguments)
 
     monkeypatch.setattr(Encryptor, "_encrypt", record)
