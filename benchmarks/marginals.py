@@ -54,7 +54,7 @@ def zcdp_budget(epsilon: float, delta: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class Measurement:
     """The average of noisy tables of one clique, weighted by the inverse of their variances.
 
     Attributes:
@@ -154,7 +154,7 @@ def elimination(sizes: Sequence[int], cliques: Iterable[Clique]) -> tuple[list[i
     return order, cells
 
 
-def fit(model: Model, measured: dict[Clique, Measured], steps: int = STEPS) -> Model:
+def fit(model: Model, measured: dict[Clique, Measurement], steps: int = STEPS) -> Model:
     """Fit a model to noisy tables by least squares weighted by precision, by mirror descent with a line search."""
     potentials = {clique: model.potentials.get(clique, np.zeros_like(own.counts)) for clique, own in measured.items()}
     fitted = Model(model.sizes, model.total, potentials)
@@ -201,13 +201,13 @@ def aim(rows: NDArray[np.int64], sizes: tuple[int, ...], rho: float, generator: 
     truth = {clique: table_of(rows, sizes, clique) for clique in cliques}
     # What a clique tells about the workload: for each pair, how many of its attributes the clique has.
     weight = {clique: len(clique) * (len(sizes) - 1) for clique in cliques}
-    measured: dict[Clique, Measured] = {}
+    measured: dict[Clique, Measurement] = {}
 
     def measure(clique: Clique, sigma: float) -> None:
         noisy = truth[clique] + generator.normal(0, sigma, size=truth[clique].shape)
-        old, precision = measured.get(clique, Measured(noisy, 0.0)), sigma**-2
+        old, precision = measured.get(clique, Measurement(noisy, 0.0)), sigma**-2
         both = old.precision + precision
-        measured[clique] = Measured((old.precision * old.counts + precision * noisy) / both, both)
+        measured[clique] = Measurement((old.precision * old.counts + precision * noisy) / both, both)
 
     rounds = ROUNDS_PER_ATTRIBUTE * len(sizes)
     sigma, epsilon = round_noise(rho / rounds)
@@ -240,7 +240,7 @@ def round_noise(rho: float) -> tuple[float, float]:
     return math.sqrt(1 / (2 * NOISE_SHARE * rho)), math.sqrt(8 * (1 - NOISE_SHARE) * rho)
 
 
-def total_of(measured: dict[Clique, Measured]) -> float:
+def total_of(measured: dict[Clique, Measurement]) -> float:
     """Return the number of rows that tables of one attribute tell, weighted by the inverse of their variances."""
     weights = [own.precision / own.counts.size for own in measured.values()]
     return float(np.average([own.counts.sum() for own in measured.values()], weights=weights))

@@ -14,7 +14,7 @@ import pytest
 from scipy.stats import norm
 
 from benchmarks import marginals
-from benchmarks.marginals import Clique, Measured, Model, aim, elimination, fit, moments, table_of, values_of
+from benchmarks.marginals import Clique, Measurement, Model, aim, elimination, fit, moments, table_of, values_of
 
 SIZES = (3, 2, 4, 2)
 CYCLE: list[Clique] = [(0, 1), (1, 2), (2, 3), (0, 3)]
@@ -57,7 +57,7 @@ def test_the_size_of_a_model_is_that_of_its_tables() -> None:
 
 def test_a_fit_to_consistent_tables_has_these_tables() -> None:
     data = rows()
-    measured = {clique: Measured(table_of(data, SIZES, clique), 1.0) for clique in CYCLE}
+    measured = {clique: Measurement(table_of(data, SIZES, clique), 1.0) for clique in CYCLE}
     model = fit(Model(SIZES, 500.0, {}), measured, 300)
     for clique in CYCLE:
         assert np.allclose(model.within(clique), measured[clique].counts, atol=1.0)
@@ -67,7 +67,7 @@ def test_a_fit_weighs_tables_by_their_precision() -> None:
     """Where two tables disagree about an attribute, the minimum is nearer to the more precise one."""
     sure, unsure = np.array([30.0, 40, 30]), np.array([60.0, 20, 20])
     unsure_pair = np.repeat(unsure / 2, 2).reshape(3, 2, 1, 1)
-    measured = {(0,): Measured(sure.reshape(3, 1, 1, 1), 3.0), (0, 1): Measured(unsure_pair, 2.0)}
+    measured = {(0,): Measurement(sure.reshape(3, 1, 1, 1), 3.0), (0, 1): Measurement(unsure_pair, 2.0)}
     model = fit(Model(SIZES, 100.0, {}), measured, 300)
     # An entry of the attribute is fitted in two halves, whose squares add up to half of that of their sum.
     assert np.allclose(model.counts((0,)).ravel(), (3 * sure + 1 * unsure) / 4, atol=0.5)
@@ -82,7 +82,7 @@ def test_moments_are_those_of_the_features() -> None:
     label = (generator.random(200) < 0.3 + 0.1 * values[:, 0]).astype(int)
     data = np.column_stack([values, label])
     pairs = [(0, 1, 2)]
-    measured = {clique: Measured(table_of(data, (4, 3, 2), clique), 1.0) for clique in pairs}
+    measured = {clique: Measurement(table_of(data, (4, 3, 2), clique), 1.0) for clique in pairs}
     second, first = moments(fit(Model((4, 3, 2), 200.0, {}), measured, 300), widths)
     Z = np.column_stack([features, np.ones(200)])
     assert np.allclose(second, Z.T @ Z, atol=0.5)

@@ -201,8 +201,10 @@ class Selection:
         candidates += [_EVERYWHERE] if change.function not in functions or not change.function else []
         for function in (change.function, ""):
             known = functions.get(function, [])
-            known = known if all_ else _few_of_each_file(change.path, known)
-            candidates += _cheapest(known, self._seconds, _AGAIN if all_ else _FIRST)
+            if all_:
+                candidates += _cheapest(known, self._seconds, _AGAIN)
+            else:
+                candidates += _few_of_each_file(change.path, known)
         tests: dict[str, float] = {}
         for test in [*candidates, *own] if all_ else candidates:
             seconds = self._seconds.get(test, _UNKNOWN)
