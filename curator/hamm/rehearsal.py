@@ -63,6 +63,10 @@ _LEAST_SPREAD = 0.1
 _RIDGES = (30.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 """Ridges of the public model, for the mean loss, among which cross-validation chooses."""
 
+_ERROR_RIDGE = 1.0
+"""Largest ridge by which the drawn error of a true model is held small: where cross-validation chooses a larger one, the
+public rows show no effect of the coordinates, and do not show that there is none."""
+
 _FOLDS = 5
 """Folds of the cross-validation."""
 
@@ -368,7 +372,7 @@ def _error(model: PublicModel, generator: np.random.Generator) -> Callable[[Arra
     curvature = max(float((chances * (1 - chances)).sum(axis=1).mean()) / 2, 0.02)
     n = len(model.labels)
     slopes = generator.standard_normal((contrasts, len(model.variances)))
-    slopes /= np.sqrt(n * (curvature * model.variances + model.ridge / 2))
+    slopes /= np.sqrt(n * (curvature * model.variances + min(model.ridge, _ERROR_RIDGE) / 2))
     constant = generator.standard_normal(contrasts) / math.sqrt(n * curvature)
     return lambda rows: rows @ slopes.T + constant
 

@@ -86,6 +86,16 @@ def test_worlds_without_calibration_do_not_reproduce_it(monkeypatch: pytest.Monk
     assert cross_validated - rehearsed.public_accuracy > 2 * (standard_error + 0.01)
 
 
+@pytest.mark.parametrize("seed", [1, 8])
+def test_public_rows_that_show_nothing_do_not_show_that_there_is_nothing(seed: int) -> None:
+    """Labels at random: cross-validation chooses the largest ridge, and 300 parties with little noise are asked."""
+    generator = np.random.default_rng(seed)
+    model = fit_public(generator.normal(size=(40, 30)), generator.integers(0, 2, 40), 2)
+    assert model.ridge == 30.0
+    assert rehearse(model, 300, 50, [laplace(10.0, 300)]).asks
+    assert not rehearse(model, 300, 50, [laplace(0.01, 300)]).asks
+
+
 def test_the_public_model_in_features_is_the_one_in_principal_directions() -> None:
     X, y = table(4, 150, 10, 1.5)
     model = fit_public(X[:, :-1], y, 4)

@@ -1294,7 +1294,7 @@ NO_SECURITY: Mapping[str, str] = {
         "curator.hamm.rehearsal._FINALISTS curator.hamm.rehearsal._DRAWS curator.hamm.rehearsal._LEAST_GAIN "
         "curator.hamm.rehearsal._SIMULATED_ROWS curator.hamm.rehearsal._SIMULATED_PARTIES "
         "curator.hamm.rehearsal._TEST_ROWS curator.hamm.rehearsal._SKEW curator.hamm.rehearsal._CAUTION "
-        "curator.hamm.rehearsal.WORLDS curator.hamm.rehearsed.REHEARSED_ROWS "
+        "curator.hamm.rehearsal._ERROR_RIDGE curator.hamm.rehearsal.WORLDS curator.hamm.rehearsed.REHEARSED_ROWS "
         "protocol.encrypted_sum.error_grid.ERROR_BITS protocol.encrypted_sum.error_grid.ERROR_TOTAL_BITS "
         "protocol.encrypted_sum.score_grid.WEIGHT_BITS protocol.encrypted_sum.score_grid.TOTAL_BITS "
         "protocol.encrypted_sum.score_grid.SHARE_BITS curator.evaluation.BINS curator.evaluation.MOST_BINS "
