@@ -21,7 +21,7 @@ from psephos.specs.registry import (
 )
 from psephos.study.identity import Identity, fingerprint, fingerprint_words
 
-__all__ = ["contribution", "curator_view", "describe_study", "released_noun", "use_of_samples"]
+__all__ = ["contribution", "curator_view", "describe_study", "evaluated_cost", "released_noun", "use_of_samples"]
 
 _WIDTH = 80
 _LABEL_WIDTH = 24
@@ -214,14 +214,23 @@ def _cost(study: Study, identity: Identity | None) -> list[str]:
         f"epsilon {study.epsilon:g}, delta {stated_delta(study.delta):.3g}, which bound what the release reveals of "
         f"{_unit(study)}."
     ]
-    if earlier := stated_releases(study):
-        costs = "; ".join(map(str, costs_together(earlier))) or "no party was asked"
-        paragraphs.append(f"The {released_noun(study)} that is evaluated has cost, as the study states it: {costs}.")
+    paragraphs += evaluated_cost(study)
     if coalition is not None:
         paragraphs.append(f"colluders {colluders_text(coalition, study.threshold, noise_from(study))}.")
     if identity is not None:
         paragraphs += _own_cost(study, identity)
     return paragraphs
+
+
+def evaluated_cost(study: Study) -> list[str]:
+    """Return a sentence about what the model that a study evaluates has cost; none where it evaluates none."""
+    if study.protocol != "evaluation":
+        return []
+    evaluated = f"The {released_noun(study)} that is evaluated"
+    if not (earlier := stated_releases(study)):
+        return [f"{evaluated} has a cost of its own, which the study does not state."]
+    costs = "; ".join(map(str, costs_together(earlier))) or "no party was asked"
+    return [f"{evaluated} has cost, as the study states it: {costs}."]
 
 
 def _own_cost(study: Study, identity: Identity) -> list[str]:

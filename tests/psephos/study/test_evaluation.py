@@ -28,8 +28,10 @@ from psephos.specs.study import StudyTerms
 from psephos.study.builder import NewOptions, make_study
 from psephos.study.consent import describe_study
 from psephos.study.identity import IdentityCard
+from psephos.study.receipt import receipt_of, render
 from psephos.study.release import card, follows_from_sum, make_release, read_release
 from psephos.study.samples import PublicSamples
+from psephos.study.verify import BoardEvidence
 
 NAMES = ("north", "east", "south", "west")
 
@@ -240,12 +242,27 @@ def test_costs_of_one_relation_are_added_and_those_of_others_stand_beside_them(
     assert [cost["epsilon"] for cost in fields["together"]] == [cost[-1] for cost in together]
     assert [one["epsilon"] for one in fields["earlier"]] == [one.epsilon for one in releases]
     text, agreed = card(study, model), " ".join(describe_study(study).split())
+    received = receipt_of(study, BoardEvidence()).release.evaluated
     for cost in model.together:
         assert str(cost) in text
     for cost in costs_together(releases):
         assert str(cost) in agreed
+        assert str(cost) in received
     assert ("not added" in text) == (len(together) > 1)
     assert study.parameters["released"] not in agreed
+
+
+def test_a_receipt_tells_the_cost_of_an_evaluation_from_that_of_its_model(files: Files) -> None:
+    """In the page, too; and that the study does not state it, where it does not."""
+    study, _, _ = with_releases(files, SAME, PARTY, epsilon=0.5)
+    made = receipt_of(study, BoardEvidence())
+    assert made.release.epsilon == 0.5
+    for text in (made.release.evaluated, render(made)):
+        assert str(costs_together([SAME])[0]) in text
+        assert str(costs_together([PARTY])[0]) in text
+    silent = replace(study, parameters={**study.parameters, "released": ""})
+    assert "does not state" in receipt_of(silent, BoardEvidence()).release.evaluated
+    assert "does not state" in " ".join(describe_study(silent).split())
 
 
 def test_a_result_that_states_other_costs_than_the_study_is_refused(files: Files) -> None:
