@@ -64,8 +64,8 @@ _RIDGES = (30.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 """Ridges of the public model, for the mean loss, among which cross-validation chooses."""
 
 _ERROR_RIDGE = 1.0
-"""Largest ridge by which the drawn error of a true model is held small: where cross-validation chooses a larger one, the
-public rows show no effect of the coordinates, and do not show that there is none."""
+"""Largest ridge by which the drawn error of a true model is held small. Where cross-validation chooses a larger one,
+the public rows show no effect of the coordinates, and do not show that there is none."""
 
 _FOLDS = 5
 """Folds of the cross-validation."""
