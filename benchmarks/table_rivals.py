@@ -40,8 +40,8 @@ one, and else abstention; pseudo labels from the votes. Ours is the rest:
 * The mechanism is given 2p - 1, which fills its domain [-1, 1]. Both thresholds are at the same distance from p = 1/2,
   a tuned share of the mechanism's range, so that parties abstain however much wider than [-1, 1] the range is.
 * Epsilon is divided evenly over the predictions that a party sends. They are those for all Q rows or, where that is
-  better (`Voting.dealt`), for as many as Wang et al. find best for means, `numbers_sent`; rows are dealt to the parties
-  in turn, whatever their data are.
+  better (`Voting.subsampled`), for as many as Wang et al. find best for means, `numbers_sent`; rows are dealt to the
+  parties in turn, whatever their data are.
 * With more than two classes each is voted for and against (one against the rest), and a party sends for a row the
   probabilities of `numbers_sent` classes, dealt likewise: one, unless it has an epsilon of 5 for the row. Sending all
   K probabilities at epsilon/K each has more noise.
@@ -152,7 +152,7 @@ class Voting(NamedTuple):
     Attributes:
         rank, power: of the coordinates.
         queries: Q.
-        dealt: a party sends predictions for `numbers_sent` of the rows, not for all of them.
+        subsampled: a party sends predictions for `numbers_sent` of the rows, not for all of them.
         threshold: of a vote, as a share of the largest number that the mechanism returns; 0 abstains never.
         ridge: of the student's step from the public model.
     """
@@ -160,7 +160,7 @@ class Voting(NamedTuple):
     rank: int
     power: float
     queries: int
-    dealt: bool
+    subsampled: bool
     threshold: float
     ridge: float
 
@@ -190,8 +190,8 @@ SETTINGS: Mapping[str, Sequence[Setting]] = {
         )
     ),
     "AAFV": tuple(
-        Voting(rank, power, queries, dealt, threshold, ridge)
-        for (rank, power), queries, dealt, threshold, ridge in product(
+        Voting(rank, power, queries, subsampled, threshold, ridge)
+        for (rank, power), queries, subsampled, threshold, ridge in product(
             COORDINATES, (5, 10, 20, 40, MOST_QUERIES), (False, True), (0.0, 0.25, 0.5), (0.3, 1.0, 3.0)
         )
     ),
@@ -468,7 +468,7 @@ def play_pate(
 # -- abstention-aware federated voting
 
 
-class Sent(NamedTuple):
+class SentPredictions(NamedTuple):
     """What all M parties sent in several draws: s predictions a party, each of k classes.
 
     Attributes:
@@ -522,8 +522,8 @@ def numbers_sent(count: int, epsilon: float) -> int:
 
 
 def send(
-    values: Array, parties: int, epsilon: float, draws: int, generator: np.random.Generator, *, dealt: bool
-) -> Sent:
+    values: Array, parties: int, epsilon: float, draws: int, generator: np.random.Generator, *, subsampled: bool
+) -> SentPredictions:
     """Perturb the predictions of all parties, so that what each sends is epsilon-locally private.
 
     Args:
@@ -532,12 +532,12 @@ def send(
         epsilon: of all that a party sends.
         draws: how often.
         generator: of the noise.
-        dealt: see `Voting`.
+        subsampled: see `Voting`.
     """
     queries, classes = values.shape[1:]
     if classes == 2:  # the first class has the opposite value
         values, classes = values[..., 1:], 1
-    rows = numbers_sent(queries, epsilon) if dealt else queries
+    rows = numbers_sent(queries, epsilon) if subsampled else queries
     each = numbers_sent(classes, epsilon / rows)
     turns = np.arange(parties * rows).reshape(parties, rows)
     query, turn = turns % queries, turns // queries
@@ -546,22 +546,22 @@ def send(
     predicted = values[party[..., None, None], query[None, ..., None], asked[None]]
     share = epsilon / (rows * each)
     places = query[..., None] * classes + asked
-    return Sent(piecewise(predicted, share, generator), places, (queries, classes), piecewise_reach(share))
+    return SentPredictions(piecewise(predicted, share, generator), places, (queries, classes), piecewise_reach(share))
 
 
-def pseudo_labels(sent: Sent, threshold: float) -> Labels:
+def pseudo_labels(predictions: SentPredictions, threshold: float) -> Labels:
     """Return the class numbers (draws, Q) that the votes give the queries, -1 where classes are level.
 
     Args:
-        sent: by the parties.
+        predictions: by the parties.
         threshold: of a vote, see `Voting`.
     """
-    draws, size = len(sent.numbers), math.prod(sent.shape)
-    least = threshold * sent.reach
-    votes = (sent.numbers > least).astype(np.float64) - (sent.numbers < -least)
-    places = np.arange(draws)[:, None] * size + sent.places.ravel()
-    leads = np.bincount(places.ravel(), votes.ravel(), draws * size).reshape(draws, *sent.shape)
-    if sent.shape[1] == 1:
+    draws, size = len(predictions.numbers), math.prod(predictions.shape)
+    least = threshold * predictions.reach
+    votes = (predictions.numbers > least).astype(np.float64) - (predictions.numbers < -least)
+    places = np.arange(draws)[:, None] * size + predictions.places.ravel()
+    leads = np.bincount(places.ravel(), votes.ravel(), draws * size).reshape(draws, *predictions.shape)
+    if predictions.shape[1] == 1:
         leads = np.concatenate([-leads, leads], axis=-1)
     alone = (leads == leads.max(axis=-1, keepdims=True)).sum(axis=-1) == 1
     return np.where(alone, leads.argmax(axis=-1), -1)
@@ -582,15 +582,15 @@ def play_aafv(
         group.append((place, epsilon, setting))
     for (rank, power), by_queries in groups.items():
         Z, scores = teacher_scores(scene, rank, power)
-        values, received = 2 * softmax(scores) - 1, dict[tuple[float, int, bool], Sent]()
+        values, sent = 2 * softmax(scores) - 1, dict[tuple[float, int, bool], SentPredictions]()
         for (queries, ridge), each in by_queries.items():
             answers = []
             for _, epsilon, setting in each:
-                key = epsilon, queries, setting.dealt
-                if key not in received:
+                key = epsilon, queries, setting.subsampled
+                if key not in sent:
                     own = values[:, :queries]
-                    received[key] = send(own, scene.parties, epsilon, draws, generator, dealt=setting.dealt)
-                answers.append(pseudo_labels(received[key], setting.threshold))
+                    sent[key] = send(own, scene.parties, epsilon, draws, generator, subsampled=setting.subsampled)
+                answers.append(pseudo_labels(sent[key], setting.threshold))
             steps = students(scene, Z[:queries], np.concatenate(answers), ridge)
             found = scene.score(rank, power, steps).reshape(len(each), draws)
             for (place, _, _), right in zip(each, found, strict=True):

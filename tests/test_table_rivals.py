@@ -22,7 +22,7 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks import table_rivals as rivals
 from benchmarks import tables
 from benchmarks.accuracy import accuracy
-from benchmarks.table_rivals import DELTA, Answers, Averaging, Scene, Sent, Voting
+from benchmarks.table_rivals import DELTA, Answers, Averaging, Scene, SentPredictions, Voting
 from psephos.curator.hamm.rehearsal import _World, fit_public
 from psephos.curator.hamm.rehearsed import model_classifier
 from psephos.protocol.encrypted_sum.local_step import local_steps
@@ -224,11 +224,11 @@ def test_no_perturbed_value_tells_more_than_epsilon(epsilon: float) -> None:
         assert (one - allowed < 8 * np.sqrt(one + math.exp(epsilon) * allowed + 1)).all()
 
 
-@pytest.mark.parametrize("dealt", [False, True])
+@pytest.mark.parametrize("subsampled", [False, True])
 @pytest.mark.parametrize("classes", [2, 4])
 @pytest.mark.parametrize("epsilon", [0.3, 3.0, 10.0, 250.0])
 def test_what_a_party_sends_costs_epsilon(
-    epsilon: float, classes: int, dealt: bool, monkeypatch: pytest.MonkeyPatch
+    epsilon: float, classes: int, subsampled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Numbers of a party times the epsilon of each; all are computed from perturbed values only."""
     spent = []
@@ -239,7 +239,7 @@ def test_what_a_party_sends_costs_epsilon(
 
     monkeypatch.setattr(rivals, "piecewise", zeros)
     values = np.random.default_rng(0).uniform(-1, 1, (3, 20, classes))
-    sent = rivals.send(values, 7, epsilon, 2, np.random.default_rng(0), dealt=dealt)
+    sent = rivals.send(values, 7, epsilon, 2, np.random.default_rng(0), subsampled=subsampled)
     assert spent == [pytest.approx(epsilon)]
     assert sent.numbers.shape == (2, *sent.places.shape)
     assert not sent.numbers.any()
@@ -254,13 +254,13 @@ def test_as_many_numbers_are_sent_as_have_least_noise(count: int, epsilon: float
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("dealt", [False, True])
-def test_numbers_are_dealt_alike(classes: int, dealt: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("subsampled", [False, True])
+def test_numbers_are_dealt_alike(classes: int, subsampled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """All queries and classes are asked about equally often, all parties have their turn, none is asked twice."""
     monkeypatch.setattr(rivals, "piecewise", lambda values, each, generator: values)
     values = np.arange(5 * 4 * classes).reshape(5, 4, classes)
-    sent = rivals.send(values, 60, 5.0, 3, np.random.default_rng(0), dealt=dealt)
-    rows, asked = (2 if dealt else 4), (1 if classes == 2 else 3)
+    sent = rivals.send(values, 60, 5.0, 3, np.random.default_rng(0), subsampled=subsampled)
+    rows, asked = (2 if subsampled else 4), (1 if classes == 2 else 3)
     assert sent.places.shape == (60, rows, 1)
     assert len(set(np.bincount(sent.places.ravel(), minlength=4 * asked))) == 1
     assert all(len(set(own)) == rows for own in sent.places[..., 0] // asked)
@@ -274,7 +274,7 @@ def test_numbers_are_dealt_alike(classes: int, dealt: bool, monkeypatch: pytest.
 def test_votes_beyond_the_threshold_label_a_query() -> None:
     """Five parties, two classes, one draw: votes above .5 for the second class, below -.5 for the first one."""
     numbers = np.array([[0.6, 0.9, 0.5, 0.2], [-0.7, 0.9, 0.4, -0.6], [0.4, -0.9, -0.5, 0.6], [-0.6, 0, 0, -0.8]])
-    sent = Sent(numbers[None, ..., None], np.tile(np.arange(4)[:, None], (4, 1, 1)), (4, 1), 1.0)
+    sent = SentPredictions(numbers[None, ..., None], np.tile(np.arange(4)[:, None], (4, 1, 1)), (4, 1), 1.0)
     assert rivals.pseudo_labels(sent, 0.5).tolist() == [[0, 1, -1, 0]]
     assert rivals.pseudo_labels(sent, 0.0).tolist() == [[-1, 1, 1, -1]]
     assert rivals.pseudo_labels(sent._replace(numbers=3 * sent.numbers, reach=3.0), 0.5).tolist() == [[0, 1, -1, 0]]
@@ -284,17 +284,17 @@ def test_votes_for_and_against_three_classes_label_a_query() -> None:
     """Two parties on one query, each about all classes: leads of 2, 0 and 0, then of 1, -2 and 1."""
     places = np.tile(np.arange(3), (2, 1, 1))
     for numbers, expected in (([[1, 1, -1], [1, -1, 1]], 0), ([[0, -1, 1], [1, -1, 0]], -1)):
-        sent = Sent(np.array(numbers, float)[None, :, None], places, (1, 3), 1.0)
+        sent = SentPredictions(np.array(numbers, float)[None, :, None], places, (1, 3), 1.0)
         assert rivals.pseudo_labels(sent, 0.2).tolist() == [[expected]]
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("dealt", [False, True])
-def test_votes_without_noise_are_the_parties_predictions(classes: int, dealt: bool) -> None:
+@pytest.mark.parametrize("subsampled", [False, True])
+def test_votes_without_noise_are_the_parties_predictions(classes: int, subsampled: bool) -> None:
     """All parties predict alike, and epsilon is so large that its noise does not matter."""
     labels = np.arange(12) % classes
     values = np.tile(2 * (0.1 + 0.7 * np.eye(classes)[labels]) - 1, (4, 1, 1))
-    sent = rivals.send(values, 200, 5000.0, 2, np.random.default_rng(0), dealt=dealt)
+    sent = rivals.send(values, 200, 5000.0, 2, np.random.default_rng(0), subsampled=subsampled)
     for threshold in (0.0, 0.4):
         assert rivals.pseudo_labels(sent, threshold).tolist() == [labels.tolist()] * 2
     assert (rivals.pseudo_labels(sent, 0.9) == -1).all()
