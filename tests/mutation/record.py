@@ -13,10 +13,11 @@ from pathlib import Path
 import coverage
 import pytest
 
-from tests.mutation.selection import functions_of, place_of_record
+from tests.mutation.selection import COMPLETE, functions_of, place_of_record
 
 _ROOT = Path.cwd().resolve()
 _recorder = coverage.Coverage(data_file=None, source=["protocol", "parties", "curator", "psephos"])
+_recorder.set_option("run:disable_warnings", ["no-data-collected"])  # a file of which no test is run
 _seconds: dict[str, float] = {}
 _records: dict[str, Path] = {}
 
@@ -56,10 +57,10 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     _seconds[name] = _seconds.get(name, 0.0) + report.duration
 
 
-def pytest_sessionfinish() -> None:
-    """Files without a test to run have a record as well."""
+def pytest_sessionfinish(exitstatus: int) -> None:
+    """Files without a test to run have a record as well; a run that was broken off makes none of those it missed."""
     _recorder.stop()
-    for file, place in _records.items():
+    for file, place in _records.items() if exitstatus in COMPLETE else ():
         if not place.exists():
             place.write_text(json.dumps({"file": file, "seconds": {}, "ran": {}}))
 

@@ -19,9 +19,12 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
+import pytest
+
 from tests.mutation.changes import Change
 
 __all__ = [
+    "COMPLETE",
     "Selection",
     "files_about",
     "functions_of",
@@ -33,6 +36,8 @@ __all__ = [
 ]
 
 _CONFIGURATION = Path(__file__).with_name("mutation.toml")
+COMPLETE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
+"""How pytest ends when it has run all tests that it was asked for."""
 _FIRST = 10.0
 """Seconds that one mutant's tests take together, as recorded, until it has survived them once."""
 _AGAIN = 60.0
@@ -88,24 +93,25 @@ def _dotted(module: str) -> str:
 
 
 def record_missing(files: Iterable[str], root: Path, workers: int) -> int:
-    """Run these files of tests under coverage, as far as they have no record; returns how many that were."""
+    """Run these files of tests under coverage, as far as they have no record; returns how many that were.
+
+    Raises RuntimeError if a file has no record then: one that was not run would let its mutants survive.
+    """
     todo = [file for file in files if not place_of_record(root, file).exists()]
     place_of_record(root, __file__).parent.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "pytest", "-p", "tests.mutation.record", "-p", "no:randomly", "-m", ordinary(root)]
-    running = [
-        subprocess.Popen(
-            [*command, "--tb=no", "-W", "ignore::pytest.PytestAssertRewriteWarning", *todo[number::workers]],
-            cwd=root,
-            stdout=subprocess.DEVNULL,
-        )
-        for number in range(workers)
-        if todo[number::workers]
-    ]
+    plugins = ["-p", "tests.mutation.record", "-p", "no:randomly", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    command = [sys.executable, "-m", "pytest", *plugins, "--tb=no", "-m", ordinary(root)]
+    logs = [root / "build" / "mutants" / f"record-{number}.log" for number in range(workers)]
+    running = []
+    for number, log in enumerate(logs):
+        if own := todo[number::workers]:
+            with log.open("w") as output:
+                running.append(subprocess.Popen([*command, *own], cwd=root, stdout=output, stderr=output))
     for process in running:
         process.wait()
     without = [file for file in todo if not place_of_record(root, file).exists()]
     if without:
-        raise RuntimeError(f"these tests could not be recorded; does pytest collect them? {' '.join(without)}")
+        raise RuntimeError(f"these tests were not recorded, see {logs[0].parent}/record-*.log: {' '.join(without)}")
     return len(todo)
 
 
