@@ -69,7 +69,7 @@ def _write(file: str) -> None:
     """The record of a file of tests; what was measured up to now is forgotten."""
     _recorder.stop()
     data, ran = _recorder.get_data(), dict[str, dict[str, list[str]]]()
-    for measured in data.measured_files():
+    for measured in (path for path in data.measured_files() if path.endswith(".py")):  # templates are measured, too
         lines = data.contexts_by_lineno(measured)
         functions = {"": (1, max(lines, default=0))} | functions_of(Path(measured).read_text())
         tests = {
