@@ -62,7 +62,7 @@ class RegressionRun:
             raise InvalidParameter("a numeric label is predicted with --task regression")
         self.options, self.split = load_split(options, split)
         options = self.options
-        public = np.asarray(self.split.X_auxiliary, dtype=np.float64)
+        public = self.split.X_auxiliary
         self.scaler: PublicScaler = own_scaler(numeric_label=True).fit(public)
         agreed = {"colluders": options.coalition or 0, "dropouts": options.dropouts}
         plan = plan_records(
