@@ -262,7 +262,7 @@ def plan_evaluation(  # wide: every keyword is a public term of the evaluation
         DataError: the public rows have another width, or not one finite score.
         InvalidParameter: an argument is out of range.
     """
-    if not 2 <= check_count(bins, "the number of bins", 2) <= MOST_BINS:
+    if check_count(bins, "the number of bins", 2) > MOST_BINS:
         raise InvalidParameter(f"a histogram has 2 to {MOST_BINS} bins, not {bins}")
     provisional = ScoreGrid(weights, np.zeros(1), classes)
     if X.ndim != 2 or X.shape[1] != len(provisional.weights):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
 from psephos.curator.evaluation import (
+    MOST_BINS,
     EvaluationEstimate,
     EvaluationPlan,
     PlattScaling,
@@ -295,7 +296,12 @@ def test_bins_are_quantiles_of_public_scores_and_zero() -> None:
     assert same.scores.bins <= 3
 
 
-@pytest.mark.parametrize("change", [{"bins": 1}, {"bins": 1000}, {"unit": "ward"}, {"epsilon": 0.0}])
+@pytest.mark.parametrize("bins", [2, MOST_BINS])
+def test_the_fewest_and_the_most_bins_are_planned(bins: int) -> None:
+    assert 2 <= planned(bins=bins).scores.bins <= bins
+
+
+@pytest.mark.parametrize("change", [{"bins": 1}, {"bins": MOST_BINS + 1}, {"unit": "ward"}, {"epsilon": 0.0}])
 def test_terms_that_cannot_be_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter):
         planned(**{"epsilon": 1.0, **change})
