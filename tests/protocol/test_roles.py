@@ -100,22 +100,25 @@ class Recorder(Role):
 
 
 class Boxing(DelegatingRole):
-    """Has the state of the inner role in a list."""
+    """Has the state of the inner role in a list, and behind it its own state before the last step."""
 
     def unwrap(self, state: Any) -> Any:
         return state[0]
 
     def wrap(self, state: Any, step: Step) -> Step:
-        return Step([step.state])
+        return Step([step.state, state])
 
 
 def test_a_delegating_role_passes_every_call_on() -> None:
     inner = Recorder()
-    for role, box in ((DelegatingRole(inner), lambda state: state), (Boxing(inner), lambda state: [state])):
+    for role, box, after in (
+        (DelegatingRole(inner), lambda state: state, lambda state, before: state),
+        (Boxing(inner), lambda state: [state], lambda state, before: [state, before]),
+    ):
         assert (role.inner, role.name, role.reads) == (inner, inner.name, inner.reads)
-        assert role.start() == Step(box("started"))
-        assert role.receive(box("x"), JOINED) == Step(box(("x", 2)))
-        assert role.on_idle(box("x")) == Step(box("idle"))
+        assert role.start() == Step(after("started", None))
+        assert role.receive(box("x"), JOINED) == Step(after(("x", 2), box("x")))
+        assert role.on_idle(box("x")) == Step(after("idle", box("x")))
         assert role.on_idle(box("idle")) is None
         assert [role.is_ready(box(state)) for state in ("ready", "x")] == [True, False]
         assert [role.done(box(state)) for state in ("done", "x")] == [True, False]

@@ -58,6 +58,13 @@ def test_an_added_row_reaches_the_sensitivity_and_a_search_finds_no_larger_repla
     assert largest <= ERROR_ROW
 
 
+@pytest.mark.parametrize("type_", [np.float32, np.int16])
+def test_a_row_vector_does_not_depend_on_the_type_of_the_label(type_: Any) -> None:
+    generator = np.random.default_rng(5)
+    X, y = rows_of(generator, 2000)[0], generator.normal(1, 3, size=2000).astype(type_)
+    assert np.array_equal(GRID.row_vectors(X, y), GRID.row_vectors(X, y.astype(np.float64)))
+
+
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=60)
 def test_all_rows_of_a_person_move_the_sum_by_at_most_one_row(seed: int) -> None:

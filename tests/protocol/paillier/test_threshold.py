@@ -27,7 +27,7 @@ from psephos.protocol.errors import (
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.paillier.sharing import STATISTICAL_BITS, deal_integer, lagrange_numerators
-from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey, check_same_ceremony, combine, deal
+from psephos.protocol.paillier.threshold import MAX_HOLDERS, KeyShare, ThresholdKey, check_same_ceremony, combine, deal
 from psephos.protocol.randomness import SimulationRandomness
 from tests.statistical import FALSE_ALARM
 
@@ -155,6 +155,19 @@ def test_thresholds_out_of_range_are_rejected(private_key: PrivateKey, holders: 
         deal_integer(1, 2, holders=holders, threshold=threshold)
     with pytest.raises(InvalidParameter):
         deal(private_key, holders=holders, threshold=threshold)
+
+
+def test_a_key_has_at_most_as_many_holders_as_a_byte_counts(private_key: PrivateKey) -> None:
+    dealt, _ = deal(private_key, holders=2, threshold=2)
+
+    def shared(holders: int) -> ThresholdKey:
+        return replace(dealt, holders=holders, verification_values=dealt.verification_values[:1] * holders)
+
+    digests = {shared(holders).digest for holders in (2, MAX_HOLDERS - 1, MAX_HOLDERS)}
+    assert len(digests) == 3
+    for holders in (0, MAX_HOLDERS + 1):
+        with pytest.raises(InvalidParameter):
+            shared(holders)
 
 
 @pytest.mark.parametrize("secret", [-10, 10, 11])

@@ -7,14 +7,14 @@ rejected is the false statement, and not a mistake of the test.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from gmpy2 import mpz
+from gmpy2 import iroot, mpz
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,7 +24,16 @@ from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.packing import PackingPlan
 from psephos.protocol.paillier.private_key import PrivateKey
 from psephos.protocol.proofs import bounded, codewords
-from psephos.protocol.proofs.bounded import BoundedLayout, DigitWeights, Table, bounded_plan, prove, verify
+from psephos.protocol.proofs.bounded import (
+    DEGREES,
+    MOST_DIGITS,
+    BoundedLayout,
+    DigitWeights,
+    Table,
+    bounded_plan,
+    prove,
+    verify,
+)
 from psephos.protocol.proofs.field import KERNELS, PRIME, Words, add, coefficients, ext_inverse, use, values
 from psephos.protocol.proofs.merkle import HASH_BYTES
 from psephos.protocol.proofs.norm_equations import EntrySplit, NormEquations
@@ -129,6 +138,21 @@ def test_two_parts_come_before_a_shorter_proof_of_more(  # wide: one row of a ta
     for bound in (1, length * max(-plan.minimum, plan.maximum) ** 2):
         layout = BoundedLayout.of(key, plan, bound)
         assert (layout.base, layout.digits, len(layout.norm.split.places)) == (base, digits, 2)
+
+
+@pytest.mark.parametrize("bits", [4, 12, 24])
+def test_no_layout_of_a_plan_has_a_shorter_proof(private_key: PrivateKey, bits: int) -> None:
+    """Whatever the number of digits in which the entries are written, and the number of points of a row."""
+    key, half = private_key.public_key, 1 << (bits - 1)
+    plan = PackingPlan.for_key(key, length=500, addends=3, minimum=-half, maximum=half - 1)
+    layouts = []
+    for digits in range(1, MOST_DIGITS + 1):
+        base, exact = iroot(mpz(1 << bits), digits)
+        for degree in DEGREES if exact else ():
+            with suppress(InvalidParameter):
+                layouts.append(BoundedLayout(key, plan, 1, int(base), digits, degree))
+    assert len({layout.digits for layout in layouts}) > 1
+    assert BoundedLayout.of(key, plan, 1).cost == min(layout.cost for layout in layouts)
 
 
 @settings(max_examples=40)
