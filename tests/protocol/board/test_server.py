@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
 import stat
+import warnings
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -161,6 +163,17 @@ def test_certificates_of_a_trial(days: int, chosen: dict[str, int]) -> None:
     assert not names.critical
     assert not serves.critical
     assert len(root.extensions) == 4
+
+
+@pytest.mark.skipif(NATS_SERVER is None, reason="nats-server is not installed")
+def test_a_server_that_is_not_ready_in_time_has_ended(tmp_path: Path) -> None:
+    write_server(tmp_path / "server", MEMBERS, ["127.0.0.1"], -1)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with pytest.raises(BoardError):
+            start_server(tmp_path / "server", timeout=0.0)
+        gc.collect()
+    assert not [one for one in caught if one.category is ResourceWarning], "Python warns of a process that still runs"
 
 
 def test_a_server_that_does_not_start_is_an_error(tmp_path: Path) -> None:

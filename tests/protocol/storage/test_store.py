@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import sqlite3
 import stat
@@ -403,6 +404,14 @@ def test_an_exclusive_store(tmp_path: Path) -> None:
         with pytest.raises(JournalError, match="another run"):
             Store(tmp_path / "store", timeout=0)
     assert Store(tmp_path / "store", exclusive=True, timeout=0).get("a", b"x") == b"1"
+
+
+def test_an_error_names_the_file(tmp_path: Path) -> None:
+    places = [tmp_path / name for name in ("one", "two")]
+    for place in places:
+        with Store(place, exclusive=True), pytest.raises(JournalError, match=re.escape(str(place))):
+            Store(place, timeout=0)
+    assert len({repr(Store()), *(repr(Store(place)) for place in places)}) == 3
 
 
 def test_paths_that_cannot_be_used(tmp_path: Path) -> None:
