@@ -278,6 +278,15 @@ def test_rows_that_one_row_more_would_leave_out_are_refused(table: Path) -> None
         options_of(table, **chosen, sizes="5,5,20").check()
 
 
+def test_owners_of_rows_are_named_where_parties_are(table: Path) -> None:
+    """Rows that are dealt to parties at random have owners with rows at several of them, who count several times."""
+    options_of(table, record="patient").check()
+    dealt = options_of(table, party=None, parties=3, public=None, sample_public=True)
+    dealt.check()
+    with pytest.raises(InvalidParameter):
+        replace(dealt, record="patient").check()
+
+
 @pytest.mark.parametrize("change", [{"record": "patient"}, {"rows": "all"}, {"parties": 1}, {"keys": "dice"}])
 def test_options_about_a_table_are_refused_without_one(change: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter):

@@ -153,6 +153,15 @@ def test_the_hint_names_the_rehearsed_step_where_public_rows_have_labels(labelle
     assert job.advice(job.run()).startswith(f"--method {'rehearsed' if labelled else 'avg'} ")
 
 
+def test_there_is_no_hint_where_the_chosen_method_suits(tmp_path: Path) -> None:
+    job = Job(options(tmp_path))
+    scaler = PublicScaler().fit(job.split.X_auxiliary)
+    result: Any = SimpleNamespace(
+        privacy={"rehearsed": None}, evaluation=SimpleNamespace(scaler=scaler), parties=PARTIES, epsilon=10.0
+    )
+    assert not job.advice(result)
+
+
 def test_no_hint_names_averaging_where_no_exact_sum_is_opened(tmp_path: Path) -> None:
     for reveal, hinted in (("statistic", False), ("alpha", True)):
         own: dict[str, Any] = {"method": None, "announced_rows": None, "epsilon": (1.0,), "reveal": reveal}

@@ -31,7 +31,7 @@ from psephos.study.identity import fingerprint
 from psephos.study.release import make_release
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
-from psephos.study.trial import _environment, _progress, _serve, _verified, _wait, _write_data, run_trial
+from psephos.study.trial import _environment, _progress, _serve, _start, _verified, _wait, _write_data, run_trial
 from tests.psephos.study.cast import FixedVotes, given, shares_of
 
 
@@ -104,6 +104,13 @@ class Process:
             self.returncode = self._status  # type: ignore[assignment]
         self._looks -= 1
         return self.returncode
+
+
+@pytest.mark.parametrize("words", [("--version",), ("no-such-command",)])
+def test_what_a_member_prints_is_in_its_log(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """The address of the page is printed, and errors are written to the other stream."""
+    _start(tmp_path, "curator", *words).wait()
+    assert (tmp_path / "curator.log").read_text().strip()
 
 
 def test_a_trial_waits_for_all_processes(tmp_path: Path) -> None:

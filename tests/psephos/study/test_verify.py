@@ -613,6 +613,17 @@ def test_a_missing_entry_is_named(public: Played) -> None:
     assert text.endswith("party 2 0")
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_entries_of_another_log_fail(public: Played, count: int) -> None:
+    """A member has signed two entries for one place: it, or the board, shows somebody another log."""
+    board = MemoryBoard()
+    for number in range(1 + count):
+        board.post(public.made.board_client("party 2").sign(Post(BOARD, bytes([number]))))
+    what, verdict, text = lines_of(public, board)[0]
+    assert (what, verdict) == (LOG, "fails")
+    assert "party 2" in text
+
+
 def test_ignored_entries_are_counted(public: Played) -> None:
     board = MemoryBoard()
     board.entries = [*public.board.entries, b"noise", b"noise", bytes(200)]
@@ -725,6 +736,17 @@ def test_checks_at_every_step_of_a_descent(play: Callable[..., Played]) -> None:
     assert lines[3][2].startswith("1 steps; refused: 2 ")
     assert lines[4][0] == f"{BALLOTS}, in each of 1 steps"
     assert lines[-1] == (RESULT, "not checked", "there is none yet")
+
+
+def test_published_sums_that_are_not_the_opened_ones_fail(play: Callable[..., Played]) -> None:
+    """As many holders as open a sum publish another one alike."""
+    played = play(**of("psgd"))
+    honest = bodies(played, Kind.PUBLISHED_SUM)[: played.study.threshold]
+    lies = [(name, body[:-1] + bytes([body[-1] ^ 1])) for name, body in honest]
+    for published, verdict in ((honest, "holds"), (lies, "fails")):
+        lines = lines_of(played, before(played, Kind.PUBLISHED_SUM, *published))
+        assert [line[1] for line in lines if line[0].startswith("the published sum is the opened one")] == [verdict]
+        assert (lines[3][0], lines[3][2]) == (STEPS, "1 steps")
 
 
 def test_checks_of_a_pathak_study(play: Callable[..., Played]) -> None:
