@@ -149,7 +149,7 @@ class Layout(MatrixLayout):
 
     def votes(self, entries: NDArray[np.integer]) -> Words:
         """Arrange entries (S,) as rows (blocks * group, used); a row holds one class of a block of samples."""
-        table = entries.reshape(-1, self.group).astype(np.uint64)
+        table = np.asarray(entries).reshape(-1, self.group).astype(np.uint64)
         return block_rows(table, self.used, np.zeros(self.group, dtype=np.uint64))
 
     def weights(self, factors: Sequence[mpz], primes: Sequence[int]) -> Weights:
@@ -226,7 +226,7 @@ def _masks(layout: Layout, randomness: Randomness) -> tuple[Words, Words, Words]
 def prove(
     statement: bytes,
     layout: Layout,
-    entries: NDArray[np.int64],
+    entries: NDArray[np.integer],
     ciphertexts: Sequence[mpz],
     witness: Witness,
     *,
@@ -237,7 +237,7 @@ def prove(
     Args:
         statement: what the ballot is bound to: round and sender.
         layout: the layout of the round.
-        entries: the ballot's vector of zeros and ones, int64 (S,).
+        entries: the ballot's vector of zeros and ones, shape (S,).
         ciphertexts, witness: as `Encryptor.encrypt_with_witness` returned them, in mode `half` or `short`.
         randomness: the operating system's by default.
 
@@ -265,7 +265,7 @@ def prove(
     # 3
     weights = layout.weights(factors, chain.primes())
     mask = layout.bits([int(mu)], layout.mask_bits).reshape(-1)[: layout.mask_bits]
-    totals = weights.entries.astype(np.int64) @ entries
+    totals = weights.entries.astype(np.int64) @ np.asarray(entries, dtype=np.int64)
     totals += (weights.mask @ mask).astype(np.int64)
     sums = dict(zip(weights.primes, totals.tolist(), strict=True))
     quotients = [(total - int(z % prime)) // prime for prime, total in sums.items()]
