@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from psephos import __version__
 from psephos.protocol.errors import EngineError, InvalidParameter, SchedulerMissingError
-from psephos.simulation.engines import FEWEST_BATCHES, DaskEngine, LocalEngine, make_engine
+from psephos.simulation.engines import FEWEST_BATCHES, DaskEngine, LocalEngine, _with_version, make_engine
 
 
 def test_engine_names() -> None:
@@ -45,6 +46,14 @@ def add(shared: dict, task: int) -> tuple[int, bool]:
 
 def fail(shared: None, task: int) -> int:
     raise ZeroDivisionError(task)
+
+
+def test_a_worker_of_another_version_computes_nothing() -> None:
+    """One that joined after the run had compared the versions of the workers that it found."""
+    shared = {"array": np.arange(10)}
+    assert _with_version(__version__, add, shared, 3)[0] == 6
+    with pytest.raises(EngineError):
+        _with_version("0.0", add, shared, 3)
 
 
 def test_every_task_runs_once_in_this_process() -> None:
