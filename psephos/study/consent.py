@@ -21,7 +21,7 @@ from psephos.specs.registry import (
 )
 from psephos.study.identity import Identity, fingerprint, fingerprint_words
 
-__all__ = ["contribution", "curator_view", "describe_study", "evaluated_cost", "released_noun", "use_of_samples"]
+__all__ = ["contribution", "curator_view", "describe_study", "model_cost_text", "released_noun", "use_of_samples"]
 
 _WIDTH = 80
 _LABEL_WIDTH = 24
@@ -214,7 +214,8 @@ def _cost(study: Study, identity: Identity | None) -> list[str]:
         f"epsilon {study.epsilon:g}, delta {stated_delta(study.delta):.3g}, which bound what the release reveals of "
         f"{_unit(study)}."
     ]
-    paragraphs += evaluated_cost(study)
+    if text := model_cost_text(study):
+        paragraphs.append(text)
     if coalition is not None:
         paragraphs.append(f"colluders {colluders_text(coalition, study.threshold, noise_from(study))}.")
     if identity is not None:
@@ -222,15 +223,15 @@ def _cost(study: Study, identity: Identity | None) -> list[str]:
     return paragraphs
 
 
-def evaluated_cost(study: Study) -> list[str]:
-    """Return a sentence about what the model that a study evaluates has cost; none where it evaluates none."""
+def model_cost_text(study: Study) -> str:
+    """Return a sentence about the privacy cost of the model that a study evaluates; "" where it evaluates none."""
     if study.protocol != "evaluation":
-        return []
-    evaluated = f"The {released_noun(study)} that is evaluated"
-    if not (earlier := stated_releases(study)):
-        return [f"{evaluated} has a cost of its own, which the study does not state."]
-    costs = "; ".join(map(str, costs_together(earlier))) or "no party was asked"
-    return [f"{evaluated} has cost, as the study states it: {costs}."]
+        return ""
+    model = f"The {released_noun(study)} that is evaluated"
+    if not (releases := stated_releases(study)):
+        return f"{model} has a cost of its own, which the study does not state."
+    costs = "; ".join(map(str, costs_together(releases))) or "no party was asked"
+    return f"{model} has cost, as the study states it: {costs}."
 
 
 def _own_cost(study: Study, identity: Identity) -> list[str]:

@@ -30,7 +30,7 @@ from psephos.specs.registry import (
     sum_is_public,
     unit_of,
 )
-from psephos.study.consent import contribution, curator_view, evaluated_cost, proved_of
+from psephos.study.consent import contribution, curator_view, model_cost_text, proved_of
 from psephos.study.identity import fingerprint
 from psephos.study.verify import FOLLOWS, BoardEvidence, StudyCheck, Verdict
 
@@ -120,7 +120,7 @@ class ReleaseTerms:
         protocol, method: as in the study.
         epsilon, delta: the privacy cost per `unit` that the study states.
         unit: what epsilon and delta protect: all rows of one party, one row, or a person's rows at one party.
-        evaluated: what the model that the study evaluates has cost before; "" where it evaluates none.
+        model_cost: privacy cost of the model that the study evaluates, as a sentence; "" where it evaluates none.
         noise: who adds the noise, and what the guarantee rests on.
         not_covered: what becomes known to somebody and is covered by no epsilon.
     """
@@ -132,7 +132,7 @@ class ReleaseTerms:
     epsilon: float
     delta: float
     unit: str
-    evaluated: str
+    model_cost: str
     noise: str
     not_covered: str
 
@@ -359,7 +359,7 @@ def _release(study: Study, evidence: BoardEvidence) -> ReleaseTerms:
         epsilon=study.epsilon,
         delta=stated_delta(study.delta),
         unit=_unit(study),
-        evaluated=" ".join(evaluated_cost(study)),
+        model_cost=model_cost_text(study),
         noise=noise,
         not_covered=" ".join([*_not_covered(study, evidence), _PARTICIPATION]),
     )

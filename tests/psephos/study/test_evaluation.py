@@ -242,26 +242,26 @@ def test_costs_of_one_relation_are_added_and_those_of_others_stand_beside_them(
     assert [cost["epsilon"] for cost in fields["together"]] == [cost[-1] for cost in together]
     assert [one["epsilon"] for one in fields["earlier"]] == [one.epsilon for one in releases]
     text, agreed = card(study, model), " ".join(describe_study(study).split())
-    received = receipt_of(study, BoardEvidence()).release.evaluated
+    in_receipt = receipt_of(study, BoardEvidence()).release.model_cost
     for cost in model.together:
         assert str(cost) in text
     for cost in costs_together(releases):
         assert str(cost) in agreed
-        assert str(cost) in received
+        assert str(cost) in in_receipt
     assert ("not added" in text) == (len(together) > 1)
     assert study.parameters["released"] not in agreed
 
 
 def test_a_receipt_tells_the_cost_of_an_evaluation_from_that_of_its_model(files: Files) -> None:
-    """In the page, too; and that the study does not state it, where it does not."""
+    """In the fields and on the page. Where the study does not state the model's cost, receipt and consent say so."""
     study, _, _ = with_releases(files, SAME, PARTY, epsilon=0.5)
-    made = receipt_of(study, BoardEvidence())
-    assert made.release.epsilon == 0.5
-    for text in (made.release.evaluated, render(made)):
+    receipt = receipt_of(study, BoardEvidence())
+    assert receipt.release.epsilon == 0.5
+    for text in (receipt.release.model_cost, render(receipt)):
         assert str(costs_together([SAME])[0]) in text
         assert str(costs_together([PARTY])[0]) in text
     silent = replace(study, parameters={**study.parameters, "released": ""})
-    assert "does not state" in receipt_of(silent, BoardEvidence()).release.evaluated
+    assert "does not state" in receipt_of(silent, BoardEvidence()).release.model_cost
     assert "does not state" in " ".join(describe_study(silent).split())
 
 
