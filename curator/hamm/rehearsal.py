@@ -64,8 +64,8 @@ _RIDGES = (30.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 """Ridges of the public model, for the mean loss, among which cross-validation chooses."""
 
 _ERROR_RIDGE = 1.0
-"""Largest ridge by which the drawn error of a true model is held small. Where cross-validation chooses a larger one,
-the public rows show no effect of the coordinates, and do not show that there is none."""
+"""Largest ridge in the posterior from which the error of a true model is drawn (`_error`). Where cross-validation
+chooses a larger one, the public rows show no effect of the coordinates; that does not show that there is none."""
 
 _FOLDS = 5
 """Folds of the cross-validation."""
@@ -367,7 +367,12 @@ def _simulated_rows(model: PublicModel, count: int, generator: np.random.Generat
 
 
 def _error(model: PublicModel, generator: np.random.Generator) -> Callable[[Array], Array]:
-    """Draw an error of the public model from its Laplace posterior; a function of rows, with values (.., K - 1)."""
+    """Draw an error of the public model from its Laplace posterior: a function of rows (..., D) to scores (..., K - 1).
+
+    With n labelled rows, curvature c (half the mean over the public rows of the sum of p (1 - p) over the classes, at
+    least .02), variances v_j and ridge r of the public model, the slope of direction j has variance
+    1/(n (c v_j + min(r, _ERROR_RIDGE)/2)), and the constant has 1/(n c).
+    """
     chances, contrasts = softmax(model.scores(model.rows) @ contrast_basis(model.classes)), model.classes - 1
     curvature = max(float((chances * (1 - chances)).sum(axis=1).mean()) / 2, 0.02)
     n = len(model.labels)
