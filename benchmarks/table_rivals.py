@@ -582,15 +582,17 @@ def play_aafv(
         group.append((place, epsilon, setting))
     for (rank, power), by_queries in groups.items():
         Z, scores = teacher_scores(scene, rank, power)
-        values, sent = 2 * softmax(scores) - 1, dict[tuple[float, int, bool], SentPredictions]()
+        values, predictions = 2 * softmax(scores) - 1, dict[tuple[float, int, bool], SentPredictions]()
         for (queries, ridge), each in by_queries.items():
             answers = []
             for _, epsilon, setting in each:
                 key = epsilon, queries, setting.subsampled
-                if key not in sent:
+                if key not in predictions:
                     own = values[:, :queries]
-                    sent[key] = send(own, scene.parties, epsilon, draws, generator, subsampled=setting.subsampled)
-                answers.append(pseudo_labels(sent[key], setting.threshold))
+                    predictions[key] = send(
+                        own, scene.parties, epsilon, draws, generator, subsampled=setting.subsampled
+                    )
+                answers.append(pseudo_labels(predictions[key], setting.threshold))
             steps = students(scene, Z[:queries], np.concatenate(answers), ridge)
             found = scene.score(rank, power, steps).reshape(len(each), draws)
             for (place, _, _), right in zip(each, found, strict=True):

@@ -239,10 +239,10 @@ def test_what_a_party_sends_costs_epsilon(
 
     monkeypatch.setattr(rivals, "piecewise", zeros)
     values = np.random.default_rng(0).uniform(-1, 1, (3, 20, classes))
-    sent = rivals.send(values, 7, epsilon, 2, np.random.default_rng(0), subsampled=subsampled)
+    predictions = rivals.send(values, 7, epsilon, 2, np.random.default_rng(0), subsampled=subsampled)
     assert spent == [pytest.approx(epsilon)]
-    assert sent.numbers.shape == (2, *sent.places.shape)
-    assert not sent.numbers.any()
+    assert predictions.numbers.shape == (2, *predictions.places.shape)
+    assert not predictions.numbers.any()
 
 
 @pytest.mark.parametrize(("count", "epsilon", "expected"), [(20, 0.3, 1), (20, 3, 1), (20, 10, 4), (3, 10, 3)])
@@ -259,33 +259,35 @@ def test_numbers_are_dealt_alike(classes: int, subsampled: bool, monkeypatch: py
     """All queries and classes are asked about equally often, all parties have their turn, none is asked twice."""
     monkeypatch.setattr(rivals, "piecewise", lambda values, each, generator: values)
     values = np.arange(5 * 4 * classes).reshape(5, 4, classes)
-    sent = rivals.send(values, 60, 5.0, 3, np.random.default_rng(0), subsampled=subsampled)
+    predictions = rivals.send(values, 60, 5.0, 3, np.random.default_rng(0), subsampled=subsampled)
     rows, asked = (2 if subsampled else 4), (1 if classes == 2 else 3)
-    assert sent.places.shape == (60, rows, 1)
-    assert len(set(np.bincount(sent.places.ravel(), minlength=4 * asked))) == 1
-    assert all(len(set(own)) == rows for own in sent.places[..., 0] // asked)
-    assert (sent.numbers % (4 * classes) % classes - (1 if classes == 2 else 0) == sent.places % asked).all()
-    assert (sent.numbers % (4 * classes) // classes == sent.places // asked).all()
-    party = sent.numbers[..., 0, 0] // (4 * classes)
+    assert predictions.places.shape == (60, rows, 1)
+    assert len(set(np.bincount(predictions.places.ravel(), minlength=4 * asked))) == 1
+    assert all(len(set(own)) == rows for own in predictions.places[..., 0] // asked)
+    class_numbers = predictions.numbers % (4 * classes) % classes - (1 if classes == 2 else 0)
+    assert (class_numbers == predictions.places % asked).all()
+    assert (predictions.numbers % (4 * classes) // classes == predictions.places // asked).all()
+    party = predictions.numbers[..., 0, 0] // (4 * classes)
     assert all((np.bincount(own, minlength=5) == 12).all() for own in party)
-    assert (sent.numbers[..., 0] // (4 * classes) == party[..., None]).all()
+    assert (predictions.numbers[..., 0] // (4 * classes) == party[..., None]).all()
 
 
 def test_votes_beyond_the_threshold_label_a_query() -> None:
     """Five parties, two classes, one draw: votes above .5 for the second class, below -.5 for the first one."""
     numbers = np.array([[0.6, 0.9, 0.5, 0.2], [-0.7, 0.9, 0.4, -0.6], [0.4, -0.9, -0.5, 0.6], [-0.6, 0, 0, -0.8]])
-    sent = SentPredictions(numbers[None, ..., None], np.tile(np.arange(4)[:, None], (4, 1, 1)), (4, 1), 1.0)
-    assert rivals.pseudo_labels(sent, 0.5).tolist() == [[0, 1, -1, 0]]
-    assert rivals.pseudo_labels(sent, 0.0).tolist() == [[-1, 1, 1, -1]]
-    assert rivals.pseudo_labels(sent._replace(numbers=3 * sent.numbers, reach=3.0), 0.5).tolist() == [[0, 1, -1, 0]]
+    predictions = SentPredictions(numbers[None, ..., None], np.tile(np.arange(4)[:, None], (4, 1, 1)), (4, 1), 1.0)
+    assert rivals.pseudo_labels(predictions, 0.5).tolist() == [[0, 1, -1, 0]]
+    assert rivals.pseudo_labels(predictions, 0.0).tolist() == [[-1, 1, 1, -1]]
+    wider = predictions._replace(numbers=3 * predictions.numbers, reach=3.0)
+    assert rivals.pseudo_labels(wider, 0.5).tolist() == [[0, 1, -1, 0]]
 
 
 def test_votes_for_and_against_three_classes_label_a_query() -> None:
     """Two parties on one query, each about all classes: leads of 2, 0 and 0, then of 1, -2 and 1."""
     places = np.tile(np.arange(3), (2, 1, 1))
     for numbers, expected in (([[1, 1, -1], [1, -1, 1]], 0), ([[0, -1, 1], [1, -1, 0]], -1)):
-        sent = SentPredictions(np.array(numbers, float)[None, :, None], places, (1, 3), 1.0)
-        assert rivals.pseudo_labels(sent, 0.2).tolist() == [[expected]]
+        predictions = SentPredictions(np.array(numbers, float)[None, :, None], places, (1, 3), 1.0)
+        assert rivals.pseudo_labels(predictions, 0.2).tolist() == [[expected]]
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -294,10 +296,10 @@ def test_votes_without_noise_are_the_parties_predictions(classes: int, subsample
     """All parties predict alike, and epsilon is so large that its noise does not matter."""
     labels = np.arange(12) % classes
     values = np.tile(2 * (0.1 + 0.7 * np.eye(classes)[labels]) - 1, (4, 1, 1))
-    sent = rivals.send(values, 200, 5000.0, 2, np.random.default_rng(0), subsampled=subsampled)
+    predictions = rivals.send(values, 200, 5000.0, 2, np.random.default_rng(0), subsampled=subsampled)
     for threshold in (0.0, 0.4):
-        assert rivals.pseudo_labels(sent, threshold).tolist() == [labels.tolist()] * 2
-    assert (rivals.pseudo_labels(sent, 0.9) == -1).all()
+        assert rivals.pseudo_labels(predictions, threshold).tolist() == [labels.tolist()] * 2
+    assert (rivals.pseudo_labels(predictions, 0.9) == -1).all()
 
 
 def test_a_student_is_trained_on_the_labels_that_the_votes_gave(monkeypatch: pytest.MonkeyPatch) -> None:

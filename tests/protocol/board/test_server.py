@@ -168,12 +168,12 @@ def test_certificates_of_a_trial(days: int, chosen: dict[str, int]) -> None:
 @pytest.mark.skipif(NATS_SERVER is None, reason="nats-server is not installed")
 def test_a_server_that_is_not_ready_in_time_has_ended(tmp_path: Path) -> None:
     write_server(tmp_path / "server", MEMBERS, ["127.0.0.1"], -1)
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as all_warnings:
         warnings.simplefilter("always")
         with pytest.raises(BoardError):
             start_server(tmp_path / "server", timeout=0.0)
         gc.collect()
-    running = [one for one in caught if one.category is ResourceWarning and "still running" in str(one.message)]
+    running = [one for one in all_warnings if one.category is ResourceWarning and "still running" in str(one.message)]
     assert not running, "Python warns of a process that nobody has waited for"
 
 

@@ -58,10 +58,10 @@ def test_an_added_row_reaches_the_sensitivity_and_a_search_finds_no_larger_repla
     assert largest <= ERROR_ROW
 
 
-@pytest.mark.parametrize("type_", [np.float32, np.int16])
-def test_a_row_vector_does_not_depend_on_the_type_of_the_label(type_: Any) -> None:
+@pytest.mark.parametrize("label_type", [np.float32, np.int16])
+def test_a_row_vector_does_not_depend_on_the_type_of_the_label(label_type: Any) -> None:
     generator = np.random.default_rng(5)
-    X, y = rows_of(generator, 2000)[0], generator.normal(1, 3, size=2000).astype(type_)
+    X, y = rows_of(generator, 2000)[0], generator.normal(1, 3, size=2000).astype(label_type)
     assert np.array_equal(GRID.row_vectors(X, y), GRID.row_vectors(X, y.astype(np.float64)))
 
 

@@ -158,16 +158,16 @@ def test_thresholds_out_of_range_are_rejected(private_key: PrivateKey, holders: 
 
 
 def test_a_key_has_at_most_as_many_holders_as_a_byte_counts(private_key: PrivateKey) -> None:
-    dealt, _ = deal(private_key, holders=2, threshold=2)
+    key, _ = deal(private_key, holders=2, threshold=2)
 
-    def shared(holders: int) -> ThresholdKey:
-        return replace(dealt, holders=holders, verification_values=dealt.verification_values[:1] * holders)
+    def with_holders(holders: int) -> ThresholdKey:
+        return replace(key, holders=holders, verification_values=key.verification_values[:1] * holders)
 
-    digests = {shared(holders).digest for holders in (2, MAX_HOLDERS - 1, MAX_HOLDERS)}
+    digests = {with_holders(holders).digest for holders in (2, MAX_HOLDERS - 1, MAX_HOLDERS)}
     assert len(digests) == 3
     for holders in (0, MAX_HOLDERS + 1):
         with pytest.raises(InvalidParameter):
-            shared(holders)
+            with_holders(holders)
 
 
 @pytest.mark.parametrize("secret", [-10, 10, 11])

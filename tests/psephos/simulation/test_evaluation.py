@@ -281,10 +281,10 @@ def test_rows_that_one_row_more_would_leave_out_are_refused(table: Path) -> None
 def test_owners_of_rows_are_named_where_parties_are(table: Path) -> None:
     """Rows that are dealt to parties at random have owners with rows at several of them, who count several times."""
     options_of(table, record="patient").check()
-    dealt = options_of(table, party=None, parties=3, public=None, sample_public=True)
-    dealt.check()
+    at_random = options_of(table, party=None, parties=3, public=None, sample_public=True)
+    at_random.check()
     with pytest.raises(InvalidParameter):
-        replace(dealt, record="patient").check()
+        replace(at_random, record="patient").check()
 
 
 @pytest.mark.parametrize("change", [{"record": "patient"}, {"rows": "all"}, {"parties": 1}, {"keys": "dice"}])
