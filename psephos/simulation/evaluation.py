@@ -268,7 +268,7 @@ class EvaluationRun:
         """Make the keys, and take the encrypted sum.
 
         Raises:
-            PsephosError: as `setup_keys` and `simulate_sum`.
+            PsephosError: as `setup_run_keys` and `simulate_sum`.
         """
         rows = [self.rows_of(number) for number in range(self.options.parties)]
         context: Any = {"transcript": transcript, "progress": progress, "roles": roles}

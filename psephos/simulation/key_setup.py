@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, overload
+from typing import Any, ClassVar, Literal, Protocol, overload
 
 from psephos.data.partition import DataOptions
 from psephos.options import option
@@ -26,7 +26,17 @@ from psephos.protocol.signing import Roster, SigningKey
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
 
-__all__ = ["HolderOptions", "KeySetup", "Keys", "SigningKeys", "register", "run_ceremony", "setup_keys"]
+__all__ = [
+    "HolderOptions",
+    "KeyOptions",
+    "KeySetup",
+    "Keys",
+    "SigningKeys",
+    "register",
+    "run_ceremony",
+    "setup_keys",
+    "setup_run_keys",
+]
 
 Keys = Literal["dealer", "ceremony"]
 """Who makes the Paillier key: a dealer, or the holders in the key ceremony."""
@@ -81,6 +91,40 @@ class HolderOptions(DataOptions):
     def plain(self) -> dict[str, Any]:
         """Return the options as JSON values, by name, with the numbers of holders that the run uses."""
         return super().plain() | {"holders": self.key_holders, "threshold": self.opening_threshold}
+
+
+class KeyOptions(Protocol):
+    """The options that the keys of a run need."""
+
+    @property
+    def parties(self) -> int:
+        """M."""
+        ...
+
+    @property
+    def key_bits(self) -> int:
+        """Length of the Paillier modulus."""
+        ...
+
+    @property
+    def test_key(self) -> bool:
+        """Whether a key under 2048 bits is accepted."""
+        ...
+
+    @property
+    def keys(self) -> Keys:
+        """Who makes the key."""
+        ...
+
+    @property
+    def key_holders(self) -> int:
+        """Number of key holders."""
+        ...
+
+    @property
+    def opening_threshold(self) -> int:
+        """Number of holders that open a sum."""
+        ...
 
 
 _SEED_BYTES = 32
@@ -183,6 +227,25 @@ def setup_keys(  # wide: who takes part, what is made, and who watches
         threshold_key, shares = deal(private_key, holders=holders, threshold=threshold, randomness=randomness)
     roster, signing_keys = register(parties, randomness)
     return KeySetup(threshold_key, roster, tuple(shares), signing_keys)
+
+
+def setup_run_keys(options: KeyOptions, degree: int, transcript: Transcript | None, progress: Progress) -> KeySetup:
+    """Make the keys of a run, of this degree, as its options say.
+
+    Raises:
+        InvalidParameter, WeakKeyError: as `setup_keys`.
+    """
+    return setup_keys(
+        options.parties,
+        key_bits=options.key_bits,
+        degree=degree,
+        holders=options.key_holders,
+        threshold=options.opening_threshold,
+        keys=options.keys,
+        test_key=options.test_key,
+        transcript=transcript,
+        progress=progress,
+    )
 
 
 def register(parties: int, randomness: Randomness = SYSTEM) -> tuple[Roster, SigningKeys]:

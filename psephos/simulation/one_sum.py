@@ -15,44 +15,14 @@ from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
 from psephos.simulation.encrypted_sum import EncryptedSum, PartyFactory, RunConfig, simulate_sum
 from psephos.simulation.engines import make_engine
-from psephos.simulation.key_setup import Keys, setup_keys
+from psephos.simulation.key_setup import KeyOptions, setup_run_keys
 from psephos.specs.base import Participants, SumSpec
 
 __all__ = ["SingleSumOptions", "take_sum"]
 
 
-class SingleSumOptions(Protocol):
+class SingleSumOptions(KeyOptions, Protocol):
     """The options that a single encrypted sum reads."""
-
-    @property
-    def parties(self) -> int:
-        """M."""
-        ...
-
-    @property
-    def key_bits(self) -> int:
-        """Length of the Paillier modulus."""
-        ...
-
-    @property
-    def test_key(self) -> bool:
-        """Whether a key under 2048 bits is accepted."""
-        ...
-
-    @property
-    def keys(self) -> Keys:
-        """Who makes the key."""
-        ...
-
-    @property
-    def key_holders(self) -> int:
-        """Number of key holders."""
-        ...
-
-    @property
-    def opening_threshold(self) -> int:
-        """Number of holders that open a sum."""
-        ...
 
     @property
     def workers(self) -> int:
@@ -94,24 +64,15 @@ def take_sum(
         charge: the budget file of the rows, and what the sum costs; every call costs it again.
 
     Raises:
-        PsephosError: as `setup_keys`, `simulate_sum` and `RunBudget.charge`.
+        PsephosError: as `setup_run_keys`, `simulate_sum` and `RunBudget.charge`.
     """
     if charge is not None:
         budget = replace(charge[0], run=SYSTEM.draw(16))
         charges = [budget.release(charge[1].name, charge[1])]
         budget.check(charges)
     started = time.perf_counter()
-    keys = setup_keys(
-        options.parties,
-        key_bits=options.key_bits,
-        degree=spec.best_degree(options.key_bits, options.parties),
-        holders=options.key_holders,
-        threshold=options.opening_threshold,
-        test_key=options.test_key,
-        keys=options.keys,
-        transcript=transcript,
-        progress=progress,
-    )
+    degree = spec.best_degree(options.key_bits, options.parties)
+    keys = setup_run_keys(options, degree, transcript, progress)
     keygen = time.perf_counter() - started
     fewest = max(2, options.parties - options.dropouts)
     round_ = spec.terms(keys.threshold_key, Participants(keys.roster, fewest, options.test_key))

@@ -48,7 +48,7 @@ from psephos.results import Guarantee, PsgdResult
 from psephos.results.base import timed
 from psephos.results.evaluation import Evaluation
 from psephos.simulation.journal import Journal
-from psephos.simulation.key_setup import HolderOptions, Keys, KeySetup, setup_keys
+from psephos.simulation.key_setup import HolderOptions, Keys, KeySetup, setup_run_keys
 from psephos.specs.base import Participants
 from psephos.specs.psgd import PsgdSpec
 
@@ -363,7 +363,7 @@ def simulate_psgd(
     agreement = agree(options, private_data.sizes, private_data.dimension)
     budget = budget_of(options, split, options.unit, "replace")
 
-    make_keys = partial(_make_keys, options, transcript, progress)
+    make_keys = partial(setup_run_keys, options, 1, transcript, progress)
     with ExitStack() as resources:
         store = None
         if options.journal is not None:
@@ -401,19 +401,6 @@ def simulate_psgd(
     result = _result(options, private_data, agreement, ceremony, run, evaluation)
     summary = None if budget is None else budget.summary()
     return replace(result, phases=timed(seconds), transcript=transcript, budget=summary)
-
-
-def _make_keys(options: PsgdOptions, transcript: Transcript | None, progress: Progress) -> KeySetup:
-    return setup_keys(
-        options.parties,
-        key_bits=options.key_bits,
-        holders=options.key_holders,
-        threshold=options.opening_threshold,
-        keys=options.keys,
-        test_key=options.test_key,
-        transcript=transcript,
-        progress=progress,
-    )
 
 
 def _charges(agreement: Agreement, budget: RunBudget) -> list[Charge]:

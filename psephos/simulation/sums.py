@@ -53,7 +53,7 @@ from psephos.simulation.charges import SumCharges, charges_of
 from psephos.simulation.encrypted_sum import BATCH, EncryptedSum, PartyFactory, RunConfig, simulate_sum
 from psephos.simulation.engines import FEWEST_BATCHES, make_engine
 from psephos.simulation.journal import Journal
-from psephos.simulation.key_setup import HolderOptions, Keys, KeySetup, setup_keys
+from psephos.simulation.key_setup import HolderOptions, Keys, KeySetup, setup_run_keys
 from psephos.simulation.linear import LinearVoters, count_votes
 from psephos.specs.base import Participants, SumSpec
 from psephos.sweep import Sampler, sweep
@@ -509,24 +509,11 @@ class SumExperiment:
         if self._keys is None:
             done = counted(self.progress, "make the key", 1)
             with self.timed("keygen"):
-                make = partial(self._make_keys, spec)
+                degree = self.options.degree or spec.best_degree(self.options.key_bits, self.options.parties)
+                make = partial(setup_run_keys, self.options, degree, self._transcript, self.progress)
                 self._keys = make() if self._journal is None else self._journal.key_setup(make)
             done(1)
         return self._keys
-
-    def _make_keys(self, spec: SumSpec) -> KeySetup:
-        options = self.options
-        return setup_keys(
-            options.parties,
-            key_bits=options.key_bits,
-            degree=options.degree or spec.best_degree(options.key_bits, options.parties),
-            holders=options.key_holders,
-            threshold=options.opening_threshold,
-            test_key=options.test_key,
-            keys=options.keys,
-            transcript=self._transcript,
-            progress=self.progress,
-        )
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:

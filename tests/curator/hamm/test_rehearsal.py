@@ -120,6 +120,16 @@ def test_labels_of_one_class_and_absent_classes_still_make_a_model() -> None:
         fit_public(np.ones((20, 3)), np.zeros(20, np.int64), 2)
 
 
+def test_an_absent_class_has_the_score_of_half_a_row() -> None:
+    """With a ridge that leaves no slopes the scores are the logarithms of the numbers of rows."""
+    X, y = table(4, 150, 10, 1.5)
+    labels = np.where(y == 3, 0, y)
+    _, constant = rehearsal_module._fit(X[:, :-1], labels, 4, 1e9)
+    counts = np.maximum(np.bincount(labels, minlength=4), 0.5)
+    meant = np.log(counts) - np.log(counts).mean()
+    np.testing.assert_allclose(contrast_basis(4).T @ constant, meant, atol=0.01)
+
+
 def rehearsal(epsilon: float = 10.0, parties: int = 100, seed: int = 0, **terms: Any) -> Rehearsal:
     """Rehearse the step for two classes and 60 public rows."""
     X, y = table(2, 60, 8, 1.0, seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
-from psephos.simulation.key_setup import Keys, SigningKeys, register, run_ceremony, setup_keys
+from psephos.simulation.key_setup import Keys, SigningKeys, register, run_ceremony, setup_keys, setup_run_keys
 
 
 @pytest.mark.parametrize(("keys", "by_dealer"), [("dealer", True), ("ceremony", False)])
@@ -44,6 +45,19 @@ def test_keys_of_dealer_and_ceremony_open(keys: Keys, by_dealer: bool) -> None:
     assert bool(candidates) != by_dealer
     assert candidates == sorted(candidates)
     assert all(tried <= expected for tried, expected in candidates)
+
+
+@pytest.mark.parametrize("keys", ["dealer", "ceremony"])
+def test_keys_of_a_run_are_as_its_options_say(keys: Keys) -> None:
+    transcript, tried = Transcript(), list[int]()
+    terms = {"parties": 4, "key_bits": 128, "key_holders": 3, "opening_threshold": 2, "keys": keys, "test_key": True}
+    setup = setup_run_keys(SimpleNamespace(**terms), 2, transcript, lambda what, done, of: tried.append(done))
+    key = setup.threshold_key
+    assert (key.key.bits, key.key.degree, key.holders, key.threshold) == (128, 2, 3, 2)
+    assert len(setup.roster) == 4
+    assert [bool(transcript.messages), bool(tried)] == [keys == "ceremony"] * 2
+    with pytest.raises(WeakKeyError):
+        setup_run_keys(SimpleNamespace(**terms | {"test_key": False}), 2, transcript, lambda what, done, of: None)
 
 
 def test_the_threshold_of_a_ceremony_is_at_most_half_of_the_holders_rounded_up() -> None:

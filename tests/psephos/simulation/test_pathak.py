@@ -36,7 +36,7 @@ from psephos.protocol.errors import (
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.keys import PublicKey
 from psephos.protocol.paillier.private_key import generate_private_key
-from psephos.protocol.pathak.dgk import generate_dgk_key
+from psephos.protocol.pathak.dgk import generate_dgk_key, plaintext_modulus
 from psephos.protocol.pathak.messages import KEYED_SIZE_BITS, MASK_BITS, STAGES, Ciphertexts, GroupSecret
 from psephos.protocol.pathak.messages import post as posted
 from psephos.protocol.pathak.noise import noise_addends, noise_bound, record_sensitivity
@@ -637,6 +637,7 @@ def test_keys_have_the_requested_length() -> None:
         keys.comparison.public_key.n.bit_length(),
     ]
     assert lengths == [512] * 3
+    assert keys.comparison.public_key.u == plaintext_modulus(KEYED_SIZE_BITS)
     assert keys.curator.public_key != keys.group.public_key
     with pytest.raises(WeakKeyError):
         PathakKeys.generate(512)

@@ -282,6 +282,9 @@ def test_parties_train_independently(learners: tuple[str, ...]) -> None:
         X, y = population.split.party(number)
         alone = train_parties(population.scaler.transform(X), y, [len(y)], classes=2, lam=options.local_lam)[0]
         np.testing.assert_array_equal(population.parameters[number], alone)
+        voter: Any = population.voters[number]
+        if learners[number % len(learners)] == "logistic" and "tree" in learners:
+            np.testing.assert_array_equal(voter.parameters, alone)
     assert len(population.voters) == 7
     assert ("train", 7, 7) in progress
 

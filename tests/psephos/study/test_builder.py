@@ -152,6 +152,7 @@ def test_study_with_every_option(files: Files) -> None:
         ({"protocol": "statistic"}, 4, "valid", True),
         ({"protocol": "statistic", "parameters": ("dropouts=1",)}, 3, "valid", True),
         ({"protocol": "average", "parameters": ("lam=0.5",)}, 2, "valid", False),
+        ({"protocol": "average", "parameters": ("lam=0.5", "dropouts=1")}, 3, "valid", False),
         ({"protocol": "average", "method": "own-data"}, 4, "valid", False),
         ({"protocol": "psgd", "delta": 1e-3, "parameters": ("sizes=9 9 9 9", "steps=2")}, 4, "valid", True),
         ({"protocol": "pathak", "parameters": ("lam=0.1", "smallest_size=9")}, 4, "knowledge", True),

@@ -378,6 +378,7 @@ def test_a_user_supplied_classifier_votes(house: House) -> None:
     assert mine.voter.check() == f"{__name__}:HOSPITAL"
     votes = mine.voter.predict_votes(np.zeros((4, 4)))
     assert (type(votes), votes.tolist()) == (np.ndarray, [1, 1, 1, 1])
+    assert mine.voter.predict_probabilities(np.zeros((4, 4))) is None
     for name in (f"{__name__}:NO_VOTER", f"{__name__}:nothing", "no.such.module:x", ":x", "json"):
         wrong = house.member("north", house.study(), voter=name)
         with pytest.raises(InvalidParameter):
@@ -460,6 +461,9 @@ def test_a_learner_is_trained_when_the_vote_starts(house: House) -> None:
         white = public_coordinates(points) if learner == "whitened" else None
         meant = make_learner(learner, classes=3, coordinates=white).fit(X, y).predict_votes(points)
         assert (mine.voter.predict_votes(points) == meant).all()
+        chances = mine.voter.predict_probabilities(points)
+        assert chances is not None
+        assert (chances.argmax(axis=1) == meant).all()
     nothing = house.member("north", study, data="", learner="logistic")
     for use in (nothing.voter.check, lambda: nothing.voter.predict_votes(points)):
         with pytest.raises(StudyError, match="--data FILE"):

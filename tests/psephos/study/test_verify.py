@@ -23,12 +23,13 @@ from psephos.cli.main import build
 from psephos.curator.hamm.statistic import plan_statistic
 from psephos.curator.tally import OpenedSum
 from psephos.model import Model, RegressionModel, written_model
+from psephos.protocol import errors
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.file import BoardFile
 from psephos.protocol.board.history import History, leaf_hash
-from psephos.protocol.errors import MessageError, StudyError
+from psephos.protocol.errors import MessageError, PsephosError, StudyError
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
 from psephos.protocol.storage.store import Store
@@ -37,6 +38,7 @@ from psephos.protocol.study.study import Study
 from psephos.protocol.wire import Kind, Reader, frame, session_of
 from psephos.specs.registry import spec_of
 from psephos.specs.study import StudyTerms, encode_coordinates
+from psephos.study import verify as verify_module
 from psephos.study.consent import describe_study
 from psephos.study.identity import fingerprint
 from psephos.study.monitor import Follower
@@ -629,6 +631,11 @@ def test_ignored_entries_are_counted(public: Played) -> None:
     board.entries = [*public.board.entries, b"noise", b"noise", bytes(200)]
     more = "; not of this study, forged or of another board, and so not counted: 3 MessageError (malformed)"
     assert lines_of(public, board)[0] == log(board, more)
+
+
+def test_reasons_of_refusal_are_those_of_errors_that_exist() -> None:
+    for name in verify_module._REASONS:
+        assert issubclass(getattr(errors, name), PsephosError)
 
 
 def test_holders_that_publish_partial_decryptions_of_an_exact_sum_are_named(
