@@ -143,17 +143,16 @@ def examine(study: Study, samples: PublicSamples, board: Board, curator: Store |
     _read(study, board, curator, evidence)
     if isinstance(spec, RehearsedSpec | RegressionSpec):
         _plan(study, samples, evidence)
-    ready = _ready(study, evidence)
+    _ready(study, evidence)
     if isinstance(spec, PathakSpec):
         _shares(spec, study, evidence)
-    elif not ready:
-        evidence.lacks = "there is no key"
+    elif evidence.key is None:
         evidence.note("ballots, and what they add up to", "not checked", "there is no key yet")
     elif isinstance(spec, PsgdSpec):
-        _series(spec, study, curator is not None, evidence)
+        _series(spec, evidence.key, study, evidence)
     else:
         assert isinstance(spec, SumSpec)
-        _sum(spec.terms(_known(evidence.key), participants_of(study)), study, curator is not None, evidence)
+        _sum(spec.terms(evidence.key, participants_of(study)), study, curator is not None, evidence)
         evidence.result = evidence.opened
     _result(spec, study, samples, evidence)
     for what, why in _NEVER:
@@ -183,11 +182,6 @@ def _plan(study: Study, samples: PublicSamples, evidence: BoardEvidence) -> None
         text = f"computed here from the public file, {changed} differ. The plan changes no epsilon"
         return evidence.note(what, "fails", text)
     return evidence.note(what, "holds", f"computed again from {study.parameters['labelled']} labelled public rows")
-
-
-def _known(key: ThresholdKey | None) -> ThresholdKey:
-    assert key is not None
-    return key
 
 
 def _read(study: Study, board: Board, curator: Store | None, evidence: BoardEvidence) -> None:
@@ -261,8 +255,8 @@ def _run(role: Role, entries: Iterable[Entry]) -> tuple[Any, Sequence[Refusal]]:
     return step.state, step.refused
 
 
-def _ready(study: Study, evidence: BoardEvidence) -> bool:
-    """Return whether the protocol has begun: all that must have joined, and there is a key where one is needed.
+def _ready(study: Study, evidence: BoardEvidence) -> None:
+    """Check whether the protocol has begun: all that must have joined, and there is a key where one is needed.
 
     Entries before that are not part of the protocol for anybody; they are removed from `evidence`.
     """
@@ -278,7 +272,7 @@ def _ready(study: Study, evidence: BoardEvidence) -> bool:
             break
     evidence.entries = list(entries)
     if not study.uses_key:
-        return result is not None
+        return
     if isinstance(result, ThresholdKey):
         evidence.key = result
         key, degree = result.key, f" of degree {result.key.degree}" if result.key.degree > 1 else ""
@@ -289,7 +283,6 @@ def _ready(study: Study, evidence: BoardEvidence) -> bool:
         evidence.note(what, "fails", none.why)
     else:
         evidence.note(what, "not checked", "not all holders have published it")
-    return evidence.key is not None
 
 
 def _ceremony(study: Study, entries: Sequence[Entry], evidence: BoardEvidence) -> None:
@@ -314,9 +307,9 @@ def _sum(round_: Round, study: Study, as_curator: bool, evidence: BoardEvidence)
     _opening(study, as_curator, evidence)
 
 
-def _series(spec: PsgdSpec, study: Study, as_curator: bool, evidence: BoardEvidence) -> None:
-    """Check every step of a descent: the point that was announced, and its encrypted sum."""
-    terms = spec.terms(_known(evidence.key), participants_of(study))
+def _series(spec: PsgdSpec, key: ThresholdKey, study: Study, evidence: BoardEvidence) -> None:
+    """Check every step of a descent: the point that was announced, and its encrypted sum, which everybody can read."""
+    terms = spec.terms(key, participants_of(study))
     what = "every step: at the point that follows, and its sum published alike by t holders"
     descent, refused, steps, last = DescentState.start(terms), Counter[str](), list[BoardEvidence](), None
     messages = evidence.of(Kind.BALLOT, Kind.CLOSE, Kind.CONFIRMATION, Kind.PARTIAL_DECRYPTION)
@@ -332,8 +325,8 @@ def _series(spec: PsgdSpec, study: Study, as_curator: bool, evidence: BoardEvide
         if after.steps > descent.steps and after.announcement is not None:
             round_ = terms.round(after.announcement)
             own = [one for one in messages if one.number > announced_at and session_of(one.data) == round_.digest]
-            last = BoardEvidence(own, key=evidence.key)
-            _sum(round_, study, as_curator, last)
+            last = BoardEvidence(own)
+            _sum(round_, study, False, last)
             if last.opened is None:
                 evidence.lacks = f"nobody opens the sum of step {after.steps} on this board"
             if last.opened is not None:
@@ -392,12 +385,11 @@ def _ballots(study: Study, evidence: BoardEvidence) -> None:
 
 
 def _confirmations(evidence: BoardEvidence) -> None:
-    if evidence.round is None or evidence.product is None or not evidence.round.confirmations:
-        return None
+    assert evidence.round is not None
+    assert evidence.product is not None
     what = "confirmations of one product"
     if evidence.closed is None:
-        evidence.lacks = "the vote is open"
-        return evidence.note(what, "not checked", evidence.lacks)
+        return evidence.note(what, "not checked", "the vote is open")
     state = evidence.closed
     for entry in evidence.of(Kind.CONFIRMATION):
         try:
@@ -417,8 +409,11 @@ def _confirmations(evidence: BoardEvidence) -> None:
 
 def _opening(study: Study, as_curator: bool, evidence: BoardEvidence) -> None:
     what = "partial decryptions: proofs, and what they open"
-    if evidence.round is None or evidence.product is None or evidence.closed is None:
-        return evidence.note(what, "not checked", "the vote is open")
+    assert evidence.round is not None
+    assert evidence.product is not None
+    if evidence.closed is None:
+        evidence.lacks = "the vote is open"
+        return evidence.note(what, "not checked", evidence.lacks)
     if not as_curator and not sum_is_public(study) and not evidence.of(Kind.PARTIAL_DECRYPTION):
         return evidence.note(
             what, "not checked", "they are sealed to the curator, whose store opens them (--curator DIR)"

@@ -45,7 +45,7 @@ from psephos.study.monitor import Follower
 from psephos.study.release import card, make_release, read_release
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
-from psephos.study.verify import AGREED, FOLLOWS, StudyCheck, as_text, examine, verify
+from psephos.study.verify import AGREED, FOLLOWS, BoardEvidence, StudyCheck, as_text, examine, verify
 from tests.psephos.study.cast import FixedVotes, fields_of, given, shares_of, unit
 
 PARTIES, SAMPLES = 5, 12
@@ -354,6 +354,8 @@ def test_an_early_key_counts_from_the_same_place_for_all(play: Callable[..., Pla
     played = play(replacements={"holder 3": Early}, ceremony=True)
     assert played.failing() == set()
     assert "5 ballots count" in played.checks()["ballots"].found
+    made = ("the key: what the messages of the ceremony make", "holds", "every check that needs no share of it holds")
+    assert made in lines_of(played)
 
 
 def test_a_changed_removed_or_reordered_entry_is_detected(honest: Played) -> None:
@@ -605,6 +607,39 @@ def test_refused_ballots_are_counted_by_error(public: Played) -> None:
     assert reasons[0].count("Error") == 2
 
 
+def test_every_sender_of_refused_ballots_is_named(public: Played) -> None:
+    """With what was wrong with its ballots, and how many there were of each kind."""
+    ballots = dict(bodies(public, Kind.BALLOT))
+    junk = frame(Kind.BALLOT, session_of(ballots["party 0"]), b"x")
+    wrong = [("party 3", ballots["party 3"]), ("party 1", junk), ("party 1", junk), ("party 0", ballots["party 0"])]
+    board = before(public, Kind.BALLOT, ("party 3", ballots["party 3"]), *wrong, ("party 0", ballots["party 0"]))
+    refused = "1 DuplicateBallotError (a second one) of party 0; 2 MessageError (malformed) of party 1"
+    refused += "; 1 DuplicateBallotError (a second one) of party 3"
+    count = f"2 ballots count, and the vote is open; refused: {refused}"
+    assert (BALLOTS, "holds", count) in lines_of(public, board)
+    evidence = examine(public.study, public.samples, board)
+    assert evidence.counted == (0, 3)
+    assert evidence.counted_sums == {0: 1, 3: 1}
+
+
+def test_messages_that_all_refuse_stop_no_check(public: Played) -> None:
+    """What others than holders confirm or open is passed over, and what holders say after it counts."""
+    confirmations, parts = bodies(public, Kind.CONFIRMATION), bodies(public, Kind.PARTIAL_DECRYPTION)
+    board = before(public, Kind.CONFIRMATION, ("party 4", confirmations[0][1]), *confirmations)
+    assert (CONFIRMED, "holds", "3 of at least 3") in lines_of(public, board)
+    board = before(public, Kind.PARTIAL_DECRYPTION, ("party 4", parts[0][1]), *parts[:2])
+    assert (PARTS, "holds", "holders [1, 2] open a sum of 5 ballots") in lines_of(public, board)
+
+
+def test_a_partial_decryption_of_another_product_is_named(public: Played) -> None:
+    product = examine(public.study, public.samples, public.board).product
+    assert product is not None
+    (name, data), *_ = bodies(public, Kind.PARTIAL_DECRYPTION)
+    board = before(public, Kind.PARTIAL_DECRYPTION, (name, data.replace(product.digest, bytes(32))))
+    wrong = f"{name}: it is from another holder, or for another product"
+    assert (PARTS, "fails", wrong) in lines_of(public, board)
+
+
 def test_a_missing_entry_is_named(public: Played) -> None:
     """The board shows a later entry of the same author, so everybody sees that one is missing."""
     client, board = public.made.board_client("party 2"), MemoryBoard()
@@ -623,14 +658,19 @@ def test_entries_of_another_log_fail(public: Played, count: int) -> None:
         board.post(public.made.board_client("party 2").sign(Post(BOARD, bytes([number]))))
     what, verdict, text = lines_of(public, board)[0]
     assert (what, verdict) == (LOG, "fails")
+    assert text.startswith(f"{log(board)[2]}; {count} ")
     assert "party 2" in text
 
 
 def test_ignored_entries_are_counted(public: Played) -> None:
     board = MemoryBoard()
     board.entries = [*public.board.entries, b"noise", b"noise", bytes(200)]
-    more = "; not of this study, forged or of another board, and so not counted: 3 MessageError (malformed)"
-    assert lines_of(public, board)[0] == log(board, more)
+    more = "; not of this study, forged or of another board, and so not counted: "
+    assert lines_of(public, board)[0] == log(board, f"{more}3 MessageError (malformed)")
+    entry = public.board.entries[3]
+    board.entries = [*public.board.entries, b"noise", entry[:-1] + bytes([entry[-1] ^ 1])]
+    both = "1 ForgedSignatureError (signed by somebody else), 1 MessageError (malformed)"
+    assert lines_of(public, board)[0] == log(board, f"{more}{both}")
 
 
 def test_reasons_of_refusal_are_those_of_errors_that_exist() -> None:
@@ -712,6 +752,9 @@ def test_an_exact_sum_is_checked_with_the_curators_store_only(honest: Played) ->
         (RESULT, "holds", "statistic of 5 parties, epsilon 0.5, delta 5.42e-20"),
         (FOLLOWS, "not checked", "the sum is not known here"),
     )
+    closed = before(honest, Kind.CONFIRMATION)
+    assert (PARTS, "not checked", "0 of 2 are there") in lines_of(honest, closed, honest.stores["curator"])
+    assert theirs[5] in lines_of(honest, closed)
     for content in (None, b""):
         store = Store()
         if content is not None:
@@ -754,6 +797,42 @@ def test_published_sums_that_are_not_the_opened_ones_fail(play: Callable[..., Pl
         lines = lines_of(played, before(played, Kind.PUBLISHED_SUM, *published))
         assert [line[1] for line in lines if line[0].startswith("the published sum is the opened one")] == [verdict]
         assert (lines[3][0], lines[3][2]) == (STEPS, "1 steps")
+
+
+def steps_of(played: Played, kind: Kind) -> tuple[list[tuple[str, bytes]], list[tuple[str, bytes]]]:
+    """The messages of a kind in a descent's first step, and in its second."""
+    both = bodies(played, kind)
+    assert len(both) % 2 == 0
+    return both[: len(both) // 2], both[len(both) // 2 :]
+
+
+@pytest.mark.parametrize("step", [0, 1])
+def test_the_worst_verdict_of_all_steps_is_shown(play: Callable[..., Played], step: int) -> None:
+    """A lie in one step of a descent is not hidden by what holds in it, or in another step."""
+    played = play(**of("psgd"))
+    parts = steps_of(played, Kind.PARTIAL_DECRYPTION)
+    (name, data), *others = parts[step]
+    lie = data[:80] + bytes(10) + data[90:]
+    sums = steps_of(played, Kind.PUBLISHED_SUM)[step]
+    board = before(played, Kind.PARTIAL_DECRYPTION, (name, lie), *others, *sums, count=len(parts[0]) * step)
+    lines = [line for line in lines_of(played, board) if line[0] == f"{PARTS}, in each of {1 + step} steps"]
+    assert [verdict for _, verdict, _ in lines] == ["fails"]
+    assert lines[0][2].startswith(f"{name}: ")
+
+
+def test_a_sum_that_nobody_opens_makes_no_result(play: Callable[..., Played]) -> None:
+    """Holders publish the last sum of a descent alike, but not how they have opened it."""
+    played = play(**of("psgd"))
+    first, _ = steps_of(played, Kind.PARTIAL_DECRYPTION)
+    _, sums = steps_of(played, Kind.PUBLISHED_SUM)
+    result = bodies(played, Kind.RESULT)[0]
+    board = before(played, Kind.PARTIAL_DECRYPTION, *sums, result, count=len(first))
+    lines = lines_of(played, board)
+    assert lines[3] == (STEPS, "holds", "2 steps")
+    assert (f"{PARTS}, in each of 2 steps", "not checked", "0 of 2 are there") in lines
+    assert ("the published sum is the opened one, in each of 1 steps", "holds", "step 1") in lines
+    assert lines[-1] == (RESULT, "fails", "there is one, and nobody opens the sum of step 2 on this board")
+    assert examine(played.study, played.samples, board).result is None
 
 
 def test_checks_of_a_pathak_study(play: Callable[..., Played]) -> None:
@@ -822,6 +901,28 @@ def test_text_of_checks(public: Played) -> None:
     assert "TRIAL" not in as_text(real, [])
     long = [StudyCheck("a check of many words " * 9, "holds", "found " * 30)]
     assert max(map(len, as_text(study, long, width=70).splitlines())) <= 70
+
+
+def test_words_of_checks_are_never_broken(public: Played) -> None:
+    """Heads and fingerprints are copied whole; a longer word than a line has a line of its own."""
+    words = ["hy-phen-ated"] * 3 + ["head" * 8, "hy-phen-ated"]
+    study = replace(public.study, title=" ".join(words))
+    checks = [StudyCheck(" ".join(words), "holds", " ".join(words))]
+    _, *lines = as_text(study, checks, width=30).splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("holds "))
+    title, check = lines[:start], lines[start:]
+    assert " ".join(title).startswith(" ".join(words))
+    assert " ".join(check).split() == ["holds", *words[:-1], f"{words[-1]}:", *words]
+    assert {line[:2].isspace() for line in check[1:]} == {True}
+    assert not any(line[0].isspace() for line in title)
+    assert all(len(line) <= 30 or len(line.split()) == 1 for line in lines)
+
+
+def test_texts_of_checks_have_a_longest_length() -> None:
+    evidence = BoardEvidence()
+    for length in (1000, 1001):
+        evidence.note("what", "fails", "x" * length)
+    assert [len(check.found) for check in evidence.checks] == [1000, 1003]
 
 
 @pytest.mark.parametrize("what", ["honest", "public", "gaussian"])
