@@ -10,7 +10,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -73,40 +74,49 @@ def run_trial(roles: int, output: Path | None, key_bits: int, nats: bool, say: C
     study, _ = make_study(options, [output / name / "card.toml" for name in parties])
     study.write(output / "study.toml")
     address = reading = str((output / "board.sqlite").absolute())
-    started: list[subprocess.Popen[bytes]] = []
-    if nats:
-        address, reading, server = _serve(output, study)
-        started.append(server)
-        say(f"nats-server, with the board, at {address}: TLS, and a key for each member.")
-    for name, identity in identities.items():
-        member = sign(study, identity)
-        own = {} if name == CURATOR else {"data": str((output / f"{name}.csv").absolute())}
-        member.keep(board=address, public=str((output / "public.csv").absolute()), **own)
-    say(
-        f"A trial in {output}: a curator and {roles - 1} parties. Three of them generate the key together, and each of "
-        "the three has a share of it."
-    )
-    say("Each member runs `psephos agent NAME` in a process of its own, which joins and takes all later steps.")
-    agents = {name: _start(output, name, "agent", name) for name in identities}
-    started += agents.values()
-    if all(map(find_spec, ("starlette", "uvicorn", "prometheus_client"))):
-        # There is a board before anybody looks at it.
-        open_board(address, study.digest, CURATOR, identities[CURATOR].key).close()
-        page = ("study.toml", "--board", reading, "--public", "public.csv", "--port", "0")
-        started.append(_start(output, "watch", "watch", *page))
-    try:
+    with _stopping() as started:
+        if nats:
+            address, reading, server = _serve(output, study)
+            started.append(server)
+            say(f"nats-server, with the board, at {address}: TLS, and a key for each member.")
+        for name, identity in identities.items():
+            member = sign(study, identity)
+            own = {} if name == CURATOR else {"data": str((output / f"{name}.csv").absolute())}
+            member.keep(board=address, public=str((output / "public.csv").absolute()), **own)
+        say(
+            f"A trial in {output}: a curator and {roles - 1} parties. Three of them generate the key together, and "
+            "each of the three has a share of it."
+        )
+        say("Each member runs `psephos agent NAME` in a process of its own, which joins and takes all later steps.")
+        agents = {}
+        for name in identities:
+            agents[name] = _start(output, name, "agent", name)
+            started.append(agents[name])
+        if all(map(find_spec, ("starlette", "uvicorn", "prometheus_client"))):
+            # There is a board before anybody looks at it.
+            open_board(address, study.digest, CURATOR, identities[CURATOR].key).close()
+            page = ("study.toml", "--board", reading, "--public", "public.csv", "--port", "0")
+            started.append(_start(output, "watch", "watch", *page))
         _wait(output, agents, say, began)
         say(_verified(output, reading, study, list(identities)))
-    finally:
-        for process in reversed(started):
-            process.terminate()
-        for process in started:
-            process.wait()
     released = output / CURATOR / fingerprint(study.digest) / "released"
     say(f"{time.monotonic() - began:.0f} s. The model and its card are in {released}. To look on:")
     if nats:
         say(f"  nats-server -c {output / 'server/nats.conf'} &")
     say(f"  psephos watch {output / 'study.toml'} --board '{reading}' --public {output / 'public.csv'}")
+
+
+@contextmanager
+def _stopping() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Stop the processes that were put into the list when all is done, or when it fails; the last one first."""
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        yield started
+    finally:
+        for process in reversed(started):
+            process.terminate()
+        for process in started:
+            process.wait()
 
 
 def _serve(output: Path, study: Study) -> tuple[str, str, subprocess.Popen[bytes]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -26,8 +27,10 @@ from psephos.protocol.board.file import BoardFile
 from psephos.protocol.board.server import NATS_SERVER
 from psephos.protocol.errors import BoardError, InvalidParameter, StudyError
 from psephos.protocol.storage.store import Store
+from psephos.protocol.study.study import Study
 from psephos.specs.study import StudyTerms
-from psephos.study.identity import fingerprint
+from psephos.study.identity import Identity, fingerprint
+from psephos.study.member import MemberSettings, Membership
 from psephos.study.release import make_release
 from psephos.study.roles import curator_role, holder_role, party_role
 from psephos.study.samples import PublicSamples
@@ -132,6 +135,64 @@ def test_a_failed_process_ends_a_trial_with_its_last_line(tmp_path: Path) -> Non
         agents: Any = {"lab": Process(0, 3), "north": Process(-1)}
         with pytest.raises(StudyError, match=message):
             _wait(tmp_path, agents, print, 0.0)
+
+
+def script(path: Path, text: str) -> str:
+    """A program in the place of another one."""
+    path.write_text(f"#!/bin/sh\n{text}")
+    path.chmod(0o700)
+    return str(path)
+
+
+MEMBER = """shift 4
+echo "$1 $2 $OMP_NUM_THREADS" > $2.words
+echo $$ > ${2%.toml}.pid
+while [ $1-$2 = agent-curator ]; do
+    [ -f party-0.pid ] && [ -f party-1.pid ] && [ -f party-2.pid ] && exit 3
+    sleep 0.02
+done
+exec sleep 1000
+"""
+"""The curator fails when all others run."""
+
+
+def gone(folder: Path) -> set[str]:
+    """The names of the programs that have written their numbers into files here, none of which runs any more."""
+    pids = {file.stem: int(file.read_text()) for file in folder.rglob("*.pid") if file.read_text()}
+    for pid in pids.values():
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+    return set(pids)
+
+
+def test_a_trial_that_fails_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a member's nor the page's; each runs in the folder, with one thread, and has its own files."""
+    monkeypatch.setattr(sys, "executable", script(tmp_path / "member", MEMBER))
+    folder, lines = tmp_path / "a" / "trial", list[str]()
+    with pytest.raises(StudyError, match="curator failed"):
+        run_trial(4, folder, 256, False, lines.append)
+    names = ["curator", "party-0", "party-1", "party-2"]
+    assert gone(tmp_path) >= set(names)
+    study = Study.read(folder / "study.toml")
+    for name in names:
+        settings = Membership.find(Identity.read(folder / name), fingerprint(study.digest)).settings
+        own = "" if name == "curator" else str(folder / f"{name}.csv")
+        assert settings == MemberSettings(str(folder / "board.sqlite"), str(folder / "public.csv"), own)
+        assert (folder / f"{name}.words").read_text() == f"agent {name} 1\n"
+    assert lines[0].startswith(f"A trial in {folder}: a curator and 3 parties.")
+
+
+def test_a_server_is_stopped_whatever_fails_after_its_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ready = f"[ $# -gt 1 ] || exit 0\necho $$ > {tmp_path}/server.pid\necho Server is ready\nexec sleep 1000\n"
+    monkeypatch.setattr("psephos.protocol.board.server.NATS_SERVER", script(tmp_path / "server", ready))
+
+    def say(line: str) -> None:
+        assert line.startswith("nats-server, with the board, at tls://127.0.0.1:")
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        run_trial(4, tmp_path / "trial", 256, True, say)
+    assert gone(tmp_path) == {"server"}
 
 
 @pytest.mark.nats

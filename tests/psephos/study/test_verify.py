@@ -638,6 +638,9 @@ def test_a_partial_decryption_of_another_product_is_named(public: Played) -> Non
     board = before(public, Kind.PARTIAL_DECRYPTION, (name, data.replace(product.digest, bytes(32))))
     wrong = f"{name}: it is from another holder, or for another product"
     assert (PARTS, "fails", wrong) in lines_of(public, board)
+    parts = bodies(public, Kind.PARTIAL_DECRYPTION)[:2]
+    board = before(public, Kind.PARTIAL_DECRYPTION, ("holder 3", data), *parts)
+    assert (PARTS, "holds", "holders [1, 2] open a sum of 5 ballots") in lines_of(public, board)
 
 
 def test_a_missing_entry_is_named(public: Played) -> None:
