@@ -433,6 +433,7 @@ def test_terms_of_a_prediction_are_described(numbers: NumberFiles) -> None:
         ({"parameters": ("low=0",)}, InvalidParameter),  # the intercept is relative to the middle of the bounds
         ({"parameters": ("high=20",)}, InvalidParameter),
         ({"parameters": ("classifier=AAAA",)}, InvalidParameter),
+        ({"parameters": ("released=[]",)}, InvalidParameter),  # what the model has cost is in its file
     ],
 )
 def test_terms_of_a_prediction_that_cannot_be_are_refused(

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -147,13 +148,14 @@ def script(path: Path, text: str) -> str:
 MEMBER = """shift 4
 echo "$1 $2 $OMP_NUM_THREADS" > $2.words
 echo $$ > ${2%.toml}.pid
-while [ $1-$2 = agent-curator ]; do
-    [ -f party-0.pid ] && [ -f party-1.pid ] && [ -f party-2.pid ] && exit 3
-    sleep 0.02
+[ $1-$2 = agent-curator ] || exec sleep 1000
+for second in 1 2 3 4 5 6 7 8 9 10; do
+    ls {} > curator.waits 2>&1 && exit 3
+    sleep 1
 done
-exec sleep 1000
+exit 4
 """
-"""The curator fails when all others run."""
+"""The curator fails when all others run, or after ten seconds."""
 
 
 def gone(folder: Path) -> set[str]:
@@ -167,14 +169,16 @@ def gone(folder: Path) -> set[str]:
 
 def test_a_trial_that_fails_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a member's nor the page's; each runs in the folder, with one thread, and has its own files."""
-    monkeypatch.setattr(sys, "executable", script(tmp_path / "member", MEMBER))
+    page = ["study"] * all(map(find_spec, ("starlette", "uvicorn", "prometheus_client")))
+    others = ["party-0", "party-1", "party-2", *page]
+    text = MEMBER.replace("{}", " ".join(f"{name}.pid" for name in others))
+    monkeypatch.setattr(sys, "executable", script(tmp_path / "member", text))
     folder, lines = tmp_path / "a" / "trial", list[str]()
-    with pytest.raises(StudyError, match="curator failed"):
+    with pytest.raises(StudyError, match="curator failed: 3"):
         run_trial(4, folder, 256, False, lines.append)
-    names = ["curator", "party-0", "party-1", "party-2"]
-    assert gone(tmp_path) >= set(names)
+    assert gone(tmp_path) == {"curator", *others}
     study = Study.read(folder / "study.toml")
-    for name in names:
+    for name in ("curator", *others[:3]):
         settings = Membership.find(Identity.read(folder / name), fingerprint(study.digest)).settings
         own = "" if name == "curator" else str(folder / f"{name}.csv")
         assert settings == MemberSettings(str(folder / "board.sqlite"), str(folder / "public.csv"), own)
