@@ -74,10 +74,12 @@ def test_a_single_class_with_logistic_is_the_minimiser() -> None:
 
 @pytest.mark.parametrize("name", sorted(LEARNERS))
 def test_a_learner_with_identical_samples(name: str) -> None:
-    X = np.full((5, 3), 0.4)
+    X = np.tile([0.4, 0.2, 0.1], (5, 1))
     learner = make_learner(name, classes=3, coordinates=np.eye(3)).fit(X, np.array([1, 1, 0, 1, 2]))
-    voted = learner.predict_votes(np.full((2, 3), 0.3))
+    voted = learner.predict_votes(X[:2])
     assert voted.tolist() == [1, 1]
+    trained = name in ("logistic", "whitened")
+    assert (learner.predict_probabilities(X) is not None) == trained, "others have no more than a majority to learn"
 
 
 @pytest.mark.parametrize("name", sorted(LEARNERS))

@@ -294,12 +294,15 @@ def test_both_solvers_solve_the_newton_system(classes: int) -> None:
 )
 def test_every_party_is_in_one_batch(sizes: list[int], features: int, columns: int) -> None:
     """Parties of one size together, nothing padded; no arrays larger than a batch's, but for one party."""
-    counts, seen = np.array(sizes), list[int]()
+    counts, seen, previous = np.array(sizes), list[int](), 0
     for members in training._batches(counts, features, columns):
         size = sizes[members[0]]
         assert {sizes[j] for j in members} == {size}
         entries = max(size * features, size * columns**2, min(columns * min(size, features), 1500) ** 2)
         assert len(members) == 1 or len(members) * entries <= 1 << 22
+        again = size in {sizes[j] for j in seen}
+        assert not again or previous == max(1, (1 << 22) // entries), "the batches before are full"
+        previous = len(members)
         seen += members.tolist()
     assert sorted(seen) == list(range(len(sizes)))
 
@@ -358,6 +361,7 @@ def test_votes(classes: int) -> None:
     assert votes(W, X, max_bytes=1).tolist() == expected
     assert np.array_equal(np.concatenate([block for _, block in blocks]), expected)
     assert [block.shape for _, block in votes_in_blocks(W, X, max_bytes=1)] == [(1, 11)] * 7
+    assert votes(W, X[:0]).shape == (7, 0)
 
 
 def test_ties_go_to_the_lower_class() -> None:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,10 +26,10 @@ from psephos.protocol.roles import BOARD, Post
 from psephos.protocol.wire import Kind, frame
 from psephos.results.runs import colluders_text
 from psephos.specs.registry import SPECS, coalition_of, is_verifiable, noise_from
-from psephos.study.receipt import Receipt, _could_decrypt, receipt_of, render, write_receipt
+from psephos.study.receipt import NOTICE, Receipt, _could_decrypt, receipt_of, render, write_receipt
 from psephos.study.release import read_release
 from psephos.study.verify import BoardEvidence, examine
-from tests.psephos.study.cast import ALL, fields_of
+from tests.psephos.study.cast import ALL, fields_of, shares_of
 from tests.psephos.study.test_verify import (  # noqa: F401 - fixtures
     PARTIES,
     SAMPLES,
@@ -172,6 +173,49 @@ def test_the_noise_is_described_whole(what: str) -> None:
     assert colluders_text(coalition, study.threshold, adders) in noise
     assert "is not proved" in noise
     assert ("NOT VERIFIED" in noise) == (not is_verifiable(study))
+
+
+NO_SENTENCE = re.compile(r"[a-z][A-Z]|[A-Z]{2,}[a-z]|[.,;:][A-Za-z]|  ")
+"""Parts of sentences that run into each other."""
+
+
+@pytest.mark.parametrize("what", ALL)
+def test_a_receipt_of_every_board_is_made_of_whole_sentences(what: str) -> None:
+    """And says what is known: of a key, of ballots under it, of steps, and of what was opened."""
+    study = trial(parties=PARTIES, epsilon=0.5, **fields_of(what, PARTIES)).study
+    key = shares_of(study)[0].threshold_key if study.uses_key else None
+    ballots: dict[str, Any] = {"key": key, "counted": (0, 1), "counted_sums": Counter((0, 1))}
+    for board in (
+        {},
+        {"key": key},
+        {"key": key, "steps": 1},
+        {**ballots, "steps": 1},
+        {**ballots, "steps": 2, "openers": (1, 3)},
+        {**ballots, "steps": 1, "openers": (1, 2), "exposed": (1, 2)},
+    ):
+        made = receipt_of(study, BoardEvidence(**board))
+        facts, release = made.encryption, made.release
+        texts = [facts.what, facts.decrypted, facts.proved, *facts.could_decrypt, release.noise, release.not_covered]
+        texts += [text for text in (made.warning, release.model_cost) if text]
+        for text in (*texts, made.summary, NOTICE):
+            assert text.endswith(".")
+            assert not NO_SENTENCE.search(text)
+        expected = "no" if key is None else "yes" if "counted" in board else "not established"
+        assert (facts.in_use, facts.sums) == (expected, board.get("steps", 0) if study.uses_key else 0)
+        assert facts.decrypted_by == ([f"holder {n}" for n in board.get("openers", ())] if study.uses_key else [])
+        if key is None:
+            continue
+        shown = board.get("key")
+        assert (facts.key_bits, facts.key) == (
+            (None, None) if shown is None else (study.key_bits, shown.key.identifier.hex()[:24])
+        )
+        assert facts.holders == [member.name for member in study.parties[:3]]
+        assert ("2 of 5 parties" in facts.what) == ("counted" in board)
+        assert ("in the last of 2 steps" in facts.what) == (board.get("steps", 0) > 1)
+        assert ("in the last of 2 steps" in facts.decrypted) == (board.get("steps", 0) > 1)
+        sums = [(member.ballot, member.sums) for member in made.participants]
+        assert sums[0] == (None, None)
+        assert sums[1:] == ([(True, 1)] * 2 + [(False, 0)] * 3 if "counted" in board else [(False, 0)] * 5)
 
 
 def test_a_study_that_is_unfinished_or_unverifiable_says_so_first(honest: Played, public: Played) -> None:  # noqa: F811
