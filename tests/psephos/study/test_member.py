@@ -365,7 +365,7 @@ def test_a_budget_file_records_what_the_curator_of_a_study_is_given(house: House
 def test_a_study_is_charged_for_its_unit(house: House, what: str, unit: str) -> None:
     path, study = house.folder / "north.budget", house.study(what.removesuffix(", persons"))
     if "persons" in what:
-        study = replace(study, parameters=study.parameters | {"record": "patient"})
+        study = replace(study, parameters={**study.parameters, "record": "patient"})
     key = house.identities["north"].card.key
     join_budget(study, key, str(path), house.own)
     charge_budget(study, key, str(path), house.own)

@@ -185,14 +185,15 @@ def test_a_receipt_of_every_board_is_made_of_whole_sentences(what: str) -> None:
     study = trial(parties=PARTIES, epsilon=0.5, **fields_of(what, PARTIES)).study
     key = shares_of(study)[0].threshold_key if study.uses_key else None
     ballots: dict[str, Any] = {"key": key, "counted": (0, 1), "counted_sums": Counter((0, 1))}
-    for board in (
+    boards: tuple[dict[str, Any], ...] = (
         {},
         {"key": key},
         {"key": key, "steps": 1},
         {**ballots, "steps": 1},
         {**ballots, "steps": 2, "openers": (1, 3)},
         {**ballots, "steps": 1, "openers": (1, 2), "exposed": (1, 2)},
-    ):
+    )
+    for board in boards:
         made = receipt_of(study, BoardEvidence(**board))
         facts, release = made.encryption, made.release
         texts = [facts.what, facts.decrypted, facts.proved, *facts.could_decrypt, release.noise, release.not_covered]

@@ -148,7 +148,7 @@ def script(path: Path, text: str) -> str:
 MEMBER = """shift 4
 echo "$1 $2 $OMP_NUM_THREADS" > $2.words
 echo $$ > ${2%.toml}.pid
-[ $1-$2 = agent-curator ] || exec sleep 1000
+[ $1-$2 = agent-curator ] || exec sleep 100
 for second in 1 2 3 4 5 6 7 8 9 10; do
     ls {} > curator.waits 2>&1 && exit 3
     sleep 1
@@ -187,7 +187,7 @@ def test_a_trial_that_fails_leaves_no_process(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_server_is_stopped_whatever_fails_after_its_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ready = f"[ $# -gt 1 ] || exit 0\necho $$ > {tmp_path}/server.pid\necho Server is ready\nexec sleep 1000\n"
+    ready = f"[ $# -gt 1 ] || exit 0\necho $$ > {tmp_path}/server.pid\necho Server is ready\nexec sleep 100\n"
     monkeypatch.setattr("psephos.protocol.board.server.NATS_SERVER", script(tmp_path / "server", ready))
 
     def say(line: str) -> None:
