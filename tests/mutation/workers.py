@@ -102,6 +102,8 @@ def _try(tests: dict[str, float], answer: Connection) -> None:
     tiers = [] if slow else ["-m", ordinary(Path.cwd())]
     status = pytest.main([*_ARGUMENTS, *tiers, *tests], plugins=[watch])
     answer.send((int(status), watch.failed, sum(os.times()[:4]) - before))
+    sys.stdout.flush()
+    os._exit(0)  # an exit as usual waits for threads and processes that tests have left, perhaps for ever
 
 
 def _import(copy: str, tests: dict[str, float], answer: Connection) -> None:
