@@ -111,6 +111,10 @@ def test_where_no_gain_is_expected_the_public_model_is_written(tmp_path: Path) -
         assert not list(transcript.messages)
         assert not result.asked
         assert result.key_bits == 0
+        assert (result.degree, result.ballots, result.min_ballots, result.bytes_per_ballot) == (0, 0, 0, 0)
+        assert (result.slots_per_plaintext, result.ciphertexts_per_ballot) == (0, 0)
+        assert (result.colluders, result.peak_memory_mb, result.tally_equals_plaintext) == (None, None, True)
+        assert result.privacy["rehearsed"].chosen.keys() == {"public accuracy", "expected gain"}
         assert result.privacy["rehearsed"].epsilon == 0
         assert result.composed is not None
         assert (result.composed.releases, result.composed.epsilon) == (0, 0)
