@@ -176,7 +176,7 @@ class EvaluationPlan:
     neighbours: Neighbours
     epsilon: float
     mechanism: DiscreteLaplace
-    inflation: float = 1.0
+    inflation: float
 
     @property
     def scores(self) -> ScoreGrid:
