@@ -23,7 +23,7 @@ from psephos.audit.mutants import replaced
 from psephos.cli.main import build
 from psephos.curator.hamm.rules import average_noise_share, suggest_method
 from psephos.curator.hamm.sensitivity import radius
-from psephos.curator.hamm.statistic import plan_statistic
+from psephos.curator.hamm.statistic import mechanism_with_less_noise, plan_statistic
 from psephos.data.partition import scaler_for
 from psephos.data.preprocessing import PublicScaler
 from psephos.data.tables import read_table
@@ -33,6 +33,7 @@ from psephos.protocol.transcript import Transcript
 from psephos.results import Accuracy
 from psephos.results.card import model_card
 from psephos.simulation import job as job_module
+from psephos.simulation import tally as tally_module
 from psephos.simulation.job import Job, JobOptions
 from psephos.simulation.sums import METHODS
 
@@ -166,6 +167,23 @@ def test_auto_chooses_the_smaller_noise_if_delta_is_given(tmp_path: Path) -> Non
         own: dict[str, Any] = {"method": method, "mechanism": "gaussian", "learners": ("tree",), "epsilon": (0.5,)}
         job = Job(options(patients(tmp_path / "t.csv"), **own))
         assert job.run().privacy[job.method].mechanism == mechanism
+
+
+def test_the_noise_of_auto_is_compared_by_the_terms_of_the_run(tmp_path: Path) -> None:
+    class ComparedError(Exception):
+        """Raised to stop the run when it compares."""
+
+    def compare(X: Any, *terms: Any, **more: Any) -> Any:
+        raise ComparedError(terms, more)
+
+    own: dict[str, Any] = {"mechanism": "gaussian", "delta": 1e-4, "epsilon": (3.0,), "learners": ("naive-bayes",)}
+    job = Job(options(patients(tmp_path / "t.csv"), method="auto", **own))
+    with (
+        replaced([tally_module], "mechanism_with_less_noise", mechanism_with_less_noise, compare),
+        pytest.raises(ComparedError) as compared,
+    ):
+        job.run()
+    assert compared.value.args == ((2, 8), {"epsilon": 3.0, "delta": 1e-4, "joint": True})
 
 
 def test_the_statistic_of_votes_with_joint_noise(tmp_path: Path) -> None:

@@ -15,10 +15,12 @@ from sklearn.tree import DecisionTreeClassifier
 from psephos.audit.adversary import Tampering
 from psephos.audit.mutants import replaced
 from psephos.cli.show import show
-from psephos.curator.hamm.records import ROWS_PER_PARTY
+from psephos.curator.hamm.methods import erm_fit, statistic_nonprivate
+from psephos.curator.hamm.records import ROWS_PER_PARTY, fit_records, plan_records, release_records
 from psephos.curator.hamm.rehearsed import REHEARSED_ROWS
 from psephos.curator.hamm.rules import FEWEST_LABELLED
 from psephos.curator.hamm.signal import noise_energy
+from psephos.curator.hamm.start import public_start
 from psephos.curator.hamm.statistic import StatisticPlan, plan_statistic
 from psephos.curator.tally import Tally
 from psephos.data.datasets import Dataset
@@ -26,6 +28,7 @@ from psephos.data.partition import load_split
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, shares_of
 from psephos.parties.party import labels_of
 from psephos.parties.statistic import entry_range, own_vector
+from psephos.progress import silent
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.vote_directions import VoteDirectionGrid
 from psephos.protocol.errors import (
@@ -43,9 +46,11 @@ from psephos.simulation import sums
 from psephos.simulation import tally as tally_module
 from psephos.simulation.average import AverageOptions, simulate_average
 from psephos.simulation.key_setup import setup_keys
+from psephos.simulation.references import own_data_nonprivate, vote_directions_nonprivate
 from psephos.simulation.tally import TallyOptions, simulate_tally
 from psephos.specs.base import Participants
 from psephos.specs.statistic import StatisticSpec
+from psephos.specs.tally import TallySpec
 from tests.psephos.simulation import runs
 
 SMALL = TallyOptions(parties=7, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, epsilon=(5.0,), draws=1)
@@ -422,6 +427,90 @@ def test_a_joint_statistic_is_planned_by_the_options(method: str, source: str) -
     others, terms = planned("plan_statistic", **JOINT, methods=(method,), **change)
     assert others == (2, 9)
     assert terms == {"epsilon": 2.0, "delta": 1e-4, "mechanism": "gaussian", "source": source, "joint": True}
+
+
+@pytest.mark.parametrize("start", ["zero", "public"])
+def test_a_ridge_is_centred_where_the_options_say(start: Any) -> None:
+    """What `vote` and `soft` minimise, and with which public model, loss and seed they are released."""
+    fitted, asked = list[tuple[Any, ...]](), list[tuple[tuple[Any, ...], dict[str, Any]]]()
+
+    def fit(*terms: Any) -> Any:
+        fitted.append(terms)
+        return erm_fit(*terms)
+
+    def method_of(*terms: Any, **more: Any) -> Any:
+        asked.append((terms[1:], more))
+        return honest(*terms, **more)
+
+    honest, options = TallySpec.method_of, replace(SMALL, methods=("vote", "soft", "pate"), seed=6, start=start)
+    with replaced([tally_module], "erm_fit", erm_fit, fit), replaced([TallySpec], "method_of", honest, method_of):
+        result = simulate_tally(options)
+    evaluation = result.evaluation
+    assert [terms[0] for terms in fitted] == ["majority", "soft"]
+    population = sums.populate(*load_split(options), silent)
+    for _, counts, X, loss, begun in fitted:
+        np.testing.assert_array_equal(counts, evaluation.counts)
+        np.testing.assert_array_equal(X, population.auxiliary)
+        assert loss.name == "logistic"
+        assert (begun is not None) is (start == "public")
+    for (name, counts, request), more in asked:
+        np.testing.assert_array_equal(counts, evaluation.counts)
+        assert request == options.request(5.0)
+        assert (more["loss"].name, more["seed"], more["start"]) == ("logistic", 6, fitted[0][-1])
+        assert (more["fit"] is None) is (name == "pate")
+    if start == "public":
+        begun = public_start(population.auxiliary, population.split.public_labels, 2)
+        np.testing.assert_array_equal(fitted[0][-1].w, begun.w)
+        (public,) = (one.w for one in evaluation.scores if one.method == "public")
+        np.testing.assert_array_equal(public, begun.w)
+    assert ("public" in result.accuracy) is (start == "public")
+
+
+def test_every_release_has_noise_of_its_own_seed_or_of_none() -> None:
+    options = replace(SMALL, **JOINT, methods=("own-data",), draws=3, seed=9)
+    for simulated, seeds in ((True, [(9 << 32) + number for number in range(3)]), (False, [None] * 3)):
+        result = simulate_tally(replace(options, simulate_noise=simulated))
+        specs = [factory.spec for _, _, factory, _ in result.evaluation.contributions]
+        assert [spec.simulation_seed for spec in specs] == seeds
+
+
+def clear(result: Any, method: str) -> Any:
+    """The classifier without noise."""
+    return next(one.w for one in result.evaluation.scores if (one.method, one.epsilon) == (method, None))
+
+
+def test_a_classifier_without_noise_is_of_all_rows_that_are_there() -> None:
+    """In all public coordinates; the shares of the noise are sized as it was agreed."""
+    change: dict[str, Any] = {"absent": 0.3, "dropouts": 3, "colluders": 1, "lam": 0.02}
+    options = replace(SMALL, **JOINT, **change, methods=("statistic", "own-data", "whitened", "vote-directions"))
+    result = simulate_tally(options)
+    population = sums.populate(*load_split(options), silent)
+    X, rows, there = population.auxiliary, population.rows(), population.present
+    assert len(there) == 5
+    for method in ("own-data", "whitened"):
+        expected = own_data_nonprivate([rows[number] for number in there], X, 2, method)
+        np.testing.assert_allclose(clear(result, method), expected)
+    votes = [population.voters[number] for number in there]
+    np.testing.assert_allclose(clear(result, "vote-directions"), vote_directions_nonprivate(votes, X, 2))
+    np.testing.assert_allclose(
+        clear(result, "statistic"), statistic_nonprivate(population.counts(X), X, options.local_lam)
+    )
+    for _, _, factory, _ in result.evaluation.contributions:
+        assert (factory.spec.shares.contributors, factory.spec.colluders) == (2, 1)
+
+
+def test_a_record_step_without_noise_is_of_all_rows_that_are_there() -> None:
+    options = replace(SMALL, unit="record", absent=0.3, dropouts=3, colluders=1, announced_rows=400)
+    result = simulate_tally(options)
+    population = sums.populate(*load_split(options), silent)
+    rows, labels = population.records(), population.split.public_labels
+    terms: dict[str, Any] = {"rows": 400, "epsilon": None, "delta": 1e-6, "mechanism": "gaussian", "contributors": 2}
+    plan = plan_records(population.auxiliary, labels, 2, 7, **terms)
+    total = np.sum([own_vector(plan.grid, *rows[number]) for number in population.present], axis=0)
+    np.testing.assert_allclose(clear(result, "newton"), fit_records(release_records(plan, total.tolist())))
+    ((_, _, factory, _),) = result.evaluation.contributions
+    assert (factory.spec.shares.contributors, factory.spec.colluders, factory.spec.persons) == (2, 1, "")
+    assert result.privacy["newton"].chosen["labelled"] == plan.labelled
 
 
 def test_two_ballots_at_least_are_opened_however_many_may_stay_away() -> None:
