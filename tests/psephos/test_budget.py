@@ -405,6 +405,22 @@ def test_what_is_asked_for_is_compared_with_the_limit(
     assert charges(tmp_path / "b") == []
 
 
+@pytest.mark.parametrize(
+    ("change", "unit"),
+    [
+        ({"method": "newton", "unit": "record"}, PrivacyUnit("record", "", "any")),
+        ({"method": "newton", "unit": "record", "neighbours": "add-remove"}, PrivacyUnit("record", "", "add-remove")),
+        ({"method": "soft"}, PrivacyUnit("party", "hospital", "any")),
+    ],
+    ids=str,
+)
+def test_a_run_is_charged_for_its_unit(change: dict[str, Any], unit: PrivacyUnit, table: Path, tmp_path: Path) -> None:
+    options = Job(options_of(table, tmp_path / "b", **change)).options
+    made = charges_of(options, load_split(options, None)[1], None, repeats=True)
+    assert made is not None
+    assert (made._budget.unit, made._budget.rows) == (unit, table_digest(table))
+
+
 def test_a_run_that_may_choose_its_noise_is_refused_where_neither_fits(table: Path, tmp_path: Path) -> None:
     """`auto` may take discrete Laplace noise, whose delta is next to nothing; a method that is named may not."""
     for number, (method, limit, fits) in enumerate(

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from psephos.budget import table_digest
 from psephos.cli.main import build
 from psephos.curator.ledger import costs_together
 from psephos.data.tables import Encoding
@@ -22,6 +23,7 @@ from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.roles import Role
+from psephos.protocol.storage.budget import PrivacyUnit
 from psephos.protocol.transcript import Transcript
 from psephos.results import EvaluationResult, Release, Result
 from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun, _together, calibrated_model
@@ -270,6 +272,7 @@ def test_the_plan_has_the_terms_of_the_options(table: Path, classifier: Released
     assert (usual.plan.unit, usual.plan.neighbours, usual.plan.epsilon) == ("party", "replace", 1.0)
     assert (usual.plan.inflation, usual.shares.contributors, usual.colluders) == (2.0, 3, 2)
     assert EvaluationOptions().workers == min(2, os.cpu_count() or 1)
+    assert EvaluationOptions().compares is False
 
 
 def test_a_run_sums_by_its_options_and_says_so(table: Path, classifier: ReleasedClassifier, tmp_path: Path) -> None:
@@ -299,6 +302,24 @@ def test_a_run_sums_by_its_options_and_says_so(table: Path, classifier: Released
     assert result.budget is not None
     assert result.budget.totals[0].epsilon == 1.0
     assert EvaluationRun(options_of(table), classifier).run().budget is None
+
+
+@pytest.mark.parametrize(
+    ("change", "unit"),
+    [
+        ({}, PrivacyUnit("record", "", "any")),
+        ({"neighbours": "add-remove"}, PrivacyUnit("record", "", "add-remove")),
+        ({"unit": "party"}, PrivacyUnit("party", "hospital", "any")),
+        ({"record": "patient", "ignore": ()}, PrivacyUnit("person", "patient at one hospital", "any")),
+    ],
+    ids=str,
+)
+def test_an_evaluation_is_charged_for_its_unit(
+    table: Path, classifier: ReleasedClassifier, tmp_path: Path, change: dict[str, Any], unit: PrivacyUnit
+) -> None:
+    budget = EvaluationRun(options_of(table, budget=str(tmp_path / "b"), **change), classifier)._budget
+    assert budget is not None
+    assert (budget.unit, budget.rows) == (unit, table_digest(table))
 
 
 def test_a_data_set_is_that_of_the_model(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from typer.testing import CliRunner
 
 import psephos
+from psephos.budget import table_digest
 from psephos.cli.main import build
 from psephos.data.own import OwnTable, TableOptions
 from psephos.model import RegressionModel, ReleasedRegressor, load_classifier, load_model, write_onnx, written_model
@@ -25,6 +26,7 @@ from psephos.protocol.errors import DataError, InvalidParameter, ModelError
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
 from psephos.protocol.roles import Role
+from psephos.protocol.storage.budget import PrivacyUnit
 from psephos.protocol.transcript import Transcript
 from psephos.results import RegressionResult, Result
 from psephos.simulation.job import Job, JobOptions
@@ -266,6 +268,24 @@ def test_options_without_effect_are_refused(table: Path, change: dict[str, Any])
 def test_each_option_of_classes_is_refused_by_its_name(table: Path, name: str, chosen: Any) -> None:
     with pytest.raises(InvalidParameter, match=f"--{name.replace('_', '-')} has no effect with --task regression"):
         options_of(table, **{name: chosen}).check()
+
+
+@pytest.mark.parametrize(
+    ("change", "unit"),
+    [
+        ({}, PrivacyUnit("record", "", "any")),
+        ({"neighbours": "add-remove"}, PrivacyUnit("record", "", "add-remove")),
+        ({"unit": "party"}, PrivacyUnit("party", "hospital", "any")),
+        ({"record": "c"}, PrivacyUnit("person", "c at one hospital", "any")),
+    ],
+    ids=str,
+)
+def test_a_regression_is_charged_for_its_unit(
+    table: Path, tmp_path: Path, change: dict[str, Any], unit: PrivacyUnit
+) -> None:
+    budget = RegressionRun(options_of(table, budget=str(tmp_path / "b"), **change))._budget
+    assert budget is not None
+    assert (budget.unit, budget.rows) == (unit, table_digest(table))
 
 
 def test_a_run_sums_by_its_options_and_says_so(table: Path, tmp_path: Path) -> None:

@@ -218,6 +218,7 @@ def test_data_that_cannot_be_split_is_refused_by_name(wrong: dict) -> None:
         ({**JOINT, "loss": "huber"}, "not huber"),
         ({**JOINT, "protect_auxiliary": True}, "use --reveal alpha"),
         ({**JOINT, "colluders": 4, "dropouts": 2}, "nobody's noise"),
+        ({**JOINT, "colluders": 0, "dropouts": 6}, "nobody's noise"),
         ({**JOINT, "min_ballots": 6}, "only with 7 ballots"),
         ({**JOINT, "dropouts": 2, "min_ballots": 4}, "only with 5 ballots"),
         ({**JOINT, "dropouts": 1, "absent": 0.3}, "only with 6 ballots"),
@@ -236,6 +237,7 @@ def test_invalid_options_of_a_tally(one: dict, words: str) -> None:
         {"learners": ("whitened",)},
         {"learners": (DecisionTreeClassifier(),)},
         {**JOINT, "colluders": 5},
+        {**JOINT, "colluders": 0, "dropouts": 5},
         {**JOINT, "dropouts": 2, "min_ballots": 5},
         {**JOINT, "dropouts": 2, "min_ballots": 7},
         {**JOINT, "dropouts": 2, "absent": 0.3},
@@ -373,6 +375,7 @@ def planned(name: str, **change: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     [
         {"mechanism": "discrete-laplace", "neighbours": "add-remove", "delta": 1e-4, "announced_rows": 50},
         {"colluders": 2, "dropouts": 3, "epsilon": (2.0, 3.0)},
+        {"colluders": 0},
     ],
     ids=str,
 )
@@ -394,7 +397,7 @@ def test_a_record_step_is_planned_by_the_options(change: dict[str, Any]) -> None
     [
         ({"mechanism": "gaussian", "delta": 1e-4, "balanced": True}, REHEARSED_ROWS),
         ({"announced_rows": 5, "colluders": 2, "dropouts": 3, "epsilon": (2.0, 3.0)}, 1),
-        ({"announced_rows": 26}, 2),
+        ({"announced_rows": 26, "colluders": 0}, 2),
     ],
     ids=str,
 )
