@@ -370,6 +370,9 @@ RECORD = Release("noise", 2.0, 1e-3, "record")
         (replace(RECORD, unit="party"), [RECORD], None),
         (replace(RECORD, unit="party"), [replace(RECORD, unit="party")], (2, 4.0, 0.002)),
         (RECORD, [RECORD, replace(RECORD, unit="shard")], None),
+        (replace(RECORD, chosen={"neighbours": "add-remove"}), [RECORD], (2, 4.0, 0.002)),
+        (replace(RECORD, chosen={"neighbours": "replace"}), [RECORD], (2, 4.0, 0.002)),
+        (replace(RECORD, chosen={"persons": "patient"}), [RECORD], None),
     ],
 )
 def test_costs_together_by_hand(entry: Release, earlier: list[Release], cost: tuple[int, float, float] | None) -> None:

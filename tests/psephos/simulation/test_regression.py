@@ -12,6 +12,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone, is_regressor
+from sklearn.linear_model import HuberRegressor, LinearRegression
+from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 from typer.testing import CliRunner
 
@@ -168,6 +172,34 @@ def test_a_replaced_row_moves_the_sum_by_the_sensitivity_at_most(table: Path, tm
         assert np.sqrt(float(sum((each.astype(float) ** 2).sum() for each in moved))) <= bound
 
 
+def test_errors_are_those_of_scikit_learn(released: Released) -> None:
+    """On the held-out rows: of the release, of the public start, and of regressions on all private rows."""
+    run, result, model = released
+    split, grid, X = run.split, run.spec.plan.grid, run.split.X_test
+    own = np.concatenate(split.parties)
+    rows, labels = split.dataset.X_train[own], split.dataset.y_train[own]
+    predictions = {
+        "newton": ReleasedRegressor(model).predict(X),
+        "public": grid.predict(grid.offset[:, 0], run.prepared(X)),
+        "least squares": LinearRegression().fit(rows, labels).predict(X),
+        "huber": make_pipeline(StandardScaler(), HuberRegressor(max_iter=1000)).fit(rows, labels).predict(X),
+    }
+    assert result.errors.keys() == predictions.keys()
+    for name, each in predictions.items():
+        errors = result.errors[name]
+        exact = r2_score(split.y_test, each), root_mean_squared_error(split.y_test, each)
+        assert (errors.r2, errors.rmse) == pytest.approx(exact, rel=1e-6), name
+        assert errors.mae == pytest.approx(mean_absolute_error(split.y_test, each), rel=1e-6), name
+
+
+@pytest.mark.parametrize(("rows", "known"), [(0, False), (1, False), (2, True)])
+def test_two_rows_that_are_held_out_have_an_error(table: Path, rows: int, known: bool) -> None:
+    run = RegressionRun(options_of(table))
+    run.split = replace(run.split, test=run.split.test[:rows])
+    errors = run.errors(run.spec.plan.grid.offset[:, 0], references=False)
+    assert errors.keys() == ({"newton", "public"} if known else set())
+
+
 def test_a_result_is_read_from_its_json(released: Released) -> None:
     _, result, _ = released
     assert Result.from_json(json.loads(json.dumps(result.as_json()))) == result
@@ -321,7 +353,8 @@ def test_a_run_sums_by_its_options_and_says_so(table: Path, tmp_path: Path) -> N
     assert (model.psephos_model, model.task, model.label, model.method) == (1, "regression", "days", "newton")
     assert (model.parties, model.bounds, model.encoding) == (5, result.bounds, run.split.encoding)
     np.testing.assert_array_equal(np.transpose(model.ranges), run.spec.ranges)
-    assert RegressionRun(options_of(table)).run()[0].budget is None
+    other = RegressionRun(options_of(table, colluders=0)).run()[0]
+    assert (other.budget, other.colluders) == (None, 0)
 
 
 def test_the_runs_of_classes_and_of_numbers_refuse_each_other(table: Path) -> None:
