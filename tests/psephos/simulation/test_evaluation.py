@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from psephos.budget import table_digest
 from psephos.cli.main import build
+from psephos.curator.hamm.signal import Signal
 from psephos.curator.ledger import costs_together
 from psephos.data.tables import Encoding
 from psephos.model import ReleasedClassifier, load_model, written_model
@@ -387,7 +388,8 @@ def test_costs_together_by_hand(entry: Release, earlier: list[Release], cost: tu
 def test_every_field_of_a_calibrated_model(classifier: ReleasedClassifier, result: EvaluationResult) -> None:
     warned = result.page().warnings
     assert warned
-    before = msgspec_replace(classifier.model, warnings=("first", warned[0]))
+    release = replace(classifier.model.release, signal=Signal(0.5, 0.1, 0.9, 0.6, useless=False))
+    before = msgspec_replace(classifier.model, warnings=("first", warned[0]), release=release)
     model = calibrated_model(before, replace(result, ballots=4))
     fit = result.estimate.calibration
     assert fit is not None
@@ -415,6 +417,7 @@ def test_every_field_of_a_calibrated_model(classifier: ReleasedClassifier, resul
         ({"unit": "party", "record": "patient"}, "only with --unit record"),
         ({"unit": "party", "neighbours": "add-remove"}, "only with --unit record"),
         ({"largest_error": 2.0}, "--largest-error is for"),
+        ({"parties": 6, "colluders": 3, "dropouts": 2}, "nobody's noise"),
         ({"parties": 6, "absent": 0.34, "dropouts": 1}, "set a larger"),
         ({"task": "regression", "bins": 5}, "--bins is for a classifier"),
         ({"task": "regression", "other_labels": "drop"}, "--other-labels is for a classifier"),

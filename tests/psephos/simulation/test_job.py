@@ -27,6 +27,7 @@ from psephos.curator.hamm.statistic import mechanism_with_less_noise, plan_stati
 from psephos.data.partition import scaler_for
 from psephos.data.preprocessing import PublicScaler
 from psephos.data.tables import read_table
+from psephos.model import write_onnx
 from psephos.protocol.errors import DataError, InvalidParameter, ModelError
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
@@ -257,6 +258,18 @@ def test_output_and_files_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert f"right on {(labels == 'ill').mean():.1%} of the public rows" in (tmp_path / "card.md").read_text()
     with pytest.raises(ModelError, match=f"{tmp_path / 'nowhere'}: No such file or directory"):
         job.write(outcome, tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("onnx", [True, False])
+def test_onnx_is_written_where_it_is_asked_for(tmp_path: Path, onnx: bool) -> None:
+    written = list[tuple[Any, ...]]()
+    job = Job(options(patients(tmp_path / "t.csv"), method="avg"))
+    result = job.run()
+    with replaced([job_module], "write_onnx", write_onnx, lambda *terms: written.append(terms)):
+        paths = job.write(result, tmp_path, onnx=onnx)
+    names = ["model.json", "card.md", "result.json", *(["model.onnx"] if onnx else [])]
+    assert paths == [tmp_path / name for name in names]
+    assert written == ([(job.model(result), tmp_path / "model.onnx")] if onnx else [])
 
 
 def test_accuracy_on_public_rows_is_stated_only_for_named_public_rows(tmp_path: Path) -> None:

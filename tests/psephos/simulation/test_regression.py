@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from typer.testing import CliRunner
 
 import psephos
+from psephos.audit.mutants import replaced
 from psephos.budget import table_digest
 from psephos.cli.main import build
 from psephos.data.own import OwnTable, TableOptions
@@ -33,6 +34,8 @@ from psephos.protocol.roles import Role
 from psephos.protocol.storage.budget import PrivacyUnit
 from psephos.protocol.transcript import Transcript
 from psephos.results import RegressionResult, Result
+from psephos.results.card import regression_card
+from psephos.simulation import regression as regression_module
 from psephos.simulation.job import Job, JobOptions
 from psephos.simulation.regression import RegressionRun
 
@@ -242,6 +245,25 @@ def test_onnx_predicts_the_same(released: Released, tmp_path: Path) -> None:
     rows = np.vstack([run.split.X_test[:50], np.full((1, 3), 1e9)])
     (predictions,) = reference.ReferenceEvaluator(str(tmp_path / "model.onnx")).run(None, {"features": rows})
     assert np.allclose(predictions[:, 0], ReleasedRegressor(model).predict(rows))
+
+
+@pytest.mark.parametrize("onnx", [True, False])
+def test_a_regression_is_written_with_onnx_where_it_is_asked_for(
+    released: Released, tmp_path: Path, onnx: bool
+) -> None:
+    """Only the result, which tells about private rows, is for its owner alone."""
+    run, result, model = released
+    written = list[tuple[Any, ...]]()
+    with replaced([regression_module], "write_onnx", write_onnx, lambda *terms: written.append(terms)):
+        paths = run.write(result, model, tmp_path, onnx=onnx)
+    names = ["model.json", "card.md", "result.json", *(["model.onnx"] if onnx else [])]
+    assert paths == [tmp_path / name for name in names]
+    assert written == ([(model, tmp_path / "model.onnx")] if onnx else [])
+    assert (tmp_path / "result.json").read_text() == json.dumps(result.as_json(), indent=1) + "\n"
+    assert (tmp_path / "card.md").read_text() == regression_card(model, result, run.split)
+    assert (tmp_path / "result.json").stat().st_mode & 0o777 == 0o600
+    with pytest.raises(ModelError):
+        run.write(result, model, tmp_path / "nowhere", onnx=False)
 
 
 @pytest.mark.parametrize(
