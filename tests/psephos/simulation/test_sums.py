@@ -34,6 +34,7 @@ from psephos.results.evaluation import Evaluation
 from psephos.simulation import sums
 from psephos.simulation.average import AverageOptions, simulate_average
 from psephos.simulation.charges import charges_of
+from psephos.simulation.encrypted_sum import simulate_sum
 from psephos.simulation.engines import FEWEST_BATCHES, DaskEngine, LocalEngine
 from psephos.simulation.key_setup import setup_run_keys
 from psephos.simulation.sums import SumExperiment, SumOptions, journal_of
@@ -212,6 +213,35 @@ def test_the_keys_are_made_by_the_options_of_the_run(degree: int | None, key_bit
         assert run.keys_for(spec) is run.keys_for(AverageSpec(31, 9, 1.0, 1e-4)) is house
     best = spec.best_degree(key_bits, 7)
     assert made == [(run.options, best if degree is None else degree, transcript, progress)]
+
+
+def test_a_sum_is_taken_under_the_conditions_of_the_run() -> None:
+    class TakenError(Exception):
+        """Raised to stop the run when it takes a sum."""
+
+    def take(*terms: Any) -> Any:
+        raise TakenError(*terms)
+
+    def keep(role: Role) -> Role:
+        return role
+
+    transcript, steps = Transcript(), list[tuple[str, int, int]]()
+    journal = SimpleNamespace(key_setup=lambda make: make())
+    options = replace(SMALL, randomness="short", absent=0.3, proofs="knowledge", min_ballots=3)
+    how: dict[str, Any] = {"transcript": transcript, "roles": {"curator": keep}}
+    run = begun(options, journal, **how, progress=lambda *far: steps.append(far))
+    spec, data = AverageSpec(31, 2, 1.0, 1e-4), np.zeros((7, 31), dtype=np.int64)
+    for least, named in ((None, 3), (4, 4)):
+        with replaced([sums], "simulate_sum", simulate_sum, take), pytest.raises(TakenError) as taken:
+            run.sum(spec, data, "a phase", label="a name", minimum_ballots=least)
+        round_, keys, factory, config = taken.value.args
+        assert keys is run.keys_for(spec)
+        assert (factory.spec, factory.data is data, factory.first) == (spec, True, 0)
+        assert (round_.minimum_ballots, round_.proofs, round_.test_key) == (named, "knowledge", True)
+        assert (config.mode, config.engine, config.journal) == ("short", run._engine, journal)
+        assert (config.transcript, config.roles, config.label) == (transcript, {"curator": keep}, "a name")
+        assert (config.present, len(config.present)) == (run.population.present, 5)
+        assert steps[-1] == ("a phase", 0, 5)
 
 
 @pytest.mark.parametrize(
