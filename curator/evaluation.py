@@ -176,7 +176,7 @@ class EvaluationPlan:
     neighbours: Neighbours
     epsilon: float
     mechanism: DiscreteLaplace
-    inflation: float = 1.0
+    inflation: float
 
     @property
     def scores(self) -> ScoreGrid:
@@ -510,7 +510,7 @@ class _Counts:
 
 
 def _auroc(counts: _Counts, slope: float) -> Estimate:
-    """Return the AUROC; `slope` is that of the log likelihood ratio within a bin."""
+    """Return the AUROC; `slope`, not negative, is that of the log likelihood ratio within a bin."""
     negative, positive = counts.column(0), counts.column(1)
     totals = []
     for place in (0, 1):
@@ -521,7 +521,7 @@ def _auroc(counts: _Counts, slope: float) -> Estimate:
             return Estimate(None, None)
         totals.append(total)
     bins = counts.grid.bins
-    within = np.minimum(0.5 + max(slope, 0.0) * counts.public.distances / 4, 1.0)
+    within = np.minimum(0.5 + slope * counts.public.distances / 4, 1.0)
     order = np.triu(np.ones((bins, bins)), 1) + np.diag(within)
     area = float(negative @ order @ positive) / (totals[0] * totals[1])
     gradient = np.zeros(counts.grid.length)

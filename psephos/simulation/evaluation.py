@@ -290,7 +290,7 @@ class EvaluationRun:
         entry = replace(spec.cost(done.opened.ballots), delta=stated(spec.plan.event, 0.0).delta)
         if warning:
             entry = replace(entry, epsilon=None, delta=None, said="none")
-        settled = {name: done.seconds.get(name, 0.0) for name in ("keygen", "decrypt")}
+        settled = {name: done.seconds[name] for name in ("keygen", "decrypt")}
         return EvaluationResult(
             options=self.options.plain(),
             dataset=self.split.dataset.name,

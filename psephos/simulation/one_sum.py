@@ -74,7 +74,7 @@ def take_sum(
     degree = spec.best_degree(options.key_bits, options.parties)
     keys = setup_run_keys(options, degree, transcript, progress)
     keygen = time.perf_counter() - started
-    fewest = max(2, options.parties - options.dropouts)
+    fewest = options.parties - options.dropouts  # at least 2: `contributors` leaves one share beside the observer's
     round_ = spec.terms(keys.threshold_key, Participants(keys.roster, fewest, options.test_key))
     present = sorted(set(range(options.parties)) - set(options.away))
     config = RunConfig(

@@ -128,7 +128,7 @@ class RegressionRun:
         entry = replace(entry, chosen={**entry.chosen, "labelled": spec.plan.labelled})
         if split.not_private:
             entry = replace(entry, epsilon=None, delta=None, said="none")
-        settled = {name: done.seconds.get(name, 0.0) for name in ("keygen", "decrypt")}
+        settled = {name: done.seconds[name] for name in ("keygen", "decrypt")}
         result = RegressionResult(
             options=options.plain(),
             dataset=split.dataset.name,

@@ -444,7 +444,7 @@ def _train(
     done = counted(progress, "train voters", options.parties)
     voters: list[Voter] = []
     processes = options.workers if -(-options.parties // BATCH) >= FEWEST_BATCHES else 1
-    for voter in Parallel(n_jobs=processes, return_as="generator", batch_size="auto")(tasks):
+    for voter in Parallel(n_jobs=processes, return_as="generator")(tasks):
         voters.append(voter)
         done(1)
     return every, voters

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import ks_2samp
 from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
 
-from psephos.curator.error_estimates import ErrorEstimate
+from psephos.curator.error_estimates import CERTAIN, ErrorEstimate, estimate_errors
 from psephos.curator.evaluation import (
     EvaluationEstimate,
     EvaluationPlan,
@@ -19,7 +19,7 @@ from psephos.curator.evaluation import (
     largest_error,
     plan_error_evaluation,
 )
-from psephos.protocol.encrypted_sum.error_grid import ERROR_ROW, ERROR_WEIGHTS
+from psephos.protocol.encrypted_sum.error_grid import ERROR_ROW, ERROR_WEIGHTS, ErrorSums
 from psephos.protocol.encrypted_sum.record_grid import NumericLabel
 from psephos.protocol.encrypted_sum.score_grid import SHARE_BITS
 from psephos.protocol.errors import DataError, InvalidParameter
@@ -173,6 +173,39 @@ def test_noise_that_hides_everything_gives_no_numbers() -> None:
     assert few.mae.value is not None
     assert few.rmse is not None
     assert few.rmse.value is None  # the squared errors are below three times their noise
+
+
+@pytest.mark.parametrize(("factor", "known"), [(0.999, False), (1.001, True)])
+def test_a_figure_is_stated_from_three_of_its_errors(factor: float, known: bool) -> None:
+    """The mean absolute error by the number of rows, the root of the squared errors by their mean, R^2 by T."""
+    label, deviation = NumericLabel(0.0, 2.0, 0.5), 1e6
+    unit = deviation / np.array(ERROR_WEIGHTS)
+    n = 1e3 * unit.max()
+
+    def figures(**sums: float) -> Any:
+        values = np.array([sums.get(name, 0.0) for name in ErrorSums._fields]) * ERROR_WEIGHTS
+        return estimate_errors(label, deviation, values, None)[1]
+
+    few = figures(rows=factor * CERTAIN * unit[0], squared=n, spread=n)
+    assert (few.mae.value is not None, few.clipped.value is not None) == (known, known)
+    q = CERTAIN * unit[1] / np.sqrt(n**2 - (CERTAIN * unit[0]) ** 2)
+    assert (figures(rows=n, squared=factor * q * n).rmse.value is not None) is known
+    assert (figures(rows=n, spread=factor * CERTAIN * unit[3]).r2.value is not None) is known
+
+
+def test_figures_of_noise_stay_within_what_they_can_be() -> None:
+    label, deviation = NumericLabel(0.0, 2.0, 0.5), 1.0
+    values = np.array([100, -1, 130, 80, 3, -2]) * ERROR_WEIGHTS
+    rows, errors = estimate_errors(label, deviation, values, None)
+    assert rows is not None
+    assert (rows.value, errors.mae.value) == (100.0, 0.5)
+    assert errors.clipped is not None
+    assert errors.r2 is not None
+    assert (errors.clipped.value, errors.r2.value) == (0.0, 1.0)
+    none, hidden = estimate_errors(label, deviation, -values, None)
+    assert none is not None
+    assert (none.value, hidden.mae.value, hidden.clipped, hidden.r2) == (0.0, None, hidden.mae, hidden.mae)
+    assert (none.error, rows.error) == (deviation / ERROR_WEIGHTS[0],) * 2
 
 
 def test_a_party_is_protected_by_one_number() -> None:

@@ -9,11 +9,14 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
+from psephos.curator.error_estimates import CERTAIN, Estimate
 from psephos.curator.evaluation import (
+    CALIBRATED_FROM,
     MOST_BINS,
     EvaluationEstimate,
     EvaluationPlan,
     PlattScaling,
+    _projected,
     calibrated,
     estimate_evaluation,
     evaluation_sensitivity,
@@ -263,6 +266,148 @@ def test_a_calibration_error_below_its_noise_is_0() -> None:
     assert estimates.calibration.after < 0.01
 
 
+def counted(plan: EvaluationPlan, negative: Any, positive: Any) -> list[int]:
+    """The sum of rows of two classes, of which so many are in each bin, without noise."""
+    negative, positive = np.asarray(negative), np.asarray(positive)
+    above = np.arange(plan.scores.bins) > np.searchsorted(plan.scores.edges, 0.0)
+    right, every = positive[above].sum() + negative[~above].sum(), (negative + positive).sum()
+    first, second, _ = plan.scores.block_weights
+    histogram = np.column_stack([negative, positive]).ravel()
+    return [int(value) for value in (first * right, first * (every - right), *(second * histogram))]
+
+
+def slopes(plan: EvaluationPlan, total: list[int], figure: Any) -> Array:
+    """Return the derivatives of a figure of the estimates by the entries of the sum, by central differences."""
+    step, values = 1 << 12, []
+    for place in range(plan.dimension):
+        ends = [
+            figure(estimate_evaluation(plan, [v + sign * step * (p == place) for p, v in enumerate(total)], 5))
+            for sign in (1, -1)
+        ]
+        values.append((ends[0] - ends[1]) / (2 * step))
+    return np.array(values)
+
+
+def figures_of(classes: int, bins: int) -> dict[str, Any]:
+    """What an estimate says, by name, each with its error."""
+    figures: dict[str, Any] = {"accuracy": lambda one: one.accuracy, "rows": lambda one: one.rows}
+    for place in range(classes**2):
+        figures[f"confusion {place}"] = lambda one, p=place: one.confusion[p // classes][p % classes]
+    for number in range(bins):
+        figures[f"rows of bin {number}"] = lambda one, n=number: one.reliability[n].rows
+        figures[f"share of bin {number}"] = lambda one, n=number: one.reliability[n].share
+    return figures | ({"auroc": lambda one: one.auroc} if classes == 2 else {})
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_stated_errors_are_those_of_the_linearised_figures(classes: int) -> None:
+    """Each is the deviation of the noise times the norm of the figure's slopes; no Platt scaling moves the AUROC."""
+    generator = np.random.default_rng(classes)
+    X = np.column_stack([generator.normal(size=(60, classes)), np.ones(60)])
+    plan = plan_evaluation(X, np.eye(len(X[0]), 1 if classes == 2 else classes), classes, 5, epsilon=0.2, bins=3)
+    if classes == 2:
+        total = counted(plan, [220, 130, 90], [60, 120, 270])
+    else:
+        counts = np.array([500, 400, 170, 100, 130, 140, 100, 260, *(200, 70, 80, 60, 150, 50, 70, 70, 150)])
+        total = (np.repeat(plan.scores.block_weights, [2, 6, 9]) * counts).tolist()
+    estimates = estimate_evaluation(plan, total, 5)
+    assert estimates.calibration is None
+    for name, figure in figures_of(classes, plan.scores.bins).items():
+        expected = plan.deviation * np.linalg.norm(slopes(plan, total, lambda one, f=figure: f(one).value))
+        assert figure(estimates).error == pytest.approx(expected, rel=1e-4), name
+
+
+def test_the_calibration_error_is_that_of_bins_and_its_error_that_of_the_noise() -> None:
+    """Without noise to speak of: rows of class 1 and rows expected, of the scores and of the scaled ones."""
+    plan = planned(60.0, bins=5)
+    negative, positive = np.array([900, 700, 400, 300, 100]), np.array([50, 300, 350, 500, 800])
+    total, rows = counted(plan, negative, positive), int((negative + positive).sum())
+    estimates = estimate_evaluation(plan, total, 5)
+    fit, error = estimates.calibration, estimates.calibration_error
+    assert fit is not None
+    assert error is not None
+    scaled = 1 / (1 + np.exp(-(fit.slope * plan.public.centres + fit.intercept)))
+    own, after = (
+        float(np.abs(positive - p * (negative + positive)).sum() / rows) for p in (plan.public.probabilities, scaled)
+    )
+    assert own > 2 * after > 0.01
+    assert (error.value, fit.before, fit.after) == pytest.approx((own, own, after), rel=1e-4)
+    summed = slopes(plan, total, lambda one: one.calibration_error.value * one.rows.value)
+    assert error.error == pytest.approx(plan.deviation * np.linalg.norm(summed) / rows, rel=1e-3)
+
+
+def test_the_auroc_counts_ties_by_the_slope_within_a_bin() -> None:
+    """By all pairs of rows; in a bin, class 1 is ahead of class 0 with one half and slope G/4, at most surely."""
+    generator = np.random.default_rng(9)
+    scores = np.column_stack([generator.normal(size=200) * 2, np.ones(200)])
+    plan = plan_evaluation(scores, np.array([[1.0], [0.0]]), 2, 5, epsilon=60.0, bins=2)
+    ties = []
+    for negative, positive in (
+        ([30_000, 2_000], [1_500, 20_000]),
+        ([9_000, 7_000], [5_000, 6_000]),
+    ):
+        estimates = estimate_evaluation(plan, counted(plan, negative, positive), 5)
+        assert estimates.calibration is not None
+        assert estimates.auroc is not None
+        tied = np.minimum(0.5 + estimates.calibration.slope * plan.public.distances / 4, 1.0)
+        ahead = negative[0] * positive[1] + float(np.array(negative) * np.array(positive) @ tied)
+        assert estimates.auroc.value == pytest.approx(ahead / (sum(negative) * sum(positive)), rel=1e-6)
+        ties.append(tied)
+    assert 0.5 < np.min(ties) < np.max(ties) == 1
+
+
+@pytest.mark.parametrize(("factor", "known"), [(0.98, False), (1.02, True)])
+def test_a_number_is_stated_from_three_of_its_errors(factor: float, known: bool) -> None:
+    plan = planned(0.3, bins=4)
+    many = np.full(4, 500.0)
+    even = counted(plan, many, many)
+    error = estimate_evaluation(plan, even, 5).rows.error
+    few = np.full(4, factor * CERTAIN * error / 8)
+    estimates = estimate_evaluation(plan, counted(plan, few, few), 5)
+    assert (estimates.accuracy.value is not None, estimates.accuracy.error is not None) == (known, known)
+    assert (estimates.calibration_error.value is not None) is known
+    for own in (0, 1):  # of one class: its rows are those of a line of the confusion
+        line = slopes(plan, even, lambda one, y=own: sum(cell.value for cell in one.confusion[y]))
+        few = np.full(4, factor * CERTAIN * plan.deviation * np.linalg.norm(line) / 4)
+        auroc = estimate_evaluation(plan, counted(plan, *((many, few) if own else (few, many))), 5).auroc
+        assert (auroc.value is not None, auroc.error is not None) == (known, known)
+
+
+@pytest.mark.parametrize(("factor", "fitted"), [(0.99, False), (1.01, True)])
+def test_platt_scaling_is_fitted_from_so_many_rows_per_epsilon(factor: float, fitted: bool) -> None:
+    """Epsilon of noise that one row changes by its weight in L1: sqrt(2) times that over the deviation."""
+    plan = planned(0.5, bins=2, contributors=3)
+    rows = factor * CALIBRATED_FROM * plan.deviation / (np.sqrt(2) * ROW)
+    total = counted(plan, [int(0.4 * rows), int(0.1 * rows)], [int(0.1 * rows), int(0.4 * rows)])
+    assert (estimate_evaluation(plan, total, 5).calibration is not None) is fitted
+
+
+def test_negative_counts_of_noise_count_as_none() -> None:
+    plan = planned(0.3, bins=2)
+    nothing = estimate_evaluation(plan, [-v for v in counted(plan, [40, 10], [10, 40])], 5)
+    assert nothing.rows is not None
+    assert nothing.rows.value == 0.0
+    assert [cell.value for line in nothing.confusion for cell in line] == [0.0] * 4
+    assert (nothing.accuracy, nothing.auroc) == (Estimate(None, None),) * 2
+    assert estimate_evaluation(plan, counted(plan, [900, -50], [-50, 900]), 5).accuracy.value == 1.0
+
+
+def test_the_projection_is_the_nearest_of_the_counts_with_that_total() -> None:
+    """By its conditions: what is taken off is the same where something is left, and no less elsewhere."""
+    generator = np.random.default_rng(0)
+    for _ in range(50):
+        counts = generator.normal(size=6) * 10 + 5
+        if counts.sum() <= 0:
+            counts = -counts
+        nearest = _projected(counts)
+        assert nearest.min() >= 0
+        assert nearest.sum() == pytest.approx(counts.sum())
+        taken = (counts - nearest)[nearest > 0]
+        assert np.ptp(taken) < 1e-9
+        assert (counts[nearest == 0] <= taken.max() + 1e-9).all()
+    assert _projected(np.array([3.0, -3.0])).tolist() == _projected(np.array([1.0, -3.0])).tolist() == [0.0, 0.0]
+
+
 def test_a_party_is_protected_by_one_number() -> None:
     plan = planned(1.0, unit="party")
     assert plan.dimension == 1
@@ -296,6 +441,52 @@ def test_bins_are_quantiles_of_public_scores_and_zero() -> None:
     assert same.scores.bins <= 3
 
 
+def scored(scores: list[float], bins: int) -> EvaluationPlan:
+    X = np.column_stack([scores, np.ones(len(scores))])
+    return plan_evaluation(X, np.array([[1.0], [0.0]]), 2, 5, epsilon=1.0, bins=bins)
+
+
+@pytest.mark.parametrize(
+    ("scores", "bins", "edges", "centres", "distances"),
+    [
+        ([-10.0] * 10 + [5.0] * 10, 4, [-10, 0, 5], [-10, -5, 5, 5], [0, 0, 0, 0]),  # two bins without rows
+        ([-4.0, -3.0, 2.0, 6.0], 4, [-3.25, 0, 3], [-4, -3, 2, 6], [0, 0, 0, 0]),  # one row each
+        ([-4.0, -3.0, 2.0, 6.0], 2, [0], [-3.5, 4], [1, 4]),
+        ([1.0, 2.0, 3.0, 4.0, 5.0], 2, [0], [0, 3], [0, 2]),  # none below 0
+        ([-5.0, -4.0, -3.0, -2.0, -1.0], 2, [0], [-3, 0], [2, 0]),  # none above
+        ([-900.0, -800.0, 800.0, 900.0], 2, [0], [-850, 850], [100, 100]),
+    ],
+)
+def test_what_public_scores_say_about_a_bin_by_hand(
+    scores: list[float], bins: int, edges: list[float], centres: list[float], distances: list[float]
+) -> None:
+    """The mean score, or the middle of a bin without rows, and the mean distance of two scores in it."""
+    plan = scored(scores, bins)
+    assert plan.scores.edges.tolist() == edges
+    assert plan.public.centres == pytest.approx(centres)
+    assert plan.public.distances == pytest.approx(distances)
+    places = np.searchsorted(edges, scores)
+    for number, centre in enumerate(centres):
+        own = [
+            1 / (1 + np.exp(-t)) for t, place in zip(np.clip(scores, -700, 700), places, strict=True) if place == number
+        ]
+        assert plan.public.probabilities[number] == pytest.approx(np.mean(own or [1 / (1 + np.exp(-centre))]))
+
+
+def test_public_rows_without_a_finite_score_are_left_out() -> None:
+    generator = np.random.default_rng(1)
+    X = np.column_stack([generator.normal(size=(30, 3)), np.ones(30)])
+    far = X.copy()
+    far[:4, 0], far[4:8, 1] = np.nan, np.inf  # one score of three
+    weights = np.vstack([np.eye(3), np.zeros((1, 3))])
+    weights[:3] += 0.1
+    rest, every = (plan_evaluation(rows, weights, 3, 5, epsilon=1.0) for rows in (X[8:], far))
+    assert rest.grid.digest == every.grid.digest
+    np.testing.assert_array_equal(rest.public.centres, every.public.centres)
+    with pytest.raises(DataError):
+        plan_evaluation(np.full((5, 4), np.nan), weights, 3, 5, epsilon=1.0)
+
+
 @pytest.mark.parametrize("bins", [2, MOST_BINS])
 def test_the_fewest_and_the_most_bins_are_planned(bins: int) -> None:
     assert 2 <= planned(bins=bins).scores.bins <= bins
@@ -310,6 +501,10 @@ def test_terms_that_cannot_be_are_refused(change: dict[str, Any]) -> None:
 def test_rows_and_sums_of_another_width_are_refused() -> None:
     with pytest.raises(DataError):
         plan_evaluation(np.ones((5, 3)), np.array([[1.0], [0.0]]), 2, 5, epsilon=1.0)
+    with pytest.raises(DataError):
+        plan_evaluation(np.ones((5, 2, 2)), np.array([[1.0], [0.0]]), 2, 5, epsilon=1.0)
+    with pytest.raises(InvalidParameter):
+        plan_evaluation(np.ones((5, 2)), np.array([[1.0], [0.0]]), 2, 0, epsilon=1.0)
     with pytest.raises(DataError):
         estimate_evaluation(planned(), [0], 5)
 

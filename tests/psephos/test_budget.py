@@ -377,6 +377,66 @@ def test_a_descent_that_continues_is_charged_once(tmp_path: Path) -> None:
     assert len(charges(tmp_path / "b")) == 1
 
 
+@pytest.mark.parametrize(
+    ("change", "limit", "fits"),
+    [
+        ({"mechanism": "discrete-laplace"}, "9", True),  # two methods, two draws, epsilon 0.75 and 1.5
+        ({"mechanism": "discrete-laplace"}, "8.9", False),
+        ({"mechanism": "discrete-laplace", "methods": ("rehearsed", "own-data")}, "4.5", True),
+        ({"mechanism": "discrete-laplace", "methods": ("rehearsed",)}, "0.01", True),
+        ({"mechanism": "gaussian"}, "8.9,1e-5", True),  # they compose to less than their sum
+        ({"mechanism": "gaussian"}, "1,1e-5", False),
+    ],
+    ids=str,
+)
+def test_what_is_asked_for_is_compared_with_the_limit(
+    change: dict[str, Any], limit: str, fits: bool, tmp_path: Path
+) -> None:
+    about: dict[str, Any] = {"reveal": "statistic", "methods": ("own-data", "whitened"), "draws": 2, "parties": 8}
+    more: dict[str, Any] = {"epsilon": (0.75, 1.5), "budget": str(tmp_path / "b"), "budget_limit": limit}
+    options = TallyOptions(**{**KEYS, **about, **more, **change})
+    made = charges_of(options, load_split(options, None)[1], None, repeats=True)
+    assert made is not None
+    if fits:
+        made.check()
+    else:
+        with pytest.raises(BudgetExceededError):
+            made.check()
+    assert charges(tmp_path / "b") == []
+
+
+@pytest.mark.parametrize(
+    ("change", "unit"),
+    [
+        ({"method": "newton", "unit": "record"}, PrivacyUnit("record", "", "any")),
+        ({"method": "newton", "unit": "record", "neighbours": "add-remove"}, PrivacyUnit("record", "", "add-remove")),
+        ({"method": "soft"}, PrivacyUnit("party", "hospital", "any")),
+    ],
+    ids=str,
+)
+def test_a_run_is_charged_for_its_unit(change: dict[str, Any], unit: PrivacyUnit, table: Path, tmp_path: Path) -> None:
+    options = Job(options_of(table, tmp_path / "b", **change)).options
+    made = charges_of(options, load_split(options, None)[1], None, repeats=True)
+    assert made is not None
+    assert (made._budget.unit, made._budget.rows) == (unit, table_digest(table))
+
+
+def test_a_run_that_may_choose_its_noise_is_refused_where_neither_fits(table: Path, tmp_path: Path) -> None:
+    """`auto` may take discrete Laplace noise, whose delta is next to nothing; a method that is named may not."""
+    for number, (method, limit, fits) in enumerate(
+        [("auto", "1,1e-9", True), ("whitened", "1,1e-9", False), ("auto", "0.9,1e-9", False), ("auto", "1,1e-5", True)]
+    ):
+        change = {"method": method, "mechanism": "gaussian", "noise_from": "holders", "budget_limit": limit}
+        options = Job(options_of(table, tmp_path / str(number), **change)).options
+        made = charges_of(options, load_split(options, None)[1], None, repeats=True)
+        assert made is not None
+        if fits:
+            made.check()
+        else:
+            with pytest.raises(BudgetExceededError):
+                made.check()
+
+
 def copies_of(options: Any) -> tuple[Any, Any]:
     """Return the options of a run that was interrupted, and of a copy of its journal."""
     copy = Path(options.journal).with_name("copy")

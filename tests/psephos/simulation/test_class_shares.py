@@ -30,6 +30,11 @@ def test_the_released_classifier_has_the_intercept_of_the_shares(method: str, tm
     X = stated.evaluation.scaler.transform(a_job(tmp_path, method=method).split.X_auxiliary)
     expected = with_class_shares(plain.weights[method], X, [0.8, 0.2])
     assert np.array_equal(stated.weights[method], expected)
+    clear, moved = (
+        next(one.w for one in run.evaluation.scores if (one.method, one.epsilon) == (method, None))
+        for run in (plain, stated)
+    )
+    assert np.array_equal(moved, with_class_shares(clear, X, [0.8, 0.2]))
     assert stated.weights[method][-1] < plain.weights[method][-1]
     assert plain.evaluation.sums.keys() == stated.evaluation.sums.keys()
     for phase, sums in plain.evaluation.sums.items():

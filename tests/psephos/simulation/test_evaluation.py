@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,21 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from psephos.budget import table_digest
 from psephos.cli.main import build
+from psephos.curator.hamm.signal import Signal
+from psephos.curator.ledger import costs_together
+from psephos.data.tables import Encoding
 from psephos.model import ReleasedClassifier, load_model, written_model
+from psephos.protocol.encrypted_sum.messages import Ballot
+from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.privacy.accounting import stated_delta
-from psephos.results import EvaluationResult, Result
-from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun, calibrated_model
+from psephos.protocol.roles import Role
+from psephos.protocol.storage.budget import PrivacyUnit
+from psephos.protocol.transcript import Transcript
+from psephos.results import EvaluationResult, Release, Result
+from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun, _together, calibrated_model
 from psephos.simulation.job import Job, JobOptions
 
 KEYS: dict[str, Any] = {"key_bits": 512, "test_key": True, "workers": 1}
@@ -245,6 +255,200 @@ def test_absent_parties_are_allowed_for_or_refused(table: Path, classifier: Rele
     assert result.ballots == 5
     with pytest.raises(InvalidParameter):
         EvaluationRun(options_of(table, absent=0.17), classifier)
+
+
+# -- what was asked for arrives
+
+
+def test_the_plan_has_the_terms_of_the_options(table: Path, classifier: ReleasedClassifier) -> None:
+    """Two shares make up the noise: those of six without an observer, one that tells it its noise, and two missing."""
+    terms: dict[str, Any] = {"epsilon": 3.0, "neighbours": "add-remove", "bins": 4, "colluders": 1, "dropouts": 2}
+    spec = EvaluationRun(options_of(table, **terms), classifier).spec
+    plan, model = spec.plan, classifier.model
+    assert (plan.parties, plan.unit, plan.neighbours, plan.epsilon) == (6, "record", "add-remove", 3.0)
+    assert (plan.scores.bins, plan.scores.classes) == (4, 2)
+    assert (plan.inflation, spec.shares.contributors, spec.colluders, spec.persons) == (3.0, 2, 1, "")
+    np.testing.assert_array_equal(plan.scores.weights[:, 0], [*model.coefficients[0], *model.intercepts])
+    usual = EvaluationRun(options_of(table, unit="party"), classifier).spec
+    assert (usual.plan.unit, usual.plan.neighbours, usual.plan.epsilon) == ("party", "replace", 1.0)
+    assert (usual.plan.inflation, usual.shares.contributors, usual.colluders) == (2.0, 3, 2)
+    assert EvaluationOptions().workers == min(2, os.cpu_count() or 1)
+    assert EvaluationOptions().compares is False
+
+
+def test_a_run_sums_by_its_options_and_says_so(table: Path, classifier: ReleasedClassifier, tmp_path: Path) -> None:
+    rounds, transcript, steps = list[Round](), Transcript(), list[tuple[str, int, int]]()
+
+    def keep(role: Role) -> Role:
+        rounds.append(role.round)  # type: ignore[attr-defined]
+        return role
+
+    chosen: dict[str, Any] = {"absent": 0.17, "dropouts": 2, "colluders": 1, "holders": 4, "threshold": 2}
+    run = EvaluationRun(options_of(table, **chosen, budget=str(tmp_path / "b"), seed=5), classifier)
+    result = run.run(transcript=transcript, progress=lambda *far: steps.append(far), roles={"holder 4": keep})
+    (made,) = rounds
+    key = made.threshold_key
+    assert (key.key.bits, key.key.degree) == (512, run.spec.best_degree(512, 6))
+    assert (key.holders, key.threshold, made.test_key, made.minimum_ballots) == (4, 2, True, 4)
+    (gone,) = run.options.away
+    voted = [message.sender for message in transcript.messages if message.kind == "ballot"]
+    assert sorted(voted) == [f"party {number}" for number in range(6) if number != gone]
+    assert steps == [("score and encrypt", 0, 5), ("score and encrypt", 5, 5)]
+    assert result.options == run.options.plain()
+    assert (result.dataset, result.class_names, result.method) == (run.split.dataset.name, ["no", "yes"], "newton")
+    assert (result.ballots, result.colluders, result.tally_equals_plaintext) == (5, 1, True)
+    assert result.ciphertexts_per_ballot == made.plan.ciphertexts
+    assert result.bytes_per_ballot == Ballot.encoded_length(made)
+    assert result.released == classifier.model.release
+    assert result.budget is not None
+    assert result.budget.totals[0].epsilon == 1.0
+    assert EvaluationRun(options_of(table), classifier).run().budget is None
+
+
+@pytest.mark.parametrize(
+    ("change", "unit"),
+    [
+        ({}, PrivacyUnit("record", "", "any")),
+        ({"neighbours": "add-remove"}, PrivacyUnit("record", "", "add-remove")),
+        ({"unit": "party"}, PrivacyUnit("party", "hospital", "any")),
+        ({"record": "patient", "ignore": ()}, PrivacyUnit("person", "patient at one hospital", "any")),
+    ],
+    ids=str,
+)
+def test_an_evaluation_is_charged_for_its_unit(
+    table: Path, classifier: ReleasedClassifier, tmp_path: Path, change: dict[str, Any], unit: PrivacyUnit
+) -> None:
+    budget = EvaluationRun(options_of(table, budget=str(tmp_path / "b"), **change), classifier)._budget
+    assert budget is not None
+    assert (budget.unit, budget.rows) == (unit, table_digest(table))
+
+
+def test_a_data_set_is_that_of_the_model(tmp_path: Path) -> None:
+    """As many features and the same classes, and each row is evaluated by one party, by the seed."""
+    job = Job(JobOptions(**KEYS, dataset="synthetic", parties=5, epsilon=(20.0,)))
+    model, options = job.model(job.run()), EvaluationOptions(**KEYS, dataset="synthetic", parties=5, seed=6)
+    run = EvaluationRun(options, ReleasedClassifier(model))
+    rows = [run.rows_of(number) for number in range(5)]
+    order = np.random.default_rng([6, 3]).permutation(len(run.split.y_test))
+    for (X, y), own in zip(rows, np.array_split(order, 5), strict=True):
+        np.testing.assert_array_equal(X[:, :-1], run.split.X_test[np.sort(own)])
+        np.testing.assert_array_equal(y, run.split.y_test[np.sort(own)])
+        assert (X[:, -1] == 1).all()
+    other = msgspec_replace(model, classes=("no", "yes"))
+    with pytest.raises(DataError):
+        EvaluationRun(options, ReleasedClassifier(other))
+    few = Encoding(model.encoding.columns[:-1])
+    fewer = msgspec_replace(model, encoding=few, coefficients=(model.coefficients[0][:-1],))
+    with pytest.raises(DataError):
+        EvaluationRun(options, ReleasedClassifier(fewer))
+
+
+def test_the_first_release_decides_which_rows_the_model_has_seen(table: Path, classifier: ReleasedClassifier) -> None:
+    """A calibrated model was released first and evaluated later, perhaps under another unit."""
+    model = classifier.model
+    person, party = model.release, replace(model.release, unit="party")
+    for release, earlier, warned in ((person, (party,), True), (party, (person,), False), (party, (), True)):
+        together = costs_together((release, *earlier)) if earlier else ()
+        changed = ReleasedClassifier(msgspec_replace(model, release=release, earlier=earlier, together=together))
+        assert any("--unit party" in text for text in EvaluationRun(options_of(table), changed).cautions) is warned
+        assert not EvaluationRun(options_of(table, rows="all"), changed).cautions
+
+
+RECORD = Release("noise", 2.0, 1e-3, "record")
+
+
+@pytest.mark.parametrize(
+    ("entry", "earlier", "cost"),
+    [
+        (RECORD, [replace(RECORD, unit="party", epsilon=1.0, delta=0.5)], (2, 3.0, 0.501)),
+        (RECORD, [replace(RECORD, unit="party", delta=None), replace(RECORD, epsilon=4.0)], (3, 8.0, 0.002)),
+        (replace(RECORD, delta=None), [RECORD], (2, 4.0, 0.001)),
+        (RECORD, [replace(RECORD, delta=0.6), replace(RECORD, delta=0.6)], (3, 6.0, 1.0)),
+        (RECORD, [], (1, 2.0, 1e-3)),
+        (RECORD, [replace(RECORD, epsilon=None)], None),
+        (replace(RECORD, epsilon=None), [RECORD], None),
+        (replace(RECORD, epsilon=None), [], None),
+        (replace(RECORD, unit="party"), [RECORD], None),
+        (replace(RECORD, unit="party"), [replace(RECORD, unit="party")], (2, 4.0, 0.002)),
+        (RECORD, [RECORD, replace(RECORD, unit="shard")], None),
+        (replace(RECORD, chosen={"neighbours": "add-remove"}), [RECORD], (2, 4.0, 0.002)),
+        (replace(RECORD, chosen={"neighbours": "replace"}), [RECORD], (2, 4.0, 0.002)),
+        (replace(RECORD, chosen={"persons": "patient"}), [RECORD], None),
+    ],
+)
+def test_costs_together_by_hand(entry: Release, earlier: list[Release], cost: tuple[int, float, float] | None) -> None:
+    together = _together(entry, earlier)
+    if cost is None:
+        assert together is None
+    else:
+        assert together is not None
+        assert (together.releases, together.epsilon, together.delta) == pytest.approx(cost)
+
+
+def test_every_field_of_a_calibrated_model(classifier: ReleasedClassifier, result: EvaluationResult) -> None:
+    warned = result.page().warnings
+    assert warned
+    release = replace(classifier.model.release, signal=Signal(0.5, 0.1, 0.9, 0.6, useless=False))
+    before = msgspec_replace(classifier.model, warnings=("first", warned[0]), release=release)
+    model = calibrated_model(before, replace(result, ballots=4))
+    fit = result.estimate.calibration
+    assert fit is not None
+    assert (model.psephos_model, model.classes, model.encoding) == (1, before.classes, before.encoding)
+    assert (model.method, model.parties, model.release) == (before.method, 4, result.privacy)
+    assert model.earlier == (replace(before.release, signal=None),)
+    assert model.calibration == (fit.slope, fit.intercept)
+    assert model.coefficients[0] == pytest.approx([fit.slope * weight for weight in before.coefficients[0]])
+    assert model.intercepts == pytest.approx((fit.slope * before.intercepts[0] + fit.intercept,))
+    assert model.warnings == tuple(dict.fromkeys(["first", *warned]))
+    again = calibrated_model(model, result)
+    assert again.earlier == (replace(model.release, signal=None), *model.earlier)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"unit": "ward"}, "unit is one of record, party"),
+        ({"neighbours": "none"}, "neighbours is one of"),
+        ({"rows": "some"}, "rows is one of held-out, all"),
+        ({"keys": "dice"}, "keys is one of dealer, ceremony"),
+        ({"workers": 0}, "--workers must be at least 1, not 0"),
+        ({"held_out": 0.0}, "--held-out 0"),
+        ({"unit": "party", "record": "patient"}, "only with --unit record"),
+        ({"unit": "party", "neighbours": "add-remove"}, "only with --unit record"),
+        ({"largest_error": 2.0}, "--largest-error is for"),
+        ({"parties": 6, "colluders": 3, "dropouts": 2}, "nobody's noise"),
+        ({"parties": 6, "absent": 0.34, "dropouts": 1}, "set a larger"),
+        ({"task": "regression", "bins": 5}, "--bins is for a classifier"),
+        ({"task": "regression", "other_labels": "drop"}, "--other-labels is for a classifier"),
+    ],
+    ids=str,
+)
+def test_each_refusal_has_its_own_words(table: Path, change: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidParameter, match=words):
+        options_of(table, **{"ignore": (), **change}).check()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"workers": 1},
+        {"held_out": 0.0, "rows": "all"},
+        {"unit": "party", "party": None, "public": None, "sample_public": True, "parties": 3, "sizes": "5,5,20"},
+        {"parties": 6, "colluders": 3, "dropouts": 1},
+        {"parties": 6, "absent": 0.17, "dropouts": 1},
+        {"task": "regression", "largest_error": 2.0},
+    ],
+    ids=str,
+)
+def test_options_at_their_limits_are_accepted(table: Path, change: dict[str, Any]) -> None:
+    options_of(table, **change).check()
+
+
+def test_the_classes_of_the_model_may_be_named(table: Path, classifier: ReleasedClassifier) -> None:
+    assert EvaluationRun(options_of(table, classes=("no", "yes")), classifier).options.classes == ("no", "yes")
+    with pytest.raises(InvalidParameter, match="leave --classes out"):
+        EvaluationRun(options_of(table, classes=("yes", "no")), classifier)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -20,13 +21,20 @@ from typer.testing import CliRunner
 import psephos
 from psephos.audit.mutants import replaced
 from psephos.cli.main import build
+from psephos.curator.hamm.rules import average_noise_share, suggest_method
+from psephos.curator.hamm.sensitivity import radius
+from psephos.curator.hamm.statistic import mechanism_with_less_noise, plan_statistic
+from psephos.data.partition import scaler_for
+from psephos.data.preprocessing import PublicScaler
 from psephos.data.tables import read_table
+from psephos.model import write_onnx
 from psephos.protocol.errors import DataError, InvalidParameter, ModelError
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
 from psephos.results import Accuracy
 from psephos.results.card import model_card
 from psephos.simulation import job as job_module
+from psephos.simulation import tally as tally_module
 from psephos.simulation.job import Job, JobOptions
 from psephos.simulation.sums import METHODS
 
@@ -162,6 +170,23 @@ def test_auto_chooses_the_smaller_noise_if_delta_is_given(tmp_path: Path) -> Non
         assert job.run().privacy[job.method].mechanism == mechanism
 
 
+def test_the_noise_of_auto_is_compared_by_the_terms_of_the_run(tmp_path: Path) -> None:
+    class ComparedError(Exception):
+        """Raised to stop the run when it compares."""
+
+    def compare(X: Any, *terms: Any, **more: Any) -> Any:
+        raise ComparedError(terms, more)
+
+    own: dict[str, Any] = {"mechanism": "gaussian", "delta": 1e-4, "epsilon": (3.0,), "learners": ("naive-bayes",)}
+    job = Job(options(patients(tmp_path / "t.csv"), method="auto", **own))
+    with (
+        replaced([tally_module], "mechanism_with_less_noise", mechanism_with_less_noise, compare),
+        pytest.raises(ComparedError) as compared,
+    ):
+        job.run()
+    assert compared.value.args == ((2, 8), {"epsilon": 3.0, "delta": 1e-4, "joint": True})
+
+
 def test_the_statistic_of_votes_with_joint_noise(tmp_path: Path) -> None:
     job = Job(options(patients(tmp_path / "t.csv"), method="statistic", reveal="statistic"))
     assert job.run().alpha is None
@@ -233,6 +258,18 @@ def test_output_and_files_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert f"right on {(labels == 'ill').mean():.1%} of the public rows" in (tmp_path / "card.md").read_text()
     with pytest.raises(ModelError, match=f"{tmp_path / 'nowhere'}: No such file or directory"):
         job.write(outcome, tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("onnx", [True, False])
+def test_onnx_is_written_where_it_is_asked_for(tmp_path: Path, onnx: bool) -> None:
+    written = list[tuple[Any, ...]]()
+    job = Job(options(patients(tmp_path / "t.csv"), method="avg"))
+    result = job.run()
+    with replaced([job_module], "write_onnx", write_onnx, lambda *terms: written.append(terms)):
+        paths = job.write(result, tmp_path, onnx=onnx)
+    names = ["model.json", "card.md", "result.json", *(["model.onnx"] if onnx else [])]
+    assert paths == [tmp_path / name for name in names]
+    assert written == ([(job.model(result), tmp_path / "model.onnx")] if onnx else [])
 
 
 def test_accuracy_on_public_rows_is_stated_only_for_named_public_rows(tmp_path: Path) -> None:
@@ -363,6 +400,71 @@ def test_a_start_is_for_methods_that_minimise_a_risk_of_labels(start: Any) -> No
         else:
             with pytest.raises(InvalidParameter, match=f"--start has no effect on {method}"):
                 chosen.check()
+
+
+def test_what_a_method_reveals() -> None:
+    """The average of parameters is no count of votes, whose exactness is --reveal."""
+    methods: dict[Any, Any] = {"avg": None, "soft": "alpha", "statistic": "alpha", "own-data": "statistic"}
+    for method, reveal in methods.items():
+        job = Job(JobOptions(dataset="synthetic", parties=5, method=method), beside=("pate",))
+        assert (job.options.reveal, job.options.methods) == (reveal, (method, "pate"))
+        expected = job_module.MIXED_LEARNERS if method in ("soft", "statistic") else ("logistic",)
+        assert job.options.learners == job.options.local_learners == expected
+
+
+@pytest.mark.parametrize("dataset", ["breast-cancer", "digits"])
+@pytest.mark.parametrize("method", ["statistic", "soft", "vote", "own-data", "avg"])
+@pytest.mark.parametrize("mechanism", [None, "gaussian"])
+def test_a_hint_is_given_by_the_terms_of_the_run(dataset: str, method: Any, mechanism: Any) -> None:
+    """The noise as a share of what is released: by its plan, or of the ball in which Hamm's minimisers lie."""
+    learners = ("logistic",) if method in ("own-data", "avg") else ("logistic", "tree")
+    own: dict[str, Any] = {"mechanism": mechanism, "delta": 1e-4, "epsilon": (2.0,), "learners": learners[:1]}
+    job = Job(JobOptions(dataset=dataset, parties=30, method=method, auxiliary=80, **own))
+    job.options = replace(job.options, learners=learners)
+    scaler = scaler_for(dataset).fit(job.split.X_auxiliary)
+    release = SimpleNamespace(chosen={"lam": 0.02}, sensitivity=0.3)
+    result: Any = SimpleNamespace(
+        privacy={method: release}, evaluation=SimpleNamespace(scaler=scaler), parties=25, epsilon=2.0
+    )
+    asked = list[tuple[Any, ...]]()
+
+    def suggest(*terms: Any) -> tuple[str, str]:
+        asked.append(terms)
+        return "avg", "for a reason"
+
+    with replaced([job_module], "suggest_method", suggest_method, suggest):
+        assert job.advice(result) == "--method avg would suit these parties better: for a reason."
+    with replaced([job_module], "suggest_method", suggest_method, lambda *terms: None):
+        assert job.advice(result) == ""
+    X, classes = scaler.transform(job.split.X_auxiliary), len(job.split.dataset.classes)
+    joint, share = method == "own-data", 0.0
+    if method == "statistic":
+        law = mechanism or "spherical-laplace"
+        share = np.sqrt(plan_statistic(X, classes, 25, epsilon=2.0, delta=1e-4, mechanism=law, joint=joint).noise)
+    elif method in ("soft", "vote"):
+        share = X.shape[1] * {2: 1, 10: 10}[classes] * 0.3 / (2.0 * radius(0.02, classes))
+    averaged = average_noise_share(X.shape[1], 2, 25, 2.0) if classes == 2 and not joint and not mechanism else np.inf
+    (terms,) = asked
+    assert terms[:3] == (method, learners, 25)
+    assert terms[3:] == pytest.approx((share, job.split.labelled, averaged))
+
+
+@pytest.mark.parametrize(
+    ("more", "counted"), [({}, True), ({"unit": "record", "method": None}, False), ({"noise_from": "holders"}, False)]
+)
+def test_a_hint_counts_labelled_rows_where_a_step_may_be_rehearsed(
+    tmp_path: Path, more: dict[str, Any], counted: bool
+) -> None:
+    job = Job(options(patients(tmp_path / "t.csv"), **{"method": "own-data", **more}))
+    scaler = PublicScaler().fit(job.split.X_auxiliary)
+    result: Any = SimpleNamespace(
+        privacy={job.method: None}, evaluation=SimpleNamespace(scaler=scaler), parties=8, epsilon=1.0
+    )
+    asked = list[int]()
+    with replaced([job_module], "suggest_method", suggest_method, lambda *terms: asked.append(terms[4])):
+        job.advice(result)
+    assert job.split.labelled == 40
+    assert asked == [40 if counted else 0]
 
 
 # -- the card

@@ -235,10 +235,18 @@ def test_every_message_is_in_the_transcript(variant: str) -> None:
     assert sum(m.size for m in transcript.messages) == sum(phase.bytes for phase in run.stages.values())
     assert [m.phase for m in transcript.messages][-1] == "publication"
     assert list(run.stages) == (list(STAGES) if variant != "public-bound" else ["agreement", "stage 3", "publication"])
+    keyed = variant != "public-bound"
+    keys = {"curator": {"curator key": KEYS.curator, "comparison key": KEYS.comparison}}
+    keys |= {party_name(0): {"group key": KEYS.group}}
     for name in participants(run.terms):
         view = transcript.view(name)
         assert view.received
         assert view.tape
+        assert view.inputs.keys() == ({"records"} if name.startswith("party") else set()) | (
+            keys.get(name, {}).keys() if keyed else set()
+        )
+        for what, key in keys.get(name, {}).items() if keyed else ():
+            assert view.inputs[what] is key
     play([4, 5, 6, 7], variant=variant, transcript=(redacted := Transcript()))
     assert all("data" not in m for m in redacted.redacted())
 

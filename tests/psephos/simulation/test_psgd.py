@@ -8,15 +8,17 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from gmpy2 import mpz
 
+from psephos.budget import RunBudget
 from psephos.curator.psgd.agreement import Agreement, agree
 from psephos.parties.gradients import LocalLoss, signed_labels
-from psephos.parties.psgd import fixed_share, step_share
+from psephos.parties.psgd import GradientParty, fixed_share, step_share
 from psephos.protocol.driver import Driver, replace_roles
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.proofs import encrypt_with_proof
@@ -36,6 +38,7 @@ from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.psgd.series import Announcement, SeriesTerms
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Role, Step
+from psephos.protocol.storage.budget import PrivacyUnit
 from psephos.protocol.storage.store import Store
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
@@ -45,6 +48,7 @@ from psephos.simulation.psgd import (
     DescentRun,
     PsgdOptions,
     _cautions,
+    _charges,
     clear_descent,
     descend,
     psgd_roles,
@@ -573,6 +577,68 @@ def test_clear_descent_has_the_noise_of_all_parties(variant: Any) -> None:
     fixed = [clear_descent(records, agreement, coins, steps=1, step_noise=False) for _ in range(400)]
     noise = (np.array(fixed) - plain) / unit
     assert 0.5 * agreement.sigma**2 <= (noise**2).mean() <= 2 * agreement.sigma**2
+
+
+@pytest.mark.parametrize("variant", ["paper", "halving"])
+def test_clear_descent_has_the_noise_of_each_step(variant: Any) -> None:
+    """As the last test, of every step: the noise of `halving` doubles from each to the next, beyond a block too."""
+    agreement = agreed(replace(SMALL, variant=variant, steps=12))
+    series, coins = agreement.series, np.random.default_rng(4)
+    total = 12 if variant == "halving" else 300
+    series = replace(series, steps=total)
+    given = list[Any]()
+    descent: Any = SimpleNamespace(step=lambda w, gradient, t: given.append((t, gradient)) or w)
+    flat: Any = SimpleNamespace(gradient=lambda w: np.zeros(4))
+    for _ in range(60):
+        clear_descent(flat, replace(agreement, series=series, descent=descent), coins, eta=np.zeros(4))
+    assert [t for t, _ in given] == list(range(total)) * 60
+    noise = np.array([gradient for _, gradient in given]).reshape(60, total, 4)
+    scales = np.array([series.scale_at(t + 1) for t in range(total)])
+    shares = (noise**2).sum(axis=2) / (len(SIZES) * 4 * 5 * scales**2)
+    means = shares.reshape(60, -1, 12).mean(axis=(0, 1))
+    assert ((means > 0.5) & (means < 1.7)).all()
+    assert 0.8 < shares.mean() < 1.2
+    assert len(np.unique(noise[0], axis=0)) == total
+
+
+@pytest.mark.parametrize("randomness", ["half", "full", "short"])
+def test_parties_encrypt_as_the_options_say(ceremony: KeySetup, randomness: Any) -> None:
+    """And the view of each begins with its records."""
+    transcript, losses = Transcript(secrets=True), private()
+    roles = psgd_roles(replace(SMALL, randomness=randomness), losses, agreed(), ceremony, transcript, Store())
+    assert [role.name for role in roles] == [
+        *map("party {}".format, range(4)),
+        *map("holder {}".format, (1, 2, 3)),
+        "curator",
+    ]
+    for role, local in zip(roles[:4], losses, strict=True):
+        assert isinstance(role, GradientParty)
+        assert role._encryptor.mode == randomness
+        X, y = transcript.view(role.name).inputs["records"]
+        assert (X is local.X, y is local.y) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("transcript", "final", "charged"),
+    [
+        (3.0, 1.0, [("the noisy sums of psgd", 3.0)]),
+        (3.0, None, [("the noisy sums of psgd", 3.0)]),
+        (1e6, 1.0, [("the noisy sums of psgd", None), ("psgd", 1.0)]),
+        (None, 1.0, [("the noisy sums of psgd", None), ("psgd", 1.0)]),
+        (None, 1e6, [("the noisy sums of psgd", None), ("psgd", None)]),
+        (None, None, [("the noisy sums of psgd", None)]),
+    ],
+)
+def test_what_a_descent_is_charged(
+    transcript: float | None, final: float | None, charged: list[tuple[str, float | None]]
+) -> None:
+    guarantee = SimpleNamespace(epsilon_transcript=transcript, epsilon_final=final, delta=1e-4)
+    agreement: Any = SimpleNamespace(guarantee=guarantee)
+    budget = RunBudget(None, bytes(32), PrivacyUnit("record"), "", bytes(16))  # type: ignore[arg-type]
+    charges = _charges(agreement, budget)
+    assert [(one.name, one.event and one.event.epsilon) for one in charges] == charged
+    assert {one.event.delta for one in charges if one.event} <= {1e-4}
+    assert all(bool(one.reason) != bool(one.event) for one in charges)
 
 
 @pytest.mark.parametrize(

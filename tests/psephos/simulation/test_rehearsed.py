@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,9 +15,10 @@ from typer.testing import CliRunner
 import psephos
 from psephos.cli.main import build
 from psephos.curator.hamm.rehearsal import WORLDS, fit_public
-from psephos.curator.hamm.rehearsed import model_classifier, public_features
+from psephos.curator.hamm.rehearsed import fit_rehearsed, model_classifier, public_features
 from psephos.data.preprocessing import PublicScaler
 from psephos.data.tables import read_table
+from psephos.parties.statistic import own_vector
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.transcript import Transcript
@@ -63,7 +65,9 @@ def test_a_rehearsed_step_is_released_with_its_card(
     """The rehearsal of these rows chooses Gaussian noise at epsilon 3, where it may."""
     out, steps = tmp_path / "out", []
     out.mkdir()
-    job = Job(options(tmp_path, mechanism=mechanism, epsilon=(epsilon,)))
+    away: dict[str, Any] = {"absent": 0.05, "dropouts": 3, "colluders": 2} if mechanism is None else {"colluders": 1}
+    there = PARTIES - away.get("dropouts", 0)
+    job = Job(options(tmp_path, mechanism=mechanism, epsilon=(epsilon,), **away))
     result = job.run(progress=lambda what, done, total: steps.append((what, done, total)))
     job.write(result, out)
     release = result.privacy["rehearsed"]
@@ -71,7 +75,18 @@ def test_a_rehearsed_step_is_released_with_its_card(
     assert (release.unit, release.epsilon, result.reveal) == ("party", epsilon, "statistic")
     assert (release.mechanism, release.norm) == (chosen, "l2" if chosen == "gaussian" else "l1")
     assert release.delta == (pytest.approx(1e-6) if chosen == "gaussian" else stated_delta())
-    assert release.sensitivity == pytest.approx(2 / PARTIES)
+    assert result.ballots == there
+    assert release.sensitivity == pytest.approx(2 / there)
+    ((_, _, factory, _),) = result.evaluation.contributions
+    spec = factory.spec
+    assert spec.shares.contributors == there - away["colluders"] - 1
+    assert (spec.colluders, spec.plan.parties) == (away["colluders"], PARTIES)
+    assert spec.plan.event.epsilon == epsilon
+    rows = [own_vector(spec.plan.grid, *factory.data[number]) for number in range(PARTIES)]
+    total = np.sum([row for number, row in enumerate(rows) if number not in job.options.away], axis=0)
+    expected = fit_rehearsed(replace(spec.plan, mechanism=None), total.tolist(), there)
+    clear = next(one.w for one in result.evaluation.scores if (one.method, one.epsilon) == ("rehearsed", None))
+    np.testing.assert_allclose(clear, expected)
     assert release.chosen["expected gain"] > 0
     if epsilon == 10.0:
         assert result.accuracy["rehearsed"].private > 0.7
@@ -111,6 +126,10 @@ def test_where_no_gain_is_expected_the_public_model_is_written(tmp_path: Path) -
         assert not list(transcript.messages)
         assert not result.asked
         assert result.key_bits == 0
+        assert (result.degree, result.ballots, result.min_ballots, result.bytes_per_ballot) == (0, 0, 0, 0)
+        assert (result.slots_per_plaintext, result.ciphertexts_per_ballot) == (0, 0)
+        assert (result.colluders, result.peak_memory_mb, result.tally_equals_plaintext) == (None, None, True)
+        assert result.privacy["rehearsed"].chosen.keys() == {"public accuracy", "expected gain"}
         assert result.privacy["rehearsed"].epsilon == 0
         assert result.composed is not None
         assert (result.composed.releases, result.composed.epsilon) == (0, 0)
@@ -210,6 +229,14 @@ def test_balanced_scores_are_less_the_public_class_shares(epsilon: float, tmp_pa
     result = job.run()
     assert result.asked == (epsilon > 1)
     assert result.privacy["rehearsed"].chosen["balanced"] is True
+    X, y = job.split.dataset.X_train[job.split.auxiliary], job.split.dataset.y_train[job.split.auxiliary]
+    model = fit_public(public_features(result.evaluation.scaler.transform(X)), y, 2)
+    balanced = model_classifier(model, balanced=True)
+    assert not np.allclose(balanced, model_classifier(model))
+    (public,) = (one.w for one in result.evaluation.scores if one.method == "public")
+    assert np.allclose(public, balanced)
+    assert result.asked or np.allclose(result.weights["rehearsed"], balanced)
+    assert result.asked or any("the balanced accuracy" in text for text in result.remarks)
     with pytest.raises(InvalidParameter, match="balanced"):
         Job(
             options(

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,22 +17,29 @@ import pytest
 from psephos.audit.mutants import replaced
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import one_hot
+from psephos.curator.hamm.statistic import public_coordinates
 from psephos.curator.losses import loss_named
 from psephos.data.datasets import Dataset
-from psephos.data.partition import load_split
+from psephos.data.partition import load_split, scaler_for
 from psephos.parties.holder import KeyHolder
+from psephos.parties.learners import make_learner
 from psephos.parties.training import train_parties
 from psephos.progress import silent
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import InvalidParameter, JournalError, WeakKeyError
 from psephos.protocol.randomness import SYSTEM, SimulationRandomness
 from psephos.protocol.roles import Role
+from psephos.protocol.transcript import Transcript
 from psephos.results.evaluation import Evaluation
 from psephos.simulation import sums
 from psephos.simulation.average import AverageOptions, simulate_average
+from psephos.simulation.charges import charges_of
+from psephos.simulation.encrypted_sum import simulate_sum
 from psephos.simulation.engines import FEWEST_BATCHES, DaskEngine, LocalEngine
+from psephos.simulation.key_setup import setup_run_keys
 from psephos.simulation.sums import SumExperiment, SumOptions, journal_of
 from psephos.simulation.tally import TallyOptions, simulate_tally
+from psephos.specs.average import AverageSpec
 from tests.psephos.simulation import runs
 
 SMALL = AverageOptions(
@@ -122,6 +130,9 @@ def test_properties_derived_from_the_options() -> None:
     assert plain.available == sums.METHODS == plain.offered
     assert replace(plain, methods=("pate", "vote")).offered == ("vote", "pate")
     assert plain.local_learners == ("logistic",)
+    assert (plain.coalition, plain.changed, plain.may_choose_laplace) == (None, "replace", False)
+    assert [one.rehearses for one in (plain, replace(plain, methods=("soft", "rehearsed")))] == [False, True]
+    assert [one.divides_rows for one in (plain, replace(plain, methods=("soft", "rehearsed")))] == [False, True]
     assert [one.rows("digits") for one in (plain, papers, hidden)] == ["unit-rows", "max-norm", "unit-rows"]
     assert replace(plain, scaling="max-norm").rows("digits") == "max-norm"
     assert replace(papers, scaling="unit-rows").rows("digits") == "unit-rows"
@@ -186,6 +197,77 @@ def begun(options: SumOptions, journal: Any = None, **how: Any) -> SumExperiment
     return SumExperiment(options, split, journal, how)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("degree", "key_bits"), [(None, 512), (None, 2048), (3, 512)])
+def test_the_keys_are_made_by_the_options_of_the_run(degree: int | None, key_bits: int) -> None:
+    """Once, of the degree that suits what is summed first."""
+    made = list[tuple[Any, ...]]()
+    transcript, progress, house = Transcript(), silent, object()
+
+    def make(*terms: Any) -> Any:
+        made.append(terms)
+        return house
+
+    run = begun(replace(SMALL, degree=degree, key_bits=key_bits), transcript=transcript, progress=progress)
+    spec = AverageSpec(31, 2, 1.0, 1e-4)
+    with replaced([sums], "setup_run_keys", setup_run_keys, make):
+        assert run.keys_for(spec) is run.keys_for(AverageSpec(31, 9, 1.0, 1e-4)) is house
+    best = spec.best_degree(key_bits, 7)
+    assert made == [(run.options, best if degree is None else degree, transcript, progress)]
+
+
+def test_a_sum_is_taken_under_the_conditions_of_the_run() -> None:
+    class TakenError(Exception):
+        """Raised to stop the run when it takes a sum."""
+
+    def take(*terms: Any) -> Any:
+        raise TakenError(*terms)
+
+    def keep(role: Role) -> Role:
+        return role
+
+    transcript, steps = Transcript(), list[tuple[str, int, int]]()
+    journal = SimpleNamespace(key_setup=lambda make: make())
+    options = replace(SMALL, randomness="short", absent=0.3, proofs="knowledge", min_ballots=3)
+    how: dict[str, Any] = {"transcript": transcript, "roles": {"curator": keep}}
+    run = begun(options, journal, **how, progress=lambda *far: steps.append(far))
+    spec, data = AverageSpec(31, 2, 1.0, 1e-4), np.zeros((7, 31), dtype=np.int64)
+    for least, named in ((None, 3), (4, 4)):
+        with replaced([sums], "simulate_sum", simulate_sum, take), pytest.raises(TakenError) as taken:
+            run.sum(spec, data, "a phase", label="a name", minimum_ballots=least)
+        round_, keys, factory, config = taken.value.args
+        assert keys is run.keys_for(spec)
+        assert (factory.spec, factory.data is data, factory.first) == (spec, True, 0)
+        assert (round_.minimum_ballots, round_.proofs, round_.test_key) == (named, "knowledge", True)
+        assert (config.mode, config.engine, config.journal) == ("short", run._engine, journal)
+        assert (config.transcript, config.roles, config.label) == (transcript, {"curator": keep}, "a name")
+        assert (config.present, len(config.present)) == (run.population.present, 5)
+        assert steps[-1] == ("a phase", 0, 5)
+
+
+@pytest.mark.parametrize(
+    ("context", "repeats"),
+    [
+        ({}, True),
+        ({"roles": {}, "transcript": Transcript()}, True),
+        ({"roles": {"party 0": lambda role: role}}, False),
+        ({"transcript": Transcript(secrets=True)}, False),
+    ],
+)
+def test_a_run_whose_noise_no_journal_keeps_is_charged_again(context: Any, repeats: bool) -> None:
+    """All roles are in one run where one is replaced, or a transcript keeps secrets; its sum is not opened again."""
+    checked = list[str]()
+
+    def charges(*terms: Any, **more: Any) -> Any:
+        assert (terms, more) == ((SMALL, "split", "journal"), {"repeats": repeats})
+        return SimpleNamespace(check=lambda: checked.append("check"))
+
+    with replaced([sums], "charges_of", charges_of, charges):
+        assert sums._charges_of(SMALL, "split", "journal", context) is not None  # type: ignore[arg-type]
+    assert checked == ["check"]
+    with replaced([sums], "charges_of", charges_of, lambda *terms, **more: None):
+        assert sums._charges_of(SMALL, "split", "journal", context) is None  # type: ignore[arg-type]
+
+
 def test_the_run_uses_the_chosen_engine() -> None:
     assert begun(replace(SMALL, workers=3))._engine == LocalEngine(3, FEWEST_BATCHES)
     assert begun(replace(SMALL, engine="dask", scheduler="tcp://a:1"))._engine == DaskEngine("tcp://a:1")
@@ -219,7 +301,9 @@ def test_the_journal_identity_excludes_engine_and_draws(tmp_path: Path) -> None:
     options = replace(SMALL, journal=str(tmp_path / "journal"))
     journal_of(options).close()
     free = {"workers": 2, "engine": "dask", "scheduler": "a:1", "draws": 4, "data_dir": str(tmp_path)}
-    journal_of(replace(options, **free)).close()
+    free |= {"budget": str(tmp_path / "b"), "budget_limit": "3"}
+    for change in ({name: value} for name, value in free.items()):
+        journal_of(replace(options, **change)).close()
     for change in ({"seed": 1}, {"epsilon": (2.0,)}, {"methods": ("avg",)}, {"randomness": "full"}, {"absent": 0.2}):
         with pytest.raises(JournalError, match=f"another run.*{next(iter(change))}"):
             journal_of(replace(options, **change))
@@ -272,6 +356,52 @@ def test_a_scaled_record_is_a_function_of_that_row_with_every_data_set(name: str
     assert population.auxiliary.shape[1] == 81  # every feature and a constant
 
 
+@pytest.mark.parametrize("name", ["har", "kdd99", "digits", "your own"])
+@pytest.mark.parametrize(
+    ("change", "divided", "whole"),
+    [({}, False, False), ({"unit": "record"}, True, True), ({"class_shares": ("a=0.5", "b=0.5")}, True, False)],
+    ids=str,
+)
+def test_rows_have_a_constant_where_they_are_divided_by_it(
+    name: str, change: dict[str, Any], divided: bool, whole: bool
+) -> None:
+    """That of the data set or, where it has none, 1; principal components are left out for records alone."""
+    generator, usual = np.random.default_rng(0), scaler_for(name)
+    data = Dataset(name, generator.normal(size=(500, 80)), generator.integers(2, size=500), None, None, ("a", "b"), "")
+    chosen = TallyOptions(parties=3, workers=1, scaling="max-norm", auxiliary=60, **change)
+    options, split = load_split(chosen, data)
+    scaler = sums.populate(options, split, silent).scaler
+    assert scaler.intercept == ((usual.intercept or 1.0) if divided else usual.intercept)
+    assert scaler.components == (None if whole else usual.components)
+    assert scaler.scaling == "max-norm"
+
+
+def test_each_party_has_the_next_learner_with_its_own_seed() -> None:
+    """As `make_learner` makes it: lambda is for logistic regression, public coordinates for whitened classifiers."""
+    learners = ("tree", "whitened", "logistic", "knn")
+    options = TallyOptions(parties=8, workers=1, learners=learners, lam=0.05, seed=5)
+    progress = list[tuple[str, int, int]]()
+    population = begun(options, progress=lambda *step: progress.append(step)).population
+    white, rows = public_coordinates(population.auxiliary), population.rows()
+    for number, (X, y) in enumerate(rows):
+        learner = learners[number % 4]
+        ridge = 0.05 if learner == "logistic" else None
+        alone = make_learner(learner, classes=2, seed=5 + number, lam=ridge, coordinates=white).fit(X, y)
+        own = population.voters[number]
+        np.testing.assert_array_equal(own.predict_votes(population.test), alone.predict_votes(population.test))
+    assert [step for step in progress if step[0] == "train voters"] == [("train voters", n, 8) for n in range(9)]
+
+
+def test_a_party_without_rows_has_no_parameters_and_is_counted() -> None:
+    options, split = load_split(replace(SMALL, methods=("avg",)))
+    few = replace(split, parties=[*split.parties[:-1], split.parties[-1][:0]])
+    population = SumExperiment(options, few, None, {}).population
+    assert not population.parameters[-1].any()
+    assert population.parameters[:-1].any(axis=1).all()
+    assert population.rows()[-1][0].shape == (0, population.auxiliary.shape[1])
+    assert population.counts(population.test).sum() == 7 * len(population.test)
+
+
 @pytest.mark.parametrize("learners", [("logistic",), ("tree", "logistic")])
 def test_parties_train_independently(learners: tuple[str, ...]) -> None:
     """Bit for bit what a party computes from its own rows on a machine of its own."""
@@ -297,6 +427,11 @@ def test_the_pooled_reference_samples_large_data() -> None:
     with replaced([sums], "BATCH_ROWS", sums.BATCH_ROWS, 50):
         assert population.note_references(evaluation, "logistic") == {"batch": 50}
     assert population.note_references(evaluation, "logistic") == {}
+    for most, measured in ((5 * 20, 20), (4, 1)):  # by five present parties, on one row at least
+        with replaced([sums], "ENSEMBLE_VOTES", sums.ENSEMBLE_VOTES, most):
+            other = Evaluation()
+            other.start(population.split, population.scaler, population.test)
+            assert population.note_references(other, "logistic") == {"ensemble": measured}
     data, rows = population.split.dataset, np.random.default_rng(0).permutation(present)[:50]
     scaled = population.scaler.transform(data.X_train[rows])
     w = minimise(scaled, one_hot(data.y_train[rows], 2), 1e-4, loss_named("logistic", 2)).w

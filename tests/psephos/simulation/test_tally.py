@@ -15,7 +15,12 @@ from sklearn.tree import DecisionTreeClassifier
 from psephos.audit.adversary import Tampering
 from psephos.audit.mutants import replaced
 from psephos.cli.show import show
+from psephos.curator.hamm.methods import erm_fit, statistic_nonprivate
+from psephos.curator.hamm.records import ROWS_PER_PARTY, fit_records, plan_records, release_records
+from psephos.curator.hamm.rehearsed import REHEARSED_ROWS
+from psephos.curator.hamm.rules import FEWEST_LABELLED
 from psephos.curator.hamm.signal import noise_energy
+from psephos.curator.hamm.start import public_start
 from psephos.curator.hamm.statistic import StatisticPlan, plan_statistic
 from psephos.curator.tally import Tally
 from psephos.data.datasets import Dataset
@@ -23,6 +28,7 @@ from psephos.data.partition import load_split
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, shares_of
 from psephos.parties.party import labels_of
 from psephos.parties.statistic import entry_range, own_vector
+from psephos.progress import silent
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.vote_directions import VoteDirectionGrid
 from psephos.protocol.errors import (
@@ -37,11 +43,14 @@ from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.transcript import BOARD, Transcript
 from psephos.results import Result
 from psephos.simulation import sums
+from psephos.simulation import tally as tally_module
 from psephos.simulation.average import AverageOptions, simulate_average
 from psephos.simulation.key_setup import setup_keys
+from psephos.simulation.references import own_data_nonprivate, vote_directions_nonprivate
 from psephos.simulation.tally import TallyOptions, simulate_tally
 from psephos.specs.base import Participants
 from psephos.specs.statistic import StatisticSpec
+from psephos.specs.tally import TallySpec
 from tests.psephos.simulation import runs
 
 SMALL = TallyOptions(parties=7, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, epsilon=(5.0,), draws=1)
@@ -209,6 +218,7 @@ def test_data_that_cannot_be_split_is_refused_by_name(wrong: dict) -> None:
         ({**JOINT, "loss": "huber"}, "not huber"),
         ({**JOINT, "protect_auxiliary": True}, "use --reveal alpha"),
         ({**JOINT, "colluders": 4, "dropouts": 2}, "nobody's noise"),
+        ({**JOINT, "colluders": 0, "dropouts": 6}, "nobody's noise"),
         ({**JOINT, "min_ballots": 6}, "only with 7 ballots"),
         ({**JOINT, "dropouts": 2, "min_ballots": 4}, "only with 5 ballots"),
         ({**JOINT, "dropouts": 1, "absent": 0.3}, "only with 6 ballots"),
@@ -227,6 +237,7 @@ def test_invalid_options_of_a_tally(one: dict, words: str) -> None:
         {"learners": ("whitened",)},
         {"learners": (DecisionTreeClassifier(),)},
         {**JOINT, "colluders": 5},
+        {**JOINT, "colluders": 0, "dropouts": 5},
         {**JOINT, "dropouts": 2, "min_ballots": 5},
         {**JOINT, "dropouts": 2, "min_ballots": 7},
         {**JOINT, "dropouts": 2, "absent": 0.3},
@@ -243,6 +254,287 @@ def test_methods_available_in_a_tally() -> None:
     assert replace(SMALL, protect_auxiliary=True).available == ("vote", "soft", "avg")
     assert replace(SMALL, loss="huber").available == ("vote", "soft", "avg", "pate")
     assert SMALL.may_choose_laplace is False
+
+
+@pytest.mark.parametrize(
+    ("one", "labelled", "public"),
+    [
+        ({}, FEWEST_LABELLED, True),
+        ({}, FEWEST_LABELLED - 1, False),
+        ({"start": "public"}, 0, True),
+        ({"start": "zero"}, 10 * FEWEST_LABELLED, False),
+        ({"lam": 0.01}, FEWEST_LABELLED, False),
+        ({"loss": "huber"}, FEWEST_LABELLED, False),
+        ({"bound": "paper"}, FEWEST_LABELLED, False),
+        ({"protect_auxiliary": True}, FEWEST_LABELLED, False),
+    ],
+    ids=str,
+)
+def test_who_starts_from_a_public_model(one: dict, labelled: int, public: bool) -> None:
+    assert replace(SMALL, **one).starts_from_public(labelled) is public
+
+
+@pytest.mark.parametrize(
+    ("one", "words"),
+    [
+        ({"start": "public", "loss": "huber"}, "--start public takes"),
+        ({"start": "public", "protect_auxiliary": True}, "--start public takes"),
+        ({"start": "public", "bound": "paper"}, "--start public takes"),
+        ({"start": "public", "methods": ("avg", "statistic")}, "has an effect only on"),
+        ({"start": "zero", "methods": ("avg",)}, "has an effect only on"),
+        ({"start": "far"}, "start is one of zero, public"),
+        ({"unit": "ward"}, "unit is one of party, record"),
+        ({"neighbours": "none"}, "neighbours is one of"),
+        ({"neighbours": "add-remove"}, "only with --unit record"),
+        ({"record": "patient"}, "only with --unit record"),
+        ({"announced_rows": 5}, "--announced-rows has an effect only"),
+        ({"announced_rows": 0, "unit": "record"}, "--announced-rows is at least 1"),
+        ({"balanced": True}, "--balanced has an effect only"),
+        ({"unit": "record", "reveal": "alpha"}, "leave --reveal out"),
+        ({"unit": "record", "record": "patient"}, "--record names a column"),
+        ({"unit": "record", "methods": ("vote",)}, "vote classifies"),
+        ({"methods": ("newton",)}, "newton protects a record"),
+        ({"unit": "record", "noise_from": "holders"}, "sums over rows"),
+        ({**JOINT, "methods": ("rehearsed",), "noise_from": "holders"}, "rehearsed steps"),
+        ({"noise_from": "holders"}, "use it with --reveal statistic"),
+        ({"unit": "record", "class_shares": ("a=0.5", "b=0.5")}, "--class-shares has no effect"),
+        ({"protect_auxiliary": True, "class_shares": ("a=0.5", "b=0.5")}, "--class-shares sets an intercept"),
+    ],
+    ids=str,
+)
+def test_options_that_do_not_go_together(one: dict, words: str) -> None:
+    with pytest.raises(InvalidParameter, match=words):
+        replace(SMALL, **one).check()
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        {"start": "public", "methods": ("avg", "soft")},
+        {"start": "zero", "loss": "huber"},
+        {"start": "public"},
+        {"unit": "record", "neighbours": "add-remove", "announced_rows": 1},
+        {**JOINT, "methods": ("rehearsed",), "announced_rows": 9, "balanced": True},
+        {"class_shares": ("a=0.5", "b=0.5")},
+        {**JOINT, "methods": ("own-data",), "noise_from": "holders"},
+    ],
+    ids=str,
+)
+def test_options_that_go_together(one: dict) -> None:
+    replace(SMALL, **one).check()
+
+
+def test_properties_of_the_unit_and_of_the_public_rows() -> None:
+    record = replace(SMALL, unit="record", neighbours="add-remove", record="patient")
+    assert (record.joint, record.sums_rows, record.protects_records, record.person_column) == (
+        True,
+        True,
+        True,
+        "patient",
+    )
+    assert (record.noise, record.changed, record.coalition, record.available) == (
+        "gaussian",
+        "add-remove",
+        1,
+        ("newton",),
+    )
+    assert (SMALL.protects_records, SMALL.person_column, SMALL.changed, SMALL.coalition) == (
+        False,
+        None,
+        "replace",
+        None,
+    )
+    assert replace(SMALL, **JOINT, colluders=0).coalition == 0
+    assert replace(SMALL, **JOINT, methods=("rehearsed",)).available[-1] == "rehearsed"
+    changes: dict[str, Any] = {"start": "public", "class_shares": ("a=1",), "methods": ("rehearsed",)}
+    assert [replace(SMALL, **{name: value}).divides_rows for name, value in changes.items()] == [True] * 3
+    assert [replace(SMALL, **one).divides_rows for one in ({}, {"start": "zero"}, {"methods": ("soft",)})] == [
+        False
+    ] * 3
+
+
+class Planned(Exception):
+    """Raised to stop a run when something is planned; its arguments are those of the plan."""
+
+
+def planned(name: str, **change: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What a run of nine parties plans by the function of that name."""
+
+    def stop(*arguments: Any, **terms: Any) -> Any:
+        raise Planned(arguments, terms)
+
+    with replaced([tally_module], name, getattr(tally_module, name), stop), pytest.raises(Planned) as caught:
+        simulate_tally(replace(SMALL, parties=9, **change))
+    (X, *others), terms = caught.value.args
+    assert X.shape[1] > 1
+    return tuple(others), terms
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"mechanism": "discrete-laplace", "neighbours": "add-remove", "delta": 1e-4, "announced_rows": 50},
+        {"colluders": 2, "dropouts": 3, "epsilon": (2.0, 3.0)},
+        {"colluders": 0},
+    ],
+    ids=str,
+)
+def test_a_record_step_is_planned_by_the_options(change: dict[str, Any]) -> None:
+    (labels, classes, parties), terms = planned("plan_records", unit="record", **change)
+    assert (set(labels.tolist()), classes, parties) == ({0, 1}, 2, 9)
+    assert terms == {
+        "rows": change.get("announced_rows", 9 * ROWS_PER_PARTY),
+        "epsilon": change.get("epsilon", SMALL.epsilon)[0],
+        "delta": change.get("delta", SMALL.delta),
+        "mechanism": change.get("mechanism", "gaussian"),
+        "neighbours": change.get("neighbours", "replace"),
+        "contributors": 9 - change.get("colluders", 1) - change.get("dropouts", 0) - 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "rows"),
+    [
+        ({"mechanism": "gaussian", "delta": 1e-4, "balanced": True}, REHEARSED_ROWS),
+        ({"announced_rows": 5, "colluders": 2, "dropouts": 3, "epsilon": (2.0, 3.0)}, 1),
+        ({"announced_rows": 26, "colluders": 0}, 2),
+    ],
+    ids=str,
+)
+def test_a_step_is_rehearsed_by_the_options(change: dict[str, Any], rows: int) -> None:
+    (labels, classes, parties), terms = planned("rehearsal_of", **JOINT, methods=("rehearsed",), **change)
+    assert (set(labels.tolist()), classes, parties) == ({0, 1}, 2, 9)
+    assert terms.pop("model").classes == 2
+    assert callable(terms.pop("done"))
+    assert terms == {
+        "rows": rows,
+        "epsilon": change.get("epsilon", SMALL.epsilon)[0],
+        "delta": change.get("delta", SMALL.delta),
+        "mechanism": change.get("mechanism", "discrete-laplace"),
+        "contributors": 9 - change.get("colluders", 1) - change.get("dropouts", 0) - 1,
+        "balanced": change.get("balanced", False),
+    }
+
+
+@pytest.mark.parametrize(
+    ("method", "source"),
+    [
+        ("statistic", "votes"),
+        ("own-data", "own-data"),
+        ("whitened", "whitened"),
+        ("vote-directions", "vote-directions"),
+    ],
+)
+def test_a_joint_statistic_is_planned_by_the_options(method: str, source: str) -> None:
+    change: dict[str, Any] = {"mechanism": "gaussian", "delta": 1e-4, "epsilon": (2.0, 3.0)}
+    others, terms = planned("plan_statistic", **JOINT, methods=(method,), **change)
+    assert others == (2, 9)
+    assert terms == {"epsilon": 2.0, "delta": 1e-4, "mechanism": "gaussian", "source": source, "joint": True}
+
+
+@pytest.mark.parametrize("start", ["zero", "public"])
+def test_a_ridge_is_centred_where_the_options_say(start: Any) -> None:
+    """What `vote` and `soft` minimise, and with which public model, loss and seed they are released."""
+    fitted, asked = list[tuple[Any, ...]](), list[tuple[tuple[Any, ...], dict[str, Any]]]()
+
+    def fit(*terms: Any) -> Any:
+        fitted.append(terms)
+        return erm_fit(*terms)
+
+    def method_of(*terms: Any, **more: Any) -> Any:
+        asked.append((terms[1:], more))
+        return honest(*terms, **more)
+
+    honest, options = TallySpec.method_of, replace(SMALL, methods=("vote", "soft", "pate"), seed=6, start=start)
+    with replaced([tally_module], "erm_fit", erm_fit, fit), replaced([TallySpec], "method_of", honest, method_of):
+        result = simulate_tally(options)
+    evaluation = result.evaluation
+    assert [terms[0] for terms in fitted] == ["majority", "soft"]
+    population = sums.populate(*load_split(options), silent)
+    for _, counts, X, loss, begun in fitted:
+        np.testing.assert_array_equal(counts, evaluation.counts)
+        np.testing.assert_array_equal(X, population.auxiliary)
+        assert loss.name == "logistic"
+        assert (begun is not None) is (start == "public")
+    for (name, counts, request), more in asked:
+        np.testing.assert_array_equal(counts, evaluation.counts)
+        assert request == options.request(5.0)
+        assert (more["loss"].name, more["seed"], more["start"]) == ("logistic", 6, fitted[0][-1])
+        assert (more["fit"] is None) is (name == "pate")
+    if start == "public":
+        begun = public_start(population.auxiliary, population.split.public_labels, 2)
+        np.testing.assert_array_equal(fitted[0][-1].w, begun.w)
+        (public,) = (one.w for one in evaluation.scores if one.method == "public")
+        np.testing.assert_array_equal(public, begun.w)
+    assert ("public" in result.accuracy) is (start == "public")
+
+
+def test_every_release_has_noise_of_its_own_seed_or_of_none() -> None:
+    options = replace(SMALL, **JOINT, methods=("own-data",), draws=3, seed=9)
+    for simulated, seeds in ((True, [(9 << 32) + number for number in range(3)]), (False, [None] * 3)):
+        result = simulate_tally(replace(options, simulate_noise=simulated))
+        specs = [factory.spec for _, _, factory, _ in result.evaluation.contributions]
+        assert [spec.simulation_seed for spec in specs] == seeds
+
+
+def clear(result: Any, method: str) -> Any:
+    """The classifier without noise."""
+    return next(one.w for one in result.evaluation.scores if (one.method, one.epsilon) == (method, None))
+
+
+def test_a_classifier_without_noise_is_of_all_rows_that_are_there() -> None:
+    """In all public coordinates; the shares of the noise are sized as it was agreed."""
+    change: dict[str, Any] = {"absent": 0.3, "dropouts": 3, "colluders": 1, "lam": 0.02}
+    options = replace(SMALL, **JOINT, **change, methods=("statistic", "own-data", "whitened", "vote-directions"))
+    result = simulate_tally(options)
+    population = sums.populate(*load_split(options), silent)
+    X, rows, there = population.auxiliary, population.rows(), population.present
+    assert len(there) == 5
+    for method in ("own-data", "whitened"):
+        expected = own_data_nonprivate([rows[number] for number in there], X, 2, method)
+        np.testing.assert_allclose(clear(result, method), expected)
+    votes = [population.voters[number] for number in there]
+    np.testing.assert_allclose(clear(result, "vote-directions"), vote_directions_nonprivate(votes, X, 2))
+    np.testing.assert_allclose(
+        clear(result, "statistic"), statistic_nonprivate(population.counts(X), X, options.local_lam)
+    )
+    for _, _, factory, _ in result.evaluation.contributions:
+        assert (factory.spec.shares.contributors, factory.spec.colluders) == (2, 1)
+
+
+def test_a_record_step_without_noise_is_of_all_rows_that_are_there() -> None:
+    options = replace(SMALL, unit="record", absent=0.3, dropouts=3, colluders=1, announced_rows=400)
+    result = simulate_tally(options)
+    population = sums.populate(*load_split(options), silent)
+    rows, labels = population.records(), population.split.public_labels
+    terms: dict[str, Any] = {"rows": 400, "epsilon": None, "delta": 1e-6, "mechanism": "gaussian", "contributors": 2}
+    plan = plan_records(population.auxiliary, labels, 2, 7, **terms)
+    total = np.sum([own_vector(plan.grid, *rows[number]) for number in population.present], axis=0)
+    np.testing.assert_allclose(clear(result, "newton"), fit_records(release_records(plan, total.tolist())))
+    ((_, _, factory, _),) = result.evaluation.contributions
+    assert (factory.spec.shares.contributors, factory.spec.colluders, factory.spec.persons) == (2, 1, "")
+    assert result.privacy["newton"].chosen["labelled"] == plan.labelled
+
+
+def test_two_ballots_at_least_are_opened_however_many_may_stay_away() -> None:
+    """Where the key holders add the noise, the number of those who stay away has no other limit."""
+    options = replace(SMALL, **JOINT, parties=5, methods=("own-data",), noise_from="holders")
+    for dropouts, least in ((4, 2), (3, 2), (2, 3)):
+        assert simulate_tally(replace(options, dropouts=dropouts)).min_ballots == least
+
+
+@pytest.mark.parametrize("absent", [0.0, 0.3])
+def test_the_signal_is_what_is_above_the_noise_of_all_present_parties(absent: float) -> None:
+    """Of seven shares four make up the law: each ballot brings a quarter of its variance."""
+    options = replace(SMALL, **JOINT, methods=("own-data",), dropouts=2, colluders=0, epsilon=(60.0,), absent=absent)
+    result = simulate_tally(options)
+    ((_, _, factory, _),) = result.evaluation.contributions
+    ((opened,),) = result.evaluation.sums.values()
+    released, signal = factory.spec.statistic(opened), result.privacy["own-data"].signal
+    noise = noise_energy(released.plan.mechanism, released.plan.unit, len(opened.parties) / 4).mean
+    assert signal is not None
+    assert factory.spec.shares.contributors == 4
+    assert signal.share == pytest.approx(max(0.0, 1 - noise / float((released.T**2).sum())), abs=1e-4)
 
 
 def shared(dimension: int, mechanism: str, joint: bool = True) -> StatisticPlan:
@@ -565,6 +857,12 @@ def test_only_chosen_methods_are_summed_and_released() -> None:
     assert outcome.alpha is None
 
 
+def test_the_signal_of_one_release_is_stated_and_of_several_none() -> None:
+    for draws, stated in ((1, True), (2, False)):
+        outcome = simulate_tally(replace(SMALL, methods=("own-data",), draws=draws))
+        assert (outcome.privacy["own-data"].signal is not None) is stated
+
+
 def test_baselines_and_recall_are_those_of_scikit_learn() -> None:
     outcome = simulate_tally(replace(SMALL, dataset="digits", draws=2, sizes="dirichlet"))
     evaluation = outcome.evaluation
@@ -604,6 +902,11 @@ def test_kdd99_is_split_as_in_hamm_2016(missing: int) -> None:
     data = Dataset("kdd99", X, y, few, np.arange(10) % 2, ("normal", "attack"), "drawn")
     split = TallyOptions(dataset="kdd99", parties=2).deal(data)
     assert (len(split.auxiliary) == 43_000 and set(split.sizes) == {22}) is not bool(missing)
+    chosen = TallyOptions(dataset="kdd99", parties=2, samples_per_party=5).deal(data)
+    assert set(chosen.sizes) == {5}
+    assert len(chosen.auxiliary) != 43_000
+    assert len(TallyOptions(dataset="kdd99", parties=2, auxiliary=100).deal(data).auxiliary) == 100
+    assert len(TallyOptions(parties=2).deal(replace(data, name="kdd98")).auxiliary) != 43_000
 
 
 def test_synthetic_data_has_enough_rows_for_all_parties() -> None:
