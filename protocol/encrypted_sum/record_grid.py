@@ -118,7 +118,7 @@ class PartyBall:
 
     def __post_init__(self) -> None:
         centre = np.array(self.centre)
-        if centre.ndim != 1 or centre.dtype.kind != "i" or np.abs(centre, dtype=np.int64).max(initial=0) > 1 << 20:
+        if centre.ndim != 1 or centre.dtype.kind != "i" or np.abs(centre.astype(np.float64)).max(initial=0) > 1 << 20:
             raise InvalidParameter("the centre of a party's ball must be a vector of integers up to 2^20")
         if not 1 <= self.radius <= 1 << (ENTRY_BITS + 2):
             raise InvalidParameter(f"the radius of a party's ball is from 2^-20 to 4, not {self.radius} x 2^-20")
