@@ -212,7 +212,7 @@ class ScoreGrid:
     def digest(self) -> bytes:
         """SHA-256 of everything a row's vector depends on, 32 bytes; parties and curator compare it beforehand."""
         head = repr((self.weights.shape, self.edges.shape, self.classes, self.block_weights, TOTAL_BITS)).encode()
-        body = self.weights.astype("<f8").tobytes() + self.edges.astype("<f8").tobytes()
+        body = self.weights.tobytes() + self.edges.tobytes()
         return hashlib.sha256(b"psephos score grid\0" + head + body).digest()
 
     def __repr__(self) -> str:

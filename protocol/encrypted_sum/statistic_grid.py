@@ -44,7 +44,7 @@ class StatisticGrid:
             raise InvalidParameter("the grid's contrasts must be an integer matrix (classes - 1, classes)")
         if contrast.size == 0:
             raise InvalidParameter("the grid's contrasts need two classes or more")
-        points, contrast = points.astype(np.int64), contrast.astype(np.int64)
+        points, contrast = points.astype("<i8"), contrast.astype("<i8")
         if _largest(points) * len(points) >= 2**62 or _largest(contrast) >= 2**31:
             raise InvalidParameter("the grid is too fine: its sums could exceed 63 bits; use fewer feature bits")
         points.setflags(write=False)
@@ -143,7 +143,7 @@ class StatisticGrid:
     def digest(self) -> bytes:
         """SHA-256 of the grid, 32 bytes; parties and curator compare it before they start."""
         head = repr((self.points.shape, self.contrast.shape)).encode()
-        body = self.points.astype("<i8").tobytes() + self.contrast.astype("<i8").tobytes()
+        body = self.points.tobytes() + self.contrast.tobytes()
         return hashlib.sha256(b"psephos statistic grid\0" + head + body).digest()
 
 
