@@ -164,7 +164,7 @@ class ScoreGrid:
         scores, labels = self.scores(X), np.asarray(y)
         finite = np.asarray(np.isfinite(scores).all(axis=1))
         predicted, bins = self.place(np.where(finite[:, None], scores, 0.0))
-        wrong = np.not_equal(predicted, labels).astype(np.int64)
+        wrong = np.not_equal(predicted, labels)
         column = labels if self.classes == 2 else 1 - wrong
         blocks = self.blocks
         places = [wrong, blocks.histogram.start + 2 * bins + column]

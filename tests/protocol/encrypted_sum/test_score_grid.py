@@ -159,6 +159,22 @@ def test_a_grid_that_cannot_be_is_refused(weights: Any, edges: Any, classes: int
         ScoreGrid(weights, np.array(edges), classes)
 
 
+@pytest.mark.parametrize(("classes", "bins"), [(2, 2), (2, 5), (3, 1), (4, 3)])
+def test_blocks_follow_one_another_and_fill_the_vector(classes: int, bins: int) -> None:
+    """Of a row: right or wrong, its bin in two columns, and the predicted class by its own."""
+    edges = np.arange(bins - 1) * 1.0
+    grid = ScoreGrid(np.ones((1, 1 if classes == 2 else classes)), edges, classes)
+    sizes = [2, 2 * bins, classes**2 if classes > 2 else 0]
+    ends = np.cumsum(sizes).tolist()
+    assert grid.blocks == tuple(slice(end - size, end) for end, size in zip(ends, sizes, strict=True))
+    assert grid.length == ends[-1]
+    places, valid = grid.row_places(np.ones((5, 1)), np.arange(5) % classes)
+    assert (places.dtype, places.shape) == (np.int64, (5, 3 if classes > 2 else 2))
+    assert valid.all()
+    for column, block in zip(places.T, grid.blocks, strict=False):
+        assert set(column.tolist()) <= set(range(block.start, block.stop))
+
+
 def test_grids_at_their_limits() -> None:
     """One feature, two bins or one; 0 need not be an edge of the margins of more classes."""
     for weights, edges, classes, bins in (
