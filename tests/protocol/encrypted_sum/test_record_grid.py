@@ -292,7 +292,8 @@ def test_grids_at_their_limits_are_copies_that_nobody_changes() -> None:
         {"classes": 1, "label": NUMERIC},
     ):
         assert RecordGrid(**VALID | change).length > 0
-    given = {name: np.asfortranarray(np.arange(1, 4)[:, None] * np.ones(1, np.float32)) for name in ("transform", "offset")}
+    column = np.array([[1.0], [2.0], [3.0]], np.float32)
+    given = {name: np.asfortranarray(column * 1) for name in ("transform", "offset")}
     grid = RecordGrid(**VALID | given)
     for name, matrix in given.items():
         matrix[:] = 0

@@ -215,7 +215,9 @@ def test_a_limit_allows_the_rounding_of_a_sum_and_no_more(tmp_path: Path) -> Non
             file.charge(ROWS, [pure("1", 0.1)])
             if fits:
                 file.charge(ROWS, [pure("2", 0.2)])
-            with pytest.raises(BudgetExceededError, match=f"{0.3 if fits else 0.1} is spent.* to {0.5 if fits else 0.3} at"):
+            with pytest.raises(
+                BudgetExceededError, match=f"{0.3 if fits else 0.1} is spent.* to {0.5 if fits else 0.3} at"
+            ):
                 file.charge(ROWS, [pure("3", 0.2)])
             assert file.is_charged([pure("1", 0.1), pure("2", 0.2)]) is fits
             assert file.is_charged([pure("1", 0.1)])
