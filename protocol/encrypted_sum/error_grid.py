@@ -170,7 +170,7 @@ class ErrorGrid:
         """SHA-256 of everything a row's vector depends on, 32 bytes; parties and curator compare it beforehand."""
         numbers = [float.hex(value) for value in astuple(self.label)]
         head = repr((self.weights.shape, numbers, tuple(ERROR_WEIGHTS), ERROR_TOTAL_BITS)).encode()
-        return hashlib.sha256(b"psephos error grid\0" + head + self.weights.astype("<f8").tobytes()).digest()
+        return hashlib.sha256(b"psephos error grid\0" + head + self.weights.tobytes()).digest()
 
     def __repr__(self) -> str:
         return f"<ErrorGrid of {len(self.weights)} features>"

@@ -123,9 +123,11 @@ class Ballot:
         """
         longest = cls.encoded_length(round_)
         least, most = proof_bytes(round_)
-        reader = Reader(data, Kind.BALLOT, round_.digest, length=longest - HEADER_BYTES if least == most else None)
+        reader = Reader(data, Kind.BALLOT, round_.digest)
         if not longest - most + least <= len(data) <= longest:
-            raise MessageError(f"a ballot of this round has at most {longest} bytes, not {len(data)}")
+            raise MessageError(
+                f"a ballot of this round has {longest - most + least} to {longest} bytes, not {len(data)}"
+            )
         party = reader.integer(_PARTY_BYTES)
         registered = round_.verification_key(party)
         signature, payload = reader.take(SIGNATURE_BYTES), reader.rest()

@@ -118,7 +118,7 @@ class PartyBall:
 
     def __post_init__(self) -> None:
         centre = np.array(self.centre)
-        if centre.ndim != 1 or centre.dtype.kind != "i" or np.abs(centre, dtype=np.int64).max(initial=0) > 1 << 20:
+        if centre.ndim != 1 or centre.dtype.kind != "i" or np.abs(centre.astype(np.float64)).max(initial=0) > 1 << 20:
             raise InvalidParameter("the centre of a party's ball must be a vector of integers up to 2^20")
         if not 1 <= self.radius <= 1 << (ENTRY_BITS + 2):
             raise InvalidParameter(f"the radius of a party's ball is from 2^-20 to 4, not {self.radius} x 2^-20")
@@ -151,7 +151,7 @@ def _score_tables() -> ScoreTables:
     below = [math.floor(one * math.exp(-t) / (1 + math.exp(-t))) for t in scores]
     curvature = [math.floor(one * (2 * math.tanh(t / 2) / t if t else 1.0)) for t in scores]
     across = [math.isqrt(2 * k * k) for k in curvature]
-    return ScoreTables(*(np.array(column, dtype=np.float64) for column in (above, below, curvature, across)))
+    return ScoreTables(*(np.array(column, dtype="<f8") for column in (above, below, curvature, across)))
 
 
 TABLES = _score_tables()
@@ -437,7 +437,7 @@ class RecordGrid:
         label = () if self.label is None else (*map(float.hex, astuple(self.label)), LEAST_WEIGHT)
         ball = () if self.ball is None else (self.ball.radius, *self.ball.centre.tolist())
         head = repr((self.transform.shape, self.classes, self.norm, self.constant.hex(), bits, *label, *ball)).encode()
-        body = b"".join(array.astype("<f8").tobytes() for array in (self.transform, self.offset, *TABLES))
+        body = b"".join(array.tobytes() for array in (self.transform, self.offset, *TABLES))
         return hashlib.sha256(b"psephos record grid\0" + head + body).digest()
 
     def __repr__(self) -> str:

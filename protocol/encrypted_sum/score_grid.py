@@ -164,7 +164,7 @@ class ScoreGrid:
         scores, labels = self.scores(X), np.asarray(y)
         finite = np.asarray(np.isfinite(scores).all(axis=1))
         predicted, bins = self.place(np.where(finite[:, None], scores, 0.0))
-        wrong = np.not_equal(predicted, labels).astype(np.int64)
+        wrong = np.not_equal(predicted, labels)
         column = labels if self.classes == 2 else 1 - wrong
         blocks = self.blocks
         places = [wrong, blocks.histogram.start + 2 * bins + column]
@@ -212,7 +212,7 @@ class ScoreGrid:
     def digest(self) -> bytes:
         """SHA-256 of everything a row's vector depends on, 32 bytes; parties and curator compare it beforehand."""
         head = repr((self.weights.shape, self.edges.shape, self.classes, self.block_weights, TOTAL_BITS)).encode()
-        body = self.weights.astype("<f8").tobytes() + self.edges.astype("<f8").tobytes()
+        body = self.weights.tobytes() + self.edges.tobytes()
         return hashlib.sha256(b"psephos score grid\0" + head + body).digest()
 
     def __repr__(self) -> str:

@@ -42,8 +42,10 @@ class StatisticGrid:
             raise InvalidParameter("the grid's points must be a non-empty integer matrix (samples, coordinates)")
         if contrast.ndim != 2 or contrast.shape[1] != contrast.shape[0] + 1 or contrast.dtype.kind != "i":
             raise InvalidParameter("the grid's contrasts must be an integer matrix (classes - 1, classes)")
-        points, contrast = points.astype(np.int64), contrast.astype(np.int64)
-        if int(np.abs(points).max()) * len(points) >= 2**62 or int(np.abs(contrast).max()) >= 2**31:
+        if contrast.size == 0:
+            raise InvalidParameter("the grid's contrasts need two classes or more")
+        points, contrast = points.astype("<i8"), contrast.astype("<i8")
+        if _largest(points) * len(points) >= 2**62 or _largest(contrast) >= 2**31:
             raise InvalidParameter("the grid is too fine: its sums could exceed 63 bits; use fewer feature bits")
         points.setflags(write=False)
         contrast.setflags(write=False)
@@ -104,7 +106,7 @@ class StatisticGrid:
         if counts.shape != (self.samples, self.classes) or counts.dtype.kind not in "iu":
             raise DataError(f"counts must be integers of shape ({self.samples}, {self.classes})")
         parties = max(1, int(counts.sum(axis=1).max()))
-        if int(np.abs(self.points).max()) * self.samples * parties < 2**62:
+        if _largest(self.points) * self.samples * parties < 2**62:
             sums = (counts.astype(np.int64).T @ self.points).astype(object)
         else:
             sums = counts.T.astype(object) @ self.points.astype(object)
@@ -141,5 +143,10 @@ class StatisticGrid:
     def digest(self) -> bytes:
         """SHA-256 of the grid, 32 bytes; parties and curator compare it before they start."""
         head = repr((self.points.shape, self.contrast.shape)).encode()
-        body = self.points.astype("<i8").tobytes() + self.contrast.astype("<i8").tobytes()
+        body = self.points.tobytes() + self.contrast.tobytes()
         return hashlib.sha256(b"psephos statistic grid\0" + head + body).digest()
+
+
+def _largest(matrix: NDArray[np.int64]) -> int:
+    """Return the largest magnitude of an entry, also of -2^63, whose magnitude is no int64."""
+    return max(int(matrix.max()), -int(matrix.min()))

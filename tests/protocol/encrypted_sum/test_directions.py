@@ -48,6 +48,11 @@ def test_a_direction_is_the_matrix_over_its_norm() -> None:
     matrix = np.array([[3.0, -1.0], [0.0, 4.0]])
     assert L1.direction(matrix) == [math.trunc(UNIT * entry / 8) for entry in (3, -1, 0, 4)]
     assert L2.direction(matrix) == [math.trunc(UNIT * entry / math.sqrt(26)) for entry in (3, -1, 0, 4)]
+    for factor in (2.0**-10, 2.0**20):  # shorter than 1, and longer
+        assert (L1.direction(factor * matrix), L2.direction(factor * matrix)) == (
+            L1.direction(matrix),
+            L2.direction(matrix),
+        )
     assert L1.direction(-matrix) == [-unit for unit in L1.direction(matrix)]
     assert L1.direction(np.zeros((2, 2))) == L2.direction(np.zeros((2, 2))) == [0] * 4
 

@@ -134,38 +134,85 @@ def test_the_digest_names_everything_that_a_vector_depends_on() -> None:
     assert GRID.digest == ErrorGrid(GRID.weights, NumericLabel(-3, 5, 2)).digest
 
 
-@pytest.mark.parametrize(
-    ("weights", "label"),
-    [
-        (np.ones((3, 2)), LABEL),
-        (np.ones(3), LABEL),
-        (np.full((3, 1), np.nan), LABEL),
-        (np.ones((3, 1)), replace(LABEL, threshold=8.1)),
-        (np.ones((3, 1)), NumericLabel(0.0, 5e-324, 5e-324)),
-        (np.ones((3, 1)), NumericLabel(1.0, np.nextafter(1.0, 2.0), 1e-20)),
-    ],
-)
-def test_a_grid_that_cannot_be_is_refused(weights: Any, label: NumericLabel) -> None:
-    with pytest.raises(InvalidParameter):
-        ErrorGrid(weights, label)
+NEXT = float(np.nextafter(1.0, 2.0))
 
 
 @pytest.mark.parametrize(
-    ("X", "y", "persons"),
+    ("weights", "label", "why"),
     [
-        (np.ones((2, 4)), [0, 1], None),
-        (np.ones((2, 3)), [0], None),
-        (np.ones((2, 3)), [0.0, np.nan], None),
-        (np.ones((2, 3)), [0.0, np.inf], None),
-        (np.ones((2, 3)), ["a", "b"], None),
-        (np.full((2, 3), np.inf), [0, 1], None),
-        (np.ones((2, 3)), [0, 1], [1]),
-        (np.ones((2, 3)), [0, 1], ["a", "b"]),
+        *(
+            (bad, LABEL, "finite weights of shape")
+            for bad in (
+                np.ones((3, 2)),
+                np.ones(3),
+                np.ones((3, 1, 1)),
+                np.ones((0, 1)),
+                np.full((3, 1), np.nan),
+                [[-np.inf]],
+            )
+        ),
+        (np.ones((3, 1)), replace(LABEL, threshold=8.0 * NEXT), "no error is larger"),
+        *(
+            (np.ones((3, 1)), label, "too close")
+            for label in (
+                NumericLabel(0.0, 5e-324, 5e-324),
+                NumericLabel(1.0, NEXT, 1e-20),
+                NumericLabel(NEXT, float(np.nextafter(NEXT, 2.0)), 1e-20),  # their middle is the upper one
+            )
+        ),
     ],
 )
-def test_rows_that_do_not_fit_are_refused(X: Any, y: Any, persons: Any) -> None:
-    with pytest.raises(DataError):
+def test_a_grid_that_cannot_be_is_refused(weights: Any, label: NumericLabel, why: str) -> None:
+    with pytest.raises(InvalidParameter, match=why):
+        ErrorGrid(np.array(weights), label)
+
+
+def test_a_grid_at_its_limits_is_a_copy_that_nobody_changes() -> None:
+    for label in (replace(LABEL, threshold=8.0), NumericLabel(0.0, 1e-323, 5e-324)):
+        assert ErrorGrid(np.ones((1, 1)), label).label == label
+    weights = np.ones((3, 1), np.float32)
+    grid = ErrorGrid(weights, LABEL)
+    weights[:] = 0
+    assert (grid.weights.tolist(), grid.weights.dtype) == ([[1.0]] * 3, np.float64)
+    with pytest.raises(ValueError, match="read-only"):
+        grid.weights[0, 0] = 7
+    assert repr(grid) == "<ErrorGrid of 3 features>"
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "persons", "why"),
+    [
+        (np.ones((2, 4)), [0, 1], None, "a table of 3 features"),
+        (np.ones(3), [0, 1, 2], None, "a table of 3 features"),
+        (np.ones((2, 3)), [0], None, "a table of 3 features"),
+        (np.ones((2, 3)), [[0], [1]], None, "a table of 3 features"),
+        (np.ones((2, 3)), [0.0, np.nan], None, "finite numbers"),
+        (np.ones((2, 3)), [0.0, -np.inf], None, "finite numbers"),
+        (np.ones((2, 3)), ["a", "b"], None, "finite numbers"),
+        (np.ones((2, 3)), [True, False], None, "finite numbers"),
+        (np.full((2, 3), np.inf), [0, 1], None, "NaN"),
+        (np.full((2, 3), np.nan), [0, 1], None, "NaN"),
+        (np.ones((2, 3)), [0, 1], [1], "persons"),
+        (np.ones((2, 3)), [0, 1], [[1], [2]], "persons"),
+        (np.ones((2, 3)), [0, 1], [0.0, 1.0], "persons"),
+        (np.ones((2, 3)), [0, 1], ["a", "b"], "persons"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(X: Any, y: Any, persons: Any, why: str) -> None:
+    with pytest.raises(DataError, match=why):
         GRID.contribution(X, y, persons)
+    if persons is None:
+        for grid in (ShareGrid(GRID), GRID):
+            with pytest.raises(DataError, match=why):
+                grid.contribution(X, y)
+
+
+def test_rows_of_every_type_of_number_fit() -> None:
+    X, expected = np.ones((2, 3)), GRID.contribution(np.ones((2, 3)), [0.0, 2.0])
+    for kind in (np.int8, np.uint8, np.float32):
+        assert GRID.contribution(X.astype(kind), np.array([0, 2], kind)) == expected
+    assert GRID.contribution(X, [0, 2], np.array([3, 4], np.uint8)) == expected
+    assert GRID.contribution(X[:0], [], []) == GRID.contribution(X[:0], np.array([], bool)) == [0] * 6
 
 
 def test_entries_stay_below_their_bound(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,16 +112,25 @@ def test_a_plan_cannot_make_an_answer_depend_on_a_feature_of_the_rows(norm: Norm
 def test_parties_without_rows_and_with_wrong_rows() -> None:
     own = grid()
     assert own.contribution(np.zeros((0, 6)), np.zeros(0, int)) == [0] * own.length
-    wrong: list[tuple[Any, Any]] = [
-        (np.ones((2, 5)), np.zeros(2, int)),
-        (np.full((2, 6), np.nan), np.zeros(2, int)),
-        (np.ones((2, 6)), np.array([0, 3])),
-        (np.ones((2, 6)), np.array([0.0, 1.0])),
-        (np.ones((2, 6)), np.zeros(3, int)),
+    wrong: list[tuple[Any, Any, str]] = [
+        (np.ones((2, 5)), np.zeros(2, int), "table"),
+        (np.ones(6), np.zeros(6, int), "table"),
+        (np.ones((2, 6)), np.zeros(3, int), "table"),
+        (np.ones((2, 6)), np.zeros((2, 1), int), "table"),
+        (np.full((2, 6), np.nan), np.zeros(2, int), "NaN"),
+        (np.full((2, 6), -np.inf), np.zeros(2, int), "NaN"),
+        (np.ones((2, 6)), np.array([0, 3]), "labels"),
+        (np.ones((2, 6)), np.array([-1, 0]), "labels"),
+        (np.ones((2, 6)), np.array([0.0, 1.0]), "labels"),
     ]
-    for X, y in wrong:
-        with pytest.raises(DataError):
+    for X, y, why in wrong:
+        with pytest.raises(DataError, match=why):
             own.contribution(X, y)
+    right = own.contribution(np.ones((2, 6)), np.array([0, 2]))
+    assert any(right)
+    for kind in (np.int8, np.uint8):
+        assert own.contribution(np.ones((2, 6), np.float32), np.array([0, 2], kind)) == right
+    assert own.contribution(np.zeros((0, 6)), []) == [0] * own.length, "labels of no type yet"
 
 
 def test_the_digest_names_everything_that_a_vector_depends_on() -> None:
@@ -140,10 +149,41 @@ def test_the_digest_names_everything_that_a_vector_depends_on() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"ridge": 0.0}, {"limit": math.inf}, {"radius": -1.0}, {"norm": "l3"}, {"transform": np.ones((6, 0))}]
+    ("change", "why"),
+    [
+        *(({"ridge": bad}, "positive ridge") for bad in (0.0, -1.0, math.nan)),
+        *(({"limit": bad}, "positive ridge and limit") for bad in (0.0, -1.0, math.inf, math.nan)),
+        *(({"radius": bad}, "a radius of at least 0") for bad in (-1e-300, math.inf, math.nan)),
+        ({"norm": "l3"}, "'l3'"),
+        *(
+            ({name: bad}, f"the {name} of a step must be")
+            for name in ("transform", "offset")
+            for bad in (np.ones(6), np.ones((6, 0)), np.ones((6, 1, 1)), np.full((6, 2), math.nan), [[-math.inf]] * 6)
+        ),
+        ({"offset": np.zeros((6, 1))}, r"\(6, 2\)"),
+        ({"offset": np.zeros((5, 2))}, r"\(6, 2\)"),
+        ({"classes": 4}, r"\(6, 3\)"),
+        ({"classes": 1}, "classes"),
+    ],
 )
-def test_terms_out_of_range_are_refused(change: dict[str, Any]) -> None:
-    with pytest.raises(InvalidParameter):
+def test_terms_out_of_range_are_refused(change: dict[str, Any], why: str) -> None:
+    with pytest.raises(InvalidParameter, match=why):
         replace(grid(), **change)
-    with pytest.raises(InvalidParameter):
-        replace(grid(), offset=np.zeros((6, 1)))
+
+
+def test_terms_at_their_limits_are_copies_that_nobody_changes() -> None:
+    limits: tuple[dict[str, Any], ...] = ({"ridge": 5e-324}, {"ridge": math.inf}, {"limit": 5e-324}, {"limit": 1e308})
+    limits += ({"radius": 0.0}, {"radius": 1e308}, {"transform": np.ones((6, 1))})
+    for change in limits:
+        assert replace(grid(), **change).digest != grid(norm="l1").digest
+    given = {"transform": np.asfortranarray(np.eye(6, dtype=np.float32)), "offset": np.ones((6, 2), int)}
+    own = replace(grid(), **given)
+    for name, matrix in given.items():
+        kept = matrix.tolist()
+        matrix[:] = 0
+        assert (getattr(own, name).tolist(), getattr(own, name).dtype) == (kept, np.float64)
+        assert getattr(own, name).flags.c_contiguous
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(own, name)[0, 0] = 7
+    assert (own.rank, own.length, own.maximum, own.minimum) == (6, 12, 2**24, -(2**24))
+    assert repr(own) == "<LocalStepGrid of 6 features, 3 classes>"

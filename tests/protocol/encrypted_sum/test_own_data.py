@@ -127,3 +127,12 @@ def test_rows_of_single_precision_are_scaled_in_double_precision() -> None:
     scaled = unit_rows(single)
     assert scaled.dtype == np.float64
     np.testing.assert_array_equal(scaled, unit_rows(single.astype(np.float64)))
+
+
+def test_coordinates_of_any_type_are_kept_in_double_precision() -> None:
+    """So that everybody who was given the same numbers has the same digest."""
+    whole = OwnDataGrid(np.array([[1, 2], [0, -1], [3, 5]]), 3)
+    for given in (whole.transform.astype(np.float32), np.asfortranarray(whole.transform), whole.transform.tolist()):
+        grid = OwnDataGrid(given, 3)
+        assert (grid.transform.dtype, grid.transform.flags.c_contiguous) == (np.float64, True)
+        assert grid.digest == whole.digest

@@ -29,6 +29,7 @@ from psephos.protocol.errors import DataError, InvalidParameter
 
 FEATURES = 4
 UNIT = 2.0**ENTRY_BITS
+NUMERIC = NumericLabel(-3.0, 4.0, 0.7)
 GRIDS = [(classes, norm) for classes in (2, 3, 6) for norm in ("l1", "l2")]
 
 
@@ -218,41 +219,103 @@ def test_rows_of_any_type_of_number_are_computed_in_double_precision(classes: in
     assert grid.contribution(single, y.astype(np.int8)) == expected
 
 
-def test_invalid_rows_and_labels_are_rejected() -> None:
-    grid = grid_of(3)
-    X, y = rows_of(9, 5, 3)
-    bad: list[tuple[Any, Any, Any]] = [
-        (X[:, 1:], y, None),
-        (X, y[:4], None),
-        (X, y + 1.0, None),
-        (X, np.array([0, 1, 2, 3, 0]), None),
-        (X, np.array([0, 1, 2, -1, 0]), None),
-        (np.full_like(X, math.nan), y, None),
-        (X, y, np.zeros(4, np.int64)),
-        (X, y, np.zeros(5)),
-    ]
-    for rows, labels, persons in bad:
-        with pytest.raises(DataError):
-            grid.contribution(rows, labels, persons)
+@pytest.mark.parametrize(
+    ("X", "y", "persons", "why"),
+    [
+        (np.ones((5, 4)), [0] * 5, None, "table"),
+        (np.ones(5), [0] * 5, None, "table"),
+        (np.ones((5, 5)), [0] * 4, None, "table"),
+        (np.ones((5, 5)), [[0]] * 5, None, "table"),
+        (np.full((1, 5), math.nan), [0], None, "NaN"),
+        (np.full((1, 5), -math.inf), [0], None, "NaN"),
+        (np.ones((2, 5)), [0.0, 1.0], None, "labels"),
+        (np.ones((2, 5)), [0, 3], None, "labels"),
+        (np.ones((2, 5)), [-1, 0], None, "labels"),
+        (np.ones((2, 5)), [True, False], None, "labels"),
+        (np.ones((2, 5)), [0, 1], [0], "persons"),
+        (np.ones((2, 5)), [0, 1], [[0], [1]], "persons"),
+        (np.ones((2, 5)), [0, 1], [0.0, 1.0], "persons"),
+        (np.ones((2, 5)), [0, 1], ["a", "b"], "persons"),
+    ],
+)
+def test_invalid_rows_and_labels_are_rejected(X: Any, y: Any, persons: Any, why: str) -> None:
+    with pytest.raises(DataError, match=why):
+        grid_of(3).contribution(X, y, persons)
 
 
-def test_invalid_grids_are_rejected() -> None:
-    good: dict[str, Any] = {"transform": np.ones((3, 2)), "constant": 0.5, "offset": np.zeros((3, 1)), "classes": 2}
-    assert repr(RecordGrid(**good)) == "<RecordGrid of 3 features, 2 classes>"
-    bad: list[dict[str, Any]] = [
-        {"transform": np.ones(3)},
-        {"transform": np.full((3, 2), math.nan)},
-        {"offset": np.zeros((2, 1))},
-        {"offset": np.zeros((3, 2))},
-        {"classes": 3},
-        {"classes": 1},
-        {"constant": 0.0},
-        {"constant": math.inf},
-        {"norm": "l3"},
-    ]
-    for change in bad:
-        with pytest.raises(InvalidParameter):
-            RecordGrid(**good | change)
+def test_rows_and_labels_at_their_limits_are_accepted() -> None:
+    grid, X = grid_of(3), np.ones((2, 5))
+    both = grid.row_vectors(X, np.array([0, 2])).sum(axis=0).tolist()
+    for kind in (np.int8, np.uint8, np.int64):
+        assert grid.contribution(X, np.array([0, 2], kind), np.array([4, 5], kind)) == both
+    assert grid.contribution(X[:0], [], []) == [0] * grid.length, "of no type yet"
+    numeric = numeric_grid()
+    for labels in (np.array([0, 2], np.uint8), np.array([0, 2], np.float32), [0, 2]):
+        assert numeric.contribution(X, labels) == numeric.row_vectors(X, np.array([0.0, 2.0])).sum(axis=0).tolist()
+
+
+VALID: dict[str, Any] = {"transform": np.ones((3, 2)), "constant": 0.5, "offset": np.zeros((3, 1)), "classes": 2}
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        *(
+            ({name: bad}, f"the {name} of a record step must be")
+            for name in ("transform", "offset")
+            for bad in (np.ones(3), np.ones((3, 0)), np.ones((3, 1, 1)), np.full((3, 1), math.nan), [[-math.inf]] * 3)
+        ),
+        ({"offset": np.zeros((2, 1))}, r"\(3, 1\)"),
+        ({"offset": np.zeros((3, 2))}, r"\(3, 1\)"),
+        ({"classes": 3}, r"\(3, 2\)"),
+        ({"classes": 1}, "two classes or more, or one numeric label"),
+        ({"classes": 0}, "two classes"),
+        *(({"constant": bad}, "constant coordinate") for bad in (0.0, -1.0, math.inf, math.nan)),
+        ({"norm": "l3"}, "'l3'"),
+        ({"ball": PartyBall(np.zeros(8, int), 1)}, "must have 9 entries"),
+        ({"ball": PartyBall(np.zeros(10, int), 1)}, "must have 9 entries"),
+    ],
+)
+def test_invalid_grids_are_rejected(change: dict[str, Any], why: str) -> None:
+    with pytest.raises(InvalidParameter, match=why):
+        RecordGrid(**VALID | change)
+
+
+def test_grids_at_their_limits_are_copies_that_nobody_changes() -> None:
+    assert repr(RecordGrid(**VALID)) == "<RecordGrid of 3 features, 2 classes>"
+    for change in (
+        {"transform": np.ones((3, 1)), "offset": np.zeros((3, 1))},
+        {"constant": 5e-324},
+        {"norm": "l1"},
+        {"ball": PartyBall(np.zeros(9, int), 1)},
+        {"classes": 3, "offset": np.zeros((3, 2))},
+        {"classes": 1, "label": NUMERIC},
+    ):
+        assert RecordGrid(**VALID | change).length > 0
+    column = np.array([[1.0], [2.0], [3.0]], np.float32)
+    given = {name: np.asfortranarray(column * 1) for name in ("transform", "offset")}
+    grid = RecordGrid(**VALID | given)
+    for name, matrix in given.items():
+        matrix[:] = 0
+        kept = getattr(grid, name)
+        assert (kept.tolist(), kept.dtype, kept.flags.c_contiguous) == ([[1.0], [2.0], [3.0]], np.float64, True)
+        with pytest.raises(ValueError, match="read-only"):
+            kept[0, 0] = 7
+
+
+@pytest.mark.parametrize(
+    ("norm", "inside", "outside"),
+    [
+        ("l1", [[4.0, 0, 0], [-2.0, 1, 1], [0, 0, -4]], [[4.0, 0, 1], [-2.0, -2, 1], [0, 0, -5]]),
+        ("l2", [[4.0, 0, 0], [2.0, -2, 2], [0, 0, -4]], [[4.0, 0, 1], [3.0, -3, 0], [0, 0, -5]]),
+    ],
+)
+def test_a_row_outside_of_its_ball_is_seen_on_the_integers(
+    norm: Norm, inside: list[list[float]], outside: list[list[float]]
+) -> None:
+    """The last check, which no row should need: coordinates and residuals of norm 2^2."""
+    rows = np.array(inside + outside)
+    assert replace(grid_of(), norm=norm)._inside(rows, 2).tolist() == [True] * 3 + [False] * 3
 
 
 def test_different_grids_have_different_digests() -> None:
@@ -281,7 +344,6 @@ def test_the_tables_are_rounded_down_and_monotone() -> None:
 
 # -- numeric labels
 
-NUMERIC = NumericLabel(-3.0, 4.0, 0.7)
 FARTHEST = (-1.7e308, 1.7e308, 1.0)
 """Finite bounds whose distance is not finite."""
 
@@ -438,17 +500,37 @@ def test_a_party_sends_the_average_of_its_rows_less_the_centre() -> None:
     assert (small.minimum, small.maximum) == (-2 * RADIUS, 2 * RADIUS)
 
 
-def test_invalid_balls_are_rejected() -> None:
-    grid = ball_grid()
-    assert grid.ball is not None
-    for centre in (np.zeros(3), np.zeros((2, 2), int), np.array([1 << 21]), np.array([-(1 << 21)])):
-        with pytest.raises(InvalidParameter):
-            PartyBall(centre, 1)
+@pytest.mark.parametrize(("norm", "entries"), [("l1", [3, -5]), ("l2", [-6, 8])])
+def test_an_average_outside_of_the_ball_is_seen_on_the_integers(
+    norm: Norm, entries: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last check, which needs a wrong factor to fail: a vector on the sphere passes, a longer one is not sent."""
+    monkeypatch.setattr("psephos.protocol.encrypted_sum.record_grid._INSIDE", 1.0)
+    grid, radius = numeric_grid(norm), {"l1": 8, "l2": 10}[norm]
+    centre = np.zeros(grid.length, int)
+    total = np.array(entries + [0] * (grid.length - 2))
+    assert grid._inside_ball(PartyBall(centre, radius), 3 * total, 3) == total.tolist()
+    shorter = np.array(grid._inside_ball(PartyBall(centre, radius - 1), 3 * total, 3))
+    assert np.abs(shorter[:2] - np.array(entries) * (radius - 1) / radius).max() < 1
+    monkeypatch.setattr("psephos.protocol.encrypted_sum.record_grid._INSIDE", 1.5)
+    assert grid._inside_ball(PartyBall(centre, radius), 3 * total, 3) == total.tolist()
+    assert not any(grid._inside_ball(PartyBall(centre, radius - 1), 3 * total, 3))
+    assert not any(grid._inside_ball(PartyBall(centre, radius), total, 0))
+
+
+def test_balls_on_both_sides_of_their_limits() -> None:
+    most = 1 << 20
+    for centre in (np.array([most, -most]), np.array([], int), np.array([7], np.int8)):
+        ball = PartyBall(centre, 1)
+        assert (ball.centre.tolist(), ball.centre.dtype) == (centre.tolist(), np.int64)
+    for wrong in (np.zeros(3), np.zeros((2, 2), int), [most + 1], [-most - 1], [-(2**63)], np.zeros(2, np.uint8), 7):
+        with pytest.raises(InvalidParameter, match="centre"):
+            PartyBall(np.array(wrong), 1)
+    for radius in (1, 4 << ENTRY_BITS):
+        assert PartyBall(np.zeros(1, int), radius).radius == radius
     for radius in (0, -1, (4 << ENTRY_BITS) + 1):
-        with pytest.raises(InvalidParameter):
-            PartyBall(grid.ball.centre, radius)
-    with pytest.raises(InvalidParameter):
-        replace(grid, ball=PartyBall(grid.ball.centre[:-1], 1))
+        with pytest.raises(InvalidParameter, match="radius"):
+            PartyBall(np.zeros(1, int), radius)
 
 
 def test_the_centre_of_a_ball_is_a_copy_that_nobody_changes() -> None:

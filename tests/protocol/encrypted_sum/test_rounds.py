@@ -136,6 +136,42 @@ def test_terms_that_do_not_fit_together_are_rejected(election: Any) -> None:
     assert round_.verification_key(4) == round_.roster[4]
 
 
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"kind": "ballots"}, "kind is one of"),
+        ({"proofs": "all"}, "proofs is one of"),
+        *(({"group": bad}, "group is") for bad in (0, -1, 1 << 24)),
+        ({"square_bound": 1}, "where its ballots prove it"),
+        ({"square_bound": 1, "kind": "parameters"}, "where its ballots prove it"),
+        ({"square_bound": 1, "kind": "parameters", "proofs": "knowledge"}, "where its ballots prove it"),
+        ({"square_bound": 1, "proofs": "valid"}, "where its ballots prove it"),
+        ({"noise_square_bound": 1}, "where they add noise"),
+        ({"noise_square_bound": 1, "proofs": "valid"}, "where they add noise"),
+        *(({"confirmations": bad}, "confirmations is") for bad in (-1, 1, 4)),
+        *(({"minimum_ballots": bad}, "minimum_ballots is") for bad in (1, 6)),
+        ({"plan": PackingPlan(400, 4, 0, 1, 512)}, "room for 4 ballots and there are 5 parties$"),
+        ({"plan": PackingPlan(400, 5, 0, 1, 514)}, "514"),
+        ({"context": bytes(31)}, "the context of a round"),
+        ({"nonce": bytes(17)}, "the context of a round"),
+    ],
+)
+def test_each_term_is_refused_for_its_own_reason(election: Any, change: dict[str, Any], why: str) -> None:
+    round_: Round = election.round
+    assert (round_.threshold_key.threshold, round_.threshold_key.holders) == (2, 3)
+    with pytest.raises(InvalidParameter, match=why):
+        replace(round_, **change)
+
+
+def test_terms_at_their_limits_are_accepted(election: Any) -> None:
+    round_: Round = election.round
+    for change in ({"group": 1}, {"confirmations": 0}, {"confirmations": 2}, {"confirmations": 3}, {"proofs": "none"}):
+        made = replace(round_, **change)  # type: ignore[arg-type]
+        assert all(getattr(made, name) == value for name, value in change.items())
+    with pytest.raises(InvalidParameter, match="two parties of the roster"):
+        replace(round_, roster=(round_.roster[0], *round_.roster[:4]))
+
+
 def test_validity_is_proved_under_a_psephos_key_only(election: Any) -> None:
     round_: Round = election.round
     assert replace(round_, proofs="valid").proofs == "valid"

@@ -60,8 +60,10 @@ def test_grids_whose_sums_could_overflow_are_rejected() -> None:
         ([[-(2**61)], [0]], [[0, 1]]),
         ([[1]], [[0, 2**31]]),
         ([[1]], [[0, -(2**31)]]),
+        ([[1], [-(2**63)]], [[0, 1]]),
+        ([[1]], [[0, -(2**63)]]),
     ):
-        with pytest.raises(InvalidParameter):
+        with pytest.raises(InvalidParameter, match="too fine"):
             StatisticGrid(np.array(points), np.array(contrast))
 
 
@@ -70,7 +72,8 @@ def test_invalid_points_and_contrasts_are_rejected() -> None:
     for bad in (np.array([1, 2]), good[None], np.array([[1.0, 2]]), good.astype(np.uint8), good[:0]):
         with pytest.raises(InvalidParameter, match="points"):
             StatisticGrid(bad, contrast)
-    for bad in (np.array([0, 1]), contrast[None], contrast.astype(float), contrast.T, np.array([[0, 1], [1, 0]])):
+    wrong = [np.array([0, 1]), contrast[None], contrast.astype(float), contrast.T, np.array([[0, 1], [1, 0]])]
+    for bad in (*wrong, np.zeros((0, 1), int)):
         with pytest.raises(InvalidParameter, match="contrasts"):
             StatisticGrid(good, bad)
     grid = StatisticGrid(good, contrast)

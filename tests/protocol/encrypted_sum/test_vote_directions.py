@@ -80,3 +80,11 @@ def test_invalid_points_are_rejected(points: Any) -> None:
 def test_invalid_labels_are_rejected(labels: Any) -> None:
     with pytest.raises(DataError):
         GRID.contribution(labels)
+
+
+def test_points_of_any_type_are_kept_in_double_precision() -> None:
+    whole = VoteDirectionGrid(np.array([[1, 2], [0, -1], [3, 5]]), 3)
+    for given in (whole.points.astype(np.float32), np.asfortranarray(whole.points), whole.points.tolist()):
+        grid = VoteDirectionGrid(given, 3)
+        assert (grid.points.dtype, grid.points.flags.c_contiguous) == (np.float64, True)
+        assert grid.digest == whole.digest

@@ -68,6 +68,10 @@ def test_keys_round_trip_and_other_bytes_are_refused(key: DgkPrivateKey) -> None
     for broken in (b"", data[:-1], data + b"\0", b"x" + data[1:], data[:14] + bytes(len(data) - 14)):
         with pytest.raises((MessageError, InvalidParameter)):
             DgkPublicKey.decode(broken, test_key=True)
+    magic = data[:12]
+    for broken in (magic, bytes(12) + data[12:], b"x" + magic[1:] + bytes(8), data[:-1], data + b"\0"):
+        with pytest.raises(MessageError, match="of this version"):  # by its first bytes and its length, no number
+            DgkPublicKey.decode(broken, test_key=True)
     for place in range(len(data)):
         try:
             decoded = DgkPublicKey.decode(data[:place] + bytes([data[place] ^ 128]) + data[place + 1 :], test_key=True)

@@ -1,6 +1,7 @@
 """Privacy events, their composition, and budgets."""
 
 import math
+from fractions import Fraction
 
 import dp_accounting
 import numpy as np
@@ -9,14 +10,26 @@ from dp_accounting.pld import PLDAccountant
 
 from psephos.protocol.errors import BudgetExceededError, InvalidParameter
 from psephos.protocol.privacy.accounting import (
+    NUMERICAL_DELTA,
     Budget,
     PrivacyEvent,
     compose,
+    event_of,
     gaussian_event,
     pure_event,
     shown_together,
+    stated,
+    stated_delta,
 )
-from psephos.protocol.privacy.mechanisms import gaussian_delta, gaussian_sigma
+from psephos.protocol.privacy.mechanisms import (
+    SAMPLER_DISTANCE,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    RoundedGaussian,
+    SphericalLaplace,
+    gaussian_delta,
+    gaussian_sigma,
+)
 
 REPLACE = dp_accounting.NeighboringRelation.REPLACE_ONE
 
@@ -96,6 +109,36 @@ def test_the_event_of_every_mechanism_charges_its_samplers_distance(epsilon):
     for event, of_the_law in by_name.values():
         assert event.delta - of_the_law == pytest.approx((1 + math.exp(epsilon)) * distance, rel=1e-6)
         assert event.distance == distance
+
+
+@pytest.mark.parametrize("unit", ["party", "record"])
+def test_the_event_of_a_mechanism_has_its_law_its_distance_and_its_unit(unit):
+    """Field by field; a Gaussian of sigma 3 at sensitivity 2 has multiplier 1.5."""
+    sampler = (1 + math.exp(0.5)) * SAMPLER_DISTANCE
+    lattice = DiscreteGaussian(1, Fraction(34))
+    for mechanism, delta, multiplier, distance in (
+        (SphericalLaplace(4, 8.0, 0.5), sampler, None, SAMPLER_DISTANCE),
+        (DiscreteLaplace(4, Fraction(8)), 0.0, None, 0.0),
+        (RoundedGaussian(4, 3.0, 0.5), gaussian_delta(2.0, 0.5, 3.0) + sampler, 1.5, SAMPLER_DISTANCE),
+        (lattice, gaussian_delta(2.0, 0.5, lattice.sigma) + sampler, lattice.sigma / 2, SAMPLER_DISTANCE),
+    ):
+        expected = PrivacyEvent("x", 0.5, delta, multiplier, distance, unit)
+        assert event_of("x", mechanism, 2.0, 0.5, unit) == expected
+    assert event_of("x", mechanism, 2.0, 0.5).unit == pure_event("x", 1.0).unit == "party"
+
+
+def test_a_release_is_stated_at_its_target_and_what_it_costs_at_most():
+    """Both sides of each limit; everything but the delta stays."""
+    event = PrivacyEvent("x", 0.5, 0.25, 1.5, 1e-9, "record")
+    assert stated_delta(0.25) == 0.25 + NUMERICAL_DELTA
+    assert stated(event, 0.25) == PrivacyEvent("x", 0.5, 0.25 + NUMERICAL_DELTA, 1.5, 1e-9, "record")
+    for cost, target, delta in ((NUMERICAL_DELTA, 0.25, NUMERICAL_DELTA), (2 * NUMERICAL_DELTA, 1e-6, None)):
+        got = stated(PrivacyEvent("x", 0.5, cost), target).delta
+        assert got == (stated_delta(target) if delta is None else delta)
+    at_most = stated_delta(2.0**-30)
+    assert stated(PrivacyEvent("x", 0.5, at_most), 2.0**-30).delta == at_most
+    with pytest.raises(InvalidParameter, match="x costs"):
+        stated(PrivacyEvent("x", 0.5, math.nextafter(at_most, 1)), 2.0**-30)
 
 
 def test_a_large_distance_is_charged_in_a_composition_too():

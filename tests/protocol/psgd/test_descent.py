@@ -17,10 +17,17 @@ DESCENT = Descent(4, 0.5, 0.25, 10.0, StepSizes(1.0, 4.0))
 NONE = [0.0, -1.0, math.inf, math.nan]
 
 
-@pytest.mark.parametrize("name", ["first", "offset", "power"])
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("first", "the first step size"),
+        ("offset", "the offset of the step sizes"),
+        ("power", "the power of the step sizes"),
+    ],
+)
 @pytest.mark.parametrize("value", NONE)
-def test_step_sizes_need_positive_finite_numbers(name: str, value: float) -> None:
-    with pytest.raises(InvalidParameter, match="must be positive and finite"):
+def test_step_sizes_need_positive_finite_numbers(name: str, what: str, value: float) -> None:
+    with pytest.raises(InvalidParameter, match=f"^{what} must be positive and finite"):
         replace(StepSizes(1.0, 4.0, 0.75), **{name: value})
 
 
@@ -84,9 +91,9 @@ def test_a_first_step_longer_than_the_curvature_allows_is_rejected() -> None:
     assert replace(DESCENT, step_sizes=StepSizes(limit, 4.0)).step_sizes.first == limit
     with pytest.raises(DivergenceError, match="diverges"):
         replace(DESCENT, step_sizes=StepSizes(math.nextafter(limit, 9.0), 4.0))
-    for name in ("ridge", "radius"):
+    for name, what in (("ridge", r"lambda \+ Delta"), ("radius", "the radius of the projection")):
         for value in NONE:
-            with pytest.raises(InvalidParameter, match="must be positive and finite"):
+            with pytest.raises(InvalidParameter, match=f"^{what} must be positive and finite"):
                 replace(DESCENT, **{name: value})
     assert DESCENT.stopping == StoppingRule()
     assert replace(DESCENT, ridge=1, radius=3) == replace(DESCENT, ridge=1.0, radius=3.0)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hmac
+import json
 import math
 import os
 import signal
 import sqlite3
 import stat
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,7 @@ import pytest
 
 from psephos.protocol.errors import BudgetExceededError, BudgetFileError, InvalidParameter
 from psephos.protocol.privacy.accounting import NUMERICAL_DELTA, PrivacyEvent, compose, gaussian_event, pure_event
-from psephos.protocol.storage.budget import BudgetFile, Charge, PrivacyLimit, PrivacyUnit
+from psephos.protocol.storage.budget import BudgetFile, Charge, PrivacyLimit, PrivacyUnit, _together
 from psephos.protocol.storage.store import Store
 
 PARTY, RECORD = PrivacyUnit("party", "hospital"), PrivacyUnit("record")
@@ -113,6 +116,65 @@ def test_units_are_added_up_only_where_one_covers_the_other(
     assert (total.epsilon, total.others) == ((3.0, 0) if both else (2.0, 1))
 
 
+TINY, ROUNDING = NUMERICAL_DELTA, 2.0**-40
+
+
+@pytest.mark.parametrize(
+    ("events", "limit", "epsilon", "delta"),
+    [
+        ([], None, 0.0, 0.0),
+        ([(1.0, TINY), (0.5, 0.0)], None, 1.5, TINY),
+        ([(1.0, TINY), (0.5, TINY)], PrivacyLimit(9.0), 1.5, 2 * TINY),
+        ([(1.0, TINY), (0.5, TINY)], PrivacyLimit(9.0, 1e-7), 1.5, 1e-7),
+        ([(1.0, 1e-6)], None, 1.0, 1e-5),
+        ([(1.0, 1e-4)], None, 1.0, 1e-4 + ROUNDING),
+        ([(1.0, 1e-4)], PrivacyLimit(9.0), math.inf, 1e-5),
+        ([(1.0, 1e-4)], PrivacyLimit(9.0, 1e-3), 1.0, 1e-3),
+        ([(1.0, 0.3), (1.0, 0.3)], None, math.inf, 0.5),
+        ([None], None, math.inf, 1e-5),
+        ([None, (1.0, 0.0)], PrivacyLimit(9.0), math.inf, 1e-5),
+        ([(1.0, 0.0), None], PrivacyLimit(9.0, 1e-7), math.inf, 1e-7),
+    ],
+)
+def test_epsilon_and_delta_of_releases_together(
+    events: list[tuple[float, float] | None], limit: PrivacyLimit | None, epsilon: float, delta: float
+) -> None:
+    """By hand: pure epsilons are added, others are composed at the limit's delta, or one that their deltas leave."""
+    made = [None if numbers is None else PrivacyEvent("x", *numbers) for numbers in events]
+    total, at = _together(made, limit)
+    assert total == (pytest.approx(epsilon) if limit is not None and limit.delta else epsilon)
+    assert at == delta
+    one = gaussian_event("x", 4.0, 1.0, 1.0)
+    assert _together([one], None)[1] == max(1e-5, one.delta + ROUNDING)
+    assert _together([PrivacyEvent("x", 1.0, 0.0, 4.0)], None) == (1.0, 1e-5), "a Gaussian is never pure"
+
+
+def test_totals_begin_with_the_unit_that_is_asked_for(tmp_path: Path) -> None:
+    with BudgetFile(tmp_path / "b") as file:
+        assert file.totals() == []
+        assert [(total.unit, total.releases, total.epsilon) for total in file.totals(RECORD)] == [(RECORD, 0, 0.0)]
+        file.charge(ROWS, [pure("1", 1.0), opened("2"), pure("3", 0.5, SHARD)])
+        assert [total.unit for total in file.totals()] == [PARTY, SHARD]
+        first, *others = file.totals(RECORD)
+        assert (first.unit, first.releases, first.not_private, first.others) == (RECORD, 2, 1, 1)
+        assert [total.unit for total in others] == [PARTY, SHARD]
+        assert [total.unit for total in file.totals(SHARD)] == [SHARD, PARTY]
+
+
+@pytest.mark.parametrize(
+    ("unit", "text"),
+    [
+        (PARTY, "party (hospital)"),
+        (RECORD, "record"),
+        (SHARD, "shard (dealing a)"),
+        (PrivacyUnit("person", "patient", "add-remove"), "person (patient), added or removed"),
+        (REPLACED, "record, replaced"),
+    ],
+)
+def test_texts_of_units(unit: PrivacyUnit, text: str) -> None:
+    assert str(unit) == text
+
+
 # -- one result of a charge
 
 
@@ -143,6 +205,23 @@ def test_a_charge_beyond_the_limit_is_refused_and_not_recorded(tmp_path: Path) -
             with pytest.raises(BudgetExceededError):
                 file.charge(ROWS, charges)
         assert len(file.charges()) == 2
+
+
+def test_a_limit_allows_the_rounding_of_a_sum_and_no_more(tmp_path: Path) -> None:
+    """0.1 + 0.2 is above 0.3 in floating point."""
+    for limit, fits in ((0.3, True), (0.3 - 1e-12, False)):
+        with BudgetFile(tmp_path / str(fits)) as file:
+            file.make_limit(PrivacyLimit(limit))
+            file.charge(ROWS, [pure("1", 0.1)])
+            if fits:
+                file.charge(ROWS, [pure("2", 0.2)])
+            with pytest.raises(
+                BudgetExceededError, match=f"{0.3 if fits else 0.1} is spent.* to {0.5 if fits else 0.3} at"
+            ):
+                file.charge(ROWS, [pure("3", 0.2)])
+            assert file.is_charged([pure("1", 0.1), pure("2", 0.2)]) is fits
+            assert file.is_charged([pure("1", 0.1)])
+            assert not file.is_charged([pure("3", 0.2)])
 
 
 def test_all_charges_of_a_run_are_recorded_or_none(tmp_path: Path) -> None:
@@ -196,13 +275,13 @@ def test_the_limit_of_a_file_is_changed_by_its_own_command_only(tmp_path: Path) 
     with BudgetFile(tmp_path / "b") as file:
         file.make_limit(PrivacyLimit(1.0))
         file.make_limit(PrivacyLimit(1.0))
-        with pytest.raises(InvalidParameter):
+        with pytest.raises(InvalidParameter, match="has the limit epsilon 1 already"):
             file.make_limit(PrivacyLimit(2.0))
         file.set_limit(PrivacyLimit(2.0))
         assert file.limit == PrivacyLimit(2.0)
     with BudgetFile(tmp_path / "unlimited") as file:
         file.charge(ROWS, [pure("1", 1.0)])
-        with pytest.raises(InvalidParameter):
+        with pytest.raises(InvalidParameter, match="has no limit already"):
             file.make_limit(PrivacyLimit(2.0))
 
 
@@ -324,6 +403,109 @@ def execute(path: Path, *statements: str) -> None:
         for statement in statements:
             connection.execute(statement)
         connection.commit()
+
+
+def key_and_rows(path: Path) -> tuple[bytes, bytes, list[tuple[int, bytes, bytes]]]:
+    with closing(sqlite3.connect(path)) as connection:
+        ((key, last),) = connection.execute("SELECT key, last FROM about")
+        return key, last, connection.execute("SELECT number, content, tag FROM records ORDER BY number").fetchall()
+
+
+def tag_of(key: bytes, before: bytes, content: bytes) -> bytes:
+    return hmac.digest(key, b"record" + bytes([0, len(before)]) + before + content, "sha256")
+
+
+def test_the_records_of_a_file(tmp_path: Path) -> None:
+    """They are part of the format: other fields, tags or digests would be another format."""
+    event = PrivacyEvent("g", 0.5, 1e-6, 4.0, 1e-9, "party")
+    with BudgetFile(tmp_path / "b") as file:
+        file.make_limit(PrivacyLimit(9.0, 1e-5))
+        file.charge(ROWS, [Charge(b"\1", "gauss", PARTY, event)])
+        file.set_limit(PrivacyLimit(60.0))
+        file.accept(OTHER_ROWS)
+        file.release_once(b"\1", b"sums")
+        assert [charge.event for charge in file.charges()] == [PrivacyEvent("gauss", 0.5, 1e-6, 4.0, 1e-9, "party")]
+    with BudgetFile(tmp_path / "unlimited") as file:
+        file.charge(None, [Charge(b"\2", "counts", RECORD, None, "exact")])
+        assert [charge.event for charge in file.charges()] == [None]
+        now = file.charges()[0].time
+    assert timedelta(0) <= datetime.now(UTC) - datetime.fromisoformat(now) < timedelta(minutes=5)
+    assert len(now) == len("2026-11-01T12:00:00+00:00")
+    key, last, rows = key_and_rows(tmp_path / "b")
+    assert len(key) == 32
+    tag = b""
+    for place, (number, content, stored) in enumerate(rows, 1):
+        tag = tag_of(key, tag, content)
+        assert (number, stored) == (place, tag)
+    assert last == tag
+    records = [json.loads(content) for _, content, _ in rows]
+    time = records[2].pop("time")
+    gauss = {"type": "charge", "claim": "01", "name": "gauss", "reason": "", "epsilon": 0.5}
+    gauss |= {"delta": 1e-6, "multiplier": 4.0, "distance": 1e-9}
+    assert records == [
+        {"type": "limit", "epsilon": 9.0, "delta": 1e-5},
+        {"type": "rows", "digest": hmac.new(key, b"rows" + ROWS, "sha256").hexdigest()},
+        gauss | {"unit": {"kind": "party", "of": "hospital", "neighbours": "any"}},
+        {"type": "limit", "epsilon": 60.0, "delta": None},
+        {"type": "rows", "digest": hmac.new(key, b"rows" + OTHER_ROWS, "sha256").hexdigest()},
+        {"type": "release", "claim": "01", "digest": hmac.new(key, b"result" + b"sums", "sha256").hexdigest()},
+    ]
+    assert len(time) == len(now)
+    (_, content, _), *others = key_and_rows(tmp_path / "unlimited")[2]
+    assert others == [], "no rows, as none are named"
+    unit = {"kind": "record", "of": "", "neighbours": "any"}
+    counts = {"type": "charge", "time": now, "claim": "02", "name": "counts", "unit": unit, "reason": "exact"}
+    assert json.loads(content) == counts | {"epsilon": None, "delta": 0.0, "multiplier": None, "distance": 0.0}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"type": "limit", "epsilon": 9.0, "delta": None},
+        {"type": "rows", "digest": "00"},
+        {"type": "release", "claim": "00", "digest": "00"},
+        {"type": "charge", "time": "", "claim": "", "name": "", "unit": {"kind": "x"}, "reason": "", "epsilon": None},
+    ],
+    ids=lambda record: str(record["type"]),
+)
+def test_a_record_with_an_unknown_field_or_type_is_refused_whatever_its_tag(
+    record: dict[str, Any], tmp_path: Path
+) -> None:
+    """A later version may have written it, and this one would not know what it means."""
+    BudgetFile(tmp_path / "b").close()
+    key, last, _ = key_and_rows(tmp_path / "b")
+    contents = [record, {**record, "also": 1}, {**record, "type": record["type"] + "s"}]
+    contents.append({name: value for name, value in record.items() if name != "type"})
+    for number, content in enumerate(json.dumps(changed).encode() for changed in contents):
+        tag = tag_of(key, last, content)
+        with closing(sqlite3.connect(tmp_path / "b")) as connection:
+            connection.execute("INSERT OR REPLACE INTO records VALUES (1, ?, ?)", (content, tag))
+            connection.execute("UPDATE about SET last = ?", (tag,))
+            connection.commit()
+        if number == 0:
+            BudgetFile(tmp_path / "b").close()
+            continue
+        with pytest.raises(BudgetFileError, match="damaged"):
+            BudgetFile(tmp_path / "b")
+
+
+def test_a_file_is_written_through_waits_and_is_closed(budget: Path) -> None:
+    for options, milliseconds in (({}, 60_000), ({"timeout": 7.5}, 7_500)):
+        with BudgetFile(budget, **options) as file:
+            assert file._run("PRAGMA synchronous") == [(2,)]
+            assert file._run("PRAGMA busy_timeout") == [(milliseconds,)]
+    with pytest.raises(sqlite3.ProgrammingError):
+        file.charges()
+    with closing(sqlite3.connect(budget, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(BudgetFileError, match="another process"):
+            BudgetFile(budget, timeout=0)
+    with BudgetFile(budget) as file:
+        file._run("PRAGMA query_only = ON")
+        with pytest.raises(BudgetFileError, match="cannot be written"):
+            file.charge(ROWS, [pure("3", 1.0)])
+        file._run("PRAGMA query_only = OFF")
+        assert len(file.charges()) == 2
 
 
 TAMPERING = {

@@ -202,14 +202,17 @@ def test_files_of_another_kind_are_refused(private_key: PrivateKey, share: KeySh
     write_private_key(tmp_path / "private.json", private_key)
     write_key_share(tmp_path / "share.json", share)
     write_signing_key(tmp_path / "signing.json", SigningKey.generate())
-    readers = {"private.json": read_private_key, "share.json": read_key_share, "signing.json": read_signing_key}
-    for name in readers:
-        for other, read in readers.items():
+    readers: dict[str, tuple[str, Callable[[Path], object]]] = {
+        "private.json": ("private key", read_private_key),
+        "share.json": ("key share", read_key_share),
+        "signing.json": ("signing key", read_signing_key),
+        "public": ("public key", read_public_key),
+    }
+    for name in list(readers)[:3]:
+        for other, (what, read) in readers.items():
             if name != other:
-                with pytest.raises(KeyFileError):
+                with pytest.raises(KeyFileError, match=rf"{name} contains no valid {what} \(KeyError\)"):
                     read(tmp_path / name)
-        with pytest.raises(KeyFileError):
-            read_public_key(tmp_path / name)
 
 
 def test_round_trips(private_key: PrivateKey, share: KeyShare, tmp_path: Path) -> None:

@@ -344,6 +344,15 @@ def test_a_reader_of_the_old_state_blocks_its_replacement(tmp_path: Path) -> Non
         assert store.get("role", b"state") == b"new"
 
 
+def test_a_journal_mode_that_sqlite_does_not_take_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has `:memory:` in memory, where it keeps its own mode; a party's records would be lost at the end."""
+    tmp_path.chmod(0o700)
+    monkeypatch.chdir(tmp_path)
+    for exclusive in (False, True):
+        with pytest.raises(JournalError, match="journal mode memory"):
+            Store(":memory:", exclusive=exclusive)
+
+
 _PLAIN_STORE = """
 import hashlib, os, sqlite3, sys
 c = sqlite3.connect(sys.argv[1], isolation_level=None)

@@ -395,6 +395,10 @@ def result_of(study: Study, number: int, content: bytes, sender: str = "curator"
     return Entry(number, sender, BOARD, frame(Kind.RESULT, study.digest, content))
 
 
+def only_published(inner: Any) -> ResultWatcherState:
+    return ResultWatcherState(inner, PublishedResult(b"content"))
+
+
 def test_a_result_watcher_is_done_when_the_curator_has_published() -> None:
     study = study_of(3, 2)
     role = ResultWatcher(study, CountingStage("x", 1))
@@ -430,6 +434,10 @@ def test_a_result_watcher_is_done_when_the_curator_has_published() -> None:
     assert role.result(step.state) is None
     assert role.awaits(after.state) is None
     assert not role.listens(ResultWatcherState((), PublishedResult(b"content")))
+    later, idle = role.receive(after.state, [entry(7, Kind.BALLOT)]), role.on_idle(only_published(()))
+    assert later.state == only_published(((3,), (7,)))
+    assert idle is not None
+    assert idle.state == only_published(("idle",)), "what follows it changes nothing of the result"
     only = role.receive(step.state, [result_of(study, 1, b"content")])
     assert (only.state, only.posts) == (ResultWatcherState((), PublishedResult(b"content")), ())
 

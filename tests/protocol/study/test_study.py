@@ -22,7 +22,7 @@ from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.privacy.mechanisms import MAX_EPSILON, MIN_EPSILON
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.signing import SigningKey
-from psephos.protocol.study.study import Member, Study, is_plain_text
+from psephos.protocol.study.study import Member, Study, is_plain_text, printable
 
 STUDY = trial().study
 
@@ -482,6 +482,41 @@ def test_a_study_that_cannot_be_written(tmp_path: Path) -> None:
 )
 def test_plain_texts(name: str, valid: bool) -> None:
     assert is_plain_text(name) is valid
+
+
+@pytest.mark.parametrize(
+    ("text", "length", "shown"),
+    [
+        ("", 0, ""),
+        ("abc", 3, "abc"),
+        ("abcd", 3, "abc..."),
+        ("a\x1b[2Jb", 9, "a\N{REPLACEMENT CHARACTER}[2Jb"),
+        ("a\nb\tcd", 5, "a\N{REPLACEMENT CHARACTER}b\N{REPLACEMENT CHARACTER}c..."),
+    ],
+)
+def test_texts_of_others_are_shown_on_one_line(text: str, length: int, shown: str) -> None:
+    assert printable(text, length) == shown
+
+
+@pytest.mark.parametrize(
+    ("protocol", "of_classes", "of_a_number"),
+    [("statistic", True, False), ("record", True, False), ("regression", False, True), ("evaluation", True, True)],
+)
+def test_which_studies_predict_a_class_and_which_a_number(protocol: Any, of_classes: bool, of_a_number: bool) -> None:
+    """A number has a label and no classes; only an evaluation is of either."""
+    for classes, label, allowed, predicts_number in (
+        (("a", "b"), "age", of_classes, False),
+        (("a", "b"), "", of_classes, False),
+        ((), "age", of_a_number, True),
+        ((), "", False, None),
+        (("a",), "age", False, None),
+    ):
+        changed: dict[str, Any] = {"protocol": protocol, "classes": classes, "label": label}
+        if allowed:
+            assert replace(FIXED, **changed).predicts_number is predicts_number
+        else:
+            with pytest.raises(StudyError, match="classes"):
+                replace(FIXED, **changed)
 
 
 def test_safe_confirmations() -> None:
