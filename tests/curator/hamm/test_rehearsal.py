@@ -476,7 +476,7 @@ def test_the_ridge_of_the_public_model_has_the_least_held_out_loss(classes: int,
             held_out = np.array([fits[k % 5][0] @ rows[k] + fits[k % 5][1] for k in range(23)])
             chances = softmax(held_out @ contrast_basis(classes), axis=1)[np.arange(23), labels]
             tried[ridge] = -np.log(chances).mean(), held_out
-        best = min(tried, key=lambda ridge: tried[ridge][0])  # noqa: B023 - used at once
+        best = min(tried, key=lambda ridge: tried[ridge][0])
         ridge, held_out = rehearsal_module._cross_validate(rows, labels, classes)
         assert ridge == best
         np.testing.assert_allclose(held_out, tried[best][1])
