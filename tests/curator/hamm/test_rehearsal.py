@@ -389,7 +389,7 @@ def test_balanced_accuracy_moves_the_constant_alone() -> None:
 
 def test_class_shares_must_be_shares() -> None:
     grid = plan().grid
-    for shares in ((0.5,), (0.5, 0.0), (0.5, 1.5), (0.2, 0.3, 0.5)):
+    for shares in ((0.5,), (0.5, 0.0), (0.5, 1.5), (1.0, 0.5), (0.2, 0.3, 0.5)):
         with pytest.raises(InvalidParameter):
             plan_of_grid(grid, 1.0, 10, epsilon=1.0, shares=shares)
 
@@ -482,6 +482,8 @@ def test_the_ridge_of_the_public_model_has_the_least_held_out_loss(classes: int,
         np.testing.assert_allclose(held_out, tried[best][1])
         chosen.add(best)
     assert len(chosen) > 1
+    alike = rehearsal_module._cross_validate(rows, np.zeros(23, np.int64), classes)
+    assert alike[0] == 30.0, "the first of those that are as good"
     assert rehearsal_module._cross_validate(rows[:1], labels[:1], classes)[1].tolist() == [[0.0] * (classes - 1)]
 
 
@@ -608,3 +610,81 @@ def test_octaves_are_shrunken_by_hand(width: int) -> None:
         place = end
     np.testing.assert_allclose(shrink(steps, 0.3), expected)
     assert np.array_equal(shrink(0 * steps, 0.3), 0 * steps)
+
+
+# -- wiring
+
+
+@pytest.mark.parametrize("mechanism", ["discrete-laplace", "gaussian"])
+def test_a_rehearsal_gets_its_terms_and_the_noise_of_the_plan(mechanism: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deviation in a mean of 100 vectors, with shares of which 80 make up the law; Gaussian noise comes first."""
+    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+    monkeypatch.setattr("psephos.curator.hamm.rehearsed.rehearse", lambda *args, **terms: calls.append((args, terms)))
+    X, y = table(2, 60, 8, 1.0)
+    terms: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-4, "contributors": 80}
+    done, model = [].append, two_classes()
+    rehearsal_of(X, y, 2, 100, rows=40, mechanism=mechanism, balanced=True, done=done, model=model, **terms)
+    rehearsal_of(X, y, 2, 100, rows=40, epsilon=2.0, delta=1e-4, mechanism=mechanism)
+    (args, given), (other, plain) = calls
+    assert args[:3] == (model, 100, 40)
+    assert given == {"balanced": True, "done": done}
+    assert not plain["balanced"]
+    assert other[0].digest == fit_public(X[:, :-1], y, 2).digest
+    for noises, contributors in ((args[3], 80), (other[3], 100)):
+        norms = [noise(12).norm for noise in noises]
+        assert norms == (["l1"] if mechanism == "discrete-laplace" else ["l2", "l1"])
+        for noise, norm in zip(noises, norms, strict=True):
+            grid = LocalStepGrid(np.eye(6), np.zeros((6, 2)), 3, 0.1, 2.0, 1.0, norm)
+            plan = plan_of_grid(grid, 1.0, 100, **terms | {"contributors": contributors})
+            assert plan.dimension == 12
+            assert noise(12).deviation * 100 == pytest.approx(math.sqrt(plan.variance))
+            assert noise(12).shape == 100 / contributors
+            assert noise(12) is noise(12)
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_a_planned_step_is_the_rehearsed_one(norm: Any) -> None:
+    model, plan = two_classes(), rehearsal_module.StepPlan(3, 0.5, 0.1, 0.9, 4.0)
+    widest = Calibration(1.4, 0.5, 0.8, 0.8, (0.7, 3.0))
+    terms: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-4, "contributors": 80}
+    for balanced in (False, True):
+        made = Rehearsal(model, widest, plan, Noise(norm, 0.1), 2.5, 0.7, 0.3, 0.1, 0.01, 0.8, balanced)
+        step = plan_rehearsed(made, 100, **terms)
+        assert np.array_equal(step.grid.transform, model.transform(3, 0.5))
+        assert np.array_equal(step.grid.offset, model.offset)
+        grid = step.grid
+        assert (grid.classes, grid.ridge, grid.limit, grid.radius, grid.norm) == (2, 0.1, 2.5, 0.7, norm)
+        assert step.scale == pytest.approx(1.2)
+        assert step.shares == (tuple(model.shares) if balanced else ())
+        again = plan_of_grid(grid, 1.2, 100, **terms)
+        assert (step.mechanism, step.inflation, step.delta) == (again.mechanism, 1.25, again.delta)
+        assert (step.parties, step.epsilon) == (100, 2.0)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_fitted_step_by_hand(classes: int) -> None:
+    """The shrunken mean of the ballots' vectors, times the scale, in the coordinates of the step."""
+    generator = np.random.default_rng(classes)
+    transform, offset = generator.normal(size=(4, 3)), generator.normal(size=(4, classes - 1))
+    grid = LocalStepGrid(transform, offset, classes, 0.1, 2.0, 1.0, "l2")
+    plan = plan_of_grid(grid, 0.5, 100, epsilon=1.0, delta=1e-5, contributors=80)
+    total = [int(entry) for entry in generator.integers(-(2**30), 2**30, size=plan.dimension)]
+    for ballots in (None, 90):
+        counted = ballots or 100
+        mean = np.array(total).reshape(classes - 1, 3) / 2**24 / counted
+        deviation = math.sqrt(plan.variance * counted / 100) / counted
+        scores = offset + transform @ (0.5 * shrink(mean, deviation)).T
+        expected = scores[:, 0] if classes == 2 else contrast_basis(classes).T @ scores.T
+        assert np.abs(shrink(mean, deviation) - mean).max() > 0
+        np.testing.assert_allclose(fit_rehearsed(plan, total, ballots), expected)
+
+
+def test_numbers_out_of_range_are_named() -> None:
+    X, y = table(2, 60, 8, 1.0)
+    for change, name in (
+        ({"rows": 0}, "the announced number of rows must"),
+        ({"classes": 1}, "the number of classes must"),
+        ({"parties": 0}, "the number of parties must"),
+    ):
+        with pytest.raises(InvalidParameter, match=f"^{name}"):
+            rehearsal_of(X, y, **{"classes": 2, "parties": 5, "rows": 9, "epsilon": 1.0} | change)  # type: ignore[arg-type]
