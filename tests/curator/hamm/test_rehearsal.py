@@ -35,11 +35,13 @@ from psephos.curator.hamm.rehearsed import (
     public_features,
     rehearsal_of,
 )
+from psephos.curator.hamm.statistic import grid_sensitivity
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, shares_of
 from psephos.protocol.encrypted_sum.local_step import LocalStepGrid
 from psephos.protocol.encrypted_sum.own_data import contrast_basis
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, gaussian_sigma
+from psephos.protocol.privacy.precision import rounded_up
 
 Array = NDArray[np.float64]
 
@@ -656,6 +658,7 @@ def test_a_planned_step_is_the_rehearsed_one(norm: Any) -> None:
         assert (grid.classes, grid.ridge, grid.limit, grid.radius, grid.norm) == (2, 0.1, 2.5, 0.7, norm)
         assert step.scale == pytest.approx(1.2)
         assert step.shares == (tuple(model.shares) if balanced else ())
+        assert (step.l1.value, step.l2.value) == tuple(rounded_up(each.value) for each in grid_sensitivity(grid))
         again = plan_of_grid(grid, 1.2, 100, **terms)
         assert (step.mechanism, step.inflation, step.delta) == (again.mechanism, 1.25, again.delta)
         assert (step.parties, step.epsilon) == (100, 2.0)
