@@ -113,7 +113,5 @@ def _offsets(scores: Array, shares: Array) -> Array:
         return np.asarray(basis @ moment @ basis.T)
 
     start = basis @ np.log(shares)
-    minimum = minimize(
-        value, start, jac=slope, hess=curvature, method="trust-exact", options={"gtol": _PRECISION, "maxiter": 200}
-    )
+    minimum = minimize(value, start, jac=slope, hess=curvature, method="trust-exact", options={"gtol": _PRECISION})
     return np.asarray(minimum.x @ basis)

@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from psephos.curator.checks import check_count
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import one_hot
+from psephos.curator.hamm.rehearsed import public_features
 from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.hamm.statistic import MechanismName, direction_signs
 from psephos.curator.losses import Logistic
@@ -346,7 +347,7 @@ def plan_records(  # wide: every keyword is a public term of the release  # long
         if epsilon is not None:
             added = rows if unit == "record" else parties
             rank = choose_rank(added, len(features), epsilon, delta, mechanism, inflation)
-        transform, constant = _coordinates(features, max(1, min(max(rank, _FEWEST), largest)), norm)
+        transform, constant = _coordinates(features, min(max(rank, _FEWEST), largest), norm)
         offset, labelled, label = _public_model(features, labels, classes)
         grid = RecordGrid(transform, constant, offset, classes, norm, label)
         if unit == "party":
@@ -436,13 +437,7 @@ def _check(mechanism: str, neighbours: str, classes: int, parties: int, rows: in
 
 def _features(X: Array) -> Array:
     """Return public rows divided by their constant, without it, (N, d - 1)."""
-    X = np.asarray(X, dtype=np.float64)
-    if X.ndim != 2 or X.shape[1] < 2 or not len(X) or not np.all(np.isfinite(X)) or not np.all(X[:, -1] > 0):
-        raise DataError(
-            "public rows must be a finite matrix whose last feature is the positive constant of the scaling; choose a "
-            "scaling with an intercept"
-        )
-    features: Array = X[:, :-1] / X[:, -1:]
+    features = public_features(X)
     if np.all(features[0] == features):
         raise DataError("all public rows are the same, so they give no coordinates; collect others")
     return features
@@ -503,7 +498,7 @@ def _public_model(features: Array, labels: NDArray[Any] | None, classes: int) ->
     known = np.full(len(features), -1) if labels is None else np.asarray(labels)
     chosen = known >= 0
     if len(np.unique(known[chosen])) < 2:
-        return np.zeros((features.shape[1] + 1, max(1, classes - 1))), 0, None
+        return np.zeros((features.shape[1] + 1, classes - 1)), 0, None
     return _public_score(features[chosen], known[chosen].astype(np.int64), classes)[0], int(chosen.sum()), None
 
 
@@ -535,7 +530,7 @@ def _public_score(features: Array, y: NDArray[Any], classes: int) -> tuple[Array
         The score, (d + 1, K'), and those of the held-out rows, (N, K').
     """
     best: tuple[float, Array, Array] | None = None
-    for rank in sorted({max(1, min(rank, most_coordinates(features))) for rank in _RANKS}):
+    for rank in sorted({min(rank, most_coordinates(features)) for rank in _RANKS}):
         transform, constant = _coordinates(features, rank, "l2")
         grid = RecordGrid(transform, constant, np.zeros((len(transform), 1)), 2)
         Z = grid.clip(np.column_stack([features, np.ones(len(features))]) @ transform)
@@ -570,7 +565,7 @@ def _cross_validated(Z: Array, y: NDArray[Any], classes: int) -> tuple[float, Ar
 
 def _held_out_scores(Z: Array, y: NDArray[Any], ridge: float, classes: int) -> Array:
     """Return the scores (N, K') of the rows of each fold, fitted to the others."""
-    folds = np.arange(len(Z)) % min(_FOLDS, len(Z))
+    folds = np.arange(len(Z)) % _FOLDS
     scores = np.empty((len(Z), max(1, classes - 1)))
     for fold in range(int(folds.max()) + 1):
         held = folds == fold

@@ -269,7 +269,7 @@ def fit_public(features: Array, labels: NDArray[np.integer], classes: int) -> Pu
 def _cross_validate(rows: Array, labels: Labels, classes: int) -> tuple[float, Array]:
     """Return the ridge of the least held-out log-loss, and the scores (n, K - 1) of held-out rows with it."""
     folds, basis = np.arange(len(rows)) % _FOLDS, contrast_basis(classes)
-    best = (math.inf, _RIDGES[0], np.zeros((len(rows), classes - 1)))
+    tried = []
     for ridge in _RIDGES:
         scores = np.zeros((len(rows), classes - 1))
         for fold in range(min(_FOLDS, len(rows))):
@@ -279,10 +279,9 @@ def _cross_validate(rows: Array, labels: Labels, classes: int) -> tuple[float, A
             weights, constant = _fit(rows[~out], labels[~out], classes, ridge)
             scores[out] = rows[out] @ weights.T + constant
         chances = softmax(scores @ basis)[range(len(rows)), labels]
-        loss = float(-np.log(np.maximum(chances, 1e-12)).mean())
-        if loss < best[0]:
-            best = (loss, ridge, scores)
-    return best[1], best[2]
+        tried.append((float(-np.log(np.maximum(chances, 1e-12)).mean()), ridge, scores))
+    _, ridge, scores = min(tried, key=lambda entry: entry[0])
+    return ridge, scores
 
 
 def _fit(rows: Array, labels: Labels, classes: int, ridge: float) -> tuple[Array, Array]:
@@ -294,9 +293,9 @@ def _fit(rows: Array, labels: Labels, classes: int, ridge: float) -> tuple[Array
 
     counts, basis = np.bincount(labels, minlength=classes), contrast_basis(classes)
     present = np.flatnonzero(counts)
-    weights, constant = np.zeros((classes, rows.shape[1])), np.log((counts + 0.5) / (len(labels) + 0.5 * classes))
+    weights, constant = np.zeros((classes, rows.shape[1])), np.log(counts + 0.5)
     if len(present) > 1:
-        model = LogisticRegression(C=1 / (ridge * len(labels)), max_iter=100, tol=1e-3).fit(rows, labels)
+        model = LogisticRegression(C=1 / (ridge * len(labels)), tol=1e-3).fit(rows, labels)
         if len(present) == 2:
             weights[present] = np.array([[-0.5], [0.5]]) * model.coef_
             constant[present] = np.array([-0.5, 0.5]) * model.intercept_
@@ -504,13 +503,12 @@ def shrink(steps: Array, deviation: float) -> Array:
     """
     width = steps.shape[-1]
     shrunken = steps.copy()
-    edges = [0, 1, *(2**power for power in range(1, 64) if 2**power < width), width]
+    edges = sorted({0, width, *(2**power for power in range(width.bit_length()))})
     for start, end in itertools.pairwise(edges):
-        if end > start:
-            part = steps[..., start:end]
-            energy = (part**2).sum(axis=(-2, -1), keepdims=True)
-            expected = deviation**2 * part.shape[-1] * part.shape[-2]
-            shrunken[..., start:end] = part * np.maximum(0.0, 1 - expected / np.maximum(energy, 1e-300))
+        part = steps[..., start:end]
+        energy = (part**2).sum(axis=(-2, -1), keepdims=True)
+        expected = deviation**2 * part.shape[-1] * part.shape[-2]
+        shrunken[..., start:end] = part * np.maximum(0.0, 1 - expected / np.maximum(energy, 1e-300))
     return shrunken
 
 
@@ -654,8 +652,8 @@ class _Stage:
         accuracies: dict[Key, list[float]] = {key: [] for key in keys}
         norms: dict[Key, list[float]] = {key: [] for key in keys}
         public = []
-        rows = min(self.rows, max(1, _SIMULATED_ROWS // min(self.parties, _SIMULATED_PARTIES)))
-        parties = min(self.parties, _SIMULATED_PARTIES, max(1, _SIMULATED_ROWS // rows))
+        parties = min(self.parties, _SIMULATED_PARTIES)
+        rows = min(self.rows, _SIMULATED_ROWS // parties)
         for number in range(worlds):
             truth = self.calibration[:2] if number // 2 % 2 == 0 else self.calibration.widest
             skewed = number % 2 == 1
@@ -670,7 +668,7 @@ class _Stage:
                     noise = noises[law](steps[0].size)
                     lengths = vector_norms(steps, noise.norm)
                     unit = units.get(group[0]) or float(np.quantile(lengths, quantile or 0.5))
-                    scale = np.maximum(lengths, unit) if quantile else np.maximum(lengths, 1e-12)
+                    scale = np.maximum(lengths, unit) if quantile else lengths
                     mean = (steps / np.maximum(scale, 1e-12)[:, None, None]).mean(axis=0)
                     noisy = mean + noise.draw((_DRAWS, *mean.shape), self.generator)
                     moved = np.matmul(test, shrink(noisy, noise.deviation).transpose(0, 2, 1)) * unit

@@ -112,4 +112,4 @@ def public_start(X: Array, labels: NDArray[np.integer], classes: int) -> PublicS
     rows = rows / np.maximum(lengths * (1 + 2.0**-40), length)[:, None]
     scores = rows @ np.atleast_2d(w).T
     squares = float((scores**2).sum()) / len(rows)  # over K - 1 contrasts; a logit is sqrt(2) times a contrast
-    return PublicStart(rows, w, max(math.sqrt(squares / max(1, classes - 1)), 1e-6))
+    return PublicStart(rows, w, max(math.sqrt(squares / (classes - 1)), 1e-6))

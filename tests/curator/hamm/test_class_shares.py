@@ -76,7 +76,11 @@ def test_a_classifier_that_does_not_contradict_the_statement_is_left() -> None:
 def test_without_any_signal_the_most_frequent_class_is_predicted(classes: int) -> None:
     X, w = public_rows(), np.zeros((5,) if classes == 2 else (classes, 5))
     shares = [0.3, 0.7] if classes == 2 else [0.2, 0.2, 0.6]
-    assert (predictions(with_class_shares(w, X, shares), X) == classes - 1).all()
+    adjusted = with_class_shares(w, X, shares)
+    assert (predictions(adjusted, X) == classes - 1).all()
+    odds = adjusted[-1] if classes == 2 else adjusted[:, -1] - adjusted[0, -1]
+    expected = np.log(7 / 3) if classes == 2 else [0.0, 0.0, np.log(3)]
+    np.testing.assert_allclose(odds, expected, atol=1e-9)
 
 
 def test_weak_scores_give_a_rare_class_less_than_its_share() -> None:
@@ -89,10 +93,18 @@ def test_rounded_shares_are_scaled_to_sum_to_one() -> None:
     assert check_shares([0.33, 0.33, 0.33]).tolist() == [pytest.approx(1 / 3)] * 3
 
 
-@pytest.mark.parametrize("shares", [[1.0], [0.0, 1.0], [0.5, 0.6], [-0.2, 1.2], [float("nan"), 0.5], [0.2, 0.2, 0.2]])
+@pytest.mark.parametrize(
+    "shares", [[1.0], [0.0, 1.0], [0.99], [0.5, 0.6], [-0.2, 1.2], [float("nan"), 0.5], [0.2, 0.2, 0.2]]
+)
 def test_what_is_no_share_is_refused(shares: list[float]) -> None:
     with pytest.raises(InvalidParameter):
         with_class_shares(classifier(len(shares)), public_rows(), shares)
+
+
+def test_shares_are_one_list() -> None:
+    with pytest.raises(InvalidParameter):
+        check_shares([[0.2, 0.3], [0.1, 0.4]])  # type: ignore[list-item]
+    assert check_shares((0.99, 0.02)).tolist() == pytest.approx([0.99 / 1.01, 0.02 / 1.01])
 
 
 @pytest.mark.parametrize(

@@ -349,3 +349,29 @@ def test_targets_at_their_limits_are_accepted() -> None:
         minimise([[1.0]], [[0.0, 1.0]], 1.0, Logistic(), tolerance=0.0)
     with pytest.raises(InvalidParameter, match=r"^lambda must"):
         minimise([[1.0]], [[0.0, 1.0]], 0.0, Logistic())
+
+
+# -- with a linear term
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Huber(), Softmax()], ids=repr)
+def test_a_tilted_minimiser_by_hand(loss: Loss) -> None:
+    """Its gradient is minus the tilt; its limit and its least tolerance are those of a longer vector."""
+    table, targets = problem(41, samples=50, features=4, classes=2 if loss.binary else 3)
+    tilt, lam = np.random.default_rng(2).normal(size=4 if loss.binary else (3, 4)) * 5, 0.05
+    tilt = tilt if loss.binary else tilt - tilt.mean(axis=0)
+    size = float(np.linalg.norm(tilt))
+    longest = (loss.lipschitz + size) / lam
+    least = 8 * (rounding_floor(50, 4, targets.shape[1], longest, lam, loss) + 4 * 2.0**-53 * size)
+    assert least > 2 * smallest_tolerance(50, 4, targets.shape[1], lam, loss)
+    minimiser = minimise(table, targets, lam, loss, tilt=tilt, tolerance=1.001 * least)
+    assert np.linalg.norm(gradient(table, targets, minimiser.w, lam, loss) + tilt) <= minimiser.gradient_norm
+    assert minimiser.gradient_norm <= minimiser.tolerance == 1.001 * least
+    assert (minimiser.tilt, minimiser.lam, minimiser.loss) == (size, lam, loss)
+    with pytest.raises(InvalidParameter, match="tolerance"):
+        minimise(table, targets, lam, loss, tilt=tilt, tolerance=0.999 * least)
+    limit = (loss.lipschitz * (1 + 2.0**-39) + size) / lam * (1 + 2.0**-40) + minimiser.tolerance / lam
+    assert minimiser.norm_limit == pytest.approx(limit, rel=4e-16, abs=0)
+    plain = minimise(table, targets, lam, loss, tilt=0 * tilt)
+    assert np.array_equal(plain.w, minimise(table, targets, lam, loss).w)
+    assert plain.tilt == 0.0

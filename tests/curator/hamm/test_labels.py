@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psephos.curator.hamm.labels import alpha, check_counts, majority, one_hot
+from psephos.curator.hamm.labels import alpha, check_counts, decisions, majority, one_hot
 from psephos.protocol.errors import DataError
 
 
@@ -132,3 +132,13 @@ def test_one_party_must_have_voted_and_one_sample_is_enough() -> None:
             check_counts([[0, 0]], parties=parties)
     with pytest.raises(DataError, match="negative"):
         check_counts(np.array([[2**63, 0]], dtype=np.uint64))
+
+
+def test_decisions_of_a_linear_classifier() -> None:
+    """The sign of one score, the largest of several; of two alike the lower class."""
+    rows = np.array([[1.0, 0.0], [-1.0, 0.5], [0.0, 2.0], [0.5, 0.5]])
+    assert decisions(np.array([1.0, 0.0]), rows).tolist() == [1, 0, 0, 1]
+    three = decisions(np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 0.5]]), rows)
+    assert three.tolist() == [1, 0, 0, 2]
+    assert decisions(np.eye(2), rows).tolist() == [0, 1, 1, 0]
+    assert {decisions(np.array([1.0, 0.0]), rows).dtype, three.dtype} == {np.dtype(np.int64)}

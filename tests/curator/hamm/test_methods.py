@@ -14,8 +14,12 @@ from psephos.curator.hamm.averaging import average_of
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import alpha, majority, one_hot
 from psephos.curator.hamm.methods import ReleaseRequest
-from psephos.curator.hamm.signal import noise_energy
+from psephos.curator.hamm.pate import PateRelease, fit_student, plan_pate, release_pate
+from psephos.curator.hamm.release import perturb
+from psephos.curator.hamm.signal import noise_energy, signal_of
+from psephos.curator.hamm.start import public_start
 from psephos.curator.hamm.statistic import fit_statistic, plan_statistic, release_sum, release_total
+from psephos.curator.ledger import public_entry
 from psephos.curator.losses import loss_named
 from psephos.protocol.encrypted_sum.fixed_point import FixedPoint
 from psephos.protocol.errors import InvalidParameter
@@ -214,3 +218,87 @@ def test_the_signal_of_joint_noise_is_less_the_more_parties_add_a_share() -> Non
         assert made is not None
         shares.append(1 - made.share)
     assert shares == pytest.approx([shares[0], 1.5 * shares[0], 2 * shares[0]], rel=0.02)
+
+
+# -- wiring
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_signal_is_that_of_the_release_and_its_noise(classes: int) -> None:
+    """Of a statistic it falls with the coordinate; of parameters it is spread, and two classes have opposite scores."""
+    X, estimator = auxiliary(), methods.SignalEstimator()
+    assert estimator() is None
+    plan = plan_statistic(X, classes, PARTIES, epsilon=8.0, mechanism="discrete-laplace", joint=True)
+    release = release_sum(plan.grid.total(counts(classes)), plan, SimulationRandomness(1, "draw"))
+    w, rows = estimator.note_statistic(release, laws=1.5), plan.self_training.rows
+    np.testing.assert_array_equal(w, fit_statistic(release))
+    assert plan.mechanism is not None
+    energy = noise_energy(plan.mechanism, plan.unit, 1.5)
+    labels = (rows @ w > 0).astype(int) if classes == 2 else (rows @ w.T).argmax(axis=1)
+    assert estimator() == signal_of(release.T, rows @ plan.transform, labels, energy, falling=True)
+
+    loss = loss_named("logistic", classes)
+    bound = sensitivity.average(0.1, PARTIES)
+    fitted = minimise(X, alpha(counts(classes)), 0.1, loss)
+    released = perturb(fitted, bound, 8.0, randomness=SimulationRandomness(2, "draw"))
+    w = estimator.note_perturbed(released, X)
+    assert w is released.w
+    scores = np.array([-w, w]) / math.sqrt(2) if classes == 2 else w
+    labels = (X @ w > 0).astype(int) if classes == 2 else (X @ w.T).argmax(axis=1)
+    assert estimator() == signal_of(scores, X, labels, noise_energy(released.mechanism), falling=False)
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "spherical-laplace"])
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("labels", ["majority", "soft"])
+def test_a_release_around_a_public_model_by_hand(labels: Any, classes: int, mechanism: Any) -> None:
+    """Its lambda is the rule's, or the caller's; its noise is that of the bound, and its step is shrunken."""
+    generator, votes = np.random.default_rng(4), counts(classes)
+    X = np.column_stack([generator.normal(size=(40, 3)), np.ones(40)])
+    start = public_start(X, generator.integers(classes, size=40), classes)
+    loss, rho = loss_named("logistic", classes), sensitivity.rho(start.rows)
+    dimension, voters = 4 * (classes - 1), PARTIES if labels == "soft" else 1
+    targets = alpha(votes) if labels == "soft" else one_hot(majority(votes), classes)
+    for lam in (None, 3.0):
+        request = replace(REQUEST, mechanism=mechanism, lam=lam)
+        made = methods.erm_method(labels, votes, X, loss, request, start=start)
+        expected = lam or start.ridge(sensitivity.centred_ridge(1.0, voters, classes, rho), dimension, 2.0)
+        assert made.chosen == {"lam": expected, "start": "public model", "mechanism": mechanism}
+        bound = sensitivity.centred_ridge(expected, voters, classes, rho)
+        fitted = minimise(start.rows, targets, expected, loss, tilt=-expected * start.w, tolerance=1e-7)
+        noise: dict[str, Any] = {"noise": mechanism, "delta": 1e-5}
+        released = perturb(fitted, bound, 2.0, randomness=SimulationRandomness(3, "draw"), **noise)
+        assert (made.sensitivity, made.event) == (
+            released.sensitivity,
+            released.event("vote" if voters == 1 else "soft"),
+        )
+        shrunken = start.shrunken(released.w, noise_energy(released.mechanism).mean)
+        np.testing.assert_array_equal(made.draw(SimulationRandomness(3, "draw")), shrunken)
+        again = minimise(start.rows, targets, lam or 1e-4, loss, tilt=-(lam or 1e-4) * start.w, tolerance=1e-7).w
+        np.testing.assert_array_equal(made.nonprivate(), again)
+        assert made.signal() is None
+
+
+def test_the_student_without_noise_has_all_majorities() -> None:
+    X, votes = auxiliary(), counts(3)
+    made = methods.pate_method(votes, X, replace(REQUEST, mechanism="gaussian"), 7)
+    plan = plan_pate(40, 3, PARTIES, epsilon=2.0, delta=1e-5, aggregator="gnmax", seed=7)
+    assert (made.sensitivity, made.event) == (plan.sensitivity, plan.event)
+    assert made.chosen == {"queries": len(plan.queries), "mechanism": "gnmax"}
+    assert len(plan.queries) < 40
+    everything = PateRelease(replace(plan, queries=np.arange(40)), majority(votes))
+    np.testing.assert_array_equal(made.nonprivate(), fit_student(X, everything))
+    drawn = fit_student(X, release_pate(votes, plan, SimulationRandomness(1, "draw")))
+    np.testing.assert_array_equal(made.draw(SimulationRandomness(1, "draw")), drawn)
+
+
+def test_methods_name_their_costs_and_keep_what_they_were_given() -> None:
+    w = np.arange(3.0)
+    public = methods.public_method(w, {"rows": 5})
+    assert public.nonprivate() is public.draw(SimulationRandomness(1, "draw")) is w
+    assert (public.sensitivity, public.event, public.chosen, public.signal()) == (None, None, {"rows": 5}, None)
+    assert public.ledger_entry == public_entry({"rows": 5})
+    average = average_of((1, 2, 3), 5, 2.0, FixedPoint(4), features=3)
+    assert methods.average_method(average, 0.01, REQUEST).event.name == "avg"
+    plan = plan_statistic(auxiliary(), 3, PARTIES, epsilon=2.0, source="own-data")
+    assert methods.own_data_method([0] * plan.dimension, plan, lambda: w).nonprivate() is w

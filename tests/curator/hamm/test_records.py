@@ -31,8 +31,8 @@ from psephos.data.preprocessing import PublicScaler
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, shares_of
 from psephos.protocol.encrypted_sum.own_data import contrast_basis
 from psephos.protocol.encrypted_sum.record_grid import ENTRY_BITS, LARGEST_SCORE, Norm, NumericLabel, RecordGrid
-from psephos.protocol.errors import DataError, InvalidParameter
-from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, gaussian_delta
+from psephos.protocol.errors import DataError, GridTooCoarseError, InvalidParameter
+from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, gaussian_delta, gaussian_sigma
 from psephos.protocol.randomness import SimulationRandomness
 
 UNIT = 2.0**ENTRY_BITS
@@ -686,3 +686,170 @@ def test_a_step_by_hand(grid: RecordGrid, of_a_row: float, case: str) -> None:
         signal = max(energy - 3 * noise**2, energy / 20) / float(H @ H)
         expected = H * gradient / (H**2 + noise**2 / signal)
     np.testing.assert_allclose(turn.T @ records._step(release, turn @ gradient), expected, rtol=1e-9)
+
+
+# -- rules by their definitions
+
+
+@pytest.mark.parametrize("inflation", [1.0, 2.5])
+def test_the_number_of_coordinates_by_the_rules(inflation: float) -> None:
+    """Of the module's head, for noise of few rows and of many, and for few public rows and many."""
+    for rows, samples, epsilon in ((3000, 40, 0.7), (3000, 9000, 3.0), (10**6, 40, 3.0), (10**6, 9000, 0.01)):
+        q = rows / (gaussian_sigma(1.0, epsilon, 1e-7) * math.sqrt(inflation))
+        chosen = records.choose_rank(rows, samples, epsilon, 1e-7, "gaussian", inflation)
+        assert chosen == int((0.06 * q) ** (2 / 3))
+        q = rows * epsilon / math.sqrt(inflation)
+        chosen = records.choose_rank(rows, samples, epsilon, 1e-7, "discrete-laplace", inflation)
+        assert chosen == int(min(math.sqrt(q / 20), max(samples / 10, (q / 10) ** 0.4)))
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "discrete-laplace"])
+@pytest.mark.parametrize("unit", ["record", "party"])
+def test_a_plan_has_the_rank_of_its_unit_and_noise(mechanism: Any, unit: Any) -> None:
+    """Of 4000 rows or of 300 parties, of which 200 contribute; at most two fifths of the public rows."""
+    X = np.column_stack([np.random.default_rng(1).normal(size=(80, 30)), np.ones(80)])
+    y = X[:, 0] + X[:, 1]
+    terms: dict[str, Any] = {"rows": 2000, "epsilon": 4.0, "delta": 1e-5, "mechanism": mechanism, "unit": unit}
+    plan = plan_records(X, y, 1, 300, contributors=200, **terms)
+    ranks = [records.choose_rank(added, 80, 4.0, 1e-5, mechanism, 1.5) for added in (300, 2000)]
+    assert ranks[0] < 9 < ranks[1] < 30
+    assert plan.rank == max(5, ranks[unit == "record"])
+    few = records.choose_rank(2000 if unit == "record" else 300, 15, 4.0, 1e-5, mechanism, 1.0)
+    assert plan_records(X[:15], y[:15], 1, 300, **terms).rank == min(6, max(5, few))
+
+
+def test_the_largest_number_of_coordinates() -> None:
+    """Two fifths of the public rows, or the features; one at least."""
+    shapes = {(2, 3): 1, (5, 3): 2, (7, 9): 2, (10, 9): 4, (100, 1): 1, (100, 7): 7}
+    assert {shape: records.most_coordinates(np.zeros(shape)) for shape in shapes} == shapes
+
+
+def test_public_rows_that_give_no_coordinates_are_refused() -> None:
+    """One row, equal rows, and what is no table whose last feature is a positive constant."""
+    good = np.column_stack([np.random.default_rng(1).normal(size=(9, 2)), np.full(9, 2.0)])
+    terms: dict[str, Any] = {"rows": 10, "epsilon": None}
+    assert plan_records(good, None, 2, 3, **terms).samples == 9
+    last = np.arange(9) == 4
+    bad = [good[:1], good[[0] * 9], good[:0], good[0], good[None], good[:, 2:], np.where(good > 1.9, 0.0, good)]
+    bad += [np.column_stack([good[:, :2], np.where(last, value, 2.0)]) for value in (0.0, -1.0, math.nan, math.inf)]
+    for rows in bad:
+        with pytest.raises(DataError):
+            plan_records(rows, None, 2, 3, **terms)
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_a_constant_feature_and_a_far_row_do_not_change_the_unit_of_the_others(norm: Norm) -> None:
+    """What does not vary has no part in the median spread; the unit ball is that of nine rows of ten, however small."""
+    generator = np.random.default_rng(4)
+    features = np.column_stack([generator.normal(size=(40, 3)) * [4.0, 1.0, 0.01], np.full(40, 7.0)])
+    features[0, :2] = 500.0
+    transform, constant = records._coordinates(features, 1, norm)
+    spread = features.std(axis=0)
+    spread = np.maximum(spread, 0.3 * np.median(spread[:3]))
+    standard = (features - features.mean(axis=0)) / spread
+    moments, directions = np.linalg.eigh(standard.T @ standard / 40)
+    share = ledoit_wolf_shrinkage(standard, assume_centered=True)
+    lengths = np.abs(standard @ directions[:, -1]) / math.sqrt(max(moments[-1], (1 - share) * moments[-1]))
+    radius = np.quantile(lengths, 0.9)
+    assert radius < 1
+    assert constant == pytest.approx(1 / radius)
+    own = np.column_stack([features, np.ones(40)]) @ transform
+    np.testing.assert_allclose(np.abs(own[:, 0]), lengths / radius, rtol=1e-7)
+
+
+def test_directions_of_hardly_any_variance_are_no_coordinates() -> None:
+    """Below 1e-9 of the largest: of forty columns that are the same, and one that differs by 1e-4 of it or less."""
+    column = np.random.default_rng(5).normal(size=(200, 1))
+    other = np.random.default_rng(6).normal(size=(200, 1))
+    for differs, rank in ((3e-5, 1), (1e-3, 2)):
+        features = np.hstack([column] * 40 + [column + differs * other])
+        assert records._coordinates(features, 40, "l2")[0].shape == (42, rank)
+
+
+def test_a_numeric_label_has_the_bounds_and_the_threshold_of_its_residuals() -> None:
+    """Three times the upper quartile of held-out residuals, clipped to the bounds; a thousandth of these at least."""
+    X = np.random.default_rng(1).normal(size=(60, 4))
+    step = np.where(X[:, 0] + X[:, 1] > 0.5, 7.0, 3.0)
+    offset, label = records._numeric_score(X, step)
+    weights, scores = records._public_score(X, step - step.mean(), 1)
+    held_out = scores[:, 0] + step.mean()
+    assert ((held_out < 3) | (held_out > 7)).sum() > 6
+    residuals = np.abs(np.clip(held_out, 3, 7) - step)
+    assert (label.low, label.high) == (3.0, 7.0)
+    assert label.threshold == pytest.approx(3 * np.quantile(residuals, 0.75))
+    np.testing.assert_allclose(offset[:-1], weights[:-1])
+    assert offset[-1, 0] == pytest.approx(weights[-1, 0] + step.mean() - 5)
+    rare, column = np.full(4000, -500.0), np.random.default_rng(2).normal(size=(4000, 1))
+    rare[0], column[0] = 500.0, 0.0  # one label that no row tells, and held-out residuals of about 0.3
+    assert records._numeric_score(column, rare)[1].threshold == pytest.approx(1.0)
+
+
+def test_ten_numeric_labels_are_enough() -> None:
+    public, labels = numeric_tables(1, 60)
+    known = np.where(np.arange(60) < 10, labels, np.nan)
+    assert plan_records(public, known, 1, 3, rows=100, epsilon=1.0).labelled == 10
+
+
+def test_the_radius_of_a_ball_is_from_a_256th_to_4() -> None:
+    """Rows that are alike have no spread; two that differ say little about an average. A party has a row at least."""
+    grid = free_numeric_grid("l1")
+    rows = np.array([[9.0, 0, 0, 1], [0.0, 9, 0, 1], [9.0, 0, 0, 1]])
+    assert records._ball_radius(grid, rows[[0, 2]], np.array([1.0, 1.0]), 1.0) == 2.0**-8
+    assert records._ball_radius(grid, rows, np.array([9.0, 9.0, math.nan]), 1.0) == 4.0
+    small = rows * [0.01, 0.01, 0.01, 1]
+    one, half, two = (records._ball_radius(grid, small, np.full(3, 0.3), count) for count in (1.0, 0.5, 2.0))
+    assert one == half
+    assert 2.0**-8 < two < one < 4
+    own = party_plan()
+    largest = party_ball(replace(own.grid, ball=None), numeric_tables(1, 60)[0], 4.0)
+    assert largest.radius == 4 << ENTRY_BITS
+
+
+def test_a_ball_that_is_small_beside_rounding_is_refused() -> None:
+    """Its noise must be 2^10 units; that of rows is far above at every epsilon."""
+    plan = party_plan("l1")
+    assert plan.grid.ball is not None
+    public, labels = numeric_tables(1, 60)
+    terms: dict[str, Any] = {"rows": 900, "epsilon": 1.0, "mechanism": "discrete-laplace", "labelled": 60}
+    limit = 2.0**10 / math.sqrt(2) / 2  # radius at which the standard deviation sqrt(2) 2 r is 2^10
+    for radius, coarse in ((int(limit) - 1, True), (int(limit) + 1, False)):
+        grid = replace(plan.grid, ball=replace(plan.grid.ball, radius=radius))
+        if coarse:
+            with pytest.raises(GridTooCoarseError):
+                plan_records(public, labels, 1, 30, grid=grid, **terms)
+            assert plan_records(public, labels, 1, 30, grid=grid, **terms | {"epsilon": None}).mechanism is None
+        else:
+            assert plan_records(public, labels, 1, 30, grid=grid, **terms).unit == "party"
+
+
+def test_an_agreed_grid_of_other_classes_or_another_norm_is_refused() -> None:
+    data = problem(3)
+    grid = planned(data, 3).grid
+    for classes, mechanism in ((2, "gaussian"), (3, "discrete-laplace")):
+        with pytest.raises(InvalidParameter, match="agreed"):
+            plan_records(data["public"], None, classes, 5, rows=9, epsilon=1.0, mechanism=mechanism, grid=grid)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_certified_sensitivities_say_what_they_are_of(norm: Norm) -> None:
+    """The norm, the unit and the source of each, and in the other norm the root of the dimension more."""
+    grid, ball = free_grid(2, norm), party_plan(norm).grid
+    one = "one row's gradient and second derivative"
+    for bounds, unit, source in (
+        (record_sensitivity(grid, "add-remove"), "record", one),
+        (record_sensitivity(grid, "replace"), "record", "distance of two rows' gradient and second derivative"),
+        (record_sensitivity(ball, "replace"), "party", "diameter of the ball of a party's average vector"),
+    ):
+        assert [bound.norm for bound in bounds] == ["l1", "l2"]
+        assert {bound.unit for bound in bounds} == {unit}
+        assert {bound.source for bound in bounds} == {source}
+    for one_grid in (grid, ball):
+        l1, l2 = (bound.value for bound in record_sensitivity(one_grid, "replace"))
+        assert l1 == pytest.approx(l2 * (1.0 if norm == "l1" else math.sqrt(one_grid.length)))
+
+
+def test_an_unfitted_score_has_one_column_for_each_contrast() -> None:
+    for classes in (2, 3, 5):
+        offset, labelled, label = records._public_model(np.eye(4), None, classes)
+        assert (offset.shape, labelled, label) == ((5, classes - 1), 0, None)
+        assert not offset.any()

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.special import softmax
+from sklearn.covariance import ledoit_wolf_shrinkage
+from sklearn.linear_model import LogisticRegression
 
 from psephos.curator.hamm import rehearsal as rehearsal_module
-from psephos.curator.hamm.rehearsal import Calibration, Noise, Rehearsal, calibrate, fit_public, rehearse, shrink
+from psephos.curator.hamm.rehearsal import (
+    Calibration,
+    Noise,
+    PublicModel,
+    Rehearsal,
+    calibrate,
+    fit_public,
+    rehearse,
+    shrink,
+)
 from psephos.curator.hamm.rehearsed import (
     RehearsedPlan,
     fit_rehearsed,
@@ -22,11 +35,13 @@ from psephos.curator.hamm.rehearsed import (
     public_features,
     rehearsal_of,
 )
+from psephos.curator.hamm.statistic import grid_sensitivity
 from psephos.parties.noise import DiscreteGaussianShares, PolyaShares, shares_of
 from psephos.protocol.encrypted_sum.local_step import LocalStepGrid
 from psephos.protocol.encrypted_sum.own_data import contrast_basis
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, gaussian_sigma
+from psephos.protocol.privacy.precision import rounded_up
 
 Array = NDArray[np.float64]
 
@@ -48,6 +63,13 @@ def table(classes: int, rows: int, columns: int, signal: float, seed: int = 0) -
     W = np.random.default_rng(99).normal(size=(classes, columns)) * signal
     scores = X @ W.T + generator.gumbel(size=(rows, classes))
     return np.column_stack([X, np.ones(rows)]), scores.argmax(axis=1)
+
+
+@cache
+def two_classes() -> PublicModel:
+    """Return a public model of 60 rows."""
+    X, y = table(2, 60, 8, 1.0)
+    return fit_public(X[:, :-1], y, 2)
 
 
 def accuracy(w: Array, X: Array, y: NDArray[np.int64]) -> float:
@@ -369,6 +391,303 @@ def test_balanced_accuracy_moves_the_constant_alone() -> None:
 
 def test_class_shares_must_be_shares() -> None:
     grid = plan().grid
-    for shares in ((0.5,), (0.5, 0.0), (0.5, 1.5), (0.2, 0.3, 0.5)):
+    for shares in ((0.5,), (0.5, 0.0), (0.5, 1.5), (1.0, 0.5), (0.2, 0.3, 0.5)):
         with pytest.raises(InvalidParameter):
             plan_of_grid(grid, 1.0, 10, epsilon=1.0, shares=shares)
+
+
+# -- by their definitions
+
+
+def test_principal_directions_of_public_rows_by_hand() -> None:
+    """By scikit-learn's shrinkage; a feature that does not vary is not divided, and has no part in the median."""
+    generator = np.random.default_rng(5)
+    X = generator.normal(size=(40, 4)) @ np.diag([3.0, 1.0, 0.5, 0.001]) + [5.0, 0.0, -2.0, 1.0]
+    X[:, 0] += X[:, 1]
+    features = np.column_stack([X, np.full(40, 2.0)])
+    labels = np.where(np.arange(40) < 30, generator.integers(0, 3, 40), -1)
+    model = fit_public(features, labels, 3)
+    spread = X.std(axis=0)
+    spread = np.append(np.maximum(spread, 0.1 * np.median(spread)), 1.0)
+    np.testing.assert_allclose(model.mean, features.mean(axis=0))
+    np.testing.assert_allclose(model.spread, spread)
+    standard = (features - features.mean(axis=0)) / spread
+    moments, directions = (each[..., ::-1] for each in np.linalg.eigh(standard.T @ standard / 40))
+    share = ledoit_wolf_shrinkage(standard, assume_centered=True)
+    average = float((standard**2).mean())
+    np.testing.assert_allclose(model.variances, (1 - share) * moments[:4] + share * average)
+    np.testing.assert_allclose(np.abs(model.axes), np.abs(directions[:, :4]), atol=1e-9)
+    np.testing.assert_allclose(model.rows, standard @ model.axes)
+    order = np.random.default_rng(0).permutation(30)
+    assert np.array_equal(model.labels, labels[order])
+    ridge, held_out = rehearsal_module._cross_validate(model.rows[order], labels[order], 3)
+    assert model.ridge == ridge
+    np.testing.assert_allclose(model.held_out, held_out)
+    weights, constant = rehearsal_module._fit(model.rows[:30], labels[:30], 3, ridge)
+    np.testing.assert_allclose(model.weights, weights)
+    np.testing.assert_allclose(model.constant, constant)
+    words = (features + 0.0).astype("<f8").tobytes() + labels.astype("<i8").tobytes()
+    assert model.digest == hashlib.sha256(words).digest()
+
+
+def test_directions_of_hardly_any_variance_are_left_out() -> None:
+    """Below 1e-9 of the largest: of forty columns that are the same, and one that differs by 1e-4 of it or less."""
+    column, other = (np.random.default_rng(seed).normal(size=(200, 1)) for seed in (5, 6))
+    labels = np.arange(200) % 2 - (np.arange(200) > 20) * 9
+    for differs, count in ((3e-5, 1), (1e-3, 2)):
+        model = fit_public(np.hstack([column] * 40 + [column + differs * other]), np.maximum(labels, -1), 2)
+        assert len(model.variances) == count
+        assert model.variances.min() >= 1e-6
+
+
+@pytest.mark.parametrize("present", [(0, 1), (0, 1, 2), (0, 2), (1,)])
+def test_a_fit_is_scikit_learns_in_contrasts_of_the_classes(present: tuple[int, ...]) -> None:
+    """A class without rows has the score of half a row; with one class only, half a row is added to each."""
+    classes = max(3, len(present)) if present != (0, 1) else 2
+    generator = np.random.default_rng(7)
+    labels = np.array(present)[generator.integers(len(present), size=50)]
+    rows = generator.normal(size=(50, 3)) + labels[:, None] * [1.0, 0.5, 0.0]
+    weights, constant = rehearsal_module._fit(rows, labels, classes, 0.05)
+    counts, basis = np.bincount(labels, minlength=classes), contrast_basis(classes)
+    slopes, level = np.zeros((classes, 3)), np.log(counts + 0.5)
+    if len(present) > 1:
+        model = LogisticRegression(C=1 / (0.05 * 50), tol=1e-3).fit(rows, labels)
+        slopes[list(present)] = [-model.coef_[0] / 2, model.coef_[0] / 2] if len(present) == 2 else model.coef_
+        one = model.intercept_
+        level[list(present)] = [-one[0] / 2, one[0] / 2] if len(present) == 2 else one
+        absent = [k for k in range(classes) if k not in present]
+        level[absent] = np.log(0.5) + np.mean(level[list(present)] - np.log(counts[list(present)]))
+    np.testing.assert_allclose(weights, basis @ slopes, atol=1e-9)
+    np.testing.assert_allclose(constant, basis @ level, atol=1e-9)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_ridge_of_the_public_model_has_the_least_held_out_loss(classes: int, monkeypatch: Any) -> None:
+    """Every fifth row is held out."""
+    monkeypatch.setattr(rehearsal_module, "_RIDGES", (30.0, 1.0, 0.1, 0.001))
+    generator = np.random.default_rng(classes)
+    rows, chosen = generator.normal(size=(23, 3)), set()
+    for noise in (0.3, 2.0, 30.0):
+        scores = rows @ generator.normal(size=(3, classes)) + noise * generator.gumbel(size=(23, classes))
+        labels, tried = scores.argmax(axis=1), {}
+        for ridge in (30.0, 1.0, 0.1, 0.001):
+            fits = [
+                rehearsal_module._fit(*(a[np.arange(23) % 5 != k] for a in (rows, labels)), classes, ridge)
+                for k in range(5)
+            ]
+            held_out = np.array([fits[k % 5][0] @ rows[k] + fits[k % 5][1] for k in range(23)])
+            chances = softmax(held_out @ contrast_basis(classes), axis=1)[np.arange(23), labels]
+            tried[ridge] = -np.log(chances).mean(), held_out
+        best = min(tried, key=lambda ridge: tried[ridge][0])
+        ridge, held_out = rehearsal_module._cross_validate(rows, labels, classes)
+        assert ridge == best
+        np.testing.assert_allclose(held_out, tried[best][1])
+        chosen.add(best)
+    assert len(chosen) > 1
+    alike = rehearsal_module._cross_validate(rows, np.zeros(23, np.int64), classes)
+    assert alike[0] == 30.0, "the first of those that are as good"
+    assert rehearsal_module._cross_validate(rows[:1], labels[:1], classes)[1].tolist() == [[0.0] * (classes - 1)]
+
+
+def test_accuracies_of_a_world_by_hand() -> None:
+    """The mean chance of the chosen class; balanced, the mean over the classes of their expected recalls."""
+    generator = np.random.default_rng(8)
+    chances, scores = generator.dirichlet([2.0, 1.0, 0.5], size=30), generator.normal(size=(2, 30, 2))
+    chances[:, 2] = 0.0
+    chances /= chances.sum(axis=1, keepdims=True)
+    empty = np.zeros(0)
+    world = rehearsal_module._World(empty, np.zeros(0, np.int64), empty, np.zeros((30, 1)), empty, chances)
+    shift = np.array([0.7, -0.4])
+    plain, balanced = [], []
+    for one in scores:
+        chosen = (one @ contrast_basis(3)).argmax(axis=1)
+        plain.append(np.mean([chances[t, k] for t, k in enumerate(chosen)]))
+        chosen = ((one + shift) @ contrast_basis(3)).argmax(axis=1)
+        balanced.append(np.mean([chances[chosen == k, k].sum() / max(chances[:, k].sum(), 1e-9) for k in range(3)]))
+    assert world.accuracy(scores) == pytest.approx(np.mean(plain))
+    assert world._replace(balance=shift).accuracy(scores) == pytest.approx(np.mean(balanced))
+    assert world.accuracy(scores[0]) == pytest.approx(plain[0])
+
+
+def test_balanced_worlds_have_the_shift_of_the_public_shares() -> None:
+    model = fit_public(table(4, 150, 10, 1.5)[0][:, :-1], table(4, 150, 10, 1.5)[1], 4)
+    shares = (np.bincount(model.labels, minlength=4) + 0.5) / (150 + 2)
+    np.testing.assert_allclose(model.shares, shares)
+    made = [
+        rehearsal_module._world(model, (1.0, 0.5), 3, 4, True, np.random.default_rng(1), balanced=balanced)
+        for balanced in (False, True)
+    ]
+    assert made[0].balance is None
+    assert made[1].balance == pytest.approx(contrast_basis(4) @ -np.log(shares))
+    assert np.array_equal(made[0].rows, made[1].rows)
+    assert made[0].labels.shape == (3, 4)
+    np.testing.assert_allclose(made[0].offset, model.scores(made[0].rows))
+
+
+@pytest.mark.parametrize(
+    ("announced", "simulated"),
+    [
+        ((20, 5), (20, 5)),
+        ((300, 7), (50, 7)),
+        ((300, 1000), (50, 100)),
+        ((10, 10_000), (10, 500)),
+        ((1, 10**6), (1, 5000)),
+        ((3, 1666), (3, 1666)),
+        ((3, 1667), (3, 1666)),
+    ],
+)
+def test_simulated_parties_are_at_most_50_and_have_5000_rows(
+    announced: tuple[int, int], simulated: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And every second world deals classes unevenly, two of four have the widest error."""
+    worlds: list[tuple[Any, ...]] = []
+
+    class Stopped(NamedTuple):
+        start: Array
+
+        def accuracy(self, scores: Array) -> float:
+            return 0.25
+
+    def world(model: Any, truth: Any, parties: int, rows: int, skewed: bool, generator: Any, *, balanced: bool) -> Any:
+        worlds.append((truth, parties, rows, skewed, balanced))
+        return Stopped(np.zeros(0))
+
+    monkeypatch.setattr(rehearsal_module, "_world", world)
+    counted = list[int]()
+    calibration = Calibration(1.4, 0.5, 0.8, 0.8, (0.7, 3.0))
+    stage = rehearsal_module._Stage(
+        two_classes(), *announced, calibration, np.random.default_rng(1), counted.append, True
+    )
+    assert stage.play([], [], {}, 5) == ({}, {})
+    usual, widest = (1.4, 0.5), (0.7, 3.0)
+    assert [each[0] for each in worlds] == [usual, usual, widest, widest, usual]
+    assert {each[1:3] for each in worlds} == {simulated}
+    assert [each[3] for each in worlds] == [False, True, False, True, False]
+    assert all(each[4] for each in worlds)
+    assert (counted, stage.public.tolist()) == ([1] * 5, [0.25] * 5)
+
+
+def test_all_plans_that_fit_are_rehearsed() -> None:
+    """Ranks up to the number of directions, and the number itself; both powers but for no coordinates at all."""
+    model = fit_public(table(2, 60, 20, 1.0)[0][:, :-1], table(2, 60, 20, 1.0)[1], 2)
+    plans = rehearsal_module._plans(model)
+    coordinates = [(0, 0.0), *((rank, power) for rank in (2, 4, 8, 16, 20) for power in (0.0, 0.5))]
+    rest = [(r, q, length) for r in (math.inf, 0.1) for q in (0.0, 0.5, 0.9) for length in (0.5, 1.0, 2.0, 4.0)]
+    assert [tuple(plan) for plan in plans] == [(*one, *other) for one in coordinates for other in rest]
+
+
+@pytest.mark.parametrize("quantile", [0.0, 0.5])
+def test_a_rehearsal_says_what_it_chose(quantile: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan that scales every step has no radius; others that of the norms, and the law for its number of entries."""
+    for name, value in {"_WORLDS": (2, 2), "_QUANTILES": (quantile,), "_RANKS": (2,), "_LENGTHS": (1.0,)}.items():
+        monkeypatch.setattr(rehearsal_module, name, value)
+    X, y = table(4, 60, 8, 1.0)
+    model, sizes = fit_public(X[:, :-1], y, 4), list[int]()
+
+    def law(entries: int) -> Noise:
+        sizes.append(entries)
+        return Noise("l2", 0.01 * entries)
+
+    made = rehearse(model, 20, 5, [law], balanced=True)
+    assert (made.plan.rank, made.plan.quantile, made.plan.length, made.balanced) == (2, quantile, 1.0, True)
+    assert made.noise == Noise("l2", 0.09)
+    assert set(sizes) == {9}
+    assert made.radius == (made.unit if quantile else 0.0)
+    assert made.unit > 0
+    Z = model.coordinates(model.rows, 2, made.plan.power)
+    assert made.limit == pytest.approx(np.quantile(np.sqrt((Z**2).sum(axis=1)), 0.95))
+    assert made.model is model
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 5, 8, 9, 17])
+def test_octaves_are_shrunken_by_hand(width: int) -> None:
+    """The constant, then 1, 2, 4, ... coordinates; each by its share of energy that is not noise."""
+    steps = np.random.default_rng(width).normal(size=(3, 2, width)) * np.linspace(2.0, 0.2, width)
+    expected, place = np.zeros_like(steps), 0
+    while place < width:
+        end = min(width, max(1, 2 * place))
+        part = steps[..., place:end]
+        energy = (part**2).sum(axis=(1, 2))
+        expected[..., place:end] = part * np.maximum(0, 1 - 0.09 * 2 * (end - place) / energy)[:, None, None]
+        place = end
+    np.testing.assert_allclose(shrink(steps, 0.3), expected)
+    assert np.array_equal(shrink(0 * steps, 0.3), 0 * steps)
+
+
+# -- wiring
+
+
+@pytest.mark.parametrize("mechanism", ["discrete-laplace", "gaussian"])
+def test_a_rehearsal_gets_its_terms_and_the_noise_of_the_plan(mechanism: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deviation in a mean of 100 vectors, with shares of which 80 make up the law; Gaussian noise comes first."""
+    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+    monkeypatch.setattr("psephos.curator.hamm.rehearsed.rehearse", lambda *args, **terms: calls.append((args, terms)))
+    X, y = table(2, 60, 8, 1.0)
+    terms: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-4, "contributors": 80}
+    done, model = [].append, two_classes()
+    rehearsal_of(X, y, 2, 100, rows=40, mechanism=mechanism, balanced=True, done=done, model=model, **terms)
+    rehearsal_of(X, y, 2, 100, rows=40, epsilon=2.0, delta=1e-4, mechanism=mechanism)
+    (args, given), (other, plain) = calls
+    assert args[:3] == (model, 100, 40)
+    assert given == {"balanced": True, "done": done}
+    assert not plain["balanced"]
+    assert other[0].digest == fit_public(X[:, :-1], y, 2).digest
+    for noises, contributors in ((args[3], 80), (other[3], 100)):
+        norms = [noise(12).norm for noise in noises]
+        assert norms == (["l1"] if mechanism == "discrete-laplace" else ["l2", "l1"])
+        for noise, norm in zip(noises, norms, strict=True):
+            grid = LocalStepGrid(np.eye(6), np.zeros((6, 2)), 3, 0.1, 2.0, 1.0, norm)
+            plan = plan_of_grid(grid, 1.0, 100, **terms | {"contributors": contributors})
+            assert plan.dimension == 12
+            assert noise(12).deviation * 100 == pytest.approx(math.sqrt(plan.variance))
+            assert noise(12).shape == 100 / contributors
+            assert noise(12) is noise(12)
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_a_planned_step_is_the_rehearsed_one(norm: Any) -> None:
+    model, plan = two_classes(), rehearsal_module.StepPlan(3, 0.5, 0.1, 0.9, 4.0)
+    widest = Calibration(1.4, 0.5, 0.8, 0.8, (0.7, 3.0))
+    terms: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-4, "contributors": 80}
+    for balanced in (False, True):
+        made = Rehearsal(model, widest, plan, Noise(norm, 0.1), 2.5, 0.7, 0.3, 0.1, 0.01, 0.8, balanced)
+        step = plan_rehearsed(made, 100, **terms)
+        assert np.array_equal(step.grid.transform, model.transform(3, 0.5))
+        assert np.array_equal(step.grid.offset, model.offset)
+        grid = step.grid
+        assert (grid.classes, grid.ridge, grid.limit, grid.radius, grid.norm) == (2, 0.1, 2.5, 0.7, norm)
+        assert step.scale == pytest.approx(1.2)
+        assert step.shares == (tuple(model.shares) if balanced else ())
+        assert (step.l1.value, step.l2.value) == tuple(rounded_up(each.value) for each in grid_sensitivity(grid))
+        again = plan_of_grid(grid, 1.2, 100, **terms)
+        assert (step.mechanism, step.inflation, step.delta) == (again.mechanism, 1.25, again.delta)
+        assert (step.parties, step.epsilon) == (100, 2.0)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_fitted_step_by_hand(classes: int) -> None:
+    """The shrunken mean of the ballots' vectors, times the scale, in the coordinates of the step."""
+    generator = np.random.default_rng(classes)
+    transform, offset = generator.normal(size=(4, 3)), generator.normal(size=(4, classes - 1))
+    grid = LocalStepGrid(transform, offset, classes, 0.1, 2.0, 1.0, "l2")
+    plan = plan_of_grid(grid, 0.5, 100, epsilon=1.0, delta=1e-5, contributors=80)
+    total = [int(entry) for entry in generator.integers(-(2**30), 2**30, size=plan.dimension)]
+    for ballots in (None, 90):
+        counted = ballots or 100
+        mean = np.array(total).reshape(classes - 1, 3) / 2**24 / counted
+        deviation = math.sqrt(plan.variance * counted / 100) / counted
+        scores = offset + transform @ (0.5 * shrink(mean, deviation)).T
+        expected = scores[:, 0] if classes == 2 else contrast_basis(classes).T @ scores.T
+        assert np.abs(shrink(mean, deviation) - mean).max() > 0
+        np.testing.assert_allclose(fit_rehearsed(plan, total, ballots), expected)
+
+
+def test_numbers_out_of_range_are_named() -> None:
+    X, y = table(2, 60, 8, 1.0)
+    for change, name in (
+        ({"rows": 0}, "the announced number of rows must"),
+        ({"classes": 1}, "the number of classes must"),
+        ({"parties": 0}, "the number of parties must"),
+    ):
+        with pytest.raises(InvalidParameter, match=f"^{name}"):
+            rehearsal_of(X, y, **{"classes": 2, "parties": 5, "rows": 9, "epsilon": 1.0} | change)  # type: ignore[arg-type]

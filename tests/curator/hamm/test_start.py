@@ -16,7 +16,7 @@ from psephos.curator.hamm.methods import ReleaseRequest, erm_method
 from psephos.curator.hamm.rehearsal import fit_public
 from psephos.curator.hamm.rehearsed import model_classifier
 from psephos.curator.hamm.sensitivity import binary_majority, centred_ridge, radius, rho
-from psephos.curator.hamm.start import CENTRED_TOLERANCE, public_start
+from psephos.curator.hamm.start import CENTRED_TOLERANCE, PublicStart, public_start
 from psephos.curator.losses import loss_named
 from psephos.protocol.encrypted_sum.own_data import contrast_basis
 from psephos.protocol.errors import InvalidParameter
@@ -224,3 +224,17 @@ def test_the_ridge_needs_numbers_in_range() -> None:
     assert start.ridge(one, 1, 1.0) > 0
     with pytest.raises(InvalidParameter):
         centred_ridge(1.0, 10, 1)
+
+
+def test_a_step_keeps_directions_in_which_no_public_row_lies() -> None:
+    """Three rows of seven features: the other four directions are the last octave."""
+    generator = np.random.default_rng(1)
+    start = PublicStart(generator.normal(size=(3, 7)) / 10, generator.normal(size=7), 1.0)
+    w = generator.normal(size=7)
+    assert np.allclose(start.shrunken(w, 0.0), w)
+    axes = np.linalg.svd(start.rows)[2]
+    steps = axes @ (w - start.w)
+    for first, last in ((0, 1), (1, 2), (2, 4), (4, 7)):
+        part = steps[first:last]
+        steps[first:last] = part * max(0.0, 1 - 0.5 / 7 * (last - first) / float(part @ part))
+    assert np.allclose(start.shrunken(w, 0.5), start.w + axes.T @ steps)

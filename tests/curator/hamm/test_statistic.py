@@ -1,6 +1,7 @@
 """The statistic release: exact integers, a certified sensitivity, post-processing, rules that see nothing private."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -848,3 +849,71 @@ def test_the_lists_of_mechanisms_and_sources():
         "own-data": "own-data",
         "whitened": "whitened",
     }
+
+
+# -- wiring
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("mechanism", [None, *st.MECHANISMS])
+def test_self_training_knows_the_release_and_its_noise(classes, mechanism):
+    """Of three classes or more: the coordinates, the energy, and whether entries of the noise are Laplace."""
+    asked = []
+
+    class Noted(st.SelfTraining):
+        def learn(self, T, transform, noise, *, laplace=False):
+            asked.append((T, transform, noise, laplace))
+            return np.ones((classes, len(transform)))
+
+    X, _, _, counts = problem(classes, 60)
+    terms = {"epsilon": None} if mechanism is None else {"epsilon": 2.0, "mechanism": mechanism}
+    plan = st.plan_statistic(X, classes, 60, **terms)
+    plan = replace(plan, self_training=Noted(plan.self_training.rows, plan.self_training.transform))
+    released = st.release_statistic(counts, plan, SimulationRandomness(5))
+    w = st.fit_statistic(released)
+    if classes == 2:
+        assert not asked
+    else:
+        ((T, transform, noise, laplace),) = asked
+        assert T is released.T
+        assert transform is plan.transform
+        assert (noise, laplace) == (plan.noise, mechanism == "discrete-laplace")
+        assert (w == 1).all()
+
+
+def test_a_release_is_split_by_the_law_of_its_noise(monkeypatch):
+    asked, splits = [], st.public_splits
+    monkeypatch.setattr(
+        st, "public_splits", lambda shape, *, laplace: asked.append((shape, laplace)) or splits(shape, laplace=False)
+    )
+    X, _, _, counts = problem(3, 60)
+    plan = st.plan_statistic(X, 3, 60, epsilon=2.0, rank=2)
+    T = st.release_statistic(counts, plan, SimulationRandomness(5)).T
+    for terms in ({}, {"laplace": False}, {"laplace": True}):
+        plan.self_training.learn(T, plan.transform, plan.noise, **terms)
+    assert asked == [((2, 2), False), ((2, 2), False), ((2, 2), True)]
+
+
+def test_the_energy_of_noise_in_shares_and_of_absent_parties():
+    """Twelve shares of a law that eight make up; of key holders' noise the whole energy is divided by the ballots."""
+    X = problem(3, 20)[0]
+    plan = st.plan_statistic(X, 3, 20, epsilon=1.0, mechanism="discrete-laplace", joint=True)
+    assert st.with_joint_noise(plan, 8, 12).noise == pytest.approx(plan.noise * 12 / 8)
+    for holder_noise, share in ((False, 20 / 13), (True, (20 / 13) ** 2)):
+        few = st.for_ballots(plan, 13, holder_noise=holder_noise)
+        assert few.noise == pytest.approx(plan.noise * share)
+        assert few.parties == 13
+
+
+def test_the_sensitivity_of_the_ball_in_l1_is_its_diameter():
+    l1, l2 = st.grid_sensitivity(OwnDataGrid(np.eye(2), 3, "own-data", "l1"))
+    assert l1.value == l2.value == 2.0**25
+    assert (l1.norm, l2.norm) == ("l1", "l2")
+    assert l1.source == l2.source == "2/M, vectors of L1 norm at most 1"
+
+
+def test_a_direction_has_the_sign_of_its_first_largest_entry():
+    """Entries that are alike but for rounding are the same: another machine may round them the other way."""
+    alike = 1 + 2.0**-40
+    columns = np.array([[0.5, -0.5, 0.1, -0.9], [-0.5 * alike, 0.5 * alike, -0.8, 0.2], [0.1, 0.2, 0.8 * alike, 0.3]])
+    assert st.direction_signs(columns).tolist() == [1.0, -1.0, -1.0, -1.0]
