@@ -150,7 +150,7 @@ echo "$1 $2 $OMP_NUM_THREADS" > $2.words
 echo $$ > ${2%.toml}.pid
 [ $1-$2 = agent-curator ] || exec sleep 100
 for second in 1 2 3 4 5 6 7 8 9 10; do
-    ls {} > curator.waits 2>&1 && exit 3
+    {} && exit 3
     sleep 1
 done
 exit 4
@@ -160,7 +160,7 @@ exit 4
 
 def gone(folder: Path) -> set[str]:
     """The names of the programs that have written their numbers into files here, none of which runs any more."""
-    pids = {file.stem: int(file.read_text()) for file in folder.rglob("*.pid") if file.read_text()}
+    pids = {file.stem: int(file.read_text()) for file in folder.rglob("*.pid")}
     for pid in pids.values():
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
@@ -171,7 +171,7 @@ def test_a_trial_that_fails_leaves_no_process(tmp_path: Path, monkeypatch: pytes
     """Neither a member's nor the page's; each runs in the folder, with one thread, and has its own files."""
     page = ["study"] * all(map(find_spec, ("starlette", "uvicorn", "prometheus_client")))
     others = ["party-0", "party-1", "party-2", *page]
-    text = MEMBER.replace("{}", " ".join(f"{name}.pid" for name in others))
+    text = MEMBER.replace("{}", " && ".join(f"[ -s {name}.pid ]" for name in others))
     monkeypatch.setattr(sys, "executable", script(tmp_path / "member", text))
     folder, lines = tmp_path / "a" / "trial", list[str]()
     with pytest.raises(StudyError, match="curator failed: 3"):
