@@ -116,10 +116,10 @@ def check_that_readers_walk_again(cast: Cast, board: MemoryBoard) -> None:
     spec, study, evidence = cast.spec, cast.made.study, verify.BoardEvidence()
     assert isinstance(spec, PsgdSpec)
     verify._read(study, board, None, evidence)
-    assert verify._ready(study, evidence)
+    verify._ready(study, evidence)
     key = evidence.key
     assert key is not None
-    verify._series(spec, study, False, evidence)
+    verify._series(spec, key, study, evidence)
     assert {check.verdict for check in evidence.checks} == {"holds"}
     terms = cast.agreed(key)
     evidence.entries.append(Entry(10**9, "party 0", BOARD, b"junk"))
@@ -128,7 +128,7 @@ def check_that_readers_walk_again(cast: Cast, board: MemoryBoard) -> None:
             honest = PublishedSum.decode(entry.data, terms)
             lie = replace(honest, sums=tuple(entry + 1 for entry in honest.sums))
             evidence.entries[place] = replace(entry, data=lie.encode(terms))
-    verify._series(spec, study, False, evidence)
+    verify._series(spec, key, study, evidence)
     assert [(check.what, check.found) for check in evidence.checks if check.verdict == "fails"] == [
         ("the published sum is the opened one, in each of 1 steps", "step 1")
     ]
@@ -162,7 +162,7 @@ def test_an_invalid_share_is_attributed_to_its_sender() -> None:
     spec, study = cast.spec, cast.made.study
     assert isinstance(spec, PathakSpec)
     verify._read(study, board, None, evidence)
-    assert verify._ready(study, evidence)
+    verify._ready(study, evidence)
     verify._shares(spec, study, evidence)
     assert evidence.checks[-1].found == "waits for the published share of party 1"
 
