@@ -269,7 +269,7 @@ def fit_public(features: Array, labels: NDArray[np.integer], classes: int) -> Pu
 def _cross_validate(rows: Array, labels: Labels, classes: int) -> tuple[float, Array]:
     """Return the ridge of the least held-out log-loss, and the scores (n, K - 1) of held-out rows with it."""
     folds, basis = np.arange(len(rows)) % _FOLDS, contrast_basis(classes)
-    tried = []
+    candidates = []
     for ridge in _RIDGES:
         scores = np.zeros((len(rows), classes - 1))
         for fold in range(min(_FOLDS, len(rows))):
@@ -279,8 +279,8 @@ def _cross_validate(rows: Array, labels: Labels, classes: int) -> tuple[float, A
             weights, constant = _fit(rows[~out], labels[~out], classes, ridge)
             scores[out] = rows[out] @ weights.T + constant
         chances = softmax(scores @ basis)[range(len(rows)), labels]
-        tried.append((float(-np.log(np.maximum(chances, 1e-12)).mean()), ridge, scores))
-    _, ridge, scores = min(tried, key=lambda entry: entry[0])
+        candidates.append((float(-np.log(np.maximum(chances, 1e-12)).mean()), ridge, scores))
+    _, ridge, scores = min(candidates, key=lambda entry: entry[0])
     return ridge, scores
 
 

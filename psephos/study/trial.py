@@ -74,10 +74,10 @@ def run_trial(roles: int, output: Path | None, key_bits: int, nats: bool, say: C
     study, _ = make_study(options, [output / name / "card.toml" for name in parties])
     study.write(output / "study.toml")
     address = reading = str((output / "board.sqlite").absolute())
-    with _stopping() as started:
+    with _stopping() as processes:
         if nats:
             address, reading, server = _serve(output, study)
-            started.append(server)
+            processes.append(server)
             say(f"nats-server, with the board, at {address}: TLS, and a key for each member.")
         for name, identity in identities.items():
             member = sign(study, identity)
@@ -91,12 +91,12 @@ def run_trial(roles: int, output: Path | None, key_bits: int, nats: bool, say: C
         agents = {}
         for name in identities:
             agents[name] = _start(output, name, "agent", name)
-            started.append(agents[name])
+            processes.append(agents[name])
         if all(map(find_spec, ("starlette", "uvicorn", "prometheus_client"))):
             # There is a board before anybody looks at it.
             open_board(address, study.digest, CURATOR, identities[CURATOR].key).close()
             page = ("study.toml", "--board", reading, "--public", "public.csv", "--port", "0")
-            started.append(_start(output, "watch", "watch", *page))
+            processes.append(_start(output, "watch", "watch", *page))
         _wait(output, agents, say, began)
         say(_verified(output, reading, study, list(identities)))
     released = output / CURATOR / fingerprint(study.digest) / "released"
@@ -108,14 +108,14 @@ def run_trial(roles: int, output: Path | None, key_bits: int, nats: bool, say: C
 
 @contextmanager
 def _stopping() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Stop the processes that were put into the list when all is done, or when it fails; the last one first."""
-    started: list[subprocess.Popen[bytes]] = []
+    """Stop the processes in the list that this gives, the last one first, at the end of the block or after an error."""
+    processes: list[subprocess.Popen[bytes]] = []
     try:
-        yield started
+        yield processes
     finally:
-        for process in reversed(started):
+        for process in reversed(processes):
             process.terminate()
-        for process in started:
+        for process in processes:
             process.wait()
 
 

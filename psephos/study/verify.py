@@ -256,7 +256,7 @@ def _run(role: Role, entries: Iterable[Entry]) -> tuple[Any, Sequence[Refusal]]:
 
 
 def _ready(study: Study, evidence: BoardEvidence) -> None:
-    """Check whether the protocol has begun: all that must have joined, and there is a key where one is needed.
+    """Check whether the protocol has begun: all have joined who must, and there is a key where one is needed.
 
     Entries before that are not part of the protocol for anybody; they are removed from `evidence`.
     """
