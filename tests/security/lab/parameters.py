@@ -1218,6 +1218,7 @@ NO_SECURITY: Mapping[str, str] = {
         "protocol.agent._BATCH protocol.paillier.comb._MAX_ROWS protocol.paillier.comb._TOGETHER "
         "protocol.paillier.kernel._LIMB protocol.paillier.kernel._LIMBS protocol.paillier.kernel._SMALLEST "
         "protocol.paillier.multi_power._WINDOW protocol.proofs.bounded.LARGEST_BASE "
+        "protocol.paillier.private_key._SMALLEST_PRIME_BOUND "
         "protocol.proofs.bounded.MOST_DIGITS "
         "protocol.paillier.public_power._SHARE "
         "protocol.paillier.public_power._TOGETHER "
