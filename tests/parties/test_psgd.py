@@ -158,6 +158,12 @@ def test_invalid_records_of_psgd_are_refused(rows: np.ndarray, labels: np.ndarra
         LocalLoss(rows, labels)
 
 
+def test_records_of_another_number_of_features_are_refused(ceremony: KeySetup) -> None:
+    narrow = LocalLoss(np.array([[0.5]]), np.ones(1))
+    with pytest.raises(DataError, match="the records have 1 features, and the series is for 2"):
+        GradientParty(0, ceremony.signing_keys[0], narrow, terms_of(ceremony))
+
+
 def test_limits_of_row_norm_and_number_of_records() -> None:
     """In double precision, whatever they came in."""
     local = LocalLoss(np.array([[1 + 2.0**-40]]), [-1])

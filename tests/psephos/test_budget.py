@@ -167,6 +167,7 @@ def test_several_releases_are_charged_as_many(mechanism: Any, tmp_path: Path) ->
     result = simulate_tally(options)
     (total,) = totals(tmp_path / "b").values()
     assert total.releases == 12
+    assert len({charge.claim for charge in charges(tmp_path / "b")}) == 12, "each pays for one result"
     assert result.composed is not None
     assert result.composed.epsilon is not None
     if mechanism == "gaussian":
@@ -179,8 +180,10 @@ def test_every_protocol_is_charged(tmp_path: Path) -> None:
     budget, small = tmp_path / "b", {**SHORT, "budget": str(tmp_path / "b")}
     psgd = simulate_psgd(PsgdOptions(**small, parties=4, steps=2, variant="gaussian"))
     assert charges(budget)[-1].epsilon == psgd.epsilon_transcript
+    assert psgd.budget is not None
     pathak = simulate_pathak(PathakOptions(**small, epsilon=2.0))
     assert charges(budget)[-1].epsilon == pathak.epsilon_proved
+    assert pathak.budget is not None
     with pytest.raises(StopError):
         simulate_pathak(PathakOptions(**small, parties=3, variant="repaired"), roles={"party 0": stop})
     assert charges(budget)[-1].unit == PrivacyUnit("record", "", "replace"), "its noise depends on the number of rows"
@@ -502,6 +505,7 @@ Job(options_of(Path(sys.argv[1]), Path(sys.argv[2]))).run(progress=progress)
 """
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_before_its_release_has_been_charged(table: Path, tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", KILLED, str(table), str(tmp_path / "b")], check=False)
     assert done.returncode == -signal.SIGKILL

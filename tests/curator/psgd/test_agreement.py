@@ -198,11 +198,13 @@ def test_fields_of_a_guarantee() -> None:
     assert gaussian.delta_samplers == (1 + math.exp(0.5)) * 2.0**-60
 
 
-def test_gaussian_shares_of_the_honest_sum_to_the_variance() -> None:
-    agreement = agreed((50,) * 6, variant="gaussian", colluders=1, dropouts=2, steps=3, fraction_bits=6)
+@pytest.mark.parametrize("delta", [0.05, 4e-18])
+def test_gaussian_shares_of_the_honest_sum_to_the_variance(delta: float) -> None:
+    """The samplers take their part of delta, which is most of it where delta is very small."""
+    agreement = agreed((50,) * 6, variant="gaussian", colluders=1, dropouts=2, steps=3, fraction_bits=6, delta=delta)
     l2 = agreement.sensitivity * 64
     spared = (1 + math.exp(0.5)) * 2.0**-60
-    variance = float(discrete_gaussian_variance(l2, 0.5, 0.05 - spared, 3))
+    variance = float(discrete_gaussian_variance(l2, 0.5, delta - spared, 3))
     assert agreement.series.step_scale == rounded_up(math.nextafter(variance / 2, math.inf))
 
 

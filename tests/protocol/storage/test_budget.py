@@ -204,6 +204,8 @@ def test_a_charge_beyond_the_limit_is_refused_and_not_recorded(tmp_path: Path) -
                 file.check(ROWS, charges)
             with pytest.raises(BudgetExceededError):
                 file.charge(ROWS, charges)
+        with pytest.raises(BudgetExceededError, match=r"5: exact counts; no epsilon covers it"):
+            file.charge(ROWS, [pure("6", 1e-6), opened("5")])
         assert len(file.charges()) == 2
 
 

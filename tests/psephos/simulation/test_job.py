@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 import psephos
 from psephos.audit.mutants import replaced
 from psephos.cli.main import build
-from psephos.curator.hamm.rules import average_noise_share, suggest_method
+from psephos.curator.hamm.rules import FEWEST_LABELLED, average_noise_share, suggest_method
 from psephos.curator.hamm.sensitivity import radius
 from psephos.curator.hamm.statistic import mechanism_with_less_noise, plan_statistic
 from psephos.data.partition import scaler_for
@@ -379,6 +379,9 @@ def test_run_makes_one_release_at_one_epsilon(tmp_path: Path) -> None:
     for (method, mechanism), quieter in choices.items():
         assert JobOptions(method=method, mechanism=mechanism).may_choose_laplace is quieter
     assert JobOptions().chosen_method == "statistic"
+    automatic = JobOptions(method="auto")
+    assert automatic.for_labels(FEWEST_LABELLED).method == "rehearsed"
+    assert automatic.for_labels(FEWEST_LABELLED - 1) == automatic
     assert not JobOptions().joint
     methods: dict[Any, str] = {
         (99, "logistic"): "whitened",

@@ -358,6 +358,7 @@ def test_a_budget_file_records_what_the_curator_of_a_study_is_given(house: House
         ("evaluation", "record"),
         ("evaluation, number", "record, added or removed"),
         ("record, persons", "person (patient at one party)"),
+        ("evaluation, number, persons", "person (patient at one party), added or removed"),
         ("psgd", "record, replaced"),
         ("pathak", "record"),
     ],
