@@ -14,10 +14,12 @@ study: $(VENV)/.installed-watch
 	$(BIN)/psephos study try
 
 # What takes long; pyproject.toml says what each of them is.
-TIERS := browser or nats or site or packaging or soak or statistical or mutants
+TIERS := browser or nats or site or packaging or soak or statistical or mutants or slow
 
 # Processes run tests side by side; threads of linear algebra in each would only wait for each other.
 test test-all test-floors mutants: export OMP_NUM_THREADS := 1
+# The tests start some hundred processes; without stored bytecode each would compile everything again.
+unexport PYTHONDONTWRITEBYTECODE
 
 test: $(VENV)/.installed-test
 	$(BIN)/pytest -n auto --dist worksteal -m "not ($(TIERS))"

@@ -66,7 +66,7 @@ def p_value(sample: list[int], expected: NDArray[np.float64]) -> float:
     return float(stats.chisquare(observed, wanted).pvalue)
 
 
-@pytest.mark.parametrize("draw", [drawn_at_once, share_by_share])
+@pytest.mark.parametrize("draw", [drawn_at_once, pytest.param(share_by_share, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("law", LAWS)
 def test_noise_drawn_at_once_has_the_law_of_the_summed_shares(
     law: str, draw: Callable[[str, Randomness], list[int]]
@@ -91,6 +91,7 @@ def test_shares_are_sized_for_the_colluders_of_run() -> None:
     assert JobOptions(parties=PARTIES, method="own-data").coalition == COLLUDERS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["own-data", pytest.param("whitened", marks=pytest.mark.soak)])
 def test_the_benchmark_sums_and_plans_what_run_does(method: str, tmp_path: Path) -> None:
     problem = prepare("digits", 0, tmp_path, trained=False)  # digits are bundled

@@ -411,6 +411,7 @@ def test_a_table_is_a_scene_with_its_own_accuracy(iris: dict[str, Any]) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", rivals.RIVALS)
 def test_a_rehearsal_does_not_see_private_rows(
     name: str, iris: dict[str, Any], monkeypatch: pytest.MonkeyPatch
@@ -436,6 +437,7 @@ def test_nobody_is_asked_where_noise_is_all_there_is(iris: dict[str, Any], monke
         assert own["0.01"]["hindsight"] >= public - 1e-4
 
 
+@pytest.mark.slow
 def test_parties_with_many_rows_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the public model is a poor one, and the noise is small."""
     monkeypatch.setattr(rivals, "SETTINGS", SMALL)

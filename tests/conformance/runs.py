@@ -63,10 +63,16 @@ VARIANTS = set(RUNS) - {*SPECS, "ceremony"}
 """Runs whose roles are those of another run."""
 
 IN_SOAK = VARIANTS - {"statistic, noise of holders", "record, three classes"} | {"record"}
-"""Runs that `make test` leaves out: it has one of each protocol, of a record step the smaller, and the one in which
-holders send noise."""
+"""Runs that `make test` leaves out, as it does the ceremony: it has one of each other protocol, of a record step the
+smaller, and the one in which holders send noise."""
 
-EVERY_RUN = [pytest.param(name, marks=[pytest.mark.soak] * (name in IN_SOAK)) for name in RUNS]
+
+def tier(name: str) -> list[pytest.MarkDecorator]:
+    """Return the mark of a run: the search for a key takes a second or more."""
+    return [pytest.mark.soak] * (name in IN_SOAK) + [pytest.mark.slow] * (name == "ceremony")
+
+
+EVERY_RUN = [pytest.param(name, marks=tier(name)) for name in RUNS]
 """All runs, as parameters of a test."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -49,8 +49,10 @@ def words_of(name: str) -> list[str]:
     return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z0-9]*", name)]
 
 
-def class_names() -> Iterator[tuple[str, str]]:
+@cache
+def class_names() -> list[tuple[str, str]]:
     """Module and name of each public class of a public module."""
+    names = []
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             where = path.relative_to(ROOT)
@@ -59,7 +61,8 @@ def class_names() -> Iterator[tuple[str, str]]:
                 continue
             for node in ast.parse(path.read_text(encoding="utf-8")).body:
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                    yield str(where), node.name
+                    names.append((str(where), node.name))
+    return names
 
 
 def singular(word: str) -> set[str]:

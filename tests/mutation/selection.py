@@ -1,8 +1,8 @@
 """Which tests a mutant has to pass: those that run its function, its module's own first, then the cheap ones.
 
 Which test runs what is recorded under coverage, one record for each file of tests, in `build/mutants/tests`. A record
-holds as long as the file's text does, so that only new and changed files are recorded again (`record_missing`). Tests
-of the slow tiers (pyproject.toml) are neither recorded nor asked, but for those that mutation.toml names.
+holds as long as the file's text does, so that only new and changed files are recorded again (`record_missing`). Of the
+tiers (pyproject.toml) only `slow` is recorded and asked, and the tests that mutation.toml names.
 """
 
 from __future__ import annotations
@@ -53,9 +53,10 @@ _FROM_ONE_FILE = 6
 
 
 def ordinary(root: Path) -> str:
-    """The expression for pytest's `-m` that leaves the slow tiers out."""
+    """The expression for pytest's `-m` that leaves the tiers out, but for `slow`."""
     settings = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
-    return f"not ({' or '.join(marker.partition(':')[0] for marker in settings['markers'])})"
+    tiers = [marker.partition(":")[0] for marker in settings["markers"]]
+    return f"not ({' or '.join(tier for tier in tiers if tier != 'slow')})"
 
 
 def processes() -> dict[str, list[str]]:

@@ -87,7 +87,10 @@ def factored(n: int, multiple: int) -> PrivateKey:
 
 @pytest.mark.parametrize(
     ("bits", "holders", "threshold", "degree"),
-    [(128, 3, 2, 1), (128, 3, 2, 2), (128, 4, 2, 1), (128, 5, 3, 3), (256, 5, 2, 1), (128, 6, 3, 4)],
+    [
+        *((128, 3, 2, 1), (128, 3, 2, 2), (128, 4, 2, 1), (128, 5, 3, 3)),
+        *(pytest.param(*terms, marks=pytest.mark.slow) for terms in ((256, 5, 2, 1), (128, 6, 3, 4))),
+    ],
 )
 def test_it_ends_with_a_key_of_our_form(bits: int, holders: int, threshold: int, degree: int) -> None:
     """Seen by combining the shares, which nobody ever does."""
@@ -514,6 +517,18 @@ DEVIATED = "sent other messages"
 def test_who_computes_something_else_is_named(kind: type[Batch]) -> None:
     with pytest.raises(CheatingError, match=f"^holder 2 {DEVIATED}"):
         play(terms(), {"holder 2": deviating(kind)})
+
+
+class ModuliAboveBound(Batch):
+    """Says shares of the moduli that are right modulo their bound, and above it."""
+
+    def modulus_share(self, holder: int, numbers: Any) -> Any:
+        return super().modulus_share(holder, numbers) + (mpz(1) << self._terms.rest_bits)
+
+
+def test_a_share_of_a_modulus_above_its_bound_is_refused() -> None:
+    with pytest.raises(ShareRangeError, match="holder 2: a number outside its range"):
+        play(terms(), {"holder 2": deviating(ModuliAboveBound)})
 
 
 class OneModulusMoved(Batch):

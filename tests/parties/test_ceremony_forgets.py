@@ -115,6 +115,7 @@ signal.pause()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", [0, pytest.param(1, marks=pytest.mark.soak)])
 def test_no_file_holds_what_was_forgotten_after_each_kill(tmp_path: Path, schedule: int) -> None:
     """Holder 1 is killed with SIGKILL as soon as it has said that it is keeping its k-th state, within the transaction

@@ -27,6 +27,7 @@ from psephos.protocol.driver import Driver, replace_roles
 from psephos.protocol.errors import AgreementError, CheatingError, PartyVanishedError, PsephosError
 from psephos.protocol.paillier.private_key import odd_primorial
 from psephos.protocol.roles import Role
+from tests.tiers import sampled
 
 
 class NoisyForm(Batch):
@@ -123,9 +124,9 @@ def run(kind: type[Batch], holders: int = 3, liars: Sequence[int] = (1,)) -> tup
     return error, has_modulus and is_good(terms, p, q)
 
 
-@pytest.mark.parametrize("holders", [3, 5])
+@pytest.mark.parametrize("holders", [3, pytest.param(5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    "kind", [NoisyForm, NoisyMultiples, OffByMultiples, OtherRoots, OtherSieved, OtherExponentShare]
+    "kind", sampled([NoisyForm, NoisyMultiples, OffByMultiples, OtherRoots, OtherSieved, OtherExponentShare], 2)
 )
 def test_a_liar_about_the_form_is_named(kind: type[Batch], holders: int) -> None:
     """In every ceremony: even where phi(n) happens to have the form, the liar's part proves nothing."""
@@ -134,13 +135,13 @@ def test_a_liar_about_the_form_is_named(kind: type[Batch], holders: int) -> None
         assert str(error).startswith("holder 1 ")
 
 
-@pytest.mark.parametrize("holders", [3, 4, 5])
+@pytest.mark.parametrize("holders", [3, 4, pytest.param(5, marks=pytest.mark.slow)])
 def test_honest_holders_always_prove_the_form(holders: int) -> None:
     for _ in range(12 if holders == 3 else 3):
         assert run(Batch, holders) == (None, True)
 
 
-@pytest.mark.parametrize("kind", [NoisyForm, NoisyMultiples, OtherRoots, OtherSieved, OtherExponentShare])
+@pytest.mark.parametrize("kind", sampled([NoisyForm, NoisyMultiples, OtherRoots, OtherSieved, OtherExponentShare], 2))
 def test_two_liars_are_both_named(kind: type[Batch]) -> None:
     """Of five holders with t = 3; no honest holder is named."""
     for _ in range(2):

@@ -115,7 +115,7 @@ def test_one_share_is_a_difference_of_negative_binomials() -> None:
     assert fit(draws, lambda k: float(law[199 + k]), 8) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("count", [1, 3, 20])
+@pytest.mark.parametrize("count", [1, 3, pytest.param(20, marks=pytest.mark.slow)])
 def test_gaussian_shares_sum_to_a_gaussian(count: int) -> None:
     shares = DiscreteGaussianShares(50, count, count, Fraction(400))
     draws = summed(shares, count, 360 if count < 5 else 160, SimulationRandomness(4, count))

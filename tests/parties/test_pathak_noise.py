@@ -68,6 +68,7 @@ def test_the_share_for_the_public_bound_has_the_smallest_size() -> None:
     assert kstest(total / float(noise_scale(agreed, 4)), "laplace").pvalue > FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_small_scales_have_the_discrete_law() -> None:
     # One feature and a coarse grid: scale about 3, so that the integers can be counted.
     agreed = terms(variant="repaired", features=1, epsilon=2.0, lam=1.0, smallest_size=30)

@@ -133,6 +133,7 @@ def run(path: str, events: int) -> None:
     print(json.dumps(Driver(roles(store), store=store, watch=lambda phase, entry: event()).run()["curator"]))
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_repeatedly(tmp_path: Path) -> None:
     """Killed at random points: inside transactions, between them, while an answer is made."""
     program = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import test_stored_runs as t; t.run"

@@ -75,6 +75,7 @@ def _double(shared: int, task: int) -> int:
     return 2 * shared * task
 
 
+@pytest.mark.slow
 # Joblib's manager thread may look for a task that closing the generator has just removed, and ends in a KeyError.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("end", ["done", "failed", "abandoned"])

@@ -41,6 +41,7 @@ def test_outcomes_of_dependent_tosses() -> None:
     assert chances == {0: Fraction(11, 18), 1: Fraction(5, 18), 2: Fraction(1, 9)}
 
 
+@pytest.mark.slow
 def test_too_many_tosses_are_refused() -> None:
     with pytest.raises(OverflowError, match="smaller"):
         exact_distribution(lambda coins: coins.bits(64))
@@ -64,6 +65,7 @@ def test_kolmogorov_smirnov_at_its_ends() -> None:
     assert _ks(np.arange(3.0), np.arange(3.0) + 10) == pytest.approx(2 / 20)  # two of C(6, 3) orders
 
 
+@pytest.mark.slow
 def test_two_samples_of_one_law_are_not_told_apart() -> None:
     """60 comparisons at a rate of 0.02: 1.2 alarms expected, 8 or more with probability below 4e-5. Seeds are fixed."""
     alarms = 0

@@ -36,12 +36,14 @@ def test_attack_on_small_exponents(noise: int) -> None:
     assert example("small_exponent").attack(noise) == (noise, None)
 
 
+@pytest.mark.slow
 def test_attack_on_the_channel() -> None:
     printed, ours = example("channel").attack(30)
     assert printed == 1.0
     assert ours < 0.6  # guessing is right in 1 of 4; 18 of 30 happens with probability below 1e-4
 
 
+@pytest.mark.slow
 def test_attack_of_the_insider() -> None:
     result = example("insider").attack(20)
     assert {party: bare for party, (bare, _) in result["printed"].items()} == {0: 0.0, 1: 0.0, 2: 1.0, 3: 0.0}

@@ -21,21 +21,15 @@ VIEWS = 40
 MORE = {"pathak-public-bound": 60}
 """Where a mutant needs so many; those of 90 and 110 (`psephos.audit.Mutant.views`) are for `psephos audit`."""
 FEW_VIEWS = 8
-"""For `make test`, one protocol of each family: every check runs, and only coarse leaks are seen. Attacks are in
-test_attack_catalogue.py."""
-FEW = (
-    "ceremony",
-    "tally",
-    "statistic",
-    "pathak-public-bound",
-    "psgd",
-)
+"""Every check runs, and only coarse leaks are seen. Attacks are in test_attack_catalogue.py."""
+FEW = ("ceremony", "tally", "statistic", "pathak-public-bound", "psgd")
+"""One protocol of each family, with few views."""
 
 
 @pytest.mark.parametrize(
     ("name", "views"),
     [
-        *(pytest.param(name, FEW_VIEWS) for name in FEW),
+        *(pytest.param(name, FEW_VIEWS, marks=[pytest.mark.slow] * (name != "statistic")) for name in FEW),
         *(pytest.param(name, MORE.get(name, VIEWS), marks=pytest.mark.statistical) for name in PROTOCOLS),
     ],
 )
@@ -60,6 +54,7 @@ def test_verdicts_are_the_expected_ones(name: str, views: int) -> None:
     assert AuditResult.from_json(json.loads(json.dumps(outcome.as_json()))) == outcome
 
 
+@pytest.mark.slow
 def test_audits_with_several_processes_agree() -> None:
     seen: list[tuple[int, int]] = []
     names = ["own-data", "whitened", "pathak-liars"]
@@ -97,6 +92,7 @@ def test_an_unknown_protocol_is_refused() -> None:
         run_audit("telepathy")
 
 
+@pytest.mark.slow
 def test_progress_counts_every_check() -> None:
     """With fresh coins, as the command runs."""
     seen: list[tuple[int, int]] = []

@@ -24,6 +24,7 @@ def test_the_main_job_leaks_no_canary(tmp_path: Path) -> None:
     canaries.job(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_study_leaks_no_canary(tmp_path: Path) -> None:
     canaries.study(tmp_path)
 

@@ -26,15 +26,18 @@ def run(broken: Break) -> bool:
 
 
 FIRST = {broken.protocol: broken for broken in reversed(BREAKS)}
+SLOW = {"pathak-printed", "psgd"}
+"""Protocols whose audit takes seconds."""
 
 
-@pytest.mark.parametrize(
-    "broken",
-    [
-        pytest.param(b, id=f"{b.protocol}: {b.check}", marks=[pytest.mark.mutants] * (b is not FIRST[b.protocol]))
-        for b in BREAKS
-    ],
-)
+def tier(broken: Break) -> list[pytest.MarkDecorator]:
+    """Return the mark of the test of a broken protocol."""
+    if broken is not FIRST[broken.protocol]:
+        return [pytest.mark.mutants]
+    return [pytest.mark.slow] * (broken.protocol in SLOW)
+
+
+@pytest.mark.parametrize("broken", [pytest.param(b, id=f"{b.protocol}: {b.check}", marks=tier(b)) for b in BREAKS])
 def test_a_broken_protocol_changes_the_verdict(broken: Break) -> None:
     granted = {c.name: {*c.granted, *c.known_leaks} for c in CASES[broken.protocol].coalitions}
     check = CASES[broken.protocol].check(broken.check)

@@ -41,28 +41,29 @@ def audited(name: str) -> list[ComparedRun]:
     return list(audit_pipelines(chosen=[PIPELINES[name]]))
 
 
-QUICK = {
-    "run --method own-data",
+QUICK = {"run --method own-data", "evaluate", "simulate psgd", "simulate pathak"}
+"""The pipelines that `make test` audits."""
+OF_EACH_KIND = {
     "run --method avg",
     "run --unit record --record ward",
     "simulate tally --unit record --record ward",
     "run --task regression --unit record",
     "run, with nothing named as public",
-    "evaluate",
     "evaluate --unit party",
     "evaluate a number --rows all",
     "evaluate a number --record ward",
     "evaluate a number --unit party",
-    "simulate psgd",
-    "simulate pathak",
     "study of statistic, statistic",
 }
-"""The pipelines that `make test` audits: each kind of command."""
+"""With these, every kind of command."""
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.soak] * (name not in QUICK)) for name in PIPELINES]
-)
+def tier(name: str) -> list[pytest.MarkDecorator]:
+    """Return the mark of a pipeline's audit."""
+    return [] if name in QUICK else [pytest.mark.slow if name in OF_EACH_KIND else pytest.mark.soak]
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=tier(name)) for name in PIPELINES])
 def test_no_command_exceeds_its_claimed_epsilon(name: str) -> None:
     runs = audited(name)
     assert [one for one in runs if one.findings] == []
@@ -79,6 +80,7 @@ def test_no_command_exceeds_its_claimed_epsilon(name: str) -> None:
 FIRST = {mutant.fault: mutant for mutant in reversed(COUPLED)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mutant",
     [pytest.param(m, id=m.name, marks=[pytest.mark.mutants] * (m is not FIRST[m.fault])) for m in COUPLED],
@@ -186,6 +188,7 @@ WHAT = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(**WHAT)
 def test_no_searched_table_exceeds_the_claim(table: PartyTable, pipeline: Pipeline, neighbour: str, seed: int) -> None:
@@ -301,6 +304,7 @@ def test_changed_votes_are_counted_individually() -> None:
 # -- the command
 
 
+@pytest.mark.slow
 def test_a_users_table_is_audited(tmp_path: Path) -> None:
     path = synthetic_table().write(tmp_path / "table.csv")
     table = replace(PartyTable.read(path, "outcome", "site"), public="open")

@@ -235,6 +235,7 @@ def tiny_key():  # type: ignore[no-untyped-def]
 # -- Pathak: every role, every stage
 
 
+@pytest.mark.slow
 @given(seed=seeds, variant=st.sampled_from(["public-bound", "printed", "repaired"]))
 def test_a_changed_message_stops_a_run_by_name_or_changes_nothing_but_numbers(seed: int, variant: str) -> None:
     chance = random.Random(seed)

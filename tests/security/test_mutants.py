@@ -1,4 +1,5 @@
-"""Every broken protocol is noticed. `make test` breaks each protocol once, `pytest -m mutants` in every way listed.
+"""Every broken protocol is noticed. `make test` breaks most protocols once, `pytest -m slow` the others,
+`pytest -m mutants` each in every way listed.
 
 The seed is fixed, so that a mutant that goes unnoticed is a change of the code and not of the coins; how often each is
 caught under fresh ones: `python -m tests.security.lab.detection`.
@@ -18,15 +19,18 @@ SEED = 20260
 
 FIRST = {mutant.protocol: mutant for mutant in reversed(MUTANTS)}
 """The first mutant of each protocol."""
+SLOW = {"ceremony", "psgd", "statistic"}
+"""Protocols whose audit takes seconds."""
 
 
-@pytest.mark.parametrize(
-    "mutant",
-    [
-        pytest.param(m, id=f"{m.protocol}: {m.name}", marks=[pytest.mark.mutants] * (m is not FIRST[m.protocol]))
-        for m in MUTANTS
-    ],
-)
+def tier(mutant: Mutant) -> list[pytest.MarkDecorator]:
+    """Return the mark of the test of a mutant."""
+    if mutant is not FIRST[mutant.protocol]:
+        return [pytest.mark.mutants]
+    return [pytest.mark.slow] * (mutant.protocol in SLOW)
+
+
+@pytest.mark.parametrize("mutant", [pytest.param(m, id=f"{m.protocol}: {m.name}", marks=tier(m)) for m in MUTANTS])
 def test_mutants_are_detected(mutant: Mutant) -> None:
     by, result = caught_by(mutant, CASES[mutant.protocol], AnalysisContext(seed=SEED, rate=RATE))
     assert by is not None, result

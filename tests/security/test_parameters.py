@@ -19,6 +19,7 @@ from gmpy2 import mpz
 from psephos.protocol.paillier.private_key import generate_private_key
 from psephos.protocol.proofs import knowledge
 from tests.security.lab.parameters import NO_SECURITY, PARAMETERS, Parameter, changed, page
+from tests.tiers import sampled
 
 ROOT = Path(__file__).resolve().parents[2]
 MEASUREMENTS = {str(one.measure): one.measure for one in PARAMETERS}
@@ -29,7 +30,7 @@ def test_messages_and_releases_meet_their_bounds(measure: Callable[[], None]) ->
     measure()
 
 
-@pytest.mark.parametrize("one", [p for p in PARAMETERS if p.weaker is not None], ids=lambda p: p.name)
+@pytest.mark.parametrize("one", sampled([p for p in PARAMETERS if p.weaker is not None], 2), ids=lambda p: p.name)
 def test_a_weaker_constant_is_detected(one: Parameter) -> None:
     with changed(one.at, one.weaker), pytest.raises(Exception):  # noqa: B017, PT011 - what stops is noticed
         one.measure()

@@ -126,6 +126,7 @@ def test_with_rho_differences_are_noise(ceremony: KeySetup) -> None:
     assert np.mean(errors) > 10
 
 
+@pytest.mark.slow
 def test_with_rho_the_record_stays_hidden_as_stated() -> None:
     """The best test of a whole transcript when everybody else tells its noise, and eta is known: one rho is left."""
     X, y, other, _ = neighbours()
@@ -154,6 +155,7 @@ def test_with_rho_the_record_stays_hidden_as_stated() -> None:
 # -- without eta
 
 
+@pytest.mark.slow
 def test_without_eta_descent_recovers_the_minimiser() -> None:
     """The breach: rho averages out, and the curator ends at w*."""
     X, y, _, _ = neighbours()

@@ -39,6 +39,7 @@ from tests.protocol.proofs.test_bounded import (
     packed,
     slots_of,
 )
+from tests.tiers import sampled
 from tests.verifier import bounded as second
 from tests.verifier import paillier, validity
 from tests.verifier.recording import Recording, accepted, public_file, record
@@ -78,6 +79,7 @@ def recordings(public: Path) -> Callable[[str], Recording]:
     return play
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STUDIES)
 def test_studies_with_proofs_of_bounds_are_accepted(recordings: Callable[[str], Recording], name: str) -> None:
     recording = recordings(name)
@@ -221,7 +223,7 @@ def _check_refused(changed: Recording) -> None:
     assert not accepted(evidence.checks, verifiable=True)
 
 
-@pytest.mark.parametrize("name", CHEATS)
+@pytest.mark.parametrize("name", sampled(CHEATS))
 def test_a_party_that_cheats_is_refused(recordings: Callable[[str], Recording], name: str) -> None:
     one = CHEATS[name]
     recording = recordings(one.what)
@@ -310,7 +312,7 @@ TAMPERED: dict[str, Tampering] = {
 }
 
 
-@pytest.mark.parametrize("name", TAMPERED)
+@pytest.mark.parametrize("name", sampled(TAMPERED))
 def test_a_ballot_that_its_party_changes_and_signs_again_is_refused(
     recordings: Callable[[str], Recording], name: str
 ) -> None:

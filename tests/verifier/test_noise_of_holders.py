@@ -185,7 +185,7 @@ CHEATS = {
 
 
 @pytest.mark.parametrize("name", CHEATS)
-@pytest.mark.parametrize("study", ["valid", "valid, gaussian noise"])
+@pytest.mark.parametrize("study", ["valid", pytest.param("valid, gaussian noise", marks=pytest.mark.slow)])
 def test_a_holder_that_cheats_is_refused(recordings: Callable[[str], Recording], name: str, study: str) -> None:
     recording = recordings(study)
     round_ = round_of(recording)

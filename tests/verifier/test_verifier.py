@@ -21,6 +21,7 @@ from psephos.protocol.errors import PsephosError
 from psephos.protocol.study.study import Study
 from psephos.study.samples import PublicSamples
 from psephos.study.verify import verify as main_verify
+from tests.tiers import sampled
 from tests.verifier import verifier
 from tests.verifier.board import Refused
 from tests.verifier.recording import RECORDED, STORED, TO_STORE, Recording, accepted, fields_for, public_file, record
@@ -88,7 +89,7 @@ FURTHER: dict[str, tuple[str, dict[str, Any]]] = {
 """Other terms, by a name: what study, and the terms."""
 
 
-@pytest.mark.parametrize("name", FURTHER)
+@pytest.mark.parametrize("name", sampled(FURTHER, 5))
 def test_studies_of_other_terms_are_accepted(name: str, tmp_path: Path) -> None:
     what, terms = FURTHER[name]
     recording = record(what, public_file(tmp_path), **terms)
@@ -137,7 +138,7 @@ def test_boards_that_are_signed_again_without_a_change_are_accepted(recordings: 
         assert ballot(lambda payload: payload)(recordings(what)).second().accepted
 
 
-@pytest.mark.parametrize("change", TAMPERED)
+@pytest.mark.parametrize("change", sampled(TAMPERED))
 def test_changed_boards_are_refused(recordings: Any, change: str) -> None:
     """By the second verifier and by `psephos verify`."""
     what, tamper = TAMPERED[change]

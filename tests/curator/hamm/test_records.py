@@ -34,6 +34,7 @@ from psephos.protocol.encrypted_sum.record_grid import ENTRY_BITS, LARGEST_SCORE
 from psephos.protocol.errors import DataError, GridTooCoarseError, InvalidParameter
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, gaussian_delta, gaussian_sigma
 from psephos.protocol.randomness import SimulationRandomness
+from tests.tiers import sampled
 
 UNIT = 2.0**ENTRY_BITS
 GRIDS = [(classes, norm) for classes in (2, 3) for norm in ("l1", "l2")]
@@ -56,7 +57,7 @@ def distance(grid: RecordGrid, rows: Array, labels: Any) -> float:
 
 
 @pytest.mark.parametrize(("classes", "norm"), GRIDS)
-@pytest.mark.parametrize("neighbours", NEIGHBOURS)
+@pytest.mark.parametrize("neighbours", sampled(NEIGHBOURS, 2))
 def test_no_search_finds_a_change_above_the_certified_sensitivity(
     classes: int, norm: Norm, neighbours: Neighbours
 ) -> None:
@@ -422,6 +423,7 @@ def free_numeric_grid(norm: Norm) -> RecordGrid:
     return RecordGrid(identity[:, :3], 1e-3, np.zeros((4, 1)), 1, norm, NumericLabel(-1.0, 1.0, 1.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 @pytest.mark.parametrize("neighbours", NEIGHBOURS)
 def test_no_search_moves_the_sum_of_a_numeric_label_above_the_sensitivity(norm: Norm, neighbours: Neighbours) -> None:

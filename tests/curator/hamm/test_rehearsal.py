@@ -82,6 +82,7 @@ def laplace(epsilon: float, parties: int) -> Any:
     return lambda entries: Noise("l1", math.sqrt(2) * 2 / (epsilon * parties))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("classes", "rows", "columns", "signal"), MODELS)
 def test_worlds_reproduce_the_cross_validated_accuracy_of_the_public_model(
     classes: int, rows: int, columns: int, signal: float
@@ -96,6 +97,7 @@ def test_worlds_reproduce_the_cross_validated_accuracy_of_the_public_model(
     assert abs(rehearsed.public_accuracy - worlds.cross_validated) < 2 * (standard_error + 0.01)
 
 
+@pytest.mark.slow
 def test_worlds_without_calibration_do_not_reproduce_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Labels of the public model's own posterior: of 60 rows with 40 columns the model is far better than that."""
     X, y = table(2, 60, 40, 3.0)
@@ -108,6 +110,7 @@ def test_worlds_without_calibration_do_not_reproduce_it(monkeypatch: pytest.Monk
     assert cross_validated - rehearsed.public_accuracy > 2 * (standard_error + 0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 8])
 def test_public_rows_that_show_nothing_do_not_show_that_there_is_nothing(seed: int) -> None:
     """Labels at random: cross-validation chooses the largest ridge, and 300 parties with little noise are asked."""
@@ -245,6 +248,7 @@ def test_shrinkage_keeps_signal_and_drops_noise() -> None:
     assert np.array_equal(shrink(steps, 0.0), steps)
 
 
+@pytest.mark.slow
 def test_the_noise_of_a_plan_fits_the_parties_shares() -> None:
     pure, gaussian = plan(contributors=97), plan(mechanism="gaussian", contributors=97)
     shares = shares_of(pure, colluders=2)
@@ -354,6 +358,7 @@ def recalls(w: NDArray[np.float64], X: NDArray[np.float64], y: NDArray[np.int64]
     return float((right[y == 0].mean() + right[y == 1].mean()) / 2)
 
 
+@pytest.mark.slow
 def test_subtracted_class_shares_give_balanced_accuracy() -> None:
     """Of rare positives; without the adjustment the release is no worse than the most frequent class."""
     (X, y), (T, labels) = rare(400, 0), rare(40_000, 1)

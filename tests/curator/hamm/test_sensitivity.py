@@ -77,7 +77,7 @@ def neighbours(generator, X, parties, classes):
     return others + np.eye(classes, dtype=int)[first], others + np.eye(classes, dtype=int)[second]
 
 
-@pytest.mark.parametrize("lam", [10.0, 0.1, 1e-3])
+@pytest.mark.parametrize("lam", [10.0, 0.1, pytest.param(1e-3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("classes", [2, 3, 4])
 def test_random_search_never_beats_the_erm_bounds(lam, classes):
     generator = np.random.default_rng([classes, int(1 / lam)])
@@ -182,6 +182,7 @@ def test_hamm_4_5_is_too_small_on_the_logistic_base_and_the_corrected_one_holds(
     assert s.binary_soft_private_auxiliary(lam, parties, samples).value < 2.01 * hamm
 
 
+@pytest.mark.slow
 def test_private_auxiliary_random_search():
     generator = np.random.default_rng(9)
     worst = 0.0

@@ -94,6 +94,7 @@ def test_the_estimated_agreement_is_accurate(classes: int, energy: float) -> Non
     assert np.mean(same) - (0.12 if energy == 1.0 else 0.07) < np.mean(agreed) < np.mean(same) + 0.03
 
 
+@pytest.mark.slow
 def test_the_share_and_its_deviation() -> None:
     """The deviation is that of the squared length around a fixed signal, divided as the share is."""
     generator = np.random.default_rng(7)
@@ -109,6 +110,7 @@ def test_the_share_and_its_deviation() -> None:
     assert np.mean(deviations) == pytest.approx(np.std(lengths), rel=0.15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 4])
 @pytest.mark.parametrize("falling", [True, False])
 def test_noise_alone_is_called_useless_and_a_clear_release_is_not(classes: int, falling: bool) -> None:

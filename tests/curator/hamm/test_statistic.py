@@ -665,6 +665,7 @@ def test_a_mean_over_no_party_or_too_many_is_refused(ballots):
         st.for_ballots(plan, ballots)
 
 
+@pytest.mark.slow
 def test_self_training_is_rejected_at_the_reference_threshold():
     """The same release, said to have more and more noise in it: where the answer turns depends on all of the rule."""
     X, labels = cloud(400)

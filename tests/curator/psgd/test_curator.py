@@ -72,6 +72,7 @@ def test_psgd_without_rho_ends_at_the_gop_minimiser(loss: Any, lam: float) -> No
     assert reached - least <= 0.01 * abs(least)
 
 
+@pytest.mark.slow
 def test_psgd_with_rho_approaches_the_gop_minimiser() -> None:
     """The distance falls with the number of steps, as stochastic approximation promises."""
     X, y = data()

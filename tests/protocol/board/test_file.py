@@ -85,6 +85,7 @@ def test_a_killed_process_loses_no_acknowledged_entry(tmp_path: Path) -> None:
     assert len(of_b) >= len(acknowledged)
 
 
+@pytest.mark.slow
 def test_entries_above_the_limit_are_refused(tmp_path: Path) -> None:
     for board in (BoardFile(tmp_path / "board"), MemoryBoard()):
         with pytest.raises(MessageError, match=str(MOST_BYTES)):
@@ -94,6 +95,7 @@ def test_entries_above_the_limit_are_refused(tmp_path: Path) -> None:
         assert len(contents(board)[0]) == MOST_BYTES
 
 
+@pytest.mark.slow
 def test_an_oversized_entry_in_the_file_is_not_read_completely(tmp_path: Path) -> None:
     board = BoardFile(tmp_path / "board")
     with sqlite3.connect(tmp_path / "board") as raw:

@@ -979,6 +979,7 @@ def listing(entry: bytes, *numbers: int) -> bytes:
     return hashlib.sha256(entry).digest() + b"".join(number.to_bytes(8, "big") for number in numbers)
 
 
+@pytest.mark.slow
 def test_lists_of_parts_that_do_and_do_not_form_an_entry() -> None:
     parts = GivenParts(
         _1=RawStreamMsg(subject="a.b.part", data=b"one"),

@@ -114,6 +114,7 @@ def test_a_degree_is_part_of_a_key() -> None:
             PublicKey(keys[0].n, degree=bad)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(degrees, st.data())
 def test_packed_ballots_are_summed_under_every_degree(s: int, data: st.DataObject) -> None:

@@ -84,6 +84,7 @@ def test_spherical_laplace_has_uniform_directions(dimension: int) -> None:
     assert stats.binomtest(int(signs.sum()), len(signs)).pvalue > FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_spherical_laplace_on_a_coarse_grid_is_the_rounded_law() -> None:
     """At pitch = scale the lattice shows: D = 1, P(k) is the Laplace mass of [k - 1/2, k + 1/2)."""
     mechanism = SphericalLaplace(1, 1.0, 1.0)
@@ -130,7 +131,9 @@ def test_poisson_stops_exactly_at_e_to_the_minus_mean(mean: Fraction) -> None:
         assert poisson(mean, ReplayedRandomness(tape)) == count
 
 
-@pytest.mark.parametrize("mean", [Fraction(1, 3), Fraction(15), Fraction(35, 2), Fraction(1000, 7)])
+@pytest.mark.parametrize(
+    "mean", [Fraction(1, 3), pytest.param(Fraction(15), marks=pytest.mark.slow), Fraction(35, 2), Fraction(1000, 7)]
+)
 def test_poisson(mean: Fraction) -> None:
     randomness = SimulationRandomness(7, str(mean))
     draws = [poisson(mean, randomness) for _ in range(18000)]

@@ -33,12 +33,14 @@ STATISTICAL = {
     "psgd series",
     "pathak noise",
 } | LOOSE
-"""Only `make test-all` measures these; `make test` measures the others, which scale and release the same laws."""
+"""Only `make test-all` measures these; `make test` measures every third of the others, which scale and release the same
+laws."""
 
 
 def parameter(index: int) -> Any:
     name, dimension = NAMES[index]
-    return pytest.param(index, id=f"{name} D={dimension}", marks=[pytest.mark.statistical] * (name in STATISTICAL))
+    marks = [pytest.mark.statistical] * (name in STATISTICAL) + [pytest.mark.slow] * (index % 3 > 0)
+    return pytest.param(index, id=f"{name} D={dimension}", marks=marks)
 
 
 def measured(index: int, noise_factor: float) -> Mechanism:

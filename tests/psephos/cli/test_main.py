@@ -145,6 +145,7 @@ def test_the_hint_after_an_interrupt_knows_the_options_of_the_command_line() -> 
     assert {name for name in names if any(one.name == "journal" for one in options(name.split()))} == {*_TAKES_JOURNAL}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "status", "message"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
 )
@@ -192,6 +193,7 @@ def test_few_modules_are_imported_before_ctrl_c_is_handled() -> None:
     assert not {"typing", "typer", "numpy"} & set(done.stdout.split())
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_prints_one_line() -> None:
     with started(
         "plan", "--parties", "5", "--samples", "10", "--workers", "1", "--key-bits", "512", "--test-key", "--json"
@@ -206,6 +208,7 @@ def test_a_closed_pipe_prints_one_line() -> None:
     assert run.returncode == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device here")
 def test_a_full_disk_prints_one_line() -> None:
     with Path("/dev/full").open("w") as full, started(*PLAN, stdout=full) as run:
@@ -240,6 +243,7 @@ def test_values_of_a_wrong_type_are_reported_in_plain_english(words: list[str], 
         assert phrase not in text
 
 
+@pytest.mark.slow
 def test_closed_outputs_are_tolerated() -> None:
     command = ["sh", "-c", 'exec "$0" "$@" >&- 2>&-', sys.executable, "-m", "psephos", *PLAN]
     assert subprocess.run(command).returncode == 0

@@ -51,6 +51,7 @@ def test_outcome_has_every_curve_and_round_trips_through_json(document: HammResu
     assert all(row.reproduces or row.why for row in document.published)
 
 
+@pytest.mark.slow
 def test_results_depend_on_the_seed_and_not_on_the_workers(document: HammResult) -> None:
     again = run_small(replace(SMALL, workers=2))
     assert [p.curves for p in again.sizes] == [p.curves for p in document.sizes]
@@ -76,6 +77,7 @@ def test_printed_bounds_have_the_values_of_the_paper() -> None:
     assert module._printed_bound("soft", 100, 2).value == pytest.approx(2 / (100 * 1e-4))
 
 
+@pytest.mark.slow
 def test_encrypted_counts_equal_the_clear_ones_and_are_stored_in_the_journal(
     document: HammResult, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -132,6 +134,7 @@ def test_a_difference_within_two_standard_errors_is_undecided(document: HammResu
     assert (row(0.50, 0.60, 0.05).reproduces, "same noise" in row(0.50, 0.60, 0.05).why) == (False, True)
 
 
+@pytest.mark.slow
 def test_an_interrupted_sweep_resumes_after_its_last_trial(document: HammResult, tmp_path: Path) -> None:
     options = replace(SMALL, journal=str(tmp_path / "journal"))
     steps: list[tuple[str, int, int]] = []

@@ -71,6 +71,7 @@ def test_outcome_has_every_phase_and_round_trips_through_json(small: PlanResult)
         assert 0 < longer.seconds_at_least[phase] < longer.known(phase) < longer.seconds_at_most[phase]
 
 
+@pytest.mark.slow
 def test_time_and_traffic_grow_with_the_parties(small: PlanResult) -> None:
     larger = plan(PlanOptions(parties=1200, samples=400, classes=3, features=4, **TEST_KEY))
     assert larger.known("encrypt") > 20 * small.known("encrypt")

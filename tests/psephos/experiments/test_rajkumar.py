@@ -68,6 +68,7 @@ def test_simulated_sweep() -> None:
     assert result.claims.rows == 6
 
 
+@pytest.mark.slow
 def test_psgd_is_near_gop() -> None:
     """The paper's statement. eta is common, so the difference is the cost of rho and of finitely many steps."""
     result = reproduce_rajkumar(replace(SMALL, steps=10_000, check_steps=0, datasets=1))
@@ -75,6 +76,7 @@ def test_psgd_is_near_gop() -> None:
     assert result.sums_equal_reference is None
 
 
+@pytest.mark.slow
 def test_wdbc_sweep() -> None:
     result = reproduce_rajkumar(replace(SMALL, name="rajkumar-wdbc", steps=100, datasets=3))
     assert (result.dimension, result.data_sets) == (30, 3)

@@ -45,6 +45,7 @@ def modes(directory: Path) -> tuple[set[int], set[int]]:
     return {mode(one) for one in paths if one.is_dir()}, {mode(one) for one in paths if one.is_file()}
 
 
+@pytest.mark.slow
 def test_a_report_on_private_rows_is_owner_only_and_says_so_first(tmp_path: Path) -> None:
     out = tmp_path / "made" / "here"
     write_report(OWN, None, out)
@@ -104,6 +105,7 @@ def test_an_interrupted_result_has_no_accuracy() -> None:
     assert not any(isinstance(value, Accuracy) for value in vars(stopped).values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("party", [True, False])
 def test_notice_and_unit_names_of_commands_on_a_table(tmp_path: Path, party: bool) -> None:
     """What it writes, and whether its parties are called owners or shards."""

@@ -194,6 +194,7 @@ def test_the_table_has_exactly_the_numbers_of_the_result(result: TallyResult, pa
     assert not rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("std", "expected"), [(0.0, "0.924± 0.000"), (None, "0.924")])
 def test_deviation_of_equal_draws_is_zero_and_of_one_draw_empty(
     result: TallyResult, messages: list[dict[str, Any]], tmp_path: Path, std: float | None, expected: str
@@ -284,6 +285,7 @@ def test_arrows_add_up_to_the_number_of_messages(messages: list[dict[str, Any]])
     assert kinds == Counter(m["kind"] for m in messages)
 
 
+@pytest.mark.slow
 def test_the_diagram_of_thousands_of_messages_has_a_limited_size(result: TallyResult, tmp_path: Path) -> None:
     steps = []
     for step in range(200):
@@ -455,6 +457,7 @@ def check_alone(page: Page) -> None:
     assert addresses <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
 
 
+@pytest.mark.slow
 def test_texts_in_the_json_are_escaped(result: TallyResult, messages: list[dict[str, Any]], tmp_path: Path) -> None:
     evil = "<script>alert(1)</script>$x$"
     named = {"dataset": evil, "remarks": [evil], "cautions": [evil], "class_names": [evil, "b"]}
@@ -514,6 +517,7 @@ KINDS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_report_is_self_contained(kind: str, reports: dict[str, Path]) -> None:
     """Without a browser: it is well-formed, what it refers to is in it, and it refers to nothing else."""
@@ -530,6 +534,7 @@ def test_every_kind_of_report_is_self_contained(kind: str, reports: dict[str, Pa
     assert empty == [], "a cell that says nothing"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["tally", "statistic", "pathak", "psgd"])
 def test_a_report_has_all_promised_sections(kind: str, reports: dict[str, Path]) -> None:
     """Results; a ledger with mechanism, sensitivity and source; a diagram with what is inside; a matrix; costs."""
@@ -553,6 +558,7 @@ def test_a_report_has_all_promised_sections(kind: str, reports: dict[str, Path])
     assert set(sees) == {"pathak": {"board", "curator"}, "psgd": {"board"}}.get(kind, {"curator"})
 
 
+@pytest.mark.slow
 def test_reports_of_experiments_have_curves_costs_and_comparison(reports: dict[str, Path]) -> None:
     for kind in ("hamm", "pathak-adult", "rajkumar"):
         page = Page(reports[kind])
@@ -719,9 +725,8 @@ def test_warnings_stand_first(result: TallyResult, tmp_path: Path, change: dict[
 
 
 @pytest.mark.parametrize("version", [2, 0, "3", True, None])
-def test_another_format_is_refused_by_name(result: TallyResult, tmp_path: Path, version: Any) -> None:
-    write_report(result, None, tmp_path / "a")
-    saved = json.loads((tmp_path / "a" / "report.json").read_text())
+def test_another_format_is_refused_by_name(whole: Path, tmp_path: Path, version: Any) -> None:
+    saved = json.loads((whole / "report.json").read_text())
     (tmp_path / "other.json").write_text(json.dumps(saved | {"format": version}))
     with pytest.raises(ReportVersionError, match="reads format 3"):
         report_from_json(tmp_path / "other.json", tmp_path / "b")
@@ -759,9 +764,8 @@ def test_bad_files_are_refused_by_name_and_nothing_is_written(tmp_path: Path, te
     assert not (tmp_path / "out").exists()
 
 
-def test_a_saved_report_with_swapped_parts_is_refused(result: TallyResult, tmp_path: Path) -> None:
-    write_report(result, [message(0)], tmp_path / "a")
-    saved = json.loads((tmp_path / "a" / "report.json").read_text())
+def test_a_saved_report_with_swapped_parts_is_refused(whole: Path, tmp_path: Path) -> None:
+    saved = json.loads((whole / "report.json").read_text())
     for part, value in (
         ("environment", {"psephos": 3}),
         ("command", ["psephos"]),
@@ -773,11 +777,10 @@ def test_a_saved_report_with_swapped_parts_is_refused(result: TallyResult, tmp_p
             report_from_json(tmp_path / "bad.json", tmp_path / "b")
 
 
-def test_every_truncation_of_a_saved_report_is_refused(result: TallyResult, tmp_path: Path) -> None:
-    write_report(result, [message(0)], tmp_path / "a")
-    whole = (tmp_path / "a" / "report.json").read_bytes().rstrip()
-    for length in range(0, len(whole), 97):
-        (tmp_path / "cut.json").write_bytes(whole[:length])
+def test_truncated_saved_reports_are_refused(whole: Path, tmp_path: Path) -> None:
+    saved = (whole / "report.json").read_bytes().rstrip()
+    for length in range(0, len(saved), 97):
+        (tmp_path / "cut.json").write_bytes(saved[:length])
         with pytest.raises(ReportError):
             report_from_json(tmp_path / "cut.json", tmp_path / "b")
 
@@ -822,6 +825,7 @@ def test_curves_differ_without_colour() -> None:
         assert len(set(looks)) == len(looks)
 
 
+@pytest.mark.slow
 def test_each_papers_experiment_is_drawn(reports: dict[str, Path]) -> None:
     """The curve table has exactly the numbers of the results."""
     page = Page(reports["hamm"])
@@ -847,6 +851,7 @@ def test_each_papers_experiment_is_drawn(reports: dict[str, Path]) -> None:
     assert "la_printed 0.250, 0.500" in page.text
 
 
+@pytest.mark.slow
 def test_error_bars_do_not_overlap(reports: dict[str, Path]) -> None:
     for kind, bars in (("hamm", 3), ("pathak-adult", 1), ("rajkumar", 2)):
         svg = (reports[kind].parent / "figures" / "panel-1.svg").read_text()

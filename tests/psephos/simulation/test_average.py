@@ -72,6 +72,7 @@ def test_own_data_releases_need_no_radius() -> None:
     assert AverageOptions().available == ("avg", "own-data", "whitened")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["own-data", "whitened"])
 def test_the_mean_of_directions_is_over_present_parties(method: str) -> None:
     all_here = replace(SMALL, methods=(method,), dataset="digits")

@@ -90,7 +90,7 @@ def check(done: EncryptedSum) -> None:
 # -- what comes out
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_votes_are_counted_exactly(ceremony: KeySetup, workers: int) -> None:
     seen: list[int] = []
     transcript = Transcript()
@@ -182,6 +182,7 @@ def test_absent_parties_are_not_counted(ceremony: KeySetup) -> None:
 # -- killed workers
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_replaced_and_the_count_is_exact(ceremony: KeySetup, tmp_path: Path) -> None:
     trap = tmp_path / "trap"
     trap.touch()
@@ -228,7 +229,7 @@ def stop_after(batches: int):  # type: ignore[no-untyped-def]
     return progress
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_an_interrupted_run_continues_and_counts_nothing_twice(
     ceremony: KeySetup, tmp_path: Path, workers: int
 ) -> None:
@@ -303,6 +304,7 @@ print(done.equals_plaintext, list(done.opened.sums), done.continued_from, flush=
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "workers"),
     [
@@ -450,7 +452,7 @@ def test_outputs_of_workers_are_added(ceremony: KeySetup, wrong: dict[str, int])
 
 def test_memory_and_seconds_cover_all_workers(ceremony: KeySetup, tmp_path: Path) -> None:
     """Of a worker the most that it held, of all of them together the sum; and an interrupted run's seconds stay."""
-    here = encrypted_sum.peak_memory_mb()
+    here = 0.9 * encrypted_sum.peak_memory_mb()  # pages are counted approximately: a later peak can be lower
     changes = {"process": ("elsewhere", 1), "memory_mb": 1e6, "processor": 500.0, "encrypt": 3e6, "aggregate": 1e6}
     done = run(fresh_round(ceremony), ceremony, contribution(), engine=Recording(**changes), present=range(2 * BATCH))
     assert 1e6 + here <= done.peak_memory_mb < 1e6 + 10 * here
@@ -600,6 +602,7 @@ def test_a_late_worker_of_another_version_is_refused(tmp_path: Path) -> None:
                     late.terminate()
 
 
+@pytest.mark.slow
 @dask
 @quiet
 def test_a_cluster_with_one_thread_counts_exactly(ceremony: KeySetup) -> None:

@@ -234,6 +234,7 @@ def test_persons_are_protected_and_named(table: Path, classifier: ReleasedClassi
     assert result.estimate.rows.value == pytest.approx(ROWS / 3, rel=0.2)
 
 
+@pytest.mark.slow
 def test_a_data_set_is_dealt_to_the_parties(tmp_path: Path) -> None:
     job = Job(JobOptions(**KEYS, dataset="digits", parties=10, epsilon=(20.0,)))
     classifier = ReleasedClassifier(job.model(job.run()))

@@ -43,6 +43,7 @@ def test_parties_sum_their_own_data_with_shares_of_the_noise(method: str, mechan
     assert entry["sensitivity"] == pytest.approx(2 / 40, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_every_release_of_a_joint_sum_is_a_sum_of_its_own() -> None:
     outcome = simulate_tally(replace(JOINT, draws=2, epsilon=(5.0, 1.0)))
     evaluation = outcome.evaluation

@@ -153,6 +153,7 @@ def test_the_average_is_the_parties_average_when_noise_is_small() -> None:
         np.testing.assert_allclose(run.parameters, np.mean(clear, axis=0), atol=60 * scale)
 
 
+@pytest.mark.slow
 def test_ties_are_broken_evenly() -> None:
     # Binomial(120, 1/3) is below 12 or above 80 with probability under 1e-8.
     chosen: Counter[int] = Counter()
@@ -736,6 +737,7 @@ def test_one_liar_strips_the_noise_of_the_papers_variants(variant: str, roles: A
     assert [e + offset for e in noise_of(run)] == [0, 0]
 
 
+@pytest.mark.slow
 def test_one_liar_shrinks_the_noise_of_the_repaired_variant() -> None:
     scales = []
     for roles in ({}, {"party 1": lie_about_the_rung(-1)}):

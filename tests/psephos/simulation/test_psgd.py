@@ -401,6 +401,7 @@ def test_result_of_a_run() -> None:
     assert document["accuracy"]["psgd"]["nonprivate"] > 0.9
 
 
+@pytest.mark.slow
 def test_holders_generate_the_key() -> None:
     result = simulate_psgd(replace(OPTIONS, keys="ceremony", key_bits=512, fraction_bits=8, steps=2))
     assert (result.steps, result.sums_equal_reference) == (2, True)

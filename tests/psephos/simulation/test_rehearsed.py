@@ -110,6 +110,7 @@ def test_the_command_shows_the_progress_of_a_rehearsal(tmp_path: Path) -> None:
     assert ("rehearse", WORLDS) in [(line["phase"], line["of"]) for line in lines if line["message"] == "phase"]
 
 
+@pytest.mark.slow
 def test_where_no_gain_is_expected_the_public_model_is_written(tmp_path: Path) -> None:
     """No key is made and no message is sent; other private rows give the same files, byte for byte."""
     written = []
@@ -203,6 +204,7 @@ def test_no_hint_names_the_rehearsed_step_where_the_key_holders_add_the_noise(tm
         assert ("--method rehearsed" in job.advice(result)) is hinted
 
 
+@pytest.mark.slow
 def test_a_simulation_compares_the_step_with_the_public_model(tmp_path: Path) -> None:
     """At a small epsilon nobody is asked: one sum is taken for each release at the larger one."""
     own, public = patients(tmp_path)
@@ -268,6 +270,7 @@ def test_options_that_do_not_fit_are_refused(tmp_path: Path, more: dict[str, Any
         Job(options(tmp_path, **more))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["soft", "vote"])
 def test_the_weighted_erm_starts_from_labelled_public_rows(method: str, tmp_path: Path) -> None:
     """At a small epsilon it is near their model; --start zero and --lam are as in the paper."""

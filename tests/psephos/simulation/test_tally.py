@@ -127,6 +127,7 @@ def test_noise_is_drawn_from_the_system_unless_simulated(result: dict) -> None:
         assert first["accuracy"][name]["private_std"] >= 0
 
 
+@pytest.mark.slow
 def test_mixed_learners_and_several_classes() -> None:
     options = replace(SMALL, dataset="digits", parties=8, learners=("logistic", "tree", "knn", "whitened"))
     mixed = run_tally(options)
@@ -584,7 +585,10 @@ def test_recorded_runs_are_reproduced(name: str) -> None:
     runs.check("tally", name)
 
 
-@pytest.mark.parametrize(("keys", "proofs"), [("dealer", "knowledge"), ("dealer", "valid"), ("ceremony", "knowledge")])
+@pytest.mark.parametrize(
+    ("keys", "proofs"),
+    [("dealer", "knowledge"), ("dealer", "valid"), pytest.param("ceremony", "knowledge", marks=pytest.mark.slow)],
+)
 def test_proofs_and_ceremony_keys_change_no_count(keys: str, proofs: str) -> None:
     options = replace(SMALL, parties=5, holders=3, threshold=2, auxiliary=20, keys=keys, proofs=proofs)
     plain, outcome = simulate_tally(replace(options, keys="dealer", proofs="none")), simulate_tally(options)
@@ -624,6 +628,7 @@ def test_with_the_statistic_revealed_only_the_statistic_is_released() -> None:
     assert joint["min_ballots"] == SMALL.parties
 
 
+@pytest.mark.slow
 def test_every_key_holder_and_curator_sees_noise_in_the_joint_sum() -> None:
     # With a seed for the shares the same votes give the same sum; with the system's they do not.
     options = replace(SMALL, reveal="statistic", dataset="digits", epsilon=(1.0,))
@@ -863,6 +868,7 @@ def test_the_signal_of_one_release_is_stated_and_of_several_none() -> None:
         assert (outcome.privacy["own-data"].signal is not None) is stated
 
 
+@pytest.mark.slow
 def test_baselines_and_recall_are_those_of_scikit_learn() -> None:
     outcome = simulate_tally(replace(SMALL, dataset="digits", draws=2, sizes="dirichlet"))
     evaluation = outcome.evaluation

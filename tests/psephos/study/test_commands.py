@@ -183,6 +183,7 @@ def play_by_hand(here: Consortium) -> None:
         psephos("vote", here / name)
 
 
+@pytest.mark.slow
 def test_whole_study_with_single_commands(consortium: Consortium) -> None:
     study = consortium.new()
     text = psephos("study", "show", study, "--identity", consortium / "north")
@@ -314,7 +315,7 @@ def go_on(plays: list[MemberRunner]) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("protocol", "method", "delta", "parameters", "noise"),
     [
-        ("tally", "soft", 0.0, "", "spherical-laplace"),
+        pytest.param("tally", "soft", 0.0, "", "spherical-laplace", marks=pytest.mark.slow),
         pytest.param("statistic", "statistic", 0.0, "", "discrete Laplace in shares", marks=pytest.mark.soak),
         pytest.param("statistic", "own-data", 1e-6, "", "discrete Gaussian in shares", marks=pytest.mark.soak),
         pytest.param("average", "avg", 0.0, "lam=0.1", "spherical-laplace", marks=pytest.mark.soak),
@@ -463,6 +464,7 @@ def test_close_ends_the_vote_but_not_below_the_minimum(vote: Consortium) -> None
         play.close()
 
 
+@pytest.mark.slow
 def test_close_while_the_agent_runs_is_done_by_the_agent(vote: Consortium) -> None:
     clock = Clock()
     plays = runners(vote, clock, voters=2)
@@ -534,6 +536,7 @@ def test_metrics_name_the_roles_an_agent_waits_for(consortium: Consortium) -> No
     assert Identity.read(consortium / "north").key.seed().hex() not in metrics
 
 
+@pytest.mark.slow
 def test_an_absent_holder_is_named_while_others_wait(vote: Consortium) -> None:
     clock, lines = Clock(), []
     plays = runners(vote, clock, voters=2)

@@ -23,6 +23,7 @@ from tests.psephos.study.soak import House, Schedule
 needs_server = (pytest.mark.nats, pytest.mark.skipif(NATS_SERVER is None, reason="nats-server is not installed"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("server", [False, pytest.param(True, marks=needs_server)], ids=["file", "server"])
 @pytest.mark.parametrize(
     "what", ["tally", *(pytest.param(name, marks=pytest.mark.soak) for name in EVERY if name != "tally")]
@@ -102,6 +103,7 @@ def test_a_role_without_its_store_stops_posting(tmp_path: Path) -> None:
     assert list(board.read(0)) == before
 
 
+@pytest.mark.slow
 def test_a_member_without_a_network_uses_exported_files(tmp_path: Path) -> None:
     """Party 3 has a copy; whatever its agent posts there counts when it comes to the board, in the board's order."""
     house = House(tmp_path, 2, 4, 3, False)

@@ -75,6 +75,7 @@ def test_the_command_shows_the_progress_of_a_rehearsal(folder: Path, tmp_path: P
     assert [(line["phase"], line["of"]) for line in lines if line["message"] == "phase"] == [("rehearse", WORLDS)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_a_study_states_the_plan_and_everybody_computes_it_again(folder: Path, delta: float) -> None:
     study, samples = made(folder, delta=delta, parameters=("rows=1200", "dropouts=1"))
@@ -109,6 +110,7 @@ def test_a_study_is_rehearsed_with_its_own_terms(folder: Path, delta: float, mon
     assert terms["contributors"] == contributors(PARTIES, 3, 1)
 
 
+@pytest.mark.slow
 def test_a_balanced_study_states_the_class_shares(folder: Path) -> None:
     study, samples = made(folder, balanced=True)
     spec = spec_of(StudyTerms(study, samples.auxiliary))

@@ -176,6 +176,7 @@ class Crier(Tampering):
         return [Post(BOARD, frame(Kind.FAILED_CEREMONY, session_of(post.data), b"nobody is honest")), post]
 
 
+@pytest.mark.slow
 def test_one_failure_report_does_not_end_the_ceremony() -> None:
     """One of three, where two open; the curator and the parties hear it before there is a key."""
     cast, board = Cast("tally", key_bits=128), MemoryBoard()

@@ -349,6 +349,7 @@ class Early(Tampering):
         return super().wrap(state, step)
 
 
+@pytest.mark.slow
 def test_an_early_key_counts_from_the_same_place_for_all(play: Callable[..., Played]) -> None:
     """Or its sender says it again when it likes: holders would count ballots from there on, and everybody else all."""
     played = play(replacements={"holder 3": Early}, ceremony=True)
