@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 def test_the_samples_for_pytest_pass(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
     files = re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```", page, re.M | re.S)

@@ -44,7 +44,7 @@ def summed(shares, count: int, times: int, randomness) -> list[int]:
     return draws
 
 
-@pytest.mark.parametrize("count", [1, 2, 7, 50])
+@pytest.mark.parametrize("count", [1, 2, 7, pytest.param(50, marks=pytest.mark.slow)])
 def test_polya_shares_sum_to_discrete_laplace(count: int) -> None:
     shares = PolyaShares(50, count, count, Fraction(5, 2))
     draws = summed(shares, count, 360, SimulationRandomness(1, count))

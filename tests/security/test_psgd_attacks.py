@@ -193,6 +193,7 @@ def _advantage_on_minimisers(sigma: float, ridge: float, trials: int) -> float:
     return float(correct.mean(axis=1).sum() - 1)
 
 
+@pytest.mark.slow
 def test_with_eta_the_minimiser_hides_the_record_as_stated() -> None:
     trials = 1500
     agreement = agreement_for(1, epsilon=0.5, delta=0.05)

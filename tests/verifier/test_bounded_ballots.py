@@ -231,6 +231,7 @@ def test_a_party_that_cheats_is_refused(recordings: Callable[[str], Recording], 
     _check_refused(ballot(lambda own: payload)(recording))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["statistic", "average"])
 def test_another_ballot_that_is_valid_counts(recordings: Callable[[str], Recording], what: str) -> None:
     """So what is refused is refused for the proof. The ballot is another than was opened, which both see as well."""

@@ -17,6 +17,7 @@ from psephos.protocol.proofs.bounded import BoundedLayout
 from psephos.protocol.proofs.field import PRIME
 from psephos.protocol.wire import HEADER_BYTES, Kind
 from tests.protocol.proofs.test_bounded import Cheat, HighDigit, SolvedCarries, UnbalancedMask
+from tests.tiers import sampled
 from tests.verifier.board import Refused, Study
 from tests.verifier.noise import Statistic
 from tests.verifier.public import Public
@@ -59,7 +60,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Reco
     return play
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", sampled(STUDIES, 3))
 def test_studies_with_noise_of_holders_are_accepted(recordings: Callable[[str], Recording], name: str) -> None:
     recording = recordings(name)
     report = recording.second()

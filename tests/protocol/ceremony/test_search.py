@@ -461,6 +461,7 @@ def test_the_digest_covers_all_terms_of_a_ceremony() -> None:
     assert len({make().digest for make in changes}) == len(changes)
 
 
+@pytest.mark.slow
 def test_the_estimated_success_rate_of_a_candidate() -> None:
     """Within a factor 1.5 of the frequency, at a key size for which it can be measured; the seeds are fixed."""
     agreed = terms(128, 3)

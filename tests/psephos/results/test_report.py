@@ -404,6 +404,7 @@ def test_a_report_can_be_written_from_printed_json(result: TallyResult, tmp_path
         assert missing in page.text
 
 
+@pytest.mark.slow
 def test_curves_are_drawn_and_tabulated(result: TallyResult, tmp_path: Path) -> None:
     points = {
         "0.1": {"soft": Accuracy(1.0, 0.5, 0.1, balanced=0.25)},
@@ -865,6 +866,7 @@ def test_error_bars_do_not_overlap(reports: dict[str, Path]) -> None:
 # -- the command
 
 
+@pytest.mark.slow
 def test_psephos_report_prints_json(result: TallyResult, tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(json.dumps(result.as_json()))
     arguments = ["report", str(tmp_path / "run.json"), "--output", str(tmp_path / "out")]
