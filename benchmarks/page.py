@@ -346,7 +346,7 @@ def _plan(results: dict[str, Any]) -> list[str]:
     ]
     return [
         "## The plan\n",
-        f"{_plan_kept(results)}. Cores: what the trial run got of two; other programs had the rest.\n",
+        f"{_plan_kept(results)}. Cores: what the trial run got of two; a descent has one process.\n",
         _table(headings, rows),
     ]
 

@@ -53,7 +53,7 @@ def measured(part: str, options: argparse.Namespace, console: Console) -> dict[s
     if part == "holder":
         ballot = asdict(addition("a tally of 100 samples", 3072, 100, 2, 10_000, repetitions))
         return {"holder": ballot | {"key_bytes": VERIFICATION_KEY_BYTES}}
-    rows = plan_accuracy()
+    rows = plan_accuracy(options.data_dir)
     for row in rows:
         console.print(f"plan: {row['predicted_seconds']} s foreseen, {row['taken_seconds']} s taken ({row['ratio']})")
     return {"plan": rows}
@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("--docs", type=Path, default=here.parent / "docs")
     parser.add_argument("--page", action="store_true", help="only draw the page again from the saved results")
     parser.add_argument("--full-size", type=Path, help="the JSON that a large `psephos simulate tally --json` printed")
-    parser.add_argument("--data-dir", help="where HAR is; without it the command on HAR is not measured")
+    parser.add_argument("--data-dir", help="where HAR is; without it nothing on HAR is measured")
     parser.add_argument("--accept", action="store_true", help="record figures that are worse than before")
     parser.add_argument("--note", default="", help="what a reader of that large run's row should know")
     options = parser.parse_args()

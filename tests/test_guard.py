@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks import scaling
 from benchmarks.guard import MOST, commands, losses, summary
 
 
@@ -65,3 +66,10 @@ def test_the_figures_of_the_product_are_measured() -> None:
         "HAR, 1,000 parties": 30.0,
     }
     assert commands(None).keys() == limits.keys() - {"a rehearsal on HAR", "HAR, 1,000 parties"}
+
+
+def test_without_a_folder_of_data_no_run_on_har_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scaling, "_planned", lambda case, data_dir: {"dataset": case.get("dataset"), "in": data_dir})
+    assert {row["dataset"] for row in scaling.plan_accuracy(None)} == {None}
+    assert {row["dataset"] for row in scaling.plan_accuracy("data")} == {None, "har"}
+    assert len(scaling.plan_accuracy("data")) == len(scaling.PLANNED)
