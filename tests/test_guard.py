@@ -69,7 +69,9 @@ def test_the_figures_of_the_product_are_measured() -> None:
 
 
 def test_without_a_folder_of_data_no_run_on_har_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scaling, "_planned", lambda case, data_dir: {"dataset": case.get("dataset"), "in": data_dir})
+    monkeypatch.setattr(
+        scaling, "_planned", lambda case, data_dir: {"dataset": case.get("dataset"), "folder": data_dir}
+    )
     assert {row["dataset"] for row in scaling.plan_accuracy(None)} == {None}
     assert {row["dataset"] for row in scaling.plan_accuracy("data")} == {None, "har"}
-    assert len(scaling.plan_accuracy("data")) == len(scaling.PLANNED)
+    assert [row["folder"] for row in scaling.plan_accuracy("data")] == ["data"] * len(scaling.PLANNED)
