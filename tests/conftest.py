@@ -5,7 +5,9 @@ Small keys come from a seed, so that a failure can be looked at again; nothing t
 
 from __future__ import annotations
 
+import logging
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -40,6 +42,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         for report in reports:
             if getattr(report, "when", "") == "call" and report.duration > LONG and not tiers & report.keywords.keys():
                 terminalreporter.write_line(f"{report.nodeid} took {report.duration:.0f} s and is in no tier")
+
+
+@pytest.fixture(autouse=True)
+def _restore_logging() -> Iterator[None]:
+    """Undo what a command has set for the log of `psephos`: a later test would write it."""
+    logger = logging.getLogger("psephos")
+    handlers, level, propagate = logger.handlers.copy(), logger.level, logger.propagate
+    yield
+    logger.handlers, logger.propagate = handlers, propagate
+    logger.setLevel(level)
 
 
 @pytest.fixture(scope="session")

@@ -140,7 +140,8 @@ class ProgressDisplay:
 class _JsonLines(logging.Handler):
     """Writes one JSON object a line: time, level, logger, message, and the fields of the record's `about`.
 
-    Times are UTC, in ISO 8601 with milliseconds and the offset: 2026-03-01T12:00:00.000+00:00.
+    Times are UTC, in ISO 8601 with milliseconds and the offset: 2026-03-01T12:00:00.000+00:00. A line that cannot be
+    written, on a full disk or to a closed pipe, is lost; the command goes on.
     """
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -151,7 +152,10 @@ class _JsonLines(logging.Handler):
             "message": record.getMessage(),
             **getattr(record, "about", {}),
         }
-        note(json.dumps(line))
+        try:
+            note(json.dumps(line))
+        except OSError:
+            self.handleError(record)
 
 
 def start_logging(level: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import logging
@@ -460,8 +461,20 @@ def test_log_times_are_in_utc_with_offset(monkeypatch: pytest.MonkeyPatch, capsy
     finally:
         monkeypatch.undo()
         time.tzset()
-        start_logging("warning")
     assert json.loads(capsys.readouterr().err)["time"] == "1970-01-02T00:00:00.500+00:00"
+
+
+def test_a_log_line_that_cannot_be_written_does_not_end_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    start_logging("info")
+    log = logging.getLogger("psephos.test")
+    with open("/dev/full", "w", buffering=1) as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        with pytest.raises(OSError, match="No space left"):
+            print("a line", file=sys.stderr)
+        log.info("lost")
+        monkeypatch.undo()
+        with contextlib.suppress(OSError):
+            full.close()
 
 
 def test_a_result_fits_80_columns() -> None:
