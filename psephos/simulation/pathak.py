@@ -380,8 +380,8 @@ def _evaluate_references(evaluation: Evaluation, records: Sequence[Records], ter
         return
     mu, sizes = terms.strong_convexity, [len(y) for _, y in records]
     X, y = np.concatenate([X for X, _ in records]), np.concatenate([y for _, y in records])
-    local = train_parties(X, y, sizes, classes=2, lam=mu, tolerance=terms.tolerance)
-    evaluation.add_classifier("batch", train_parties(X, y, [len(y)], classes=2, lam=mu, tolerance=terms.tolerance)[0])
+    local = train_parties(X, y, sizes, classes=2, lam=mu)
+    evaluation.add_classifier("batch", train_parties(X, y, [len(y)], classes=2, lam=mu)[0])
     evaluation.add_vote_shares(
         "indiv", one_hot(votes(local, evaluation.test).ravel(), 2).reshape(len(local), -1, 2).mean(axis=0)
     )

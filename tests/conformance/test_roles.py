@@ -15,12 +15,15 @@ from psephos.protocol.roles import Entry, Role, Step
 from psephos.protocol.storage.values import decode, encode
 from psephos.protocol.study.study import CURATOR
 from psephos.protocol.wire import DIGEST_BYTES, HEADER_BYTES, Kind, kind_of
-from tests.conformance.runs import EVERY_RUN, Call, Run, run_of
+from tests.conformance.runs import EVERY_RUN, Call, Run, protocol_of, run_of
 
 pytestmark = pytest.mark.parametrize("protocol", EVERY_RUN)
 
 STRANGER = "party 99"
 """A name that no role of the study has."""
+
+SENT_ONCE = ("tally", "average", "psgd", "ceremony")
+"""Protocols whose parties send a value in one round only."""
 
 
 def changes_nothing(state: object, step: Step) -> bool:
@@ -175,3 +178,12 @@ def test_every_state_is_stored_and_restored(protocol: str) -> None:
         stored = encode(call.step.state)
         assert encode(decode(stored)) == stored
         assert decode(stored) == call.step.state, call.role
+
+
+def test_what_a_role_does_once_is_in_its_store(protocol: str) -> None:
+    """So that it does not do it again in another round, even if its state is lost. A ballot with a share of the noise
+    may be sent in another round, at another cost."""
+    run = run_of(protocol)
+    noisy = protocol_of(protocol) not in SENT_ONCE
+    owners = {name for name in run.cast.names if not (noisy and name.startswith("party"))}
+    assert {name for name, store in run.stores.items() if list(store.items(f"once {name}"))} == owners

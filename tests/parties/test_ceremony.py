@@ -391,6 +391,43 @@ def test_who_complains_without_reason_is_named_by_all(kind: Kind, twist: bytes) 
     assert ("was told nothing wrong" if not twist else "opens something else") in error
 
 
+class OpenWhisperer(Whisperer):
+    """Also shows what it would have sent everybody, had it been honest."""
+
+    honest: bytes
+
+    def _sealed(self, state: Any, kind: Kind, parts: Any) -> list[bytes]:
+        if kind is self.kind:
+            self.honest = b"".join(CeremonyHolder._sealed(self, state, kind, parts))
+        return super()._sealed(state, kind, parts)
+
+
+class PatientComplainer(Complainer):
+    """Goes on with what an accomplice should have sent it, and complains of what it did send later."""
+
+    def __init__(self, honest: CeremonyHolder, kind: Kind, accomplice: OpenWhisperer) -> None:
+        super().__init__(honest, kind)
+        self.accomplice = accomplice
+        self.agreed = False
+
+    def _seeds(self, material: Any, j: int, secrets: Any, own: Any) -> tuple[dict[int, bytes], set[int]]:
+        if self.agreed:  # it judges its own complaint as everybody does
+            return super()._seeds(material, j, secrets, own)
+        self.agreed, sealed = True, list(material.sealed)
+        sealed[self.accomplice.number - 1] = self.accomplice.honest
+        return super()._seeds(replace(material, sealed=tuple(sealed)), j, secrets, own)
+
+
+@pytest.mark.parametrize("kind", [*COMPLAINING, Kind.EXPONENT_SHARES, Kind.TEST_DECRYPTION])
+def test_a_late_complaint_names_no_honest_holder(kind: Kind) -> None:
+    """Holder 2 told holder 3 a wrong seed, which the honest holders of the same set have used as it should be."""
+    agreed = terms(128, 5)
+    liar = OpenWhisperer(CeremonyHolder(agreed, 2), Kind.SEED_CONTRIBUTIONS)
+    patient = PatientComplainer(CeremonyHolder(agreed, 3), kind, liar)
+    (error,) = assert_all_name("holder 2", agreed, {"holder 2": lambda role: liar, "holder 3": lambda role: patient})
+    assert error.startswith("holder 2 told holder 3")
+
+
 def test_strangers_do_not_complain() -> None:
     class Stranger(Role):
         """Complains, and is no holder."""

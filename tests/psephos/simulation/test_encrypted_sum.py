@@ -643,6 +643,19 @@ def test_a_missing_scheduler_is_reported(ceremony: KeySetup) -> None:
 
 @dask
 @quiet
+@pytest.mark.parametrize(("workers", "threads", "expected"), [(2, 3, 6), (0, 3, 1)])
+def test_the_threads_of_a_cluster_are_its_workers(workers: int, threads: int, expected: int) -> None:
+    """A cluster to which no worker has come yet counts as one."""
+    from distributed import LocalCluster
+
+    with LocalCluster(
+        n_workers=workers, threads_per_worker=threads, processes=False, dashboard_address=None, silence_logs=50
+    ) as some:
+        assert DaskEngine(some.scheduler_address).count_workers() == expected
+
+
+@dask
+@quiet
 def test_a_cluster_without_workers_is_reported(ceremony: KeySetup) -> None:
     from distributed import LocalCluster
 

@@ -23,6 +23,7 @@ from psephos.protocol.driver import Driver, replace_roles
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.proofs import encrypt_with_proof
 from psephos.protocol.errors import (
+    AlreadyDoneError,
     DataError,
     DivergenceError,
     GradientBoundError,
@@ -39,7 +40,7 @@ from psephos.protocol.psgd.series import Announcement, SeriesTerms
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Role, Step
 from psephos.protocol.storage.budget import PrivacyUnit
-from psephos.protocol.storage.store import Store
+from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
 from psephos.results import Result
@@ -189,6 +190,17 @@ def test_finished_run_is_not_repeated(tmp_path: Path) -> None:
     assert again.w == first.w
     assert (again.resumed_at, again.sums_equal_reference) == (6, None)
     assert again.bytes_posted == first.bytes_posted
+
+
+def test_the_store_of_a_run_has_the_ledgers_of_all_roles(ceremony: KeySetup) -> None:
+    """Not even a role that has lost its state answers a step again, about another round."""
+    store = Store()
+    run_descent(ceremony, store=store)
+    series = SMALL.terms(agreed(), ceremony).digest
+    for owner in (*(f"party {number}" for number in range(len(SIZES))), "holder 1", "holder 2", "holder 3"):
+        for step in range(1, SMALL.steps + 1):
+            with pytest.raises(AlreadyDoneError):
+                OnceLedger(store, owner).do_once(series + step.to_bytes(4, "big"), b"another round", bytes)
 
 
 def test_journal_of_other_options_is_refused(tmp_path: Path) -> None:
