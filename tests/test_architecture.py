@@ -350,6 +350,10 @@ LIGHT = {
     "psephos.protocol.driver": HEAVY,
     "psephos.protocol.storage.keyfiles": HEAVY,
     "psephos.protocol.privacy.accounting": HEAVY,
+    # what each worker process of a simulation loads
+    "psephos.simulation.encrypted_sum": {"pandas", "scipy.stats", "sklearn"},
+    "psephos.specs.registry": {"pandas", "scipy.stats", "sklearn"},
+    "psephos.simulation.linear": {"pandas", "scipy.stats", "sklearn"},
 }
 
 

@@ -10,7 +10,6 @@ import typer
 
 from psephos.cli.generate import SectionedCommand, examples
 from psephos.cli.shared import AsJson, OutputError, emit, note
-from psephos.results import FORMAT
 
 __all__ = ["register"]
 
@@ -38,6 +37,7 @@ def register(app: typer.Typer) -> None:
         from psephos.data.tables import read_table
         from psephos.model import load_model, write_atomically
         from psephos.protocol.errors import DataError
+        from psephos.results import FORMAT
 
         classifier = load_model(model)
         table = read_table(file)

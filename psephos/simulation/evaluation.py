@@ -42,7 +42,7 @@ from psephos.results.base import timed
 from psephos.results.runs import ComposedCost
 from psephos.results.scores import EvaluationResult
 from psephos.simulation.encrypted_sum import EncryptedSum
-from psephos.simulation.key_setup import HolderOptions
+from psephos.simulation.holder_options import HolderOptions
 from psephos.simulation.one_sum import take_sum
 from psephos.specs.evaluation import EvaluationSpec
 

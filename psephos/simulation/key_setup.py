@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol, overload
+from typing import Literal, Protocol, overload
 
-from psephos.data.partition import DataOptions
-from psephos.options import option
 from psephos.parties.ceremony import CeremonyHolder
 from psephos.progress import Progress, silent
 from psephos.protocol.ceremony.terms import CeremonyTerms
@@ -27,7 +25,6 @@ from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
 
 __all__ = [
-    "HolderOptions",
     "KeyOptions",
     "KeySetup",
     "Keys",
@@ -40,57 +37,6 @@ __all__ = [
 
 Keys = Literal["dealer", "ceremony"]
 """Who makes the Paillier key: a dealer, or the holders in the key ceremony."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class HolderOptions(DataOptions):
-    """Options of a run with key holders, which are some of the parties.
-
-    Attributes:
-        usual_holders: number of key holders where `holders` is None and there are as many parties.
-    """
-
-    holders: int | None = option(
-        None,
-        "Number of key holders, the first n parties.",
-        group="Encryption",
-        shown="5 in most protocols, 3 in psgd; never more than the parties",
-    )
-    threshold: int | None = option(
-        None,
-        "Number of holders that open a sum. Holders who make the key themselves: at most half, rounded up.",
-        group="Encryption",
-        shown="with a dealer the smallest majority of the holders, else half of them, rounded up",
-    )
-    keys: Keys = option("dealer", "Who makes the key: a dealer, or the holders themselves.", group="Encryption")
-    usual_holders: ClassVar[int] = 5
-
-    @property
-    def key_holders(self) -> int:
-        """Number of key holders."""
-        return min(self.usual_holders, self.parties) if self.holders is None else self.holders
-
-    @property
-    def opening_threshold(self) -> int:
-        """Number of holders that open a sum."""
-        if self.threshold is not None:
-            return self.threshold
-        return (self.key_holders + 1) // 2 if self.keys == "ceremony" else self.key_holders // 2 + 1
-
-    def check(self) -> None:
-        """Raise InvalidParameter for invalid options, before anything is computed."""
-        super().check()
-        holders, threshold = self.key_holders, self.opening_threshold
-        if not 1 <= threshold <= holders:
-            raise InvalidParameter(f"the threshold ({threshold}) lies between 1 and the holders ({holders})")
-        if holders > self.parties:
-            raise InvalidParameter(
-                f"key holders are some of the parties: {holders} of {self.parties} is too many; lower --holders"
-            )
-
-    def plain(self) -> dict[str, Any]:
-        """Return the options as JSON values, by name, with the numbers of holders that the run uses."""
-        return super().plain() | {"holders": self.key_holders, "threshold": self.opening_threshold}
 
 
 class KeyOptions(Protocol):

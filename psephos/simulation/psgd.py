@@ -47,8 +47,9 @@ from psephos.protocol.wire import Kind
 from psephos.results import Guarantee, PsgdResult
 from psephos.results.base import timed
 from psephos.results.evaluation import Evaluation
+from psephos.simulation.holder_options import HolderOptions
 from psephos.simulation.journal import Journal
-from psephos.simulation.key_setup import HolderOptions, Keys, KeySetup, setup_run_keys
+from psephos.simulation.key_setup import Keys, KeySetup, setup_run_keys
 from psephos.specs.base import Participants
 from psephos.specs.psgd import PsgdSpec
 

@@ -52,8 +52,9 @@ from psephos.results.evaluation import Evaluation
 from psephos.simulation.charges import SumCharges, charges_of
 from psephos.simulation.encrypted_sum import BATCH, EncryptedSum, PartyFactory, RunConfig, simulate_sum
 from psephos.simulation.engines import FEWEST_BATCHES, make_engine
+from psephos.simulation.holder_options import HolderOptions
 from psephos.simulation.journal import Journal
-from psephos.simulation.key_setup import HolderOptions, Keys, KeySetup, setup_run_keys
+from psephos.simulation.key_setup import Keys, KeySetup, setup_run_keys
 from psephos.simulation.linear import LinearVoters, count_votes
 from psephos.specs.base import Participants, SumSpec
 from psephos.sweep import Sampler, sweep

@@ -17,7 +17,7 @@ from psephos.data.preprocessing import default_scaler
 from psephos.data.splits import split_dataset
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.roles import Step
-from psephos.simulation.key_setup import HolderOptions
+from psephos.simulation.holder_options import HolderOptions
 from psephos.simulation.pathak import PathakOptions
 from psephos.simulation.psgd import PsgdOptions
 from psephos.simulation.sums import SumOptions
