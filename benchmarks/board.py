@@ -9,6 +9,7 @@ The key has a dealer here. Run on its own: `python -m benchmarks.board HAR KDD-9
 
 from __future__ import annotations
 
+import argparse
 import json
 import multiprocessing
 import os
@@ -16,7 +17,6 @@ import resource
 import secrets
 import shutil
 import socket
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -58,7 +58,7 @@ _fork = multiprocessing.get_context("fork")
 
 
 def _ballots(round_: Round, ceremony: KeySetup, samples: int, classes: int) -> Iterator[bytes]:
-    """One for each party."""
+    """Yield the encoded ballot of each party; all have the same ciphertexts."""
     votes = VoteLayout(samples, classes).encode(np.random.default_rng(0).integers(0, classes, samples))
     ciphertexts, witness = Encryptor(round_.key, "half").encrypt_with_witness(round_.plan.pack(votes))
     vector = EncryptedVector(round_.key, round_.plan, ciphertexts)
@@ -68,7 +68,7 @@ def _ballots(round_: Round, ceremony: KeySetup, samples: int, classes: int) -> I
 
 
 def _measured(work: Callable[[], Any]) -> dict[str, float]:
-    """In a process of its own: seconds, CPU seconds, and its peak of memory in megabytes."""
+    """Run `work` in a process of its own; return its seconds, CPU seconds, and peak of memory in megabytes."""
     here, there = _fork.Pipe()
 
     def run() -> None:
@@ -87,7 +87,7 @@ def _measured(work: Callable[[], Any]) -> dict[str, float]:
 
 
 def _reader(role: Tally | KeyHolder, members: BoardMembers, key: SigningKey, board: Board, place: Path) -> None:
-    """A role that reads until it has counted everybody's ballot."""
+    """Let a role read the board until it has counted the ballots of all parties."""
     with Store(place / "store") as store:
         agent = Agent(role, members, key, board, store)
         while len(role.product(agent.state.state)) < len(role.round.roster):
@@ -97,7 +97,7 @@ def _reader(role: Tally | KeyHolder, members: BoardMembers, key: SigningKey, boa
 
 
 def load(name: str, *, parties: int = 0, key_bits: int = 3072) -> dict[str, Any]:
-    """One size; `parties`: other than its own number."""
+    """Return the costs of a size of `SIZES`, with `parties` parties where that is not 0."""
     samples, classes, wanted = SIZES[name]
     count = parties or wanted
     ceremony = setup_keys(count, key_bits=key_bits, test_key=key_bits < 2048)
@@ -184,6 +184,33 @@ def load(name: str, *, parties: int = 0, key_bits: int = 3072) -> dict[str, Any]
     }
 
 
+def _named_size(word: str) -> str:
+    """Return the word if it names a size, with a number of parties or without."""
+    name, colon, parties = word.partition(":")
+    if name not in SIZES or (colon and not (parties.isdecimal() and int(parties) > 0)):
+        raise argparse.ArgumentTypeError(
+            f"a size is {' or '.join(SIZES)}, or one with a number of parties, as in HAR:50"
+        )
+    return word
+
+
+def main() -> None:
+    """Print the costs of each size as JSON."""
+    parser = argparse.ArgumentParser(description="What a board on a NATS server costs.")
+    parser.add_argument(
+        "sizes",
+        nargs="*",
+        type=_named_size,
+        default=list(SIZES),
+        metavar="SIZE",
+        help="HAR, KDD-99, or one with a number of parties, as in HAR:50; both unless given",
+    )
+    costs = {}
+    for size in parser.parse_args().sizes:
+        name, _, parties = size.partition(":")
+        costs[size] = load(name, parties=int(parties or 0))
+    print(json.dumps(costs, indent=1))
+
+
 if __name__ == "__main__":
-    asked = [(word, *word.partition(":")[::2]) for word in sys.argv[1:] or SIZES]
-    print(json.dumps({word: load(name, parties=int(count or 0)) for word, name, count in asked}, indent=1))
+    main()
