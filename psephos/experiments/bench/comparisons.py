@@ -62,8 +62,8 @@ def _tno(bits: int) -> tuple[Prepare, Read]:
     paillier = Paillier.from_security_parameter(key_length=bits)
     # TNO's own key takes minutes at 3072 bits, so it is given one of ours, with the u > 2^(l + 2) that its protocol
     # asks for. Zero is told modulo p, where v_q is only a factor of the exponent: any other prime of its size serves.
-    made = generate_dgk_key(bits, comparison_bits=1 << (size + 2), test_key=bits < 2048)
-    key, p, v_p = made.public_key, made._p, made._v_p
+    dgk_key = generate_dgk_key(bits, comparison_bits=1 << (size + 2), test_key=bits < 2048)
+    key, p, v_p = dgk_key.public_key, dgk_key._p, dgk_key._v_p
     secret = DGKSecretKey(v_p, gmpy2.next_prime(v_p), p, key.n // p)
     dgk = DGK(DGKPublicKey(key.g, key.h, key.u, key.n, key.subgroup_bits), secret, full_decryption=False)
 
@@ -88,10 +88,10 @@ def _tno(bits: int) -> tuple[Prepare, Read]:
             c = Initiator.step_4i(c, dgk, do_shuffle=True)
             for ciphertext in c:
                 ciphertext.randomize()
-            zeta_1, zeta_2, found = KeyHolder.step_5(opened, size, KeyHolder.step_4j(c, dgk), paillier)
-            for ciphertext in (zeta_1, zeta_2, found):
+            zeta_1, zeta_2, holder_bit = KeyHolder.step_5(opened, size, KeyHolder.step_4j(c, dgk), paillier)
+            for ciphertext in (zeta_1, zeta_2, holder_bit):
                 ciphertext.randomize()
-            smaller = Initiator.step_6(delta, found)
+            smaller = Initiator.step_6(delta, holder_bit)
             return Initiator.step_7(zeta_1, zeta_2, r, size, smaller, paillier)
 
         return compare
