@@ -29,7 +29,7 @@ COMMANDS = {
     **{name: f"--dataset {name} --data-dir DIR" for name in ("adult", "har", "kdd99")},
     "har-60": "--dataset har --data-dir DIR",
 }
-"""The data set of a task as a command of the product takes it; the other tasks are made here."""
+"""Options that name the data set of a task for `psephos`, which cannot read the rows of the other tasks."""
 
 GOALS: dict[str, dict[str, tuple[float, ...]]] = {
     "har": {"pure": (0.74, 0.845, 0.865, 0.89, 0.90), "gaussian": (0.67, 0.84, 0.88, 0.895, 0.90)},
@@ -38,14 +38,13 @@ GOALS: dict[str, dict[str, tuple[float, ...]]] = {
     "breast-cancer": {"pure": (0.89, 0.92, 0.93, 0.0, 0.0)},
     "kdd99": {"pure": (0.915, 0.918, 0.922)},
 }
-"""Required accuracies of the method that the public rule selects, cell by cell; 0 where nothing was required."""
+"""Required accuracies of the method that the public rule selects, for the epsilons of `TASKS`; 0 requires nothing."""
 
 VOTE_GOALS = {
     "joint vote-directions": (0.62, 0.795, 0.855, 0.865, 0.87),
     "joint mixed vote-directions": (0.48, 0.67, 0.81, 0.85, 0.865),
 }
-"""Required accuracies of directions of votes on HAR, at every pure epsilon."""
-
+"""Required accuracies of vote-directions on HAR, for the pure epsilons of `TASKS`."""
 
 SUMMARY = (*JOINT, "avg", "soft", "pate")
 """The columns of docs/accuracy.md."""
@@ -55,7 +54,7 @@ VOTES = {
     "vote-directions, logistic voters": "joint vote-directions",
     "vote-directions, mixed voters": "joint mixed vote-directions",
 }
-"""The columns of the table of directions of votes."""
+"""Headings of the table of vote-directions, and the columns of `benchmarks.accuracy` under them."""
 
 ABOUT = {
     "har": "smartphone sensors, 6 activities",
@@ -72,14 +71,14 @@ ABOUT = {
     "har-60": "HAR, partitioned among 60 parties",
     "har-subjects": "HAR, a party is a person with their own rows",
 }
-"""What the data of a task are."""
+"""A description of the data of each task."""
 
 Results = dict[str, list[dict[str, list[float]]]]
 """Stored accuracies by task."""
 
 
 def summary(results: Results) -> str:
-    """Return docs/accuracy.md."""
+    """Return the text of docs/accuracy.md."""
     lines = [_SUMMARY]
     lines += [
         "\n## Pure epsilon\n",
@@ -104,14 +103,17 @@ def summary(results: Results) -> str:
 
 
 def _usual(splits: list[dict[str, list[float]]]) -> list[str]:
-    """Return the cells of the two epsilons nearest to 0.3 and 1, of those that were measured."""
+    """Return the cells of the two measured pure epsilons that are nearest to sqrt(0.3) on a logarithmic scale.
+
+    These are 0.3 and 1 where both were measured.
+    """
     pure = [cell for cell in _cells(splits) if cell.startswith("pure")]
     nearest = sorted(pure, key=lambda cell: abs(np.log(float(cell.split(" ")[1]) / 0.3**0.5)))
     return sorted(nearest[:2], key=pure.index)
 
 
 def _directions(results: Results) -> list[str]:
-    """Return the table of directions of votes, for the tasks where they were measured in every split."""
+    """Return the lines of the table of vote-directions, for tasks with at least ten draws per split on average."""
     lines = [_DIRECTIONS, f"| task | epsilon | {' | '.join(VOTES)} |", "| --- " * (2 + len(VOTES)) + "|"]
     for task, splits in results.items():
         for cell in (cell for cell in _cells(splits) if cell.startswith("pure")):
@@ -123,7 +125,7 @@ def _directions(results: Results) -> list[str]:
 
 
 def details(results: Results) -> str:
-    """Return benchmarks/accuracy.md: for every task its commands and all columns, and the constants of the rules."""
+    """Return the text of benchmarks/accuracy.md: each task's commands and columns, and the constants of the rules."""
     lines = [_DETAILS]
     for task in sorted(results, key=lambda name: name in DEVELOPMENT):
         splits = results[task]
@@ -133,8 +135,8 @@ def details(results: Results) -> str:
             f"{_half(task)} half. M = {TASKS[task]['parties']}; the rule selects {rule}.{_commands(task, rule)}",
             f"\n{_table(splits, SHOWN)}",
         ]
-        if voted := [one for one in splits if any(cell.endswith(f" {VOTERS[0]}") for cell in one)]:
-            lines.append(f"\nOther voters. {_table(voted, ('statistic', *VOTERS))}")
+        if with_voters := [one for one in splits if any(cell.endswith(f" {VOTERS[0]}") for cell in one)]:
+            lines.append(f"\nOther voters. {_table(with_voters, ('statistic', *VOTERS))}")
     lines += _directions(results)
     lines += ["\n## How the rule compares\n", *_reached(results, cells_too=True)]
     lines += [
@@ -149,11 +151,12 @@ def details(results: Results) -> str:
 
 
 def _half(task: str) -> str:
+    """Return "Development" for tasks on which constants were chosen, "Reporting" for the others."""
     return "Development" if task in DEVELOPMENT else "Reporting"
 
 
 def _means(splits: list[dict[str, list[float]]], cell: str, rule: str) -> list[str]:
-    """Return a row of docs/accuracy.md: the mean of each column, the selected release in bold."""
+    """Return the mean of each column of docs/accuracy.md in one cell; that of the selected release is bold."""
     row = []
     for column in SUMMARY:
         draws = _draws(splits, cell, column)
@@ -163,10 +166,15 @@ def _means(splits: list[dict[str, list[float]]], cell: str, rule: str) -> list[s
 
 
 def _reached(results: Results, *, cells_too: bool = False) -> list[str]:
-    """Return how the selected release compares: counts and the largest margins, or with `cells_too` all margins."""
+    """Return lines that compare the selected release with all `METHODS` and with `GOALS`.
+
+    Args:
+        results: the accuracies.
+        cells_too: whether to name every margin and every cell below its goal, not the largest margins only.
+    """
     counts = {"Development": [0, 0, 0], "Reporting": [0, 0, 0]}
     above: dict[str, float] = {}
-    missed = []
+    below_goal = []
     for task in sorted(results, key=lambda name: name in DEVELOPMENT):
         splits, pick = results[task], f"joint {choose_method(('logistic',), TASKS[task]['parties'])}"
         for cell in _cells(splits):
@@ -174,8 +182,8 @@ def _reached(results: Results, *, cells_too: bool = False) -> list[str]:
             draws = _draws(splits, cell, pick)
             goal = GOALS.get(task, {}).get(law, (0.0,) * 9)[TASKS[task][law].index(float(epsilon))]
             if draws is not None and draws.mean() < goal:
-                missed.append(f"{task}, {law}, epsilon {epsilon}: {draws.mean():.4f} for {goal:g}")
-            missed += _missed_votes(splits, cell) if task == "har" and law == "pure" else []
+                below_goal.append(f"{task}, {law}, epsilon {epsilon}: {draws.mean():.4f} for {goal:g}")
+            below_goal += _missed_votes(splits, cell) if task == "har" and law == "pure" else []
             ahead = _ahead(splits, cell, pick)
             if "rounds" not in ahead:
                 continue
@@ -193,18 +201,18 @@ def _reached(results: Results, *, cells_too: bool = False) -> list[str]:
         return [
             *lines,
             f"* The largest margins: {_margins({cell: above[cell] for cell in largest})}.",
-            f"* {len(missed)} cells are below what was required of them "
+            f"* {len(below_goal)} cells are below what was required of them "
             "([which](../benchmarks/accuracy.md#how-the-rule-compares)).",
         ]
     return [
         *lines,
         f"* A column is better by more than 0.005 in: {_margins(above)}.",
-        f"* Cells below their requirement: {'; '.join(missed) or 'none'}.",
+        f"* Cells below their requirement: {'; '.join(below_goal) or 'none'}.",
     ]
 
 
 def _missed_votes(splits: list[dict[str, list[float]]], cell: str) -> list[str]:
-    """Return the columns of directions of votes that are below what was required of them on HAR, in words."""
+    """Return a phrase for each column of vote-directions that is below its requirement in a cell of HAR."""
     place = TASKS["har"]["pure"].index(float(cell.split(" ")[1]))
     means = {column: _draws(splits, cell, column) for column in VOTE_GOALS}
     return [
@@ -216,7 +224,7 @@ def _missed_votes(splits: list[dict[str, list[float]]], cell: str) -> list[str]:
 
 
 def _margins(above: dict[str, float]) -> str:
-    """Return each cell with its margin."""
+    """Return the cells with their margins as text, "none" if there is no cell."""
     return "; ".join(f"{cell} by {margin:.3f}" for cell, margin in above.items()) or "none"
 
 
@@ -230,7 +238,7 @@ def _ahead(splits: list[dict[str, list[float]]], cell: str, pick: str) -> dict[s
 
 
 def _commands(task: str, rule: str) -> str:
-    """Return the commands that make the releases of a task's table."""
+    """Return the text that says which commands make the releases of a task's table."""
     if task not in COMMANDS:
         return f" No command of the product reads these rows: `python -m benchmarks.accuracy {task}`."
     data = f"{COMMANDS[task]} --parties {TASKS[task]['parties']}"
@@ -248,18 +256,20 @@ def _cells(splits: list[dict[str, list[float]]]) -> list[str]:
 
 
 def _draws(splits: list[dict[str, list[float]]], cell: str, method: str) -> Any:
-    """Return the accuracies of all draws of all splits; None where there are none."""
+    """Return the accuracies of all draws of all splits in one array, float64 (draws,); None if there are none."""
     draws = [one[f"{cell} {method}"] for one in splits if f"{cell} {method}" in one]
     return np.concatenate(draws) if draws else None
 
 
 def _table(splits: list[dict[str, list[float]]], columns: tuple[str, ...]) -> str:
-    """Return the numbers of splits and draws, and the table of median, mean and standard deviation."""
+    """Return the text with the numbers of splits and draws, and the table of medians, means and deviations."""
     cells = _cells(splits)
     first = {m: next((cell for cell in cells if f"{cell} {m}" in splits[0]), cells[0]) for m in columns}
-    counted = {m: [len(one[f"{first[m]} {m}"]) for one in splits if f"{first[m]} {m}" in one] for m in columns}
-    methods = [m for m in columns if counted[m]]
-    few = ", ".join(f"{_title(m)} {len(counted[m])} of {min(counted[m])}" for m in methods if sum(counted[m]) < 200)
+    draw_counts = {m: [len(one[f"{first[m]} {m}"]) for one in splits if f"{first[m]} {m}" in one] for m in columns}
+    methods = [m for m in columns if draw_counts[m]]
+    few = ", ".join(
+        f"{_title(m)} {len(draw_counts[m])} of {min(draw_counts[m])}" for m in methods if sum(draw_counts[m]) < 200
+    )
     lines = [
         f"Splits: 10 of 20 draws{', but ' + few if few else ''}.\n",
         f"| noise | epsilon | {' | '.join(map(_title, methods))} |",
@@ -273,7 +283,7 @@ def _table(splits: list[dict[str, list[float]]], columns: tuple[str, ...]) -> st
 
 
 def _title(column: str) -> str:
-    """Return the heading of a column."""
+    """Return the heading of a column, which says whether a trusted curator adds the noise."""
     return column.removeprefix("joint ") if column in JOINT else f"{column} (trusted curator)"
 
 
@@ -424,7 +434,7 @@ LESSONS how often it learns; LEAST_SIGNAL the least share of a release that the 
 
 
 def main() -> None:
-    """Write both pages."""
+    """Write docs/accuracy.md and benchmarks/accuracy.md."""
     results = {task: splits for task in TASKS if (splits := measured(task))}
     (ROOT / "docs" / "accuracy.md").write_text(summary(results))
     (ROOT / "benchmarks" / "accuracy.md").write_text(details(results))

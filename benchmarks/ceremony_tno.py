@@ -1,11 +1,11 @@
-"""Seconds of TNO's distributed key generation (tno.mpc.protocols.distributed_keygen), beside benchmarks/ceremony.py.
+"""Seconds of TNO's distributed key generation (tno.mpc.protocols.distributed_keygen), to compare with ceremony.py.
 
     python -m venv OTHER; OTHER/bin/pip install 'tno.mpc.protocols.distributed_keygen[gmpy]'
     OTHER/bin/python benchmarks/ceremony_tno.py --bits 1024 --holders 5
 
-All parties in one process, as in that library's own example and in ours; t - 1 of them may be corrupted. It imports
-nothing of Psephos, because it runs in an environment of its own. Each batch is written to standard error as it is
-tried, so that a run that is stopped still tells what it had tried by then.
+All parties run in one process, as in that library's example and in `benchmarks.ceremony`; t - 1 of them may be
+corrupted. The script imports nothing of Psephos, because it runs in an environment of its own. It reports every batch
+on standard error, so that a run that is stopped early shows how many candidates it had tried.
 """
 
 from __future__ import annotations
@@ -22,23 +22,28 @@ from tno.mpc.communication import Pool
 from tno.mpc.protocols.distributed_keygen import DistributedPaillier
 
 BATCH = 100
-"""Candidates that the library draws at once, its default."""
+"""Number of candidates in a batch, the library's default."""
 
 
 class Counting(DistributedPaillier):  # type: ignore[misc]
-    """Says how many candidates were drawn."""
+    """TNO's key generation, which counts the batches of candidates that all parties draw.
 
-    drawn = 0
+    Attributes:
+        batch_calls: number of batches, added up over the parties.
+    """
+
+    batch_calls = 0
 
     @classmethod
     async def _generate_pq(cls, *arguments: Any, **named: Any) -> Any:
-        """As the library; every party calls it once for a batch."""
-        cls.drawn += 1
-        print(f"{cls.drawn} calls, {time.process_time():.1f} CPU s", file=sys.stderr, flush=True)
+        """Count the call and draw a batch of candidates. Every party calls this once per batch."""
+        cls.batch_calls += 1
+        print(f"{cls.batch_calls} calls, {time.process_time():.1f} CPU s", file=sys.stderr, flush=True)
         return await super()._generate_pq(*arguments, **named)
 
 
 async def _generate(bits: int, holders: int, threshold: int) -> None:
+    """Generate a key with all parties in this process, connected over local HTTP ports from 20300 on."""
     names, pools = [f"party{i}" for i in range(holders)], []
     for own in range(holders):
         pool = Pool()
@@ -60,27 +65,27 @@ async def _generate(bits: int, holders: int, threshold: int) -> None:
 
 
 def main() -> None:
-    """Prints one JSON object."""
+    """Print one JSON object with the seconds, the candidates tried and their expected number."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bits", type=int, default=1024)
     parser.add_argument("--holders", type=int, default=5)
-    given = parser.parse_args()
+    options = parser.parse_args()
     wall, processor = time.perf_counter(), time.process_time()
-    asyncio.run(_generate(given.bits, given.holders, (given.holders + 1) // 2))
-    tried = Counting.drawn // given.holders * BATCH
+    asyncio.run(_generate(options.bits, options.holders, (options.holders + 1) // 2))
+    candidates = Counting.batch_calls // options.holders * BATCH
     seconds = time.process_time() - processor
-    # p and q are sums of a random number for each party, and 3 modulo 4: prime with chance 2 / ln p each.
-    expected = round(((given.bits / 2 * math.log(2) + math.log(0.75 * given.holders)) / 2) ** 2)
+    # p and q are sums of one random number per party and 3 modulo 4, so each is prime with probability 2 / ln p.
+    expected = round(((options.bits / 2 * math.log(2) + math.log(0.75 * options.holders)) / 2) ** 2)
     print(
         json.dumps(
             {
-                "bits": given.bits,
-                "holders": given.holders,
+                "bits": options.bits,
+                "holders": options.holders,
                 "seconds": round(time.perf_counter() - wall, 2),
                 "cpu_seconds": round(seconds, 2),
-                "candidates": tried,
+                "candidates": candidates,
                 "expected_candidates": expected,
-                "expected_cpu_seconds": round(seconds * expected / tried, 1),
+                "expected_cpu_seconds": round(seconds * expected / candidates, 1),
             },
             indent=1,
         )

@@ -1,12 +1,12 @@
-"""A tally on a Dask cluster of this machine: one worker against two, and workers that are killed and join.
+"""Seconds of a tally on a local Dask cluster: one worker and two, and two of which one is killed and replaced.
 
-Run on its own: `python -m benchmarks.cluster` for both, `python -m benchmarks.cluster --scaling 10000 30000
---repetitions 3` or `--killed 200000` for one of them, the numbers being parties; prints what
-benchmarks/results/cluster.json holds. Every worker has one thread. 100 auxiliary samples, 3072-bit keys, randomness
-`short`: the shape of the run of a million parties.
+`python -m benchmarks.cluster` measures both and prints the contents of benchmarks/results/cluster.json; `python -m
+benchmarks.cluster --scaling 10000 30000 --repetitions 3` or `--killed 200000` measures one of them. The numbers are
+numbers of parties. Every worker has one thread. There are 100 auxiliary samples, 3072-bit keys and the randomness
+`short`, as in the run of a million parties.
 
-A worker's death and the next one's arrival are bound to the parties counted, not to a clock: after each tenth of them
-the oldest worker is killed (SIGKILL) and a new one is started.
+When a worker is killed depends on the number of parties counted, not on a clock: after each tenth of them the oldest
+worker is killed (SIGKILL) and a new one is started.
 """
 
 from __future__ import annotations
@@ -28,9 +28,16 @@ from psephos.simulation.tally import TallyOptions, simulate_tally
 
 
 class Cluster:
-    """A scheduler and its workers, each a process that dies with this context."""
+    """A Dask scheduler and its workers, processes that are killed when the context ends.
+
+    Attributes:
+        address: of the scheduler.
+        workers: the processes of the workers, the oldest first.
+        killed: number of workers that were killed so far.
+    """
 
     def __init__(self, workers: int) -> None:
+        """Start the scheduler and `workers` workers. Raises RuntimeError if the scheduler ends."""
         with ExitStack() as self._with:
             self._folder = Path(self._with.enter_context(tempfile.TemporaryDirectory(prefix="psephos-cluster-")))
             file = self._folder / "scheduler.json"
@@ -47,6 +54,7 @@ class Cluster:
             self._with = self._with.pop_all()
 
     def _start(self, what: str, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start Dask's program for a "scheduler" or a "worker"; its output goes to the file log."""
         line = [sys.executable, "-m", f"distributed.cli.dask_{what}", "--no-dashboard", *arguments]
         with (self._folder / "log").open("ab") as log:
             process = subprocess.Popen(line, stdout=log, stderr=log)  # noqa: S603
@@ -55,12 +63,12 @@ class Cluster:
         return process
 
     def join(self) -> subprocess.Popen[bytes]:
-        """One more worker."""
+        """Start a worker of one thread and return its process."""
         options = ["--nthreads", "1", "--no-nanny", "--local-directory", str(self._folder)]
         return self._start("worker", self.address, *options)
 
     def replace_one(self) -> None:
-        """The oldest worker is killed, and another joins."""
+        """Kill the oldest worker and start a new one."""
         oldest = self.workers.pop(0)
         oldest.kill()
         oldest.wait()
@@ -68,7 +76,7 @@ class Cluster:
         self.workers.append(self.join())
 
     def wait(self) -> None:
-        """Until all workers are there."""
+        """Wait until all workers are connected to the scheduler."""
         from distributed import Client
 
         with Client(self.address, set_as_default=False) as client:  # type: ignore[no-untyped-call]
@@ -82,6 +90,7 @@ class Cluster:
 
 
 def _run(cluster: Cluster, parties: int, progress: Progress = silent) -> dict[str, Any]:
+    """Simulate a tally on the cluster; return the seconds of counting, its correctness and the peak memory (MB)."""
     cluster.wait()
     options = TallyOptions(
         dataset="synthetic",
@@ -93,18 +102,23 @@ def _run(cluster: Cluster, parties: int, progress: Progress = silent) -> dict[st
         engine="dask",
         scheduler=cluster.address,
     )
-    outcome = simulate_tally(options, progress=progress).as_json()
+    result = simulate_tally(options, progress=progress).as_json()
     return {
         "parties": parties,
         "workers": len(cluster.workers),
-        "counting_seconds": round(outcome["seconds"]["encrypt"] + outcome["seconds"]["aggregate"], 2),
-        "counts_exact": outcome["tally_equals_plaintext"],
-        "peak_memory_mb": round(outcome["peak_memory_mb"]),
+        "counting_seconds": round(result["seconds"]["encrypt"] + result["seconds"]["aggregate"], 2),
+        "counts_exact": result["tally_equals_plaintext"],
+        "peak_memory_mb": round(result["peak_memory_mb"]),
     }
 
 
 def scaling(parties: int, repetitions: int) -> dict[str, Any]:
-    """One worker and two, in turn; efficiency: half of one worker's seconds over two workers', medians."""
+    """Measure one worker and two, in turns.
+
+    Returns:
+        The runs; the efficiency, which is half of the median seconds with one worker divided by the median seconds with
+        two; and the load average at the end.
+    """
     runs = []
     for _ in range(repetitions):
         for workers in (1, 2):
@@ -115,10 +129,11 @@ def scaling(parties: int, repetitions: int) -> dict[str, Any]:
 
 
 def killed(parties: int) -> dict[str, Any]:
-    """Two workers, of which one is killed after each tenth of the parties, while another joins."""
+    """Measure two workers, of which the oldest is killed and replaced after each tenth of the parties."""
     with Cluster(2) as cluster:
 
         def look(what: str, done: int, total: int) -> None:
+            """Replace a worker if another tenth of the parties is counted."""
             if "count" in what and total and done * 10 // total > cluster.killed and done < total:
                 cluster.replace_one()
 
@@ -126,6 +141,7 @@ def killed(parties: int) -> dict[str, Any]:
 
 
 def main() -> None:
+    """Measure scaling, killed workers, or both, and print JSON."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cluster", description=__doc__)
     parser.add_argument("--scaling", type=int, nargs="+", metavar="PARTIES")
     parser.add_argument("--killed", type=int, metavar="PARTIES")

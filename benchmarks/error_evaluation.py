@@ -1,13 +1,16 @@
-"""Errors of the private evaluation of a prediction of a number, at 5,000 rows of KDD-99.
+"""Errors of private evaluation of a regression model, on 5,000 rows of KDD-99.
 
     python -m benchmarks.error_evaluation DATA_DIR --splits 5 --runs 200
 
-The table and the prediction are those of `benchmarks.regression` ("kdd count", epsilon 1); of each split, 5,000 of the
-test rows are evaluated, under noise that is drawn anew in each run. The noise is drawn as the parties' shares are, in
-NumPy. "all": the noise of all five parties is counted on. "majority": of two of five, as by default with three of five
-key holders; `--neighbours` changes nothing. The largest error that counts is half, three quarters (the default) or all
-of the range of predictions. Errors are root mean squares against scikit-learn's values of the same rows, without
-clipping; "of noise" is against the same without noise, "hidden" the share of runs without an estimate of RMSE.
+The table and the weights are those of `benchmarks.regression` ("kdd count", epsilon 1). Of each split, 5,000 test rows
+are evaluated, with noise that is drawn anew in each run. NumPy draws the noise, from the same distribution as the sum
+of the parties' shares. "all" relies on the noise of all five parties; "majority" on that of two of five, which is the
+default with three of five key holders. `--neighbours` has no influence. The error of a row is clipped to half, three
+quarters (the default) or all of the range of predictions.
+
+Printed errors are root mean squares of the difference from scikit-learn's values for the same rows, which are not
+clipped. "of noise" is the difference from the estimate without noise, "clipped" the share of rows whose error is
+clipped, and "hidden" the share of runs without an estimate of RMSE.
 """
 
 from __future__ import annotations
@@ -27,11 +30,20 @@ from psephos.simulation.job import JobOptions
 from psephos.simulation.regression import RegressionRun
 
 SHARES_OF_RANGE = {"1/2": 0.5, "3/4": 0.75, "1": 1.0}
+"""Largest error of a row that is not clipped, as a share of the range of predictions."""
+
 FIGURES = ("r2", "rmse", "mae")
 
 
 class Evaluated(NamedTuple):
-    """A prediction, the bounds of its label, rows with their labels, and the exact figures of them."""
+    """A linear prediction of a number, and rows to evaluate it on.
+
+    Attributes:
+        weights: float64 (d, 1).
+        label: the bounds of the label.
+        X, y: the rows, float64 (n, d), and their labels (n,).
+        exact: R^2, RMSE and MAE of the prediction on these rows, float64 (3,).
+    """
 
     weights: Any
     label: NumericLabel
@@ -41,7 +53,7 @@ class Evaluated(NamedTuple):
 
 
 def evaluated(data_dir: str, seed: int) -> Evaluated:
-    """Return the prediction of one split, and 5,000 of its test rows."""
+    """Fit the record step to one split; return its prediction and the first 5,000 test rows."""
     split = kdd_count(data_dir, seed)
     options: dict[str, Any] = {"data": "kdd count", "label": "y", "public": "public", "parties": PARTIES}
     options |= {"task": "regression", "unit": "record", "announced_rows": sum(map(len, split.parties))}
@@ -62,7 +74,19 @@ def figures(plan: EvaluationPlan, total: Any) -> Any:
 
 
 def measure(tables: list[Evaluated], share: float, epsilon: float, contributors: int, runs: int) -> tuple[Any, ...]:
-    """Return the errors of the figures, those of the noise alone, the share of rows clipped, and of hidden ones."""
+    """Measure the errors of the estimates, over all tables and `runs` draws of the noise.
+
+    Args:
+        tables: one for each split.
+        share: a value of `SHARES_OF_RANGE`.
+        epsilon: privacy parameter.
+        contributors: number of parties whose noise shares are relied on.
+        runs: draws of the noise for each table.
+
+    Returns:
+        The root mean square errors of R^2, RMSE and MAE, float64 (3,); those of the noise alone, float64 (3,); the mean
+        share of rows that are clipped; and the share of runs in which RMSE is hidden.
+    """
     generator, errors, noise, clipped = np.random.default_rng(0), [], [], []
     for weights, label, X, y, exact in tables:
         bounded = replace(label, threshold=share * (label.high - label.low))
@@ -70,8 +94,8 @@ def measure(tables: list[Evaluated], share: float, epsilon: float, contributors:
         clear = np.array(plan.grid.contribution(X, y))
         *without, share_clipped = figures(replace(plan, inflation=1e-12), clear)
         clipped.append(share_clipped)
-        for drawn in noise_of(plan, runs, generator):
-            values = figures(plan, clear + drawn)[:-1]
+        for sample in noise_of(plan, runs, generator):
+            values = figures(plan, clear + sample)[:-1]
             errors.append(values - exact)
             noise.append(values - without)
     rms = [np.sqrt(np.nanmean(np.square(one), axis=0)) for one in (errors, noise)]
@@ -79,13 +103,13 @@ def measure(tables: list[Evaluated], share: float, epsilon: float, contributors:
 
 
 def main() -> None:
-    """Print the table."""
+    """Print a table with a row for each noise, largest error and epsilon."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data_dir")
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--runs", type=int, default=200)
-    chosen = parser.parse_args()
-    tables = [evaluated(chosen.data_dir, seed) for seed in range(chosen.splits)]
+    options = parser.parse_args()
+    tables = [evaluated(options.data_dir, seed) for seed in range(options.splits)]
     means = np.mean([table.exact for table in tables], axis=0)
     print(f"Exact means: R^2 {means[0]:.3f}, RMSE {means[1]:.3f}, MAE {means[2]:.3f}\n")
     columns = ["noise", "largest error", "epsilon", "R^2", "of noise", "RMSE", "of noise", "MAE", "of noise"]
@@ -93,7 +117,7 @@ def main() -> None:
     for name, contributors in CONTRIBUTORS.items():
         for bound, share in SHARES_OF_RANGE.items():
             for epsilon in EPSILONS:
-                errors, noise, clipped, hidden = measure(tables, share, epsilon, contributors, chosen.runs)
+                errors, noise, clipped, hidden = measure(tables, share, epsilon, contributors, options.runs)
                 cells = " | ".join(f"{a:.4f} | {b:.4f}" for a, b in zip(errors, noise, strict=True))
                 print(f"| {name} | {bound} | {epsilon:g} | {cells} | {clipped:.2%} | {hidden:.0%} |", flush=True)
 

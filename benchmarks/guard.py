@@ -1,8 +1,8 @@
-"""What `make bench` compares with the recorded results: figures that may not get worse by more than 10 %.
+"""Figures that `make bench` compares with the recorded results; they may not get worse by more than 10 %.
 
-Every figure is a ratio that hardly depends on the machine: to another library or to bare multiplications, measured in
-the same turns, or, for whole commands, to the processor time of a fixed reference program that runs between them. The
-time that a command takes on the clock has a limit as well.
+Every figure is a ratio, which hardly depends on the machine. Costs of cryptography are relative to another library or
+to bare multiplications, measured in the same turns. The CPU time of a whole command is relative to that of a fixed
+reference program that runs in the same turns. The wall-clock time of a command has a limit as well.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from psephos.experiments.bench.clock import ratio
 
 MOST = 1.10
-"""How much worse than recorded a figure may be."""
+"""Largest allowed ratio of a figure to the recorded one."""
 
 REFERENCE = """
 import gmpy2, hashlib
@@ -32,11 +32,10 @@ for i in range(300_000):
     table[str(i)] = hash((i, len(table)))
 hashlib.sha256(bytes(20_000_000)).digest()
 """
-"""The reference program: big integers, the interpreter's dictionaries and strings, and memory."""
+"""The reference program, whose time depends on big integers, dictionaries and strings, and memory."""
 
 _CLI = ("-c", "from psephos.cli.main import main; raise SystemExit(main())")
 _SKLEARN = "import sklearn.linear_model, sklearn.utils.validation"
-
 
 _TABLE = """
 from sklearn.datasets import make_classification
@@ -58,7 +57,7 @@ _REHEARSE = """
 rows = default_scaler("your own").set_params(scaling="unit-rows").fit_transform(columns)
 rehearsal_of(rows, labels, classes, 100, rows=100, epsilon=1.0, mechanism="gaussian")
 """
-"""A rehearsal of both laws of noise: on 300 public rows of 65 columns, and on a tenth of HAR's 7,352 training rows."""
+"""A rehearsal, to follow `_TABLE` (300 public rows of 65 columns) or `_HAR` (a tenth of HAR's training rows)."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +65,10 @@ class Command:
     """A command that is measured.
 
     Attributes:
-        arguments: of the Python interpreter.
-        limit: the longest time on the clock, seconds.
-        beyond: another program whose time on the clock is subtracted, arguments of the interpreter.
-        repetitions: the number of runs, of which the median counts.
+        arguments: arguments of the Python interpreter.
+        limit: longest allowed wall-clock time, in seconds.
+        beyond: arguments of the interpreter for another program, whose wall-clock time is subtracted; () for none.
+        repetitions: number of runs, of which the median counts.
     """
 
     arguments: tuple[str, ...]
@@ -79,7 +78,7 @@ class Command:
 
 
 def commands(data_dir: str | None) -> dict[str, Command]:
-    """Return the commands; that on HAR only where its files are given."""
+    """Return the commands that are measured, by name; those on HAR only if the folder of its files is given."""
     entries = {
         "psephos --version": Command((*_CLI, "--version"), 0.3, repetitions=9),
         "import psephos.curator": Command(
@@ -99,7 +98,12 @@ def commands(data_dir: str | None) -> dict[str, Command]:
 
 
 def measured_commands(data_dir: str | None) -> dict[str, dict[str, float]]:
-    """Return the processor time of each command as a multiple of the reference program's, and its seconds."""
+    """Measure each command beside the reference program.
+
+    Returns:
+        By name: `over_reference`, its CPU time as a multiple of the reference program's; `seconds`, its wall-clock
+        time; and `limit`.
+    """
     costs = {}
     for name, command in commands(data_dir).items():
         programs = {"own": command.arguments, "reference": ("-c", REFERENCE)}
@@ -111,11 +115,11 @@ def measured_commands(data_dir: str | None) -> dict[str, dict[str, float]]:
 
 
 def summary(turns: Sequence[Mapping[str, tuple[float, float]]]) -> dict[str, float]:
-    """Return the medians over the turns of processor time over the reference's, and of seconds on the clock.
+    """Return the median ratio of CPU time to the reference program's, and the median wall-clock seconds.
 
     Args:
-        turns: (processor time, seconds on the clock) of "own", "reference" and, optionally, "beyond", whose times are
-            subtracted from the seconds of "own".
+        turns: (CPU seconds, wall-clock seconds) of "own", "reference" and, optionally, "beyond", whose wall-clock time
+            is subtracted from that of "own".
     """
     return {
         "over_reference": round(ratio([turn["own"][0] for turn in turns], [turn["reference"][0] for turn in turns]), 4),
@@ -124,7 +128,7 @@ def summary(turns: Sequence[Mapping[str, tuple[float, float]]]) -> dict[str, flo
 
 
 def _run(arguments: tuple[str, ...]) -> tuple[float, float]:
-    """Run a program in a new folder; return its processor time and that of its children, and its seconds."""
+    """Run a program in a new folder; return the CPU seconds of it and its children, and its wall-clock seconds."""
     with tempfile.TemporaryDirectory() as folder:
         before, started = _children(), time.perf_counter()
         subprocess.run([sys.executable, *arguments], cwd=folder, check=True, stdout=subprocess.DEVNULL)  # noqa: S603
@@ -132,6 +136,7 @@ def _run(arguments: tuple[str, ...]) -> tuple[float, float]:
 
 
 def _children() -> float:
+    """Return the CPU seconds of all child processes that have ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
@@ -140,7 +145,7 @@ def _children() -> float:
 
 
 def costs(results: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """Yield name and value of every figure that is compared; all are costs, which should not grow."""
+    """Yield the name and value of every figure that is compared. All are relative costs: smaller is better."""
     for row in results.get("encryption", ()):
         for way, faster in row["times_faster_than_phe_per_ciphertext"].items():
             yield f"encryption, {row['key_bits']} bits, {way}, over phe", 1 / faster
@@ -154,10 +159,10 @@ def costs(results: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
 
 
 def losses(recorded: Mapping[str, Any], measured: Mapping[str, Any]) -> dict[str, str]:
-    """Return the figures that are worse than recorded by more than 10 %, or over their limit, with the two values.
+    """Return the figures that are worse than recorded by more than 10 % or above their limit, each with a message.
 
-    Figures that only one of the two has are not compared; nor is anything but limits where the multiplications are
-    computed by another kernel than those that are recorded.
+    A figure that only one of the two has is not compared. Where another kernel than in the recorded results computes
+    the multiplications, only the limits are checked.
     """
     messages = {}
     kernels = {results["kernel"] for results in (recorded, measured) if "kernel" in results}

@@ -1,11 +1,12 @@
-"""What a ballot costs in a lattice scheme: threshold BFV of OpenFHE beside Psephos' Paillier, one thread each.
+"""Costs of a ballot in a lattice scheme: threshold BFV of OpenFHE beside Paillier in Psephos, one thread each.
 
     python -m benchmarks.lattice paillier
     OMP_NUM_THREADS=1 OTHER/bin/python benchmarks/lattice.py bfv    # OTHER: Python 3.10 with the package openfhe
 
-The ballot is that of HAR: 8,112 counts of up to 1,000 parties. BFV has a plaintext modulus of 65,537, 128 bits of
-security by the tables of the homomorphic encryption standard, and noise flooding, which partial decryptions need; three
-holders must all take part. The times are medians of CPU milliseconds; run the two commands alternately.
+The ballot is that of HAR: 8,112 counts, for up to 1,000 parties. BFV has a plaintext modulus of 65,537, 128 bits of
+security according to the homomorphic encryption standard, and noise flooding, which partial decryptions need. All of
+its three holders must take part. Times are medians of CPU milliseconds. Run the two commands alternately, since the
+speed of a machine changes.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from typing import Any
 COUNTS = 8112
 PARTIES = 1000
 CIPHERTEXTS = 22
+"""Number of Paillier ciphertexts of such a ballot under a 3072-bit key."""
 
 
 def median(call: Callable[[], Any], repetitions: int = 15) -> tuple[float, Any]:
-    """Return the median CPU milliseconds of a call, and its last result."""
+    """Call a function `repetitions` times; return the median CPU milliseconds and the last result."""
     times, result = [], None
     for _ in range(repetitions):
         start = time.process_time()
@@ -34,7 +36,11 @@ def median(call: Callable[[], Any], repetitions: int = 15) -> tuple[float, Any]:
 
 
 def paillier() -> dict[str, float]:
-    """Measure one ballot under a dealt key of 3072 bits, and one partial decryption of it."""
+    """Measure the encryption and one partial decryption of a ballot under a 3072-bit key from a dealer.
+
+    Returns:
+        CPU milliseconds of both, and the bytes of a ballot and of a holder's answer.
+    """
     from gmpy2 import mpz
 
     from psephos.protocol.paillier.encryption import Encryptor
@@ -44,7 +50,7 @@ def paillier() -> dict[str, float]:
     threshold_key, shares = deal(generate_private_key(3072), holders=5, threshold=3)
     encryptor = Encryptor(threshold_key.key, "half")
     plaintexts = [mpz(1)] * CIPHERTEXTS
-    encryptor.encrypt(plaintexts)  # makes the tables
+    encryptor.encrypt(plaintexts)  # makes the tables, which are not measured
     encrypt, ballot = median(lambda: encryptor.encrypt(plaintexts))
     partial, _ = median(lambda: shares[0].partially_decrypt(ballot), 3)
     size = threshold_key.key.ciphertext_bytes * CIPHERTEXTS
@@ -52,7 +58,15 @@ def paillier() -> dict[str, float]:
 
 
 def bfv() -> dict[str, float]:
-    """Measure one ballot and one partial decryption under a key of three holders."""
+    """Measure the encryption, addition and decryption of a ballot under a key of three holders.
+
+    Returns:
+        CPU milliseconds of encryption, of one addition, of one partial decryption and of the combination of three; the
+        dimension of the ring; and the bytes of a ballot and of a holder's answer.
+
+    Raises:
+        SystemExit: the opened sum of `PARTIES` ballots is wrong.
+    """
     import openfhe
 
     parameters = openfhe.CCParamsBFVRNS()
@@ -76,17 +90,17 @@ def bfv() -> dict[str, float]:
     lead = context.MultipartyDecryptLead([total], keys[0].secretKey)
     partial, second = median(lambda: context.MultipartyDecryptMain([total], keys[1].secretKey))
     third = context.MultipartyDecryptMain([total], keys[2].secretKey)
-    fusion, opened = median(lambda: context.MultipartyDecryptFusion([lead[0], second[0], third[0]]))
-    opened.SetLength(COUNTS)
-    opened_counts = [value % 65537 for value in opened.GetPackedValue()]
-    if opened_counts != [PARTIES * vote for vote in votes]:
+    fusion, plaintext = median(lambda: context.MultipartyDecryptFusion([lead[0], second[0], third[0]]))
+    plaintext.SetLength(COUNTS)
+    counts = [value % 65537 for value in plaintext.GetPackedValue()]
+    if counts != [PARTIES * vote for vote in votes]:
         raise SystemExit("the sum was opened wrongly: the modulus is too small for so many parties")
     sizes = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, value in (("ballot", ballot), ("answer", second[0])):
-            place = os.path.join(folder, name)
-            openfhe.SerializeToFile(place, value, openfhe.BINARY)
-            sizes[f"{name} bytes"] = os.path.getsize(place)
+            path = os.path.join(folder, name)
+            openfhe.SerializeToFile(path, value, openfhe.BINARY)
+            sizes[f"{name} bytes"] = os.path.getsize(path)
     ring = context.GetRingDimension()
     return {"encrypt": encrypt, "add": add, "partial": partial, "fusion": fusion, "ring": ring, **sizes}
 

@@ -1,6 +1,7 @@
-"""Write docs/performance.md, benchmarks/performance.md and their plots from stored results and nothing else.
+"""Write docs/performance.md, benchmarks/performance.md and their plots from stored results alone.
 
-docs/performance.md has what a reader needs; benchmarks/performance.md has every row that was measured.
+docs/performance.md has the main figures, and benchmarks/performance.md every row that was measured. A function that is
+named after a section returns its paragraphs and tables in Markdown.
 """
 
 from __future__ import annotations
@@ -18,11 +19,20 @@ DETAILS = Path(__file__).with_name("performance.md")
 MAIN_JOB = RESULTS / "main-job-summary.md"
 
 _COMPARED = ("psephos", "tno.mpc")
-"""The libraries whose comparisons are timed."""
+"""Libraries whose secure comparisons are timed, in the order of the columns."""
 
 
 def write_page(results: dict[str, Any], docs: Path, details: Path = DETAILS) -> Path:
-    """Write both pages, and figures/performance-*.svg into `docs`; return docs/performance.md. Needs matplotlib."""
+    """Write both pages and the figures; needs matplotlib.
+
+    Args:
+        results: the contents of benchmarks/results/latest.json.
+        docs: the folder of performance.md and figures/performance-*.svg.
+        details: the file of the page with all rows.
+
+    Returns:
+        The path of performance.md in `docs`.
+    """
     figures = docs / "figures"
     figures.mkdir(parents=True, exist_ok=True)
     searches = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("ceremony-search-*.json"))]
@@ -37,13 +47,14 @@ def write_page(results: dict[str, Any], docs: Path, details: Path = DETAILS) -> 
 
 
 def _table(headings: list[str], rows: list[list[str]]) -> str:
+    """Return a table in Markdown, with a newline at its end."""
     lines = ["| " + " | ".join(headings) + " |", "|" + " --- |" * len(headings)]
     lines += ["| " + " | ".join(row) + " |" for row in rows]
     return "\n".join(lines) + "\n"
 
 
 def _summary(results: dict[str, Any], cluster: dict[str, Any], searches: list[dict[str, Any]]) -> str:
-    """Return docs/performance.md."""
+    """Return the text of docs/performance.md."""
     return "\n".join(
         [
             "# Performance\n",
@@ -68,7 +79,7 @@ def _summary(results: dict[str, Any], cluster: dict[str, Any], searches: list[di
 
 
 def _details(results: dict[str, Any], cluster: dict[str, Any], searches: list[dict[str, Any]]) -> str:
-    """Return benchmarks/performance.md: the tables of which docs/performance.md shows a part."""
+    """Return the text of benchmarks/performance.md, which has all rows of the tables."""
     return "\n".join(
         [
             "# Performance: all rows\n",
@@ -91,6 +102,7 @@ def _details(results: dict[str, Any], cluster: dict[str, Any], searches: list[di
 
 
 def _setting(results: dict[str, Any]) -> str:
+    """Return the paragraph about the machine and the versions of the libraries."""
     libraries = ", ".join(f"{name} {number}" for name, number in results["libraries"].items())
     return (
         f"Python {results['python']} on {results['machine']}, one core, multiplications by "
@@ -100,20 +112,23 @@ def _setting(results: dict[str, Any]) -> str:
 
 
 def _peers(results: dict[str, Any], key_bits: int | None = None) -> list[str]:
-    """Encryption, addition and decryption of one ciphertext, by library; of one key length, with a figure, if given."""
+    """Return the section on encryption, addition and decryption of one ciphertext, by library.
+
+    With `key_bits` it has the figure and this key length only.
+    """
     parts = [
         "## Other libraries\n",
         "CPU milliseconds for one ciphertext. A ciphertext of Psephos carries a whole packed vector (next table).\n",
     ]
     if key_bits:
         parts.append("![Encryption beside other libraries](figures/performance-peers.svg)\n")
-    for measured in (one for one in results["peers"] if key_bits in (None, one["key_bits"])):
+    for entry in (one for one in results["peers"] if key_bits in (None, one["key_bits"])):
         rows = [
             [name, *(f"{work[op]:.4g}" if op in work else "-" for op in ("encrypt", "add", "decrypt"))]
-            for name, work in measured["milliseconds"].items()
+            for name, work in entry["milliseconds"].items()
         ]
-        rows += [[name, f"not measured: {why}", "", ""] for name, why in measured["not_measured"].items()]
-        parts.append(_table([f"{measured['key_bits']} bits", "encrypt", "add", "decrypt"], rows))
+        rows += [[name, f"not measured: {why}", "", ""] for name, why in entry["not_measured"].items()]
+        parts.append(_table([f"{entry['key_bits']} bits", "encrypt", "add", "decrypt"], rows))
     parts.append(
         "pypaillier draws short exponents: compare it with `short`; its decryption was not measured, since its keys "
         "need safe primes. phe and TNO's library compute r^n, as `full` does.\n"
@@ -122,19 +137,19 @@ def _peers(results: dict[str, Any], key_bits: int | None = None) -> list[str]:
 
 
 def _votes(results: dict[str, Any], key_bits: int | None = None, modes: Sequence[str] | None = None) -> list[str]:
-    """Encryption of votes; only of one length and in some modes, where these are given."""
+    """Return the section on encryption of votes; with `key_bits` or `modes`, of these only."""
     rows = [
         [
-            str(measured["key_bits"]),
+            str(entry["key_bits"]),
             mode,
             f"{milliseconds:.3f}",
-            f"{measured['times_faster_than_phe_per_ciphertext'].get(mode, 1.0):.1f}",
-            f"{measured['times_faster_than_phe_per_vote'].get(mode, 1.0):,.0f}",
-            f"{measured['bytes_per_vote'][mode]:.2f}" if "bytes_per_vote" in measured else "-",
+            f"{entry['times_faster_than_phe_per_ciphertext'].get(mode, 1.0):.1f}",
+            f"{entry['times_faster_than_phe_per_vote'].get(mode, 1.0):,.0f}",
+            f"{entry['bytes_per_vote'][mode]:.2f}" if "bytes_per_vote" in entry else "-",
         ]
-        for measured in results["encryption"]
-        if key_bits in (None, measured["key_bits"])
-        for mode, milliseconds in measured["milliseconds_per_ciphertext"].items()
+        for entry in results["encryption"]
+        if key_bits in (None, entry["key_bits"])
+        for mode, milliseconds in entry["milliseconds_per_ciphertext"].items()
         if modes is None or mode in modes
     ]
     words = "Speed relative to phe, which sends one ciphertext for a vote unless its caller packs (M = 20,000)."
@@ -145,7 +160,7 @@ def _votes(results: dict[str, Any], key_bits: int | None = None, modes: Sequence
 
 
 def _counting(results: dict[str, Any]) -> list[str]:
-    """The work of an observer for one ballot."""
+    """Return the section on the time that an observer needs to check and multiply one ballot."""
     rows = [
         [
             str(m["key_bits"]),
@@ -165,18 +180,15 @@ def _counting(results: dict[str, Any]) -> list[str]:
 
 
 def _comparison(results: dict[str, Any]) -> list[str]:
-    """Secure comparison beside TNO's."""
+    """Return the section on secure comparison, beside TNO's library."""
     rows = [
         [
-            str(measured["key_bits"]),
-            *(
-                f"{measured['milliseconds'][name]:.1f}" if name in measured["milliseconds"] else "-"
-                for name in _COMPARED
-            ),
-            f"{measured['times_faster_than_tno']:.1f}" if measured["times_faster_than_tno"] else "-",
-            "; ".join(f"{name} not measured: {why}" for name, why in measured["not_measured"].items()),
+            str(entry["key_bits"]),
+            *(f"{entry['milliseconds'][name]:.1f}" if name in entry["milliseconds"] else "-" for name in _COMPARED),
+            f"{entry['times_faster_than_tno']:.1f}" if entry["times_faster_than_tno"] else "-",
+            "; ".join(f"{name} not measured: {why}" for name, why in entry["not_measured"].items()),
         ]
-        for measured in results["comparisons"]
+        for entry in results["comparisons"]
     ]
     return [
         "## Secure comparison\n",
@@ -187,7 +199,7 @@ def _comparison(results: dict[str, Any]) -> list[str]:
 
 
 def _growth(results: dict[str, Any], *, table: bool = True) -> list[str]:
-    """Growth of the cost with each size: the table, or the figure."""
+    """Return the section on the growth of the cost with each size, with its table or with its figure."""
     growth = results["growth"]
     rows = [
         [
@@ -215,7 +227,7 @@ def _growth(results: dict[str, Any], *, table: bool = True) -> list[str]:
 
 
 def _wire(results: dict[str, Any]) -> list[str]:
-    """Bytes of ballots."""
+    """Return the section on the bytes of ballots."""
     rows = [
         [
             row["like"],
@@ -238,7 +250,7 @@ def _wire(results: dict[str, Any]) -> list[str]:
 
 
 def _full_size(results: dict[str, Any]) -> list[str]:
-    """Runs at the papers' size; the notes say what else the machine did."""
+    """Return the section on runs at the papers' size; the note of a row says what else the machine did."""
     rows = [
         [
             name,
@@ -267,7 +279,7 @@ def _full_size(results: dict[str, Any]) -> list[str]:
 
 
 def _largest(results: dict[str, Any]) -> str:
-    """The runs at the papers' size, in a sentence without its full stop."""
+    """Return sentences about the runs at the papers' size, without the last full stop."""
     runs = results["full_size"]
     times = "; ".join(
         f"{name}: {row['taken_seconds']:,.0f} s, {row['peak_memory_mb']:,.0f} MB" for name, row in runs.items()
@@ -281,13 +293,13 @@ def _largest(results: dict[str, Any]) -> str:
 
 
 def _memory(results: dict[str, Any]) -> list[str]:
-    """Peak memory of a round."""
+    """Return the section on the peak memory of a round."""
     peaks = ", ".join(f"{row['peak_mb']:.0f} MB for {row['parties']} parties" for row in results["memory"])
     return ["## Memory\n", f"Peak of a whole round in one process with 20,000 auxiliary samples: {peaks}.\n"]
 
 
 def _holder(ballot: dict[str, Any]) -> list[str]:
-    """The work of an observer's machine for many parties, from that for one ballot."""
+    """Return the section on a key holder's machine, extrapolated to many parties from the cost of one ballot."""
     rows = []
     for power in (4, 6, 8):
         parties = 10**power
@@ -307,7 +319,7 @@ def _holder(ballot: dict[str, Any]) -> list[str]:
 
 
 def _plan_kept(results: dict[str, Any]) -> str:
-    """How often a prediction was right, in a sentence without its full stop."""
+    """Return a sentence, without its full stop, on how often the predictions of `psephos plan` were right."""
     return (
         "`psephos plan` beside the run that followed, on the clock, key generation apart: "
         f"{sum(0.8 <= row['ratio'] <= 1.2 for row in results['plan'])} of {len(results['plan'])} predictions were "
@@ -318,7 +330,7 @@ def _plan_kept(results: dict[str, Any]) -> str:
 
 
 def _plan(results: dict[str, Any]) -> list[str]:
-    """Predictions and runs."""
+    """Return the section on predictions of `psephos plan`, each beside the run that followed."""
     rows = [
         [
             _planned(row),
@@ -352,7 +364,7 @@ def _plan(results: dict[str, Any]) -> list[str]:
 
 
 def _planned(row: dict[str, Any]) -> str:
-    """Describe a run."""
+    """Return the protocol and the sizes of a run as text."""
     size = {"tally": f"N = {row['auxiliary']:,}, ", "psgd": f"T = {row['steps']}, "}.get(row["protocol"], "")
     proofs = "" if row["proofs"] == "none" else f", {row['proofs']}"
     return (
@@ -362,7 +374,7 @@ def _planned(row: dict[str, Any]) -> str:
 
 
 def _efficiency(scaling: list[dict[str, Any]]) -> str:
-    """The efficiency of two workers, in a sentence."""
+    """Return a sentence about the efficiency of two workers relative to one."""
     efficient = ", ".join(f"{one['efficiency']:.2f} ({one['runs'][0]['parties']:,} parties)" for one in scaling)
     return (
         "`python -m benchmarks.cluster`, a Dask cluster on two shared cores: the efficiency of two workers relative "
@@ -370,17 +382,17 @@ def _efficiency(scaling: list[dict[str, Any]]) -> str:
     )
 
 
-def _killed(killed: dict[str, Any]) -> str:
-    """The run whose workers were killed, in a sentence without its full stop."""
+def _killed(run: dict[str, Any]) -> str:
+    """Return a sentence, without its full stop, about the run whose workers were killed."""
     return (
-        f"With {killed['parties']:,} parties on two workers, one of which was killed and replaced "
-        f"{killed['workers_killed']} times, counting took {killed['counting_seconds']:,.0f} s, and the counts were "
-        f"{'exact' if killed['counts_exact'] else 'wrong'}"
+        f"With {run['parties']:,} parties on two workers, one of which was killed and replaced "
+        f"{run['workers_killed']} times, counting took {run['counting_seconds']:,.0f} s, and the counts were "
+        f"{'exact' if run['counts_exact'] else 'wrong'}"
     )
 
 
 def _cluster(cluster: dict[str, Any]) -> list[str]:
-    """A Dask cluster, whose workers may be killed."""
+    """Return the section on runs on a Dask cluster, and on the run whose workers were killed."""
     rows = [
         [str(run["workers"]), f"{run['parties']:,}", f"{run['counting_seconds']:.1f}", "yes" * run["counts_exact"]]
         for one in cluster["scaling"]
@@ -394,8 +406,8 @@ def _cluster(cluster: dict[str, Any]) -> list[str]:
     ]
 
 
-def _searches(measured: list[dict[str, Any]], *, table: bool = True) -> list[str]:
-    """The cost of a key without a dealer, by the number of its holders: the table, or the figure."""
+def _searches(searches: list[dict[str, Any]], *, table: bool = True) -> list[str]:
+    """Return the section on the cost of a key without a dealer by the number of holders, with table or figure."""
     rows = [
         [
             str(one["bits"]),
@@ -406,7 +418,7 @@ def _searches(measured: list[dict[str, Any]], *, table: bool = True) -> list[str
             f"{one['expected_cpu_seconds']:.0f}",
             f"{one['expected_cpu_seconds'] / one['holders']:.0f}",
         ]
-        for one in measured
+        for one in searches
     ]
     headings = ["bits", "n", "sets", "for 1,000 candidates", "expected candidates", "for these", "for these, a holder"]
     about = (
@@ -426,6 +438,7 @@ def _searches(measured: list[dict[str, Any]], *, table: bool = True) -> list[str
 
 
 def _figure(width: float) -> Any:
+    """Return an empty figure, `width` inches wide, whose SVG is the same every time."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -434,6 +447,7 @@ def _figure(width: float) -> Any:
 
 
 def _draw_growth(results: dict[str, Any], path: Path) -> None:
+    """Draw CPU seconds against each size on logarithmic axes."""
     series = results["growth"]["series"]
     figure = _figure(3.2 * len(series))
     for place, (name, one) in enumerate(series.items()):
@@ -445,12 +459,13 @@ def _draw_growth(results: dict[str, Any], path: Path) -> None:
     figure.savefig(path, metadata={"Date": None})
 
 
-def _draw_searches(measured: list[dict[str, Any]], path: Path) -> None:
+def _draw_searches(searches: list[dict[str, Any]], path: Path) -> None:
+    """Draw the expected CPU seconds of a search for a modulus against the number of holders."""
     figure = _figure(6.4)
     for place, title in enumerate(("all holders", "each holder")):
         axes = figure.add_subplot(1, 2, place + 1)
-        for bits in sorted({one["bits"] for one in measured}):
-            mine = sorted((one["holders"], one["expected_cpu_seconds"]) for one in measured if one["bits"] == bits)
+        for bits in sorted({one["bits"] for one in searches}):
+            mine = sorted((one["holders"], one["expected_cpu_seconds"]) for one in searches if one["bits"] == bits)
             axes.semilogy([n for n, _ in mine], [s / (n if place else 1) for n, s in mine], "o-", label=f"{bits} bits")
         axes.set_xlabel("holders")
         axes.set_ylabel("expected CPU seconds")
@@ -460,16 +475,17 @@ def _draw_searches(measured: list[dict[str, Any]], path: Path) -> None:
 
 
 def _draw_peers(results: dict[str, Any], path: Path) -> None:
+    """Draw the CPU milliseconds of one encryption by library, for each key length."""
     figure = _figure(4.6 * len(results["peers"]))
-    for place, measured in enumerate(results["peers"]):
+    for place, entry in enumerate(results["peers"]):
         axes = figure.add_subplot(1, len(results["peers"]), place + 1)
-        names = list(measured["milliseconds"])
-        milliseconds = [measured["milliseconds"][name]["encrypt"] for name in names]
+        names = list(entry["milliseconds"])
+        milliseconds = [entry["milliseconds"][name]["encrypt"] for name in names]
         axes.barh(
             names, milliseconds, color=["tab:blue" if name.startswith("psephos") else "tab:gray" for name in names]
         )
         axes.set_xscale("log")
         axes.invert_yaxis()
         axes.set_xlabel("CPU ms per encryption")
-        axes.set_title(f"{measured['key_bits']} bits", fontsize=9)
+        axes.set_title(f"{entry['key_bits']} bits", fontsize=9)
     figure.savefig(path, metadata={"Date": None})

@@ -1,13 +1,15 @@
-"""diffprivlib's logistic regression on the pooled rows: epsilon for one row, in hands that hold all of them.
+"""Accuracy of diffprivlib's logistic regression on the pooled rows, with a trusted curator and epsilon for one row.
 
-Another promise than a party's epsilon, for reference only: who replaces a party replaces all its rows. The package asks
-for an older scikit-learn than ours, so rows are written here and read in an environment of its own:
+This is for reference only, because epsilon for a row promises less than epsilon for a party, all of whose rows may be
+replaced. diffprivlib needs an older scikit-learn than ours, so the rows are written to a file here and read in an
+environment of its own:
 
     python -m benchmarks.pooled har digits --data-dir DIR --write ROWS.npz
     pip install diffprivlib scikit-learn==1.5.2          (elsewhere)
     python benchmarks/pooled.py --read ROWS.npz
 
-Printed is the mean and deviation over the splits and five fits, for the better of four penalties in hindsight.
+The second program prints the mean accuracy and its standard deviation over the splits and five fits of each, for the
+best of four penalties in hindsight.
 """
 
 from __future__ import annotations
@@ -18,11 +20,11 @@ import numpy as np
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 PENALTIES = (0.01, 1.0, 100.0, 10_000.0)
-"""C of scikit-learn: the inverse of the ridge times the rows."""
+"""Values of scikit-learn's C: 1/(n lambda) for n rows and the ridge lambda."""
 
 
 def write(tasks: list[str], splits: int, data_dir: str | None, path: str) -> None:
-    """Rows at unit length and labels of each split, private and test."""
+    """Write the private and the test rows of each split, at unit length, and their labels to an .npz file."""
     from benchmarks.accuracy import prepare
     from psephos.data.datasets import data_folder
     from psephos.protocol.encrypted_sum.own_data import unit_rows
@@ -38,7 +40,7 @@ def write(tasks: list[str], splits: int, data_dir: str | None, path: str) -> Non
 
 
 def read(path: str) -> None:
-    """One row of a table for each data set."""
+    """Fit the rows of an .npz file and print a table with one row for each task."""
     from diffprivlib.models import LogisticRegression
 
     arrays = np.load(path)
@@ -48,7 +50,7 @@ def read(path: str) -> None:
     for task in sorted({task for task, _ in splits}):
         cells = []
         for epsilon in EPSILONS:
-            tried = {
+            accuracies = {
                 C: [
                     LogisticRegression(epsilon=epsilon, data_norm=1.0, C=C, fit_intercept=False, max_iter=500)
                     .fit(arrays[f"{task} {seed} X"], arrays[f"{task} {seed} y"])
@@ -59,13 +61,13 @@ def read(path: str) -> None:
                 ]
                 for C in PENALTIES
             }
-            best = max(tried, key=lambda C: np.mean(tried[C]))
-            cells.append(f"{np.mean(tried[best]):.3f} ± {np.std(tried[best]):.3f} (C {best:g})")
+            best = max(accuracies, key=lambda C: np.mean(accuracies[C]))
+            cells.append(f"{np.mean(accuracies[best]):.3f} ± {np.std(accuracies[best]):.3f} (C {best:g})")
         print(f"| {task} | {' | '.join(cells)} |", flush=True)
 
 
 def main() -> None:
-    """Write rows, or read them and fit."""
+    """Write the rows of the named tasks, or read such a file and fit."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tasks", nargs="*")
     parser.add_argument("--data-dir")

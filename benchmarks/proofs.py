@@ -1,8 +1,10 @@
-"""What proofs cost: CPU milliseconds and multiplications modulo n^2, for ballots of votes and bounded ones.
+"""Costs of proofs in CPU milliseconds and multiplications modulo n^2, for ballots of votes and for bounded ballots.
 
-Every figure is the least of interleaved repetitions, beside one multiplication and one encryption in mode `full`
-measured in the same run. Run on its own: `python -m benchmarks.proofs`; with `--bounded` of bounded ballots only, and
-with `--field numpy` without the C kernel of the field, whatever computes Paillier.
+    python -m benchmarks.proofs
+
+Every time is the least of interleaved repetitions. One multiplication and one encryption in mode `full` are measured in
+the same run, for comparison. `--bounded` measures bounded ballots only. `--field numpy` computes in the field without
+the C kernel; Paillier's kernel stays the same.
 """
 
 from __future__ import annotations
@@ -32,14 +34,14 @@ from psephos.simulation.key_setup import setup_keys
 __all__ = ["proof_costs"]
 
 SIZES = {"HAR": (1352, 6, 1000, (10, 100)), "KDD-99": (43_000, 2, 5000, (10,))}
-"""Auxiliary samples, classes, parties that the plan has room for, and how many ballots are checked together."""
-
+"""Auxiliary samples, classes, parties that the plan has room for, and numbers of ballots that are checked together."""
 
 _TIMES = 20
-"""Of each multiplication: one is too short to measure."""
+"""Number of times that each multiplication is repeated, because one is too short to measure."""
 
 
 def _multiply(factors: tuple[mpz, ...], modulus: mpz) -> None:
+    """Multiply all factors modulo `modulus`, `_TIMES` times."""
     value = mpz(1)
     for _ in range(_TIMES):
         for factor in factors:
@@ -47,24 +49,34 @@ def _multiply(factors: tuple[mpz, ...], modulus: mpz) -> None:
 
 
 class _Counting(Ring):
-    """Counts its products."""
+    """A ring that counts its products.
 
-    made = 0
+    Attributes:
+        product_count: number of products so far.
+    """
+
+    product_count = 0
 
     def multiply(self, left: Array, right: Array) -> Array:
-        self.made += left[..., 0].size
+        self.product_count += left[..., 0].size
         return super().multiply(left, right)
 
 
 def knowledge_multiplications(key: PublicKey, ciphertexts: int, ballots: int) -> float:
-    """How many a ciphertext it takes gmpy2 to check the proofs of so many ballots together."""
+    """Return the number of multiplications per ciphertext that checking proofs of knowledge takes with gmpy2.
+
+    Args:
+        key: the public key.
+        ciphertexts: number of ciphertexts of a ballot.
+        ballots: number of ballots whose proofs are checked together.
+    """
     together = ballots > 1
     weight = knowledge.WEIGHT_BITS if together else 0
     count, chance = ballots * (ciphertexts + together), SimulationRandomness(0)
     exponents = [mpz(chance.bits(CHALLENGE_BITS + weight)) for _ in range(count)]
     counting = _Counting(mpz(2) ** 61 - 1)
     public_power([mpz(chance.bits(60)) for _ in range(count)], exponents, counting)
-    return round((counting.made + knowledge.comb_shape(key).multiplications) / (ballots * ciphertexts), 1)
+    return round((counting.product_count + knowledge.comb_shape(key).multiplications) / (ballots * ciphertexts), 1)
 
 
 BOUNDED = {"2,000 entries of 32 bits": (2_000, 1 << 31), "50 entries of 32 bits": (50, 1 << 31)}
@@ -76,10 +88,10 @@ def _least(work: dict[str, Callable[[], object]], repetitions: int) -> dict[str,
     times: dict[str, list[float]] = {what: [] for what in work}
     for repetition in range(repetitions + 1):
         for what, do in work.items():
-            begun = time.process_time()
+            start = time.process_time()
             do()
             if repetition:
-                times[what].append(1e3 * (time.process_time() - begun))
+                times[what].append(1e3 * (time.process_time() - start))
     return {what: min(each) for what, each in times.items()}
 
 
@@ -105,9 +117,18 @@ def bounded_costs(key: PublicKey, repetitions: int) -> dict[str, Any]:
 
 
 def proof_costs(*, key_bits: int = DEFAULT_KEY_BITS, repetitions: int = 5) -> dict[str, Any]:
-    """CPU milliseconds by what is done, for each size."""
-    house = setup_keys(6, key_bits=key_bits, holders=5, threshold=3, test_key=key_bits < 2048)
-    key = house.threshold_key.key
+    """Measure the proofs of ballots of votes and of bounded ballots, and proofs of opening.
+
+    Args:
+        key_bits: length of the Paillier modulus; a key under 2048 bits is a test key.
+        repetitions: number of times that each operation is measured.
+
+    Returns:
+        For each size of `SIZES` the least CPU milliseconds of each operation, and the bytes and relative costs of the
+        proofs. An operation is on one ballot, or on as many as its name says. Under "bounded": see `bounded_costs`.
+    """
+    keys = setup_keys(6, key_bits=key_bits, holders=5, threshold=3, test_key=key_bits < 2048)
+    key = keys.threshold_key.key
     full = Encryptor(key, "full")
     costs: dict[str, Any] = {"key_bits": key_bits, "kernel": kernel()}
     for name, (samples, classes, parties, batches) in SIZES.items():
@@ -119,17 +140,19 @@ def proof_costs(*, key_bits: int = DEFAULT_KEY_BITS, repetitions: int = 5) -> di
         half = Encryptor(key, "half", expected=4096)
         ciphertexts, witness = half.encrypt_with_witness(packed)
         proof = knowledge.prove(b"", key, ciphertexts, witness, "half")
-        many = []
+        claims = []
         for place in range(max(batches)):
-            sealed, opened = half.encrypt_with_witness(packed)
+            own_ciphertexts, own_witness = half.encrypt_with_witness(packed)
             statement = place.to_bytes(4, "big")
-            many.append((statement, sealed, knowledge.prove(statement, key, sealed, opened, "half")))
+            claims.append(
+                (statement, own_ciphertexts, knowledge.prove(statement, key, own_ciphertexts, own_witness, "half"))
+            )
         valid = validity.prove(b"", shape, entries, ciphertexts, witness)
         auxiliary = np.linspace(0, 1, samples)[:, None]
         round_ = vote_round(
-            house.threshold_key, house.roster, auxiliary, classes, test_key=key_bits < 2048, proofs="knowledge"
+            keys.threshold_key, keys.roster, auxiliary, classes, test_key=key_bits < 2048, proofs="knowledge"
         )
-        share = house.shares[0]
+        share = keys.shares[0]
         part = share.partially_decrypt(ciphertexts)
         opening = prove_opening(round_, share, ciphertexts, part)
 
@@ -139,7 +162,7 @@ def proof_costs(*, key_bits: int = DEFAULT_KEY_BITS, repetitions: int = 5) -> di
             "encrypt": partial(half.encrypt, packed),
             "knowledge.prove": partial(knowledge.prove, b"", key, ciphertexts, witness, "half"),
             "knowledge.verify": partial(knowledge.verify, b"", key, ciphertexts, proof),
-            **{f"knowledge.verify {size}": partial(knowledge.first_wrong, key, many[:size]) for size in batches},
+            **{f"knowledge.verify {size}": partial(knowledge.first_wrong, key, claims[:size]) for size in batches},
             "valid.prove": partial(validity.prove, b"", shape, entries, ciphertexts, witness),
             "valid.verify": partial(validity.verify, b"", shape, ciphertexts, valid),
             "open": partial(share.partially_decrypt, ciphertexts),
@@ -175,18 +198,18 @@ def proof_costs(*, key_bits: int = DEFAULT_KEY_BITS, repetitions: int = 5) -> di
 
 
 def main() -> None:
-    """Print the costs as JSON."""
+    """Measure, and print the costs as JSON."""
     parser = argparse.ArgumentParser(description="What proofs cost.")
     parser.add_argument("--bounded", action="store_true", help="bounded ballots only")
     parser.add_argument("--field", choices=field.KERNELS, default=field.KERNELS[0], help="what computes in the field")
     parser.add_argument("--repetitions", type=int, default=5)
-    chosen = parser.parse_args()
-    with field.use(chosen.field):
-        if chosen.bounded:
+    options = parser.parse_args()
+    with field.use(options.field):
+        if options.bounded:
             key = setup_keys(6, key_bits=DEFAULT_KEY_BITS, holders=5, threshold=3).threshold_key.key
-            costs = bounded_costs(key, chosen.repetitions)
+            costs = bounded_costs(key, options.repetitions)
         else:
-            costs = proof_costs(repetitions=chosen.repetitions)
+            costs = proof_costs(repetitions=options.repetitions)
     print(json.dumps(costs, indent=1))
 
 

@@ -1,8 +1,9 @@
-"""Seconds and bytes of one step of private gradient descent, by variant: K parties, d features, every role in turn.
+"""Seconds and ciphertexts of one step of private gradient descent, by variant, with K parties and d features.
 
-The time of a step is everything: noise, encryption and signing by K parties, checking by the curator and the holders, t
-partial decryptions and their combination, one after the other on one core. Run on its own:
-`python -m benchmarks.psgd`.
+    python -m benchmarks.psgd
+
+The time of a step includes noise, encryption and signing by K parties, checks by the curator and the holders, t partial
+decryptions and their combination. All roles run one after the other on one core.
 """
 
 from __future__ import annotations
@@ -36,9 +37,23 @@ def step_seconds(
     measured: int = 20,
     variants: tuple[Variant, ...] = VARIANTS,
 ) -> dict[str, Any]:
-    """Median and largest seconds of `measured` steps of a run of `steps`, per variant ("halving": of `measured`).
+    """Measure the first steps of a descent, for each variant.
 
-    On a machine that others use too, the processor's seconds are what a step would take alone on one core.
+    Args:
+        parties: K.
+        dimension: d.
+        records: number of rows of a party.
+        key_bits: length of the Paillier modulus; a key under 2048 bits is a test key.
+        holders: number of key holders.
+        threshold: t, the number of holders who open a sum.
+        steps: length of the run, which determines the noise. A run of "halving" has `measured` steps.
+        measured: number of steps that are run.
+        variants: the variants.
+
+    Returns:
+        The settings, and for each variant: the median and largest wall-clock seconds of a step without the first one,
+        the seconds of the first step, CPU seconds per step, ciphertexts of a ballot, slots of a plaintext, and whether
+        the sums were correct. CPU seconds are what a step would take alone on one core, also on a shared machine.
     """
     generator = np.random.default_rng(0)
     private = []
@@ -54,20 +69,20 @@ def step_seconds(
         if variant == "halving":
             options = replace(options, steps=measured)
         agreement = agree(options, [records] * parties, dimension)
-        # The noise is that of the whole run; only its first steps are taken.
+        # The noise is that of the whole run, of which only the first steps are run.
         short = replace(agreement, series=replace(agreement.series, steps=measured))
         processor = time.process_time()
-        walk = descend(options, private, short, ceremony)
+        run = descend(options, private, short, ceremony)
         processor = time.process_time() - processor
         plan = agreement.series.plan(ceremony.threshold_key.key, 1)
         figures[variant] = {
-            "seconds_per_step": statistics.median(walk.seconds[1:]),
-            "slowest_step": max(walk.seconds[1:]),
+            "seconds_per_step": statistics.median(run.seconds[1:]),
+            "slowest_step": max(run.seconds[1:]),
             "processor_seconds_per_step": processor / measured,
-            "seconds_of_the_first_step": walk.seconds[0],  # and the comb's tables, made once per process
+            "seconds_of_the_first_step": run.seconds[0],  # includes the comb's tables, made once per process
             "ciphertexts_per_ballot": plan.ciphertexts,
             "slots_per_plaintext": plan.slots_per_plaintext,
-            "sums_equal_reference": walk.sums_equal_reference,
+            "sums_equal_reference": run.sums_equal_reference,
         }
     return {
         "parties": parties,

@@ -1,10 +1,11 @@
-"""Would more coordinates with finer shrinkage be better? own-data with joint noise, on development tasks.
-
-Compared are the rank of the rule, the rank that follows from the noise of directions of L1 norm 1, and twice that; each
-with the fit in use (self-training or Wiener's filter) and with the positive part of James and Stein's factor for every
-octave of coordinates (`psephos.curator.hamm.rehearsal.shrink`) before it. The noise is simulated.
+"""Accuracy of own-data with more coordinates and finer shrinkage, with joint noise, on development tasks.
 
     python -m benchmarks.ranks har digits adult moving --data-dir DIR --splits 1 --draws 10
+
+The ranks compared are that of the rule, the one that follows from the noise of directions of L1 norm 1, and twice that.
+Each is measured with the fit in use (self-training or Wiener's filter), alone and after every octave of coordinates was
+multiplied by the positive part of James and Stein's factor (`psephos.curator.hamm.rehearsal.shrink`). The noise is
+simulated.
 
 With label energy falling as 1/j^2, a direction of L1 norm 1 in (K - 1) r Gaussian entries has the squared L2 norm
 (pi^3/12)/((K - 1) H_r^2), H_r the harmonic number, so that its noise has (K - 1)^2 r H_r^2 (96/pi^3)/(M epsilon)^2
@@ -44,7 +45,7 @@ DEFAULT_TASKS = ("har", "digits", "adult", "moving")
 
 
 def derived_rank(most: int, classes: int, parties: int, epsilon: float) -> int:
-    """Return the rank r, at most `most`, that minimises the noise of directions plus 1/(2 r)."""
+    """Return the rank r that minimises the noise of directions plus 1/(2 r); `most` is the largest rank allowed."""
     ranks = np.arange(1, most + 1)
     noise = (classes - 1) ** 2 * ranks * np.cumsum(1 / ranks) ** 2 * (96 / math.pi**3) / (parties * epsilon) ** 2
     return max(int((noise + 0.5 / ranks).argmin()) + 1, min(classes // 2 + 2, most))
@@ -55,13 +56,13 @@ def in_octaves(release: StatisticRelease) -> Array:
     plan = release.plan
     basis = contrast_basis(plan.classes)
     T = basis.T @ shrink(basis @ release.T, math.sqrt(plan.noise / plan.dimension))
-    trained = plan.self_training.learn(T, plan.transform, plan.noise, laplace=True) if plan.classes > 2 else None
-    W = T @ plan.transform.T if trained is None else trained
+    student = plan.self_training.learn(T, plan.transform, plan.noise, laplace=True) if plan.classes > 2 else None
+    W = T @ plan.transform.T if student is None else student
     return W[1] - W[0] if plan.classes == 2 else W
 
 
 def exact_sum(problem: dict[str, Any], plan: StatisticPlan) -> Array:
-    """Return the sum of the parties' vectors without noise, in lattice units."""
+    """Return the sum of the parties' vectors without noise, float64 (plan.dimension,), in lattice units."""
     assert isinstance(plan.grid, OwnDataGrid)
     total = np.zeros(plan.dimension)
     for a, b in pairwise(problem["edges"]):
@@ -70,7 +71,7 @@ def exact_sum(problem: dict[str, Any], plan: StatisticPlan) -> Array:
 
 
 def compare(problem: dict[str, Any], epsilon: float, draws: int, generator: np.random.Generator) -> dict[Any, Any]:
-    """Return the accuracies of all draws by rank rule, rank and fit."""
+    """Return the accuracies of all draws by (name of the rule of the rank, rank, fit)."""
     auxiliary, classes, parties = problem["auxiliary"], problem["classes"], problem["parties"]
     most = public_coordinates(auxiliary, len(auxiliary)).shape[1]
     derived = derived_rank(most, classes, parties, epsilon)
@@ -92,7 +93,7 @@ def compare(problem: dict[str, Any], epsilon: float, draws: int, generator: np.r
 
 
 def main() -> None:
-    """Print a table."""
+    """Print a table with a row for each task, epsilon and rank."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tasks", nargs="*", choices=[[], *TASKS])
     parser.add_argument("--data-dir")

@@ -1,12 +1,16 @@
-"""What a user would otherwise pick, at equal total privacy; the noise is simulated and protects nobody.
+"""Rival methods that a user might choose instead, at equal total privacy, with noise from a trusted curator.
 
-* `rounds`: clipped averaging over T rounds (DP-FedAvg, McMahan et al. 2018, with one local step a round). Each party
-  sends the direction of its softmax gradient, of norm 1; noise for sensitivity 2/M and a T-th of a pure epsilon, or the
-  T-fold Gaussian. Every T is tried and the best **in hindsight** counts, which no real run could do.
-* `confident`: PATE with confident aggregation (Papernot et al. 2018) under data-independent accounting: a fifth of the
-  privacy (in squared multipliers) asks of each public row whether its plurality is large, the rest answers those that
-  pass; LNMax for a pure epsilon. Its student is semi-supervised: it labels all public rows and learns again. Best of
-  three numbers of queries in hindsight.
+* `rounds`: clipped averaging over T rounds (DP-FedAvg, McMahan et al. 2018, with one local step per round). Each party
+  sends the direction of its softmax gradient, a vector of norm 1, so an average has sensitivity 2/M. The noise of a
+  round is that of epsilon/T for a pure epsilon, or that of a T-fold Gaussian. Every T of `ROUNDS` is tried and the best
+  **in hindsight** counts, which no real run could select.
+* `confident`: PATE with confident aggregation (Papernot et al. 2018) under data-independent accounting. With Gaussian
+  noise, a fifth of the privacy (in squared multipliers) buys noisy pluralities of up to three times as many public rows
+  as are answered; the rest answers the rows whose noisy plurality is largest. With a pure epsilon it is LNMax on rows
+  chosen at random. The student is semi-supervised: it labels all public rows and learns again. The best of three
+  numbers of queries in hindsight counts.
+
+The noise is simulated and protects nobody. `problem` is a split as `benchmarks.accuracy.prepare` returns it.
 """
 
 from __future__ import annotations
@@ -26,17 +30,29 @@ from psephos.protocol.privacy.mechanisms import gaussian_sigma, simulate_gaussia
 Array = NDArray[np.float64]
 DELTA = 1e-6
 ROUNDS = (2, 5, 15)
+"""Numbers of rounds T that are tried."""
 
 
 def rounds(law: str, epsilon: float, steps: int, problem: dict[str, Any], generator: np.random.Generator) -> Array:
-    """The classifier (K, d) after `steps` rounds at a total (epsilon, 1e-6 or 0)."""
+    """Train by clipped averaging with simulated noise.
+
+    Args:
+        law: "pure" for Laplace noise at epsilon, "gaussian" for Gaussian noise at (epsilon, 1e-6).
+        epsilon: privacy parameter of all rounds together.
+        steps: T.
+        problem: the split. The products of each party's rows are stored in it.
+        generator: draws the noise.
+
+    Returns:
+        The classifier after the last round, float64 (K, d).
+    """
     rows, y, edges = problem["unit private"].astype(np.float32), problem["y"], problem["edges"]
     classes, parties = problem["classes"], problem["parties"]
     reach = 2 / parties
     sigma = gaussian_sigma(reach * math.sqrt(steps), epsilon, DELTA) if law == "gaussian" else 0.0
     owner = np.repeat(np.arange(parties), np.diff(edges))
     place = np.arange(len(rows)) - edges[owner]
-    if "products" not in problem:  # of each party's rows with each other: the length of a sum without the sum
+    if "products" not in problem:  # inner products of a party's rows, which give the length of their weighted sum
         padded = np.zeros((parties, place.max() + 1, rows.shape[1]), np.float32)
         padded[owner, place] = rows
         problem["products"] = padded @ padded.transpose(0, 2, 1)
@@ -56,7 +72,18 @@ def rounds(law: str, epsilon: float, steps: int, problem: dict[str, Any], genera
 
 
 def confident(law: str, epsilon: float, share: float, problem: dict[str, Any], generator: np.random.Generator) -> Array:
-    """The student (K, d) or (d,) of `share` times the queries of PATE's rule, answered where parties agree."""
+    """Train the student of confident aggregation on simulated noisy answers.
+
+    Args:
+        law: "pure" for LNMax at epsilon, "gaussian" for GNMax at (epsilon, 1e-6).
+        epsilon: privacy parameter of all answers together.
+        share: number of queries as a multiple of that of PATE's rule.
+        problem: the split. The plan that fits the student is stored in it.
+        generator: draws the queries and the noise.
+
+    Returns:
+        The student, float64 (K, d), or (d,) for two classes.
+    """
     counts, auxiliary, parties = problem["counts"], problem["auxiliary"], problem["parties"]
     samples, classes = counts.shape
     kind = "lnmax" if law == "pure" else "gnmax"

@@ -1,11 +1,11 @@
-"""`make bench`: measure, print, write benchmarks/results/latest.json, and draw docs/performance.md from it.
+"""The program of `make bench`: measure, write benchmarks/results/latest.json, and write docs/performance.md from it.
 
-Everything is measured on one core in CPU seconds or as ratios within one run, except the plan's accuracy, which is wall
-clock. `--parts` measures some of it again and keeps the rest; `--page` draws the page again without measuring.
-Figures that are more than 10 % worse than the recorded ones (`benchmarks.guard`) are measured again; if they still are,
-their part is not recorded and the exit status is 1. `--accept` records them.
-`--full-size FILE` adds what one large `psephos simulate tally --json` took to the results, beside what `psephos plan`
-foresees for it.
+Figures are CPU seconds of one core or ratios within one run, except the wall-clock seconds of the plan and of whole
+commands. `--parts` measures some parts again and keeps the results of the others; `--page` writes the page again
+without measuring. A part with figures that are more than 10 % worse than the recorded ones (`benchmarks.guard`) is
+measured again. If some of these are still worse, the part is not recorded and the exit status is 1; `--accept`
+records it. `--full-size FILE` adds the costs of one large `psephos simulate tally --json` to the results, with the
+prediction of `psephos plan` for it.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ from psephos.experiments.bench.core import addition
 from psephos.protocol.signing import VERIFICATION_KEY_BYTES
 
 PARTS = ("commands", "encryption", "growth", "memory", "holder", "plan")
+"""Parts of the results that can be measured separately, in this order."""
 
 
-def measured(part: str, options: argparse.Namespace, console: Console) -> dict[str, Any]:
-    """One part of the results, printed."""
+def measure_part(part: str, options: argparse.Namespace, console: Console) -> dict[str, Any]:
+    """Measure one of `PARTS`, print its main figures, and return its entries of benchmarks/results/latest.json."""
     bits, repetitions = options.bits, options.repetitions
     if part == "commands":
         times = measured_commands(options.data_dir)
@@ -40,9 +41,9 @@ def measured(part: str, options: argparse.Namespace, console: Console) -> dict[s
             )
         return {"commands": times}
     if part == "encryption":
-        outcome = measure(bits, repetitions)
-        show_outcome(outcome)
-        return outcome.as_json()
+        result = measure(bits, repetitions)
+        show_outcome(result)
+        return result.as_json()
     if part == "growth":
         exponents = growth(repetitions=max(2, repetitions // 2))
         for name, series in exponents["series"].items():
@@ -60,7 +61,7 @@ def measured(part: str, options: argparse.Namespace, console: Console) -> dict[s
 
 
 def main() -> None:
-    """Measure or read, print, draw."""
+    """Measure the parts that the options name, store the results, and write both pages about performance."""
     here = Path(__file__).parent
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
@@ -80,6 +81,7 @@ def main() -> None:
     results = json.loads(options.output.read_text()) if options.output.exists() else {}
 
     def keep(part: dict[str, Any]) -> None:
+        """Add or replace entries of the results, and write them to the file."""
         results.update(part)
         options.output.parent.mkdir(parents=True, exist_ok=True)
         options.output.write_text(json.dumps(results, indent=1) + "\n")
@@ -89,24 +91,24 @@ def main() -> None:
         proofs = "" if row["proofs"] == "none" else f", {row['proofs']}"
         name = f"{row['dataset']}, M = {row['parties']:,}, {row['randomness']}{proofs}"
         keep({"full_size": {**results.get("full_size", {}), name: row}})
-    lost: dict[str, str] = {}
+    all_worse: dict[str, str] = {}
     if not (options.full_size or options.page):
         for part in options.parts:
             console.print(f"{part} ...")
-            part_results = measured(part, options, console)
+            part_results = measure_part(part, options, console)
             if not options.accept and (worse := losses(results, part_results)):
                 console.print("measured again, since some of it was worse than recorded ...")
-                part_results = measured(part, options, console)
+                part_results = measure_part(part, options, console)
                 worse = {name: text for name, text in losses(results, part_results).items() if name in worse}
-                lost |= worse
+                all_worse |= worse
                 if worse:
                     continue
             keep(part_results)
     page = write_page(results, options.docs)
     console.print(f"results in {options.output}, page in {page}")
-    for name, text in lost.items():
+    for name, text in all_worse.items():
         console.print(f"worse than recorded: {name}: {text}")
-    raise SystemExit(bool(lost))
+    raise SystemExit(bool(all_worse))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""How the whole protocol grows: with parties, auxiliary samples, classes and key size; its bytes; the plan's accuracy.
+"""Growth of the cost of a tally with its sizes, the bytes of ballots, peak memory, and the accuracy of `psephos plan`.
 
-Times are CPU seconds of one core (they do not depend on what else the machine does), of casting ballots and of
-counting them by the curator and by every holder, tables made before: the marginal cost.
+Times of growth are CPU seconds of one core, which hardly depend on what else the machine does. They cover the parties,
+who cast ballots, and the curator and every holder, who count them. Tables are made before, so that they are not in it.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ __all__ = ["full_size", "growth", "memory", "plan_accuracy", "wire"]
 
 FEATURES = 20
 ADDENDS = 20_000
+"""Number of parties for which the slots of a plaintext are wide enough."""
+
 SHAPES = (
     ("HAR", 1352, 6, 1000),
     ("KDD-99", 43_000, 2, 5000),
@@ -42,16 +44,21 @@ SHAPES = (
     ("KDD-99", 43_000, 2, 20_000),
     ("URL", 16_000, 2, 20_000),
 )
+"""Data set, auxiliary samples, classes and parties of the papers' experiments whose ballots are sized."""
 
 
 @cache
-def _ceremony(bits: int, degree: int) -> KeySetup:
+def _key_setup(bits: int, degree: int) -> KeySetup:
+    """Return the keys of 128 parties and five holders, made once per process for each length and degree."""
     return setup_keys(128, key_bits=bits, degree=degree, holders=5, threshold=3, test_key=bits < 2048)
 
 
 def _cpu(parties: int, samples: int, classes: int, bits: int, repetitions: int) -> float:
-    """CPU seconds of casting and counting the ballots of `parties` parties, slots wide enough for 20,000."""
-    ceremony = _ceremony(bits, 1)
+    """Return the least CPU seconds of casting and counting the ballots of `parties` parties, over the repetitions.
+
+    Slots are wide enough for `ADDENDS` parties.
+    """
+    ceremony = _key_setup(bits, 1)
     generator = np.random.default_rng(0)
     auxiliary = AuxiliarySet(generator.normal(size=(samples, FEATURES)) / FEATURES)
     round_ = Round.create(
@@ -78,9 +85,16 @@ def _cpu(parties: int, samples: int, classes: int, bits: int, repetitions: int) 
 
 
 def growth(bits: int = 2048, repetitions: int = 3) -> dict[str, Any]:
-    """CPU seconds against M, N, K - 1 and key size, each with the exponent of a line through the logarithms.
+    """Measure CPU seconds against M, N, K - 1 and key size.
 
-    marginal_exponent: with what a ballot costs however short it is taken off.
+    Args:
+        bits: length of the key, where it does not vary.
+        repetitions: number of measurements, of which the least counts.
+
+    Returns:
+        The settings, and for each series: the values, the CPU seconds, `exponent`, the slope of a line through the
+        logarithms, and for N and K - 1 `marginal_exponent`, the same after the cost of ballots of a single sample
+        (`fixed_cpu_seconds`) is subtracted.
     """
     series: dict[str, tuple[list[int], list[float]]] = {}
     values = [4, 8, 16, 32, 64]
@@ -91,7 +105,7 @@ def growth(bits: int = 2048, repetitions: int = 3) -> dict[str, Any]:
     series["K - 1"] = values, [_cpu(4, 4000, k + 1, bits, repetitions) for k in values]
     values = [1024, 2048, 3072, 4096]
     series["key bits"] = values, [_cpu(4, 4000, 2, size, repetitions) for size in values]
-    # What four ballots cost however short they are (signatures, hashes): of one sample, one ciphertext each.
+    # The cost of four ballots of one sample, one ciphertext each: mostly signatures and hashes.
     fixed = _cpu(4, 1, 2, bits, repetitions)
     return {
         "key_bits": bits,
@@ -100,29 +114,31 @@ def growth(bits: int = 2048, repetitions: int = 3) -> dict[str, Any]:
         "series": {
             name: {
                 "values": at,
-                "cpu_seconds": taken,
-                "exponent": _slope(at, taken),
-                "marginal_exponent": _slope(at, [t - fixed for t in taken]) if name in ("N", "K - 1") else None,
+                "cpu_seconds": seconds,
+                "exponent": _slope(at, seconds),
+                "marginal_exponent": _slope(at, [t - fixed for t in seconds]) if name in ("N", "K - 1") else None,
             }
-            for name, (at, taken) in series.items()
+            for name, (at, seconds) in series.items()
         },
     }
 
 
 def _slope(at: list[int], seconds: list[float]) -> float:
+    """Return the slope of a line fitted to the logarithms of the seconds against those of the values `at`."""
     return float(np.polyfit(np.log(at), np.log(seconds), 1)[0])
 
 
 def wire() -> list[dict[str, Any]]:
-    """Bits on the wire per count at the paper's sizes, 3072-bit keys; the floor is ceil(log2(M + 1)).
+    """Return the size of a ballot for each of `SHAPES` under 3072-bit keys, of degree 1 and of the best degree.
 
-    Of degree 1, and of the degree that `best_degree` takes.
+    Each row has the bytes of a ballot and its bits per count, headers and signature included. The floor is
+    ceil(log2(M + 1)) bits per count.
     """
     rows = []
     for (name, samples, classes, parties), best in product(SHAPES, (False, True)):
         votes = samples * (classes - 1)
         degree = best_degree(3072, length=votes, addends=parties) if best else 1
-        key = _ceremony(3072, degree).threshold_key.key
+        key = _key_setup(3072, degree).threshold_key.key
         packing = VoteLayout(samples, classes).plan(key, parties)
         size = Ballot.OVERHEAD_BYTES + packing.ciphertexts * key.ciphertext_bytes
         floor = math.ceil(math.log2(parties + 1))
@@ -163,12 +179,12 @@ print(done.peak_memory_mb)
 
 
 def memory() -> list[dict[str, float]]:
-    """Peak megabytes of a whole round in one process, at a test key, against the number of parties."""
+    """Return the peak megabytes of a whole round in one process, under a test key, by number of parties."""
     rows = []
     for parties in (64, 256, 1024):
         code = _MEMORY.format(parties=parties)
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
-        rows.append({"parties": parties, "peak_mb": round(float(done.stdout), 1)})
+        process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+        rows.append({"parties": parties, "peak_mb": round(float(process.stdout), 1)})
     return rows
 
 
@@ -184,67 +200,77 @@ PLANNED: tuple[dict[str, Any], ...] = (
     {"protocol": "psgd", "parties": 15, "steps": 300, "holders": 3, "threshold": 2},
     {"protocol": "psgd", "parties": 200, "steps": 20, "key_bits": 2048, "proofs": "knowledge"},
 )
-"""Ten runs: what is asked of `psephos plan`, where its defaults are not meant, and the data set of the run."""
+"""Ten runs: the options of `psephos plan` that differ from its defaults, and the data set of the run."""
 
 
 def plan_accuracy(data_dir: str | None) -> list[dict[str, Any]]:
-    """What `psephos plan` says and what the run then takes, wall clock; both on the machine as it is at the moment.
+    """Compare the prediction of `psephos plan` for each of `PLANNED` with the run that follows it at once.
 
-    `data_dir`: where HAR is; without it the runs on HAR are left out.
+    Args:
+        data_dir: the folder with HAR; None leaves out the runs on HAR.
+
+    Returns:
+        For each run its options, the predicted and the measured wall-clock seconds and memory in MB, and their ratio.
     """
     return [_planned(case, data_dir) for case in PLANNED if data_dir is not None or "dataset" not in case]
 
 
 def _command(*words: str, **options: Any) -> dict[str, Any]:
-    """What `psephos ... --json` prints, in a process of its own."""
+    """Run `psephos` with `--json` in a process of its own and return its output."""
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
     line = [sys.executable, "-m", "psephos", *words, *flags, "--json"]
-    printed: dict[str, Any] = json.loads(subprocess.run(line, stdout=subprocess.PIPE, check=True).stdout)  # noqa: S603
-    return printed
+    output: dict[str, Any] = json.loads(subprocess.run(line, stdout=subprocess.PIPE, check=True).stdout)  # noqa: S603
+    return output
 
 
 def _planned(case: Mapping[str, Any], data_dir: str | None) -> dict[str, Any]:
+    """Plan and then run one of `PLANNED`; return its row of `plan_accuracy`."""
     options = {"features": FEATURES, **case}
     dataset = options.pop("dataset", "synthetic")
-    foreseen = _command("plan", **options)
-    same = ("parties", "key_bits", "randomness", "proofs", "holders", "threshold")
-    how = {"dataset": dataset} | {name: foreseen[name] for name in same}
+    prediction = _command("plan", **options)
+    shared = ("parties", "key_bits", "randomness", "proofs", "holders", "threshold")
+    run_options = {"dataset": dataset} | {name: prediction[name] for name in shared}
     if dataset != "synthetic":
-        how["data_dir"] = data_dir
-    protocol, phases = foreseen["protocol"], ["encrypt", "aggregate", "decrypt"]
+        run_options["data_dir"] = data_dir
+    protocol, phases = prediction["protocol"], ["encrypt", "aggregate", "decrypt"]
     if protocol == "psgd":
-        how, phases = how | {"steps": foreseen["steps"]}, ["steps"]
+        run_options, phases = run_options | {"steps": prediction["steps"]}, ["steps"]
     elif protocol == "average":
-        how |= {"methods": "avg", "draws": 1}
+        run_options |= {"methods": "avg", "draws": 1}
     else:
-        how |= {"methods": "soft", "draws": 1, "auxiliary": foreseen["auxiliary"]}
-    run = _command("simulate", protocol, **how)
+        run_options |= {"methods": "soft", "draws": 1, "auxiliary": prediction["auxiliary"]}
+    run = _command("simulate", protocol, **run_options)
     names = ("seconds", "seconds_at_least", "seconds_at_most")
-    predicted, least, most = (sum(foreseen[name][phase] for phase in phases) for name in names)
+    predicted, least, most = (sum(prediction[name][phase] for phase in phases) for name in names)
     seconds = sum(run["seconds"][phase] for phase in phases)
     fields = ("protocol", "parties", "auxiliary", "classes", "steps", "key_bits", "randomness", "proofs", "cores")
     return {
-        **{name: foreseen[name] for name in fields},
+        **{name: prediction[name] for name in fields},
         "features": run["features"],
         "predicted_seconds": round(predicted, 2),
         "at_least": round(least, 2),
         "at_most": round(most, 2),
         "taken_seconds": round(seconds, 2),
         "ratio": round(predicted / seconds, 3),
-        "predicted_mb": foreseen["memory_mb"],
+        "predicted_mb": prediction["memory_mb"],
         "taken_mb": run.get("peak_memory_mb"),
         "load_average": round(os.getloadavg()[0], 2),
     }
 
 
 def full_size(run: dict[str, Any], note: str) -> dict[str, Any]:
-    """One row about a finished `psephos run --json`, with what `psephos plan` foresees for it on this machine now."""
+    """Return the row of a large run, with the prediction that `psephos plan` makes for it on this machine now.
+
+    Args:
+        run: the output of `psephos simulate tally --json`.
+        note: a remark for the reader of the row.
+    """
     shape = {
         n: run[n] for n in ("parties", "auxiliary", "classes", "features", "key_bits", "degree", "randomness", "proofs")
     }
-    same = ("parties", "classes", "features", "key_bits", "degree", "randomness", "proofs", "holders", "threshold")
-    options = {name: run[name] for name in same} | {"workers": run["options"]["workers"]}
-    foreseen = plan(PlanOptions(samples=run["auxiliary"], **options))
+    shared = ("parties", "classes", "features", "key_bits", "degree", "randomness", "proofs", "holders", "threshold")
+    options = {name: run[name] for name in shared} | {"workers": run["options"]["workers"]}
+    prediction = plan(PlanOptions(samples=run["auxiliary"], **options))
     phases = ("encrypt", "aggregate", "decrypt")
     return {
         **shape,
@@ -255,7 +281,7 @@ def full_size(run: dict[str, Any], note: str) -> dict[str, Any]:
         "bytes_per_ballot": run["bytes_per_ballot"],
         "train_seconds": run["seconds"]["train"],
         "total_seconds": sum(run["seconds"].values()),
-        "predicted_seconds": round(sum(foreseen.known(phase) for phase in phases), 1),
+        "predicted_seconds": round(sum(prediction.known(phase) for phase in phases), 1),
         "taken_seconds": round(sum(run["seconds"][phase] for phase in phases), 1),
         "peak_memory_mb": run["peak_memory_mb"],
         "note": note,

@@ -1,7 +1,7 @@
-"""Writes and reads the released classifier: a JSON file, whose fields are checked when it is read.
+"""Writes and reads released models: JSON files, whose fields are checked when they are read.
 
-The classifier is linear in the encoded features. The file also has the encoding and the privacy cost, and all of it is
-public. Reading a file runs no code. The file is not signed: trust it as far as you trust whoever sent it.
+A model is linear in the encoded features. Its file also has the encoding and the privacy cost, and all of it is
+public. Reading a file runs no code. The file is not signed: trust it as far as you trust its sender.
 """
 
 from __future__ import annotations
@@ -52,20 +52,20 @@ class Model(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The contents of a model file.
 
     Attributes:
-        psephos_model: the version of this format.
-        classes: their names, K of them.
-        encoding: how a row of a table becomes d numbers.
+        psephos_model: version of this format.
+        classes: names of the K classes.
+        encoding: encoding of a row of a table as d numbers.
         coefficients, intercepts: (1, d) and (1,) for two classes, where a positive score means the second; (K, d) and
             (K,) for more.
-        method: of the release.
-        parties: how many parties contributed; 0 for a model of public rows alone.
-        release: the mechanism and its privacy cost for each party; of the latest one where there were several.
-        earlier: releases that the model was computed from before, the latest first, such as that of a classifier whose
-            evaluation is `release`; without them () stands here, and no field in the file.
-        together: what `release` and `earlier` cost together (`costs_together`), where there are earlier ones.
-        warnings: to be shown with every prediction, such as that the keys were test keys.
+        method: method of the release.
+        parties: number of parties that contributed; 0 for a model of public rows alone.
+        release: the mechanism and its privacy cost for each party; of the latest release if there were several.
+        earlier: earlier releases that the model was computed from, the latest first, such as that of a classifier whose
+            evaluation is `release`; (), which is not written to the file, if there are none.
+        together: joint cost of `release` and `earlier` (`costs_together`), if there are earlier ones.
+        warnings: texts to show with every prediction, such as that the keys were test keys.
         calibration: slope and intercept of the Platt scaling that the coefficients contain: the sigmoid of the score is
-            then a probability. None, which is not written, where there is none.
+            then a probability. None, which is not written to the file, without Platt scaling.
     """
 
     psephos_model: Literal[1]
@@ -101,12 +101,13 @@ class RegressionModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """The contents of a model file that predicts a number.
 
     Attributes:
-        psephos_model: the version of this format.
-        task: "regression", which files of classifiers do not have.
+        psephos_model: version of this format.
+        task: "regression"; files of classifiers do not have this field.
         label: name of the predicted column.
-        encoding: how a row of a table becomes d numbers.
-        ranges: smallest and largest value of each of them; values outside count as the nearer end.
-        coefficients: (d,). intercept: the prediction of a row of zeros.
+        encoding: encoding of a row of a table as d numbers.
+        ranges: smallest and largest value of each of the d numbers; values outside count as the nearer end.
+        coefficients: coefficients of the d numbers, (d,).
+        intercept: constant term, the linear prediction of a row of zeros.
         bounds: smallest and largest prediction.
         method, parties, release, warnings, earlier, together: as in `Model`.
     """
@@ -138,13 +139,13 @@ class RegressionModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def _check_costs(model: Model | RegressionModel) -> None:
-    """Raise ValueError unless a model states what all its releases cost together."""
+    """Raise ValueError unless the `together` of a model is the joint cost of its releases."""
     if model.together != (costs_together((model.release, *model.earlier)) if model.earlier else ()):
         raise ValueError("what the releases cost together does not follow from what each of them costs")
 
 
 class ReleasedEstimator(BaseEstimator):  # type: ignore[misc]
-    """What released models of classes and of numbers have in common as fitted scikit-learn estimators."""
+    """Base class of released models as fitted scikit-learn estimators."""
 
     model: Model | RegressionModel
 
@@ -153,12 +154,12 @@ class ReleasedEstimator(BaseEstimator):  # type: ignore[misc]
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:
-        """The names of the encoded features."""
+        """Names of the encoded features."""
         return np.array(self.model.encoding.features, dtype=object)
 
     @property
     def n_features_in_(self) -> int:
-        """d, the number of encoded features."""
+        """Number of encoded features, d."""
         return len(self.model.encoding.features)
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -168,7 +169,8 @@ class ReleasedEstimator(BaseEstimator):  # type: ignore[misc]
     def encode(self, X: Any) -> NDArray[np.float64]:
         """Encode rows as features, float64 (n, d), the input of `model.onnx`.
 
-        Raises DataError for rows without the encoding's columns or of another width, and for NaN or infinite numbers.
+        Raises:
+            DataError: rows lack a column of the encoding, have another width, or have NaN or infinite numbers.
         """
         if hasattr(X, "columns"):
             return self.model.encoding.apply(cells_of(X))
@@ -213,7 +215,8 @@ class ReleasedClassifier(ClassifierMixin, ReleasedEstimator):  # type: ignore[mi
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return the scores: (n,) for two classes (positive: `classes_[1]`), (n, K) for more.
 
-        Raises DataError for rows without the encoding's columns or of another width, and for NaN or infinite numbers.
+        Raises:
+            DataError: rows lack a column of the encoding, have another width, or have NaN or infinite numbers.
         """
         scores: NDArray[np.float64] = self.encode(X) @ self.coef_.T + self.intercept_
         return scores[:, 0] if len(self.classes_) == 2 else scores
@@ -260,7 +263,7 @@ class ReleasedRegressor(RegressorMixin, ReleasedEstimator):  # type: ignore[misc
 
 
 class _Task(Struct):
-    """The field by which model files differ."""
+    """The field of a model file that says what it predicts."""
 
     task: str = "classification"
 
@@ -268,7 +271,8 @@ class _Task(Struct):
 def load_model(path: str | os.PathLike[str]) -> ReleasedClassifier | ReleasedRegressor:
     """Read a released model from a model file, or from the directory that `psephos run --output` wrote.
 
-    Raises ModelError for a file that is missing, too large, or not a complete model of this version.
+    Raises:
+        ModelError: the file is missing, too large, or not a complete model of this version.
     """
     file = Path(path).expanduser()
     file = file / MODEL_FILE if file.is_dir() else file
@@ -286,7 +290,11 @@ def load_model(path: str | os.PathLike[str]) -> ReleasedClassifier | ReleasedReg
 
 
 def load_classifier(path: str | os.PathLike[str]) -> ReleasedClassifier:
-    """As `load_model`, for a classifier; raises ModelError also for a model that predicts a number."""
+    """Read a released classifier, as `load_model` does.
+
+    Raises:
+        ModelError: as `load_model`, or the model predicts a number.
+    """
     model = load_model(path)
     if isinstance(model, ReleasedRegressor):
         raise ModelError(f"{path} predicts a number: name the model of a classifier")
@@ -294,7 +302,7 @@ def load_classifier(path: str | os.PathLike[str]) -> ReleasedClassifier:
 
 
 def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
-    """Write a file with these permissions, whole or not at all; raises OSError."""
+    """Write a file with the permissions `mode`, whole or not at all; raises OSError."""
     try:
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
             try:
@@ -328,11 +336,13 @@ def written_model(model: Model | RegressionModel) -> bytes:
 def write_onnx(model: Model | RegressionModel, path: Path) -> None:
     """Write the model as ONNX.
 
-    The input is `features`, double (n, d), encoded; the outputs are `label`, string (n,), and `scores`, double (n, K);
-    of a regression `prediction`, double (n, 1).
-    All is in double precision, so that decisions are those of the estimator. The encoding of tables is not included.
+    The input is `features`, double (n, d), encoded. The outputs of a classifier are `label`, string (n,), and `scores`,
+    double (n, K); the output of a regression is `prediction`, double (n, 1). All is in double precision, so that
+    decisions are those of the estimator. The encoding of tables is not included.
 
-    Raises InvalidParameter if the package onnx is not installed.
+    Raises:
+        InvalidParameter: the package onnx is not installed.
+        OSError: the file cannot be written.
     """
     try:
         from onnx import checker, helper

@@ -67,7 +67,7 @@ class FormTest:
     bases: tuple[mpz, ...]
 
     def roots(self, exponent: mpz) -> tuple[mpz, ...]:
-        """Return every base to the power of a holder's (D_j - x_j) / R, which may be negative."""
+        """Return every base to the power of a holder's (D_j - x_j) / R, which may be negative, modulo n."""
         return self._powers(self.bases, exponent)
 
     def accepts(self, total: mpz, roots: Sequence[Sequence[mpz]]) -> bool:

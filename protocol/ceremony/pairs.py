@@ -52,7 +52,7 @@ def unseal(secret: bytes, other: bytes, about: bytes, sealed: bytes) -> bytes:
 
 
 def _cipher(secret: bytes, other: bytes, about: bytes) -> ChaCha20Poly1305:
-    """Derive the cipher of one message."""
+    """Derive the cipher of one message; raise MessageError for an invalid public key."""
     try:
         common = X25519PrivateKey.from_private_bytes(secret).exchange(X25519PublicKey.from_public_bytes(other))
     except ValueError:

@@ -48,9 +48,10 @@ def home(terms: CeremonyTerms, subset: int) -> int:
 
 @lru_cache
 def _table(terms: CeremonyTerms) -> tuple[list[tuple[list[int], list[int]]], ...]:
-    """Of holder j, at j - 1: sets A and sets B, all of whose products are j's: j is the first that A and B share.
+    """Return for holder j, at place j - 1, pairs (sets A, sets B) such that j multiplies all x_A with all y_B.
 
-    B meets none of those before j in A, so every A with the same ones has the same B, and sums are multiplied.
+    Holder j is the first member that A and B have in common: B contains no member of A before j. Sets A with the same
+    members before j therefore have the same sets B, and j multiplies the sum of their pieces.
     """
     table = []
     for j in range(1, terms.holders + 1):
@@ -70,10 +71,10 @@ def product_share(terms: CeremonyTerms, holder: int, x: Mapping[int, Any], y: Ma
 
 
 def zero_share(terms: CeremonyTerms, holder: int, draw: Callable[[int, int], Any]) -> Any:
-    """This holder's share of zero; `draw(A, i)` is the i-th mask that the holders of A have in common.
+    """Return this holder's share of zero; `draw(A, i)` is the i-th mask that the holders of A have in common.
 
-    Holder i of A adds its mask and takes off that of the next one. The shares of any holders of one A, but all of them,
-    are independent, and a coalition of tau misses all masks of the set of all others.
+    The i-th holder of A adds the i-th mask and subtracts the next one. The shares of any holders of A except all of
+    them are independent, and a coalition of tau holders does not know any mask of the set of all others.
     """
     share: Any = 0
     for a, members in enumerate(terms.subsets):

@@ -9,7 +9,7 @@
                 such prime in (p - 1)/2 or (q - 1)/2, and gcd(phi(n), n - 1) = 4, which makes gcd(p - 1, q - 1) = 2
 
 All of it is a function of the sets' seeds of the batch and of what was opened before: a `Batch` with some seeds
-computes what a holder says, one with all seeds what everybody should have said.
+computes what its holder publishes, one with all seeds what every holder should have published.
 """
 
 from __future__ import annotations
@@ -33,23 +33,24 @@ from psephos.protocol.paillier.private_key import odd_primorial
 from psephos.protocol.paillier.sharing import STATISTICAL_BITS
 
 CONFIRMATIONS = 80
-"""Of the winner: an n that is no product of two primes passes with probability 2^-80 (Boneh and Franklin)."""
+"""Number of tests of the winner: an n that is no product of two primes passes them with probability 2^-80 (Boneh and
+Franklin)."""
 
 FORM_MASKS = 3
-"""Times that c phi is opened: a mask that shares a prime l with phi's modulus by chance must do so three times."""
+"""Number of multiples c phi that are opened. A candidate is rejected by chance if a prime of R divides all three c."""
 
 Flat = NDArray[np.int64]
-"""Draws modulo the l, one prime after the other, `terms.draws` of each."""
+"""Residues modulo the l_i, int64 (sum(terms.draws),): `terms.draws` of the first prime, then those of the next."""
 
 Numbers = dict[int, tuple[Any, Any]]
-"""Set -> its pieces rho of p and sigma of q of all candidates, as arrays of integers."""
+"""Number of a set -> its pieces rho of p and sigma of q of all candidates: two arrays of mpz, (candidates,)."""
 
 
 class Batch:
     """The computations of a batch from the seeds of some sets. Secret; `repr` shows nothing of it."""
 
     def __init__(self, terms: CeremonyTerms, seeds: Mapping[int, bytes]) -> None:
-        """Create a batch from its seeds, by the number of the set in `terms.subsets`."""
+        """Create a batch from the seeds of sets, by their number in `terms.subsets`."""
         self._terms, self._seeds = terms, seeds
 
     def commitment(self, subset: int, number: int) -> bytes:
@@ -70,44 +71,50 @@ class Batch:
         return self._masked(holder, product_share(self._terms, holder, c, rest), "z")
 
     def _difference_masks(self) -> dict[int, Flat]:
-        """Return the pieces of c."""
+        """Return the pieces of c, by set."""
         return self._residues("c")
 
     def _residues(self, name: str) -> dict[int, Flat]:
+        """Return the pieces of a, b or c, by set."""
         return {s: _uniform(self._terms, seed, name) for s, seed in self._seeds.items()}
 
     def _masked(self, holder: int, share: Flat, name: str) -> Flat:
+        """Return a share plus the holder's share of zero, modulo every prime."""
         terms = self._terms
         mask = zero_share(terms, holder, lambda s, i: _uniform(terms, self._seeds[s], f"zero of {name} {i}"))
         masked: Flat = (share + mask) % flat_primes(terms)
         return masked
 
     def opened(self) -> tuple[Flat, Flat]:
-        """Return the right values of y and z, for a batch with all seeds."""
+        """Return y and z as they must be opened, for a batch with all seeds."""
         a, b, c = (sum(self._residues(name).values()) % flat_primes(self._terms) for name in "abc")
         return a * b % flat_primes(self._terms), c * (a - 1) * (b - 1) % flat_primes(self._terms)
 
     # -- candidates
 
     def numbers(self, chosen: NDArray[np.int64]) -> Numbers:
-        """Return the pieces of p and q of candidates whose residues are at these places, shape (candidates, primes)."""
+        """Return the pieces of p and q of candidates.
+
+        Args:
+            chosen: the places of their residues, (candidates, primes), as `choose` returns them.
+        """
         return {
             s: (_integers(self._pieces(s, "a", chosen)), _integers(self._pieces(s, "b", chosen))) for s in self._seeds
         }
 
     def factors(self, chosen: NDArray[np.int64]) -> tuple[Any, Any]:
-        """Return p and q, shape (candidates,) each, for a batch with all seeds; `chosen` as for `numbers`."""
+        """Return p and q, arrays of mpz, (candidates,), for a batch with all seeds; `chosen` as for `numbers`."""
         p, q = (_integers(sum(self._pieces(s, name, chosen) for s in self._seeds)) for name in ("a", "b"))
         return self._terms.offset + p, self._terms.offset + q
 
     def _pieces(self, subset: int, name: str, chosen: NDArray[np.int64]) -> Any:
-        """Return the pieces of one set as limbs before carries."""
+        """Return a set's pieces of p (`name` "a") or q ("b") as limbs before carries, int64 (limbs, candidates)."""
         terms, seed = self._terms, self._seeds[subset]
         tops = np.frombuffer(stream(seed, f"top of {name}", 4 * len(chosen)), "<u4") >> (32 - terms.top_bits)
         return _recombined(terms, _uniform(terms, seed, name)[chosen.T], tops.astype(np.int64))
 
     def modulus_share(self, holder: int, numbers: Numbers) -> Any:
-        """Return the holder's masked share of n = p q modulo 2^s for each candidate."""
+        """Return the holder's masked share of n = p q modulo 2^s for each candidate: an array of mpz, (candidates,)."""
         terms = self._terms
         size, count = (terms.rest_bits + 7) // 8, len(next(iter(numbers.values()))[0])
 
@@ -122,7 +129,17 @@ class Batch:
     # -- one candidate
 
     def test_values(self, holder: int, numbers: Numbers, place: int, n: mpz, chosen: Iterable[mpz]) -> list[mpz]:
-        """g^e for every base g; the e of all holders but one add up to that of this one less phi(n)/4."""
+        """Return g^e modulo n for every base g, with the holder's exponent e.
+
+        The exponents of all holders but `_first` add up to the exponent of `_first` minus phi(n)/4.
+
+        Args:
+            holder: number of the holder.
+            numbers: as `numbers` returns them.
+            place: the place of the candidate among these.
+            n: the candidate.
+            chosen: the bases.
+        """
         terms = self._terms
         own = sum(sum(numbers[s][i][place] for i in (0, 1)) for s in numbers if home(terms, s) == holder) // 4
         exponent = (n + 1 - 2 * terms.offset) // 4 - own if holder == _first(terms, place) else mpz(own)
@@ -151,14 +168,14 @@ class Batch:
         return [multiple % modulus for multiple in self.form_multiples(holder, numbers, place, n)]
 
     def form_exponent(self, holder: int, numbers: Numbers, place: int, n: mpz, weights: Sequence[int]) -> mpz:
-        """Return (D_j - x_j) / R of the weighted sum of the multiples."""
+        """Return (D_j - x_j) / R for the weighted sum D_j of the holder's multiples; see `ceremony.form`."""
         modulus, multiples = form_modulus(self._terms, n), self.form_multiples(holder, numbers, place, n)
         return mpz(sum(w * (multiple // modulus) for w, multiple in zip(weights, multiples, strict=True)))
 
     def sieved_multiple(self, holder: int, numbers: Numbers, place: int, n: mpz, chosen: NDArray[np.int64]) -> mpz:
         """Return the holder's masked share, over the integers, of a multiple c phi(n) that no l_i divides, nor 3.
 
-        It is z modulo every l_i and 1 modulo 3: c is the factor of z there, and phi(n) is 1 modulo 3.
+        The multiple is z modulo every l_i, where c is the factor of z, and 1 modulo 3, where c and phi(n) are 1.
 
         Args:
             holder, numbers, place, n: as for `form_multiples`.
@@ -173,7 +190,10 @@ class Batch:
         return mpz(product_share(self._terms, holder, masks, self._phi(numbers, place, n)) + zero)
 
     def _integer_zero(self, holder: int, label: str, place: int, mask_bits: int) -> mpz:
-        """Return the holder's share of zero, 128 bits longer than its share of c phi(n) with pieces of c this long."""
+        """Return the holder's share of zero over the integers, for a c whose pieces have `mask_bits` bits.
+
+        Its masks are 128 bits longer than the share of c phi(n) that they hide.
+        """
         bits = mask_bits + self._terms.bits + 1 + 2 * _count_bits(self._terms) + STATISTICAL_BITS
 
         def draw(subset: int, member: int) -> mpz:
@@ -198,7 +218,7 @@ class Batch:
         return int(product_share(terms, holder, beta, self._phi(numbers, place, n)) + zero)
 
     def _phi(self, numbers: Numbers, place: int, n: mpz) -> dict[int, mpz]:
-        """Return the pieces of (p - 1)(q - 1) = n + 1 - p - q."""
+        """Return the pieces of phi(n) = (p - 1)(q - 1) = n + 1 - p - q, by set."""
         return {
             s: (n + 1 - 2 * self._terms.offset if s == 0 else mpz(0)) - rho[place] - sigma[place]
             for s, (rho, sigma) in numbers.items()
@@ -209,11 +229,16 @@ class Batch:
 
 
 def exponent_share_bits(terms: CeremonyTerms) -> int:
-    """Of a share of d: beta phi, a mask 128 bits wider than all that is summed, and as many masks as there are sets."""
+    """Return b, such that a holder's share of d lies in (-2^b, 2^b).
+
+    It is the sum of products of pieces of beta and phi, and of at most one difference of masks for each set. The masks
+    are at least 128 bits longer than the sum of the products.
+    """
     return (terms.degree + 1) * terms.bits + 2 * STATISTICAL_BITS + 3 * _count_bits(terms) + 2
 
 
 def _count_bits(terms: CeremonyTerms) -> int:
+    """Return the number of bits by which a sum over all sets can exceed its addends."""
     return len(terms.subsets).bit_length()
 
 
@@ -221,9 +246,15 @@ def _count_bits(terms: CeremonyTerms) -> int:
 
 
 def choose(terms: CeremonyTerms, products: Flat, differences: Flat) -> NDArray[np.int64]:
-    """Where the residues of each candidate are: of every prime the first K draws at which both are units.
+    """Choose the residues of each candidate: of every prime, the first K draws for which y and z are units.
 
-    Shape (candidates, primes); fewer than K candidates when some prime has fewer such draws.
+    Args:
+        terms: of the key setup.
+        products, differences: the opened y and z.
+
+    Returns:
+        Places in a `Flat`, int64 (candidates, primes). There are fewer than K candidates when some prime has fewer
+        such draws.
     """
     good = (products != 0) & (differences != 0)
     starts = np.cumsum((0, *terms.draws))
@@ -233,7 +264,14 @@ def choose(terms: CeremonyTerms, products: Flat, differences: Flat) -> NDArray[n
 
 
 def moduli(terms: CeremonyTerms, products: Flat, chosen: NDArray[np.int64], rests: Sequence[mpz]) -> tuple[mpz, ...]:
-    """Every candidate's n, from its residues and from n modulo 2^s; `chosen`: their places, shape (candidates,)."""
+    """Return every candidate's n, from n modulo the l_i, 3 and 2^s; n is 1 modulo 3.
+
+    Args:
+        terms: of the key setup.
+        products: the opened y, which is n modulo the l_i.
+        chosen: the places of the candidates' residues, (candidates, primes), as `choose` returns them.
+        rests: n modulo 2^s of each candidate.
+    """
     known, power = terms.step // 4, mpz(1) << terms.rest_bits
     twelve = (terms.step // 12) * gmpy2.invert(terms.step // 12, 12)
     inverse = gmpy2.invert(known, power)
@@ -244,34 +282,33 @@ def moduli(terms: CeremonyTerms, products: Flat, chosen: NDArray[np.int64], rest
 
 def survivors(terms: CeremonyTerms, candidates: Sequence[mpz]) -> tuple[int, ...]:
     """Return the places of candidates of the right length without a prime factor below 2^20."""
-    places = [
-        k for k, n in enumerate(candidates) if n.bit_length() == terms.bits and n.is_odd()
-    ]  # a deviating holder can make it even
+    # A deviating holder can make n even.
+    places = [k for k, n in enumerate(candidates) if n.bit_length() == terms.bits and n.is_odd()]
     for bits, together in ((12, 1), (14, 4), (17, 16), (20, 32)):
-        primes, left = odd_primorial(2**bits), []
+        primes, remaining = odd_primorial(2**bits), []
         for at in range(0, len(places), together):
             group = places[at : at + together]
             remainder = primes % math.prod(candidates[k] for k in group)
-            left += [k for k in group if gmpy2.gcd(remainder % candidates[k], candidates[k]) == 1]
-        places = left
+            remaining += [k for k in group if gmpy2.gcd(remainder % candidates[k], candidates[k]) == 1]
+        places = remaining
     return tuple(places)
 
 
 def bases(terms: CeremonyTerms, n: mpz, count: int) -> list[mpz]:
-    """Return public units modulo n with Jacobi symbol 1, derived from a hash of the terms and n."""
-    size, tried = (terms.bits + STATISTICAL_BITS + 7) // 8, 0
+    """Return `count` public units modulo n with Jacobi symbol 1, derived from a hash of the terms and n."""
+    size, attempts = (terms.bits + STATISTICAL_BITS + 7) // 8, 0
     bases: list[mpz] = []
     while len(bases) < count:
-        prefix = terms.digest + n.to_bytes(terms.bits // 8 + 1, "big") + tried.to_bytes(8, "big")
+        prefix = terms.digest + n.to_bytes(terms.bits // 8 + 1, "big") + attempts.to_bytes(8, "big")
         g = mpz.from_bytes(hashlib.shake_256(b"psephos biprimality\0" + prefix).digest(size), "big") % n
-        tried += 1
+        attempts += 1
         if gmpy2.jacobi(g, n) == 1:
             bases.append(g)
     return bases
 
 
 def passes(terms: CeremonyTerms, place: int, n: mpz, values: Sequence[Sequence[mpz]]) -> bool:
-    """Return whether n passes the test; `values` has one value per base of every holder, in order."""
+    """Return whether n passes the tests; `values`: of every holder in order, its `Batch.test_values`."""
     first = _first(terms, place) - 1
     for claimed in zip(*values, strict=True):
         product = mpz(1)
@@ -295,11 +332,18 @@ def form_modulus(terms: CeremonyTerms, n: mpz) -> mpz:
 
 @lru_cache(maxsize=4)
 def _larger_primes(terms: CeremonyTerms) -> mpz:
+    """Return the product of the primes between the largest l and the bound of the form."""
     return odd_primorial(terms.form_bound) // gmpy2.gcd(odd_primorial(terms.form_bound), terms.step)
 
 
 def good_form(terms: CeremonyTerms, n: mpz, shares: Sequence[Sequence[mpz]]) -> bool:
-    """Whether phi(n) makes a key of form "psephos"; `shares`: every holder's, of random multiples of phi(n)."""
+    """Return whether phi(n) makes a key of form "psephos".
+
+    Args:
+        terms: of the key setup.
+        n: the candidate.
+        shares: of every holder, its shares of `FORM_MASKS` random multiples of phi(n) (`Batch.form_share`).
+    """
     modulus = form_modulus(terms, n)
     return is_clean(terms, n, gmpy2.gcd(modulus, *(sum(each) % modulus for each in zip(*shares, strict=True))))
 
@@ -318,7 +362,7 @@ def sieved_modulus(terms: CeremonyTerms) -> mpz:
 
 @lru_cache(maxsize=4)
 def _sieved_basis(terms: CeremonyTerms) -> tuple[mpz, tuple[mpz, ...]]:
-    """Return 3 l_1 .. l_k, and for 3 and every l_i the number below it that is 1 there and 0 at the others."""
+    """Return N = 3 l_1 .. l_k, and for each prime of N the number below N that is 1 modulo it, 0 modulo the others."""
     modulus, primes = sieved_modulus(terms), (3, *terms.primes)
     return modulus, tuple((modulus // prime) * gmpy2.invert(modulus // prime, prime) for prime in primes)
 
@@ -335,7 +379,10 @@ def is_good(terms: CeremonyTerms, p: mpz, q: mpz) -> bool:
 
 
 def _without_small(terms: CeremonyTerms, value: mpz) -> mpz:
-    """Without the primes that are known not to divide (p - 1)/2 and (q - 1)/2, and without 2."""
+    """Return `value` without its factors 2, and without the primes known not to divide (p - 1)/2 and (q - 1)/2.
+
+    These are the odd primes up to the bound of the form.
+    """
     small = 2 * odd_primorial(terms.form_bound)
     while (common := gmpy2.gcd(value, small)) != 1:
         value //= common
@@ -352,32 +399,43 @@ def flat_primes(terms: CeremonyTerms) -> Flat:
 
 
 def _uniform(terms: CeremonyTerms, seed: bytes, label: str) -> Flat:
-    """Exactly uniform modulo every prime: the top of l times a word of 16 bits, drawn again where that is biased.
+    """Derive residues, exactly uniform modulo every prime, from a seed and a label.
 
-    Lemire, "Fast random integer generation in an interval" (2019), section 4.
+    A residue is the upper half of l times a word of 16 bits, which is drawn again where the residue would be biased
+    (Lemire, "Fast random integer generation in an interval", 2019, section 4).
     """
     primes, biased = _words(terms)
     scaled = np.frombuffer(stream(seed, label, 2 * len(primes)), "<u2") * primes
     low, high = (scaled.view("<u2")[half::2] for half in (0, 1))
-    again, bad = 0, np.flatnonzero(low < biased)
-    while bad.size:
-        again += 1
-        words = np.frombuffer(stream(seed, f"{label} again {again}", 2 * bad.size), "<u2")
-        scaled[bad] = words * primes[bad]
-        bad = bad[low[bad] < biased[bad]]
+    redraws, places = 0, np.flatnonzero(low < biased)
+    while places.size:
+        redraws += 1
+        words = np.frombuffer(stream(seed, f"{label} again {redraws}", 2 * places.size), "<u2")
+        scaled[places] = words * primes[places]
+        places = places[low[places] < biased[places]]
     return high.astype(np.int64)
 
 
 @lru_cache(maxsize=4)
 def _words(terms: CeremonyTerms) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
-    """The primes, all below 2^16, and 2^16 modulo each: lower halves below it are biased."""
+    """Return the prime l < 2^16 of every place of a `Flat`, and 2^16 modulo l.
+
+    A product of l and a word whose lower half is below 2^16 modulo l is biased (`_uniform`).
+    """
     primes = flat_primes(terms).astype(np.uint32)
     return primes, (2**16 % primes).astype(np.uint16)
 
 
 @lru_cache(maxsize=4)
 def _basis(terms: CeremonyTerms) -> tuple[Flat, Flat, NDArray[np.float64], Flat]:
-    """The l, the inverse of S/l modulo each (both as columns), and S/l and S in limbs of 16 bits, with two to spare."""
+    """Return the constants of `_recombined`.
+
+    Numbers in limbs have 16 bits in a limb, the least significant first, and two limbs more than S needs.
+
+    Returns:
+        The l_i and the inverses of S/l_i modulo l_i, int64 (primes, 1) each; the S/l_i in limbs, float64 (limbs,
+        primes); and S in limbs, int64 (limbs, 1).
+    """
     limbs = (terms.step.bit_length() + 15) // 16
     others = [terms.step // prime for prime in terms.primes]
     primes, inverses = (
@@ -391,10 +449,19 @@ def _basis(terms: CeremonyTerms) -> tuple[Flat, Flat, NDArray[np.float64], Flat]
 
 
 def _recombined(terms: CeremonyTerms, residues: Flat, tops: Flat) -> Flat:
-    """The numbers 0 modulo 12 with these residues (shape: primes, numbers) below S, and S times the tops, in limbs.
+    """Return the numbers x + S t as limbs before carries, where x is 0 modulo 12 and has these residues, 0 <= x < S.
 
-    x = sum_i r_i S/l_i - S floor(sum_i r_i/l_i), r_i = x (S/l_i)^-1 modulo l_i. Exact: all in floating point is below
-    2^53 but for that floor, which is worked out in integers where rounding could change it.
+    x = sum_i r_i S/l_i - S floor(sum_i r_i/l_i), r_i = x (S/l_i)^-1 modulo l_i. The result is exact: numbers in
+    floating point are integers below 2^53, except for that floor, which is computed in integers where rounding could
+    change it.
+
+    Args:
+        terms: of the key setup.
+        residues: x modulo the l_i, int64 (primes, numbers).
+        tops: t, int64 (numbers,).
+
+    Returns:
+        Limbs in units of 2^(16 i), the least significant first, int64 (limbs, numbers).
     """
     primes, inverses, basis, step = _basis(terms)
     parts = residues * inverses % primes
@@ -409,7 +476,12 @@ def _recombined(terms: CeremonyTerms, residues: Flat, tops: Flat) -> Flat:
 
 
 def _integers(limbs: Flat) -> Any:
-    """The numbers that these limbs add up to (shape: limbs, numbers), none negative."""
+    """Return the numbers that these limbs represent, an array of mpz, (numbers,).
+
+    Args:
+        limbs: before carries, as `_recombined` returns them, or a sum of such, int64 (limbs, numbers). No number is
+            negative.
+    """
     limbs = limbs.copy()
     for place in range(len(limbs) - 1):
         limbs[place + 1] += limbs[place] >> 16
@@ -418,5 +490,5 @@ def _integers(limbs: Flat) -> Any:
 
 
 def as_array(values: Iterable[mpz]) -> Any:
-    """Return an array of Python objects."""
+    """Return these values as a one-dimensional array of Python objects."""
     return np.fromiter(values, dtype=object)

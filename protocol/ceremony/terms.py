@@ -155,8 +155,9 @@ class CeremonyTerms:
 
     @cached_property
     def success(self) -> float:
-        """Probability that both numbers of a candidate are primes of the required form, given that no l_i divides p (p
-        - 1).
+        """Probability that both numbers of a candidate are primes of the required form.
+
+        It is conditional on no l_i dividing p (p - 1) or q (q - 1).
 
         From Mertens' third theorem, assuming that divisibilities by the larger primes are independent.
         """

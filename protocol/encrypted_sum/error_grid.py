@@ -37,7 +37,7 @@ ERROR_BITS = 20
 
 
 class ErrorSums(NamedTuple):
-    """One value for each entry of a vector, in its order."""
+    """One value for each entry of a vector, in the order of the entries."""
 
     rows: float
     squared: float
@@ -103,7 +103,7 @@ class ErrorGrid:
     def predict(self, X: ArrayLike) -> Array:
         """Return the predictions for rows X (n, d), float64 (n,); each is a function of its row alone, bit for bit.
 
-        One that is no number, since infinite terms of both signs occur in it, is the middle of the bounds.
+        A prediction that would be NaN, because infinite terms of both signs occur in it, is the middle of the bounds.
         """
         rows = np.asarray(X, dtype=np.float64)
         with np.errstate(all="ignore"):
@@ -118,14 +118,14 @@ class ErrorGrid:
         Args:
             X: rows, (n, d). y: finite numbers, (n,), already checked.
         """
-        given, half = np.asarray(y, dtype=np.float64), (self.label.high - self.label.low) / 2
-        labels = np.clip(given, self.label.low, self.label.high)
+        numbers, half = np.asarray(y, dtype=np.float64), (self.label.high - self.label.low) / 2
+        labels = np.clip(numbers, self.label.low, self.label.high)
         with np.errstate(over="ignore"):
             size = np.abs(self.predict(X) - labels) / self.label.threshold
         error = np.minimum(size, 1.0)
         deviation = np.clip((labels - self.label.middle) / half, -1.0, 1.0)
-        clipped = (labels != given) | (size > 1)
-        entries = np.ones(len(given)), error * error, error, deviation * deviation, deviation, clipped
+        clipped = (labels != numbers) | (size > 1)
+        entries = np.ones(len(numbers)), error * error, error, deviation * deviation, deviation, clipped
         vectors: NDArray[np.int64] = np.trunc(np.column_stack(entries) * ERROR_WEIGHTS).astype(np.int64)
         return vectors
 

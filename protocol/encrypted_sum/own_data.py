@@ -74,7 +74,7 @@ def unit_rows(X: ArrayLike) -> Array:
 
 
 def _divided(rows: Array, lengths: Array) -> Array:
-    """Divide each row by its length, (n,); a row of length 0 is left as it is."""
+    """Return rows (n, d) divided by their lengths (n,); a row of length 0 is not changed."""
     divided: Array = rows / np.where(lengths > 0, lengths, 1.0)[:, None]
     return divided
 

@@ -372,7 +372,13 @@ class Observer(Machine):
 
     @takes(VoteOpen, Kind.CLOSE)
     def end(self, state: Any, entry: Entry) -> Step:
-        """End the vote: ballots that follow the curator's close on the board do not count, for any observer."""
+        """End the vote: no observer counts ballots that follow the curator's close on the board.
+
+        Raises:
+            UnexpectedMessageError: another role has closed the vote.
+            MessageError, WrongRoundError: as `Close.decode`.
+            TooFewBallotsError, MissingNoiseError: as `BallotProduct.check_minimum`.
+        """
         if entry.sender != "curator":
             raise UnexpectedMessageError(f"{self.name}: {entry.sender} closed the vote, which is the curator's to do")
         Close.decode(entry.data, self.round)
@@ -386,7 +392,7 @@ class Observer(Machine):
     @takes(VoteClosed, Kind.BALLOT)
     @takes(VoteClosed, Kind.NOISE_BALLOT)
     def late(self, state: VoteClosed, entry: Entry) -> Step:
-        """Reject a ballot that follows the close."""
+        """Raise LateBallotError for a ballot that follows the close."""
         raise self.lateness(entry)
 
     def lateness(self, entry: Entry) -> LateBallotError:

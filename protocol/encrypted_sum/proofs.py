@@ -129,7 +129,7 @@ def check_proofs(round_: Round, ballots: Sequence[tuple[int, Sequence[mpz], byte
     if round_.proofs == "knowledge":
         claims = []
         for party, ciphertexts, proof in ballots:
-            with _named(party):
+            with _naming_party(party):
                 claims.append((_statement(round_, party), ciphertexts, KnowledgeProof.decode(proof, round_.key)))
         if (wrong := knowledge.first_wrong(round_.key, claims)) is not None:
             raise ProofError(
@@ -139,7 +139,7 @@ def check_proofs(round_: Round, ballots: Sequence[tuple[int, Sequence[mpz], byte
     elif round_.proofs == "valid":
         layout = round_.layout
         for party, ciphertexts, proof in ballots:
-            with _named(party):
+            with _naming_party(party):
                 statement = _statement(round_, party)
                 if isinstance(layout, BoundedLayout):
                     bounded.verify(statement, layout, ciphertexts, proof)
@@ -148,8 +148,8 @@ def check_proofs(round_: Round, ballots: Sequence[tuple[int, Sequence[mpz], byte
 
 
 @contextmanager
-def _named(party: int) -> Iterator[None]:
-    """Name the party in a ProofError raised inside."""
+def _naming_party(party: int) -> Iterator[None]:
+    """Add the number of the party to the message of a ProofError that is raised in the block."""
     try:
         yield
     except ProofError as error:

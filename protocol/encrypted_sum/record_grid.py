@@ -55,7 +55,7 @@ SCORE_STEPS = 512
 """Entries of the tables per unit of the score."""
 
 LARGEST_SCORE = 32
-"""Scores beyond are treated as this one."""
+"""Largest score of the tables; larger ones are treated as this one."""
 
 _BLOCK = 1 << 18
 """Numbers in one block of rows: arrays of 2 MB, which stay in the cache."""
@@ -300,7 +300,7 @@ class RecordGrid:
         return np.clip(self.locate(X)[1][:, 0] + self.label.middle, self.label.low, self.label.high)
 
     def clip(self, coordinates: Array) -> Array:
-        """Clip coordinates (n, r) to norm 1, append the constant, divide by `radius`; returns float64 (n, r + 1)."""
+        """Return coordinates (n, r) clipped to norm 1, with the constant, divided by `radius`: float64 (n, r + 1)."""
         with np.errstate(all="ignore"):
             clipped = _clipped(coordinates, 1.0, self.norm)
         constant = np.full((len(clipped), 1), self.constant)
@@ -350,7 +350,10 @@ class RecordGrid:
         return psi, np.full(len(y), float(one)), np.full(len(y), float(off))
 
     def _huber_residuals(self, label: NumericLabel, score: Array, y: Array) -> tuple[Array, Array, Array]:
-        """As `_residuals`, of numeric labels y (n,) and unclipped scores (n,), relative to the middle."""
+        """Return what `_residuals` returns, for numeric labels y (n,) and scores (n,).
+
+        The scores are relative to the middle of the bounds, and not clipped yet.
+        """
         one = 1 << RESIDUAL_BITS
         with np.errstate(all="ignore"):
             ratio = (np.clip(score + label.middle, label.low, label.high) - y) / label.threshold

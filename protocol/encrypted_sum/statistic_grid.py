@@ -113,12 +113,12 @@ class StatisticGrid:
         return self._project(sums)
 
     def _project(self, sums: NDArray[np.object_]) -> list[int]:
-        """Map sums by class, (K, r), to the (K - 1) r released entries."""
+        """Return the (K - 1) r released entries for sums by class, (K, r)."""
         return [int(v) for v in (self.contrast.astype(object) @ sums).ravel()]
 
     @cached_property
     def bounds(self) -> tuple[list[int], list[int]]:
-        """The smallest and the largest value of each entry of one party's vector, both attained by some choices."""
+        """The smallest and the largest value of each entry of one party's vector; some choices attain them."""
         low: list[int] = []
         high: list[int] = []
         negative = np.minimum(self.points, 0).sum(axis=0)

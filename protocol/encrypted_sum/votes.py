@@ -35,7 +35,7 @@ class AuxiliarySet:
     """
 
     def __init__(self, samples: ArrayLike, salt: bytes = b"") -> None:
-        """Copy and hash the samples.
+        """Create an auxiliary set from a copy of the samples.
 
         Args:
             samples: finite numbers of shape (N, d), N, d >= 1.

@@ -68,7 +68,7 @@ def _stage(kind: Kind) -> str:
 
 
 def post(terms: PathakTerms, receiver: str, message: _Message) -> Post:
-    """Address a message to a role or to the board."""
+    """Return a message addressed to a role or to the board, encoded with the digest of the terms."""
     return Post(receiver, message.encode(terms.digest), _stage(message.kind))
 
 

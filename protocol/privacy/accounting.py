@@ -154,14 +154,14 @@ def compose(events: Iterable[PrivacyEvent], delta: float) -> float:
     if sum(e.delta for e in events) <= delta:
         basic = math.fsum(e.epsilon for e in events)
     # The samplers are charged at the largest epsilon that can be returned.
-    left = delta - (1 + math.exp(MAX_EPSILON)) * math.fsum(e.distance for e in events)
+    remaining = delta - (1 + math.exp(MAX_EPSILON)) * math.fsum(e.distance for e in events)
     # Deltas besides those of the samplers; a Gaussian's follows from its multiplier.
-    left -= sum(max(0.0, e.delta - (1 + math.exp(e.epsilon)) * e.distance) for e in events if e.multiplier is None)
-    if left <= 0 or (basic < math.inf and len(events) == 1):
+    remaining -= sum(max(0.0, e.delta - (1 + math.exp(e.epsilon)) * e.distance) for e in events if e.multiplier is None)
+    if remaining <= 0 or (basic < math.inf and len(events) == 1):
         return basic
     counts = Counter(e.epsilon for e in events if e.multiplier is None)
     mu = math.sqrt(math.fsum(e.multiplier**-2 for e in events if e.multiplier is not None))
-    return min(basic, composed_epsilon(counts, mu, left, MAX_EPSILON))
+    return min(basic, composed_epsilon(counts, mu, remaining, MAX_EPSILON))
 
 
 def shown_together(events: Iterable[PrivacyEvent]) -> tuple[float, float]:

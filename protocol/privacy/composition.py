@@ -78,7 +78,7 @@ class PrivacyLoss:
         return PrivacyLoss(*_sum_on_grid(many, few), infinite)
 
     def trimmed(self, delta: float) -> PrivacyLoss:
-        """Return a loss that dominates this one, in ascending order, without the values that hardly ever occur."""
+        """Return a loss that dominates this one, in ascending order, without its tails, of mass `_TAIL` delta."""
         order = np.argsort(self.values)
         values, masses = self.values[order], self.masses[order]
         above = np.cumsum(masses[::-1])[::-1]
@@ -141,8 +141,8 @@ def gaussian_deltas(epsilon: Vector, mu: float) -> Vector:
 
 def _delta(epsilon: float, losses: PrivacyLoss, mu: float) -> float:
     """Return the delta of a loss together with a Gaussian (mu = 0: without one), before rounding up."""
-    left = epsilon - losses.values
-    terms = gaussian_deltas(left, mu) if mu else -np.expm1(np.minimum(left, 0.0))
+    remaining = epsilon - losses.values
+    terms = gaussian_deltas(remaining, mu) if mu else -np.expm1(np.minimum(remaining, 0.0))
     return losses.infinite + float(np.dot(losses.masses, terms))
 
 

@@ -369,8 +369,14 @@ def _least(mean: Fraction) -> Any:
 
 @dataclass(frozen=True)
 class _Poisson:
-    """A Poisson law of mean above 16: its mode floor(mean), the probability of the mode (`exact` in MPFR), and
-    logarithms.
+    """Constants of a Poisson law with a mean above 16.
+
+    Attributes:
+        mean: of the law.
+        mode: floor(mean).
+        exact, peak: the probability of the mode, in MPFR and in float64.
+        logarithm: ln(mean).
+        excess: (mean - mode)/mode.
     """
 
     mean: Fraction
@@ -392,7 +398,16 @@ def _poisson_law(mean: Fraction) -> _Poisson:
 
 
 def _poisson_quick(law: _Poisson, draws: list[int], sign: int) -> tuple[int] | tuple[()] | None:
-    """Decide in float64: (step,) if the candidate is accepted, () if rejected, None if float64 does not suffice."""
+    """Decide in float64 whether a candidate mode + step is accepted.
+
+    Args:
+        law: the law.
+        draws: three uniform integers below 2^64.
+        sign: of the step.
+
+    Returns:
+        (step,) if the candidate is accepted, () if it is rejected, None if float64 does not suffice.
+    """
     which, position, level = ((d + 0.5) * 2.0**-64 for d in draws)
     width = 1 + law.peak / 2
     flat = width / (1 + width)
@@ -424,7 +439,7 @@ def _poisson_quick(law: _Poisson, draws: list[int], sign: int) -> tuple[int] | t
 
 
 def _poisson_exact(law: _Poisson, draws: list[int], sign: int, randomness: Randomness) -> tuple[int] | tuple[()]:
-    """Decide in MPFR, with 576 more bits for each uniform."""
+    """Decide as `_poisson_quick` does, but always and in MPFR, with 576 more random bits for each uniform variable."""
     extra = UNIFORM_BITS - 64
     which, position, level = (midpoint(d << extra | randomness.bits(extra)) for d in draws)
     mode, width = law.mode, MPFR.add(1, MPFR.div(law.exact, 2))

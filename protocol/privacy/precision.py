@@ -34,12 +34,12 @@ def uniforms(count: int, randomness: Randomness) -> list[Any]:
 
 
 def rational(value: Fraction) -> Any:
-    """Round a fraction correctly to an MPFR number."""
+    """Return the MPFR number nearest to a fraction."""
     return gmpy2.mpfr(gmpy2.mpq(value), MPFR.precision)
 
 
 def rounded_up(value: float) -> float:
-    """Round a positive number up to 30 bits.
+    """Return a positive number, rounded up to 30 significant bits.
 
     Results of floating-point functions differ in their last bits between processors; rounded up, everybody who plans
     the same noise gets the same number.

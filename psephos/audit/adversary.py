@@ -80,7 +80,7 @@ class Tampering(DelegatingRole):
         return []
 
     def observe(self, step: Step) -> None:
-        """Called with each step of the honest role before its messages are changed."""
+        """Observe a step of the honest role, before its messages are changed. Does nothing by default."""
 
     def unwrap(self, state: TamperingState) -> Any:
         return state.inner
@@ -132,5 +132,5 @@ def tampering(change: Change, *names: str) -> Replacements:
 
 
 def is_of_kind(post: Post, kind: Kind) -> bool:
-    """Whether a message to be sent is of a kind."""
+    """Return whether a message that is to be sent is of a kind."""
     return Entry(0, "", "", post.data).is_a(kind)

@@ -1,8 +1,8 @@
 """The form in which each protocol lists the attacks that are tried on it, and the case that an audit makes of them.
 
-An attack replaces roles by adversarial ones and says what must come of it: the class of error with which an honest role
-refuses it, or that nothing needs to be refused (`HARMLESS`), or, for a variant that is known to be broken, that it
-succeeds (`SUCCEEDS`).
+An attack replaces roles by adversarial ones and states the expected result: the class of error with which an honest
+role refuses it, or that nothing needs to be refused (`HARMLESS`), or, for a variant that is known to be broken, that
+it succeeds (`SUCCEEDS`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SUCCEEDS: Literal["succeeds"] = "succeeds"
 
 @dataclass(frozen=True)
 class AttackResult:
-    """What came of an attack.
+    """The result of an attack.
 
     Attributes:
         gains: name of a secret -> evidence that the coalition has it; empty for a protocol that holds.
@@ -57,7 +57,7 @@ class Attack:
     secrets: tuple[Secret, ...]
 
     def met_by(self, result: AttackResult) -> bool:
-        """Whether a result is the expected one."""
+        """Return whether a result is the expected one."""
         if self.expected == SUCCEEDS:
             return bool(result.gains)
         if self.expected == HARMLESS:

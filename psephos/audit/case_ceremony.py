@@ -43,7 +43,7 @@ PLACES = (0, 1, 2, -1)
 """Places, in the list of primes, of those whose residues are compared."""
 
 BATCHES = 60
-"""Within so many batches a holder that rejects everything must be named: ten times the mean until a good candidate."""
+"""Batches within which a holder that rejects everything must be named: ten times the mean until a good candidate."""
 
 COALITIONS: dict[str, tuple[int, ...]] = {
     "outsider (the board)": (),
@@ -260,8 +260,8 @@ class _RejectingHolder(CeremonyHolder):
 def _rejecting_holder_is_named(context: AnalysisContext) -> CheckResult:
     """Check that a holder that rejects good candidates is named: it could otherwise choose the key that it prefers."""
 
-    def progress(what: str, tried: int, expected: int) -> None:
-        if tried > BATCHES * TERMS.batch:
+    def progress(what: str, candidates: int, expected: int) -> None:
+        if candidates > BATCHES * TERMS.batch:
             raise EngineError("enough batches")
 
     coins = partial(context.coins, "refusing")
@@ -269,8 +269,8 @@ def _rejecting_holder_is_named(context: AnalysisContext) -> CheckResult:
     try:
         run_ceremony(TERMS, roles=liar, coins=coins, progress=progress)
     except AgreementError as error:
-        named = str(error).startswith("holder 2 ")
-        return CheckResult(not named, f"a holder that rejects good candidates is {'' if named else 'not '}named")
+        is_named = str(error).startswith("holder 2 ")
+        return CheckResult(not is_named, f"a holder that rejects good candidates is {'' if is_named else 'not '}named")
     except EngineError:
         pass
     return CheckResult(True, f"good candidates were rejected and not missed, in {BATCHES} batches")

@@ -166,7 +166,7 @@ def _copy_ballot(context: AnalysisContext) -> AttackResult:
 
 
 def _combine_ballots(context: AnalysisContext) -> AttackResult:
-    """Post an own vote times the inverses of the ballots of parties 1 to 3: the sum would show the votes of party 0."""
+    """Post a vote times the inverses of the ballots of parties 1 to 3, so that the sum would show party 0's votes."""
     round_ = _round(context, "isolates")
     honest = _ballots(context, round_)
     modulus, mine = round_.key.ciphertext_modulus, honest[LIAR]
@@ -181,7 +181,7 @@ def _combine_ballots(context: AnalysisContext) -> AttackResult:
 
 
 def _cast_votes(context: AnalysisContext, votes: int) -> AttackResult:
-    """Cast more than one vote, or a negative number, in the first slot."""
+    """Add `votes`, which may be negative, to the first slot of a ballot."""
     round_ = _round(context, f"stuffs {votes}", "valid")
     honest = _ballots(context, round_)
     n, mine = round_.key.modulus, honest[LIAR]
@@ -241,7 +241,10 @@ def _send_wrong_share(context: AnalysisContext, how: Literal["random", "shaped"]
 
 
 def _confirm_wrongly(context: AnalysisContext, how: Literal["another product", "another holder"]) -> AttackResult:
-    """Confirm a product that nobody observed, or in the name of holder 2; all three holders must confirm the same."""
+    """Confirm a product that nobody observed, or confirm in the name of holder 2.
+
+    The round demands that all three holders confirm the same product.
+    """
     round_ = _round(context, f"confirms {how}")
 
     def change(post: Post, seen: Sequence[Entry]) -> list[Post]:
@@ -257,8 +260,8 @@ def _confirm_wrongly(context: AnalysisContext, how: Literal["another product", "
 
     replacements = tampering(change, "holder 1")
     opened, errors = _run(context, round_, _encoded(_ballots(context, round_)), replacements)
-    named = "holder 1 confirmed a product in the name" if how == "another holder" else "confirmed by holder 1"
-    result = _judge(opened, errors, range(PARTIES), named, f"a confirmation of {how}")
+    message = "holder 1 confirmed a product in the name" if how == "another holder" else "confirmed by holder 1"
+    result = _judge(opened, errors, range(PARTIES), message, f"a confirmation of {how}")
     if opened is None:
         return result
     return AttackResult({**result.gains, SUM: f"a confirmation of {how} counted as one of this"}, errors)

@@ -285,11 +285,11 @@ def _row(run: ObservedRun, members: Members, table: Mapping[mpz, int]) -> Row:
     tournament = run.terms.comparisons == "tournament"
     if members.parties and not members.curator and tournament:
         # The parties know pi_1: if pi_2 were known, a second comparison would show whose data set was the smaller.
-        again, owners = _compared_again(run), inverse(run.order)
+        second_turn, owners = _compared_again(run), inverse(run.order)
         for j in range(PARTIES):
             row[f"party {j} compared again, if pi_2 were the identity"] = -1
         for place in members.parties:
-            row[f"party {owners[place]} compared again, if pi_2 were the identity"] = party_name(place) in again
+            row[f"party {owners[place]} compared again, if pi_2 were the identity"] = party_name(place) in second_turn
     if members.curator and not members.parties:
         # Charlie knows pi_2: if pi_1 were known, he would know who is smallest, and what follows from the total.
         selection = run.messages(Kind.SELECTION)[0][1].ciphertexts

@@ -124,7 +124,7 @@ def _smallest(make: MakeObserved, honest: Role, setting: ObservedRoles) -> Obser
 
 
 def _propose_less_noise(context: AnalysisContext) -> AttackResult:
-    """Propose an epsilon of 64 to a party, in Charlie's name."""
+    """Propose terms with an epsilon of 64 to a party, in Charlie's name."""
     terms = terms_of(context, "public-bound", "proposes")
     proposal = replace(terms, epsilon=64.0)
     party = PathakParty(LIAR, *records_of(context, "honest")[LIAR], terms)
@@ -156,7 +156,7 @@ _WRONG_SHARE = _charlie(lambda context: _Shifts, _shifted)
 
 
 def _both(context: AnalysisContext) -> _Lies:
-    """Party 1 submits zeros, and Charlie adds `SHIFT`."""
+    """Return the deviation in which party `LIAR` submits zeros and Charlie adds `SHIFT`."""
     replacements = {**_NOTHING(context).replacements, **_WRONG_SHARE(context).replacements}
     return _Lies(replacements, lambda own: SHIFT)
 

@@ -161,8 +161,8 @@ def _judge(
         if not rounds.issuperset(answered) or len(answered) > len(points):
             gains[GRADIENT] = f"{what}: party {number} answers what is not its next step"
     opened = getattr(descent.results.get("curator"), "opened", None)
-    named = opened is not None and culprit in (f"holder {number}" for number in opened.wrong_holders)
-    if not named and not any(culprit == sender or culprit in str(error) for sender, error in descent.refused):
+    is_named = opened is not None and culprit in (f"holder {number}" for number in opened.wrong_holders)
+    if not is_named and not any(culprit == sender or culprit in str(error) for sender, error in descent.refused):
         gains[NAME] = f"{what}: no error names {culprit}"
     return AttackResult(gains, tuple(error for _sender, error in descent.refused))
 
@@ -328,7 +328,7 @@ def _announce_wrongly(
 
 
 def _continue_from_lie(context: AnalysisContext) -> AttackResult:
-    """Continue the descent from a wrong sum that holder 1 publishes."""
+    """Announce a second step that continues the descent from a wrong sum that holder 1 publishes."""
 
     def change(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) -> list[Post]:
         if not is_of_kind(post, Kind.ANNOUNCEMENT) or (message := Announcement.decode(post.data, terms)).step == 1:
@@ -340,7 +340,7 @@ def _continue_from_lie(context: AnalysisContext) -> AttackResult:
 
 
 def _leave_ballot_out(context: AnalysisContext) -> AttackResult:
-    """Request that a sum is opened without the ballot of party 0."""
+    """Request the opening of a product without the ballot of party 0."""
     rounds: list[Round] = []
 
     def change(terms: SeriesTerms, post: Post, seen: Sequence[Entry]) -> list[Post]:

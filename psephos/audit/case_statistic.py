@@ -59,9 +59,9 @@ PARTIES, SAMPLES, COLLUDERS = 5, 12, 3
 HONEST = PARTIES - COLLUDERS - 1
 """The number of parties, one, whose shares must make up the whole law: neither the colluders nor the party itself."""
 EPSILON, DELTA = 1.0, 1e-6
-"""Of the plans whose own noise is examined."""
+"""Privacy parameters of the plans whose own noise is examined."""
 SCALE, VARIANCE = Fraction(60), Fraction(7200)
-"""Of the discrete Laplace and of the discrete Gaussian noise, in units of the grid."""
+"""Scale of the discrete Laplace and variance of the discrete Gaussian noise, in units of the grid."""
 
 Rows = list[tuple[NDArray[np.float64], NDArray[np.int64]]]
 """Each party's samples, float64 (n, 2), and class numbers, int64 (n,)."""
@@ -199,7 +199,7 @@ class _Statistic(SumAnalysis):
         return round_of(self.setting(context), self.spec(context), coins, minimum_ballots=minimum)
 
     def contribution(self, context: AnalysisContext, inputs: str) -> PartyFactory:
-        """As `SumAnalysis.contribution`; with `inputs` "swapped" parties 0 and 1 exchange their votes."""
+        """See `SumAnalysis.contribution`; with `inputs` "swapped" parties 0 and 1 exchange their votes."""
         if self.own:
             return self.source(context, self.rows(context))
         order = [1, 0, 2, 3, 4] if inputs == "swapped" else range(PARTIES)

@@ -146,21 +146,21 @@ def _reads_last_votes(context: AnalysisContext) -> CheckResult:
 
 
 def _replays_noise(context: AnalysisContext) -> CheckResult:
-    """Reproduce the release from the counts and the curator's coins: the curator can subtract the noise."""
+    """Reproduce the release from the counts and the curator's coins, with which the curator can subtract the noise."""
     counts, tape = _counts(context), RecordedRandomness(context.coins("release"))
     request = ReleaseRequest(1.0, 0.0, "spherical-laplace", None, "certified", False)
     method = statistic_method(counts, _auxiliary(context), request)
     released, other = method.draw(tape), method.draw(context.coins("another release"))
-    again = method.draw(ReplayedRandomness(tape.tape()))
-    known = np.array_equal(released, again) and not np.array_equal(released, other)
+    replayed = method.draw(ReplayedRandomness(tape.tape()))
+    known = np.array_equal(released, replayed) and not np.array_equal(released, other)
     return CheckResult(known, "the curator's own coins replay the noise of the release")
 
 
 def _messages_without_noise(context: AnalysisContext) -> CheckResult:
     """Check that no message depends on the curator's coins, of which the noise of the release is made."""
     voters, first = VOTES.voters(context, "honest"), VOTES.real(context)[0].transcript.messages
-    again = run_tally_round(context, VOTES.setting(context), _auxiliary(context), CLASSES, voters, "tally honest 0")
-    alike = [m.data for m in again.transcript.messages] == [m.data for m in first]
+    replay = run_tally_round(context, VOTES.setting(context), _auxiliary(context), CLASSES, voters, "tally honest 0")
+    alike = [m.data for m in replay.transcript.messages] == [m.data for m in first]
     outcome = f"all {len(first)} messages follow from the parties' inputs and coins" if alike else "the messages differ"
     return CheckResult(not alike, f"replayed, {outcome}: the curator's, which make the noise, enter none")
 

@@ -50,7 +50,7 @@ class DeviatingRequest:
     expected: type[PsephosError]
 
     def run(self, setting: AuditSetting, honest: Honest) -> AttackResult:
-        """Try the request on a role of its own, in a round of its own."""
+        """Try the request on a new role in a new round, and return the result."""
         round_, ballots = honest(f"deviation {self.name}")
         try:
             answered = self.send(setting, round_, ballots)
@@ -80,7 +80,7 @@ def request_attacks(
 
 
 def try_requests(setting: AuditSetting, honest: Honest) -> dict[str, AttackResult]:
-    """Try every request of `REQUESTS`; return what came of each, by its name."""
+    """Try every request of `REQUESTS`, and return the results by the requests' names."""
     return {request.name: request.run(setting, honest) for request in REQUESTS}
 
 
@@ -95,7 +95,7 @@ def deviations(setting: AuditSetting, honest: Honest) -> CheckResult:
 
 
 class _Holder:
-    """Holder 1, which is shown ballots and asked directly; raises what it refuses."""
+    """Holder 1, to which messages are given directly; the error of a refused message is raised."""
 
     def __init__(
         self, setting: AuditSetting, round_: Round, ballots: Sequence[Ballot] = (), openings: OnceLedger | None = None
@@ -112,14 +112,16 @@ class _Holder:
         return bool(step.posts)
 
     def show(self, *ballots: Ballot) -> None:
+        """Give ballots on the board to the holder."""
         self._send(BOARD, *(ballot.encode() for ballot in ballots))
 
     def ask(self, request: TallyRequest) -> bool:
+        """Give a request of the curator to the holder, and return whether it answers."""
         return self._send(self._role.name, request.encode(self._role.round))
 
 
 def _request(round_: Round, ballots: Sequence[Ballot]) -> TallyRequest:
-    """A deviating curator's, which ignores the minimum."""
+    """Return a request to open the product of these ballots, whatever the minimum of the round is."""
     product, rejections = BallotProduct(round_).add_all(ballot.encode() for ballot in ballots)
     for rejection in rejections:
         raise rejection.error
@@ -135,7 +137,7 @@ def _left_out(setting: AuditSetting, round_: Round, ballots: list[Ballot]) -> bo
 
 
 def _other_product(setting: AuditSetting, round_: Round, ballots: list[Ballot]) -> bool:
-    """All parties named, but the product is one party's ballot."""
+    """Request the opening of one party's ballot as the product of all parties' ballots."""
     everyone = sum(1 << b.party for b in ballots)
     return _Holder(setting, round_, ballots).ask(replace(_request(round_, ballots[:1]), members=everyone))
 
@@ -156,7 +158,7 @@ def _too_few_counted(setting: AuditSetting, round_: Round, ballots: list[Ballot]
 
 
 def _again(setting: AuditSetting, round_: Round, ballots: list[Ballot]) -> bool:
-    """A holder that has opened all ballots is restarted, shown another ballot of a party that lies, and asked again."""
+    """Restart a holder that has opened the product, and request another one with a second ballot of the last party."""
     openings, last = OnceLedger(), ballots[-1]
     _Holder(setting, round_, ballots, openings).ask(_request(round_, ballots))
     ciphertexts = tuple(c * (1 + round_.key.modulus) % round_.key.ciphertext_modulus for c in last.ciphertexts)
@@ -171,14 +173,14 @@ def _other_round(setting: AuditSetting, round_: Round, ballots: list[Ballot]) ->
 
 
 def _signed_by_another(setting: AuditSetting, round_: Round, ballots: list[Ballot]) -> bool:
-    """The curator replaces a ballot by one of its own, signed with a key of its own."""
+    """Replace the signature of a ballot by one with a key that is not on the roster."""
     forger = SigningKey.generate()
     _Holder(setting, round_, [replace(ballots[1], signature=forger.sign(b"anything"))])
     return True
 
 
 def _changed_payload(setting: AuditSetting, round_: Round, ballots: list[Ballot]) -> bool:
-    """The curator multiplies the inverse of one ballot into another, whose signature it keeps."""
+    """Multiply the inverse of one ballot into another, without changing the other's signature."""
     key = round_.key
     inverse = tuple(pow(c, -1, key.ciphertext_modulus) for c in ballots[0].ciphertexts)
     payload = encode_ciphertexts(key, add_ciphertexts(key, ballots[1].ciphertexts, inverse))
@@ -188,13 +190,13 @@ def _changed_payload(setting: AuditSetting, round_: Round, ballots: list[Ballot]
 
 
 def _same_party_twice(setting: AuditSetting, round_: Round, ballots: list[Ballot]) -> bool:
-    """One party's ballot weighs as much as the others' together and is read off the total."""
+    """Show one party's ballot again; counted often enough, it could be read off the total."""
     _Holder(setting, round_, ballots).show(ballots[0])
     return True
 
 
 def _replayed(setting: AuditSetting, round_: Round, ballots: list[Ballot]) -> bool:
-    """A ballot of this round in a second one over the same auxiliary set, with one other party less."""
+    """Show a ballot of this round in a second round, whose nonce differs."""
     second = replace(round_, nonce=bytes(16))
     _Holder(setting, second, [replace(ballots[0], round_digest=second.digest)])
     return True

@@ -87,7 +87,10 @@ def edited(owner: Any, name: str, old: str, new: str) -> Iterator[None]:
 
 @contextmanager
 def replaced(places: Sequence[Any], name: str, original: Any, broken: Any) -> Iterator[None]:
-    """Give `name` another value in modules or classes while the block runs; caches are emptied before and after."""
+    """Replace the attribute `name` of modules or classes by `broken` while the block runs.
+
+    The caches of the functions of psephos are emptied before and after.
+    """
     try:
         _set(places, name, broken)
         yield
@@ -120,8 +123,8 @@ class Mutant:
         name: what is broken, in the field's words.
         protocol: whose analysis must catch it.
         owner, function, old, new: the edit, as in `edited`.
-        check: the one that must see it.
-        views: per side of a two-sample test; enough that the leak is seen at any seed.
+        check: name of the check that must detect it.
+        views: per side of a two-sample test; enough that the leak is detected with any seed.
     """
 
     name: str

@@ -182,7 +182,7 @@ Change = Callable[[PartyTable, str, Generator], PartyTable]
 
 
 def add_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Duplicate one to three of its rows, at random places."""
+    """Duplicate one to three of the party's rows, at random places."""
     import pandas as pd
 
     copies = generator.choice(table.places(party), size=generator.integers(1, 4))
@@ -194,7 +194,7 @@ def add_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
 
 
 def remove_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Remove one or more of its rows; at least one remains."""
+    """Remove one or more of the party's rows; at least one remains."""
     places = table.places(party)
     if len(places) < 2:
         return table
@@ -203,7 +203,7 @@ def remove_rows(table: PartyTable, party: str, generator: Generator) -> PartyTab
 
 
 def relabel_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Change the classes of all its rows; where the label is a number, to numbers of public rows."""
+    """Change the labels of all the party's rows: classes to others, numbers to random `classes` of the table."""
     classes = table.classes
     if table.numeric(table.label):
         cells, places = table.cells.copy(), table.places(party)
@@ -220,14 +220,14 @@ def relabel_rows(table: PartyTable, party: str, generator: Generator) -> PartyTa
 
 
 def add_foreign_label(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Give some of its rows a label that is none of the classes."""
+    """Give some of the party's rows a label that is none of the classes."""
     cells, places = table.cells.copy(), table.places(party)
     cells.loc[places[: int(generator.integers(1, len(places) + 1))], table.label] = FOREIGN
     return table.with_cells(cells)
 
 
 def add_category(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Put a value that no other row has into one of its cells, in a column of text."""
+    """Put a value that no other row has into a cell of the party, in a column of text."""
     texts = [name for name in table.features if not table.numeric(name)]
     # A date column counts as text here; it refuses other text, with an error for the party.
     if not texts:
@@ -237,14 +237,14 @@ def add_category(table: PartyTable, party: str, generator: Generator) -> PartyTa
 
 
 def empty_values(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Empty all features of some of its rows."""
+    """Empty all features of some of the party's rows."""
     cells, places = table.cells.copy(), table.places(party)
     cells.loc[places[: int(generator.integers(1, len(places) + 1))], table.features] = ""
     return table.with_cells(cells)
 
 
 def insert_extreme(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Put a very large number into one of its cells, in a column of numbers."""
+    """Put a very large number into a cell of the party, in a column of numbers."""
     numbers = [name for name in table.features if table.numeric(name)]
     if not numbers:
         return table
@@ -253,12 +253,12 @@ def insert_extreme(table: PartyTable, party: str, generator: Generator) -> Party
 
 
 def insert_extreme_label(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Put a very large number into the label of one of its rows, where the label is a number."""
+    """Put a very large number into the label of one of the party's rows; for tables whose label is a number."""
     return table.with_value(_one_of(table.places(party), generator), table.label, EXTREME)
 
 
 def permute_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Permute its rows."""
+    """Permute the party's rows."""
     places = table.places(party)
     order = np.arange(len(table.cells))
     order[places] = generator.permutation(places)
@@ -266,7 +266,7 @@ def permute_rows(table: PartyTable, party: str, generator: Generator) -> PartyTa
 
 
 def replace_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Replace all its rows by another number of copies of any party's rows, with random classes."""
+    """Replace all the party's rows by a random number of copies of any party's rows, with random classes."""
     import pandas as pd
 
     classes, count = table.classes, int(generator.integers(1, 2 * len(table.places(party)) + 1))
@@ -279,7 +279,7 @@ def replace_rows(table: PartyTable, party: str, generator: Generator) -> PartyTa
 
 
 def replace_record(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Replace one of its rows by a copy of any party's row, with a random class."""
+    """Replace one of the party's rows by a copy of any party's row, with a random class."""
     place = _one_of(table.places(party), generator)
     cells, classes = table.cells.copy(), table.classes
     cells.iloc[place] = table.cells.iloc[int(generator.integers(len(cells)))].to_numpy()
@@ -289,7 +289,7 @@ def replace_record(table: PartyTable, party: str, generator: Generator) -> Party
 
 
 def add_record(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Add a copy of any party's row to its rows, with a random class and an extreme number half of the time."""
+    """Add a copy of any party's row to the party, with a random class and, half of the time, a very large number."""
     import pandas as pd
 
     new = table.cells.iloc[[int(generator.integers(len(table.cells)))]].copy()
@@ -303,7 +303,7 @@ def add_record(table: PartyTable, party: str, generator: Generator) -> PartyTabl
 
 
 def remove_record(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Remove one of its rows; at least one remains."""
+    """Remove one of the party's rows; at least one remains."""
     places = table.places(party)
     if len(places) < 2:
         return table
@@ -311,7 +311,9 @@ def remove_record(table: PartyTable, party: str, generator: Generator) -> PartyT
 
 
 def replace_person(column: str) -> Change:
-    """Return the change that replaces all rows of one of its persons, whom a column names, by another person's.
+    """Return the change that replaces all rows of one of the party's persons by those of another person.
+
+    `column`: names the persons.
 
     The new person has another name and twelve rows: copies of one row of any party, with one random class. Their sum
     is long, as equal rows cannot cancel.
@@ -324,7 +326,7 @@ def replace_person(column: str) -> Change:
 
 
 def add_person(column: str) -> Change:
-    """Return the change that adds the twelve rows of a new person, whom a column names, as `replace_person` has it."""
+    """Return the change that adds the twelve rows of a new person to the party, as in `replace_person`."""
 
     def change(table: PartyTable, party: str, generator: Generator) -> PartyTable:
         return _with_person(table, party, column, generator)
@@ -333,7 +335,7 @@ def add_person(column: str) -> Change:
 
 
 def remove_person(column: str) -> Change:
-    """Return the change that removes all rows of one of its persons, whom a column names; a party keeps one person."""
+    """Return the change that removes all rows of one of the party's persons; at least one person remains."""
 
     def change(table: PartyTable, party: str, generator: Generator) -> PartyTable:
         if table.cells.iloc[table.places(party)][column].nunique() < 2:
@@ -360,7 +362,7 @@ def _without_person(table: PartyTable, party: str, column: str, generator: Gener
 
 
 def interleave_rows(table: PartyTable, party: str, generator: Generator) -> PartyTable:
-    """Reorder the rows of different parties in the file, and change no party's rows or their order."""
+    """Interleave the parties' rows in another way; no party's rows change, nor their order."""
     owners = table.cells[table.party].to_numpy()
     turns = generator.permutation(owners)
     order = np.empty(len(owners), dtype=np.intp)
@@ -424,7 +426,7 @@ EXTREME_LABEL = Neighbour("an extreme label", insert_extreme_label)
 """The change of one record for protocols that predict a number."""
 
 NO_CHANGE = Neighbour("rows interleaved differently", interleave_rows)
-"""Changes no party's rows, so that nothing may change."""
+"""A change of no party's rows, after which all results must be equal."""
 
 
 def is_own_error(error: PsephosError, table: PartyTable, party: str) -> bool:

@@ -46,19 +46,19 @@ class PatternMatch:
 
 
 def parse_pattern(text: str) -> ast.expr | list[ast.stmt]:
-    """Parse an expression or statements with holes; an empty text is no statement.
+    """Return the syntax tree of an expression, or of statements, with holes; an empty text is an empty list.
 
     Raises:
         InvalidParameter: `text` is not Python with holes.
     """
-    named = re.sub(r"\$\.\.\.(?=\w)", _REST, textwrap.dedent(text).strip())
-    named = re.sub(r"\$(?=\w)", _HOLE, named)
+    source = re.sub(r"\$\.\.\.(?=\w)", _REST, textwrap.dedent(text).strip())
+    source = re.sub(r"\$(?=\w)", _HOLE, source)
     try:
-        return ast.parse(named, mode="eval").body
+        return ast.parse(source, mode="eval").body
     except SyntaxError:
         pass
     try:
-        return ast.parse(named).body
+        return ast.parse(source).body
     except SyntaxError as error:
         raise InvalidParameter(f"{text!r} is neither an expression nor a statement with holes: {error.msg}") from None
 
@@ -74,16 +74,16 @@ def names_of(text: str) -> set[str]:
 
 
 def find(tree: ast.AST, pattern: str) -> list[PatternMatch]:
-    """Find all places of a tree that match; of those that begin with the same statement, the shortest."""
-    wanted = parse_pattern(pattern)
-    if not isinstance(wanted, list):
-        tried = ((node, _match(wanted, node, {})) for node in ast.walk(tree) if isinstance(node, ast.expr))
-        return [PatternMatch(node, slice(0, 0), bindings) for node, bindings in tried if bindings is not None]
+    """Return all places of a tree that match; of those that begin with the same statement, the shortest."""
+    parsed = parse_pattern(pattern)
+    if not isinstance(parsed, list):
+        matches = ((node, _match(parsed, node, {})) for node in ast.walk(tree) if isinstance(node, ast.expr))
+        return [PatternMatch(node, slice(0, 0), bindings) for node, bindings in matches if bindings is not None]
     places = []
     for block in _blocks(tree):
         for start in range(len(block)):
             for end in range(start + 1, len(block) + 1):
-                bindings = _match_list(wanted, block[start:end], {})
+                bindings = _match_list(parsed, block[start:end], {})
                 if bindings is not None:
                     places.append(PatternMatch(block, slice(start, end), bindings))
                     break
@@ -102,11 +102,11 @@ def substitute(tree: ast.AST, pattern: str, replacement: str, where: str = "the 
     Raises:
         InvalidParameter: `pattern` matches nothing or more than once, or `replacement` does not fit it.
     """
-    wanted, new, places = parse_pattern(pattern), parse_pattern(replacement), find(tree, pattern)
+    parsed, new, places = parse_pattern(pattern), parse_pattern(replacement), find(tree, pattern)
     if len(places) != 1:
         raise InvalidParameter(
             f"`{pattern}` must match one place of {where} and matches {len(places)}; there are: "
-            + _listing(tree, wanted, [p.node[p.span.start] if isinstance(p.node, list) else p.node for p in places])
+            + _listing(tree, parsed, [p.node[p.span.start] if isinstance(p.node, list) else p.node for p in places])
         )
     (place,) = places
     filling = _Filling(place.bindings)
@@ -120,7 +120,7 @@ def substitute(tree: ast.AST, pattern: str, replacement: str, where: str = "the 
 
 
 def _blocks(tree: ast.AST) -> Iterator[list[ast.stmt]]:
-    """All lists of statements."""
+    """Yield all lists of statements in a tree."""
     for node in ast.walk(tree):
         for _, value in ast.iter_fields(node):
             if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
@@ -196,23 +196,26 @@ def _match_list(patterns: Sequence[Any], trees: Sequence[Any], bindings: Binding
 
 
 def _match_call(pattern: ast.Call, call: ast.Call, bindings: Bindings) -> Bindings | None:
-    """Keyword arguments match by name, in any order; `...` among the arguments also stands for further keywords."""
+    """Match a call; return the extended bindings, or None.
+
+    Keyword arguments match by name, in any order. `...` among the arguments also stands for further keywords.
+    """
     extended = _match(pattern.func, call.func, bindings)
-    left = list(call.keywords)
+    unmatched = list(call.keywords)
     for keyword in pattern.keywords:
-        other = next((k for k in left if k.arg == keyword.arg), None)
+        other = next((k for k in unmatched if k.arg == keyword.arg), None)
         if other is None or extended is None:
             return None
-        left.remove(other)
+        unmatched.remove(other)
         extended = _match(keyword.value, other.value, extended)
     if extended is None:
         return None
     rests = [rest for rest in map(_rest_name, pattern.args) if rest is not None]
-    if left and not rests:
+    if unmatched and not rests:
         return None
     extended = _match_list(pattern.args, call.args, extended)
-    if extended is not None and left and rests[-1]:
-        extended = {**extended, rests[-1]: [*extended[rests[-1]], *left]}
+    if extended is not None and unmatched and rests[-1]:
+        extended = {**extended, rests[-1]: [*extended[rests[-1]], *unmatched]}
     return extended
 
 
@@ -221,7 +224,7 @@ def _is_dots(node: Any) -> bool:
 
 
 def _rest_name(node: Any) -> str | None:
-    """The name of a `$...name`, empty for `...`; None for anything else."""
+    """Return the name of a `$...name`, "" for `...`, None for anything else."""
     if isinstance(node, ast.Expr):
         node = node.value
     if _is_dots(node):
@@ -268,9 +271,9 @@ class _Filling(ast.NodeTransformer):
         return node
 
 
-def _listing(tree: ast.AST, wanted: ast.expr | list[ast.stmt], matches: Sequence[ast.AST]) -> str:
-    """The places found; without any, what of the tree is of the pattern's kind."""
-    kind = type(wanted[0] if isinstance(wanted, list) and wanted else wanted)
+def _listing(tree: ast.AST, pattern: ast.expr | list[ast.stmt], matches: Sequence[ast.AST]) -> str:
+    """Return the lines of the matches for an error; without matches, those of all nodes of the pattern's type."""
+    kind = type(pattern[0] if isinstance(pattern, list) and pattern else pattern)
     nodes = matches or [node for node in ast.walk(tree) if type(node) is kind]
     lines = [f"`{ast.unparse(node).splitlines()[0]}` (line {getattr(node, 'lineno', 0)})" for node in nodes]
     if not lines:

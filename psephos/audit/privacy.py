@@ -141,7 +141,7 @@ def audit_privacy(
     progress: Progress = silent,
     runs: Iterable[ComparedRun] = (),
 ) -> PrivacyAuditResult:
-    """Audit every mechanism.
+    """Compute a lower bound on the epsilon of every mechanism.
 
     Args:
         epsilon: what each mechanism claims.

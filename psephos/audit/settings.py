@@ -73,8 +73,8 @@ def make_setting(
         test_key=True,
         randomness=tape,
     )
-    again = ReplayedRandomness(tape.tape())
-    return AuditSetting(generate_private_key(key_bits, degree=degree, test_key=True, randomness=again), ceremony)
+    replay = ReplayedRandomness(tape.tape())
+    return AuditSetting(generate_private_key(key_bits, degree=degree, test_key=True, randomness=replay), ceremony)
 
 
 @dataclass(frozen=True)

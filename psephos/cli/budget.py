@@ -44,10 +44,10 @@ def register(app: typer.Typer) -> None:
         from psephos.results.base import FORMAT, plain
         from psephos.results.budget import summarise
 
-        wanted = None if limit is None else PrivacyLimit.parse(limit)
+        new_limit = None if limit is None else PrivacyLimit.parse(limit)
         with BudgetFile(file, create=False) as opened:
-            if wanted is not None:
-                opened.set_limit(wanted)
+            if new_limit is not None:
+                opened.set_limit(new_limit)
             if data is not None:
                 opened.accept(table_digest(data))
             charges, bound, summary = opened.charges(), opened.limit, summarise(opened)

@@ -98,18 +98,22 @@ def register(app: typer.Typer) -> None:
             note(f"WARNING: {text}")
 
         def save(result: EvaluationResult) -> None:
-            line = _saved(run, result, output)
+            line = _save_calibrated(run, result, output)
             if line and as_json:
                 note(line)
             elif line:
                 emit(f"\n{line}\n")
 
-        shown: Any = {"report": report, "as_json": as_json, "verbose": verbose, "save": save}
-        perform(run.options, lambda _, **context: run.run(**context), "evaluate", **shown)
+        output_options: Any = {"report": report, "as_json": as_json, "verbose": verbose, "save": save}
+        perform(run.options, lambda _, **context: run.run(**context), "evaluate", **output_options)
 
 
-def _saved(run: EvaluationRun, result: EvaluationResult, output: Path | None) -> str:
-    """Write the calibrated model, where one is asked for and there is one; return a line that says so."""
+def _save_calibrated(run: EvaluationRun, result: EvaluationResult, output: Path | None) -> str:
+    """Write the calibrated model into `output`, if both exist; return a line about it, or "" without `output`.
+
+    Raises:
+        ModelError: the file cannot be written.
+    """
     if output is None:
         return ""
     if result.estimate.calibration is None:

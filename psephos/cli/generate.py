@@ -30,7 +30,7 @@ class SectionedCommand(TyperCommand):
                     formatter.write_dl(records)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the command line; raises BadParameter with a message in plain English."""
+        """Parse the command line; raises BadParameter with a message in plain English."""
         try:
             return super().parse_args(ctx, args)
         except typer.BadParameter as error:
@@ -58,7 +58,7 @@ def _plain_message(error: typer.BadParameter) -> str:
 
 
 def examples(*lines: str) -> str:
-    """Return an epilogue of one example a line; \\b keeps Click from joining the lines to a paragraph."""
+    """Return an epilogue with one example on each line; \\b keeps Click from joining the lines to a paragraph."""
     return "\n".join(("\b", "Examples:", *("  " + line for line in lines)))
 
 

@@ -1,4 +1,4 @@
-"""Groups of commands of which only the one that is invoked is imported."""
+"""Groups of commands that import only the command that is invoked."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typer.core import TyperGroup
 __all__ = ["LazyGroup", "lazy_app"]
 
 Register = Callable[[typer.Typer, str], None]
-"""Adds the command of a name to an application."""
+"""Adds the command with the given name to an application."""
 
 
 class LazyGroup(TyperGroup):
-    """A group that knows its commands by name and help, and registers a command when it is invoked or completed.
+    """A group that has the names and help of its commands, and registers a command when it is invoked or completed.
 
-    The group's own help and the completion of command names therefore import nothing. As in "Lazily loading
-    subcommands" of Click's documentation; subclasses say how a command is registered.
+    The group's own help and the completion of command names therefore import nothing (see "Lazily loading subcommands"
+    in Click's documentation). Subclasses define how a command is registered.
     """
 
     register: ClassVar[Register]
@@ -30,7 +30,7 @@ class LazyGroup(TyperGroup):
         return typer.main.get_group(app).commands[name]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Find the command that the arguments name, and load it; a name that does not exist is an error as usual."""
+        """Return the name, the loaded command and the remaining arguments; an unknown name is an error as in Click."""
         name, command, rest = super().resolve_command(ctx, args)
         return (name, command, rest) if name is None else (name, self.load_command(name), rest)
 
@@ -40,8 +40,8 @@ def lazy_app(commands: Mapping[str, str], register: Register, **settings: Any) -
 
     Args:
         commands: the help of each command, by name.
-        register: adds the command of a name to an application.
-        settings: of `typer.Typer`.
+        register: adds the command with a given name to an application.
+        settings: keyword arguments of `typer.Typer`.
     """
     group = type("Commands", (LazyGroup,), {"register": staticmethod(register)})
     app = typer.Typer(cls=group, no_args_is_help=True, rich_markup_mode=None, **settings)

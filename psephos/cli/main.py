@@ -1,4 +1,4 @@
-"""The command `psephos`: runs a subcommand, and prints every error that it foresees as one line.
+"""The command `psephos`: runs a subcommand, and prints every expected error as one line.
 
 Only the subcommand that is invoked is imported. Exit status: 0 for success; 1 if the run failed or an opened sum was
 wrong; 2 for bad usage; 130 and 143 after Ctrl-C and SIGTERM.
@@ -42,7 +42,7 @@ COMMANDS = {
     "report": "Write a report from a saved JSON.",
     "board": "Set up a study's board: a server, or a file that is carried.",
 }
-"""The line of each command in `psephos --help`."""
+"""Help of each command in `psephos --help`."""
 
 _MEMBER = ("join", "agent", "vote", "hold", "curate", "status")
 """The commands of `psephos.cli.member`."""
@@ -163,7 +163,7 @@ def _leave(code: int, stopped: Mapping[str, bool]) -> None:
 
 
 def _how_to_continue(words: Sequence[str]) -> str:
-    """Say how an interrupted command can be continued."""
+    """Return a text that says how an interrupted command can be continued."""
     command = _command_of(words)
     if command[:1] and command[0] in _MEMBER:
         return "the same command continues"
@@ -176,9 +176,9 @@ def _how_to_continue(words: Sequence[str]) -> str:
 
 
 def _command_of(words: Sequence[str]) -> list[str]:
-    """The name of the command that a command line runs, such as ["run"] or ["simulate", "tally"]; [] without one.
+    """Return the name of the command in a command line, such as ["run"] or ["simulate", "tally"]; [] without one.
 
-    Typer may not be imported yet when this is asked, so the few options that stand before a command are known here.
+    Typer may not be imported yet when this is called, so the options that precede a command are listed in this module.
     """
     remaining = iter(words)
     for word in remaining:

@@ -96,12 +96,12 @@ def register_join(app: typer.Typer) -> None:
 
 
 def _absolute(path: Path | None) -> str | None:
-    """Return a path for the settings of a member, as an absolute one."""
+    """Return the absolute path, for the settings of a member; None for None."""
     return None if path is None else str(path.absolute())
 
 
 def _address(board: str) -> str:
-    """Return the address of a board, a file by its absolute path."""
+    """Return the address of a board; that of a file is its absolute path."""
     return board if "://" in board else str(Path(board.removeprefix("file:")).absolute())
 
 
@@ -125,7 +125,11 @@ def _step(kind: str) -> Callable[[Path, str, bool], None]:
 
 
 def _take(directory: Path, study: str, kind: str, as_json: bool) -> None:
-    """Take all steps that are due now for the roles of one kind; repeating it does nothing twice."""
+    """Take all steps that are due now for the roles of one kind. A repetition takes no step a second time.
+
+    Raises:
+        StudyError: the identity has no role of this kind.
+    """
     from psephos.study.runner import MemberRunner
 
     membership = _membership(directory, study)
@@ -200,8 +204,8 @@ def register_agent(app: typer.Typer) -> None:
         from psephos.study.runner import MemberRunner
 
         membership = _membership(directory, study)
-        logged = logging.getLogger("psephos").isEnabledFor(logging.INFO)  # the log has the same lines as JSON
-        with MemberRunner(membership, membership.names, say=(lambda text: None) if logged else note) as runner:
+        log_enabled = logging.getLogger("psephos").isEnabledFor(logging.INFO)  # the log has the same lines as JSON
+        with MemberRunner(membership, membership.names, say=(lambda text: None) if log_enabled else note) as runner:
             if metrics is not None:
                 note(f"metrics are at http://127.0.0.1:{serve_metrics(runner, metrics)}/metrics")
             runner.run()

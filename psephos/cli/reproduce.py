@@ -22,7 +22,7 @@ HELP = {
     "rajkumar-simulated": "Rajkumar 2012, Figure 1: simulated data, by parties and by skew.",
     "rajkumar-wdbc": "Rajkumar 2012, Figure 2: breast cancer, by parties and by skew.",
 }
-"""Each experiment with its line of help."""
+"""Help of each experiment."""
 EXAMPLES = {
     "hamm-har": ("psephos reproduce hamm-har --data-dir DIR --quick --figures figures",),
     "hamm-kdd99": ("psephos reproduce hamm-kdd99 --encrypted --randomness short --journal DIR",),
@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _parts(name: str) -> tuple[type[Any], Run]:
-    """The options of an experiment and what runs it."""
+    """Return the options class of an experiment, and the function that runs it."""
     if name.startswith("hamm-"):
         from psephos.experiments.hamm import HammOptions, reproduce_hamm
 

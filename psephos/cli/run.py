@@ -131,7 +131,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _regress(chosen: JobOptions, output: Path | None, *, onnx: bool, as_json: bool, **settings: Any) -> None:
-    """Release a prediction of a number, and write it."""
+    """Run a private regression, print its result, and write the model into `output` unless that is None."""
     from psephos.simulation.regression import RegressionRun
 
     run = RegressionRun(chosen)

@@ -1,4 +1,4 @@
-"""What all commands share: options for output, the display of progress, logging, and printing results."""
+"""Code that all commands share: options for output, the display of progress, logging, and printing results."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _log = logging.getLogger("psephos.cli")
 
 
 class OutputError(PsephosError):
-    """The result cannot be written to standard output, which is closed or on a full disk."""
+    """Raised if the result cannot be written to standard output, which is closed or on a full disk."""
 
 
 def note(text: str) -> None:
@@ -85,7 +85,7 @@ class ProgressDisplay:
         """Create a display that is not shown yet.
 
         Args:
-            every: seconds between lines where `stream` is not a terminal.
+            every: seconds between lines if `stream` is not a terminal.
             stream: where to write; standard error by default.
         """
         self._stream = sys.stderr if stream is None else stream
@@ -138,7 +138,7 @@ class ProgressDisplay:
 
 
 class _JsonLines(logging.Handler):
-    """Writes one JSON object a line: time, level, logger, message, and the fields of the record's `about`.
+    """Writes a JSON object for each log record: time, level, logger, message, and the fields of the record's `about`.
 
     Times are UTC, in ISO 8601 with milliseconds and the offset: 2026-03-01T12:00:00.000+00:00. A line that cannot be
     written, on a full disk or to a closed pipe, is lost; the command goes on.
@@ -164,7 +164,8 @@ def start_logging(level: str) -> None:
     Args:
         level: debug, info, warning or error.
 
-    Raises InvalidParameter for another level.
+    Raises:
+        InvalidParameter: the level is another one.
     """
     if level not in ("debug", "info", "warning", "error"):
         raise InvalidParameter(f"--log-level is debug, info, warning or error, not {level!r}")
@@ -187,12 +188,13 @@ def check_directory(
     """Check that a directory can be written to, before hours are spent on a result, and create it if it is missing.
 
     Args:
-        directory: where files will be written; None checks nothing.
-        what: what will be written, for messages.
-        needs: the packages that writing takes.
-        secret: make the directory readable by its owner only.
+        directory: directory to which files will be written; None checks nothing.
+        what: the files that will be written, for messages.
+        needs: packages that are needed to write them.
+        secret: whether a directory that is created is readable by its owner only.
 
-    Raises ReportError when the directory cannot be written to or a package is missing.
+    Raises:
+        ReportError: the directory cannot be written to, or a package is missing.
     """
     if directory is None:
         return
@@ -238,18 +240,18 @@ def finish(
     save: Callable[[Any], None] = lambda result: None,
     printed_before: Collection[str] = (),
 ) -> None:
-    """Print a result, save what it produced, and write its report, in this order: a report that fails loses nothing.
+    """Print a result, save the output of its run, and write its report, in this order: a failing report loses nothing.
+
+    Exit with status 1 if an opened sum is wrong, or a verdict of an audit is not the expected one.
 
     Args:
-        result: of the command.
+        result: result of the command.
         as_json: print one JSON object instead of text.
         verbose: print all details.
         report: the directory for the report; None writes none.
         transcript: the messages of the run, for the report.
-        save: called with the result, to save what the run produced, unless it is not exact.
+        save: called with the result to save the output of the run, unless an opened sum is wrong.
         printed_before: warnings that were printed before the run, and are not printed again.
-
-    Exits with status 1 if an opened sum, or what an audit judged, is not what it must be.
     """
     if as_json:
         emit(json.dumps(result.as_json()) + "\n")

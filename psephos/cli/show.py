@@ -33,10 +33,10 @@ def show(
     """Print a result; the notice and warnings come first.
 
     Args:
-        result: of a command.
-        console: where to print; standard output by default.
-        verbose: print everything that the result's page has. Otherwise a run's details (recall by class, sizes, notes,
-            times) are left out; `--report` and `--json` have them, too.
+        result: result of a command.
+        console: console to print on; standard output by default.
+        verbose: whether to print everything on the result's page. Otherwise a run's details (recall by class, sizes,
+            notes, times) are left out; `--report` and `--json` have them, too.
         printed_before: warnings that are not printed again.
     """
     console, page = Console() if console is None else console, result.page()
@@ -80,13 +80,13 @@ def show(
 def show_table(
     console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], caption: str = ""
 ) -> None:
-    """Print a table that fits the console: no word is broken.
+    """Print a table that fits the console without breaking words.
 
-    Text columns are wrapped between words where the table is too wide. Where even that is not enough, each row becomes
-    a paragraph with a line for each column.
+    If the table is too wide, text columns are wrapped between words. If that is not enough, each row becomes a
+    paragraph with a line for each column.
 
     Args:
-        console: where to print.
+        console: console to print on.
         title: printed above; "" for none.
         columns: the headings; the first column is left-aligned, as are columns of text.
         rows: values, as many as columns; nothing is printed without rows.
@@ -156,7 +156,7 @@ def _print_records(console: Console, columns: Sequence[str], rows: Sequence[Sequ
 
 
 def _numeric(text: str) -> bool:
-    """Whether a cell holds a number, such as "0.90 ± 0.01", or nothing."""
+    """Return whether a cell is a number, such as "0.90 ± 0.01", or empty."""
     return not text or text[0].isdigit() or text[0] in "-+<"
 
 

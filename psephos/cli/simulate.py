@@ -1,4 +1,4 @@
-"""`psephos simulate PROTOCOL`: each protocol with all its options, as its options dataclass has them."""
+"""`psephos simulate PROTOCOL`: each protocol with all options of its options dataclass."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HELP = {
     "pathak": "Pathak 2010: parameters averaged under noise that the parties add together.",
     "psgd": "Rajkumar 2012: private gradient descent, a secure sum at each step.",
 }
-"""Each protocol with its line of help."""
+"""Help of each protocol."""
 EXAMPLES = {
     "tally": (
         "psephos simulate tally --epsilon 0.1,1,10",
@@ -86,7 +86,7 @@ def perform(
 ) -> None:
     """Check the options, simulate, and `finish`; write a report of the transcript so far if the run is interrupted.
 
-    Messages are recorded only if there is a report, since they take about 0.4 kB of memory each. Warnings that were
+    Messages are recorded only if there is a report, since they take about 0.4 kB of memory each. Warnings in
     `printed_before` are not printed again.
     """
     options.check()

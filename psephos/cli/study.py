@@ -27,19 +27,19 @@ Yes = Annotated[bool, typer.Option("--yes", help="Sign without asking, for scrip
 
 
 def existing(board: str) -> str:
-    """Return the address of a board; raises StudyError for a file that does not exist."""
+    """Return the address of a board; raises StudyError if it is a file that does not exist."""
     if "://" not in board and not Path(board.removeprefix("file:")).exists():
         raise StudyError(f"there is no board {board}: nobody has joined yet, or the board is another file")
     return board
 
 
 def confirm(study: Study, identity: Identity, yes: bool) -> None:
-    """Show what would be signed, and ask; exits with status 1 if the answer is no.
+    """Show what would be signed, and ask for consent; exit with status 1 if the answer is no.
 
     Args:
-        study: to be signed.
-        identity: that signs.
-        yes: do not ask.
+        study: the study to sign.
+        identity: the identity that signs.
+        yes: whether to sign without asking.
     """
     from psephos.study.consent import describe_study
 

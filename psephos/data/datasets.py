@@ -1,12 +1,12 @@
-"""The data sets the papers use, read in the form their authors publish, and two that come with scikit-learn.
+"""The data sets that the papers use, read in the form in which their authors publish them, and two of scikit-learn's.
 
-Nothing is committed or downloaded behind the user's back. The files are looked for in the folder given by
-the caller (`--data-dir`), else in `PSEPHOS_DATA`, else in a folder of the user's own cache; `download` fills the
-last one when asked to. Every file is checked before it is believed: SHA-256 of the *content* (the authors'
-archives have been re-packed more than once; the files inside have not changed) and the number of rows.
+The repository contains no data files, and none is downloaded unless `download` is called. Files are read from the
+folder that the caller names (`--data-dir`), else from `PSEPHOS_DATA`, else from the user's cache folder. Before a file
+is used, its number of rows and the SHA-256 of its *content* are checked (the authors' archives have been re-packed more
+than once; the files inside have not changed).
 
-Labels are integers 0 .. K-1, arrays are read-only, and nothing here is scaled: scaling is learned on public
-auxiliary samples only (`psephos.data.preprocessing`), which is not known before the split (`psephos.data.splits`).
+Labels are integers 0 .. K-1, and arrays are read-only. Features are not scaled: scaling is learned on public auxiliary
+samples only (`psephos.data.preprocessing`), which are not known before the split (`psephos.data.splits`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 NAMES = ("breast-cancer", "digits", "adult", "har", "kdd99", "url", "synthetic")
-"""What `load` takes: two that come with scikit-learn, four that are read from files, one that is made."""
+"""Names that `load` accepts: two data sets of scikit-learn, four that are read from files, and a synthetic one."""
 
 URL_FEATURES = 3_231_961
 
@@ -57,10 +57,15 @@ URL_FEATURES = 3_231_961
 class Dataset:
     """One classification problem.
 
-    X_train: (n, d) float64 (float32 for kdd99; CSR for url); y_train: (n,) int64 in 0 .. K-1.
-    X_test, y_test: the published test split in the same form, or None where none was published (`splits.split_dataset`
-    then holds out 30 %). classes: the K class names in label order. source: what to cite. feature_names: d of them,
-    or none.
+    Attributes:
+        name: name of the data set.
+        X_train: training features, float64 (n, d); float32 for kdd99, CSR for url.
+        y_train: training labels, int64 (n,), in 0 .. K-1.
+        X_test, y_test: the published test split in the same form; None if none was published (`splits.split_dataset`
+            then holds out 30 %).
+        classes: names of the K classes, in the order of the labels.
+        source: the publication to cite.
+        feature_names: names of the d features, or ().
     """
 
     name: str
@@ -82,7 +87,7 @@ class Dataset:
 
     @property
     def features(self) -> int:
-        """The number of features d, before any preprocessing."""
+        """Number of features d, before any preprocessing."""
         return int(self.X_train.shape[1])
 
     def __repr__(self) -> str:
@@ -149,14 +154,19 @@ def load(
     published: Mapping[str, DataFile] = PUBLISHED,
     **parameters: int,
 ) -> Dataset:
-    """The data set `name`, one of `NAMES`.
+    """Load a data set.
 
-    data_dir: the folder that holds the files, itself or in a folder per data set; see `data_folder` for the default.
-    published: what each file must be, where it is not the edition of `PUBLISHED`. parameters: of `make_synthetic`, for
-    `synthetic` only.
+    Args:
+        name: one of `NAMES`.
+        data_dir: the folder with the files, or with a folder for each data set; see `data_folder` for the default.
+        published: rows and digest of each file, for another edition than that of `PUBLISHED`.
+        parameters: parameters of `make_synthetic`, for `synthetic` only.
 
-    Raises InvalidParameter for an unknown name, DataSetMissingError when files are not there (the message says which
-    files, where to put them and where they are published), DataError when a file is damaged or incomplete.
+    Raises:
+        InvalidParameter: the name is unknown.
+        DataSetMissingError: files are missing; the message says which ones, where to put them and where they are
+            published.
+        DataError: a file is damaged or incomplete.
     """
     if parameters and name != "synthetic":
         raise InvalidParameter(f"only the synthetic data set takes parameters; {name!r} was given {sorted(parameters)}")
@@ -171,10 +181,13 @@ def load(
 
 
 def data_folder(data_dir: str | os.PathLike[str] | None = None) -> Path:
-    """Where data sets are looked for: `data_dir`, else PSEPHOS_DATA, else the user's cache folder.
+    """Return the folder of the data sets: `data_dir`, else PSEPHOS_DATA, else the user's cache folder.
 
-    The cache folder is XDG_CACHE_HOME/psephos/data, ~/.cache/psephos/data where that variable is not set. A folder
-    named by the caller or the environment must exist (DataSetMissingError), since a typing error is the likely cause.
+    The cache folder is XDG_CACHE_HOME/psephos/data, or ~/.cache/psephos/data if that variable is not set.
+
+    Raises:
+        DataSetMissingError: the folder named by the caller or the environment does not exist; a typing error is the
+            likely cause.
     """
     chosen = data_dir if data_dir is not None else os.environ.get("PSEPHOS_DATA") or None
     if chosen is None:
@@ -186,7 +199,7 @@ def data_folder(data_dir: str | os.PathLike[str] | None = None) -> Path:
     return folder
 
 
-# -- bundled with scikit-learn, and made here
+# -- bundled with scikit-learn, and synthetic
 
 
 def _load_breast_cancer(name: str) -> Dataset:
@@ -217,11 +230,20 @@ _BUNDLED: Mapping[str, Callable[[str], Dataset]] = {"breast-cancer": _load_breas
 def make_synthetic(
     classes: int = 2, features: int = 20, samples: int = 2000, test: int = 1000, seed: int = 0
 ) -> Dataset:
-    """Synthetic data, and nothing else: `classes` spherical Gaussian clouds around random centres.
+    """Generate synthetic data: one spherical Gaussian cloud for each class, around a random centre.
 
-    The centres lie 4 standard deviations from the origin in independent directions, so that classes overlap a
-    little. samples, test: rows of X_train and X_test; every class appears in both. The same arguments give the
-    same data. Raises InvalidParameter.
+    The centres lie 4 standard deviations from the origin in independent directions, so that classes overlap a little.
+    Every class appears in the training and the test rows. The same arguments give the same data.
+
+    Args:
+        classes: number of classes.
+        features: number of features.
+        samples: number of rows of X_train.
+        test: number of rows of X_test.
+        seed: seed of all random draws.
+
+    Raises:
+        InvalidParameter: a number is too small.
     """
     if classes < 2 or features < 1:
         raise InvalidParameter(f"synthetic data needs at least 2 classes and 1 feature; got {classes} and {features}")
@@ -247,12 +269,16 @@ def make_synthetic(
 
 _HAR_CLASSES = ("WALKING", "WALKING_UPSTAIRS", "WALKING_DOWNSTAIRS", "SITTING", "STANDING", "LAYING")
 
-# Where a data set's files lie: in a folder of this name, or in the data folder itself.
+# Name of the folder inside the data folder in which a data set's files may lie.
 _FOLDER = {"adult": "a9a", "har": "har", "kdd99": "kdd99", "url": "url"}
 
 
 def _find(name: str, folder: Path, files: Sequence[str], home: str) -> list[Path]:
-    """The paths of all `files` of the data set, in DIR/<sub-folder>/ or in DIR/."""
+    """Return the paths of the `files` of a data set, each in the data set's folder below `folder` or in `folder`.
+
+    Raises:
+        DataSetMissingError: a file is missing.
+    """
     below = folder / _FOLDER[name]
     paths = [next((p for p in (below / f, folder / f) if p.is_file()), None) for f in files]
     missing = [f for f, path in zip(files, paths, strict=True) if path is None]
@@ -267,7 +293,11 @@ def _find(name: str, folder: Path, files: Sequence[str], home: str) -> list[Path
 
 
 def content_of(path: Path) -> bytes:
-    """The file's content, decompressed if its name ends in .gz; DataError where that cannot be had."""
+    """Return the content of a file, decompressed if its name ends in .gz.
+
+    Raises:
+        DataError: the file cannot be read or decompressed.
+    """
     try:
         data = path.read_bytes()
         return gzip.decompress(data) if path.suffix == ".gz" else data
@@ -280,7 +310,7 @@ def content_of(path: Path) -> bytes:
 
 
 def _check(file: DataFile, content: bytes, where: Path) -> bytes:
-    """`content` if it has the rows and the digest it was published with, DataError saying which it has not."""
+    """Return `content`; raises DataError if its number of rows or its digest is not the published one."""
     rows = content.count(b"\n")
     if rows != file.rows:
         raise DataError(
@@ -297,12 +327,12 @@ def _check(file: DataFile, content: bytes, where: Path) -> bytes:
 
 
 def _load_adult(folder: Path, published: Mapping[str, DataFile]) -> Dataset:
-    """UCI Adult as LIBSVM's a9a, 123 binary features; label 1 is an income over 50K."""
+    """Load UCI Adult as LIBSVM's a9a, with 123 binary features; label 1 is an income over 50K."""
     from sklearn.datasets import load_svmlight_file
 
     parts = []
     for name, path in zip(_ADULT, _find("adult", folder, _ADULT, _LIBSVM), strict=True):
-        # The test file never mentions feature 123, so the width must be said.
+        # Feature 123 does not occur in the test file, so the width has to be given.
         X, y = load_svmlight_file(io.BytesIO(_check(published[name], content_of(path), path)), n_features=123)
         parts.append((X.toarray(), (y > 0).astype(np.int64)))
     source = "Kohavi and Becker, Adult, UCI 1996, in LIBSVM's form a9a"
@@ -310,7 +340,7 @@ def _load_adult(folder: Path, published: Mapping[str, DataFile]) -> Dataset:
 
 
 def _load_har(folder: Path, published: Mapping[str, DataFile]) -> Dataset:
-    """UCI Human Activity Recognition: 561 features in [-1, 1], 6 activities, test subjects unseen in training."""
+    """Load UCI Human Activity Recognition: 561 features in [-1, 1], 6 activities, other subjects in the test rows."""
     (path,) = _find("har", folder, [_HAR_ZIP], _HAR)
     X_train, y_train, X_test, y_test = (_numbers(m) for m in _har_members(content_of(path), path, published))
     labels = [y.ravel().astype(np.int64) - 1 for y in (y_train, y_test)]
@@ -319,17 +349,18 @@ def _load_har(folder: Path, published: Mapping[str, DataFile]) -> Dataset:
 
 
 def _har_members(archive: bytes, where: Path, published: Mapping[str, DataFile]) -> Iterator[bytes]:
+    """Yield the checked contents of `_HAR_MEMBERS`, from an archive that was read from `where`."""
     try:
-        with zipfile.ZipFile(io.BytesIO(archive)) as opened:
-            names = set(opened.namelist())
+        with zipfile.ZipFile(io.BytesIO(archive)) as zip_file:
+            names = set(zip_file.namelist())
             if _HAR_ZIP in names:  # UCI now serves the authors' archive inside another one
-                yield from _har_members(opened.read(_HAR_ZIP), where, published)
+                yield from _har_members(zip_file.read(_HAR_ZIP), where, published)
                 return
             for name in _HAR_MEMBERS:
                 member = "UCI HAR Dataset/" + name
                 if member not in names:
                     raise DataError(f"{where}: the archive holds no {member}; it is not the published one")
-                yield _check(published[name], opened.read(member), where)
+                yield _check(published[name], zip_file.read(member), where)
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise DataError(
             f"{where}: not a readable zip archive ({error}); it is damaged or incomplete, fetch it again"
@@ -347,16 +378,17 @@ _KDD_NUMERIC = tuple(c for c in range(41) if c not in _KDD_SYMBOLIC and c not in
 
 
 def _load_kdd99(folder: Path, published: Mapping[str, DataFile]) -> Dataset:
-    """KDD Cup 99, 10 % file and corrected test file: 123 features, label 0 normal, 1 attack.
+    """Load KDD Cup 99, the 10 % file and the corrected test file: 123 features, label 0 normal, 1 attack.
 
-    Hamm 2016 (6.2) has d = 123 "one-hot" features and does not say which. All seven symbolic attributes one-hot over
-    train *and* test give exactly 123: 34 numeric + 3 protocols + 67 services + 11 flags + 4 pairs. A vocabulary must
-    not come from the test file, so here the categories come from the training file alone (66 services), and the 67th
-    service column means "a service the training file does not have" (in the test file: icmp, on 2 rows).
-    Columns: the 34 numeric attributes in published order, then protocol_type (3, alphabetical), service (66 + 1),
-    flag (11), then (is 0, is 1) of land, logged_in, is_host_login, is_guest_login.
+    Hamm 2016 (6.2) has d = 123 "one-hot" features and does not say which. One-hot encoding of all seven symbolic
+    attributes over train *and* test gives exactly 123: 34 numeric + 3 protocols + 67 services + 11 flags + 4 pairs. A
+    vocabulary must not come from the test file, so here the categories come from the training file alone (66
+    services), and the 67th service column means "a service the training file does not have" (in the test file: icmp,
+    on 2 rows). The columns are the 34 numeric attributes in published order, protocol_type (3, alphabetical), service
+    (66 + 1), flag (11), and (is 0, is 1) of each of land, logged_in, is_host_login and is_guest_login.
 
-    float32, since 805,050 dense rows would need 792 MB in float64: counters over 2^24 are rounded to 24 bits.
+    Features are float32, since 805,050 dense rows would need 792 MB in float64; counters over 2^24 are rounded to 24
+    bits.
     """
     paths = _find("kdd99", folder, _KDD99, _KDD)
     train = _KddTable(_check(published[_KDD99[0]], content_of(paths[0]), paths[0]))
@@ -369,7 +401,7 @@ def _load_kdd99(folder: Path, published: Mapping[str, DataFile]) -> Dataset:
 
 
 class _KddTable:
-    """A KDD-99 text. Two rows in three are repetitions, so each distinct row is parsed once and then copied."""
+    """The rows of a KDD-99 file. Two rows in three are repetitions, so each distinct row is parsed once and copied."""
 
     def __init__(self, text: bytes) -> None:
         distinct: dict[bytes, int] = {}
@@ -386,7 +418,7 @@ class _KddTable:
             index = {word: i for i, word in enumerate(words)}
             unseen = len(words)
             one_hot = np.eye(unseen + 1, dtype=np.float32)[[index.get(row[column], unseen) for row in self.rows]]
-            if _KDD_SYMBOLIC[column] != "service":  # protocols and flags are closed lists
+            if _KDD_SYMBOLIC[column] != "service":  # protocols and flags have no column for other values
                 if one_hot[:, unseen].any():
                     raise DataError(f"KDD-99: a {_KDD_SYMBOLIC[column]} that the training file does not have")
                 one_hot = one_hot[:, :unseen]
@@ -398,17 +430,26 @@ class _KddTable:
 
 
 def _load_url(folder: Path, published: Mapping[str, DataFile]) -> Dataset:
-    """The malicious URL data, days 0 to 9 for training and 10 to 19 for testing (Hamm 2016, 6.3)."""
+    """Load the malicious URL data, days 0 to 9 for training and 10 to 19 for testing (Hamm 2016, 6.3)."""
     return load_url_days(folder, range(10), range(10, 20))
 
 
 def load_url_days(folder: str | os.PathLike[str], train: Sequence[int], test: Sequence[int] = ()) -> Dataset:
-    """Days of the malicious URL data (Ma et al. 2009) as one data set, CSR with 3,231,961 features; 1 is malicious.
+    """Load days of the malicious URL data (Ma et al. 2009), CSR with 3,231,961 features; label 1 is malicious.
 
-    folder: holds the day files DayN.svm, itself or in url/, url_svmlight/ or url/url_svmlight/, or the authors' archive
-    url_svmlight.tar.gz, itself or in url/. No digest of the day files has been published, so what is checked is that
-    every row is complete and in range, and the archive's own checksum when it is read from there.
-    Raises InvalidParameter, DataSetMissingError, DataError.
+    No digest of the day files has been published. It is therefore checked that every row is complete and in range, and
+    for an archive also its own checksum.
+
+    Args:
+        folder: has the day files DayN.svm, itself or in url/, url_svmlight/ or url/url_svmlight/; or the authors'
+            archive url_svmlight.tar.gz, itself or in url/.
+        train: numbers of the training days, 0 to 120.
+        test: numbers of the test days; without any, the data set has no test split.
+
+    Raises:
+        InvalidParameter: a day is out of range or in both lists, or there is no training day.
+        DataSetMissingError: files are missing, or are spread over several folders.
+        DataError: a file or the archive is damaged.
     """
     folder = Path(folder)
     if not train or set(train) & set(test) or not all(0 <= day <= 120 for day in [*train, *test]):
@@ -421,6 +462,7 @@ def load_url_days(folder: str | os.PathLike[str], train: Sequence[int], test: Se
 
 
 def _url_texts(folder: Path, days: Sequence[int]) -> dict[int, bytes]:
+    """Return the content of the file of each day; raises as `load_url_days`."""
     names = {day: f"Day{day}.svm" for day in days}
     for place in (folder / "url", folder, folder / "url" / "url_svmlight", folder / "url_svmlight"):
         if all((place / name).is_file() for name in names.values()):
@@ -433,26 +475,27 @@ def _url_texts(folder: Path, days: Sequence[int]) -> dict[int, bytes]:
 
 
 def _from_archive(archive: Path, names: Mapping[int, str]) -> dict[int, bytes]:
-    wanted = {name: day for day, name in names.items()}
+    days = {name: day for day, name in names.items()}
     texts: dict[int, bytes] = {}
     try:
         with gzip.open(archive) as unpacked:
             with tarfile.open(fileobj=unpacked, mode="r|") as stream:
                 for member in stream:
-                    day = wanted.get(Path(member.name).name)
-                    opened = stream.extractfile(member) if day is not None else None
-                    if day is not None and opened is not None:
-                        texts[day] = opened.read()
-            while unpacked.read(1 << 20):  # to the end, where gzip checks length and CRC
+                    day = days.get(Path(member.name).name)
+                    file = stream.extractfile(member) if day is not None else None
+                    if day is not None and file is not None:
+                        texts[day] = file.read()
+            while unpacked.read(1 << 20):  # read to the end, where gzip checks length and CRC
                 pass
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise DataError(f"{archive}: not a readable tar.gz ({error}); it is damaged or incomplete") from error
-    if len(texts) < len(wanted):
-        raise DataError(f"{archive}: the archive holds no {', '.join(n for n, d in wanted.items() if d not in texts)}")
+    if len(texts) < len(days):
+        raise DataError(f"{archive}: the archive holds no {', '.join(n for n, d in days.items() if d not in texts)}")
     return texts
 
 
 def _url_part(days: Sequence[int], texts: dict[int, bytes]) -> tuple[Any, NDArray[np.int64]]:
+    """Return features, CSR (n, d), and labels, int64 (n,), of some days, whose texts are removed from `texts`."""
     from sklearn.datasets import load_svmlight_file
 
     rows, labels = [], []
@@ -488,14 +531,25 @@ def download(
     homes: Mapping[str, str] | None = None,
     published: Mapping[str, DataFile] = PUBLISHED,
 ) -> Path:
-    """Fetch the files of `name` from their public homes into the data folder; the folder they were put in.
+    """Download the files of a data set from their public addresses into its folder below the data folder.
 
-    Files that are there and correct are not fetched again. A file is moved to its name only after it has passed the
-    checks `load` makes, so a broken download leaves nothing behind. homes: other addresses, by file name; published:
-    as for `load`.
+    Files that are present and correct are not downloaded again. A file gets its name only after it has passed the
+    checks of `load`, so a failed download leaves nothing behind.
 
-    Raises InvalidParameter when there is nothing to download (bundled data sets; `url`, whose authors publish no
-    checksum: fetch it by hand), DataSetMissingError when the home does not answer, DataError when a check fails.
+    Args:
+        name: name of the data set.
+        data_dir: the data folder, as for `data_folder`.
+        homes: other addresses, by file name.
+        published: as for `load`.
+
+    Returns:
+        The folder with the files.
+
+    Raises:
+        InvalidParameter: there is nothing to download (bundled data sets), or no published checksum (`url`, whose files
+            have to be downloaded by hand).
+        DataSetMissingError: an address does not answer.
+        DataError: a check fails, or the file cannot be written.
     """
     files = {"adult": _ADULT, "kdd99": _KDD99, "har": (_HAR_ZIP,)}
     if name == "url":
@@ -511,7 +565,7 @@ def download(
                 _verify(file_name, target, published)
                 continue
             except DataError:
-                pass  # damaged: fetched again below, and replaced only by a good one
+                pass  # damaged: downloaded again below, and replaced only if the download passes the checks
         home = _HAR if file_name == _HAR_ZIP else published[file_name].home
         _fetch((homes or {}).get(file_name, home), target, partial(_verify, file_name, published=published))
     return folder

@@ -50,7 +50,7 @@ _HELD_OUT_STREAM = 2
 
 @dataclass(frozen=True, kw_only=True)
 class TableOptions:
-    """Options that say how a user's own table is read; each field is an option of the command line."""
+    """Options for reading a user's own table; each field is an option of the command line."""
 
     data: str | None = option(None, "Your own table: a CSV or Parquet file.", group="Your own data")
     label: str | None = option(None, "The column with the class, or with the number to predict.", group="Your own data")
@@ -97,12 +97,12 @@ class TableOptions:
 
     @property
     def person_column(self) -> str | None:
-        """The column that says which person a row is about, where persons are protected; None otherwise."""
+        """The column that names the person of a row, if persons are protected; None otherwise."""
         return None
 
     @property
     def numeric_label(self) -> bool:
-        """Whether the label is a number to predict, in place of a class."""
+        """Whether the label is a number to predict instead of a class."""
         return False
 
     def check_table(self) -> None:
@@ -146,7 +146,7 @@ class OwnTable:
         """Read the file, and check everything that does not depend on the distribution of the rows.
 
         Args:
-            options: where the table is, and how it is read.
+            options: the file, and how it is read.
 
         Raises:
             InvalidParameter: the options are invalid.
@@ -169,7 +169,7 @@ class OwnTable:
         self._labels = table[options.label]
         self._persons = None if options.person_column is None else table[options.person_column]
         public, extra = self._public(table, path)
-        # The public rows are the last file's: `Encoding.learn` reads numbers as that file writes them.
+        # If there is a second file, it has the public rows, and `Encoding.learn` reads numbers in that file's notation.
         self._files = [table[features]] if extra is None else [table[features], extra[features]]
         self._features = pd.concat(self._files)
         self._features.attrs = dict(self._files[-1].attrs)
@@ -189,7 +189,7 @@ class OwnTable:
         if owners is not None and (empty := owners[~public[: len(table)]] == "").any():
             raise DataError(f"no {options.party!r} in line {empty.idxmax()}: say whose row it is, or take it out")
         self._owners = owners
-        # Sorted by name: a party's place must not depend on where its rows stand in the file.
+        # Sorted by name, so that a party's place does not depend on the position of its rows in the file.
         self.owners: tuple[str, ...] = () if owners is None else tuple(sorted(owners[~public[: len(table)]].unique()))
 
     def _public(self, table: pd.DataFrame, path: Path) -> tuple[NDArray[np.bool_], pd.DataFrame | None]:
@@ -209,8 +209,8 @@ class OwnTable:
         if path.resolve() == other.resolve():
             raise DataError(f"{path} cannot be private and public")
         extra = read_table(other)
-        wanted = [name for name in table.columns if name not in (*_special_columns(options), *options.ignore)]
-        if missing := [name for name in wanted if name not in extra.columns]:
+        required = [name for name in table.columns if name not in (*_special_columns(options), *options.ignore)]
+        if missing := [name for name in required if name not in extra.columns]:
             raise DataError(f"{other} has no column {', '.join(map(repr, missing))}, which {path} has")
         if options.label not in extra.columns:
             extra = extra.assign(**{str(options.label): ""})
@@ -331,11 +331,14 @@ class OwnTable:
         return remarks
 
     def _rows_of_owners(self, rows: NDArray[np.intp], *, may_be_none: bool = False) -> list[NDArray[np.intp]]:
-        """Divide row numbers by owner, in the order of `owners`; raises DataError unless each has one or may have none.
+        """Return the row numbers of each owner, in the order of `owners`.
 
         Args:
             rows: row numbers, (n,).
             may_be_none: whether an owner may have no row.
+
+        Raises:
+            DataError: an owner has no row and `may_be_none` is False.
         """
         assert self._owners is not None
         place = {name: number for number, name in enumerate(self.owners)}
@@ -370,18 +373,20 @@ class OwnTable:
         by_content: bool = False,
         agreed: Encoding | None = None,
     ) -> Split:
-        """Assign the rows to the parties, and encode them in the way that the public rows or the schema determine.
+        """Assign the rows to the parties, and encode them as the public rows or the schema determine.
 
         Args:
-            parties: M, as many as `owners`; without those the rows are dealt to them at random.
-            seed: of dealing rows without owners, of the rows that are held out, and of samples from a schema.
-            sizes, concentration: of rows without owners, as in `psephos.data.splits.deal_rows`.
-            samples: drawn from a schema without public rows; `DRAWN_SAMPLES` by default.
+            parties: M, as many as `owners`; without owners, rows are dealt to the parties at random.
+            seed: seed for dealing rows without owners, for held-out rows, and for samples from a schema.
+            sizes, concentration: distribution of rows without owners, as in `psephos.data.splits.deal_rows`.
+            samples: number of samples drawn from a schema without public rows; `DRAWN_SAMPLES` by default.
             by_content: hold out rows by `held_out_by_content`, as privacy of a record needs; an owner may then be left
                 without a row, since one record must not decide whether it takes part.
-            agreed: encodes the rows in place of what the public rows or the schema determine.
+            agreed: the encoding to use instead of that which the public rows or the schema determine.
 
-        Raises DataError for too few rows, and as `Encoding` does; InvalidParameter for `samples` beside public rows.
+        Raises:
+            DataError: there are too few rows; also as `Encoding`.
+            InvalidParameter: `samples` is given although there are public rows.
         """
         options, generator = self._options, np.random.default_rng(seed)
         private, auxiliary = np.flatnonzero(~self._is_public & self._has_label), np.flatnonzero(self._is_public)
@@ -397,17 +402,17 @@ class OwnTable:
             rows_of = deal_rows(shuffled, self._y[shuffled], parties, sizes, concentration, generator)
         encoding, cautions = self._encoding(auxiliary) if agreed is None else (agreed, [])
         X, y = np.concatenate([encoding.apply(file) for file in self._files]), self._y
-        drawn = self._drawn(samples, seed)
-        if drawn is not None:
+        schema_samples = self._schema_samples(samples, seed)
+        if schema_samples is not None:
             assert self._schema is not None
             if encoding != self._schema.encoding:
                 raise DataError(
                     "the schema encodes rows in another way than the agreed encoding: name public rows with --public"
                 )
-            auxiliary = np.arange(len(X), len(X) + len(drawn))
+            auxiliary = np.arange(len(X), len(X) + len(schema_samples))
             X, y = (
-                np.concatenate([X, drawn]),
-                np.concatenate([y, np.full(len(drawn), np.nan if options.numeric_label else -1)]),
+                np.concatenate([X, schema_samples]),
+                np.concatenate([y, np.full(len(schema_samples), np.nan if options.numeric_label else -1)]),
             )
         held_out = self._held_out(rows_of, seed, by_content=by_content)
         names = tuple(encoding.features)
@@ -423,7 +428,7 @@ class OwnTable:
             remarks=tuple(self._remarks(rows_of, encoding, X)),
             not_private=NOT_PRIVATE if options.sample_public else "",
             persons=None if self._persons is None else np.unique(self._persons, return_inverse=True)[1],
-            schema="" if self._schema is None else "encoding" if drawn is None else "samples",
+            schema="" if self._schema is None else "encoding" if schema_samples is None else "samples",
         )
 
     def _encoding(self, auxiliary: NDArray[np.intp]) -> tuple[Encoding, list[str]]:
@@ -438,7 +443,7 @@ class OwnTable:
             cautions.append(f"two classes differ by capital letters only: {', '.join(self.classes)}")
         return encoding, cautions
 
-    def _drawn(self, samples: int | None, seed: int) -> NDArray[np.float64] | None:
+    def _schema_samples(self, samples: int | None, seed: int) -> NDArray[np.float64] | None:
         """Draw encoded auxiliary samples from the schema, (N, d); return None if there are public rows.
 
         Raises:
@@ -464,10 +469,10 @@ def held_out_rows(rows: NDArray[np.intp], share: float, generator: np.random.Gen
     """Choose the rows of one party that it does not train on, sorted.
 
     Args:
-        rows: of the party, (n,).
-        share: of them that is held out on average. share * n is rounded up or down at random, so that parties of few
-            rows hold out as large a share of all rows as others; the last row of a party is never held out.
-        generator: of this party alone.
+        rows: rows of the party, (n,).
+        share: share of the rows that is held out on average. share * n is rounded up or down at random, so that parties
+            of few rows hold out as large a share of all rows as others; the last row of a party is never held out.
+        generator: random generator of this party alone.
     """
     count = int(np.floor(share * len(rows) + generator.random()))
     return np.sort(generator.permutation(rows)[: min(count, len(rows) - 1)])
@@ -476,14 +481,14 @@ def held_out_rows(rows: NDArray[np.intp], share: float, generator: np.random.Gen
 def held_out_by_content(cells: pd.DataFrame, share: float, seed: int) -> NDArray[np.bool_]:
     """Choose rows that are not trained on, each by its own content alone: a hash of its cells and of the seed.
 
-    So whether a row is held out does not depend on any other row, on their number or on their order: where one record
-    is private, a neighbouring table differs in that record's part of the sum alone. All rows of a party may be held
-    out.
+    Whether a row is held out therefore does not depend on any other row, on their number or on their order. If one
+    record is private, the sum of a neighbouring table differs in that record's part alone. All rows of a party may be
+    held out.
 
     Args:
-        cells: text, one row for each of the party's (n, columns).
-        share: of rows that are held out on average.
-        seed: of the choice.
+        cells: text of the party's rows, (n, columns).
+        share: share of rows that is held out on average.
+        seed: seed of the hash.
 
     Returns:
         Whether each row is held out, (n,).
@@ -494,7 +499,12 @@ def held_out_by_content(cells: pd.DataFrame, share: float, seed: int) -> NDArray
 
 
 def _feature_columns(table: pd.DataFrame, path: Path, options: TableOptions) -> list[str]:
-    """Names of the columns that are features; raises DataError or InvalidParameter for columns that do not fit."""
+    """Return the names of the columns that are features.
+
+    Raises:
+        DataError: the table lacks a column that the options name, or no column is left.
+        InvalidParameter: the options give one column two meanings.
+    """
     special = _special_columns(options)
     for name in (*special, *options.ignore, *options.text):
         if name not in table.columns:
@@ -509,7 +519,7 @@ def _feature_columns(table: pd.DataFrame, path: Path, options: TableOptions) -> 
 
 
 def _special_columns(options: TableOptions) -> list[str]:
-    """Names of the columns that are no features: the class, the owner and the person of a row."""
+    """Return the names of the columns that are no features: the class, the owner and the person of a row."""
     return [name for name in (options.label, options.party, options.person_column) if name is not None]
 
 

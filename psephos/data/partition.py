@@ -1,4 +1,4 @@
-"""The options that all protocols share: the data, its distribution among the parties, and absent parties."""
+"""Options common to all protocols: the data, its distribution among the parties, and absent parties."""
 
 from __future__ import annotations
 
@@ -156,14 +156,14 @@ def load_split(options: Options, data: Dataset | Split | None = None) -> tuple[O
         options = replace(options, parties=parties)
     options.check()
     if not isinstance(data, Split):
-        data = options.deal(table or data or _named(options))
+        data = options.deal(table or data or _load_named(options))
     if options.compares and not len(data.test):
         raise InvalidParameter("no rows are left to measure on: leave --held-out out")
     return options, data
 
 
-def _named(options: DataOptions) -> Dataset:
-    """Load the data set that the options name; of the synthetic one, as many rows as the parties need."""
+def _load_named(options: DataOptions) -> Dataset:
+    """Load the data set that the options name; the synthetic one gets as many rows as the parties need."""
     if options.dataset != "synthetic":
         return load(options.dataset, options.data_dir)
     private = options.parties * (options.samples_per_party or 2)

@@ -1,9 +1,9 @@
-"""Scaling that is learned on public auxiliary samples only, and that ends inside the unit ball.
+"""Scaling of rows into the unit ball, learned on public auxiliary samples only.
 
-Every sensitivity in this library assumes ||x||_2 <= 1. The scaling that brings features there must not depend on
-private data, or it would leak; so `PublicScaler` is fitted on the auxiliary samples, whose features are public, and
-then applied by every party to its own. Rows that are still too long after that (private and test rows can be) are
-projected on the unit ball. The bound holds exactly for the numbers returned, not only up to rounding.
+Every sensitivity in this library assumes ||x||_2 <= 1. The scaling must not depend on private data, or it would leak
+them. `PublicScaler` is therefore fitted on the auxiliary samples, whose features are public, and then applied by every
+party to its own rows. Rows that still have a norm above 1 (private and test rows can) are projected on the unit ball.
+The bound holds exactly for the numbers returned, not only up to rounding.
 """
 
 from __future__ import annotations
@@ -29,26 +29,35 @@ _DENSE_LIMIT = 1 << 28  # entries, 2 GiB
 
 
 class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Features (n, d) to float64 features with ||x||_2 <= 1 exactly, learned on auxiliary rows only.
+    """Converts features (n, d) to float64 features with ||x||_2 <= 1 exactly, as learned on auxiliary rows only.
 
-    Applied in this order, each step optional but the last:
+    The steps are applied in the order of the parameters below; each but the last is optional. Rows of a norm above 1
+    after the last step are projected on the unit ball.
 
-    margin: clip each feature to its range in the auxiliary rows, extended at both ends by this share of its width; None
-    clips nothing. For dense input.
-    columns: "standardise" subtracts each feature's auxiliary mean and divides by its standard deviation, "max-abs"
-    divides by its largest auxiliary magnitude (by 1 where these are 0), None leaves features as they are.
-    components: principal components of the auxiliary rows (centred); at most min(n, d).
-    intercept: append this constant as one more feature, since the models here have no intercept; 0 appends nothing.
-    scaling: "max-norm" divides by the largest norm of an auxiliary row; "unit-rows" gives every row norm 1.
+    Sparse input is accepted. Output is dense, without the columns that no auxiliary row uses. With `scaling`
+    "unit-rows" and none of `margin`, `columns` and `components`, **nothing** is learned from the auxiliary rows,
+    neither number nor shape, and every column is kept, as private auxiliary rows require.
 
-    Rows longer than 1 after that are projected on the unit ball. Sparse input is accepted, output is dense, without the
-    columns that no auxiliary row uses. But where unit rows are all that is asked for, **nothing** is learned from the
-    auxiliary rows, neither number nor shape, and every column is kept: what private auxiliary rows need.
-    Fitted attributes: scale_ (the largest auxiliary norm, or 1), mean_, deviation_, pca_ and ranges_, (2, d) (both None
-    where not used).
+    Args:
+        margin: clip each feature to its range in the auxiliary rows, extended at both ends by this share of its width;
+            None clips nothing. For dense input.
+        columns: "standardise" subtracts each feature's auxiliary mean and divides by its standard deviation; "max-abs"
+            divides by its largest auxiliary magnitude (by 1 where these are 0); None leaves features unchanged.
+        components: number of principal components of the (centred) auxiliary rows; at most min(n, d).
+        intercept: constant that is appended as a feature, since the models here have no intercept; 0 appends nothing.
+        scaling: "max-norm" divides by the largest norm of an auxiliary row; "unit-rows" gives every row norm 1.
 
-    Raises InvalidParameter for a bad option and DataError for sparse features too wide to be made dense, at `fit`;
-    scikit-learn's ValueError for NaN, infinite or misshapen input.
+    Attributes:
+        scale_: the largest auxiliary norm, or 1.
+        mean_: number that is subtracted from each feature, (d',).
+        deviation_: number by which each feature is then divided, (d',).
+        pca_: the fitted PCA; None if it is not used.
+        ranges_: the extended ranges, (2, d); None if they are not used.
+
+    Raises:
+        InvalidParameter: an option is invalid; at `fit`.
+        DataError: sparse features are too many to be made dense.
+        ValueError: NaN, infinite or misshapen input; raised by scikit-learn.
     """
 
     def __init__(
@@ -72,7 +81,7 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return tags
 
     def fit(self, X: Any, y: None = None) -> PublicScaler:
-        """Learn from the auxiliary rows X (n, d); y is ignored."""
+        """Fit the scaler to the auxiliary rows X (n, d); y is ignored."""
         if self.scaling not in SCALINGS:
             raise InvalidParameter(f"scaling is one of {', '.join(SCALINGS)}; got {self.scaling!r}")
         if self.columns not in COLUMNS:
@@ -89,7 +98,7 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.used_ = None
         learns = self.scaling != "unit-rows" or self.columns is not None or self.components is not None
         if learns and scipy.sparse.issparse(X):
-            # Columns that no auxiliary row uses carry nothing that could be learned.
+            # Nothing can be learned from columns that no auxiliary row uses.
             self.used_ = np.unique(X.indices[X.data != 0])
         X = self._narrowed(X)
         self.mean_, self.deviation_ = np.zeros(X.shape[1]), np.ones(X.shape[1])
@@ -127,7 +136,7 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def fold(self, w: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return a linear classifier of unscaled rows that makes the same decisions as one of scaled rows.
 
-        What a row is divided by, its norm or the largest one, is positive and changes no decision. Without PCA the
+        A row is divided by a positive number, its norm or the largest one, which changes no decision. Without PCA the
         result has the same bits on every machine: the operations are those of IEEE 754, and sums are rounded once.
 
         Args:
@@ -225,7 +234,7 @@ def project_on_unit_ball(X: NDArray[np.float64]) -> NDArray[np.float64]:
     X = X.copy()
     aim = np.sqrt(limit) * (1 - 2.0**-52)
     while len(outside):
-        # In two steps, so that no row is so long that its square overflows.
+        # In two steps, so that no square overflows.
         rows = X[outside]
         rows = rows / np.maximum(1.0, np.abs(rows).max(axis=1, keepdims=True))
         norms = np.sqrt(_squared_norms(rows))[:, None]
@@ -249,8 +258,8 @@ def _squared_norms(X: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(np.einsum("ij,ij->i", X, X))
 
 
-# What each data set is run with unless the user says otherwise. Hamm 2016 names PCA to 50 dimensions for HAR and URL
-# and no scaling at all; max-norm is what its HAR accuracies agree with, max-abs columns and unit rows its KDD-99 ones.
+# Default parameters of `PublicScaler` for each data set. Hamm 2016 names PCA to 50 dimensions for HAR and URL, and no
+# scaling at all; its HAR accuracies agree with max-norm, its KDD-99 ones with max-abs columns and unit rows.
 DEFAULTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "breast-cancer": MappingProxyType({"columns": "standardise", "intercept": 1.0}),
@@ -266,8 +275,9 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 
 
 RANGE_MARGIN = 0.5
-"""By how much of its width the range of a feature in the public rows is extended at both ends, where a linear function
-of it predicts a number: far from all public rows such a prediction would be worse than none."""
+"""Margin of `PublicScaler` if a linear function of the features predicts a number, as a share of a range's width.
+
+Far from all public rows such a prediction would be worse than none."""
 
 
 def default_scaler(name: str) -> PublicScaler:

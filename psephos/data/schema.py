@@ -1,7 +1,7 @@
 """Schemas: the public description of a table's columns and classes, in place of public rows.
 
-A schema takes the place of public rows. It fixes the encoding and the classes, and auxiliary samples are drawn from it,
-uniformly, by a public seed. Nothing of it depends on anybody's rows.
+A schema determines the encoding and the classes. Auxiliary samples are drawn from it uniformly, by a public seed. It
+does not depend on anybody's rows.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class NumberColumn(Struct, frozen=True, forbid_unknown_fields=True, tag_field="k
     """A column of numbers.
 
     Attributes:
-        minimum, maximum: of the values that it usually holds; a value outside is allowed.
-        fill: what stands for a gap; by default the middle of the range.
+        minimum, maximum: range of its usual values; a value outside is allowed.
+        fill: the number that replaces an empty cell; by default the middle of the range.
     """
 
     minimum: Finite
@@ -43,7 +43,7 @@ class NumberColumn(Struct, frozen=True, forbid_unknown_fields=True, tag_field="k
 
 
 class DateColumn(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="date"):
-    """A column of dates; as `NumberColumn`."""
+    """A column of dates, with the attributes of `NumberColumn`."""
 
     minimum: date
     maximum: date
@@ -51,7 +51,7 @@ class DateColumn(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kin
 
 
 class TextColumn(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="text"):
-    """A column of text. `values`: each becomes a feature of 0 or 1; another value is 0 in all of them."""
+    """A column of text. Each of `values` becomes a feature of 0 or 1; another value is 0 in all of them."""
 
     values: Annotated[tuple[str, ...], Meta(min_length=1)]
 
@@ -63,8 +63,8 @@ class Schema(Struct, frozen=True, forbid_unknown_fields=True):
     """The columns of a table that are features, in order, and the classes.
 
     Attributes:
-        columns: name -> what the column holds.
-        classes: names of the classes; () leaves them to be named elsewhere.
+        columns: description of each column, by name.
+        classes: names of the classes; () if they are named elsewhere.
     """
 
     columns: Annotated[dict[str, ColumnSchema], Meta(min_length=1)]
@@ -114,8 +114,9 @@ _SCHEMA_STREAM = 3
 def read_schema(path: Path) -> Schema:
     """Read a schema from a TOML file (docs/own-data.md has an example).
 
-    Raises DataSetMissingError where there is no such file; DataError for one that is no schema: the message names the
-    field.
+    Raises:
+        DataSetMissingError: there is no such file.
+        DataError: the file is no schema; the message names the field.
     """
     if not path.is_file():
         raise DataSetMissingError(f"there is no file {path}")

@@ -1,4 +1,4 @@
-"""Splits of a data set: public auxiliary samples without labels, and the rest of the training data for the parties.
+"""Splits of a data set into public auxiliary samples without labels and the private rows of the parties.
 
 Hamm 2016, section 6: about 10 % of the training data become auxiliary samples, and M parties get the rest at random.
 A split holds indices into the data set, so that splitting a large data set copies nothing.
@@ -44,7 +44,7 @@ class Split:
 
     Attributes:
         dataset: the data set.
-        seed: of the split.
+        seed: seed of the split.
         auxiliary: the public rows.
         parties: the rows of each party.
         test: the rows that accuracy is measured on.
@@ -88,10 +88,10 @@ class Split:
 
     @property
     def labelled(self) -> int:
-        """How many public rows of a user's own table have labels; 0 where these are of fewer than two classes.
+        """Number of public rows of a user's own table that have labels; 0 if these are of fewer than two classes.
 
-        For a published data set it is 0: as in the papers, its auxiliary samples have labels only for methods that are
-        asked for by name.
+        For a published data set it is 0: as in the papers, the labels of its auxiliary samples are used only by methods
+        that are requested by name.
         """
         labels = self.public_labels
         known = labels[labels >= 0]
@@ -123,7 +123,7 @@ class Split:
         return self.dataset.X_train[rows], self.dataset.y_train[rows]
 
     def private(self, start: int = 0, stop: int | None = None) -> tuple[Any, NDArray[np.int64], NDArray[np.int64]]:
-        """Return the private samples of the parties start to stop - 1, as `psephos.parties.training` takes them.
+        """Return the private samples of the parties start to stop - 1, in the form for `psephos.parties.training`.
 
         Returns:
             X, (sum of sizes, d), as in the data set; y, int64 (sum of sizes,); sizes, int64 (parties,).
@@ -142,23 +142,31 @@ def split_dataset(
     deal: Deal | str = "equal",
     concentration: float = 0.5,
 ) -> Split:
-    """Deal the training data of `dataset` to `parties` parties and a public auxiliary set, at random by `seed`.
+    """Divide the training data at random among the parties and a public auxiliary set.
 
-    A data set without a published test split first gives 30 % of its rows, class by class, to the test set. Of the n
-    training rows that are left:
+    If the data set has no published test split, 30 % of the rows of each class first become the test set; n training
+    rows remain. By default every party gets floor(0.9 n / parties) of them, and *all* others are auxiliary, which are
+    at least 10 % (HAR with 1,000 parties: 6 each and 1,352 auxiliary, as in Hamm 2016, 6.1).
 
-    * by default every party gets s = floor(0.9 n / parties) rows, and *all* others are auxiliary, so at least 10 % are
-      (HAR with 1,000 parties: 6 each and 1,352 auxiliary, as in Hamm 2016, 6.1);
-    * samples_per_party: one size, or one per party; then 10 % are auxiliary, and rows nobody was given stay unused;
-    * auxiliary: how many rows are auxiliary instead; 0 for protocols that need none (Pathak, PSGD). Parties
-      then share the others evenly unless samples_per_party says otherwise, and fewer than `parties` rows stay unused;
-    * deal: "equal" deals these rows at random; "dirichlet" deals each class by shares of its own, drawn from a
-      symmetric Dirichlet law with that `concentration` (Yurochkin et al. 2019), so that sizes differ and labels are
-      skewed, and nobody is left without a row; "shards" sorts them by class, cuts them into two pieces a party, and
-      deals the pieces at random (McMahan et al. 2017). All three deal the same rows, and leave the same ones public.
+    Args:
+        dataset: the data set.
+        parties: number of parties.
+        seed: seed of the division.
+        samples_per_party: the size of every party, or of each one. About 10 % of the rows are then auxiliary, and rows
+            that remain are unused.
+        auxiliary: number of auxiliary rows; 0 for protocols that need none (Pathak, PSGD). Without
+            `samples_per_party`, the parties share the others evenly, and fewer than `parties` rows are unused.
+        deal: how private rows are dealt. "equal" deals them at random. "dirichlet" deals each class by shares of its
+            own from a symmetric Dirichlet distribution (Yurochkin et al. 2019): sizes differ, labels are skewed, and
+            every party gets a row. "shards" sorts the rows by class, cuts them into two pieces for each party, and
+            deals the pieces at random (McMahan et al. 2017). All three deal the same rows and leave the same ones
+            public.
+        concentration: parameter of the Dirichlet distribution.
 
-    Raises InvalidParameter (no party, more parties than rows, sizes that do not fit, negative seed, an unknown deal),
-    DataError when a class has too few samples to be split.
+    Raises:
+        InvalidParameter: there is no party, there are more parties than rows, sizes do not fit, the seed is negative,
+            the concentration is not positive and finite, or `deal` is unknown.
+        DataError: a class has too few samples to be split.
     """
     if deal not in DEALS or not 0 < concentration < float("inf"):
         raise InvalidParameter(f"rows are dealt {', '.join(DEALS)}, by a positive concentration; got {deal!r}")
@@ -190,7 +198,7 @@ def split_dataset(
     if auxiliary is None and samples_per_party is None:
         public = n - sum(sizes)
     elif auxiliary is None:
-        # Given sizes may reach a little into the tenth; what is left of it is still "about 10 %".
+        # The given sizes may take up a little of the tenth; the remaining auxiliary rows are still "about 10 %".
         public = min(tenth, n - sum(sizes))
     if sum(sizes) + public > n or (auxiliary is None and public < 1):
         raise InvalidParameter(
@@ -225,14 +233,15 @@ def deal_rows(
         rows: in random order, (n,).
         labels: the classes of the rows, (n,).
         parties: M.
-        sizes: the size of each party, or one of `DEALS`, as in `split`.
-        concentration: of the Dirichlet distribution.
+        sizes: the size of each party, or one of `DEALS`, as `deal` in `split_dataset`.
+        concentration: parameter of the Dirichlet distribution.
         generator: draws the distribution.
 
     Returns:
         The rows of each party.
 
-    Raises InvalidParameter for other sizes or too few rows.
+    Raises:
+        InvalidParameter: the sizes do not fit, or there are too few rows.
     """
     if not isinstance(sizes, str):
         if sum(sizes) > len(rows) or len(sizes) != parties:
@@ -249,23 +258,25 @@ def deal_rows(
         return [np.concatenate([shards[a], shards[b]]) for a, b in generator.permutation(2 * parties).reshape(-1, 2)]
     owner = np.empty(len(rows), dtype=np.int64)
     for label in np.unique(labels):
-        mine = np.flatnonzero(labels == label)
-        owner[mine] = generator.choice(parties, len(mine), p=generator.dirichlet(np.full(parties, concentration)))
+        of_class = np.flatnonzero(labels == label)
+        owner[of_class] = generator.choice(
+            parties, len(of_class), p=generator.dirichlet(np.full(parties, concentration))
+        )
     for party in np.setdiff1d(np.arange(parties), owner):
-        owner[np.flatnonzero(owner == np.bincount(owner).argmax())[0]] = party  # from whoever holds most
+        owner[np.flatnonzero(owner == np.bincount(owner).argmax())[0]] = party  # from the party with the most rows
     return [rows[owner == party] for party in range(parties)]
 
 
 def _hold_out(labels: NDArray[np.int64], generator: np.random.Generator) -> tuple[Indices, Indices]:
-    """Return training and test rows; the test set has 30 % of each class, rounded."""
+    """Return the training and the test rows; the test set has 30 % of each class, rounded."""
     train, test = [], []
     for label in np.unique(labels):
         rows = generator.permutation(np.flatnonzero(labels == label))
-        tested = round(TEST_SHARE * len(rows))
-        if not 0 < tested < len(rows):
+        test_count = round(TEST_SHARE * len(rows))
+        if not 0 < test_count < len(rows):
             raise DataError(f"class {label} has {len(rows)} samples, too few for a training and a test set")
-        test.append(rows[:tested])
-        train.append(rows[tested:])
+        test.append(rows[:test_count])
+        train.append(rows[test_count:])
     return np.sort(np.concatenate(train)), np.sort(np.concatenate(test))
 
 

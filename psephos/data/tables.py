@@ -80,12 +80,14 @@ Finite = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 def read_table(path: Path) -> pd.DataFrame:
     """Read a CSV file (comma, semicolon, tab or bar; also .gz) or a Parquet file as a table of stripped text.
 
-    A row's index is the line of the file that it ends on, or its number in a Parquet file. Lines without any cell
-    filled are left out. No cell is rewritten: where semicolons or tabs separate the columns, `attrs[DECIMAL_COMMA]` is
-    True, and `Encoding` reads `1,5` as one and a half in the columns that it knows to be numbers.
+    A row's index is the line of the file that it ends on, or its number in a Parquet file. Lines of empty cells are
+    left out. No cell is rewritten: if semicolons or tabs separate the columns, `attrs[DECIMAL_COMMA]` is True, and
+    `Encoding` reads `1,5` as one and a half in the columns that it knows to be numbers.
 
-    Raises DataSetMissingError if there is no such file; DataError if it is not a table, has no rows, has rows of
-    different lengths, or has a column without a name or two columns with the same name.
+    Raises:
+        DataSetMissingError: there is no such file.
+        DataError: it is not a table, has no rows, has rows of different lengths, or has a column without a name or two
+            columns with the same name.
     """
     import pandas as pd
 
@@ -113,7 +115,7 @@ def read_table(path: Path) -> pd.DataFrame:
 
 
 def _read_csv(path: Path) -> tuple[list[str], list[list[str]], list[int], str]:
-    """The names of the columns, the rows, the line that each row ends on, and the separator of the columns."""
+    """Return the names of the columns, the rows, the line on which each row ends, and the separator of the columns."""
     try:
         text = content_of(path).decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -149,7 +151,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     try:
-        # Nullable types: one empty cell must not turn the other rows' integers into floats, 7 into 7.0.
+        # Nullable types, so that an empty cell does not turn the other rows' integers into floats, 7 into 7.0.
         return cells_of(pd.read_parquet(path, dtype_backend="numpy_nullable"))
     except ImportError:
         raise DataError(
@@ -157,14 +159,15 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         ) from None
     except DataError:
         raise
-    except (OSError, ValueError) as error:  # all of pyarrow's errors are one of these
+    except (OSError, ValueError) as error:  # pyarrow's errors are subclasses of these
         raise DataError(f"{path} is not a readable Parquet file ({error})") from None
 
 
 def cells_of(frame: pd.DataFrame) -> pd.DataFrame:
-    """Convert a typed table to the text that a CSV file would hold; numbers keep all digits.
+    """Convert a typed table to the text that a CSV file would contain; numbers keep all digits.
 
-    Raises DataError for a cell that is not a number, text, a date or a truth value.
+    Raises:
+        DataError: a cell is not a number, text, a date or a truth value.
     """
     import pandas as pd
 
@@ -204,7 +207,7 @@ def is_gap(cells: pd.Series[str]) -> pd.Series[bool]:
 def numbers_of(cells: pd.Series[str]) -> NDArray[np.float64]:
     """Return the numbers in a column of text, float64 (n,); NaN for an empty cell, or one that is no finite number.
 
-    Each cell is read by itself: the type of a column would let one row decide how another one's number is rounded.
+    Each cell is converted separately: with one type for the column, a row could change how another one is rounded.
     """
     numbers = np.array([float(cell) if is_number(cell) else np.nan for cell in with_decimal_points(cells)], np.float64)
     return np.where(np.isfinite(numbers), numbers, np.nan)
@@ -217,7 +220,7 @@ class Column(Struct, frozen=True, forbid_unknown_fields=True):
     """How one column is encoded.
 
     Attributes:
-        name: of the column in the table.
+        name: name of the column in the table.
         kind: "number" becomes one feature; "date" one, in days since 1970-01-01; "text" one 0/1 feature for each value.
         fill: the number that replaces an empty cell of a number or date column: the median of the public rows, or the
             schema's. An empty cell of a text column, like an unknown value, is 0 in all features.
@@ -247,7 +250,7 @@ class Encoding(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def summary(self) -> list[tuple[str, str]]:
-        """(column, description of its encoding) of each column."""
+        """Pairs (name of a column, description of its encoding)."""
         descriptions = {
             "number": "number; a gap is read as {0.fill:.6g}",
             "date": "date, in days since 1970-01-01; a gap is read as {0.fill:.6g}",
@@ -266,13 +269,14 @@ class Encoding(Struct, frozen=True, forbid_unknown_fields=True):
 
         Args:
             public: the cells of the public rows in the columns that are features, as `read_table` returns them.
-            text: columns that are text whatever they hold, such as codes.
+            text: columns that are text whatever their cells are, such as codes.
 
         Returns:
             The encoding, and warnings about columns that look wrong.
 
-        Raises DataError for a column without a public value; with infinite, huge or mixed values; with decimal commas
-        in a file whose columns are separated by commas; or with dates in which day and month are ambiguous.
+        Raises:
+            DataError: a column has no public value; has infinite, huge or mixed values; has decimal commas in a file
+                whose columns are separated by commas; or has dates in which day and month are ambiguous.
         """
         columns, cautions = [], []
         for name in public.columns:
@@ -287,8 +291,9 @@ class Encoding(Struct, frozen=True, forbid_unknown_fields=True):
         Args:
             table: as `read_table` returns it; columns that are not in the encoding are ignored.
 
-        Raises DataError for a missing column, or a cell of another kind; the message has the line number but not the
-        cell, which may be private.
+        Raises:
+            DataError: a column is missing, or a cell is of another kind. The message has the line number but not the
+                cell, which may be private.
         """
         if missing := [column.name for column in self.columns if column.name not in table.columns]:
             raise DataError(
@@ -317,7 +322,7 @@ class Encoding(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _learn_column(cells: pd.Series[str], is_text: bool) -> tuple[Column, list[str]]:
-    """Determine the encoding of one column of the public rows, and the warnings about it."""
+    """Return the encoding of one column, as its cells in the public rows determine it, and the warnings about it."""
     name = str(cells.name)
     filled = cells[~is_gap(cells)]
     if not len(filled):
@@ -352,13 +357,14 @@ def _about_all_alike(name: str, filled: pd.Series[str]) -> list[str]:
 
 
 def _about_identifiers(name: str, filled: pd.Series[str], numbers: NDArray[np.float64] | None = None) -> list[str]:
-    """Return a warning about a column that seems to identify rows: no value occurs twice, and one of these holds.
+    """Return a warning about a column that seems to identify rows, otherwise an empty list.
 
-    Its name is that of an identifier; or it has many texts; or its whole numbers are a counter, with few gaps (whole
-    measurements, such as weights, may be all different as well).
+    A column seems to identify rows if no value occurs twice and one of the following holds: its name is that of an
+    identifier; it has many texts; or its whole numbers are a counter, with few gaps (whole measurements, such as
+    weights, may be all different as well).
 
     Args:
-        name: of the column.
+        name: name of the column.
         filled: its cells that are not empty.
         numbers: these cells as whole numbers; None for text.
     """
@@ -409,7 +415,7 @@ def _kind(name: str, filled: pd.Series[str]) -> Literal["number", "date", "text"
 
 
 def _numbers(name: str, kind: str, filled: pd.Series[str]) -> NDArray[np.float64]:
-    """Convert cells that are not empty to numbers."""
+    """Convert cells that are not empty to numbers, float64 (n,); raises DataError for a cell of another kind."""
     import pandas as pd
 
     if kind == "date":

@@ -112,9 +112,9 @@ class HammExperiment:
     """The experiment of one section of the paper.
 
     Attributes:
-        name: as `psephos reproduce` takes it.
+        name: name of the experiment, as `psephos reproduce` takes it.
         dataset: name of the data set.
-        section, figure: of the paper.
+        section, figure: section and figure of the paper.
         parties: number of parties M of each panel.
         samples: training rows of each party.
         auxiliary: number of auxiliary samples; None for all training rows that no party holds.
@@ -255,7 +255,7 @@ def reproduce_hamm(
     """Run one experiment of Hamm 2016.
 
     Args:
-        options: of the experiment.
+        options: options of the experiment.
         experiment: definition to run instead of `EXPERIMENTS[options.name]`, for example with fewer parties.
         progress: called with the name of the current step, the finished and the total number of its units.
 
@@ -340,7 +340,7 @@ class _Trial:
     """One split of the data in one panel, with everything that a worker process needs to run it.
 
     Attributes:
-        options, experiment: of the sweep.
+        options, experiment: options and definition of the experiment.
         parties: number of parties M of the panel.
         auxiliary: number of auxiliary samples; None for all training rows that no party holds.
         number: index of the trial in the panel, from 0.
@@ -405,7 +405,7 @@ def _name(trial: _Trial) -> str:
 
 
 def _train(split: Split, scaler: PublicScaler, classes: int) -> Array:
-    """Train every party's classifier in blocks of parties; returns float64 (M, d) or (M, K, d)."""
+    """Train every party's classifier in blocks of parties, and return them, float64 (M, d) or (M, K, d)."""
     blocks = []
     for start in range(0, len(split.parties), _TRAIN_BLOCK):
         X, y, sizes = split.private(start, start + _TRAIN_BLOCK)
@@ -464,7 +464,7 @@ def _one_trial(data: Dataset, trial: _Trial) -> dict[str, Any]:
 
 
 def _printed_bound(name: str, parties: int, classes: int) -> bounds.Sensitivity:
-    """Return the paper's own sensitivity bound: Theorems 1 and 3 and B.4 for two classes, B.2, B.3 and B.4 for more."""
+    """Return the paper's sensitivity bound: Theorems 1 and 3 and B.4 for two classes, B.2, B.3 and B.4 for more."""
     lam = HAMM_LAMBDA
     if name == "vote":
         return bounds.hamm_theorem_1(lam) if classes == 2 else bounds.hamm_b2(lam)
@@ -477,7 +477,7 @@ def _releases(options: HammOptions, samplers_at: Callable[[float], dict[str, Sam
     """Draw all releases of a trial.
 
     Args:
-        options: of the experiment.
+        options: options of the experiment.
         samplers_at: returns the sampler of each "family method" at a point of the axis 1/epsilon.
 
     Yields:
@@ -636,7 +636,7 @@ def _panel(
     """Summarise the trials of one number of parties."""
 
     def mean_score(names: Sequence[str]) -> Mean:
-        """Mean and standard deviation of the named scores, over names and trials."""
+        """Return mean and standard deviation of the named scores, over names and trials."""
         values = np.array([trial["scores"][name] for trial in trials for name in names])
         return Mean(float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else 0.0)
 

@@ -103,7 +103,7 @@ def reproduce_pathak_adult(
     """Measure the errors of Figure 2 and the quantities bounded by Theorems 4.2 and 4.3, in each setting.
 
     Args:
-        options: of the experiment.
+        options: options of the experiment.
         data: data set to use instead of Adult; its rows have at most 14 ones each.
         splits: records of each party, by name of the split: "even (20 %)" first, then two that are less and less even.
         progress: called with the name of the setting, the finished and the total number of its splits.
@@ -204,7 +204,7 @@ class _Run:
         self.progress(self.setting.name, done, total)
 
     def _train(self, rows: NDArray[np.intp], sizes: Sequence[int]) -> Array:
-        """Minimise objective (2) for each party; `rows` are split by `sizes`. Returns float64 (len(sizes), d)."""
+        """Return the minimiser of objective (2) for each party, (len(sizes), d); `rows` are split by `sizes`."""
         # Objective (2) has the penalty lambda ||w||^2, train_parties lambda/2 ||w||^2 and rows of the unit ball only.
         # With x' = x/c and w' = c w, the problem for lambda becomes that for lambda/c^2.
         c = 1.0 if self.setting.unit_ball else math.sqrt(_ADULT_ONES)
@@ -235,7 +235,14 @@ class _Run:
     def _curve(
         self, name: str, classifiers: Sequence[Array], smallest: int, generator: np.random.Generator
     ) -> list[ErrorPoint]:
-        """Return the mean test error at each epsilon over noise draws."""
+        """Return the mean test error at each epsilon over the noise draws.
+
+        Args:
+            name: name of the series.
+            classifiers: classifiers without noise, each (d,).
+            smallest: number of rows n in the scale 2/(n lambda) of the noise.
+            generator: draws the noise.
+        """
         repeated, noise = self._noisy(classifiers, smallest, generator)
         points = []
         for epsilon in self.options.epsilons:

@@ -142,7 +142,7 @@ class PlanOptions:
 
     @property
     def entries(self) -> VectorFormat:
-        """Return the length and range of the vector that a party sends; for psgd, at each step."""
+        """The length and range of the vector that a party sends; for psgd, at each step."""
         if self.protocol == "tally":
             return VectorFormat((self.samples or 0) * (self.classes - 1), 0, 1)
         radius = averaging_radius(HAMM_LAMBDA, self.classes)
@@ -231,9 +231,9 @@ class _Estimate:
     """Estimates for the whole run from its trial runs.
 
     Attributes:
-        packing: of a party's vector.
+        packing: packing of a party's vector.
         phases: seconds of each phase.
-        bytes: sizes by name, as in `PlanResult.bytes`.
+        bytes: sizes in bytes by name, as in `PlanResult.bytes`.
         memory_mb: peak memory of all processes, in megabytes.
         cores: mean number of cores that the processes of the trial runs got.
     """
@@ -322,12 +322,12 @@ def _estimate_sum(options: PlanOptions, ceremony: KeySetup) -> _Estimate:
 
 
 def _counting(run: EncryptedSum) -> float:
-    """Seconds until all ballots are cast and added up."""
+    """Return the seconds until all ballots are cast and added up."""
     return run.seconds["encrypt"] + run.seconds["aggregate"]
 
 
 def _opening(run: EncryptedSum) -> float:
-    """Seconds to open the sum."""
+    """Return the seconds in which the sum is opened."""
     return run.seconds["decrypt"]
 
 
@@ -337,7 +337,7 @@ def _lengths(ciphertexts: int, per_ciphertext: float) -> tuple[int, int]:
     From 16 ciphertexts on, both are multiples of eight, since eight ciphertexts are computed side by side.
 
     Args:
-        ciphertexts: of a whole ballot.
+        ciphertexts: number of ciphertexts of a whole ballot.
         per_ciphertext: seconds of one batch per ciphertext.
 
     Returns:
@@ -355,7 +355,7 @@ def _proved_lengths(ciphertexts: int, batch_seconds: Callable[[int], float]) -> 
     therefore doubled until a batch takes `_SECONDS`, or until it is the whole ballot.
 
     Args:
-        ciphertexts: of a whole ballot.
+        ciphertexts: number of ciphertexts of a whole ballot.
         batch_seconds: measures one batch of ballots with the given number of ciphertexts.
 
     Returns:
@@ -368,7 +368,7 @@ def _proved_lengths(ciphertexts: int, batch_seconds: Callable[[int], float]) -> 
 
 
 def _rounds(parties: int, workers: int) -> float:
-    """Number of batches that a worker computes one after the other.
+    """Return the number of batches that a worker computes one after the other.
 
     For fewer than four batches per worker it is rounded up, because some workers are idle during the last ones.
     """
@@ -463,7 +463,7 @@ def _step_seconds(descent: PsgdOptions, features: int, ceremony: KeySetup, parti
 
 
 def _keygen_seconds(key_bits: int) -> float:
-    """Expected seconds to generate a key of `key_bits`.
+    """Return the expected seconds to generate a key of `key_bits`.
 
     The key has two primes p. Each is searched among random candidates; those for which p or (p - 1)/2 has a factor
     below 2^16 are sieved out before the primality test.

@@ -73,7 +73,7 @@ def sizes_from(shares: Sequence[float], records: int) -> list[int]:
     """Divide records among parties by the largest remainder method, with at least one record for each.
 
     Args:
-        shares: of the parties; they sum to 1.
+        shares: shares of the parties, which sum to 1.
         records: total number of records.
 
     Raises:
@@ -127,7 +127,7 @@ EXPERIMENTS: Mapping[str, Callable[[int, int], list[_Problem]]] = {
     "rajkumar-simulated": _simulated,
     "rajkumar-wdbc": _wdbc,
 }
-"""Functions that make the data sets from a seed and their number, by the name that `psephos reproduce` takes."""
+"""Functions that return the data sets for a seed and their number, by the name that `psephos reproduce` takes."""
 
 
 def _panels(seed: int, number: int) -> Iterator[tuple[str, int, Array | tuple[float, ...]]]:
@@ -148,11 +148,11 @@ class SweepOptions:
         datasets: number of random data sets, or of folds of the Wisconsin breast cancer data (at least 2).
         draws: noise draws for each of them.
         lambdas: ridges of the objective.
-        epsilons: of each release.
-        delta: of each release.
-        steps: of PSGD.
-        transcript_steps: of the variant whose guarantee covers the transcript.
-        seed: of splits and noise.
+        epsilons: epsilons of each release.
+        delta: delta of each release.
+        steps: number of steps of PSGD.
+        transcript_steps: number of steps of the variant whose guarantee covers the transcript.
+        seed: seed of splits and noise.
         check_steps: encrypted steps per run, 0 for none.
         key_bits, test_key: length of the Paillier modulus, and whether one under 2048 bits is accepted.
 
@@ -232,7 +232,7 @@ class _Sweep:
             number: its index, which seeds splits and noise.
             sizes: records of each party.
             lam: ridge of the objective.
-            epsilon: of each release.
+            epsilon: epsilon of each release.
         """
         options, descent = self.options, self.options.psgd(lam, epsilon)
         loss, dimension, parties = descent.phi, int(problem.X.shape[1]), len(sizes)
@@ -289,7 +289,7 @@ def reproduce_rajkumar(
     """Compute Figure 1 or Figure 2 as a table.
 
     Args:
-        options: of the sweep.
+        options: options of the sweep.
         transcript: records the messages of the encrypted steps.
         progress: called with the experiment's name, the number of finished runs and `options.runs`.
 
@@ -299,7 +299,7 @@ def reproduce_rajkumar(
     start, options = time.perf_counter(), options.shortened
     problems = EXPERIMENTS[options.name](options.seed, options.datasets)
     first = problems[0]
-    sweep, done = _Sweep(options, transcript), 0
+    sweep, finished_runs = _Sweep(options, transcript), 0
     collected: dict[tuple[str, int, float, float], dict[str, list[float]]] = {}
     for number, problem in enumerate(problems):
         for panel, place, shares in _panels(options.seed, number):
@@ -309,8 +309,8 @@ def reproduce_rajkumar(
                     row = collected.setdefault((panel, place, lam, epsilon), {method: [] for method in METHODS})
                     for method, errors in sweep.errors(problem, number, sizes, lam, epsilon).items():
                         row[method] += errors
-                    done += 1
-                    progress(options.name, done, options.runs)
+                    finished_runs += 1
+                    progress(options.name, finished_runs, options.runs)
     rows = [
         RajkumarRow(panel, place, lam, epsilon, {method: _mean(errors) for method, errors in row.items()})
         for (panel, place, lam, epsilon), row in collected.items()

@@ -1,6 +1,6 @@
 """Base class of results, with their JSON, and the parts of the pages that show them.
 
-An `Result` is the result of a command. Its fields are its JSON (docs/json.md), which is checked when it is read back.
+A `Result` is what a command computed. Its fields are its JSON (docs/json.md), which is checked when it is read back.
 Its `page` is what the report and the terminal show, so that neither depends on the kind of result.
 """
 
@@ -151,7 +151,7 @@ class Alpha:
 
     @classmethod
     def of(cls, counts: NDArray[np.int64]) -> Alpha:
-        """Summarise opened counts, int64 (N, K), whose rows each sum to the number of ballots."""
+        """Return the distribution of opened counts, int64 (N, K), whose rows each sum to the number of ballots."""
         ballots = int(counts[0].sum())
         samples, edges = np.histogram(counts.max(axis=1) / ballots, bins=20, range=(0.0, 1.0))
         return cls(
@@ -243,11 +243,11 @@ class Matrix:
     """The secrets that each coalition learns in one protocol.
 
     Attributes:
-        name: of the protocol.
+        name: name of the protocol.
         secrets: names of the columns.
         rows: tuples (coalition, its members, a cell for each secret).
         tested: whether the verdicts come from tests.
-        notes: numbered from 1; the evidence of a cell refers to them by number.
+        notes: texts to which the evidence of a cell refers by number, from 1.
     """
 
     name: str
@@ -262,7 +262,7 @@ class Page:
     """Contents of the report and of the terminal output.
 
     Attributes:
-        title: of the page.
+        title: title of the page.
         notice: reason why the result may not be published; "" if it may be. Shown first, on every screen and in every
             file.
         answer: the result in one line, shown directly after the warnings.
@@ -272,17 +272,17 @@ class Page:
         facts: the most important values.
         warnings: shown before everything else but the notice, on every screen.
         notes: explanations of the numbers.
-        accuracies: by method.
+        accuracies: accuracy of each method, by its name.
         releases: privacy cost of each release, by name.
         panels: figures of curves.
-        comparison: with the paper.
+        comparison: rows that compare our numbers with those of the paper.
         several_releases: whether the page shows more than one release, so that their joint cost must be shown.
         tables: further tables.
         details: tables that a terminal shows on request only.
         matrices: what each coalition learned in tests.
         case: the protocol whose security analysis applies to this run; None for no run.
         histogram: distribution of the winning class's share of the votes.
-        class_names: of the classes in the order of `histogram.mean_alpha`.
+        class_names: names of the classes, in the order of `histogram.mean_alpha`.
         before, after: pairs (role, what it does) for steps without a message, before the first message of the
             transcript and after the last.
         repeat: how to reproduce the numbers.
@@ -326,7 +326,7 @@ IN_MEMORY = {"json": False}
 class Result(ABC):
     """Result of a command. A subclass defines its `kind`, its fields and its `page`.
 
-    The terminal, the report and the JSON are views of it and know no kind of result by itself.
+    The terminal, the report and the JSON show any result and do not distinguish its kinds.
 
     Attributes:
         phases: time and traffic of each phase, in order; "total" if only the whole was measured.

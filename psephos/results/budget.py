@@ -1,4 +1,4 @@
-"""What a budget file says, as a part of a result."""
+"""The totals and the limit of a budget file, as part of a result."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _Epsilon = Annotated[float, Meta(ge=0)] | None
 
 @dataclass(frozen=True)
 class UnitTotal:
-    """What all releases in a budget file cost one unit of privacy.
+    """Cost of all releases in a budget file for one unit of privacy.
 
     Attributes:
         unit: what is protected.
         releases: number of charged releases that protect it.
-        epsilon: of all of them together at `delta`; None if no finite one holds.
-        private_epsilon: of those that are differentially private; None if no finite one holds at `delta`.
-        delta: for which both are stated.
+        epsilon: epsilon of all of them together at `delta`; None if no finite one holds.
+        private_epsilon: the same for those that are differentially private; None if no finite one holds at `delta`.
+        delta: delta for which both epsilons are stated.
         not_private: number of the releases that are not differentially private.
         others: number of charged releases that do not protect this unit, and reveal more about it than the total says.
     """
@@ -65,10 +65,10 @@ class UnitTotal:
 
 @dataclass(frozen=True)
 class BudgetSummary:
-    """What a budget file says.
+    """Totals and limit of a budget file.
 
     Attributes:
-        totals: of each unit that a charged release protects; that of the run comes first.
+        totals: total of each unit that a charged release protects; that of the run comes first.
         limit: the most epsilon that all charged releases may cost together, of whatever unit; None without a limit.
         limit_delta: delta at which the limit holds; None where the limit names none.
     """
@@ -79,19 +79,19 @@ class BudgetSummary:
 
 
 def summarise(file: BudgetFile, first: PrivacyUnit | None = None) -> BudgetSummary:
-    """Return what a budget file says, with the total of a unit first."""
+    """Return the totals and the limit of a budget file, with the total of the unit `first` at the beginning."""
     limit = file.limit
     numbers = (None, None) if limit is None else (limit.epsilon, limit.delta)
     return BudgetSummary([UnitTotal.of(total) for total in file.totals(first)], *numbers)
 
 
 def budget_text(budget: BudgetSummary) -> str:
-    """Describe the total of the run's unit, and the limit."""
+    """Describe the first total, which is that of the run's unit, and the limit."""
     first = budget.totals[0]
     limit = "" if budget.limit is None else f"; the limit of the file is epsilon {budget.limit:g}"
     return f"with all that the budget file has of these rows, per {first.unit}: {first}{limit}"
 
 
 def budget_facts(budget: BudgetSummary | None) -> list[Fact]:
-    """Return the line of a result about its budget file; none if the run had none."""
+    """Return the fact about the budget file of a run; an empty list if the run had none."""
     return [] if budget is None else [("Budget", budget_text(budget))]

@@ -1,4 +1,4 @@
-"""The model card: what a reader of a released classifier has to know, and nothing that is not public.
+"""The model card: what a reader of a released classifier has to know. It contains public values only.
 
 The accuracy on held-out rows is not in it: those rows are private, and no epsilon covers what was measured on them.
 """
@@ -21,7 +21,7 @@ _OPENED = {
     "last one's. It is not private: do not publish it",
     "statistic": "the sum with the noise in it, from which the classifier is computed; no exact sum",
 }
-"""What the curator is given besides what is public."""
+"""Description of the values that the curator gets besides public ones."""
 
 
 def model_card(model: Model, result: TallyResult, split: Split, right: float | None) -> str:
@@ -29,8 +29,8 @@ def model_card(model: Model, result: TallyResult, split: Split, right: float | N
 
     Args:
         model: the released classifier.
-        result: of the run that released it.
-        split: of the run's data.
+        result: result of the run that released it.
+        split: split of the run's data.
         right: share of the labelled public rows that the classifier gets right; None if there are none.
     """
     release, own, shards = model.release, split.encoding is not None, result.parties_are == "shards"
@@ -93,8 +93,8 @@ def regression_card(model: RegressionModel, result: RegressionResult, split: Spl
 
     Args:
         model: the released model.
-        result: of the run that released it.
-        split: of the run's data.
+        result: result of the run that released it.
+        split: split of the run's data.
     """
     release, shards = model.release, result.options.get("party") is None
     source = "the operating system" if result.noise_source == "system" else "a SEED, by which it can be taken off"
@@ -149,14 +149,14 @@ def regression_card(model: RegressionModel, result: RegressionResult, split: Spl
 
 
 def _budget(result: TallyResult | RegressionResult) -> str:
-    """What releases from the same rows cost together, as far as the run knows."""
+    """Describe the joint cost of the releases from the same rows, as far as the run knows it."""
     if result.budget is not None:
         return budget_text(result.budget)
     return "this release alone; another release from the same rows adds to what it has cost"
 
 
 def _learned_from(result: TallyResult, *, shards: bool) -> str:
-    """Whose rows a classifier was learned from."""
+    """Describe whose rows a classifier was learned from."""
     who = f"{result.parties} {'shards of one table' if shards else 'parties'}"
     if result.asked:
         return who
@@ -165,7 +165,7 @@ def _learned_from(result: TallyResult, *, shards: bool) -> str:
 
 
 def _roles_learned(model: Model, result: TallyResult) -> list[tuple[str, str]]:
-    """Rows of the table about what the curator, the key holders and the dealer could learn."""
+    """Return pairs (role, what it could learn) for the curator, the key holders and a dealer."""
     if not result.asked:
         return [("curator", "the same: no party sent anything")]
     opened = "statistic" if result.reveal == "statistic" else "sum" if model.method == "avg" else "counts"
@@ -183,7 +183,7 @@ def _roles_learned(model: Model, result: TallyResult) -> list[tuple[str, str]]:
 
 
 def _encoded_by(split: Split) -> str:
-    """What settled the encoding and the scaling, in a sentence."""
+    """Return a sentence that says which rows or schema determined the encoding and the scaling."""
     if split.not_private:
         return f"Settled by {len(split.auxiliary)} PRIVATE rows that were taken as public ones."
     if split.schema == "samples":
@@ -196,14 +196,14 @@ def _encoded_by(split: Split) -> str:
 
 
 def _one(model: Model | RegressionModel, *, shards: bool) -> str:
-    """Whom epsilon protects, as a noun."""
+    """Return a noun for the unit of privacy: "person", "row", "shard" or "party"."""
     if "persons" in model.release.chosen:
         return "person"
     return "row" if model.release.unit == "record" else "shard" if shards else "party"
 
 
 def _unit(model: Model | RegressionModel, parties: int, *, shards: bool) -> str:
-    """What epsilon protects, in words."""
+    """Describe what epsilon protects."""
     if model.release.unit == "record":
         changed = (
             "added or removed" if model.release.chosen["neighbours"] == "add-remove" else "replaced, added or removed"
@@ -229,17 +229,18 @@ def _unit(model: Model | RegressionModel, parties: int, *, shards: bool) -> str:
 
 
 def _unchecked(result: TallyResult, own: bool) -> list[str]:
+    """Return what the run did not check, as clauses; `own`: whether the rows are a user's own table."""
     followed = {
         "none": "that parties follow the protocol: ballots carried no proofs",
         "knowledge": "that votes are valid: ballots proved only that their senders knew what was in them",
         "valid": "that ballots are honest: they proved only that votes are valid, and other vectors within bounds",
     }
-    asked = [
+    about_parties = [
         followed[result.options["proofs"]],
         "the parties' data: wrong labels, or labels chosen to mislead, went in as they were",
     ]
     return [
-        *(asked if result.asked else ["that the public rows belong to no protected party"]),
+        *(about_parties if result.asked else ["that the public rows belong to no protected party"]),
         *(["that the names of the classes may be known: whoever ran this said so"] if own else []),
         *(["that what settled the encoding and the auxiliary samples may be known"] if own else []),
         "how good or how fair it is on other people's data, or on any group of them",

@@ -1,7 +1,7 @@
-"""The report's figures, by matplotlib, each as SVG and PNG, and as inline SVG that takes the page's colours.
+"""Draws the report's figures with matplotlib, as SVG and PNG files and as inline SVG in the page's colours.
 
-All are 400 units wide with text of 11 units, so that on a telephone, where they are shown at about that width, they
-can be read. Drawn without pyplot: nothing global is touched, and the same document gives the same bytes.
+All figures are 400 units wide with text of 11 units, to be readable on a telephone, which shows them at about that
+width. pyplot is not used: no global state changes, and the same document gives the same bytes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from psephos.results.sequence import size_text
 _WIDTH = 400 / 72  # inches
 
 BARS = 3
-"""Up to so many curves are drawn with their standard deviations; the bars of more would hide the curves."""
+"""Most curves that are drawn with their standard deviations; the error bars of more would hide the curves."""
 
 _STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
@@ -81,7 +81,7 @@ _DASHES = ("-", "--", "-.", ":")
 
 @dataclass(frozen=True)
 class RenderedFigure:
-    """One figure: files for elsewhere (on white), and the markup that is put in the page."""
+    """One figure: an SVG and a PNG file on a white background, and the inline markup for the page."""
 
     svg: bytes = field(repr=False)
     png: bytes = field(repr=False)
@@ -89,46 +89,50 @@ class RenderedFigure:
 
 
 def style_of(algorithm: str, place: int = 0) -> tuple[str, str, str]:
-    """Palette colour, marker and dash of an algorithm; `place` tells up to 77 unknown ones of a picture apart."""
+    """Return palette colour, marker and dash of an algorithm; `place` distinguishes up to 77 without fixed ones."""
     other = (_COLOURS[place % 7], _MARKERS[place % 11], _DASHES[place % 4])
     return _LOOKS.get(algorithm, other)
 
 
 def draw_figures(document: Document) -> dict[str, RenderedFigure]:
-    """Every figure that the document has the numbers for, by name."""
-    result, page, wanted = document.result, document.result.page(), {}
+    """Return every figure for which the document has the numbers, by name."""
+    result, page, drawings = document.result, document.result.page(), {}
     if page.accuracies:
-        wanted["accuracy"] = ("Accuracy of each algorithm", partial(_accuracy, page.accuracies))
+        drawings["accuracy"] = ("Accuracy of each algorithm", partial(_accuracy, page.accuracies))
     if page.histogram is not None:
-        wanted["alpha"] = ("How united the votes were", partial(_alpha, page.histogram))
+        drawings["alpha"] = ("How united the votes were", partial(_alpha, page.histogram))
     seconds = {name: phase.seconds for name, phase in result.phases.items() if phase.seconds is not None}
     if len(seconds) > 1:
         texts = [f"{elapsed:.3g} s" for elapsed in seconds.values()]
-        wanted["seconds"] = ("Seconds per phase", partial(_bars, seconds, texts, "seconds", "blue"))
+        drawings["seconds"] = ("Seconds per phase", partial(_bars, seconds, texts, "seconds", "blue"))
     if document.transcript:
         sizes = {phase: float(total) for phase, (_, total) in bytes_by_phase(document.transcript).items()}
         texts = [size_text(int(total)) for total in sizes.values()]
-        wanted["bytes"] = ("Bytes per phase", partial(_bars, sizes, texts, "bytes sent", "green"))
-    return draw_panels(result) | _draw(wanted)
+        drawings["bytes"] = ("Bytes per phase", partial(_bars, sizes, texts, "bytes sent", "green"))
+    return draw_panels(result) | _draw(drawings)
 
 
 def draw_panels(result: Result) -> dict[str, RenderedFigure]:
-    """The panels of a result, "panel-1" and so on."""
+    """Return the figures of the panels of a result, by the names "panel-1", "panel-2" and so on."""
     return dict(draw(panel, f"panel-{n}") for n, panel in enumerate(result.page().panels, 1))
 
 
 def draw(panel: Panel, name: str) -> tuple[str, RenderedFigure]:
-    """A picture of curves, and the name that is part of its ids."""
+    """Return `name`, which is the prefix of the ids in the inline markup, and the figure of a panel."""
     return name, _draw({name: (panel.title or "Accuracy against epsilon", partial(_curves, panel))})[name]
 
 
-def _draw(wanted: Mapping[str, tuple[str, Callable[[], Figure]]]) -> dict[str, RenderedFigure]:
+def _draw(drawings: Mapping[str, tuple[str, Callable[[], Figure]]]) -> dict[str, RenderedFigure]:
+    """Return the figures by name, from a title and a function that draws for each."""
     with matplotlib.rc_context(_STYLE):
-        return {name: _save(name, title, draw()) for name, (title, draw) in wanted.items()}
+        return {name: _save(name, title, draw()) for name, (title, draw) in drawings.items()}
 
 
 def bytes_by_phase(messages: Sequence[Message]) -> dict[str, tuple[int, int]]:
-    """Messages and bytes of each phase, in order of appearance; phases that differ in a number only, together."""
+    """Return the numbers of messages and bytes of each phase, in order of appearance.
+
+    With more than 12 phases, those whose names differ only in a number are combined.
+    """
     phases = {message.phase for message in messages}
     several = len(phases) > 12
     sizes: dict[str, tuple[int, int]] = {}
@@ -145,7 +149,7 @@ def _axes(height: float) -> tuple[Figure, Axes]:
 
 
 def _accuracy(rows: Mapping[str, Accuracy]) -> Figure:
-    """A row per algorithm: hollow without noise, filled with, and the value in figures beside them."""
+    """Draw a row for each algorithm: a hollow marker without noise, a filled one with it, and both values as text."""
     figure, axes = _axes(78 + 34 * len(rows))
     for place, (name, row) in enumerate(rows.items()):
         colour, marker, _ = style_of(name, place)
@@ -214,7 +218,14 @@ def _curves(panel: Panel) -> Figure:
 
 
 def _beside(x: Sequence[float], values: Sequence[float], place: float, *, log: bool) -> list[float]:
-    """A little to one side (`place`: -1/2 to 1/2), so that curves that agree do not hide each other."""
+    """Return `x` shifted a little to one side, so that curves that agree do not hide each other.
+
+    Args:
+        x: x coordinates of a curve.
+        values: all different x coordinates of the panel, ascending.
+        place: direction and size of the shift, from -1/2 to 1/2.
+        log: whether the x axis is logarithmic.
+    """
     if len(values) < 2 or (log and values[0] <= 0):
         return list(x)
     if log:
@@ -262,7 +273,7 @@ def _save(name: str, title: str, figure: Figure) -> RenderedFigure:
 
 
 def _inline(name: str, title: str, svg: str) -> Markup:
-    """The same picture for the page: its own ids, a text alternative, and variables instead of fixed colours."""
+    """Return an SVG as markup for the page: with ids of its own, a text alternative, and variables as colours."""
     body = svg[svg.index("<svg") :]
     opening, body = body.split(">", 1)
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.S)

@@ -1,6 +1,6 @@
-"""What a report is drawn from: one JSON document, made here and checked here when it comes back.
+"""The JSON document that a report is drawn from: created here, and checked here when it is read.
 
-The result is checked by its own type (`psephos.results`); a transcript must be a redacted one.
+The type of the result checks it (`psephos.results`); a transcript must be redacted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from psephos.results import FORMAT, Result
 from psephos.results.base import plain
 
 LIBRARIES = ("phe", "gmpy2", "numpy", "scipy", "scikit-learn", "cryptography", "joblib")
-"""Whose versions a repetition needs."""
+"""Libraries whose versions are recorded, since a repetition needs them."""
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"sender": "from", "receiver": "to"}):
@@ -34,7 +34,7 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"
 
 
 class Environment(msgspec.Struct, frozen=True):
-    """The machine and the versions of a run; no host or user name."""
+    """The machine and the versions of a run, without host and user names."""
 
     psephos: str
     python: str
@@ -44,11 +44,13 @@ class Environment(msgspec.Struct, frozen=True):
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """A result, and what its report knows besides: None for what was not recorded.
+    """A result, and the other contents of its report: None for what was not recorded.
 
     Attributes:
-        command: the words of the command line.
+        result: the result.
         transcript: every message, redacted.
+        environment: the machine and the versions.
+        command: the command line.
     """
 
     result: Result
@@ -57,14 +59,20 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     command: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """One JSON object, `report.json`; `notice` first, where the result may not be published."""
+        """Return the JSON object of `report.json`; it begins with `notice` if the result may not be published."""
         parts = {name: plain(getattr(self, name)) for name in ("environment", "command", "transcript")}
         notice = {"notice": self.result.notice} if self.result.notice else {}
         return {**notice, "format": FORMAT, "kind": "report", **parts, "result": self.result.as_json()}
 
     @classmethod
     def made(cls, result: Result, messages: list[Any] | None, command: str | None) -> Document:
-        """Of a result and `Transcript.redacted()`, as it will be read again: raises ReportError as `from_json` does."""
+        """Create the document of a run on this machine, from its result and `Transcript.redacted()`.
+
+        It is converted to JSON and read back, so that it is checked as `from_json` checks it.
+
+        Raises:
+            ReportError: as `from_json`.
+        """
         return cls.from_json(
             json.loads(
                 json.dumps(
@@ -82,9 +90,11 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_json(cls, document: Any) -> Document:
-        """Of `report.json`, or of what a command printed with `--json`.
+        """Read a document from the JSON of `report.json`, or from that which a command printed with `--json`.
 
-        Raises ReportError for anything else, ReportVersionError for another format.
+        Raises:
+            ReportVersionError: the format is another one.
+            ReportError: the JSON is neither of the two.
         """
         if not isinstance(document, dict) or document.get("kind") != "report":
             return cls(result=Result.from_json(document))
@@ -107,7 +117,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def environment() -> Environment:
-    """This machine and the versions that a repetition needs."""
+    """Return the machine and the versions that a repetition needs."""
     libraries = {}
     for name in LIBRARIES:
         try:

@@ -92,7 +92,7 @@ class Evaluation:
         Args:
             method: a key of `psephos.results.METHODS`.
             w: weights, float64 (d,) or (K, d).
-            epsilon: of the release; None for weights without noise.
+            epsilon: privacy parameter of the release; None for weights without noise.
         """
         self.add_vote_shares(method, self._one_hot(votes(w[None], self.test)[0]), epsilon=epsilon, w=w)
 
@@ -114,7 +114,7 @@ class Evaluation:
             method: a key of `psephos.results.METHODS`.
             shares: share of the votes for each class, (T', K); each row sums to 1.
             rows: index of the T' test samples in the test set; all of them by default.
-            epsilon: of the release; None without noise.
+            epsilon: privacy parameter of the release; None without noise.
             w: weights to record with the score, float64 (d,) or (K, d).
         """
         assert self.split is not None

@@ -1,7 +1,7 @@
-"""Who learned what (docs/security): what the analysis expects of a run's protocol, and the signs of its verdicts.
+"""Who learned what (docs/security): the verdicts that the analysis expects of a run's protocol, and their signs.
 
-The verdicts of an audit come from its tests. A run does not repeat them: its report shows what the analysis expects of
-its protocol, from the same ideal functionalities, and says that it is that.
+The verdicts of an audit come from its tests. A run does not repeat the tests: its report shows the verdicts that the
+analysis expects of its protocol, from the same ideal functionalities, and says that they are expectations.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ VERDICTS = {
 
 
 def expected_matrix(name: str | None) -> list[Matrix]:
-    """What the analysis of the protocol `name` expects; empty where there is none."""
+    """Return the matrix of expected verdicts for the protocol `name`; an empty list if it has no analysis."""
     case = CASES.get(name or "")
     if case is None:
         return []

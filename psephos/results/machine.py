@@ -1,4 +1,4 @@
-"""Results about this machine: what a round will take (`psephos plan`), and how fast it is (`psephos bench`)."""
+"""Results about this machine: the predicted cost of a run (`psephos plan`), and its speed (`psephos bench`)."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ from psephos.results.runs import test_key_warning
 
 @dataclass(frozen=True, kw_only=True)
 class PlanResult(Result):
-    """A run, predicted.
+    """Predicted cost of a run.
 
     Attributes:
-        seconds: keygen, encrypt, aggregate, decrypt, total; of psgd keygen, prepare, steps, total. Wall clock.
-        seconds_at_least, seconds_at_most: the interval, by phase.
+        seconds: wall-clock time of each phase: keygen, encrypt, aggregate, decrypt, total; for psgd keygen, prepare,
+            steps, total.
+        seconds_at_least, seconds_at_most: bounds of the interval for each phase.
         cores: how many of this machine's cores the run gets, measured in the trial runs.
         protocol: tally, average or psgd.
         parties, auxiliary, classes, features, steps: M, N (0 where nothing is voted on), K, d, T (1 but for psgd).
         key_bits, degree, randomness, proofs, workers, holders, threshold: as in the run.
         slots_per_plaintext, ciphertexts_per_ballot: the packing.
-        bytes: of one ballot, of all, and of a sum: of the opening, and of what each observer of the board downloads.
-        bits_per_count, floor_bits: on the wire, of each number that is summed, and what a sum of M of them needs: of
-            votes ceil(log2(M + 1)).
-        memory_mb: of all processes together without the data set.
-        calibration_seconds: seconds that the prediction took, with its trial runs.
+        bytes: size of one ballot and of all of them; for a sum also of its opening, and of what each observer of the
+            board downloads.
+        bits_per_count: bits on the wire for each number that is summed.
+        floor_bits: bits that a sum of M such numbers needs; ceil(log2(M + 1)) for votes.
+        memory_mb: peak memory of all processes together without the data set, in megabytes.
+        calibration_seconds: seconds that the prediction took, trial runs included.
     """
 
     kind: ClassVar[str] = "plan"
@@ -103,7 +105,8 @@ class CombTables:
 class EncryptionTimings:
     """Encryption under one key size, by mode; phe's own `encrypt` is "phe". Ratios are medians within one run.
 
-    "half, degree 3" is a mode under a key of another degree than 1, "half, gmpy2" one without the native kernel.
+    "half, degree 3" is mode half under a key of degree 3 instead of 1; "half, gmpy2" is the mode without the native
+    kernel.
     """
 
     key_bits: Count
@@ -116,7 +119,7 @@ class EncryptionTimings:
 
 @dataclass(frozen=True)
 class CountingTimings:
-    """Counting ballots, all checks included, over the bare multiplications alone. `like`: the data set of that size."""
+    """Cost of counting ballots with all checks, also over bare multiplications; `like` is a data set of that size."""
 
     like: str
     key_bits: Count
@@ -128,7 +131,7 @@ class CountingTimings:
 
 @dataclass(frozen=True)
 class LibraryTimings:
-    """CPU milliseconds of each library for "encrypt", "add" and "decrypt"; why others were not measured."""
+    """CPU milliseconds of each library for "encrypt", "add" and "decrypt"; reasons why others were not measured."""
 
     key_bits: Count
     milliseconds: dict[str, dict[str, float]]
@@ -151,8 +154,8 @@ class BenchResult(Result):
     """Speed and size on this machine, beside the libraries that are installed.
 
     Attributes:
-        machine, python, libraries: what was measured.
-        kernel: what multiplies modulo n^(s+1), "ifma" (AVX-512) or "gmpy2".
+        machine, python, libraries: processor architecture, Python version, and version of each library.
+        kernel: implementation of multiplication modulo n^(s+1), "ifma" (AVX-512) or "gmpy2".
         encryption, addition, peers, comparisons: one entry per key size (two for addition).
     """
 
@@ -179,10 +182,10 @@ class BenchResult(Result):
 
     def _tables(self) -> Iterator[Table]:
         faster = [
-            [f"{one.key_bits} {mode}", taken, one.times_faster_than_phe_per_ciphertext.get(mode, 1.0),
+            [f"{one.key_bits} {mode}", duration, one.times_faster_than_phe_per_ciphertext.get(mode, 1.0),
              one.times_faster_than_phe_per_vote.get(mode, 1.0)]
             for one in self.encryption
-            for mode, taken in one.milliseconds_per_ciphertext.items()
+            for mode, duration in one.milliseconds_per_ciphertext.items()
         ]  # fmt: skip
         heading = ("bits, mode", "ms / ciphertext", "x phe / ciphertext", "x phe / vote, M = 20,000")
         yield Table("Encryption on one core", heading, faster, "Medians; phe's encrypt is 1.")
@@ -195,19 +198,19 @@ class BenchResult(Result):
         yield Table("Counting a ballot", heading, counted, "All checks included.")
         work = ("encrypt", "add", "decrypt")
         others = [
-            [f"{one.key_bits} {name}", *(taken.get(operation) for operation in work)]
+            [f"{one.key_bits} {name}", *(durations.get(operation) for operation in work)]
             for one in self.peers
-            for name, taken in one.milliseconds.items()
+            for name, durations in one.milliseconds.items()
         ]
         yield Table("Other libraries", ("bits, library", *work), others, "CPU milliseconds.")
         compared = [
             [
                 f"{one.key_bits} {name}",
                 one.compared_bits,
-                taken,
+                duration,
                 one.times_faster_than_tno if name == "psephos" else 1.0,
             ]
             for one in self.comparisons
-            for name, taken in one.milliseconds.items()
+            for name, duration in one.milliseconds.items()
         ]  # fmt: skip
         yield Table("One secure comparison", ("bits, library", "bits compared", "CPU ms", "x TNO"), compared)

@@ -1,7 +1,7 @@
-"""The page: one HTML file with its style and its pictures inside, and no script, so that nothing it shows can change.
+"""Renders the page: one HTML file that contains its style and figures, and no script, so that its contents are fixed.
 
-It shows the page of a result and knows no kind of result. Every number stands in a
-`<data value="...">` element: people read it rounded, programs and tests exactly.
+The page is the same for every kind of result. Every number is in a `<data value="...">` element: people read it
+rounded, programs and tests read its exact value.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from psephos.results.palette import DARK, LIGHT
 from psephos.results.sequence import PhaseBlock, arrange, contents_of, family, pictures, received, size_text
 
 LISTED = 2000
-"""A longer transcript is listed up to here; report.json has the rest."""
+"""Most messages of a transcript that the page lists; report.json has the rest."""
 
 
 def render(document: Document, figures: Mapping[str, Markup]) -> str:
-    """The page of a document and its figures' inline markup, by name."""
+    """Return the HTML page of a document, with the inline markup of its figures, by name."""
     result, transcript, page = document.result, document.transcript, document.result.page()
     lanes, blocks = arrange(transcript) if transcript else ([], [])
     algorithms = dict.fromkeys(curve.algorithm for panel in page.panels for curve in panel.curves)
@@ -39,7 +39,7 @@ def render(document: Document, figures: Mapping[str, Markup]) -> str:
         figures=figures,
         methods=METHODS,
         curves=[(name, METHODS[name]) for name in algorithms if name in METHODS and not page.accuracies],
-        pictures=pictures(lanes, _framed(page, lanes, blocks), _members(lanes, transcript)) if transcript else [],
+        pictures=pictures(lanes, _add_notes(page, lanes, blocks), _members(lanes, transcript)) if transcript else [],
         inside=[
             (role, [(kind, contents_of(kind)) for kind in kinds]) for role, kinds in received(transcript or []).items()
         ],
@@ -57,7 +57,7 @@ def render(document: Document, figures: Mapping[str, Markup]) -> str:
 
 
 def number(value: Any, digits: int = 4) -> Markup:
-    """A value as people read it, with its exact JSON beside it for programs."""
+    """Return a value as markup: rounded for people, with its exact JSON as an attribute for programs."""
     if isinstance(value, bool):
         text = "yes" if value else "no"
     elif value is None:
@@ -72,12 +72,12 @@ def number(value: Any, digits: int = 4) -> Markup:
 
 
 def code(text: str) -> Markup:
-    """Words in which `this` is code."""
+    """Return escaped text in which words between backquotes are marked as code."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped first
 
 
 def share(value: float) -> Markup:
-    """A share between 0 and 1 with three decimals, with its exact JSON beside it."""
+    """Return a share between 0 and 1 as markup: with three decimals, and its exact JSON as an attribute."""
     return Markup('<data value="{}">{:.3f}</data>').format(json.dumps(value), value)
 
 
@@ -94,19 +94,25 @@ def _template() -> Any:
     return environment.get_template("report.html.jinja")
 
 
-def _framed(page: Page, lanes: Sequence[str], blocks: Sequence[PhaseBlock]) -> list[PhaseBlock]:
-    """The blocks between what roles do before the first message and after the last, where their lanes are drawn."""
+def _add_notes(page: Page, lanes: Sequence[str], blocks: Sequence[PhaseBlock]) -> list[PhaseBlock]:
+    """Return the blocks, with notes on the roles' steps before the first message and after the last one.
 
-    def done(phase: str, steps: Sequence[tuple[str, str]]) -> list[PhaseBlock]:
+    The step of a role without a lane is left out.
+    """
+
+    def note_blocks(phase: str, steps: Sequence[tuple[str, str]]) -> list[PhaseBlock]:
         at = {family(lane): lane for lane in reversed(lanes)}
         notes = tuple((at[role], words) for role, words in steps if role in at)
         return [PhaseBlock(phase, notes=notes)] if notes else []
 
-    return [*done("key", page.before), *blocks, *done("release", page.after)]
+    return [*note_blocks("key", page.before), *blocks, *note_blocks("release", page.after)]
 
 
 def _phases(document: Document) -> dict[str, tuple[float | None, int, int]]:
-    """Seconds, messages and bytes of each phase: the transcript's, or what the result says where there is none."""
+    """Return seconds, messages and bytes of each phase.
+
+    Traffic is that of the transcript; without a transcript, that of the result's phases whose traffic was counted.
+    """
     known = document.result.phases
     if not document.transcript:
         return {
@@ -119,12 +125,13 @@ def _phases(document: Document) -> dict[str, tuple[float | None, int, int]]:
 
 
 def _members(lanes: Sequence[str], messages: Sequence[Message] | None) -> dict[str, int]:
+    """Return the number of roles that each lane stands for."""
     roles = {role for message in messages or [] for role in (message.sender, message.receiver)}
     return {lane: 1 if lane in roles else sum(family(role) == lane for role in roles) for lane in lanes}
 
 
 def _flatten(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every number and word of the result, with its path; long lists are in report.json only."""
+    """Yield the path and value of every number and text of the result; long lists are in report.json only."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from _flatten(inner, f"{path}.{key}" if path else str(key))

@@ -1,7 +1,8 @@
-"""The report's colours, light and dark, in one place: for the page, the diagram and the figures.
+"""The report's colours, light and dark, for the page, the diagram and the figures.
 
-Each foreground reaches a contrast of 4.5 (text) or 3 (lines and marks) against every background it is put on, WCAG 2.1
-level AA; a test computes it. No meaning hangs on a colour alone: marks have shapes, lines have dashes, verdicts words.
+Each foreground has a contrast of 4.5 (text) or 3 (lines and marks) against every background that it is used on, as WCAG
+2.1 level AA requires; a test computes it. No meaning depends on a colour alone: marks have shapes, lines have dashes,
+verdicts have words.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ DARK = {
     "olive": "#d6c25a",
 }
 
-# What stands behind: any text may stand on any of them. TEXTS: readable; MARKS: visible on paper.
+# SURFACES are backgrounds. TEXTS are readable on each of them; MARKS are visible on paper.
 SURFACES = ("paper", "raised")
 TEXTS = ("ink", "quiet", "blue", "orange", "green", "violet", "rose", "olive")
 MARKS = (*TEXTS, "rule")

@@ -31,12 +31,12 @@ class PaperResult(Result):
     """Result of an experiment of a paper.
 
     Attributes:
-        experiment: its name, as `psephos reproduce` takes it.
+        experiment: name of the experiment, as `psephos reproduce` takes it.
         paper: the paper, section and figure.
         quick: whether it has fewer trials and points than the paper's experiment.
         draws_per_point: number of releases that each private point is the mean of.
         test: number of test samples.
-        seed: of splits, training and noise.
+        seed: seed of splits, training and noise.
         options: the options of the run, by name.
         noise_source: always "simulation": the noise is drawn from the seed.
     """
@@ -156,7 +156,7 @@ class PaperStatement:
     why: str
 
     def compared(self) -> Comparison:
-        """Return the row of a page."""
+        """Return the statement as a row of a page."""
         verdict = "reproduces" if self.reproduces else "does not reproduce"
         verdict = "not tested" if self.why.startswith("not tested") else verdict
         what = self.what if self.family == "none" else f"{self.what} ({self.family})"
@@ -200,7 +200,9 @@ class HammResult(PaperResult):
 
     def page(self) -> Page:
         page, axis = super().page(), self.inverse_epsilons[1:]
-        opened = {True: ", equal to the clear ones", False: ", WHICH DIFFER FROM THE CLEAR ONES", None: ""}[self.exact]
+        agreement = {True: ", equal to the clear ones", False: ", WHICH DIFFER FROM THE CLEAR ONES", None: ""}[
+            self.exact
+        ]
         panels = []
         for size in self.sizes:
             references = {"batch": size.batch, "indiv": size.indiv}
@@ -217,19 +219,19 @@ class HammResult(PaperResult):
                 ("Data", self.data),
                 ("Splits", self.trials),
                 ("Samples per party", self.samples_per_party),
-                ("Counts", self.counts + opened),
+                ("Counts", self.counts + agreement),
             ],
             panels=panels,
-            releases={family: _family_release(family, words) for family, words in self.families.items()},
+            releases={family: _family_release(family, text) for family, text in self.families.items()},
             comparison=[row.compared() for row in self.published],
         )
 
 
-def _family_release(family: str, words: str) -> Release:
-    """Return the privacy cost of a family of curves, described by `words`."""
+def _family_release(family: str, description: str) -> Release:
+    """Return the privacy cost of a family of curves."""
     ours = family == "ours"
     return Release(
-        words.partition(";")[0].partition(":")[0],
+        description.partition(";")[0].partition(":")[0],
         None,
         2.0**-64 if ours else 0.0,
         "party",
@@ -265,11 +267,11 @@ class Theorem:
 
 @dataclass(frozen=True)
 class ExcessRisk:
-    """Theorem 4.3 at one epsilon: its bound of the excess risk, and what was measured.
+    """Theorem 4.3 at one epsilon: its bound of the excess risk, and the measured excess risk.
 
     Attributes:
         epsilon: privacy parameter of the releases.
-        bound: of the excess risk.
+        bound: bound of the excess risk.
         measured_mean, measured_max: mean and maximum of the measured excess risk.
         above_bound: share of the draws above the bound.
         allowed: largest share that the theorem allows.
@@ -309,7 +311,7 @@ class PaperSetting:
     """Errors and theorems for one lambda and scaling of the rows.
 
     Attributes:
-        name: of the setting.
+        name: name of the setting.
         lam: lambda of objective (2).
         regulariser: the factor of ||w||^2 in the objective.
         rows_in_unit_ball: whether the rows are scaled into the unit ball, which the theorems assume.
@@ -317,7 +319,7 @@ class PaperSetting:
         pooled_always_says_majority: whether that classifier predicts one class for every test sample.
         points: test errors by series and epsilon.
         claims: whether each statement of the paper about its figure holds here.
-        theorems: one for each split.
+        theorems: the theorems on each split.
     """
 
     name: str
@@ -331,7 +333,7 @@ class PaperSetting:
     theorems: list[Theorems]
 
     def panel(self) -> Panel:
-        """Return the picture of the errors against epsilon."""
+        """Return the figure of the errors against epsilon."""
         series: dict[str, list[ErrorPoint]] = {}
         for point in self.points:
             series.setdefault(point.series, []).append(point)
@@ -354,8 +356,8 @@ class PathakAdultResult(PaperResult):
         majority_error: test error of always predicting the most frequent class.
         epsilon_real_per_epsilon: privacy parameter that the printed noise really has at epsilon = 1.
         deals: number of random partitions of the rows among the parties.
-        settings: one panel each.
-        counterexample: to Theorem 4.2: the copies of its two rows, the distance, and the bound.
+        settings: result of each setting, which has a panel.
+        counterexample: counterexample to Theorem 4.2: the copies of its two rows, the distance, and the bound.
     """
 
     kind: ClassVar[str] = "pathak-adult"
@@ -434,7 +436,7 @@ class RajkumarRow:
         panel: "parties" or "skew".
         place: number of parties, or index of the skew vector from 1.
         lam: ridge of the objective.
-        epsilon: of each release.
+        epsilon: epsilon of each release.
         errors: mean test error of each method over data sets and draws.
     """
 
@@ -473,7 +475,7 @@ class RajkumarResult(PaperResult):
 
     Attributes:
         records, dimension, data_sets: number of training records, of features, and of data sets or folds.
-        delta: of the private methods.
+        delta: delta of the private methods.
         steps, transcript_steps: gradient steps of PSGD, and of the variant that is private in every noisy sum.
         skews: each party's share of the records; one vector for each place of the skew panel.
         rows: test errors.
@@ -507,7 +509,7 @@ class RajkumarResult(PaperResult):
 
     def page(self) -> Page:
         page = super().page()
-        opened = {True: ", sums equal to the clear ones", False: ", SUMS DIFFER FROM THE CLEAR ONES", None: ""}
+        agreement = {True: ", sums equal to the clear ones", False: ", SUMS DIFFER FROM THE CLEAR ONES", None: ""}
         return replace(
             page,
             warnings=[*page.warnings, *test_key_warning(self.key_bits)],
@@ -516,7 +518,7 @@ class RajkumarResult(PaperResult):
                 ("Data sets or folds", self.data_sets),
                 ("Training records", self.records),
                 ("Gradient steps", self.steps),
-                ("Steps repeated under encryption", self.encrypted_steps_checked, opened[self.exact]),
+                ("Steps repeated under encryption", self.encrypted_steps_checked, agreement[self.exact]),
             ],
             panels=self._panels(),
             releases=self._releases(),

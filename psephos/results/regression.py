@@ -21,7 +21,7 @@ PREDICTORS = {
     "least squares": "all rows, no privacy",
     "huber": "all rows, Huber's loss, no privacy",
 }
-"""What is measured, and what it was fitted to."""
+"""Description of each predictor whose errors are measured: the data and loss that it was fitted to."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class RegressionResult(Result):
         bytes_per_ballot: size of one ballot as it is sent.
         tally_equals_plaintext: whether the opened sum equals the sum in the clear, entry by entry.
         colluders: number of parties that may reveal their noise to each other and to the curator while epsilon holds.
-        budget: what the budget file says after the run; null if the run had none.
+        budget: summary of the budget file after the run; null if the run had none.
         cautions: warnings about this run.
         not_private: reason why no epsilon covers the release, in spite of the one that is stated; "" if it does.
     """

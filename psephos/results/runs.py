@@ -96,7 +96,7 @@ class ComposedCost:
         releases: number of releases for which parties were asked.
         epsilon: at `delta`, with the accountant's numerical error; None if no finite epsilon holds, 0 if no party was
             asked.
-        delta: for which `epsilon` is stated.
+        delta: delta for which `epsilon` is stated.
     """
 
     releases: Count
@@ -109,21 +109,22 @@ class RunResult(Result):
     """Result of one run of a protocol on a data set.
 
     Attributes:
-        protocol: its name in the security analysis.
+        protocol: name of the protocol in the security analysis.
         options: all options of the run, as JSON values.
         dataset: name of the data set.
         features: number of features, d.
         test: number of test samples.
         class_names: names of the K classes.
-        delta: of a release, the largest if there are several, with numerical error; 2^-64 for a pure epsilon.
-        accuracy: on the test set, by method. Values without noise are measured by the simulation; no role learns them.
+        delta: delta of a release, the largest if there are several, with numerical error; 2^-64 for a pure epsilon.
+        accuracy: accuracy on the test set, by method. Values without noise are measured by the simulation; no role
+            learns them.
         peak_memory_mb: peak memory of all processes in megabytes; null if it was not measured.
         cautions: warnings about this run.
         remarks: explanations of its numbers.
         not_private: reason why no epsilon covers the release, in spite of the one that is stated; "" if it does.
         colluders: number of parties that may reveal their noise to each other and to the curator while epsilon still
             holds; null if no party adds noise.
-        budget: what the budget file says after the run; null if the run had none.
+        budget: summary of the budget file after the run; null if the run had none.
         evaluation: every classifier and every opened sum of the run; empty if the result was read from JSON. Secrets.
         transcript: every message of the run, if a transcript was requested.
     """
@@ -218,7 +219,7 @@ class RunResult(Result):
 
     @property
     def parties_are(self) -> Literal["owners", "shards"]:
-        """What the parties are.
+        """The kind of the parties.
 
         "owners" if a column of the table names the owner of each row (`--party`); otherwise "shards" of one table or
         data set, to which the simulation assigned rows at random.
@@ -344,11 +345,11 @@ class OpenedResult(RunResult):
 
     @property
     def noise_from(self) -> NoiseFrom:
-        """Who adds the noise where the curator does not."""
+        """The roles that add the noise if the curator does not."""
         return "holders" if self.options.get("noise_from") == "holders" else "parties"
 
     def _opening_facts(self) -> list[Fact]:
-        """Return who opens a sum, and what is assumed of them."""
+        """Return the facts about who opens a sum, and which assumptions are made."""
         assumed = _MODELS[self.options["proofs"]], _KEYS[self.options["keys"]]
         return [("Opened by", self.threshold, " of ", self.holders, " key holders"), ("Assumed", *assumed)]
 
@@ -364,7 +365,7 @@ class SumResult(OpenedResult):
         scaling: how rows are scaled into the unit ball.
         lam: regularisation of the parties' own classifiers.
         min_ballots: fewest ballots in a sum that holders open.
-        degree: of the key (Damgard and Jurik).
+        degree: degree of the key (Damgard and Jurik).
         slots_per_plaintext: vector entries packed into one plaintext.
         ciphertexts_per_ballot: ciphertexts in one ballot.
         bytes_per_ballot: size of one ballot as it is sent.
@@ -422,7 +423,7 @@ class SumResult(OpenedResult):
             ]
         degree = f" of degree {self.degree}" if self.degree > 1 else ""
         return [
-            _opened("Opened sums against the clear ones", self.exact),
+            _equality_fact("Opened sums against the clear ones", self.exact),
             ("Parties", self.parties, ", ", self.ballots, " ballots counted"),
             ("Public auxiliary samples", self.auxiliary),
             (
@@ -488,7 +489,7 @@ class SumResult(OpenedResult):
         return f"releases {released}, {noise}, epsilon {self.epsilon:g}, for everybody"
 
     def _protected(self) -> str:
-        """Return what epsilon is about, as a noun: "record" or "person" where all releases protect one, or "party"."""
+        """Return the unit of privacy: "record" or "person" if all releases protect one, otherwise "party"."""
         if {release.unit for release in self.privacy.values()} != {"record"}:
             return "party"
         return "person" if all("persons" in release.chosen for release in self.privacy.values()) else "record"
@@ -579,7 +580,7 @@ class TallyResult(SumResult):
 
     @property
     def reveal(self) -> Literal["alpha", "statistic"]:
-        """What the curator learns: the vote counts, or the statistic with noise."""
+        """The value that the curator learns: the vote counts ("alpha"), or the statistic with noise ("statistic")."""
         record = self.options.get("unit") == "record"
         return "statistic" if record or self.options["reveal"] == "statistic" else "alpha"
 
@@ -616,7 +617,7 @@ class PathakResult(RunResult):
 
     Attributes:
         epsilon_proved, epsilon_proved_for: the proved epsilon, and what it protects.
-        epsilon_party_level: the same for a party's data apart from their size; null if nothing is proved.
+        epsilon_party_level: proved epsilon for a party's data apart from their size; null if nothing is proved.
         shares_equal_reference: whether the published shares add up to the result of the computation in the clear.
     """
 
@@ -672,7 +673,7 @@ class PathakResult(RunResult):
     def page(self) -> Page:
         page = super().page()
         facts: list[Fact] = [
-            _opened("Published shares against the clear sum", self.exact),
+            _equality_fact("Published shares against the clear sum", self.exact),
             ("Parties", self.parties),
             ("epsilon asked, and proved", self.epsilon, ", ", self.epsilon_proved, f" ({self.epsilon_proved_for})"),
             ("Paillier keys", *((self.key_bits, " bits") if self.key_bits else ("none: only shares travel",))),
@@ -689,11 +690,11 @@ class Guarantee:
     """Privacy guarantee of a private descent (`psephos.curator.psgd`). Infinite epsilons are null.
 
     Attributes:
-        unit: of privacy, "record" or "party": one of them is replaced, and sizes are public.
+        unit: unit of privacy, "record" or "party": one of them is replaced, and sizes are public.
         delta: requested delta, which includes truncation and sampling.
         epsilon_final, final_is: epsilon claimed for the classifier at `delta`, and the statement that claims it.
-        epsilon_step: of one noisy sum alone.
-        epsilon_transcript, epsilon_transcript_pure: of everything the curator saw, at `delta` and at delta = 0.
+        epsilon_step: epsilon of one noisy sum alone.
+        epsilon_transcript, epsilon_transcript_pure: epsilon of everything the curator saw, at `delta` and at delta = 0.
         delta_samplers: part of `delta` for truncation and sampling.
         assumed: roles that must be honest for the guarantee to hold.
     """
@@ -806,9 +807,9 @@ class PsgdResult(OpenedResult):
 
     def page(self) -> Page:
         page, per_step = super().page(), self.seconds_per_step
-        opened = _opened("Opened sums against the clear ones", self.exact)
+        equality = _equality_fact("Opened sums against the clear ones", self.exact)
         facts: list[Fact] = [
-            opened if self.exact is not None else ("Opened sums", "none here: every step was in the journal"),
+            equality if self.exact is not None else ("Opened sums", "none here: every step was in the journal"),
             ("Parties", self.parties),
             ("Gradient steps", self.steps, " on ", self.records, " records"),
             *([("A step", per_step, " s")] if per_step is not None else []),
@@ -857,10 +858,10 @@ class InterruptedResult(Result):
 
 
 def _spread(mean: float | None, std: float | None) -> str | None:
-    """Format a mean with its standard deviation, if there is one."""
+    """Return a mean as text, with its standard deviation if there is one; None without a mean."""
     return None if mean is None else f"{mean:.3f}" + ("" if std is None else f" ± {std:.3f}")
 
 
-def _opened(label: str, equal: bool | None) -> Fact:
-    """Return the fact that compares opened sums with those in the clear."""
+def _equality_fact(label: str, equal: bool | None) -> Fact:
+    """Return the fact that compares opened values with those in the clear; `equal`: whether they are equal."""
     return (label, "equal, entry by entry" if equal else "THEY DIFFER")

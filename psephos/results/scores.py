@@ -39,8 +39,8 @@ class EvaluationResult(Result):
         options: all options of the run, as JSON values.
         dataset: name of the data set, or file.
         class_names: names of the K classes; empty where a number is predicted.
-        method: by which the model was released.
-        estimate: what the noisy sum says about the model.
+        method: method by which the model was released.
+        estimate: estimates of the model's quality from the noisy sum.
         privacy: privacy cost of the evaluation.
         released: privacy cost of the release of the model.
         together: privacy cost of both for a party, or for a record, that is in both; null where the release does not
@@ -50,7 +50,7 @@ class EvaluationResult(Result):
         bytes_per_ballot: size of one ballot as it is sent.
         tally_equals_plaintext: whether the opened sum equals the sum in the clear, entry by entry.
         colluders: number of parties that may reveal their noise to each other and to the curator while epsilon holds.
-        budget: what the budget file says after the run; null if the run had none.
+        budget: summary of the budget file after the run; null if the run had none.
         cautions: warnings about this run.
         not_private: reason why no epsilon covers the evaluation, in spite of the one that is stated; "" if it does.
     """
@@ -110,7 +110,7 @@ class EvaluationResult(Result):
 
     @property
     def protected(self) -> str:
-        """What epsilon is about, as a noun: "record", "person" or "party"."""
+        """The unit of privacy as a noun: "record", "person" or "party"."""
         return "person" if "persons" in self.privacy.chosen else self.unit
 
     def page(self) -> Page:
@@ -166,7 +166,7 @@ class EvaluationResult(Result):
         return f"Right on {main.value:.1%} ± {main.error:.1%}{about}{private}."
 
     def _clipping(self) -> str:
-        """Return a warning where many rows are clipped, beyond what the noise may add; "" elsewhere."""
+        """Return a warning if more rows are clipped than the noise explains, otherwise ""."""
         clipped = None if self.estimate.errors is None else self.estimate.errors.clipped
         if clipped is None or clipped.value is None or clipped.error is None:
             return ""
@@ -259,7 +259,7 @@ class EvaluationResult(Result):
 
 
 def _protected(release: Release) -> str:
-    """Return what a release protects: "a record, replaced"."""
+    """Return what a release protects, such as "a record, replaced"."""
     persons, neighbours = release.chosen.get("persons"), release.chosen.get("neighbours")
     noun = f"a {release.unit}" if persons is None else f"a person of the column {persons}"
     return noun + {"replace": ", replaced", "add-remove": ", added or removed"}.get(str(neighbours), "")

@@ -1,4 +1,4 @@
-"""Results of the security analysis: who learned what (`psephos audit`), and how large epsilon is at least."""
+"""Results of the security analysis (`psephos audit`): who learned what, and lower bounds of epsilon."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from psephos.results.base import Count, Fact, Matrix, Page, Positive, Result, Sh
 
 @dataclass(frozen=True)
 class AuditedCell:
-    """What was found and what was to be found, with the tests behind it, joined by semicolons."""
+    """A verdict, the expected verdict, and the tests that it is based on, joined by semicolons."""
 
     verdict: str
     expected: str
@@ -37,7 +37,7 @@ class AuditedProtocol:
     coalitions: list[AuditedCoalition]
 
     def matrix(self) -> Matrix:
-        """For a page: tests are numbered, since one test tells about several secrets."""
+        """Return the matrix for a page. Tests are numbered, since one test is evidence about several secrets."""
         secrets = list(dict.fromkeys(secret for coalition in self.coalitions for secret in coalition.cells))
         notes: dict[str, int] = {}
 
@@ -58,16 +58,16 @@ class AuditedProtocol:
 
 @dataclass(frozen=True, kw_only=True)
 class AuditResult(Result):
-    """Who learned what.
+    """Secrets that coalitions of roles learned in each protocol.
 
     Attributes:
-        protocols: a matrix each.
+        protocols: protocols, each with its matrix.
         as_expected: whether every verdict is the expected one.
-        false_alarm_rate: bound of the chance that a sound protocol fails any check of this run.
+        false_alarm_rate: bound of the probability that a sound protocol fails any check of this run.
         power: the classifier accuracy that the two-sample tests notice with probability 0.99 (0.5 is guessing).
-        views: sampled per side of a two-sample test.
-        seed: of the views; fresh unless given.
-        not_examined: what the analysis does not look at, and why.
+        views: number of views sampled on each side of a two-sample test.
+        seed: seed of the views; fresh unless given.
+        not_examined: reason for each subject that the analysis does not examine, by subject.
     """
 
     kind: ClassVar[str] = "audit"
@@ -123,7 +123,7 @@ class Mechanism:
 
     @property
     def passed(self) -> bool:
-        """False convicts the mechanism: its privacy is worse than claimed."""
+        """Whether the lower bound is at most the claim; if not, privacy is worse than claimed."""
         return self.lower_bound <= self.epsilon
 
 
@@ -142,8 +142,9 @@ class ComparedRun:
     Attributes:
         pipeline: the command.
         neighbour: how the two tables differ.
-        findings: what differed in the two runs and must not.
-        ratio: the largest of moved/claimed, of what may differ; None where nothing was compared so.
+        findings: differences of the two runs that must not occur.
+        ratio: largest ratio of the measured to the claimed change, among values that may differ; None if no such value
+            was compared.
     """
 
     pipeline: str
@@ -154,11 +155,11 @@ class ComparedRun:
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyAuditResult(Result):
-    """Every noise mechanism, sampled on two neighbouring inputs; and every command, run on neighbouring tables.
+    """Audit of every noise mechanism on two neighbouring inputs, and of every command on neighbouring tables.
 
     Attributes:
-        mechanisms: what each claims and what was found.
-        runs: of commands on neighbouring tables.
+        mechanisms: claimed epsilon and lower bound of each mechanism.
+        runs: runs of commands on neighbouring tables.
     """
 
     kind: ClassVar[str] = "privacy-audit"
@@ -169,7 +170,7 @@ class PrivacyAuditResult(Result):
 
     @property
     def as_expected(self) -> bool:
-        """Whether no claim is convicted, and no run showed what it must not."""
+        """Whether no lower bound exceeds its claim, and no run has a finding."""
         return all(one.passed for one in self.mechanisms) and not any(one.findings for one in self.runs)
 
     @property

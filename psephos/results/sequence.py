@@ -1,6 +1,6 @@
-"""The sequence diagram, drawn from what was really sent: every message of the transcript is in exactly one arrow.
+"""The sequence diagram of a transcript: every message that was sent is in exactly one arrow.
 
-Few messages get an arrow each. Many are gathered, and the numbers on the arrows add up to the transcript: first the
+A few messages get an arrow each. Many are combined, and the numbers on the arrows add up to the transcript: first the
 messages of one phase that have the same kind and the same kinds of sender and receiver (25 ballots become one arrow),
 then phases that repeat (200 steps of a gradient descent become one phase).
 """
@@ -19,27 +19,27 @@ from typing import Any, Literal
 from psephos.results.document import Message
 
 SINGLE = 12
-"""Up to so many messages are drawn one by one."""
+"""Most messages that are drawn one by one."""
 
 LANES = 7
-"""Between at most so many roles: more do not fit a telephone or a page."""
+"""Most roles between which messages are drawn one by one: more lanes do not fit a telephone or a page."""
 
 REPEATS = 4
-"""Phases that differ in their number only are gathered when there are more than so many."""
+"""Phases whose names differ only in a number are combined if there are more of them than this."""
 
 Look = Literal["sealed", "masked", "part", "open", "unknown"]
 
 
 @dataclass(frozen=True)
 class MessageContents:
-    """What is inside a kind of message, for whoever receives it and looks.
+    """Contents of a kind of message, as its receiver sees them.
 
     Attributes:
         look: sealed (ciphertext it cannot open alone), masked (a value hidden by one it does not know), part (a piece
             that means something only together with others), open (readable by every receiver).
         inside: the same in a sentence.
-        together: what the receiver holds once it has put all of them together, where that is more than one of them
-            tells; the diagram says it where it happens.
+        together: what the receiver learns from all of these messages together, if that is more than one of them
+            tells; the diagram shows it at that point.
     """
 
     look: Look
@@ -58,20 +58,20 @@ class Arrow:
 
     @property
     def count(self) -> int:
-        """How many."""
+        """Number of the messages."""
         return len(self.sizes)
 
     @property
     def total(self) -> int:
-        """Their bytes, together."""
+        """Number of bytes of all the messages."""
         return sum(self.sizes)
 
 
 @dataclass(frozen=True)
 class PhaseBlock:
-    """A phase, or several phases that differ in their number only (`times` of them).
+    """A phase, or `times` phases whose names differ only in a number.
 
-    `notes`: (lane, what the role does there), which is no message.
+    `notes` are pairs (lane, what the role does) for steps without a message.
     """
 
     phase: str
@@ -81,12 +81,12 @@ class PhaseBlock:
 
 
 def family(role: str) -> str:
-    """A role without its number: "party 7" is one of the parties."""
+    """Return a role without its number: "party" for "party 7"."""
     return re.sub(r"[ _]?\d+$", "", role)
 
 
 def contents_of(kind: str) -> MessageContents:
-    """What is inside messages of this kind; says so when nobody has written it down."""
+    """Return the contents of messages of a kind; of an unknown kind, contents that say that they are not described."""
     unknown = MessageContents("unknown", "Not described here; see the protocol's page in the documentation.")
     return _described().get(kind, unknown)
 
@@ -98,7 +98,7 @@ def _described() -> dict[str, MessageContents]:
 
 
 def received(messages: Sequence[Message]) -> dict[str, list[str]]:
-    """The kinds of message that each kind of role received, both in order of appearance."""
+    """Return the kinds of message that each kind of role received, both in order of appearance."""
     kinds: dict[str, dict[str, None]] = {}
     for message in messages:
         kinds.setdefault(family(message.receiver), {})[message.kind] = None
@@ -106,7 +106,7 @@ def received(messages: Sequence[Message]) -> dict[str, list[str]]:
 
 
 def arrange(messages: Sequence[Message]) -> tuple[list[str], list[PhaseBlock]]:
-    """The lanes, in order of appearance, and what is drawn between them from top to bottom.
+    """Return the lanes, in order of appearance, and the phases drawn between them, from top to bottom.
 
     The counts and bytes of all arrows add up to those of the messages.
     """
@@ -140,7 +140,7 @@ def _gather_phases(blocks: Sequence[PhaseBlock]) -> list[PhaseBlock]:
     gathered: dict[str, PhaseBlock] = {}
     for name, block in zip(names, blocks, strict=True):
         often = len(blocks) > REPEATS and names.count(name) > REPEATS
-        # Phases that happen now and then stay apart, under a key of their own.
+        # Phases that occur only a few times stay separate, under keys of their own.
         key = name if often else f"{len(gathered)} {block.phase}"
         before = gathered.get(key, PhaseBlock(name, (), 0))
         arrows = tuple(_gather((*before.arrows, *block.arrows)))
@@ -149,7 +149,7 @@ def _gather_phases(blocks: Sequence[PhaseBlock]) -> list[PhaseBlock]:
 
 
 def size_text(size: int) -> str:
-    """Bytes for people, in powers of 1000.
+    """Return a number of bytes as text with a unit, in powers of 1000.
 
     Examples:
         >>> size_text(941), size_text(23_500)
@@ -165,7 +165,7 @@ def size_text(size: int) -> str:
 
 _LANE = 96
 _TOP = 58
-_PAGE = 560  # units: with the width that the style gives a printed diagram, a page
+_PAGE = 560  # height in units of a printed page, for the width that the style gives a diagram
 _MARGIN = 50
 _LINE = 14
 _CHARACTER = 6.3  # a generous width of one character at 11 units, so that no label leaves the picture
@@ -173,7 +173,7 @@ _CHARACTER = 6.3  # a generous width of one character at 11 units, so that no la
 
 @dataclass
 class Picture:
-    """Part of a diagram that fits a printed page, for `sequence.svg.jinja`: positions and words, top to bottom."""
+    """Part of a diagram that fits a printed page: positions and texts for `sequence.svg.jinja`, from top to bottom."""
 
     width: int
     lanes: list[dict[str, Any]]
@@ -182,11 +182,14 @@ class Picture:
 
 
 def pictures(lanes: Sequence[str], blocks: Sequence[PhaseBlock], members: Mapping[str, int]) -> list[Picture]:
-    """The diagram; a long one is several pictures, each of which names its lanes again.
+    """Return the diagram as pictures; a long one has several, each of which names the lanes again.
 
-    `members`: how many roles a lane stands for.
+    Args:
+        lanes: the lanes, from left to right.
+        blocks: the phases, from top to bottom.
+        members: number of roles that each lane stands for.
     """
-    # Never narrower than a phone, so that two lanes leave room for their labels.
+    # At least as wide as a phone, so that two lanes leave room for their labels.
     step = max(_LANE, (400 - 2 * _MARGIN) // max(1, len(lanes) - 1))
     width = 2 * _MARGIN + step * max(1, len(lanes) - 1)
     at = {name: _MARGIN + step * place for place, name in enumerate(lanes)}
@@ -207,14 +210,14 @@ def pictures(lanes: Sequence[str], blocks: Sequence[PhaseBlock], members: Mappin
 
 
 def _block(block: PhaseBlock, at: Mapping[str, int], y: int, width: int) -> tuple[list[dict[str, Any]], int]:
-    """A phase from `y` downwards, and where it ends."""
+    """Return the parts of a phase that begins at height `y`, and the height at which it ends."""
     times = f" ({block.times} times)" if block.times > 1 else ""
     parts: list[dict[str, Any]] = [{"is": "phase", "y": y, "text": block.phase + times}]
     y += 24
     for arrow in block.arrows:
         parts.append(_arrow(arrow, at, y, width))
         y = parts[-1]["line"] + 14
-    # What a role holds in the end, inside of several messages, or does without one: words beside a mark on its lane.
+    # What a role learns from several messages together, or does without a message: text beside a mark on its lane.
     together = dict.fromkeys((a.receiver, contents_of(a.kind).together) for a in block.arrows)
     marks = [
         ("sees", role, f"{'everybody sees' if role == 'board' else 'sees'} {what}") for role, what in together if what

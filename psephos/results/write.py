@@ -1,7 +1,7 @@
-"""Writing a report: `report.html`, `report.json` and its figures, all of them or none.
+"""Writes a report: `report.html`, `report.json` and its figures, once all of them are rendered.
 
-A result with a `notice` holds numbers computed on a user's own rows: its files begin with the notice, and they and the
-folders made for them are for their owner's eyes only (0600, 0700), whatever the umask allows.
+A result with a `notice` contains numbers computed on a user's own rows: its files begin with the notice, and they and
+the folders created for them are readable by their owner only (0600, 0700), whatever the umask allows.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def write_report(
     *,
     command: Sequence[str] | None = None,
 ) -> Path:
-    """Write `report.html`, `report.json` and `figures/*.svg, *.png` into a directory; made here if it is not there.
+    """Write `report.html`, `report.json` and `figures/*.svg, *.png` into a directory.
 
     Args:
-        result: what the command found.
-        messages: `Transcript.redacted()`; None when the run kept no transcript.
-        directory: where to write. Files of an earlier report there are replaced.
+        result: result of the command.
+        messages: `Transcript.redacted()`; None if the run recorded no transcript.
+        directory: directory to write to, created if it is missing. Files of an earlier report there are replaced.
         command: the words of the command line, for whoever repeats the run.
 
     Returns:
@@ -48,11 +48,16 @@ def write_report(
 
 
 def report_from_json(file: str | os.PathLike[str], directory: str | os.PathLike[str]) -> Path:
-    """Draw a report again, from the `report.json` of an earlier one or from what `--json` printed.
+    """Write a report from the `report.json` of an earlier one, or from the output of a command with `--json`.
 
-    What `--json` printed has no transcript, machine or versions: the report then says that they were not recorded.
-    Returns the path of report.html. Raises ReportError as `write_report` does, and for a file that is missing,
-    truncated or no JSON of this program; ReportVersionError for one of another format.
+    The output of `--json` has no transcript, machine or versions; the report then says that they were not recorded.
+
+    Returns:
+        The path of report.html.
+
+    Raises:
+        ReportVersionError: the file has another format.
+        ReportError: as `write_report`; or the file is missing, truncated or no JSON of this program.
     """
     path = Path(file)
     try:
@@ -70,15 +75,19 @@ def report_from_json(file: str | os.PathLike[str], directory: str | os.PathLike[
 
 
 def write_figures(result: Result, directory: str | os.PathLike[str], stem: str) -> list[str]:
-    """Each panel of a result as `STEM-N.svg` and `.png`; returns the paths. Raises ReportError as `write_report`."""
-    charts, _ = _drawing()
+    """Write each panel of a result as `STEM-N.svg` and `STEM-N.png`, and return the paths.
+
+    Raises:
+        ReportError: as `write_report`.
+    """
+    charts, _ = _drawing_modules()
     figures = {f"{stem}-{name.removeprefix('panel-')}": figure for name, figure in charts.draw_panels(result).items()}
     files = _files("", figures, result.notice)
     return [str(path) for path in _save(Path(directory), files, secret=bool(result.notice))]
 
 
 def _write(document: Document, directory: Path) -> Path:
-    charts, page = _drawing()
+    charts, page = _drawing_modules()
     figures = charts.draw_figures(document)
     notice = document.result.notice
     files = _files("figures/", figures, notice)
@@ -91,12 +100,15 @@ def _write(document: Document, directory: Path) -> Path:
     return _save(directory, files, secret=bool(notice))[-1]
 
 
-def _drawing() -> tuple[Any, Any]:
-    """The modules that draw. Neither jinja2 nor matplotlib is needed to run a protocol; the extra `report` has both."""
+def _drawing_modules() -> tuple[Any, Any]:
+    """Import and return `charts` and `page`; raises ReportError if a package that they need is not installed.
+
+    jinja2 and matplotlib are needed for reports only; the extra `report` has both.
+    """
     try:
         from psephos.results import charts, page
     except ImportError as error:
-        if error.name not in _EXTRA:  # a fault of this installation, which no other package mends
+        if error.name not in _EXTRA:  # a defect of this installation, which no extra package repairs
             raise
         raise ReportError(
             f"{error.name} is not installed; reports need the extra `report` (from a clone: pip install -e '.[report]')"
@@ -105,7 +117,7 @@ def _drawing() -> tuple[Any, Any]:
 
 
 def make_folder(directory: Path, *, secret: bool) -> None:
-    """Make a directory and those above it where there are none; `secret`: for their owner only. Raises OSError."""
+    """Create a directory and its missing parents, readable by their owner only if `secret`; raises OSError."""
     if not directory.is_dir():
         if directory.parent != directory:
             make_folder(directory.parent, secret=secret)
@@ -113,7 +125,7 @@ def make_folder(directory: Path, *, secret: bool) -> None:
 
 
 def _files(folder: str, figures: Mapping[str, Any], notice: str) -> dict[str, bytes]:
-    """The figures by path; an SVG begins with the notice, where there is one (a PNG has no place for words)."""
+    """Return the figures' files by path; an SVG begins with the notice, if there is one (a PNG cannot contain it)."""
     files = {}
     for name, figure in figures.items():
         head, end, rest = figure.svg.partition(b"?>")
@@ -124,23 +136,32 @@ def _files(folder: str, figures: Mapping[str, Any], notice: str) -> dict[str, by
 
 
 def _save(directory: Path, files: Mapping[str, bytes], *, secret: bool) -> list[Path]:
-    """Each file whole or not at all; `secret`: readable by their owner only, from their first byte on."""
-    written = []
+    """Write each file whole or not at all, and return the paths.
+
+    Args:
+        directory: directory of the paths.
+        files: contents by path.
+        secret: whether files are readable by their owner only, from their first byte on.
+
+    Raises:
+        ReportError: a file cannot be written.
+    """
+    paths = []
     try:
         for name, data in files.items():
             path = directory / name
             make_folder(path.parent, secret=secret)
             part = path.with_name(f".{path.name}.part")
-            part.unlink(missing_ok=True)  # of a run that was killed; its mode would stay
+            part.unlink(missing_ok=True)  # left by a run that was killed; its mode would persist
             opened = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if secret else 0o666)
             with open(opened, "wb") as file:
                 file.write(data)
-            written.append(part.replace(path))
+            paths.append(part.replace(path))
     except OSError as error:
         raise ReportError(
             f"the report cannot be written to {directory}: {error.strerror}; choose a directory that you can write"
         ) from error
-    return written
+    return paths
 
 
 def _finite(text: str) -> float:

@@ -1,1 +1,1 @@
-"""Every protocol played whole in one process."""
+"""Simulations of every protocol, with all roles in one process."""

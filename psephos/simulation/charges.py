@@ -64,27 +64,27 @@ class SumCharges:
         """
         options = self._options
         if not options.joint:
-            self._budget.check([*self._exact(), *self._asked(options.noise)])
+            self._budget.check([*self._exact_charges(), *self._requested_charges(options.noise)])
             return
         laws = dict.fromkeys([options.noise, "discrete-laplace" if options.may_choose_laplace else options.noise])
         refusals = []
         for law in laws:
             try:
-                self._budget.check(self._asked(law))
+                self._budget.check(self._requested_charges(law))
                 return
             except BudgetExceededError as refusal:
                 refusals.append(refusal)
         raise refusals[0]
 
     def plan(self, methods: Sequence[Mapping[str, Method]]) -> None:
-        """Note the exact cost of the releases that the parties add noise to; charge those whose noise is drawn now.
+        """Charge the releases whose noise the curator draws; of the others, record the exact cost for `before_sum`.
 
         Args:
             methods: the methods at each epsilon, in the order of the options.
 
         Raises as `RunBudget.charge`.
         """
-        # The curator of a run that continues draws other noise, and its first release may have been seen.
+        # The curator of a continued run draws other noise, and somebody may have seen its first release.
         budget = self._budget if self._options.joint else replace(self._budget, run=SYSTEM.draw(16))
         releases = [
             _release(budget, name, epsilon, method.event, number)
@@ -102,7 +102,7 @@ class SumCharges:
         """Charge all that the sums cost, before the first one. Raises as `RunBudget.charge`."""
         if self._charged:
             return
-        charges = self._planned if self._options.joint else self._exact()
+        charges = self._planned if self._options.joint else self._exact_charges()
         if not charges:
             raise RuntimeError("a sum is taken whose release was not planned")
         self._budget.charge(charges)
@@ -114,11 +114,11 @@ class SumCharges:
             self._budget.release_once(name, encode((opened.sums, opened.parties)))
 
     def summary(self) -> BudgetSummary:
-        """Return what the budget file says now."""
+        """Return the current summary of the budget file."""
         return self._budget.summary()
 
-    def _asked(self, law: str) -> list[Charge]:
-        """Return the charges of what the options ask for, with noise of a law."""
+    def _requested_charges(self, law: str) -> list[Charge]:
+        """Return the charges of all releases that the options ask for, with noise of the law `law`."""
         options, gaussian = self._options, law == "gaussian"
         charges = []
         for epsilon in options.epsilon:
@@ -133,14 +133,14 @@ class SumCharges:
             ]
         return charges
 
-    def _exact(self) -> list[Charge]:
+    def _exact_charges(self) -> list[Charge]:
         """Return the charges of the exact sums that the curator is given."""
-        options, given = self._options, list[tuple[str, str]]()
+        options, openings = self._options, list[tuple[str, str]]()
         if set(options.offered) & set(_COUNTED):
-            given.append(("counts of votes", "the curator is given the exact counts of votes (alpha)"))
+            openings.append(("counts of votes", "the curator is given the exact counts of votes (alpha)"))
         if set(options.offered) - set(_COUNTED):
-            given.append(("sums", "the curator is given exact sums of what the parties send"))
-        return [self._budget.opening(f"exact {name}", why) for name, why in given]
+            openings.append(("sums", "the curator is given exact sums of what the parties send"))
+        return [self._budget.opening(f"exact {name}", why) for name, why in openings]
 
 
 def _release(budget: RunBudget, name: str, epsilon: float, event: PrivacyEvent, number: int) -> Charge:

@@ -428,7 +428,7 @@ def _process_batches(
 
 
 def _make_batch(factory: PartyFactory, keys: KeySetup, batch: range, numbers: Sequence[int]) -> _Batch:
-    """Collect the data and seeds of a batch; `numbers` are those of its parties that take part."""
+    """Return a batch with its data and seeds; `numbers`: the parties of the batch that take part."""
     seeds = [keys.signing_keys.seed(number) for number in numbers]
     return _Batch(batch.start, numbers, factory.data_of(batch), seeds)
 

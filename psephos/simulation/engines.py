@@ -36,7 +36,7 @@ Task = TypeVar("Task")
 Output = TypeVar("Output")
 
 FEWEST_BATCHES = 4
-"""Batches of parties for which processes are started: to start them takes longer than fewer batches usually do."""
+"""Least number of batches for which processes are started; starting them takes longer than fewer batches usually do."""
 
 _RETRIES = 3  # times in a row that workers may die before a batch is finished
 
@@ -147,7 +147,10 @@ _loaded: tuple[str, Any] | None = None
 
 
 def _with_file(function: Callable[[Any, Task], Output], path: str, place: int, task: Task) -> tuple[int, Output]:
-    """Call `function` in a worker; `shared` is mapped from the file at the first call and reused by the others."""
+    """Return the task's place and the result of `function`, called in a worker process.
+
+    `shared` is mapped from the file at `path` at the first call, and reused by later calls.
+    """
     global _loaded
     if _loaded is None or _loaded[0] != path:
         _loaded = path, joblib.load(path, mmap_mode="r")
@@ -174,7 +177,7 @@ class DaskEngine:
     timeout: float = 10.0
 
     def count_workers(self) -> int:
-        """Connect to the scheduler and return the number of threads of the cluster.
+        """Return the number of threads of the cluster, as its scheduler reports it.
 
         Raises:
             SchedulerMissingError: no scheduler answers at the address.
@@ -222,7 +225,7 @@ class DaskEngine:
             client.close()
 
     def _check_versions(self, client: Any) -> None:
-        """Refuse workers with another version of Psephos, which may train or vote differently."""
+        """Raise EngineError for workers with another version of Psephos, which may train or vote differently."""
         versions = client.get_versions(packages=["psephos"])
         ours = versions["client"]["packages"]["psephos"]
         theirs = {str(worker["packages"].get("psephos")) for worker in versions["workers"].values()}
@@ -252,7 +255,10 @@ class DaskEngine:
 
 
 def _with_version(version: str, function: Callable[[Any, Task], Output], shared: Any, task: Task) -> Output:
-    """Call `function` in a worker of a cluster after checking its version, since it may have joined late."""
+    """Return the result of `function`, called in a worker of a cluster.
+
+    The worker's version is checked first, since it may have joined late.
+    """
     if psephos.__version__ != version:
         raise EngineError(
             f"a worker with psephos {psephos.__version__} has joined a run of psephos {version}, and its results could "

@@ -202,7 +202,7 @@ class EvaluationRun:
         """
         model = evaluated.model
         self.model = model
-        self.options, self.split = _dealt(options, model)
+        self.options, self.split = _assign_rows(options, model)
         agreed = {"colluders": self.options.coalition, "dropouts": self.options.dropouts}
         protected: dict[str, Any] = {
             "epsilon": self.options.epsilon,
@@ -296,7 +296,7 @@ class EvaluationRun:
             dataset=self.split.dataset.name,
             class_names=[] if isinstance(self.model, RegressionModel) else list(self.model.classes),
             method=self.model.method,
-            phases=timed(settled),  # the time of other phases tells about the rows
+            phases=timed(settled),  # the time of other phases depends on private rows
             estimate=spec.estimate(done.opened),
             privacy=entry,
             together=None if warning else _together(entry, (released, *self.model.earlier)),
@@ -312,7 +312,7 @@ class EvaluationRun:
         )
 
 
-def _dealt(options: EvaluationOptions, model: Model | RegressionModel) -> tuple[EvaluationOptions, Split]:
+def _assign_rows(options: EvaluationOptions, model: Model | RegressionModel) -> tuple[EvaluationOptions, Split]:
     """Return the options with the table's number of parties and the model's task, and its rows in the model's encoding.
 
     The rows are assigned to the parties.

@@ -349,7 +349,7 @@ class Job:
         try:
             write_atomically(directory / MODEL_FILE, written_model(model))
             write_atomically(directory / "card.md", card.encode())
-            write_atomically(directory / "result.json", document.encode(), mode=0o600)  # tells about private rows
+            write_atomically(directory / "result.json", document.encode(), mode=0o600)  # depends on private rows
             if onnx:
                 write_onnx(model, directory / "model.onnx")
         except OSError as error:

@@ -44,7 +44,7 @@ class KeyOptions(Protocol):
 
     @property
     def parties(self) -> int:
-        """M."""
+        """Number of parties, M."""
         ...
 
     @property
@@ -233,13 +233,13 @@ def run_ceremony(
         PartyVanishedError: a holder stopped sending; the error names it.
     """
     holders = [CeremonyHolder(terms, j, randomness=coins(name)) for j, name in enumerate(terms.names, 1)]
-    tried = 0
+    candidates = 0
 
     def watch(phase: str, entry: Entry) -> None:
-        nonlocal tried
+        nonlocal candidates
         if entry.kind is Kind.MODULUS_SHARES and entry.sender == terms.names[0]:
-            tried += terms.batch
-            progress("key candidates", tried, max(tried, round(1 / terms.success)))
+            candidates += terms.batch
+            progress("key candidates", candidates, max(candidates, round(1 / terms.success)))
 
     results = Driver(replace_roles(holders, roles or {}), transcript=transcript, watch=watch).run()
     return [results[name] for name in terms.names]

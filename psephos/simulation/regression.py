@@ -139,7 +139,7 @@ class RegressionRun:
             auxiliary=len(split.auxiliary),
             test=len(split.test),
             errors=self.errors(weights),
-            phases=timed(settled),  # the time of other phases tells about the rows
+            phases=timed(settled),  # the time of other phases depends on private rows
             privacy=entry,
             ballots=done.opened.ballots,
             ciphertexts_per_ballot=done.round.plan.ciphertexts,
@@ -219,7 +219,7 @@ class RegressionRun:
             write_atomically(directory / MODEL_FILE, written_model(model))
             write_atomically(directory / "card.md", regression_card(model, result, self.split).encode())
             document = json.dumps(result.as_json(), indent=1) + "\n"
-            write_atomically(directory / "result.json", document.encode(), mode=0o600)  # tells about private rows
+            write_atomically(directory / "result.json", document.encode(), mode=0o600)  # depends on private rows
             if onnx:
                 write_onnx(model, directory / "model.onnx")
         except OSError as error:

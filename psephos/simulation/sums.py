@@ -74,16 +74,16 @@ __all__ = [
 ]
 
 KDD99_SPLIT = (22, 43_000)
-"""Private rows of a party and auxiliary samples, as Hamm 2016 deals KDD-99 out."""
+"""Numbers of private rows per party and of auxiliary samples in Hamm's (2016) split of KDD-99."""
 
 SCALED_ROWS = 50_000
-"""Test rows that are scaled at a time, to bound the memory."""
+"""Number of test rows that are scaled at a time, to bound the memory."""
 
 BATCH_ROWS = 100_000
-"""batch is trained on so many of the parties' rows at most, at random, which is reported."""
+"""Largest number of the parties' rows on which batch is trained; a random part of more rows is used and reported."""
 
 ENSEMBLE_VOTES = 400_000_000
-"""Above so many test votes, indiv and ensemble are measured on a random part of the test set, which is reported."""
+"""Number of test votes above which indiv and ensemble are measured on a random part of the test set, as reported."""
 
 Array = NDArray[np.float64]
 OwnRows = tuple[Array, NDArray[np.int64]]
@@ -218,7 +218,7 @@ class SumOptions(HolderOptions):
         return False
 
     def deal(self, data: Dataset | OwnTable, *, samples: int | None = None, auxiliary: int | None = None) -> Split:
-        """As `DataOptions.deal`, KDD-99 as Hamm 2016, section 6.2, does where that many rows are there."""
+        """See `DataOptions.deal`; KDD-99 is assigned as in Hamm 2016, section 6.2, if it has enough rows."""
         auxiliary = self.auxiliary
         if isinstance(data, Dataset) and data.name == "kdd99" and self.samples_per_party is None and auxiliary is None:
             size, public = KDD99_SPLIT
@@ -228,7 +228,7 @@ class SumOptions(HolderOptions):
 
     @property
     def available(self) -> tuple[str, ...]:
-        """Methods that these options leave."""
+        """Methods that these options allow."""
         return METHODS
 
     @property
@@ -282,9 +282,10 @@ class SumOptions(HolderOptions):
         return ("logistic",)
 
     def rows(self, dataset: str) -> str:
-        """How rows get into the unit ball: each to norm 1, or as the papers do where lambda is the papers'.
+        """Return how rows are scaled into the unit ball.
 
-        Predictions do not depend on a row's length; but parties that train on rows of norm 1 vote better.
+        Each row is scaled to norm 1, or as in the papers where lambda is the papers'. Predictions do not depend on
+        a row's length, but parties that train on rows of norm 1 vote better.
         """
         if self.private_auxiliary:
             return "unit-rows"
@@ -333,7 +334,7 @@ class Population:
 
     @property
     def classes(self) -> int:
-        """K."""
+        """Number of classes, K."""
         return len(self.split.dataset.classes)
 
     def rows(self) -> Sequence[OwnRows]:
@@ -366,7 +367,7 @@ class Population:
         """
         data = self.split.dataset
         rows = np.concatenate([self.split.parties[number] for number in self.present])
-        held, rows = len(rows), np.random.default_rng(self.options.seed).permutation(rows)[:BATCH_ROWS]
+        total, rows = len(rows), np.random.default_rng(self.options.seed).permutation(rows)[:BATCH_ROWS]
         labels = one_hot(data.y_train[rows], self.classes)
         scaled = _transformed(self.scaler, data.X_train[rows])
         evaluation.add_classifier(
@@ -377,7 +378,7 @@ class Population:
         counts = self.counts(self.test[chosen])
         evaluation.add_vote_shares("indiv", counts / len(self.present), rows=chosen)
         evaluation.add_vote_shares("ensemble", one_hot(majority(counts), self.classes), rows=chosen)
-        used = {"batch": (len(rows), held), "ensemble": (voted, len(self.test))}
+        used = {"batch": (len(rows), total), "ensemble": (voted, len(self.test))}
         return {name: some for name, (some, every) in used.items() if some < every}
 
 
@@ -563,8 +564,8 @@ class SumExperiment:
         self._done.append(done)
         self.evaluation.sums.setdefault(phase, []).append(done.opened)
         self.evaluation.contributions.append((phase, round_, contribution, done.vectors))
-        for name, taken in done.seconds.items():
-            self.seconds[name] = self.seconds.get(name, 0.0) + taken
+        for name, seconds in done.seconds.items():
+            self.seconds[name] = self.seconds.get(name, 0.0) + seconds
         return done
 
     def salt(self) -> bytes:
@@ -626,9 +627,9 @@ class SumExperiment:
         if self.population.split.not_private:
             entries = {name: replace(entry, epsilon=None, delta=None, said="none") for name, entry in entries.items()}
             return {"privacy": entries, "composed": None}
-        drawn = range(self.options.drawn)
-        asked = [method.event for at_epsilon in methods for method in at_epsilon.values() if method.event is not None]
-        events = [event for event in asked for _ in drawn]
+        draws = range(self.options.drawn)
+        planned = [method.event for at_epsilon in methods for method in at_epsilon.values() if method.event is not None]
+        events = [event for event in planned for _ in draws]
         if not events:
             return {"privacy": entries, "composed": ComposedCost(0, 0.0, 0.0)}
         return {"privacy": entries, "composed": ComposedCost(len(events), *shown_together(events))}

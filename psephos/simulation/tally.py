@@ -313,7 +313,10 @@ class TallyOptions(SumOptions):
         return self.record
 
     def starts_from_public(self, labelled: int) -> bool:
-        """Whether vote and soft centre the ridge at a model of so many labelled public rows of one's own table."""
+        """Return whether vote and soft centre the ridge at a model of the public rows.
+
+        `labelled`: the number of labelled public rows of the user's own table.
+        """
         if self.start is not None:
             return self.start == "public"
         usual = self.lam is None and self.loss == "logistic" and self.bound == "certified"
@@ -354,7 +357,7 @@ class TallyOptions(SumOptions):
         return self.learners
 
     def deal(self, data: Dataset | OwnTable, *, samples: int | None = None, auxiliary: int | None = None) -> Split:
-        """As `SumOptions.deal`. Raises InvalidParameter for class shares that are not those of the data's classes."""
+        """See `SumOptions.deal`; raises InvalidParameter for class shares that do not fit the data's classes."""
         split = super().deal(data, samples=samples, auxiliary=auxiliary)
         self.shares_of(split.dataset.classes)
         return split

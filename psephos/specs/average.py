@@ -90,7 +90,7 @@ class VectorSpec(_ExactSum):
         encryptor: Encryptor | None = None,
         randomness: Randomness = SYSTEM,
     ) -> VectorParty:
-        """As `Spec.party`; `data`: its vector, `bounds.length` integers."""
+        """See `Spec.party`; `data` is the party's vector, `bounds.length` integers."""
         owner = data_owner(number, signing_key, ledger)
         return VectorParty(owner, terms, self.kind, self.context, data, encryptor=encryptor)
 
@@ -120,7 +120,7 @@ class AverageSpec(_ExactSum):
 
     @classmethod
     def from_study(cls, terms: StudyTerms) -> Any:
-        """As `Spec.from_study`; an average of directions is an `OwnDataSpec`."""
+        """See `Spec.from_study`; the specification of an average of directions is an `OwnDataSpec`."""
         study = terms.study
         if study.method in OWN:
             return OwnDataSpec.from_study(terms)
@@ -134,7 +134,7 @@ class AverageSpec(_ExactSum):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the parameters."""
+        """Shape of the parameters."""
         return (self.features,) if self.classes == 2 else (self.classes, self.features)
 
     @property
@@ -144,7 +144,7 @@ class AverageSpec(_ExactSum):
 
     @property
     def square_bound(self) -> int:
-        """As `SumSpec.square_bound`: parameters are projected on the ball, whose radius is not a whole number."""
+        """See `SumSpec.square_bound`; parameters are projected on the ball, whose radius need not be an integer."""
         return min(super().square_bound, FIXED_POINT.square_limit(self.radius))
 
     @property
@@ -172,7 +172,7 @@ class AverageSpec(_ExactSum):
         encryptor: Encryptor | None = None,
         randomness: Randomness = SYSTEM,
     ) -> VectorParty:
-        """As `Spec.party`; `data`: its encoded parameters."""
+        """See `Spec.party`; `data` is the party's encoded parameters."""
         owner = data_owner(number, signing_key, ledger)
         return VectorParty(owner, terms, self.kind, self.context, data, encryptor=encryptor)
 
@@ -186,7 +186,7 @@ class AverageSpec(_ExactSum):
         return average_method(self.average(opened), self.lam, self.request)
 
     def cost(self, ballots: int) -> Release:
-        """As `Spec.cost`: that of a sum of zeros, since it is the same for any sum."""
+        """See `Spec.cost`; the cost is computed for a sum of zeros, since it is the same for any sum."""
         return self._agreed_method(OpenedSum((0,) * self.entries.length, tuple(range(ballots)))).ledger_entry
 
     def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
@@ -214,7 +214,7 @@ class OwnDataSpec(_ExactSum):
 
     @property
     def grid(self) -> OwnDataGrid:
-        """What one party contributes."""
+        """The public coordinates of the parties' vectors."""
         assert isinstance(self.plan.grid, OwnDataGrid)
         return self.plan.grid
 
@@ -224,7 +224,7 @@ class OwnDataSpec(_ExactSum):
 
     @property
     def norm_bound(self) -> int:
-        """As `SumSpec.norm_bound`: a direction has norm 1."""
+        """See `SumSpec.norm_bound`; a direction has norm 1."""
         return self.grid.maximum
 
     @property
@@ -242,7 +242,7 @@ class OwnDataSpec(_ExactSum):
         encryptor: Encryptor | None = None,
         randomness: Randomness = SYSTEM,
     ) -> OwnDataParty:
-        """As `Spec.party`; `data`: its `Rows`."""
+        """See `Spec.party`; `data` is the party's `Rows`."""
         owner = data_owner(number, signing_key, ledger)
         return OwnDataParty(owner, terms, data, self.grid, None, randomness=randomness, encryptor=encryptor)
 
@@ -254,7 +254,7 @@ class OwnDataSpec(_ExactSum):
         return own_data_method(list(opened.sums), for_ballots(self.plan, opened.ballots), nonprivate)
 
     def cost(self, ballots: int) -> Release:
-        """As `Spec.cost`: that of a sum of zeros, since it is the same for any sum."""
+        """See `Spec.cost`; the cost is computed for a sum of zeros, since it is the same for any sum."""
         return self.method_of(OpenedSum((0,) * self.entries.length, tuple(range(ballots)))).ledger_entry
 
     def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:

@@ -49,7 +49,7 @@ Rows = tuple[Array, NDArray[np.int64]]
 
 
 def _fresh_nonce(key: ThresholdKey | None, about: str) -> bytes:
-    """Return 16 random bytes."""
+    """Return 16 random bytes, whatever the arguments are."""
     return SYSTEM.draw(16)
 
 
@@ -322,10 +322,12 @@ class SumSpec(Spec):
         seen: BallotProduct | None = None,
         noise: Sequence[int] | None = None,
     ) -> KeyHolder:
-        """As `Spec.holder`.
+        """Return the role of the holder of a key share.
 
-        `seen`: the product of ballots that another process of the holder has multiplied. `noise`: what `noise_of` has
-        returned; where the holder adds noise it is drawn by default.
+        Args:
+            share, terms, ledger, randomness, public: as in `Spec.holder`.
+            seen: the product of ballots that another process of the holder has multiplied.
+            noise: as `noise_of` returns it; where the holder adds noise, it is drawn by default.
         """
         adds = {}
         if self.holder_shares is not None:
@@ -333,7 +335,7 @@ class SumSpec(Spec):
         return KeyHolder(share, terms, openings=ledger, seen=seen, randomness=randomness, public=public, **adds)
 
     def curator(self, terms: Round, *, randomness: Randomness = SYSTEM, seen: BallotProduct | None = None) -> Tally:
-        """As `Spec.curator`, whose result is an `OpenedSum`. `seen`: as in `holder`."""
+        """Return the curator's role, whose result is an `OpenedSum`; `seen`: as in `holder`."""
         return Tally(terms, seen=seen)
 
     def ballots(self, result: OpenedSum) -> int:

@@ -143,9 +143,9 @@ class EvaluationSpec(SumSpec):
         encryptor: Encryptor | None = None,
         randomness: Randomness = SYSTEM,
     ) -> OwnDataParty:
-        """As `Spec.party`; `data`: its `Rows`, and whose row each is, integers (n,), where persons are protected.
+        """See `Spec.party`; `data` is the party's `Rows` and, where persons are protected, their persons.
 
-        Raises DataError for data without whose rows they are, where persons are protected.
+        The persons are integers, (n,), one for each row. Raises DataError where they are missing.
         """
         if self.persons and len(tuple(data)) < 3:
             raise DataError(f"the rows come without the person of each, whom the column {self.persons} names")
@@ -162,7 +162,7 @@ class EvaluationSpec(SumSpec):
         return estimate_evaluation(plan, list(opened.sums), opened.ballots)
 
     def cost(self, ballots: int) -> Release:
-        """As `Spec.cost`; it does not depend on the number of ballots."""
+        """See `Spec.cost`; the cost does not depend on the number of ballots."""
         plan = self.plan
         label = self.numeric_label
         about = {"bins": plan.scores.bins} if label is None else {"largest_error": label.threshold}
@@ -174,23 +174,28 @@ class EvaluationSpec(SumSpec):
         return ledger_entry(plan.event, plan.sensitivity, "discrete Laplace in shares", chosen)
 
     def summary(self, result: OpenedSum) -> str:
-        """As `Spec.summary`: the estimates of the classifier or prediction that was evaluated."""
+        """See `Spec.summary`; the summary has the estimates for the evaluated classifier or prediction."""
         estimate = self.estimate(result)
         if estimate.errors is None:
             after = f"; its scores were{'' if estimate.calibration is not None else ' not'} calibrated"
-            named = {
+            estimates = {
                 "accuracy": estimate.accuracy,
                 "AUROC": estimate.auroc,
                 "calibration error": estimate.calibration_error,
             }
         else:
             errors, after = estimate.errors, ""
-            named = {"R^2": errors.r2, "RMSE": errors.rmse, "MAE": errors.mae, "share of rows clipped": errors.clipped}
+            estimates = {
+                "R^2": errors.r2,
+                "RMSE": errors.rmse,
+                "MAE": errors.mae,
+                "share of rows clipped": errors.clipped,
+            }
         parts = [
             f"{name} {one.value:.4g} ± {one.error:.2g}"
             if name in ("RMSE", "MAE")
             else f"{name} {one.value:.3f} ± {one.error:.3f}"
-            for name, one in named.items()
+            for name, one in estimates.items()
             if one is not None and one.value is not None and one.error is not None
         ]
         if not parts:
@@ -198,7 +203,7 @@ class EvaluationSpec(SumSpec):
         return f"evaluated: {', '.join(parts)} (of the noise alone){after}"
 
     def release(self, result: OpenedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
-        """As `Spec.release`: the classifier with Platt scaling, or unchanged where that was not fitted.
+        """See `Spec.release`; the classifier is released with Platt scaling, or unchanged where that was not fitted.
 
         A prediction of a number is released unchanged.
         """

@@ -134,10 +134,14 @@ class PathakSpec(Spec):
         randomness: Randomness = SYSTEM,
         group_key: PrivateKey | None = None,
     ) -> PathakParty:
-        """As `Spec.party`, without a signing key where a simulation needs none.
+        """See `Spec.party`; a simulation needs no signing key.
 
-        `data`: its rows, (n, d), and labels, (n,). `group_key`: of the leader, in variants that find
-        the smallest party. Messages are not signed one by one: the board authenticates their senders.
+        Messages are not signed one by one: the board authenticates their senders.
+
+        Args:
+            number, signing_key, terms, ledger, encryptor, randomness: as in `Spec.party`.
+            data: the party's rows, (n, d), and labels, (n,).
+            group_key: the leader's key, in variants that find the smallest party.
         """
         X, y = data
         seed = self.simulation_seed
@@ -158,7 +162,7 @@ class PathakSpec(Spec):
         raise StudyError("no key is shared in this protocol")
 
     def curator(self, terms: PathakTerms, *, randomness: Randomness = SYSTEM) -> ConsumingCurator:
-        """As `Spec.curator`, whose result is a `SharedSum`."""
+        """Return the curator's role, whose result is a `SharedSum`."""
         return ConsumingCurator(terms, randomness=randomness)
 
     def separate_curator(
@@ -176,7 +180,7 @@ class PathakSpec(Spec):
         return np.array(total, dtype=np.float64) * (self.agreed.pitch / self.agreed.parties)
 
     def cost(self, ballots: int) -> Release:
-        """As `Spec.cost`; all parties take part."""
+        """See `Spec.cost`; the cost is that of a run in which all parties take part."""
         terms = self.agreed
         epsilon, delta = proved_epsilon(terms)
         bound = Sensitivity(

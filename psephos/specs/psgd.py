@@ -40,7 +40,7 @@ OPTIONAL: dict[str, Any] = {
     for option in fields(DescentOptions)
     if option.name not in ("epsilon", "delta")
 } | {"variant": "gaussian", "colluders": COLLUDERS}
-"""A study's optional parameters: what can be chosen of a descent."""
+"""Optional parameters of a study: the options of a descent that can be chosen."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class PsgdSpec(Spec):
 
     @classmethod
     def from_study(cls, terms: StudyTerms) -> Self:
-        """As `Spec.from_study`: every noisy sum of a study stands on the board, so epsilon must cover all of them."""
+        """See `Spec.from_study`; all noisy sums of a study are on the board, so epsilon must cover all of them."""
         study = terms.study
         if len(study.classes) != 2:
             raise StudyError("gradient descent is for two classes")
@@ -135,7 +135,7 @@ class PsgdSpec(Spec):
         encryptor: Encryptor | None = None,
         randomness: Randomness = SYSTEM,
     ) -> GradientParty:
-        """As `Spec.party`; `data`: the loss of its rows."""
+        """See `Spec.party`; `data` is the loss of the party's rows."""
         return GradientParty(
             number,
             signing_key,
@@ -148,7 +148,7 @@ class PsgdSpec(Spec):
         )
 
     def check_proofs(self, key_bits: int, degree: int, parties: int) -> None:
-        """As `Spec.check_proofs`, of the first step and the last, whose noise may be the largest."""
+        """See `Spec.check_proofs`; the first and the last step are checked, whose noise may be the largest."""
         key, series = key_of_size(key_bits, degree), self.agreement.series
         for step in {1, series.steps}:
             plan = series.plan(key, step, bounded=True)
@@ -170,15 +170,15 @@ class PsgdSpec(Spec):
         randomness: Randomness = SYSTEM,
         public: bool = False,
     ) -> SeriesHolder:
-        """As `Spec.holder`; holders of a series always answer on the board, with coins of the operating system."""
+        """See `Spec.holder`; holders of a series always answer on the board, with coins of the operating system."""
         return SeriesHolder(share, terms, once=ledger)
 
     def curator(self, terms: SeriesTerms, *, randomness: Randomness = SYSTEM) -> GradientCurator:
-        """As `Spec.curator`, whose result is a `GradientCuratorState`."""
+        """Return the curator's role, whose result is a `GradientCuratorState`."""
         return GradientCurator(terms, randomness=randomness)
 
     def cost(self, ballots: int) -> Release:
-        """As `Spec.cost`: of all agreed steps, however many parties answered them."""
+        """See `Spec.cost`; the cost is that of all agreed steps, however many parties answered them."""
         agreement, options = self.agreement, self.options
         guarantee = agreement.guarantee
         delta = options.delta if options.variant == "gaussian" else guarantee.delta_samplers

@@ -99,9 +99,9 @@ class RecordSpec(SumSpec):
         encryptor: Encryptor | None = None,
         randomness: Randomness = SYSTEM,
     ) -> OwnDataParty:
-        """As `Spec.party`; `data`: its `Rows`, and whose row each is, integers (n,), where persons are protected.
+        """See `Spec.party`; `data` is the party's `Rows` and, where persons are protected, their persons.
 
-        Raises DataError for data without whose rows they are, where persons are protected.
+        The persons are integers, (n,), one for each row. Raises DataError where they are missing.
         """
         if self.persons and len(tuple(data)) < 3:
             raise DataError(f"the rows come without the person of each, whom the column {self.persons} names")
@@ -119,7 +119,7 @@ class RecordSpec(SumSpec):
         return fit_records(release_records(plan, list(opened.sums)))
 
     def cost(self, ballots: int) -> Release:
-        """As `Spec.cost`; it does not depend on the number of ballots."""
+        """See `Spec.cost`; the cost does not depend on the number of ballots."""
         plan = self.plan
         noise = f"discrete {'Gaussian' if isinstance(plan.mechanism, DiscreteGaussian) else 'Laplace'} in shares"
         chosen: dict[str, Any] = {

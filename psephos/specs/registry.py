@@ -74,9 +74,9 @@ def check_study(study: Study) -> type[Spec]:
     for name, value in study.parameters.items():
         if name not in known:
             raise StudyError(f"{name} is no parameter of {study.protocol}: {', '.join(kind.parameters)} are")
-        wanted = type_of_parameter(known[name])
-        if type(value) is not wanted and not (wanted is float and type(value) is int):
-            raise StudyError(f"the parameter {name} is {value!r}, and should be of type {wanted.__name__}")
+        expected_type = type_of_parameter(known[name])
+        if type(value) is not expected_type and not (expected_type is float and type(value) is int):
+            raise StudyError(f"the parameter {name} is {value!r}, and should be of type {expected_type.__name__}")
     for name, default in known.items():
         if isinstance(default, type) and name not in study.parameters:
             raise StudyError(f"a study of {study.protocol} must state the parameter {name}")
@@ -94,7 +94,7 @@ def sum_is_public(study: Study) -> bool:
 
 
 def type_of_parameter(default: Any) -> type:
-    """Return the type of a parameter, of what stands for its default in `Spec.parameters`."""
+    """Return the type of a parameter from its default in `Spec.parameters`, which may be the type itself."""
     if isinstance(default, DerivedDefault):
         return default.kind
     return default if isinstance(default, type) else type(default)

@@ -93,7 +93,7 @@ class RegressionSpec(RecordSpec):
 
     @property
     def norm_bound(self) -> int | None:
-        """As `SumSpec.norm_bound`: of a party's ball and its share of the noise; None where a record is protected."""
+        """See `SumSpec.norm_bound`; a party's ball and its share of the noise, or None where a record is protected."""
         ball = self.plan.grid.ball
         return None if ball is None else ball.radius + (0 if self.shares is None else self.shares.norm_bound)
 

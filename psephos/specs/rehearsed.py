@@ -102,7 +102,7 @@ class RehearsedSpec(SumSpec):
 
     @property
     def norm_bound(self) -> int:
-        """As `SumSpec.norm_bound`: a step of norm 1 and a share of the noise."""
+        """See `SumSpec.norm_bound`; a vector is a step of norm 1 plus a share of the noise."""
         return self.plan.grid.maximum + self.shares.norm_bound
 
     @property
@@ -120,7 +120,7 @@ class RehearsedSpec(SumSpec):
         encryptor: Encryptor | None = None,
         randomness: Randomness = SYSTEM,
     ) -> OwnDataParty:
-        """As `Spec.party`; `data`: its `Rows`."""
+        """See `Spec.party`; `data` is the party's `Rows`."""
         if self.simulation_seed is not None:
             randomness = SimulationRandomness(self.simulation_seed, "noise share", number)
         owner = data_owner(number, signing_key, ledger)
@@ -132,7 +132,7 @@ class RehearsedSpec(SumSpec):
         return fit_rehearsed(self.plan, list(opened.sums), opened.ballots)
 
     def cost(self, ballots: int) -> Release:
-        """As `Spec.cost`: epsilon is the same for any number of ballots, and the sensitivity is that of their mean."""
+        """See `Spec.cost`; epsilon is the same for any number of ballots, and the sensitivity is that of their mean."""
         plan = replace(self.plan, parties=ballots)
         noise = f"discrete {'Gaussian' if isinstance(plan.mechanism, DiscreteGaussian) else 'Laplace'} in shares"
         return ledger_entry(plan.event, plan.sensitivity, noise, {"rank": plan.rank, "colluders": self.colluders})

@@ -142,7 +142,7 @@ class StatisticSpec(SumSpec):
 
     @property
     def norm_bound(self) -> int | None:
-        """As `SumSpec.norm_bound`: a direction of norm 1 and the party's share of the noise, if it adds one."""
+        """See `SumSpec.norm_bound`; a vector is a direction of norm 1 plus the party's share of the noise, if any."""
         if not isinstance(self.plan.grid, DirectionGrid):
             return None
         return self.plan.grid.maximum + (0 if self._party_shares is None else self._party_shares.norm_bound)
@@ -162,16 +162,16 @@ class StatisticSpec(SumSpec):
         encryptor: Encryptor | None = None,
         randomness: Randomness = SYSTEM,
     ) -> RoundParty:
-        """As `Spec.party`; `data`: its classifier where the statistic is of votes, otherwise its `Rows`."""
+        """See `Spec.party`; `data` is the party's classifier where the statistic is of votes, otherwise its `Rows`."""
         if self.simulation_seed is not None:
             randomness = SimulationRandomness(self.simulation_seed, "noise share", number)
-        drawn: dict[str, Any] = {"randomness": randomness, "encryptor": encryptor}
+        coins: dict[str, Any] = {"randomness": randomness, "encryptor": encryptor}
         grid = self.plan.grid
         if isinstance(grid, OwnDataGrid):
-            return OwnDataParty(data_owner(number, signing_key, ledger), terms, data, grid, self._party_shares, **drawn)
+            return OwnDataParty(data_owner(number, signing_key, ledger), terms, data, grid, self._party_shares, **coins)
         assert self.auxiliary is not None
         owner = data_owner(number, signing_key, ledger, classes=range(grid.classes), voter=data)
-        return StatisticParty(owner, terms, self.auxiliary, grid, self._party_shares, **drawn)
+        return StatisticParty(owner, terms, self.auxiliary, grid, self._party_shares, **coins)
 
     def noisy_plan(self, ballots: int) -> StatisticPlan:
         """Return the plan of so many ballots, with the noise that reaches the curator: the sum of all shares."""
@@ -184,7 +184,7 @@ class StatisticSpec(SumSpec):
         return release_total(self.noisy_plan(opened.ballots), list(opened.sums))
 
     def cost(self, ballots: int) -> Release:
-        """As `Spec.cost`: epsilon is the same for any number of ballots, and the sensitivity is that of their mean."""
+        """See `Spec.cost`; epsilon is the same for any number of ballots, and the sensitivity is that of their mean."""
         law = "Gaussian" if isinstance(self.plan.mechanism, DiscreteGaussian) else "Laplace"
         noise = f"discrete {law} in shares" + (" of the key holders" if self.noise_from == "holders" else "")
         plan = self.noisy_plan(ballots)

@@ -112,7 +112,7 @@ class TallySpec(SumSpec):
         encryptor: Encryptor | None = None,
         randomness: Randomness = SYSTEM,
     ) -> VotingParty:
-        """As `Spec.party`; `data`: its classifier."""
+        """See `Spec.party`; `data` is the party's classifier."""
         owner = data_owner(number, signing_key, ledger, classes=range(self.classes), voter=data)
         return VotingParty(owner, terms, self.auxiliary, encryptor=encryptor)
 
@@ -154,7 +154,7 @@ class TallySpec(SumSpec):
         return self.method_of(self.method, counts, self.request)
 
     def cost(self, ballots: int) -> Release:
-        """As `Spec.cost`: that of counts in which all votes are for the last class, since it is the same for any."""
+        """See `Spec.cost`; the cost is computed for votes that are all for class 0, since it is the same for any."""
         counts = self.layout.decode((0,) * self.entries.length, ballots)
         return self._agreed_method(counts).ledger_entry
 

@@ -1,1 +1,1 @@
-"""A study played for real: every role by an agent of its own, over a board."""
+"""A study with real parties: an agent runs each role on its own machine, over a board."""

@@ -1,4 +1,4 @@
-"""Writing a study: from members' cards, public samples, and what is to come of them."""
+"""Writing a study from members' cards, public samples, and the options of `psephos study new`."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def make_study(options: NewOptions, cards: Sequence[Path], progress: Progress = 
     Args:
         options: the terms.
         cards: the files of the parties' cards.
-        progress: told of every simulated world of a rehearsal.
+        progress: called for every simulated world of a rehearsal.
 
     Raises:
         StudyError, DataError, InvalidParameter: the options do not make a valid study.
@@ -244,7 +244,10 @@ def _threshold(options: NewOptions, holders: int) -> int:
 
 
 def _check_options(options: NewOptions) -> None:
-    """Raise InvalidParameter for missing options, and unless curator's noise is asked for where there is such."""
+    """Raise InvalidParameter for missing options or options that do not fit the protocol.
+
+    The option --curator-noise must be given exactly where the curator adds the noise.
+    """
     if missing := [name for name in ("curator", "public", "label") if not getattr(options, name)]:
         raise InvalidParameter(f"a study needs --{missing[0]}")
     if bool(options.model) != (options.protocol == "evaluation"):
@@ -274,11 +277,11 @@ def _parsed_parameters(options: NewOptions, kind: type[Spec]) -> dict[str, Any]:
             raise InvalidParameter(
                 f"{name} is no parameter of {options.protocol}; there are: {', '.join(kind.parameters) or 'none'}"
             )
-        wanted = type_of_parameter(kind.parameters[name])
+        value_type = type_of_parameter(kind.parameters[name])
         try:
-            parsed[name] = {"true": True, "false": False}[text.lower()] if wanted is bool else wanted(text)
+            parsed[name] = {"true": True, "false": False}[text.lower()] if value_type is bool else value_type(text)
         except (KeyError, ValueError):
-            raise InvalidParameter(f"{word!r} should be {name}=VALUE, of type {wanted.__name__}") from None
+            raise InvalidParameter(f"{word!r} should be {name}=VALUE, of type {value_type.__name__}") from None
     return parsed
 
 

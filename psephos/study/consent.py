@@ -48,7 +48,7 @@ _PARTY_AVERAGE = (
     "its second derivative, less a public vector, and clipped to a ball of a public radius."
 )
 _SHOWN_OTHERWISE = ("classifier", "coordinates", "offset", "ranges", "released")
-"""Parameters that are long matrices, which the description leaves out, and what an evaluated model has cost."""
+"""Parameters that the table of the description leaves out: long matrices, and the cost of an evaluated model."""
 _PROOFS = {
     "knowledge": "its sender knows its content, so that a ballot made from others' ballots is refused; a lying party "
     "can make the sum wrong, and where an exact sum is opened, learn a bit of it",

@@ -31,10 +31,10 @@ __all__ = ["Identity", "IdentityCard", "event_of_study", "fingerprint", "fingerp
 
 FORMAT = 1
 MOST_BYTES = 10_000
-"""Of a card."""
+"""Largest size of a card in bytes."""
 
 _DELTA = 1e-5
-"""Of all studies of an identity together, at which its epsilons are added up."""
+"""The delta at which the cost of all studies of an identity together is stated."""
 
 
 def fingerprint(data: bytes) -> str:

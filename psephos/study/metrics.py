@@ -1,4 +1,4 @@
-"""What an agent is doing, for Prometheus: how far it has read, what it has said, and whom it waits for. No secret."""
+"""Metrics of an agent for Prometheus: entries read and signed, and the messages that it waits for. None is secret."""
 
 from __future__ import annotations
 
@@ -12,9 +12,15 @@ __all__ = ["serve_metrics"]
 
 
 def serve_metrics(runner: MemberRunner, port: int, host: str = "127.0.0.1") -> int:
-    """Serve the metrics of a member's agents on this port, 0 for any, in a thread of its own; returns the port.
+    """Serve the metrics of a member's agents in a new thread, and return the port.
 
-    Raises EngineError where prometheus-client is missing, or nothing can listen there.
+    Args:
+        runner: runs the agents.
+        port: to listen on; 0 for any free one.
+        host: address to listen on.
+
+    Raises:
+        EngineError: prometheus-client is missing, or nothing can listen on the port.
     """
     try:
         from prometheus_client import CollectorRegistry, start_http_server

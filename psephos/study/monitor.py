@@ -292,8 +292,8 @@ class Follower:
         """
         terms, messages = self.study.ceremony(), {name: self.messages[name] for name in self.study.holders}
         batches = max(kinds[Kind.RESIDUE_PRODUCTS.title] for kinds in messages.values())
-        tried = max(0, batches - 1) * terms.batch
-        progress = f"{tried:,} candidates tried, about {round(1 / terms.success):,} in all"
+        candidates = max(0, batches - 1) * terms.batch
+        progress = f"{candidates:,} candidates tried, about {round(1 / terms.success):,} in all"
         if published:
             progress = f"{published} of {len(messages)} have published it"
         most = max(sum(kinds.values()) for kinds in messages.values())

@@ -128,9 +128,9 @@ class PartyInput:
         return learner.fit(rows, classes)
 
     def __iter__(self) -> Iterator[Any]:
-        """The rows, float64 (n, d), and their class numbers, int64 (n,), for protocols that take rows.
+        """Yield the rows, float64 (n, d), and their class numbers, int64 (n,), for protocols that take rows.
 
-        Where a study protects persons, whose each row is follows, int64 (n,).
+        Where a study protects persons, the number of each row's person follows, int64 (n,).
         """
         yield from self._rows()
         if column := person_column(self._member.study):

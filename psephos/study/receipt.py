@@ -168,9 +168,9 @@ class Receipt:
     @property
     def summary(self) -> str:
         """The outcome of all checks in one sentence."""
-        held, failed = len(self.with_verdict("holds")), len(self.with_verdict("fails"))
+        passed, failed = len(self.with_verdict("holds")), len(self.with_verdict("fails"))
         missing = len(self.with_verdict("not checked"))
-        return f"Of {len(self.checks)} checks {held} hold, {failed} fail, and {missing} could not be made."
+        return f"Of {len(self.checks)} checks {passed} hold, {failed} fail, and {missing} could not be made."
 
     @property
     def noun(self) -> str:

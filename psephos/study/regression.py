@@ -90,7 +90,7 @@ def differs_from_public_rows(study: Study, samples: PublicSamples) -> str:
     """
     unit: Any = unit_of(study)
     neighbours: Any = study.parameters.get("neighbours", "replace")
-    again = regression_parameters(
+    recomputed = regression_parameters(
         samples,
         len(study.roster),
         epsilon=study.epsilon,
@@ -104,7 +104,7 @@ def differs_from_public_rows(study: Study, samples: PublicSamples) -> str:
     stated = study.parameters
     changed = [
         name
-        for name, value in again.items()
+        for name, value in recomputed.items()
         if not (stated.get(name) == value if name in _EXACT else agrees(stated, name, value))
     ]
     return ", ".join(changed)

@@ -43,7 +43,7 @@ def rehearsed_parameters(  # wide: what a plan depends on
     balanced: bool,
     progress: Progress = silent,
 ) -> dict[str, Any]:
-    """Rehearse the step of a study, and return its parameters.
+    """Return the parameters of a study's step, which a rehearsal on its public rows chooses.
 
     Args:
         samples: the public rows, with their labels.
@@ -53,7 +53,7 @@ def rehearsed_parameters(  # wide: what a plan depends on
         rows: about how many rows all parties have together, as announced.
         colluders, dropouts: that the noise is sized for.
         balanced: choose the plan for balanced accuracy, and subtract the logarithm of the public class shares.
-        progress: told of every simulated world.
+        progress: called for every simulated world.
 
     Raises:
         NoGainError: no step is expected to improve the public model, so that no study is worth its epsilon.
@@ -105,7 +105,7 @@ def differs_from_rehearsal(study: Study, samples: PublicSamples) -> str:
     """
     spec = spec_of(StudyTerms(study, samples.auxiliary))
     assert isinstance(spec, RehearsedSpec)
-    again = rehearsed_parameters(
+    recomputed = rehearsed_parameters(
         samples,
         study.classes,
         len(study.roster),
@@ -116,11 +116,11 @@ def differs_from_rehearsal(study: Study, samples: PublicSamples) -> str:
         dropouts=int(study.parameters.get("dropouts", 0)),
         balanced=bool(study.parameters.get("shares")),
     )
-    return ", ".join(name for name, value in again.items() if not agrees(study.parameters, name, value))
+    return ", ".join(name for name, value in recomputed.items() if not agrees(study.parameters, name, value))
 
 
 def agrees(parameters: Mapping[str, Any], name: str, value: Any) -> bool:
-    """Return whether a parameter is, up to the last bits of a computation, what was computed again."""
+    """Return whether a stated parameter equals a recomputed value, up to the last bits of a computation."""
     stated = parameters.get(name)
     if stated is None:
         return False

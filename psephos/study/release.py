@@ -59,7 +59,7 @@ _CURATOR_LEARNED = {
     "agree): it is not in this file, and no epsilon covers it",
     True: "has seen the sum with all the noise in it, as has everybody who reads the board",
 }
-"""By whether the parties add the noise."""
+"""What the curator has seen, by whether the parties add the noise."""
 
 _UNVERIFIED_NOISE = "The curator added the noise, and nobody can verify that it did. "
 

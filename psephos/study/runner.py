@@ -69,8 +69,8 @@ def status(agent: Agent) -> str:
         return f"there is no key, and this study is over: {state.why}"
     if isinstance(role, CeremonyHolder):
         if isinstance(state, ModulusSearch):
-            tried, expected = state.batch * role.terms.batch, round(1 / role.terms.success)
-            return f"makes the key with the other holders: {tried:,} candidates tried, about {expected:,} in all"
+            candidates, expected = state.batch * role.terms.batch, round(1 / role.terms.success)
+            return f"makes the key with the other holders: {candidates:,} candidates tried, about {expected:,} in all"
         return f"makes the key with the other holders; waits for {missing}" if missing else "makes the key"
     if isinstance(role, KeyStage):
         failure = (

@@ -1,4 +1,4 @@
-"""A whole study on one machine, as people would play it: by the commands, a process for every member."""
+"""A whole study on one machine, run by the same commands as a real one, with a process for every member."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _PATIENCE = 60
 
 
 def run_trial(roles: int, output: Path | None, key_bits: int, nats: bool, say: Callable[[str], None]) -> None:
-    """Spec it, and check at the end that everybody has the model that stands on the board.
+    """Run a study of a published data set, and check that every member ends with the model that is on the board.
 
     Args:
         roles: the number of members, the curator included.
@@ -56,7 +56,7 @@ def run_trial(roles: int, output: Path | None, key_bits: int, nats: bool, say: C
         output = Path(tempfile.mkdtemp(prefix="psephos-trial-"))
     else:
         output.mkdir(mode=0o700, parents=True)
-    began, parties = time.monotonic(), [f"party-{number}" for number in range(roles - 1)]
+    start, parties = time.monotonic(), [f"party-{number}" for number in range(roles - 1)]
     _write_data(output, parties)
     identities = {name: Identity.create(name, output / name) for name in (*parties, CURATOR)}
     options = NewOptions(
@@ -93,14 +93,14 @@ def run_trial(roles: int, output: Path | None, key_bits: int, nats: bool, say: C
             agents[name] = _start(output, name, "agent", name)
             processes.append(agents[name])
         if all(map(find_spec, ("starlette", "uvicorn", "prometheus_client"))):
-            # There is a board before anybody looks at it.
+            # The board must exist before a reader opens it.
             open_board(address, study.digest, CURATOR, identities[CURATOR].key).close()
             page = ("study.toml", "--board", reading, "--public", "public.csv", "--port", "0")
             processes.append(_start(output, "watch", "watch", *page))
-        _wait(output, agents, say, began)
+        _wait(output, agents, say, start)
         say(_verified(output, reading, study, list(identities)))
     released = output / CURATOR / fingerprint(study.digest) / "released"
-    say(f"{time.monotonic() - began:.0f} s. The model and its card are in {released}. To look on:")
+    say(f"{time.monotonic() - start:.0f} s. The model and its card are in {released}. To look on:")
     if nats:
         say(f"  nats-server -c {output / 'server/nats.conf'} &")
     say(f"  psephos watch {output / 'study.toml'} --board '{reading}' --public {output / 'public.csv'}")
@@ -108,7 +108,7 @@ def run_trial(roles: int, output: Path | None, key_bits: int, nats: bool, say: C
 
 @contextmanager
 def _stopping() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Stop the processes in the list that this gives, the last one first, at the end of the block or after an error."""
+    """Yield an empty list of processes; those that are added are stopped when the block ends, the last one first."""
     processes: list[subprocess.Popen[bytes]] = []
     try:
         yield processes
@@ -159,7 +159,7 @@ def _start(folder: Path, name: str, *words: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(command, cwd=folder, env=_environment(), stdout=log, stderr=log)  # noqa: S603
 
 
-def _wait(folder: Path, agents: dict[str, subprocess.Popen[bytes]], say: Callable[[str], None], began: float) -> None:
+def _wait(folder: Path, agents: dict[str, subprocess.Popen[bytes]], say: Callable[[str], None], start: float) -> None:
     """Wait until all agents have ended, and report their progress. Raises StudyError for an agent that failed."""
     reported, page = "", folder / "watch.log"
     while None in [process.poll() for process in agents.values()]:
@@ -167,12 +167,12 @@ def _wait(folder: Path, agents: dict[str, subprocess.Popen[bytes]], say: Callabl
             if process.returncode:
                 last = (folder / f"{name}.log").read_text().strip().splitlines()[-1:]
                 raise StudyError(f"{name} failed: {last[0] if last else process.returncode}")
-        if page.exists() and (shown := page.read_text()).startswith("http"):
-            say(f"{shown.split()[0]} shows it while it runs")
+        if page.exists() and (text := page.read_text()).startswith("http"):
+            say(f"{text.split()[0]} shows it while it runs")
             page = folder / "reported"
         if (progress := _progress(folder)) != reported:
             reported = progress
-            say(f"{time.monotonic() - began:4.0f} s  {progress}")
+            say(f"{time.monotonic() - start:4.0f} s  {progress}")
         time.sleep(1.0)
 
 

@@ -286,15 +286,15 @@ def _ready(study: Study, evidence: BoardEvidence) -> None:
 
 
 def _ceremony(study: Study, entries: Sequence[Entry], evidence: BoardEvidence) -> None:
-    """Check that the published key is the one that the holders' messages make; a trial's may have been dealt."""
+    """Check that the published key follows from the holders' messages; the key of a trial may come from a dealer."""
     what = "the key: what the messages of the ceremony make"
     if not entries and study.trial:
         return None
     try:
-        made = CeremonyReader(study.ceremony(), entries).key()
+        computed_key = CeremonyReader(study.ceremony(), entries).key()
     except PsephosError as error:
         return evidence.note(what, "fails", str(error))
-    if made != evidence.key:
+    if computed_key != evidence.key:
         return evidence.note(what, "fails", "it is another key than the holders publish")
     return evidence.note(what, "holds", "every check that needs no share of it holds")
 
@@ -339,8 +339,8 @@ def _series(spec: PsgdSpec, key: ThresholdKey, study: Study, evidence: BoardEvid
     for name in dict.fromkeys(check.what for step in steps for check in step.checks):
         verdicts = [(check.verdict, check.found) for step in steps for check in step.checks if check.what == name]
         worst = max(verdicts, key=lambda one: ("holds", "not checked", "fails").index(one[0]))
-        made = sum(any(check.what == name for check in step.checks) for step in steps)
-        evidence.note(f"{name}, in each of {made} steps", *worst)
+        checked_steps = sum(any(check.what == name for check in step.checks) for step in steps)
+        evidence.note(f"{name}, in each of {checked_steps} steps", *worst)
     evidence.steps = len(steps)
     for step in steps:
         evidence.counted_sums.update(step.counted)
@@ -395,7 +395,7 @@ def _confirmations(evidence: BoardEvidence) -> None:
         try:
             state = state.with_confirmation(evidence.round, entry)
         except PsephosError:
-            continue  # refused by everybody else too
+            continue  # all other readers refuse it, too
     agreed = state.agreeing(evidence.product.digest)
     others = [holder for holder, digest in state.confirmed if digest != evidence.product.digest]
     if others:
@@ -423,7 +423,7 @@ def _opening(study: Study, as_curator: bool, evidence: BoardEvidence) -> None:
     wrong: list[str] = []
     for entry in evidence.of(Kind.PARTIAL_DECRYPTION):
         if entry.sender not in study.holders:
-            continue  # refused by everybody else too
+            continue  # all other readers refuse it, too
         try:
             part = PartialDecryption.decode(entry.data, evidence.round)
             if entry.sender != f"holder {part.holder}" or part.product_digest != evidence.product.digest:
@@ -459,7 +459,7 @@ def _opening(study: Study, as_curator: bool, evidence: BoardEvidence) -> None:
 def _result(spec: Spec, study: Study, samples: PublicSamples, evidence: BoardEvidence) -> None:
     what = AGREED
     published = [entry for entry in evidence.of(Kind.RESULT) if entry.sender == CURATOR]
-    published = [entry for entry in published if session_of(entry.data) == study.digest]  # others nobody takes
+    published = [entry for entry in published if session_of(entry.data) == study.digest]  # nobody accepts others
     if not published:
         return evidence.note(what, "not checked", "there is none yet")
     if more := len({entry.data for entry in published}) - 1:

@@ -31,43 +31,50 @@ LIBRARIES = (
     "tno.mpc.encryption_schemes.dgk",
     "tno.mpc.protocols.secure_comparison",
 )
-"""Whose versions a measurement names."""
+"""Libraries whose versions the result names."""
 
 SHAPES = {"HAR": (1352, 6, 1000), "KDD-99": (43_000, 2, 20_000)}
-"""Ballots to count: auxiliary samples, classes and parties, by the data set that has them."""
+"""Shapes of the ballots to count: auxiliary samples, classes and parties, by data set."""
 
 
 def measure(bits: Sequence[int], repetitions: int = 7, progress: Progress = silent) -> BenchResult:
-    """Encryption, counting, the peers and comparisons at each key size: medians on one core, ratios within this run.
+    """Measure encryption, counting, other libraries and secure comparison at each key size, on one core.
+
+    Times are medians; ratios are taken within this run.
 
     Args:
-        bits: key sizes. repetitions: interleaved repetitions of each measurement. progress: called
-            before and after each measurement.
+        bits: key sizes.
+        repetitions: interleaved repetitions of each measurement.
+        progress: called at the start and after each measurement.
 
-    Raises InvalidParameter for no key size, one that no key has, or no repetition.
+    Raises:
+        InvalidParameter: there is no key size, no key has one of the sizes, or there is no repetition.
     """
     if not bits or repetitions < 1:
         raise InvalidParameter("a benchmark needs at least one key size and one repetition")
     for size in bits:
         check_key_bits(size, test_key=True)
 
-    done = counted(progress, "benchmarks", (3 + len(SHAPES)) * len(bits))
+    count_steps = counted(progress, "benchmarks", (3 + len(SHAPES)) * len(bits))
 
-    def told(measured: T) -> T:
-        done(1)
-        return measured
+    def count_step(measurement: T) -> T:
+        """Return a measurement after reporting it to `progress`."""
+        count_steps(1)
+        return measurement
 
-    begun = time.perf_counter()
+    start = time.perf_counter()
     return BenchResult(
         machine=platform.machine(),
         python=platform.python_version(),
         kernel=kernel(),
         libraries={name: _version(name) for name in LIBRARIES},
-        encryption=[told(encryption(size, repetitions)) for size in bits],
-        addition=[told(addition(name, size, *shape, repetitions)) for size in bits for name, shape in SHAPES.items()],
-        peers=[told(peers(size, repetitions)) for size in bits],
-        comparisons=[told(comparison(size, repetitions)) for size in bits],
-        phases=timed({"total": round(time.perf_counter() - begun, 1)}),
+        encryption=[count_step(encryption(size, repetitions)) for size in bits],
+        addition=[
+            count_step(addition(name, size, *shape, repetitions)) for size in bits for name, shape in SHAPES.items()
+        ],
+        peers=[count_step(peers(size, repetitions)) for size in bits],
+        comparisons=[count_step(comparison(size, repetitions)) for size in bits],
+        phases=timed({"total": round(time.perf_counter() - start, 1)}),
     )
 
 

@@ -1,4 +1,4 @@
-"""Processor time: what else the machine does meanwhile does not count."""
+"""Processor time, which does not include the work of other programs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 def clock(work: Callable[[], object]) -> float:
-    """CPU seconds of one call, of this process and all its threads: several cores gain a library nothing here."""
+    """Return the CPU seconds of one call in all threads of this process, so that several cores do not shorten it."""
     gc.collect()
     started = time.process_time()
     work()
@@ -20,7 +20,7 @@ def clock(work: Callable[[], object]) -> float:
 
 
 def cpu_seconds(work: Callable[[], object], least: float = 0.03) -> float:
-    """CPU seconds per call, over as many calls as take `least` seconds together."""
+    """Return the CPU seconds per call, over calls that are repeated until they take `least` seconds together."""
     times = 0
     started = time.process_time()
     while time.process_time() - started < least:
@@ -30,7 +30,7 @@ def cpu_seconds(work: Callable[[], object], least: float = 0.03) -> float:
 
 
 def interleaved(measures: Mapping[Name, Callable[[], float]], repetitions: int) -> dict[Name, list[float]]:
-    """What each of these measures, in turns: what slows the machine down slows all of them."""
+    """Return the samples of each measure, taken in turns, so that a slower machine affects all measures alike."""
     samples: dict[Name, list[float]] = {name: [] for name in measures}
     for _ in range(repetitions):
         for name, measure in measures.items():
@@ -39,10 +39,10 @@ def interleaved(measures: Mapping[Name, Callable[[], float]], repetitions: int) 
 
 
 def ratio(slower: list[float], faster: list[float]) -> float:
-    """The median of the ratios within a turn."""
+    """Return the median over the turns of the ratio of two samples of one turn."""
     return statistics.median(s / f for s, f in zip(slower, faster, strict=True))
 
 
 def milliseconds(samples: Mapping[Name, list[float]]) -> dict[Name, float]:
-    """The medians."""
-    return {name: 1e3 * statistics.median(taken) for name, taken in samples.items()}
+    """Return the median of each list of seconds, in milliseconds."""
+    return {name: 1e3 * statistics.median(seconds) for name, seconds in samples.items()}

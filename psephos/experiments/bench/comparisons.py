@@ -1,10 +1,10 @@
-"""Secure comparison beside TNO's (`tno.mpc.protocols.secure_comparison`), where that is installed.
+"""Secure comparison beside TNO's (`tno.mpc.protocols.secure_comparison`), if that is installed.
 
-Both compare two 64-bit integers that are encrypted under the Paillier key of the one who decrypts, by Veugen's protocol
-over DGK ciphertexts with subgroups of the same size; both roles in one process, nothing serialised. What they end with
-differs: with ours the owner of the keys learns the bit (Pathak's stage 1 needs no more), with TNO's the other side gets
-it encrypted, which takes three more Paillier encryptions. TNO's publishes versions 3 of its Paillier and version 4 of
-its templates for this; with newer ones it does not import, and the row says so.
+Both compare two 64-bit integers that are encrypted under the Paillier key of the role that decrypts, by Veugen's
+protocol over DGK ciphertexts with subgroups of the same size. Both roles run in one process, and nothing is serialised.
+The results differ: with ours the owner of the keys learns the bit (Pathak's stage 1 needs no more); with TNO's the
+other role gets it encrypted, which takes three more Paillier encryptions. TNO's needs version 3 of its Paillier package
+and version 4 of its templates; with newer ones its import fails, and the result says so.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from psephos.protocol.pathak.dgk import generate_dgk_key
 from psephos.results.machine import SecureComparison
 
 COMPARED_BITS = 64
-"""Of the integers compared."""
+"""Number of bits of the compared integers."""
 
 Prepare = Callable[[int, int], Callable[[], Any]]
-"""(a, b) encrypts them once; what it returns is timed."""
+"""Encrypts (a, b) once and returns the function that is timed."""
 
 Read = Callable[[Any], bool]
-"""What the timed work came to, as the bit [a >= b]."""
+"""Reads the bit [a >= b] from the result of the timed function."""
 
 
 def _ours(bits: int) -> tuple[Prepare, Read]:
@@ -38,7 +38,7 @@ def _ours(bits: int) -> tuple[Prepare, Read]:
     comparing = generate_dgk_key(bits, comparison_bits=COMPARED_BITS, test_key=bits < 2048)
     paillier, dgk = private.public_key, comparing.public_key
 
-    def prepared(a: int, b: int) -> Callable[[], bool]:
+    def prepare(a: int, b: int) -> Callable[[], bool]:
         left, right = Encryptor(paillier, "full").encrypt([a, b])
 
         def compare() -> bool:
@@ -49,25 +49,26 @@ def _ours(bits: int) -> tuple[Prepare, Read]:
 
         return compare
 
-    return prepared, bool
+    return prepare, bool
 
 
 def _tno(bits: int) -> tuple[Prepare, Read]:
-    warnings.simplefilter("ignore")  # that randomness is made when it is needed
+    warnings.simplefilter("ignore")  # TNO's library warns when it generates randomness on demand
     from tno.mpc.encryption_schemes.dgk import DGK, DGKPublicKey, DGKSecretKey
     from tno.mpc.encryption_schemes.paillier import Paillier
     from tno.mpc.protocols.secure_comparison import Initiator, KeyHolder
 
     size = COMPARED_BITS
     paillier = Paillier.from_security_parameter(key_length=bits)
-    # TNO's own key takes minutes at 3072 bits, so it is given one of ours, with the u > 2^(l + 2) that its protocol
-    # asks for. Zero is told modulo p, where v_q is only a factor of the exponent: any other prime of its size serves.
+    # TNO's own key takes minutes at 3072 bits, so it gets one of ours, with the u > 2^(l + 2) that its protocol
+    # requires. Decryption tests for zero modulo p, where v_q is only a factor of the exponent, so any other prime of
+    # its size can replace it.
     dgk_key = generate_dgk_key(bits, comparison_bits=1 << (size + 2), test_key=bits < 2048)
     key, p, v_p = dgk_key.public_key, dgk_key._p, dgk_key._v_p
     secret = DGKSecretKey(v_p, gmpy2.next_prime(v_p), p, key.n // p)
     dgk = DGK(DGKPublicKey(key.g, key.h, key.u, key.n, key.subgroup_bits), secret, full_decryption=False)
 
-    def prepared(a: int, b: int) -> Callable[[], bool]:
+    def prepare(a: int, b: int) -> Callable[[], bool]:
         x, y = paillier.encrypt(b), paillier.encrypt(a)
 
         # The steps of Initiator.perform_secure_comparison and KeyHolder.perform_secure_comparison, in order.
@@ -96,18 +97,18 @@ def _tno(bits: int) -> tuple[Prepare, Read]:
 
         return compare
 
-    return prepared, lambda encrypted: bool(paillier.decrypt(encrypted))
+    return prepare, lambda encrypted: bool(paillier.decrypt(encrypted))
 
 
 Maker = Callable[[int], tuple[Prepare, Read]]
 MAKERS: dict[str, Maker] = {"psephos": _ours, "tno.mpc": _tno}
-"""By library: from the bits of a key, how a comparison is prepared and its answer read."""
+"""For each library, a function from key bits to the functions that prepare a comparison and read its result."""
 
 
 def comparison(bits: int, repetitions: int = 5, makers: Mapping[str, Maker] = MAKERS) -> SecureComparison:
-    """CPU milliseconds of one core per comparison under keys of `bits` bits, the median over interleaved repetitions.
+    """Measure the CPU milliseconds per comparison under keys of `bits` bits, as medians over interleaved repetitions.
 
-    `times_faster_than_tno`: the median of the ratios; None where TNO's is not installed.
+    `times_faster_than_tno` of the result is the median of the ratios; None if TNO's library was not measured.
     """
     compared: dict[str, Callable[[], Any]] = {}
     missing: dict[str, str] = {}
@@ -118,7 +119,7 @@ def comparison(bits: int, repetitions: int = 5, makers: Mapping[str, Maker] = MA
                 compared[name] = prepare(a, b)
                 if read(compared[name]()) is not (a >= b):
                     raise AssertionError(f"{a} >= {b} was answered wrongly")
-        except Exception as error:  # whatever a foreign library cannot do here is a line of the report
+        except Exception as error:  # the failure of another library is reported in the result
             if name == "psephos":
                 raise
             compared.pop(name, None)

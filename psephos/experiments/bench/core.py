@@ -29,37 +29,38 @@ from psephos.protocol.signing import SigningKey
 from psephos.results.machine import CombTables, CountingTimings, EncryptionTimings
 
 PARTIES = 20_000
+"""Number of parties for which votes are packed."""
 
 
 def encryption(bits: int, repetitions: int = 7) -> EncryptionTimings:
-    """Seconds per ciphertext and per vote (packed for 20,000 parties), ours in three modes and phe's `encrypt`.
+    """Measure our encryption in three modes and phe's `encrypt`, per ciphertext and per vote (of 20,000 parties).
 
-    The default mode is there under keys of every degree as well, and all of it by gmpy2 where that is not the kernel
-    that runs: "half, degree 3, gmpy2".
+    The default mode is also measured under keys of every degree. Everything is measured with gmpy2 too if that is not
+    the kernel in use, under names such as "half, degree 3, gmpy2".
     """
     private = generate_private_key(bits, test_key=bits < 2048)
     theirs = phe.PaillierPublicKey(private.public_key.n)
     keys = {s: PrivateKey(*private.factors(), degree=s).public_key for s in range(1, LARGEST_DEGREE + 1)}
     plans = {s: PackingPlan.for_key(key, length=1, addends=PARTIES) for s, key in keys.items()}
     times: dict[RandomnessMode, int] = {"full": 1, "half": 30, "short": 120}
-    tried: list[tuple[RandomnessMode, int]] = [*((mode, 1) for mode in times), *(("half", s) for s in keys if s > 1)]
-    encryptors = {(mode, s): Encryptor(keys[s], mode, expected=(1 << 20) // s) for mode, s in tried}
+    variants: list[tuple[RandomnessMode, int]] = [*((mode, 1) for mode in times), *(("half", s) for s in keys if s > 1)]
+    encryptors = {(mode, s): Encryptor(keys[s], mode, expected=(1 << 20) // s) for mode, s in variants}
     ways: dict[str, tuple[RandomnessMode, int, str]] = {}
     for name in dict.fromkeys((kernel(), "gmpy2")):
-        for mode, s in tried:
+        for mode, s in variants:
             ways[mode + f", degree {s}" * (s > 1) + f", {name}" * (name != kernel())] = mode, s, name
     pool = RandomizerPool(encryptors["half", 1])
 
-    def ours(mode: RandomnessMode, s: int, name: str, filled: RandomizerPool | None = None) -> float:
+    def ours(mode: RandomnessMode, s: int, name: str, randomizers: RandomizerPool | None = None) -> float:
         count, slots = times[mode], plans[s].slots_per_plaintext
         votes = np.random.default_rng(0).integers(0, 2, size=count * slots)
         plan = PackingPlan.for_key(keys[s], length=len(votes), addends=PARTIES)
         with use(name):
-            if filled is None:
-                encryptors[mode, s].randomizers(1)  # the tables, made once per process
+            if randomizers is None:
+                encryptors[mode, s].randomizers(1)  # computes the tables, once per process
             else:
-                filled.fill(count)
-            return clock(lambda: EncryptedVector.encrypt(encryptors[mode, s], plan, votes, filled)) / count
+                randomizers.fill(count)
+            return clock(lambda: EncryptedVector.encrypt(encryptors[mode, s], plan, votes, randomizers)) / count
 
     measures: dict[str, Callable[[], float]] = {
         "phe": lambda: clock(lambda: [theirs.encrypt(1) for _ in range(10)]) / 10,
@@ -80,7 +81,7 @@ def encryption(bits: int, repetitions: int = 7) -> EncryptionTimings:
         key_bits=bits,
         milliseconds_per_ciphertext=milliseconds({way: samples[way] for way in (*degrees, "phe")}),
         times_faster_than_phe_per_ciphertext=ratios,
-        times_faster_than_phe_per_vote={way: found * slots[way] for way, found in ratios.items()},
+        times_faster_than_phe_per_vote={way: times_faster * slots[way] for way, times_faster in ratios.items()},
         bytes_per_vote={way: keys[s].ciphertext_bytes / slots[way] for way, s in degrees.items()}
         | {"phe": keys[1].ciphertext_bytes},
         comb=shapes,
@@ -88,14 +89,23 @@ def encryption(bits: int, repetitions: int = 7) -> EncryptionTimings:
 
 
 def addition(like: str, bits: int, samples: int, classes: int, parties: int, repetitions: int = 7) -> CountingTimings:
-    """Counting ballots (decoding, range, signature, hash, gcd, multiplying) over the bare multiplications alone."""
+    """Measure counting of ballots (decoding, range, signature, hash, gcd, multiplying) and the bare multiplications.
+
+    Args:
+        like: name of the data set for which ballots have this size.
+        bits: length of the key.
+        samples: auxiliary samples that a ballot votes on.
+        classes: number of classes.
+        parties: number of parties on the roster.
+        repetitions: interleaved repetitions.
+    """
     private = generate_private_key(bits, test_key=bits < 2048)
     threshold_key, _ = deal(private, holders=3, threshold=2)
     key = private.public_key
     layout = VoteLayout(samples, classes)
     batch = 32
     signing_keys = [SigningKey.generate() for _ in range(batch)]
-    # Real ballots of a batch; the rest of the roster is only there for the width of a slot.
+    # Only a batch of parties cast ballots; the others are on the roster because their number determines the slot width.
     others = tuple(SigningKey.generate().verification_key for _ in range(parties - batch))
     round_ = Round.create(
         "votes",

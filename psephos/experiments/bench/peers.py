@@ -1,7 +1,8 @@
-"""One ciphertext at a time, beside the other Paillier implementations for Python that are installed (extra `bench`).
+"""Operations on single ciphertexts, beside the other Paillier libraries for Python that are installed (extra `bench`).
 
-All of a key size is measured in one run on one core, interleaved; a library that is not there says so. pypaillier and
-ours can use the very same modulus; sf-heu makes its own key. TNO's library is asked for fresh randomness every time.
+All libraries are measured in one run on one core for each key size, interleaved; the result names those that are not
+installed. pypaillier and ours use the same modulus; sf-heu generates its own key. TNO's library draws fresh randomness
+for every encryption.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def _pypaillier(private: PrivateKey) -> Operations:
 
     public = paillier.PublicKey.from_n(int(private.public_key.n).to_bytes(private.public_key.bits // 8, "big"))
     blobs = [bytes(b) for b in paillier.encrypt_integers(public, [5, 7])]
-    # Decryption needs its own secret key, whose safe primes take minutes.
+    # Decryption needs a secret key of pypaillier, whose safe primes take minutes to find.
     return {
         "encrypt": lambda: paillier.encrypt_integers(public, [5]),
         "add": lambda: paillier.add_many(public, blobs),
@@ -96,18 +97,18 @@ _MAKERS: dict[str, Callable[[PrivateKey], Operations]] = {
 
 
 def peers(bits: int, repetitions: int = 5) -> LibraryTimings:
-    """CPU milliseconds of one core per encryption, addition and decryption, the median over interleaved repetitions."""
+    """Measure the CPU milliseconds per encryption, addition and decryption, as medians over interleaved repetitions."""
     private = generate_private_key(bits, test_key=bits < 2048)
     libraries: dict[str, Operations] = {}
     missing: dict[str, str] = {}
     for name, make in _MAKERS.items():
         try:
             libraries[name] = make(private)
-        except Exception as error:  # whatever a foreign library cannot do here is a line of the report
+        except Exception as error:  # the failure of another library is reported in the result
             missing[name] = f"{type(error).__name__}: {error}"
-    tried = {(name, operation): do for name, work in libraries.items() for operation, do in work.items()}
-    samples = interleaved({place: partial(cpu_seconds, do) for place, do in tried.items()}, repetitions)
-    seconds: dict[str, dict[str, float]] = {name: {} for name in libraries}
-    for (name, operation), taken in milliseconds(samples).items():
-        seconds[name][operation] = taken
-    return LibraryTimings(bits, seconds, missing)
+    operations = {(name, operation): do for name, work in libraries.items() for operation, do in work.items()}
+    samples = interleaved({place: partial(cpu_seconds, do) for place, do in operations.items()}, repetitions)
+    medians: dict[str, dict[str, float]] = {name: {} for name in libraries}
+    for (name, operation), duration in milliseconds(samples).items():
+        medians[name][operation] = duration
+    return LibraryTimings(bits, medians, missing)

@@ -26,7 +26,7 @@ from psephos.study.monitor import Follower
 __all__ = ["answers_to", "application"]
 
 _BEAT = 15.0
-"""Seconds after which a page that hears nothing is told that all is well."""
+"""Seconds without news after which a page gets the state again."""
 
 _log = logging.getLogger("psephos.study")
 
@@ -42,7 +42,7 @@ _SECURE = {
 
 
 class _Metrics:
-    """What a study's board says, whenever Prometheus asks."""
+    """A Prometheus collector of the state of a study's board."""
 
     def __init__(self, follower: Follower) -> None:
         self._follower = follower
@@ -70,11 +70,12 @@ class _Metrics:
 
 
 def application(follower: Follower, *, poll: float = 1.0, hosts: Sequence[str] = ("*",)) -> Starlette:
-    """The page of a study.
+    """Return the web application with the page and the metrics of a study.
 
     Args:
-        follower: of its board. poll: seconds between looks at the board.
-        hosts: names that it answers to (`answers_to`).
+        follower: of the study's board.
+        poll: seconds between reads of the board.
+        hosts: names of the host for which it answers requests (`answers_to`).
     """
     registry = CollectorRegistry()
     registry.register(_Metrics(follower))
@@ -105,14 +106,14 @@ def application(follower: Follower, *, poll: float = 1.0, hosts: Sequence[str] =
         return JSONResponse(follower.state(), headers={"Cache-Control": "no-store"})
 
     async def events(request: Request) -> Response:
-        async def told() -> AsyncIterator[str]:
+        async def updates() -> AsyncIterator[str]:
             while not await request.is_disconnected():
                 yield f"data: {json.dumps(follower.state())}\n\n"
                 async with changed:
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(changed.wait(), _BEAT)
 
-        return StreamingResponse(told(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+        return StreamingResponse(updates(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
     async def metrics(request: Request) -> Response:
         return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")
@@ -152,10 +153,11 @@ def _trouble(follower: Follower, poll: float) -> str:
 
 
 def answers_to(address: str) -> Sequence[str]:
-    """The names that a page at this address answers to: any, but where it is for this machine only.
+    """Return the names of the host for which a page at this address answers requests.
 
-    A site that a browser here looks at may have its own name lead to this machine; it would read what the page says to
-    that name (DNS rebinding).
+    For an address that only this machine can reach these are its local names; otherwise any name. A web site that is
+    open in a browser on this machine could let its own name resolve to this machine, and read the page under that
+    name (DNS rebinding).
     """
     here = ip_address(address)
     return ("localhost", "127.0.0.1", "[::1]", str(here)) if here.is_loopback else ("*",)
