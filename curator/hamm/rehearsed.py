@@ -1,5 +1,8 @@
 """The plan of a rehearsed step from a public model, and its release (`psephos.curator.hamm.rehearsal`).
 
+A rehearsed step moves a public model, which is fitted to labelled public rows, by the noisy mean of one bounded vector
+of each party. Its coordinates, length and noise are chosen by simulating parties on the public rows.
+
 The plan is a function of public values: labelled public rows, the announced number of rows of a party, and the noise.
 It is fixed, and named by a digest, before any party computes anything. docs/theory.md, "The rehearsed step", has the
 proofs.
@@ -65,7 +68,7 @@ class RehearsedPlan:
 
     Attributes:
         grid: maps one party's rows to the integers that are summed.
-        scale: by which the shrunken mean of the parties' vectors is multiplied, to be the step that is taken.
+        scale: factor from the shrunken mean of the parties' vectors to the step.
         parties: M.
         l1, l2: certified sensitivities, in lattice units.
         epsilon: privacy parameter.
@@ -129,6 +132,22 @@ def _variance(mechanism: DiscreteLaplace | DiscreteGaussian) -> float:
     return units / 4.0**FIXED_POINT.fraction_bits
 
 
+def _inflation(parties: int, contributors: int | None) -> float:
+    """Return the variance of the noise that the curator gets, as a multiple of the variance that epsilon needs.
+
+    Raises:
+        InvalidParameter: there is no party, or `contributors` is not between 1 and `parties`.
+    """
+    check_count(parties, "the number of parties")
+    if contributors is None:
+        return 1.0
+    if not 1 <= contributors <= parties:
+        raise InvalidParameter(
+            f"between 1 and all {parties} parties' shares make up the noise, not those of {contributors}"
+        )
+    return parties / contributors
+
+
 def _mechanism(norm: Norm, entries: int, epsilon: float, delta: float) -> DiscreteLaplace | DiscreteGaussian:
     """Return the noise of a sum of vectors of norm at most 1; L1 takes discrete Laplace, L2 discrete Gaussian noise."""
     diameter = rounded_up(2.0 * FIXED_POINT.limit(1.0))
@@ -155,7 +174,8 @@ def rehearsal_of(  # wide: every keyword is a public term of the release
     """Rehearse the step that parties could add to a public model, from public quantities.
 
     Args:
-        X: float64 (N, d), the scaled public rows; the last feature is the constant of the scaling.
+        X: float64 (N, d), the scaled public rows. The last feature is the scaled intercept, which is positive and may
+            differ from row to row.
         labels: class numbers (N,), -1 where a public row has no label.
         classes: K.
         parties: M.
@@ -169,7 +189,7 @@ def rehearsal_of(  # wide: every keyword is a public term of the release
         done: called with 1 after each of `WORLDS` simulated worlds.
 
     Raises:
-        DataError: the public rows are constant, or their last feature is not, or none has a label.
+        DataError: all public rows are the same, none has a label, or a last feature is not positive.
         InvalidParameter: an argument is out of range.
     """
     if mechanism not in ("gaussian", "discrete-laplace"):
@@ -177,7 +197,7 @@ def rehearsal_of(  # wide: every keyword is a public term of the release
     check_count(classes, "the number of classes", 2)
     check_count(parties, "the number of parties")
     check_count(rows, "the announced number of rows")
-    inflation = parties / (contributors or parties)
+    inflation = _inflation(parties, contributors)
     norms: tuple[Norm, ...] = ("l1",) if mechanism == "discrete-laplace" else ("l2", "l1")
     known: dict[tuple[Norm, int], Noise] = {}
 
@@ -260,21 +280,21 @@ def plan_of_grid(
         epsilon=epsilon,
         delta=0.0 if grid.norm == "l1" else delta,
         mechanism=_mechanism(grid.norm, grid.length, epsilon, delta),
-        inflation=parties / (contributors or parties),
+        inflation=_inflation(parties, contributors),
         shares=shares,
     )
 
 
 def public_features(X: Array) -> Array:
-    """Return public rows (N, d) divided by their constant, without it, (N, d - 1).
+    """Return public rows (N, d) divided by their last feature, the scaled intercept, and without it, (N, d - 1).
 
     Raises:
-        DataError: X is not a finite matrix whose last feature is a positive constant of the scaling.
+        DataError: X is not a finite matrix whose last feature is positive in every row.
     """
     X = np.asarray(X, dtype=np.float64)
     if X.ndim != 2 or X.shape[1] < 2 or not len(X) or not np.all(np.isfinite(X)) or not np.all(X[:, -1] > 0):
         raise DataError(
-            "public rows must be a finite matrix whose last feature is the positive constant of the scaling; choose a "
+            "public rows must be a finite matrix whose last feature, the intercept, is positive in every row; choose a "
             "scaling with an intercept"
         )
     features: Array = X[:, :-1] / X[:, -1:]
@@ -287,17 +307,20 @@ def fit_rehearsed(plan: RehearsedPlan, total: list[int], ballots: int | None = N
     Args:
         plan: the plan.
         total: `plan.dimension` integers, in lattice units.
-        ballots: number of parties counted, if fewer than planned.
+        ballots: number of parties counted; by default all that were planned.
 
     Returns:
         The classifier of scaled rows: float64 (d,) for two classes, (K, d) for more.
 
     Raises:
         DataError: `total` has another length.
+        InvalidParameter: `ballots` is not between 1 and the planned number of parties.
     """
     if len(total) != plan.dimension:
         raise DataError(f"the summed steps have {len(total)} entries and the plan {plan.dimension}")
-    counted, grid = ballots or plan.parties, plan.grid
+    counted, grid = plan.parties if ballots is None else ballots, plan.grid
+    if not 1 <= counted <= plan.parties:
+        raise InvalidParameter(f"between 1 and {plan.parties} parties can be counted, not {counted}")
     mean = FIXED_POINT.mean(total, counted).reshape(grid.classes - 1, grid.rank)
     deviation = math.sqrt(plan.variance * counted / plan.parties) / counted
     step = shrink(mean, deviation) * plan.scale
@@ -316,5 +339,5 @@ def _classifier(scores: Array, classes: int, shares: tuple[float, ...]) -> Array
     """Return scores (d, K - 1) less the logarithm of class shares as a classifier, (d,) or (K, d)."""
     if shares:
         scores = scores.copy()
-        scores[-1] += class_shift(np.array(shares))  # the last feature is the constant
+        scores[-1] += class_shift(np.array(shares))  # the last feature is the intercept
     return scores[:, 0] if classes == 2 else contrast_basis(classes).T @ scores.T

@@ -30,8 +30,9 @@ class GradientCuratorState:
     """The state of the curator in a descent.
 
     Attributes:
-        progress: the points and sums so far.
-        opened: the latest opened sum; None before the first.
+        progress: the number of sums, the points that are still needed, and what was published of the announced step.
+        opened: the latest opened sum; None before the first. Its wrong holders published another sum, or sent a partial
+            decryption that disagrees with the others'.
         inner: state of the `Tally` of the latest announced step.
     """
 
@@ -86,10 +87,11 @@ class GradientCurator(Machine):
         sums, tally = progress.sums(), self._tally(state)
         assert sums is not None
         opened = tally.result(state.inner) or OpenedSum(sums, tally.product(state.inner.state).parties)
-        wrong = tuple(holder for holder, other in progress.said if other != sums)
-        return self._announce(
-            GradientCuratorState(progress, replace(opened, sums=sums, wrong_holders=wrong), state.inner)
-        )
+        wrong = {holder for holder, other in progress.said if other != sums}
+        if opened.sums == sums:  # otherwise its partial decryptions say nothing of the published sum
+            wrong.update(opened.wrong_holders)
+        opened = replace(opened, sums=sums, wrong_holders=tuple(sorted(wrong)))
+        return self._announce(GradientCuratorState(progress, opened, state.inner))
 
     def _on_idle(self, state: GradientCuratorState) -> Step | None:
         """Close the vote on the step, or ask more holders, as a `Tally` does.
@@ -131,7 +133,7 @@ class GradientCurator(Machine):
         )
 
     def _result(self, state: GradientCuratorState) -> GradientCuratorState:
-        """Return the state itself: points and the latest sum."""
+        """Return the state itself, also before the descent is over: an interrupted run shows its latest point."""
         return state
 
     def _tally(self, state: GradientCuratorState) -> Tally:

@@ -1,8 +1,13 @@
 """The messages of Pathak, Rane and Raj (2010), section 3: one class per message, each with one encoding.
 
-Every number has one range, and a message of given terms and keys one length; `decode` raises MessageError,
-WrongRoundError (another run's), CiphertextError or ShareRangeError for anything else. docs/protocols/pathak.md lists
-who sends what to whom; the order is kept by the roles.
+Every number has one range. The length of a message follows from the terms, the keys and, in the comparisons, the number
+of opponents. `decode` raises MessageError for malformed bytes, WrongRoundError for a message of another run,
+CiphertextError or ShareRangeError for a number out of range, AgreementError for another key than the agreed one, and
+InvalidParameter or WeakKeyError for terms or keys that are not allowed. docs/protocols/pathak.md lists who sends what
+to whom; the order is kept by the roles.
+
+In the paper's letters, xi is the key pair that all parties share, and zeta the curator's, whom it calls Charlie. pi_1
+is the parties' permutation, pi_2 the curator's; psi_j is party j's encrypted noise, s the mask of party 0.
 """
 
 from __future__ import annotations
@@ -37,7 +42,7 @@ SHARE_BITS = KEYED_SIZE_BITS + HIDING_BITS
 """Length of the share a_j that hides N_j (Stage 1, step 1)."""
 
 MASK_BITS = SHARE_BITS + HIDING_BITS
-"""Length of the mask r_j that hides the share, its sign included (Stage 1, step 4)."""
+"""Length of the mask r_j that hides the share (Stage 1, step 4): uniform in [-2^(MASK_BITS - 1), 2^(MASK_BITS - 1))."""
 
 LENT_BITS = KEYED_SIZE_BITS + 1
 """Number of low bits of a masked share that a comparison uses."""
@@ -62,7 +67,7 @@ STAGES = ("agreement", "stage 1", "stage 2", "stage 3", "publication")
 
 
 def _stage(kind: Kind) -> str:
-    """Return the stage of a kind of message."""
+    """Return the stage of a kind of message; the kinds are numbered in the order of the protocol."""
     last = (Kind.GROUP_KEY, Kind.ANSWERS, Kind.NOISE_FACTOR, Kind.RESHARE, Kind.PUBLISHED_SHARE)
     return next(stage for stage, end in zip(STAGES, last, strict=True) if kind <= end)
 
@@ -141,8 +146,11 @@ class GroupSecret(_Message):
         size = reader.integer(2)
         if size > 1024:
             raise MessageError("the factors in a group secret are too long")
-        private_key = PrivateKey(reader.integer(size), reader.integer(size))
+        p, q = reader.integer(size), reader.integer(size)
         reader.end()
+        if not p < q or size != (q.bit_length() + 7) // 8:
+            raise MessageError("the factors in a group secret are not in their canonical encoding")
+        private_key = PrivateKey(p, q)
         check_key_size(private_key.public_key, test_key=test_key)
         return cls(permutation, private_key)
 
@@ -177,7 +185,13 @@ def _one_ciphertext(key: PublicKey, data: bytes) -> mpz:
 
 @dataclass(frozen=True)
 class SizeShare(_Message):
-    """P_j to P_{pi_1(j)}: a_j in the clear, and b_j encrypted for the curator."""
+    """P_j to P_{pi_1(j)}: a_j, uniform in [0, 2^SHARE_BITS), in the clear, and b_j = N_j - a_j for the curator.
+
+    Attributes:
+        share: a_j.
+        sealed: the encryption of b_j + 2^SHARE_BITS, which is not negative, under the curator's key.
+        curator_key: zeta.
+    """
 
     kind = Kind.SIZE_SHARE
     share: int = field(repr=False)
@@ -342,12 +356,12 @@ class Answers(_Message):
 class Ciphertexts(_Message):
     """A list of Paillier ciphertexts.
 
-    * masked share, Charlie to the party at place p: xi(a + r), re-randomised;
-    * selection, Charlie to every party: zeta of the indicator in pi_1's order;
+    * masked share, curator to the party at place p: xi(a + r), re-randomised;
+    * selection, curator to every party: zeta of the indicator in pi_1's order;
     * rung vote, P_j to party 0 (repaired): zeta(v_j) at P_j's rung, zeta(0) elsewhere, all re-randomised;
     * rung selection, party 0 to every party (repaired): the product of the rung votes, zeta of the rung's indicator;
     * noise factor, P_j to party 0: psi_j, re-randomised;
-    * masked noise, party 0 to Charlie: psi zeta(s), re-randomised.
+    * masked noise, party 0 to the curator: psi zeta(s), re-randomised.
 
     Attributes:
         kind: which of these messages.

@@ -23,12 +23,12 @@ from psephos.audit.model import AnalysisContext, Case, CheckResult
 from psephos.audit.patterns import substitute
 from psephos.protocol.errors import InvalidParameter
 
-__all__ = ["SEEDED", "Edit", "Mutant", "again", "caught_by", "edited", "function_of", "replaced"]
+__all__ = ["SEEDED", "Edit", "Mutant", "caught_by", "edited", "for_protocol", "function_of", "replaced"]
 
 _CACHED = type(lru_cache(int))
 _FUTURE = __future__.annotations.compiler_flag
 SEEDED = "__import__('psephos.protocol.randomness', fromlist=['x']).SimulationRandomness(0)"
-"""The source of fixed randomness, for mutants that must not draw from the system."""
+"""A Python expression for an edit's `new`: a generator with a fixed seed in place of the system's randomness."""
 
 
 class Edit(NamedTuple):
@@ -60,7 +60,10 @@ def function_of(owner: Any, name: str) -> Any:
 
 @contextmanager
 def edited(owner: Any, name: str, old: str, new: str) -> Iterator[None]:
-    """Replace `old` by `new` in the code of `owner.name`, everywhere it is in use, while the block runs.
+    """Replace `old` by `new` in the code of `owner.name` while the block runs.
+
+    The edited function is that of the class, or of all modules that hold the function under this name. References under
+    other names, or in tables, keep the original.
 
     Args:
         owner: a module or class.
@@ -69,9 +72,14 @@ def edited(owner: Any, name: str, old: str, new: str) -> Iterator[None]:
         new: what takes its place, with holes of `old`; empty to leave out a statement.
 
     Raises:
-        InvalidParameter: `old` does not match exactly one place; the protocol has changed, and so must the mutant.
+        InvalidParameter: `old` does not match exactly one place: the protocol has changed, and so must the mutant. Or
+            the function refers to a variable of an enclosing function, or to `super()`, which the edited one lacks.
     """
-    function = function_of(owner, name)
+    function = inspect.unwrap(function_of(owner, name))
+    if function.__code__.co_freevars:
+        raise InvalidParameter(
+            f"{owner.__name__}.{name} cannot be edited, since it refers to {', '.join(function.__code__.co_freevars)}"
+        )
     original = inspect.getattr_static(owner, name)
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     substitute(tree, old, new, where=f"{owner.__name__}.{name}")
@@ -89,18 +97,26 @@ def edited(owner: Any, name: str, old: str, new: str) -> Iterator[None]:
 def replaced(places: Sequence[Any], name: str, original: Any, broken: Any) -> Iterator[None]:
     """Replace the attribute `name` of modules or classes by `broken` while the block runs.
 
-    The caches of the functions of psephos are emptied before and after.
+    A class that inherits the attribute inherits it again afterwards. The caches of the functions of psephos are emptied
+    before and after.
     """
+    inheriting = [place for place in places if name not in vars(place)]
     try:
-        _set(places, name, broken)
+        for place in places:
+            setattr(place, name, broken)
+        _empty_caches()
         yield
     finally:
-        _set(places, name, original)
+        for place in places:
+            if place in inheriting:
+                delattr(place, name)
+            else:
+                setattr(place, name, original)
+        _empty_caches()
 
 
-def _set(places: Sequence[Any], name: str, value: Any) -> None:
-    for place in places:
-        setattr(place, name, value)
+def _empty_caches() -> None:
+    """Empty the caches of the functions of psephos."""
     for key, module in sorted(sys.modules.items()):
         if key.split(".")[0] == "psephos":
             for cached in vars(module).values():
@@ -121,10 +137,10 @@ class Mutant:
 
     Attributes:
         name: what is broken, in the field's words.
-        protocol: whose analysis must catch it.
+        protocol: name of the protocol whose analysis must catch it.
         owner, function, old, new: the edit, as in `edited`.
-        check: name of the check that must detect it.
-        views: per side of a two-sample test; enough that the leak is detected with any seed.
+        check: name of the check that must find the leak.
+        views: number of views on each side of a two-sample test, enough for the check to find the leak.
     """
 
     name: str
@@ -155,6 +171,13 @@ def caught_by(mutant: Mutant, case: Case, context: AnalysisContext) -> tuple[str
     return (mutant.check if result.leaks else None), result
 
 
-def again(mutants: Iterable[Mutant], protocol: str, *names: str) -> tuple[Mutant, ...]:
-    """Return the named mutants for another protocol as well, whose code differs where they break it."""
-    return tuple(replace(mutant, protocol=protocol) for mutant in mutants if mutant.name in names)
+def for_protocol(mutants: Iterable[Mutant], protocol: str, *names: str) -> tuple[Mutant, ...]:
+    """Return copies of the named mutants that the analysis of another protocol must catch too.
+
+    Raises:
+        InvalidParameter: no mutant has one of the names.
+    """
+    named = tuple(replace(mutant, protocol=protocol) for mutant in mutants if mutant.name in names)
+    if missing := set(names) - {mutant.name for mutant in named}:
+        raise InvalidParameter(f"there is no mutant {', '.join(sorted(missing))}; was it renamed?")
+    return named

@@ -20,7 +20,6 @@ from psephos.protocol.board.client import BoardReader, describe_missing
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.errors import BoardError, PsephosError
 from psephos.protocol.privacy.accounting import stated_delta
-from psephos.protocol.roles import BOARD
 from psephos.protocol.study.stages import AgreedKey, ComparingKeys, NoKey, StagedRole, initial_stages
 from psephos.protocol.study.study import CURATOR, Study
 from psephos.protocol.wire import Kind, Reader, kind_of
@@ -73,10 +72,11 @@ class Follower:
         clock: returns seconds since 1970.
         check: makes the checks of a study that has a result; None to make none.
         lines: the last lines of the log.
-        messages: the number of messages of each role, by kind.
-        sizes: bytes of all entries, by author.
+        messages: the number of accepted entries of each role, by the title of their `Kind`, or "secret", "secret to the
+            curator", "not a message".
+        sizes: bytes of the accepted entries, by author.
         size: bytes of all entries.
-        times: when the last entry of an author was read, in seconds since 1970.
+        times: when the last accepted entry of an author was read, in seconds since 1970.
         heads: the size of the log that an author had read when it signed its last entry.
         refused: the number of rejected entries, by the class of the error.
         counted: the number of parties that had cast a ballot when the vote was closed; None before.
@@ -106,6 +106,7 @@ class Follower:
         self._reader = BoardReader(self.study.members)
         self._setup = StagedRole("follower", *initial_stages("follower", self.study))  # up to the holders' key
         self._setup_state = self._setup.start().state
+        self._answered: set[str] = set()  # who has sent a ballot since the curator's latest announcement
         self._board: Board | None = None
         self._lock = threading.Lock()
         self.messages = {name: Counter() for name in self.study.members.keys}
@@ -116,14 +117,15 @@ class Follower:
 
         A board that fails is opened again by the next step.
         """
-        changed = bool(self.failure)
+        changed, before = bool(self.failure), self.entries
         try:
             self._board = self._board or self.open()
             changed, self.failure = self.read(self._board) or changed, ""
             if self.result and self.check is not None and not self.checks:
                 self.checks, changed = self._make_checks(self._board, self.check), True
         except BoardError as error:
-            changed, self.failure, self._board = self.failure != str(error), str(error), None
+            changed = self.entries > before or self.failure != str(error)
+            self.failure, self._board = str(error), None
         self.stepped_at = self.clock()
         return changed
 
@@ -147,19 +149,20 @@ class Follower:
     def _record(self, number: int, data: bytes) -> None:
         now, checked = self.clock(), self._reader.check(number, data)
         self.size += len(data)
-        author, receiver, kind = checked.record.author or "?", "", "not of this study"
+        author, receiver, kind = checked.record.author or "?", "", "refused"
         if not data:
             kind = "part of a longer entry"
         elif checked.error is not None:
             self.refused[type(checked.error).__name__] += 1
+        elif not checked.record.author:
+            kind = "repeated"  # a copy of an earlier entry, which anybody can post
         else:
             entry = SignedEntry.decode(data)
             receiver, self.heads[author] = entry.receiver, entry.head.size
-            kind = ("secret to the curator" if receiver == CURATOR else "secret") if entry.secret else "repeated"
             if checked.entry is not None:
                 self._setup_state = self._setup.receive(self._setup_state, [checked.entry]).state
-            if checked.entry is not None or (not entry.secret and receiver != BOARD):
-                kind = self._kind(entry)
+            secret = "secret to the curator" if receiver == CURATOR else "secret"
+            kind = secret if entry.secret else self._kind(entry)
             self.messages[author][kind] += 1
             self.sizes[author] += len(data)
             self.times[author] = now
@@ -173,6 +176,10 @@ class Follower:
                 self.counted = self._senders_of(Kind.BALLOT)
             if kind is Kind.RESULT and entry.author == CURATOR and not self.result:
                 self.result = hashlib.sha256(Reader(entry.body, kind, self.study.digest).rest()).hexdigest()
+            if kind is Kind.ANNOUNCEMENT and entry.author == CURATOR:
+                self._answered.clear()
+            if kind is Kind.BALLOT:
+                self._answered.add(entry.author)
         except PsephosError:
             return "not a message"
         return kind.title
@@ -257,10 +264,8 @@ class Follower:
         if shares := self._senders_of(Kind.PUBLISHED_SHARE):
             return f"{shares} of {len(study.parties) + 1} shares of the sum are published."
         if step := self.messages[CURATOR][Kind.ANNOUNCEMENT.title]:
-            answers = sum(kinds[Kind.BALLOT.title] >= step for kinds in self.messages.values())
-            return (
-                f"Step {step}: {answers} of {len(study.parties)} parties have answered; {study.minimum_ballots} must."
-            )
+            answers, parties = len(self._answered), len(study.parties)
+            return f"Step {step}: {answers} of {parties} parties have answered; {study.minimum_ballots} must."
         if self.counted is not None:
             return f"The vote is closed; ballots: {self.counted}. {self._opening(self._senders_of(Kind.CONFIRMATION))}."
         if isinstance(key, AgreedKey):
@@ -324,7 +329,10 @@ class Follower:
         return steps
 
     def record(self) -> dict[str, Any]:
-        """Return the progress of the study for scripts: the object of `psephos status --json`."""
+        """Return the progress of the study for scripts: the object of `psephos status --json`.
+
+        `refused` has the entries that are still in `lines`.
+        """
         state = self.state()
         done = {role["role"]: [step["step"] for step in role["steps"] if step["done"]] for role in state["roles"]}
         return {
@@ -347,7 +355,7 @@ class Follower:
         lines = [
             f"{self.study.title}, study {fingerprint(self.study.digest)}" + (", a TRIAL" if self.study.trial else ""),
             record["stage"],
-            f"board: {self._reader.head}, {self.size:,} bytes, {len(record['refused'])} refused",
+            f"board: {self._reader.head}, {self.size:,} bytes, {self.refused.total()} refused",
         ]
         width = max(map(len, owners.values()))
         for name, steps in record["roles"].items():

@@ -10,8 +10,9 @@ from __future__ import annotations
 import pytest
 
 from psephos.audit.model import AnalysisContext
-from psephos.audit.mutants import Mutant, caught_by, edited
+from psephos.audit.mutants import Mutant, caught_by, edited, for_protocol
 from psephos.audit.run import CASES, PROTOCOLS, RATE
+from psephos.protocol.errors import InvalidParameter
 from tests.security.lab.mutants import MUTANTS
 
 SEED = 20260
@@ -55,3 +56,40 @@ def test_an_edit_ends_with_its_block() -> None:
             is not before
         )
     assert psephos.protocol.paillier.threshold.deal_integer is psephos.protocol.paillier.sharing.deal_integer is before
+
+
+def test_an_edited_method_that_was_inherited_is_inherited_again() -> None:
+    class Base:
+        def value(self) -> int:
+            return 1
+
+    class Inheriting(Base):
+        pass
+
+    with edited(Inheriting, "value", "1", "2"):
+        assert (Inheriting().value(), Base().value()) == (2, 1)
+    assert Inheriting().value() == 1
+    with edited(Base, "value", "1", "3"):
+        assert Inheriting().value() == 3
+
+
+def test_a_function_with_variables_of_another_is_not_edited() -> None:
+    """Its copy would fail only when it is called, and the mutant would pass for one that is noticed."""
+
+    class Base:
+        def value(self) -> int:
+            return 1
+
+    class Above(Base):
+        def value(self) -> int:
+            return super().value() + 1
+
+    with pytest.raises(InvalidParameter, match="refers to __class__"), edited(Above, "value", "1", "2"):
+        raise AssertionError
+
+
+def test_a_mutant_of_another_name_is_not_left_out() -> None:
+    (first, *_) = MUTANTS
+    assert for_protocol(MUTANTS, "tally", first.name)
+    with pytest.raises(InvalidParameter, match="no mutant the old name"):
+        for_protocol(MUTANTS, "tally", first.name, "the old name")

@@ -234,8 +234,24 @@ def test_fewer_ballots_scale_the_mean_and_its_noise() -> None:
     reference = plan(parties=100, contributors=97)
     sums = [10**8] * reference.dimension
     assert not np.allclose(fit_rehearsed(reference, sums), fit_rehearsed(reference, sums, ballots=98))
+    assert np.allclose(fit_rehearsed(reference, sums), fit_rehearsed(reference, sums, ballots=100))
     with pytest.raises(DataError):
         fit_rehearsed(reference, sums[1:])
+    for ballots in (-1, 0, 101):
+        with pytest.raises(InvalidParameter, match="100 parties can be counted"):
+            fit_rehearsed(reference, sums, ballots=ballots)
+
+
+@pytest.mark.parametrize("contributors", [-1, 0, 101])
+def test_numbers_of_contributors_are_between_one_and_the_parties(contributors: int) -> None:
+    """None of the shares is not all of them."""
+    X, y = table(2, 60, 8, 1.0)
+    with pytest.raises(InvalidParameter, match="all 100 parties' shares"):
+        rehearsal_of(X, y, 2, 100, rows=40, epsilon=1.0, contributors=contributors)
+    with pytest.raises(InvalidParameter, match="all 100 parties' shares"):
+        plan(parties=100, contributors=contributors)
+    assert plan(parties=100, contributors=100).inflation == plan(parties=100).inflation == 1
+    assert plan(parties=100, contributors=1).inflation == 100
 
 
 def test_shrinkage_keeps_signal_and_drops_noise() -> None:

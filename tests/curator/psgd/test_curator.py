@@ -251,6 +251,20 @@ def test_the_published_sum_counts_and_not_the_curators() -> None:
     assert walker.walking.opened == OpenedSum((9,) * 4, (0, 1, 2))
 
 
+@pytest.mark.parametrize(("published", "wrong"), [((6,) * 4, (1, 3)), ((9,) * 4, (3,))])
+def test_who_sends_a_wrong_partial_decryption_is_named_with_the_published_sum(
+    monkeypatch: pytest.MonkeyPatch, published: tuple[int, ...], wrong: tuple[int, ...]
+) -> None:
+    """Unless the holders have published another sum than the partial decryptions open, which then prove nothing."""
+    walker = Walker()
+    walker.vote([[1] * 4, [2] * 4, [3] * 4])
+    monkeypatch.setattr(Tally, "result", lambda tally, state: OpenedSum((6,) * 4, (0, 1, 2), (1,)))
+    walker.publishes(3, (0,) * 4)
+    walker.publishes(1, published)
+    walker.publishes(2, published)
+    assert walker.walking.opened == OpenedSum(published, (0, 1, 2), wrong)
+
+
 def test_a_step_that_too_few_answer_is_kept() -> None:
     walker = Walker()
     with pytest.raises(PartyVanishedError, match=r"step 1: 0 ballots .* At most 0 of 3 parties"):

@@ -377,7 +377,23 @@ def test_keys_have_one_encoding() -> None:
     with pytest.raises(MessageError, match="too long"):
         GroupSecret.decode(long, TERMS, test_key=True)
     with pytest.raises(InvalidParameter, match="two different primes"):  # of the largest length
-        GroupSecret.decode(long[: HEADER_BYTES + 8] + (1024).to_bytes(2, "big") + bytes(2048), TERMS, test_key=True)
+        GroupSecret.decode(
+            long[: HEADER_BYTES + 8] + (1024).to_bytes(2, "big") + bytes(1024) + b"\xff" * 1024, TERMS, test_key=True
+        )
+
+
+def test_a_group_secret_has_one_encoding(genuine: dict[Kind, bytes]) -> None:
+    """Neither the larger factor first, nor zeros before the factors."""
+    data = genuine[Kind.GROUP_SECRET]
+    places = HEADER_BYTES + 2 * TERMS.parties
+    size = int.from_bytes(data[places : places + 2], "big")
+    p, q = data[places + 2 : places + 2 + size], data[places + 2 + size :]
+    assert p < q
+    assert len(q) == size
+    zero, longer = b"\0", (size + 1).to_bytes(2, "big")
+    for factors in (data[places : places + 2] + q + p, longer + zero + p + zero + q):
+        with pytest.raises(MessageError, match="canonical"):
+            GroupSecret.decode(data[:places] + factors, TERMS, test_key=True)
 
 
 def test_a_proposal_belongs_to_its_terms() -> None:

@@ -10,7 +10,7 @@ import psephos.protocol.pathak.comparison
 import psephos.protocol.pathak.noise
 import psephos.protocol.pathak.resharing
 import psephos.protocol.privacy.mechanisms
-from psephos.audit.mutants import Mutant, again
+from psephos.audit.mutants import Mutant, for_protocol
 
 __all__ = ["MUTANTS"]
 
@@ -297,7 +297,7 @@ $coin = $coin if $number else $randomness.bits(1)
     ),
 )
 
-MUTANTS += again(
+MUTANTS += for_protocol(
     MUTANTS,
     "pathak-all-pairs",
     "no mask in Stage 1",
@@ -307,5 +307,5 @@ MUTANTS += again(
     "pi_1 fixed",
     "a narrow share of the size",
 )
-MUTANTS += again(MUTANTS, "pathak-spherical", "no mask on the noise", "a narrow mask on the noise")
-MUTANTS += again(MUTANTS, "pathak-public-bound", "float shares", "narrow shares")
+MUTANTS += for_protocol(MUTANTS, "pathak-spherical", "no mask on the noise", "a narrow mask on the noise")
+MUTANTS += for_protocol(MUTANTS, "pathak-public-bound", "float shares", "narrow shares")

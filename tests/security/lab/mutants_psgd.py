@@ -5,7 +5,7 @@ from __future__ import annotations
 import psephos.curator.psgd.agreement
 import psephos.parties.psgd
 import psephos.protocol.psgd.state
-from psephos.audit.mutants import SEEDED, Mutant, again
+from psephos.audit.mutants import SEEDED, Mutant, for_protocol
 
 __all__ = ["MUTANTS"]
 
@@ -131,7 +131,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
 )
 
-MUTANTS += again(
+MUTANTS += for_protocol(
     MUTANTS,
     "psgd-gaussian",
     "no rho",

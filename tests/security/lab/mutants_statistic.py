@@ -12,7 +12,7 @@ import psephos.protocol.encrypted_sum.error_grid
 import psephos.protocol.encrypted_sum.local_step
 import psephos.protocol.encrypted_sum.record_grid
 import psephos.protocol.encrypted_sum.score_grid
-from psephos.audit.mutants import SEEDED, Mutant, again
+from psephos.audit.mutants import SEEDED, Mutant, for_protocol
 from psephos.specs.evaluation import EvaluationSpec
 from psephos.specs.record import RecordSpec
 from psephos.specs.rehearsed import RehearsedSpec
@@ -241,7 +241,7 @@ MUTANTS += tuple(
         ("evaluation", EvaluationSpec),
     )
 )
-MUTANTS += again(
+MUTANTS += for_protocol(
     MUTANTS,
     "statistic-gaussian",
     "no noise",
@@ -254,17 +254,19 @@ _LAPLACE, _GAUSSIAN = (
     for name in ("statistic", "statistic-gaussian")
 )
 for _protocol in ("rehearsed", "evaluation", "evaluation-errors"):
-    MUTANTS += again(_LAPLACE, _protocol, *(m.name for m in _LAPLACE))
+    MUTANTS += for_protocol(_LAPLACE, _protocol, *(m.name for m in _LAPLACE))
 for _protocol in ("own-data", "record", "rehearsed-gaussian"):
-    MUTANTS += again(_GAUSSIAN, _protocol, *(m.name for m in _GAUSSIAN))
-MUTANTS += again(
+    MUTANTS += for_protocol(_GAUSSIAN, _protocol, *(m.name for m in _GAUSSIAN))
+MUTANTS += for_protocol(
     [m for m in MUTANTS if m.protocol == "rehearsed"],
     "rehearsed-gaussian",
     "many rows weigh more than few",
     "noise for half of the sensitivity",
 )
-MUTANTS += again([m for m in MUTANTS if m.protocol == "own-data"], "own-data-exact", "many rows weigh more than few")
-MUTANTS += again(
+MUTANTS += for_protocol(
+    [m for m in MUTANTS if m.protocol == "own-data"], "own-data-exact", "many rows weigh more than few"
+)
+MUTANTS += for_protocol(
     TALLY,
     "own-data-exact",
     "ballots without randomness",

@@ -149,6 +149,56 @@ def test_foreign_entries_are_marked(talk: Talk, follower: Follower) -> None:
     assert state["head"]["size"] == 5
 
 
+@pytest.mark.parametrize("kind", [Kind.BALLOT, None])
+def test_a_repeated_entry_counts_for_nobody(talk: Talk, follower: Follower, kind: Kind | None) -> None:
+    """Whoever can post to a board can repeat what stands on it; a client may, after a broken connection."""
+    talk.joins("curator", "party 0")
+    entry = talk.says("party 0", b"sealed") if kind is None else talk.says("party 0", talk.message(kind))
+    follower.step()
+    before = follower.messages["party 0"].copy(), follower.sizes["party 0"]
+    talk.posts(entry)
+    assert follower.step()
+    assert (follower.messages["party 0"], follower.sizes["party 0"]) == before
+    assert (follower.lines[-1].kind, follower.lines[-1].error, follower.entries) == ("repeated", "", 4)
+    assert follower.record()["entries"] == 4
+    assert "board: 4 entries" in follower.text()
+    assert follower.refused == {}
+
+
+def test_a_party_that_missed_a_step_is_counted_at_the_next(talk: Talk, follower: Follower) -> None:
+    def stage() -> str:
+        follower.step()
+        text: str = follower.state()["stage"]
+        return text
+
+    talk.joins("curator", "party 0", "party 1")
+    talk.says("curator", talk.message(Kind.ANNOUNCEMENT))
+    talk.says("party 0", talk.message(Kind.BALLOT))
+    assert stage() == "Step 1: 1 of 5 parties have answered; 3 must."
+    talk.says("party 1", talk.message(Kind.ANNOUNCEMENT))
+    assert stage() == "Step 1: 1 of 5 parties have answered; 3 must.", "only the curator announces"
+    talk.says("curator", talk.message(Kind.ANNOUNCEMENT))
+    assert stage() == "Step 2: 0 of 5 parties have answered; 3 must."
+    talk.says("party 1", talk.message(Kind.BALLOT))
+    talk.says("party 0", talk.message(Kind.BALLOT))
+    assert stage() == "Step 2: 2 of 5 parties have answered; 3 must."
+
+
+def test_what_was_read_before_a_board_failed_is_news(talk: Talk) -> None:
+    class Breaking(MemoryBoard):
+        def read(self, after: int) -> Iterator[tuple[int, bytes]]:
+            yield from list(super().read(after))[:1]
+            raise BoardError("the connection is lost")
+
+    board = Breaking()
+    follower = Follower(talk.made.study, lambda: board)
+    assert follower.step(), "the failure is new"
+    assert not follower.step()
+    board.post(b"noise")
+    assert follower.step(), "an entry was read, and the failure is the same"
+    assert (follower.entries, follower.failure) == (1, "the connection is lost")
+
+
 def test_message_bodies_are_never_served(talk: Talk, follower: Follower) -> None:
     talk.joins("curator", "holder 1", "holder 2")
     talk.says("holder 1", talk.message(Kind.EXPONENT_SHARES), "holder 2")
@@ -305,6 +355,8 @@ def test_the_log_of_the_page_is_limited(talk: Talk, follower: Follower) -> None:
     assert len(follower.lines) == 500
     assert len(follower.state()["log"]) == 100
     assert follower.entries == 700
+    assert "700 refused" in follower.text()
+    assert len(follower.record()["refused"]) == 500
 
 
 def test_an_unusable_address_is_reported(talk: Talk, tmp_path: Path) -> None:
