@@ -66,7 +66,7 @@ class HolderComputation:
         """
         Args:
             terms: the terms of the ceremony.
-            number: the holder, from 1 to n.
+            number: the holder, from 1 to `terms.holders`.
 
         Raises:
             InvalidParameter: there is no such holder.
@@ -81,13 +81,20 @@ class HolderComputation:
     def _seeds(
         self, material: SeedMaterial, j: int, secrets: Sequence[bytes], own: Sequence[bytes]
     ) -> tuple[dict[int, bytes], set[int]]:
-        """Return the seeds of holder j's sets, and the holders whose contribution differs from their commitment."""
+        """Return the seeds of holder j's sets, and the holders whose contribution differs from their commitment.
+
+        Args:
+            material: the commitments and the sealed contributions of all holders.
+            j: the holder.
+            secrets: j's private keys for the other holders, in their order.
+            own: j's contributions to its sets, in their order.
+        """
         known, liars = {(s, j): c for s, c in zip(self._sets_of(j), own, strict=True)}, set()
         for k, secret in zip(self._others(j), secrets, strict=True):
             try:
                 data = self._unsealed(material, Kind.SEED_CONTRIBUTIONS, k, j, secret, material.sealed[k - 1])
             except MessageError:
-                data = bytes(self._contribution_bytes())
+                data = bytes(self._contribution_bytes())  # differs from the commitment, so that the sender is named
             for at, s in enumerate(self._common_sets(j, k)):
                 known[s, k] = data[SEED_BYTES * at : SEED_BYTES * (at + 1)]
                 place = SEED_BYTES * self._sets_of(k).index(s)
@@ -96,7 +103,7 @@ class HolderComputation:
         return {s: derive("seed", *(known[s, k] for k in self.terms.subsets[s])) for s in self._sets_of(j)}, liars
 
     def _wrong_commitments(self, state: ModulusSearch, seeds: Mapping[int, bytes]) -> set[int]:
-        """Return the holders that committed to other seeds of this batch than the given ones, by set."""
+        """Return the holders whose commitment to a seed of this batch does not fit `seeds`, which has them by set."""
         return {
             k
             for s, seed in seeds.items()
@@ -105,7 +112,7 @@ class HolderComputation:
         }
 
     def _wrong_openings(self, state: ModulusSearch, numbers: Numbers) -> set[int]:
-        """Return the holders that opened other pieces of rejected candidates than the given ones, by set."""
+        """Return the holders that opened pieces of rejected candidates other than `numbers`, which has them by set."""
         right = {s: self._shown(state, both) for s, both in numbers.items()}
         return {home(self.terms, s) for s, digest in right.items() if digest != state.opened_digests[s]}
 
@@ -180,7 +187,8 @@ class HolderComputation:
         parts = []
         for place in state.tested if state.stage == FIRST else state.passed:
             n = state.moduli[place]
-            chosen = bases(self.terms, n, 1 if state.stage == FIRST else 1 + CONFIRMATIONS)[state.stage :]
+            # The first stage uses the first base, the second all others.
+            chosen = bases(self.terms, n, 1) if state.stage == FIRST else bases(self.terms, n, 1 + CONFIRMATIONS)[1:]
             parts.append(pack_integers(batch.test_values(j, numbers, place, n, chosen), n))
             if state.stage == AGAIN:
                 shares = batch.form_share(j, numbers, place, n)
@@ -188,7 +196,11 @@ class HolderComputation:
         return self._encode(Kind.TEST_VALUES, state, *parts)
 
     def _form_proof(self, state: ModulusSearch, batch: Batch, j: int, numbers: Numbers) -> tuple[mpz, ...] | None:
-        """Return holder j's part of the proof of form: x_j of `sieved`, and its roots; None without weights."""
+        """Return holder j's part of the proof of form; None if there are no weights.
+
+        Returns:
+            x_j of the test `sieved`, then j's T_ij of `sieved` and of `larger` (`psephos.protocol.ceremony.form`).
+        """
         assert state.winner is not None
         n = state.moduli[state.winner]
         weights = form_weights(self.terms, n, state.form_sums)
@@ -223,11 +235,12 @@ class HolderComputation:
         return self._encode(Kind.COMMITMENT, state, hashlib.sha256(name.encode() + b"\0" + values).digest())
 
     def _check_commitments(self, state: ModulusSearch, messages: Said) -> None:
-        seed_commitments = {
+        """Raise CheatingError if a message differs from its sender's commitment in this stage."""
+        committed_digests = {
             h.sender: h.digest for h in state.digests if (h.kind, h.stage) == (Kind.COMMITMENT, state.stage)
         }
         for name, data in messages.items():
-            if digest_of(self._commitment_message(state, name, data)) != seed_commitments[name]:
+            if digest_of(self._commitment_message(state, name, data)) != committed_digests[name]:
                 raise CheatingError(f"{name} opens other values than it committed to")
 
     def _encode(self, kind: Kind, state: ModulusSearch, *parts: bytes) -> bytes:
@@ -235,10 +248,14 @@ class HolderComputation:
         return written(self.terms, kind, state.batch, stage, *parts)
 
     def _read_values(self, state: ModulusSearch, name: str, data: bytes) -> tuple[list[list[mpz]], list[list[mpz]]]:
-        """Decode the test values of every candidate under test, and in the second stage its multiples of phi.
+        """Decode a holder's test values and, in the second stage, its shares of multiples of phi(n).
+
+        Returns:
+            By candidate under test: the test values, and the shares of the `FORM_MASKS` multiples modulo R.
 
         Raises:
             CheatingError: a value shares a factor with n; with two values of 0, any n would pass.
+            MessageError, WrongRoundError, ShareRangeError: as `unpack_integers` and the reader of messages.
         """
         places, count = (state.tested, 1) if state.stage == FIRST else (state.passed, CONFIRMATIONS)
         moduli_ = [state.moduli[k] for k in places]
@@ -375,15 +392,17 @@ class HolderComputation:
         ]
 
     def _unsealed(
-        self, material: SeedMaterial, kind: Kind, sender: int, reader: int, secret: bytes, sealed: bytes
+        self, material: SeedMaterial, kind: Kind, sender: int, receiver: int, secret: bytes, sealed: bytes
     ) -> bytes:
-        """Unseal the reader's part of what a holder sealed for all others; raises MessageError for an invalid part."""
-        size, place = len(sealed) // len(self._others()), self._others(sender).index(reader)
+        """Unseal the receiver's part of what a holder sealed for all others; raise MessageError for an invalid part."""
+        size, place = len(sealed) // len(self._others()), self._others(sender).index(receiver)
         part = sealed[size * place : size * (place + 1)]
-        return pairs.unseal(secret, self._public_key(material, sender, reader), self._about(kind, sender, reader), part)
+        return pairs.unseal(
+            secret, self._public_key(material, sender, receiver), self._about(kind, sender, receiver), part
+        )
 
-    def _about(self, kind: Kind, sender: int, reader: int) -> bytes:
-        return self.terms.digest + bytes([kind, sender, reader])
+    def _about(self, kind: Kind, sender: int, receiver: int) -> bytes:
+        return self.terms.digest + bytes([kind, sender, receiver])
 
     def _statement(self, holder: int) -> bytes:
         return self.terms.digest + bytes([Kind.TEST_DECRYPTION, holder])

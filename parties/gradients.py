@@ -3,7 +3,8 @@
     G_k(w) = sum_j phi(y_j w.x_j),   grad G_k(w) = sum_j phi'(y_j w.x_j) y_j x_j
 
 over the party's own records, ||x_j|| <= 1 and y_j in {-1, +1}. Both losses have |phi'| <= 1, so replacing a record
-changes the sum by at most 2 (Proposition 3.1).
+changes the sum by at most 2 in the L2 norm (the paper's Proposition 3.1, with L = 1). Norms may exceed 1 by 2^-40
+through rounding, which `psephos.curator.psgd.agreement` adds to the sensitivity.
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ _ROW_SLACK = 2.0**-40  # room for the rounding of a division by the norm
 
 
 def margin_slope(loss: str = "logistic", *, half_width: float = 0.5) -> Callable[[Floats], Floats]:
-    """Return phi' as a function of the margins.
+    """Return phi' as a function of the margins t = y_j w.x_j, float64 (n,), which returns float64 (n,).
 
     Args:
-        loss: "logistic", log(1 + e^-t), or "huber", the approximate hinge. Both have |phi'| <= 1 and a bounded phi'',
-            which every guarantee of PSGD needs.
-        half_width: h of the approximate hinge.
+        loss: "logistic", phi(t) = log(1 + e^-t), or "huber", the hinge loss smoothed at its kink (Chapelle 2007):
+            phi(t) = 0 for t > 1 + h, (1 + h - t)^2/(4 h) for |1 - t| <= h, and 1 - t below. Both have |phi'| <= 1 and
+            a bounded phi'', which every guarantee of PSGD needs.
+        half_width: h of the smoothed hinge loss.
 
     Raises:
         InvalidParameter: another loss, or a half width that is not positive and finite.

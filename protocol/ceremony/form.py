@@ -1,11 +1,14 @@
-"""The proof that the modulus has form "psephos": a holder that lies about phi(n) cannot hide its small factors.
+"""The proof that a jointly generated modulus n = p q has form "psephos".
+
+The form: p = q = 3 modulo 4, gcd(p - 1, q - 1) = 2, and (p - 1)/2 and (q - 1)/2 have no prime factor below a bound. A
+prime is forbidden if it may not divide phi(n). A holder that lies about phi(n) cannot hide its forbidden factors.
 
 The holders share multiples D = c phi(n) over the integers. For a public R and public squares v_i modulo n, every holder
 j with share D_j publishes
 
     x_j = D_j mod R,     T_ij = v_i^((D_j - x_j) / R) modulo n
 
-and everybody checks that x = sum_j x_j has no prime factor that phi(n) must not have, and that
+and everybody checks that x = sum_j x_j has no forbidden prime factor, and that
 
     v_i^x (prod_j T_ij)^R = 1 modulo n                                                                   (*)
 
@@ -15,9 +18,10 @@ so with probability 1/r for a random square. Whatever the holders publish, an r 
 phi(n), except with probability r^-k for k bases. No holder is trusted, and no assumption is made about n or about the
 difficulty of computing roots.
 
-Two tests cover all primes. `sieved` has 3 and the l_i, modulo which D is known and not 0; 3 needs many bases, and R is
-short. `larger` has the odd part of n - 1 and the primes up to the bound of the form; D is a weighted sum of the
-`FORM_MASKS` multiples whose shares were opened modulo R before, with weights for which x has no forbidden factor.
+Two tests cover all forbidden primes. `sieved` tests 3 and the primes l_i of the sieve, modulo each of which D is known
+and not 0; the smallest of them, 3, needs many bases, and R is short. `larger` tests the primes between them and the
+bound, and those of the odd part of n - 1; D is a weighted sum of the `FORM_MASKS` multiples of phi(n) whose shares were
+opened modulo R before, with the first weights for which x has no forbidden factor.
 
 R is odd, so that R and phi(n) have no common factor where n has the form. Then h^R is a uniform unit if h is, and a
 simulator that sets the hashes can compute all roots without the factors of n (docs/security/proofs.md).
@@ -48,8 +52,9 @@ __all__ = ["FORM_BITS", "FormTest", "form_tests", "form_weights"]
 FORM_BITS = 96
 """A prime factor of phi(n) stays hidden with probability 2^-96; phi(n) has fewer of them than n has bits."""
 
-_LARGEST_WEIGHT = 16
-"""Bound of the weights. More than half of all weights serve, since a larger prime r rules out about one in r."""
+_WEIGHT_LIMIT = 16
+"""The weights after the first are in [0, 16). For keys of 1024 bits or more, more than half of all choices serve, since
+a prime r rules out about one in r."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,10 @@ class FormTest:
     bases: tuple[mpz, ...]
 
     def roots(self, exponent: mpz) -> tuple[mpz, ...]:
-        """Return every base to the power of a holder's (D_j - x_j) / R, which may be negative, modulo n."""
+        """Return a holder's T_ij: every base to the power of (D_j - x_j) / R, which may be negative, modulo n.
+
+        The product of all holders' T_ij is an R-th root of v_i^-x.
+        """
         return self._powers(self.bases, exponent)
 
     def accepts(self, total: mpz, roots: Sequence[Sequence[mpz]]) -> bool:
@@ -101,7 +109,9 @@ def form_tests(terms: CeremonyTerms, n: mpz) -> tuple[FormTest, FormTest]:
 
 
 def form_weights(terms: CeremonyTerms, n: mpz, sums: Sequence[mpz]) -> tuple[int, ...] | None:
-    """Return the first weights with which the opened multiples of phi(n) add up to one without forbidden factors.
+    """Return weights for which the weighted sum of the opened multiples of phi(n) has no forbidden factor.
+
+    They are the first such weights, by their sum.
 
     Args:
         terms: of the key setup.
@@ -111,7 +121,7 @@ def form_weights(terms: CeremonyTerms, n: mpz, sums: Sequence[mpz]) -> tuple[int
     Returns:
         the weights, the first of them 1; None if there are none, which a lying holder can cause.
     """
-    choices = itertools.product(range(_LARGEST_WEIGHT), repeat=FORM_MASKS - 1)
+    choices = itertools.product(range(_WEIGHT_LIMIT), repeat=FORM_MASKS - 1)
     for others in sorted(choices, key=sum):
         weights = (1, *others)
         if is_clean(terms, n, sum((w * x for w, x in zip(weights, sums, strict=True)), mpz(0))):

@@ -98,10 +98,11 @@ class Study:
         proofs: what every ballot proves.
         public: whether partial decryptions, and with them the sums, are public on the board. Not allowed where the
             curator adds the noise.
-        closes: the time at which the curator ends the vote if not all parties have voted before; empty if it is told.
+        closes: the time at which the curator ends the vote if not all parties have voted before; empty if the
+            curator's operator ends the vote by a command.
         patience: seconds that the curator waits for an answer before it continues without it.
         key_bits: the length of the key's modulus; 0 if the protocol needs no key.
-        degree: the degree of the encryption scheme.
+        degree: s of Damgard and Jurik's scheme, whose plaintexts are integers modulo n^s; 1 is Paillier's.
         threshold: t, the number of holders who open a sum; 0 without a key.
         confirmations: the number of holders who confirm a product before any opens it, at least t; 0 without a key.
         trial: whether a key that protects nothing is allowed. Everything that shows a result says so.
@@ -186,7 +187,8 @@ class Study:
         names = [member.name for member in self.parties]
         if self.curator_name:
             names.append(self.curator_name)
-        # Names that look the same, such as with letters of full width, count as the same.
+        # Names that differ only in case, or in compatible forms of letters such as those of full width, count as the
+        # same. Letters of different scripts that look alike do not: members compare the fingerprint of the study.
         lookalikes = {unicodedata.normalize("NFKC", name).casefold() for name in names}
         _require(
             all(map(is_plain_text, names)) and len(lookalikes) == len(names),
@@ -237,7 +239,7 @@ class Study:
         )
         try:
             if self.uses_key:
-                self.ceremony(self.nonce + bytes(16))
+                self.ceremony(self.nonce + bytes(16))  # only checks the terms; their context is the digest of the study
         except InvalidParameter as error:
             raise StudyError(str(error)) from None
 
@@ -250,7 +252,7 @@ class Study:
 
     @property
     def uses_key(self) -> bool:
-        """Whether the holders generate a key. Pathak's protocol, with noise for a public size, needs none."""
+        """Whether the holders generate a key. Pathak's protocol in its variant "public-bound" needs none."""
         return self.protocol != "pathak"
 
     @cached_property
@@ -277,12 +279,11 @@ class Study:
         return BoardMembers(self.digest, keys, {name: self._byte_limit(name) for name in keys})
 
     def _byte_limit(self, name: str) -> int:
-        """Return the most bytes that the entries of a role may have together.
+        """Return the largest total length of a role's entries, in bytes.
 
-        An honest role posts a few messages in each round, whose lengths are at most proportional to the length of a
-        vector, and without a key one to each other party, for which the factors leave room at least eight times; a
-        holder posts what it takes to make the key besides, 40 times the mean of which is granted, and the curator the
-        result.
+        It is at least eight times what an honest role posts: a few messages in each round, each at most proportional to
+        the length of a vector, and in a protocol without a key one message to each other party. A holder has 40 times
+        the mean length of its messages of the key generation in addition, the curator the length of a result.
         """
         entries = (self.samples + (len(self.features) + 1) ** 2) * max(2, len(self.classes))
         steps = self.parameters.get("steps", _MOST_STEPS if self.protocol == "psgd" else 0)
@@ -479,7 +480,7 @@ def printable(text: str, length: int) -> str:
 
     Args:
         text: any text.
-        length: longest result, in characters; a longer text ends with "...".
+        length: number of characters that are kept; a longer text is cut there, and "..." is appended.
 
     Returns:
         One line without control characters, which are replaced.

@@ -28,11 +28,11 @@ Replacements = Mapping[str, Callable[[Role], Role]]
 @storable
 @dataclass(frozen=True)
 class TamperingState:
-    """State of a `Tampering`: that of the honest role, all entries received, and whether `idle` has been called."""
+    """State of a `Tampering`: of the honest role, all entries received, and whether `idle` has returned messages."""
 
     inner: Any
     seen: tuple[Entry, ...] = ()
-    idle_called: bool = False
+    idle_sent: bool = False
 
 
 class Tampering(DelegatingRole):
@@ -42,8 +42,8 @@ class Tampering(DelegatingRole):
         honest: the honest role, with its keys and data.
         also_reads: kinds of messages that it reads on the board in addition to those that the honest role reads.
 
-    Where a function changes the messages no subclass is needed: `Tampering(honest, change)`. Like every role it keeps
-    no state in its attributes; what it has received so far is the argument `seen`.
+    No subclass is needed where a function suffices to change the messages: `Tampering(honest, change)`. Like every role
+    it keeps no state in its attributes; what it has received so far is the argument `seen`.
 
         class Mute(Tampering):
             def send(self, post, seen):
@@ -65,7 +65,12 @@ class Tampering(DelegatingRole):
         self._change = change
 
     def send(self, post: Post, seen: Sequence[Entry]) -> Iterable[Post]:
-        """Return the messages, if any, that are sent in place of a message of the honest role."""
+        """Return the messages, if any, that are sent in place of a message of the honest role.
+
+        Args:
+            post: the message.
+            seen: all entries received so far, those of this step included.
+        """
         return [post] if self._change is None else self._change(post, seen)
 
     def deliver(self, entry: Entry) -> Iterable[Entry]:
@@ -73,9 +78,9 @@ class Tampering(DelegatingRole):
         return [entry]
 
     def idle(self, seen: Sequence[Entry]) -> Iterable[Post]:
-        """Return messages to send once, when neither the honest role nor any other role has anything to send.
+        """Return messages to send once, when no message is on its way and the honest role has nothing to send.
 
-        They do not go through `send`.
+        It is called again until it returns some. They do not go through `send`.
         """
         return []
 
@@ -100,8 +105,8 @@ class Tampering(DelegatingRole):
         step = super().on_idle(state)
         if step is not None:
             return step
-        posts = () if state.idle_called else tuple(self.idle(state.seen))
-        return Step(replace(state, idle_called=True), posts) if posts else None
+        posts = () if state.idle_sent else tuple(self.idle(state.seen))
+        return Step(replace(state, idle_sent=True), posts) if posts else None
 
     def _for_honest(self, entry: Entry) -> bool:
         return entry.receiver != BOARD or not any(entry.is_a(kind) for kind in self.also_reads - self.honest.reads)

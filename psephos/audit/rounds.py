@@ -88,7 +88,10 @@ class Election:
         )
 
     def values(self, party: int) -> list[int]:
-        """Return the default vector of a party, which identifies it: entry i is bit i % 8 of party + 1."""
+        """Return the default vector of a party: entry i is bit i % 8 of party + 1.
+
+        The vectors of up to 255 parties differ if they have eight entries or more. The round's span must have 0 and 1.
+        """
         return [(party + 1) >> (i % 8) & 1 for i in range(self.round.plan.length)]
 
     def sums(self, parties: Sequence[int]) -> list[int]:
@@ -111,7 +114,7 @@ class Election:
         """Return what the curator opens when these ballots are posted.
 
         Args:
-            ballots: as values or encoded; each has a sender of its own.
+            ballots: ballots, or their encodings; each is posted by a role of its own, "sender 0", "sender 1", ...
             holders: roles in place of the honest holders.
             strict: whether the first message that a role refuses ends the run with its error.
         """
@@ -133,12 +136,15 @@ def hold_election(
     randomness: Randomness = SYSTEM,
     **terms: Any,
 ) -> Election:
-    """Return a round with the secrets of all its roles.
+    """Make the keys and the terms of a round; no ballot is cast yet.
 
     Args:
-        parties, holders: how many there are. threshold: how many holders open a sum.
+        parties: number of parties.
+        holders: number of key holders.
+        threshold: number of holders that open a sum.
         key: the private key; `short_key()` by default.
-        length: of the vectors. span: their smallest and largest entry.
+        length: number of entries of a vector.
+        span: smallest and largest entry.
         randomness: of the shares, the signing keys and the nonce.
         terms: arguments of `Round.create`, such as minimum_ballots, context and proofs.
 

@@ -1,7 +1,7 @@
-"""Follows a study on its board, and describes its progress for `psephos status` and `psephos watch`.
+"""Follow a study on its board, and describe its progress for `psephos status` and `psephos watch`.
 
-It holds no secret and cannot sign. It shows names from the study, kinds of messages and sizes; of the content of
-messages only a holder's reason why there is no key.
+A follower holds no secret and cannot sign. It shows names from the study, kinds of messages and sizes; of the content
+of messages only the digest of the result, and a holder's reason why there is no key.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from psephos.study.identity import fingerprint
 __all__ = ["Follower", "LogLine", "steps_of", "verifier"]
 
 _LOG_LENGTH = 500
-"""Lines of the log that a page can show; the board has all of them."""
+"""Lines of the log that are kept; the board has all of them, and the page shows the last 100."""
 
 
 def steps_of(study: Study, name: str) -> list[tuple[Kind, str]]:

@@ -1232,7 +1232,7 @@ NO_SECURITY: Mapping[str, str] = {
         "protocol.study.study._KEY_BITS "
         "protocol.study.study._MOST_STEPS protocol.board.nats._PART protocol.board.nats._WINDOW "
         "protocol.board.nats._DUPLICATES protocol.ceremony.messages._LONGEST_REASON "
-        "protocol.ceremony.form._LARGEST_WEIGHT "
+        "protocol.ceremony.form._WEIGHT_LIMIT "
         "protocol.ceremony.terms.MOST_HOLDERS protocol.encrypted_sum.opened._MOST_SETS "
         "protocol.paillier.keys.LARGEST_DEGREE protocol.paillier.keys.LARGEST_KEY "
         "protocol.paillier.threshold.MAX_HOLDERS protocol.pathak.terms.LARGEST_RUN protocol.roles._LONGEST_EARLY "
