@@ -328,7 +328,8 @@ at after the fact, and is in no count below.
 
 The selected release against all methods and both noises, although a trusted curator adds the noise of five of them.
 Two are rivals, each the best of three settings **in hindsight**, which no real run could select: **confident** (PATE
-with confident aggregation and a semi-supervised student) and **rounds** (averaging over 2, 5 or 15 rounds).
+with confident aggregation, for a pure epsilon LNMax on random rows, and a semi-supervised student) and **rounds**
+(averaging over 2, 5 or 15 rounds).
 """
 
 _POOLED_SUMMARY = """
@@ -363,7 +364,8 @@ quieter (and with a trusted curator, of adult at 0.1 and moving at 0.3 too): `ps
 
 The last two columns are rivals at equal total privacy, which only the benchmark runs, with a trusted curator, and each
 is the best of three settings **in hindsight**, which no real run could have: confident is PATE with confident
-aggregation and a semi-supervised student on the same public rows, rounds is clipped averaging over 2, 5 or 15 rounds.
+aggregation, for a pure epsilon LNMax on random rows, and a semi-supervised student on the same public rows; rounds is
+clipped averaging over 2, 5 or 15 rounds.
 **Other voters** are the statistic of the votes of other learners: whitened votes come from logistic regression in 12
 public coordinates (`psephos simulate tally --methods statistic --learners whitened`), propagation from parties that
 spread their labels over the public rows (Zhou et al. 2004), which only the benchmark runs. No rule takes them, and

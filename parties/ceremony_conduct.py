@@ -394,7 +394,7 @@ class HolderComputation:
     def _unsealed(
         self, material: SeedMaterial, kind: Kind, sender: int, receiver: int, secret: bytes, sealed: bytes
     ) -> bytes:
-        """Unseal the receiver's part of what a holder sealed for all others; raise MessageError for an invalid part."""
+        """Return the receiver's part of what a holder sealed for all. Raises MessageError for an invalid part."""
         size, place = len(sealed) // len(self._others()), self._others(sender).index(receiver)
         part = sealed[size * place : size * (place + 1)]
         return pairs.unseal(

@@ -17,6 +17,7 @@ import psephos.protocol.encrypted_sum.proofs
 import psephos.protocol.paillier.sharing
 import psephos.protocol.pathak.resharing
 from psephos.audit.mutants import Edit
+from psephos.curator.psgd.curator import GradientCurator
 from psephos.parties.holder import KeyHolder
 from psephos.parties.party import Party
 from psephos.parties.pathak import PathakParty
@@ -284,7 +285,6 @@ return [*$drawn, $last]
         for coalition, edit, *strategies in (
             ("a lying party", NO_KNOWLEDGE, "copies a ballot"),
             ("a lying party", COUNTED_TWICE, "answers twice"),
-            ("t - 1 lying holders", NO_OPENING_PROOFS, "answers at random"),
             (
                 "lying curator and party",
                 Edit(DescentState, "announced", "self.open or $announcement.step != self.steps + 1", "self.open"),
@@ -305,6 +305,14 @@ return [*$drawn, $last]
             ("lying curator, board, party and t - 1 holders", UNCONFIRMED, "shows two boards"),
         )
         for strategy in strategies
+    ),
+    # Without proofs, the partial decryptions of the other holders show who sent a wrong one.
+    Break(
+        "psgd-liars",
+        "answers at random, t - 1 lying holders",
+        NO_OPENING_PROOFS,
+        Edit(GradientCurator, "receive_published_sum", "$opened.sums == $sums", "False"),
+        views=2,
     ),
     Break("pathak-liars", "adds what it likes, public-bound: a lying party", NO_SHARES, views=2),
     Break("pathak-liars", "publishes a wrong share, public-bound: lying curator", NO_SHARES, views=2),
