@@ -28,3 +28,23 @@ def check_count(value: int, name: str, least: int = 1) -> int:
     if not least <= value < math.inf or value != int(value):
         raise InvalidParameter(f"{name} must be a whole number, at least {least}, not {value}")
     return int(value)
+
+
+def noise_inflation(parties: int, contributors: int | None) -> float:
+    """Return the variance of the noise that the curator gets, as a multiple of the variance that epsilon needs.
+
+    Args:
+        parties: number of parties, each of which adds a share of the noise.
+        contributors: number of parties whose shares make up the noise that epsilon needs; None stands for all.
+
+    Raises:
+        InvalidParameter: there is no party, or `contributors` is not between 1 and `parties`.
+    """
+    check_count(parties, "the number of parties")
+    if contributors is None:
+        return 1.0
+    if not 1 <= contributors <= parties:
+        raise InvalidParameter(
+            f"the shares of 1 to {parties} parties make up the noise that epsilon needs, not those of {contributors}"
+        )
+    return parties / contributors

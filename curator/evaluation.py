@@ -25,7 +25,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.checks import check_count
+from psephos.curator.checks import check_count, noise_inflation
 from psephos.curator.error_estimates import CERTAIN, ErrorEstimate, Estimate, estimate_errors, share_estimate
 from psephos.curator.hamm.records import NEIGHBOURS, Neighbours
 from psephos.curator.hamm.sensitivity import Sensitivity
@@ -328,7 +328,6 @@ def _planned(
             f"the unit is {' or '.join(UNITS)} and neighbours are {' or '.join(NEIGHBOURS)}, not {unit!r}, "
             f"{neighbours!r}"
         )
-    check_count(parties, "the number of parties")
     grid = evaluated if unit == "record" else ShareGrid(evaluated)
     return EvaluationPlan(
         grid=grid,
@@ -340,7 +339,7 @@ def _planned(
         mechanism=DiscreteLaplace.for_epsilon(
             evaluation_sensitivity(grid, neighbours).value, epsilon, grid.length, 1.0
         ),
-        inflation=parties / (contributors or parties),
+        inflation=noise_inflation(parties, contributors),
     )
 
 

@@ -27,10 +27,10 @@ def margin_slope(loss: str = "logistic", *, half_width: float = 0.5) -> Callable
     """Return phi' as a function of the margins t = y_j w.x_j, float64 (n,), which returns float64 (n,).
 
     Args:
-        loss: "logistic", phi(t) = log(1 + e^-t), or "huber", the hinge loss smoothed at its kink (Chapelle 2007):
+        loss: "logistic", phi(t) = log(1 + e^-t), or "huber", the approximate hinge (Chapelle 2007):
             phi(t) = 0 for t > 1 + h, (1 + h - t)^2/(4 h) for |1 - t| <= h, and 1 - t below. Both have |phi'| <= 1 and
             a bounded phi'', which every guarantee of PSGD needs.
-        half_width: h of the smoothed hinge loss.
+        half_width: h of the approximate hinge.
 
     Raises:
         InvalidParameter: another loss, or a half width that is not positive and finite.

@@ -33,7 +33,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.checks import check_count
+from psephos.curator.checks import check_count, noise_inflation
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import one_hot
 from psephos.curator.hamm.rehearsed import public_features
@@ -328,7 +328,7 @@ def plan_records(  # wide: every keyword is a public term of the release  # long
         unit: what is protected; a party only where the label is a number.
 
     Raises:
-        DataError: the public rows are constant, or their last feature is not; too few of them have a numeric label.
+        DataError: all public rows are the same, a last feature is not positive, or too few have a numeric label.
         InvalidParameter: an argument is out of range.
         GridTooCoarseError: the rounding to integers is not small beside the noise.
     """
@@ -339,7 +339,7 @@ def plan_records(  # wide: every keyword is a public term of the release  # long
             f"{unit!r} with {classes} classes and neighbours {neighbours!r}"
         )
     norm: Norm = "l1" if mechanism == "discrete-laplace" else "l2"
-    inflation = parties / (contributors or parties)
+    inflation = noise_inflation(parties, contributors)
     features = _features(X)
     if grid is None:
         largest = most_coordinates(features)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.checks import check_count
+from psephos.curator.checks import check_count, noise_inflation
 from psephos.curator.hamm.rehearsal import (
     Noise,
     PublicModel,
@@ -132,22 +132,6 @@ def _variance(mechanism: DiscreteLaplace | DiscreteGaussian) -> float:
     return units / 4.0**FIXED_POINT.fraction_bits
 
 
-def _inflation(parties: int, contributors: int | None) -> float:
-    """Return the variance of the noise that the curator gets, as a multiple of the variance that epsilon needs.
-
-    Raises:
-        InvalidParameter: there is no party, or `contributors` is not between 1 and `parties`.
-    """
-    check_count(parties, "the number of parties")
-    if contributors is None:
-        return 1.0
-    if not 1 <= contributors <= parties:
-        raise InvalidParameter(
-            f"between 1 and all {parties} parties' shares make up the noise, not those of {contributors}"
-        )
-    return parties / contributors
-
-
 def _mechanism(norm: Norm, entries: int, epsilon: float, delta: float) -> DiscreteLaplace | DiscreteGaussian:
     """Return the noise of a sum of vectors of norm at most 1; L1 takes discrete Laplace, L2 discrete Gaussian noise."""
     diameter = rounded_up(2.0 * FIXED_POINT.limit(1.0))
@@ -174,8 +158,8 @@ def rehearsal_of(  # wide: every keyword is a public term of the release
     """Rehearse the step that parties could add to a public model, from public quantities.
 
     Args:
-        X: float64 (N, d), the scaled public rows. The last feature is the scaled intercept, which is positive and may
-            differ from row to row.
+        X: float64 (N, d), the scaled public rows. The last feature is the constant of the scaling, which is
+            positive and, among rows of length 1, differs from row to row.
         labels: class numbers (N,), -1 where a public row has no label.
         classes: K.
         parties: M.
@@ -195,9 +179,8 @@ def rehearsal_of(  # wide: every keyword is a public term of the release
     if mechanism not in ("gaussian", "discrete-laplace"):
         raise InvalidParameter(f"a rehearsed step takes gaussian or discrete-laplace noise, not {mechanism!r}")
     check_count(classes, "the number of classes", 2)
-    check_count(parties, "the number of parties")
     check_count(rows, "the announced number of rows")
-    inflation = _inflation(parties, contributors)
+    inflation = noise_inflation(parties, contributors)
     norms: tuple[Norm, ...] = ("l1",) if mechanism == "discrete-laplace" else ("l2", "l1")
     known: dict[tuple[Norm, int], Noise] = {}
 
@@ -280,13 +263,13 @@ def plan_of_grid(
         epsilon=epsilon,
         delta=0.0 if grid.norm == "l1" else delta,
         mechanism=_mechanism(grid.norm, grid.length, epsilon, delta),
-        inflation=_inflation(parties, contributors),
+        inflation=noise_inflation(parties, contributors),
         shares=shares,
     )
 
 
 def public_features(X: Array) -> Array:
-    """Return public rows (N, d) divided by their last feature, the scaled intercept, and without it, (N, d - 1).
+    """Return public rows (N, d) divided by their last feature, the constant of the scaling, and without it, (N, d - 1).
 
     Raises:
         DataError: X is not a finite matrix whose last feature is positive in every row.
@@ -294,8 +277,8 @@ def public_features(X: Array) -> Array:
     X = np.asarray(X, dtype=np.float64)
     if X.ndim != 2 or X.shape[1] < 2 or not len(X) or not np.all(np.isfinite(X)) or not np.all(X[:, -1] > 0):
         raise DataError(
-            "public rows must be a finite matrix whose last feature, the intercept, is positive in every row; choose a "
-            "scaling with an intercept"
+            "public rows must be a finite matrix whose last feature, the constant of the scaling, is positive in "
+            "every row; choose a scaling with an intercept"
         )
     features: Array = X[:, :-1] / X[:, -1:]
     return features
@@ -339,5 +322,5 @@ def _classifier(scores: Array, classes: int, shares: tuple[float, ...]) -> Array
     """Return scores (d, K - 1) less the logarithm of class shares as a classifier, (d,) or (K, d)."""
     if shares:
         scores = scores.copy()
-        scores[-1] += class_shift(np.array(shares))  # the last feature is the intercept
+        scores[-1] += class_shift(np.array(shares))  # the last feature is the constant
     return scores[:, 0] if classes == 2 else contrast_basis(classes).T @ scores.T

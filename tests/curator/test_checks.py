@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from psephos.curator.checks import check_count, check_positive
+from psephos.curator.checks import check_count, check_positive, noise_inflation
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.privacy.precision import rounded_up
 
@@ -47,3 +47,10 @@ def test_rounding_up_keeps_thirty_bits(value: float) -> None:
     """The least multiple of 2^(e - 30) that is not below a number of 2^(e - 1) or more and under 2^e."""
     unit = Fraction(2) ** (math.frexp(value)[1] - 30)
     assert rounded_up(value) == math.ceil(Fraction(value) / unit) * unit
+
+
+def test_noise_of_some_parties_is_inflated() -> None:
+    assert [noise_inflation(12, some) for some in (None, 12, 3, 1)] == [1, 1, 4, 12]
+    for parties, some in ((12, 0), (12, -1), (12, 13), (0, None), (1.5, None)):
+        with pytest.raises(InvalidParameter):
+            noise_inflation(parties, some)  # type: ignore[arg-type]

@@ -100,6 +100,8 @@ def test_errors_at_five_thousand_rows_are_those_promised(epsilon: float, accurac
 
 
 def test_noise_of_colluders_is_in_the_stated_error() -> None:
+    with pytest.raises(InvalidParameter, match="not those of 0"):
+        planned(contributors=0)
     few, all_ = planned(contributors=2), planned()
     assert few.deviation == pytest.approx(all_.deviation * np.sqrt(5 / 2))
     assert planned(neighbours="replace").deviation == pytest.approx(2 * all_.deviation, rel=1e-3)

@@ -287,6 +287,8 @@ def test_the_public_score_has_the_ridge_of_the_least_held_out_loss(classes: int,
 
 
 def test_shares_of_colluding_parties_are_not_counted_on() -> None:
+    with pytest.raises(InvalidParameter, match="not those of 0"):
+        planned(problem(), contributors=0)
     plan = planned(problem(), contributors=2)
     assert plan.inflation == 2.5
     assert shares_of(plan, colluders=2).contributors == 2

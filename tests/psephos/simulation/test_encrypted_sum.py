@@ -651,6 +651,8 @@ def test_the_threads_of_a_cluster_are_its_workers(workers: int, threads: int, ex
     with LocalCluster(
         n_workers=workers, threads_per_worker=threads, processes=False, dashboard_address=None, silence_logs=50
     ) as some:
+        if workers:
+            some.wait_for_workers(workers)
         assert DaskEngine(some.scheduler_address).count_workers() == expected
 
 
