@@ -115,7 +115,7 @@ class ModulusSearch:
     stage: int = MODULI
     values: bytes = field(default=b"", repr=False)
     winner: int | None = None
-    form_sums: tuple[mpz, ...] = ()
+    form_sums: tuple[mpz, ...] = field(default=(), repr=False)
     opened_digests: tuple[bytes, ...] = ()
     due: int = Kind.RESIDUE_PRODUCTS.value
 

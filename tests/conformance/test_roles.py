@@ -3,8 +3,9 @@ can be stored. `tests.conformance.runs` makes the runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields, is_dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -18,6 +19,9 @@ from psephos.protocol.wire import DIGEST_BYTES, HEADER_BYTES, Kind, kind_of
 from tests.conformance.runs import EVERY_RUN, Call, Run, protocol_of, run_of
 
 pytestmark = pytest.mark.parametrize("protocol", EVERY_RUN)
+
+LONG_VALUE = re.compile(r"\d{17}|array\(|mpz\(|(\d+, ){9}")
+"""In a text: digits of a large number, an array, or many numbers. Whole digests may be there."""
 
 STRANGER = "party 99"
 """A name that no role of the study has."""
@@ -178,6 +182,21 @@ def test_every_state_is_stored_and_restored(protocol: str) -> None:
         stored = encode(call.step.state)
         assert encode(decode(stored)) == stored
         assert decode(stored) == call.step.state, call.role
+
+
+def records(parts: Iterable[object]) -> Iterator[object]:
+    """Yield the dataclasses among some values, and those in their fields: a field may hide what another shows."""
+    for part in parts:
+        if is_dataclass(part):
+            yield part
+            yield from records(getattr(part, one.name) for one in fields(part))
+
+
+def test_no_state_or_message_shows_a_long_value(protocol: str) -> None:
+    """A `repr` ends up in logs: of vectors, shares, masks, ciphertexts, proofs and nonces it has nothing."""
+    for call in run_of(protocol).calls:
+        for part in records((call.state, call.step.state, call.entry, *call.step.posts)):
+            assert LONG_VALUE.search(text := repr(part)) is None, (call.role, type(part).__name__, text[:300])
 
 
 def test_what_a_role_does_once_is_in_its_store(protocol: str) -> None:

@@ -1,17 +1,23 @@
-"""How many rows a party has is not in the error that refuses them: errors go to logs, and sizes may be secret."""
+"""What an error says of refused rows: neither their number nor a label, since errors go to logs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from traceback import format_exception
 
 import numpy as np
 import pytest
 
+from psephos.curator.hamm.estimators import StatisticClassifier
+from psephos.data.own import OwnTable, TableOptions
 from psephos.parties.gradients import LocalLoss
 from psephos.parties.learners import make_learner
+from psephos.parties.party import Party
 from psephos.protocol.encrypted_sum.own_data import OwnDataGrid
 from psephos.protocol.encrypted_sum.score_grid import checked_rows
 from psephos.protocol.errors import DataError
+from psephos.protocol.signing import SigningKey
 from tests.protocol.encrypted_sum.test_local_step import grid
 
 ROWS = 2003
@@ -43,3 +49,25 @@ def test_errors_about_rows_do_not_state_their_number(who: str, what: str) -> Non
         REFUSALS[who](X, y)
     for number in (ROWS, ROWS - 1, 1777):
         assert str(number) not in str(caught.value)
+
+
+def _from_a_table(folder: Path, label: str) -> object:
+    rows = [f"{name},{number},{owner}" for name, number, owner in zip("ab" * 20, range(40), "nnss" * 10, strict=False)]
+    (folder / "own.csv").write_text("\n".join(["label,x,owner", *rows, f"{label},1,n"]) + "\n")
+    return OwnTable(
+        TableOptions(data=str(folder / "own.csv"), label="label", party="owner", public="s", classes=("a", "b"))
+    )
+
+
+TEXTS: dict[str, Callable[[Path, str], object]] = {
+    "party": lambda _, label: Party(0, SigningKey.generate(), classes=("a", "b")).train(np.eye(2) * 0.5, ["a", label]),
+    "estimator": lambda _, label: StatisticClassifier(classes=["a", "b"]).fit(np.eye(3) * 0.5, ["a", "b", label]),
+    "table": _from_a_table,
+}
+
+
+@pytest.mark.parametrize("who", TEXTS)
+def test_errors_about_labels_do_not_quote_them(who: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError) as caught:
+        TEXTS[who](tmp_path, label := "".join(["fi", "sh"]))
+    assert label not in "".join(format_exception(caught.value))

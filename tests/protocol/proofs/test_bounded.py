@@ -682,6 +682,34 @@ def test_a_sum_that_exceeds_the_field_would_be_taken_for_a_smaller_one(
         verify(HERE, replace(honest, square_bound=layout.square_bound), ciphertexts, proof)
 
 
+@pytest.mark.parametrize("parts", [2, 3])
+@pytest.mark.parametrize("minimum", [0, -(1 << 31), -(1 << 39)])
+def test_equations_fit_the_field_only_where_no_sum_can_reach_its_order(minimum: int, parts: int) -> None:
+    """At the largest number of points that fit and around it, worked out again."""
+
+    def most(points: int) -> int:
+        equations = NormEquations(split, points, points << 78)
+        top, radix, sizes = split.base - 1, split.radix, split.largest
+        reach = [sum(weights) * top for weights in equations.auxiliary]
+        slack, carries = reach[: equations.count], [0, *reach[equations.count :], 0]
+        bound = [*[radix] * (equations.count - 1), (points << 78) // radix ** (equations.count - 1)]
+        return max(
+            points * sum(sizes[a] * sizes[i - a] for a in range(parts) if 0 <= i - a < parts)
+            + slack[i]
+            + carries[i]
+            + bound[i]
+            + radix * carries[i + 1]
+            for i in range(equations.count)
+        )
+
+    split = EntrySplit.smallest(minimum, 256, 5, parts)
+    points = [point for power in range(1, 64) for point in (1 << power, 3 << (power - 1))]
+    fitting = [NormEquations(split, point, point << 78).fits for point in points]
+    assert len(set(fitting)) == 2
+    assert all(most(point) < PRIME for point, fits in zip(points, fitting, strict=True) if fits)
+    assert all(most(point) >= PRIME // 2 for point, fits in zip(points, fitting, strict=True) if not fits)
+
+
 @HALVES
 def test_entries_beyond_the_vector_only_make_it_longer(private_key: PrivateKey, half: int) -> None:
     layout = layout_of(private_key, half=half, entries=vector_of(half))

@@ -15,6 +15,7 @@ from psephos.audit.rounds import short_key
 from psephos.protocol.errors import ProofError
 from psephos.protocol.proofs import bounded, codewords, validity
 from psephos.protocol.proofs.codewords import SALT_BYTES, ChallengeChain, CommittedMatrix, ProofReader
+from psephos.protocol.proofs.knowledge import mask_bits
 from psephos.protocol.proofs.merkle import HASH_BYTES, MerkleTree, opened_columns_root, opened_root
 from psephos.protocol.randomness import SYSTEM
 from tests.protocol.proofs import test_bounded, test_validity
@@ -51,6 +52,49 @@ def test_the_masks_of_two_repetitions_are_unrelated(module: ModuleType) -> None:
             assert np.unique(np.concatenate([one, other])).size >= 2 * np.count_nonzero(one)
 
 
+@pytest.mark.parametrize("module", MODULES)
+def test_the_answers_of_two_repetitions_have_masks_of_their_own(
+    module: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As committed: in the opened columns of a proof. A false alarm has probability below 2^-40."""
+    layout, verify, proof = proof_of(module)
+    opened: list[Any] = []
+
+    def record(self: ProofReader, *arguments: Any) -> Any:
+        opened.append(honest(self, *arguments))
+        return opened[-1]
+
+    honest = ProofReader._open
+    monkeypatch.setattr(ProofReader, "_open", record)
+    verify(proof)
+    masks = opened[0][layout.first_rows :].reshape(3, codewords.REPEATS, -1)
+    assert masks.all()
+    assert not any(np.any(one == other) for part in masks for one, other in combinations(part, 2))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_the_responses_are_masked_over_their_whole_range(module: ModuleType) -> None:
+    """80 bits more than what they hide. A mask shorter by 64 is that with probability 2^-24, in all three 2^-72."""
+    layout, _, _ = proof_of(module)
+    begin = 2 * HASH_BYTES + layout.key.ciphertext_bytes
+    sizes = layout.proof_parts[:2]
+    longest = [0, 0]
+    for _ in range(3):
+        proof = proof_of(module)[2]
+        z, w = proof[begin : begin + sizes[0]], proof[begin + sizes[0] : begin + sum(sizes)]
+        longest = [
+            max(most, int.from_bytes(part, "little").bit_length()) for most, part in zip(longest, (z, w), strict=True)
+        ]
+    assert longest[0] > layout.mask_bits - 40
+    assert longest[1] > mask_bits(layout.key) - 40
+    hidden = (
+        layout.plan.ciphertexts
+        * (1 << 128)
+        * layout.plan.radix ** min(layout.plan.slots_per_plaintext, layout.plan.length)
+    )
+    assert layout.mask_bits - 1 >= int(hidden).bit_length() - 1 + 80
+
+
 def test_every_column_has_a_salt_of_its_own() -> None:
     """Equal columns would have equal leaves, and a column of few possible values could be guessed from its leaf."""
     layout = layout_of(validity)
@@ -81,6 +125,47 @@ def test_a_path_has_one_length(places: list[int]) -> None:
         assert root(changed) is None
     leaves = {at: opened[SALT_BYTES * n : SALT_BYTES * (n + 1)] for n, at in enumerate(places)}
     assert opened_root(leaves, 16, [*path, bytes(HASH_BYTES)]) is None
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_message_decides_every_later_challenge(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Primes that are known before z, or combinations before the second matrix, let a sender prove anything."""
+    layout, verify, proof = proof_of(module)
+    drawn: list[tuple[str, str]] = []
+
+    def recorded(name: str) -> None:
+        honest = getattr(ChallengeChain, name)
+
+        def record(self: ChallengeChain, *arguments: Any) -> Any:
+            challenge = honest(self, *arguments)
+            drawn.append((str(arguments[0]) if name == "elements" else name, str(challenge)))
+            return challenge
+
+        monkeypatch.setattr(ChallengeChain, name, record)
+
+    for name in ("weights", "primes", "elements", "columns"):
+        recorded(name)
+    monkeypatch.setattr(ProofReader, "_check_opening", lambda *arguments: None)
+    monkeypatch.setattr(ProofReader, "_open", lambda *arguments: (_ for _ in ()).throw(ProofError("enough")))
+
+    def challenges(data: bytes) -> list[tuple[str, str]]:
+        drawn.clear()
+        with pytest.raises(ProofError):
+            verify(data)
+        return drawn.copy()
+
+    honest = challenges(proof)
+    order = [name for name, _ in honest]
+    after = HASH_BYTES * 2 + layout.key.ciphertext_bytes
+    z, w, _ = layout.proof_parts
+    messages = {0: order[0], 2 * HASH_BYTES: order[0], after: "primes", after + z: "primes"}
+    messages |= {HASH_BYTES: "rows", after + z + w: "columns"}
+    for place, first in messages.items():
+        changed = bytearray(proof)
+        changed[place] ^= 1
+        others = challenges(bytes(changed))
+        same = [name for (name, was), (_, now) in zip(honest, others, strict=True) if was == now]
+        assert same == order[: order.index(first)]
 
 
 @pytest.mark.parametrize("module", MODULES)
