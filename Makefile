@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ALL_EXTRAS := [report,parquet,onnx,dask,nats,watch]
 
-.PHONY: demo study test test-all test-floors lint format bench mutants docs wheels sbom clean
+.PHONY: demo study test test-all test-floors lint format bench docs wheels sbom clean
 
 demo: $(VENV)/.installed
 	rm -rf build/demo
@@ -17,7 +17,7 @@ study: $(VENV)/.installed-watch
 TIERS := browser or nats or site or packaging or soak or statistical or mutants or slow
 
 # Processes run tests side by side; threads of linear algebra in each would only wait for each other.
-test test-all test-floors mutants: export OMP_NUM_THREADS := 1
+test test-all test-floors: export OMP_NUM_THREADS := 1
 # The tests start some hundred processes; without stored bytecode each would compile everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -49,9 +49,6 @@ format: $(VENV)/.installed-lint
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks.run $(if $(DATA),--data-dir $(DATA))
-
-mutants: $(VENV)/.installed-mutants
-	$(BIN)/python -m tests.mutation run $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED))
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/mkdocs build --strict -f docs/config/mkdocs.yml
@@ -87,7 +84,6 @@ $(VENV)/.installed-watch: $(INSTALLED)
 
 # Besides the package: the extras that a target uses, and the dependency group of its name.
 EXTRAS_test := $(ALL_EXTRAS)
-EXTRAS_mutants := $(ALL_EXTRAS)
 EXTRAS_lint := [report,dask,nats,watch]
 EXTRAS_bench := [report]
 

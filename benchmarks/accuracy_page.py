@@ -301,8 +301,7 @@ record is protected (`--unit record`), accuracy is on the page of [the record st
 * In the other columns a **trusted curator** knows the exact sums or counts and adds the noise. **avg** is clipped
   averaging, **soft** Hamm's Algorithm 2, **pate** GNMax or LNMax.
 
-The benchmark adds the contributions in the clear and draws the sum of the noise shares at once
-(`tests/test_benchmarks.py` tests that the distribution is the same)."""
+The benchmark adds the contributions in the clear and draws the sum of the noise shares at once."""
 
 _DIRECTIONS = """
 ## Votes that nobody counts
@@ -347,8 +346,8 @@ with all it holds.
 which the [public rule](../docs/own-data.md#the-method) chooses from: nobody is trusted, the parties add the noise in
 shares, discrete
 Laplace (pure) or discrete Gaussian, and as any two of them may tell theirs (`--threshold 3`), what M parties add is
-noise for M - 3. The benchmark adds up the parties' contributions in the clear and draws the sum of the shares at once;
-`tests/test_benchmarks.py` tests that it has the same law. In every other column a **trusted curator** knows the exact
+noise for M - 3. The benchmark adds up the parties' contributions in the clear and draws the sum of the shares at once,
+by the same law. In every other column a **trusted curator** knows the exact
 sums or counts and adds the noise, so these figures need a trust that the first three do not: spherical Laplace or
 rounded Gaussian for own-data, whitened and statistic; avg is clipped averaging, soft is Hamm's Algorithm 2, pate is
 GNMax or LNMax.

@@ -19,14 +19,8 @@ from psephos.simulation.average import AverageOptions, simulate_average
 from psephos.simulation.key_setup import setup_keys
 from psephos.specs.average import AverageSpec, VectorSpec
 from psephos.specs.base import Participants, VectorFormat
-from tests.psephos.simulation import runs
 
 SMALL = AverageOptions(parties=6, key_bits=512, test_key=True, holders=3, threshold=2, workers=1, draws=1)
-
-
-@pytest.mark.parametrize("name", runs.RUNS["average"])
-def test_recorded_runs_are_reproduced(name: str) -> None:
-    runs.check("average", name)
 
 
 def test_the_round_of_an_exact_sum() -> None:

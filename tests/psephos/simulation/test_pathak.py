@@ -50,7 +50,6 @@ from psephos.results import PathakResult
 from psephos.results.evaluation import Evaluation
 from psephos.simulation.pathak import PathakKeys, PathakOptions, PathakRun, make_terms, run_protocol, simulate_pathak
 from psephos.specs.pathak import SMALLEST_SIZE
-from tests.psephos.simulation import runs
 
 KEYS = PathakKeys(
     generate_private_key(448, test_key=True),
@@ -592,11 +591,6 @@ def test_the_terms_are_those_of_the_options() -> None:
         for variant in ("public-bound", "printed", "repaired")
     }
     assert sizes == {"public-bound": 99, "printed": SMALLEST_SIZE, "repaired": SMALLEST_SIZE}
-
-
-@pytest.mark.parametrize("name", runs.RUNS["pathak"])
-def test_recorded_runs_are_reproduced(name: str) -> None:
-    runs.check("pathak", name)
 
 
 @pytest.mark.parametrize(

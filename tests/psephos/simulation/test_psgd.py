@@ -55,7 +55,6 @@ from psephos.simulation.psgd import (
     psgd_roles,
     simulate_psgd,
 )
-from tests.psephos.simulation import runs
 
 SIZES = (5, 9, 2, 14)
 OPTIONS = PsgdOptions(parties=5, steps=6, key_bits=1024, test_key=True, delta=1e-3, simulate_noise=True, seed=3)
@@ -500,11 +499,6 @@ def test_invalid_options_are_refused_by_name(change: dict[str, Any], option: str
     with pytest.raises(InvalidParameter, match=option):
         replace(OPTIONS, **change).check()
     replace(OPTIONS, absent=0.2, dropouts=1).check()
-
-
-@pytest.mark.parametrize("name", runs.RUNS["psgd"])
-def test_recorded_runs_are_reproduced(name: str) -> None:
-    runs.check("psgd", name)
 
 
 def test_signed_labels() -> None:

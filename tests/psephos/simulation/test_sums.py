@@ -40,16 +40,10 @@ from psephos.simulation.key_setup import setup_run_keys
 from psephos.simulation.sums import SumExperiment, SumOptions, journal_of
 from psephos.simulation.tally import TallyOptions, simulate_tally
 from psephos.specs.average import AverageSpec
-from tests.psephos.simulation import runs
 
 SMALL = AverageOptions(
     parties=7, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, methods=("own-data",), draws=1
 )
-
-
-@pytest.mark.parametrize("name", runs.RUNS["sums"])
-def test_recorded_runs_are_reproduced(name: str) -> None:
-    runs.check("sums", name)
 
 
 # -- what can be asked for, and what cannot

@@ -51,7 +51,6 @@ from psephos.simulation.tally import TallyOptions, simulate_tally
 from psephos.specs.base import Participants
 from psephos.specs.statistic import StatisticSpec
 from psephos.specs.tally import TallySpec
-from tests.psephos.simulation import runs
 
 SMALL = TallyOptions(parties=7, key_bits=512, test_key=True, holders=4, threshold=2, workers=1, epsilon=(5.0,), draws=1)
 JOINT = {"reveal": "statistic"}
@@ -578,11 +577,6 @@ def test_the_round_of_a_joint_statistic() -> None:
     assert made == Round("statistic", key, packed, ceremony.roster, 8, plan.grid.digest, nonce, True, "knowledge")
     with pytest.raises(WeakKeyError):
         spec.terms(ceremony.threshold_key, Participants(ceremony.roster, 8))
-
-
-@pytest.mark.parametrize("name", runs.RUNS["tally"])
-def test_recorded_runs_are_reproduced(name: str) -> None:
-    runs.check("tally", name)
 
 
 @pytest.mark.parametrize(

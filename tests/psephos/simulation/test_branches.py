@@ -1,0 +1,83 @@
+"""Runs through the branches of the options that no other test combines: each opens what its parties hold, said once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from psephos.protocol.transcript import Transcript
+from psephos.simulation.average import AverageOptions, simulate_average
+from psephos.simulation.job import JobOptions
+from psephos.simulation.pathak import PathakOptions, simulate_pathak
+from psephos.simulation.psgd import PsgdOptions, simulate_psgd
+from psephos.simulation.tally import TallyOptions, simulate_tally
+
+SMALL: dict[str, Any] = {"key_bits": 512, "test_key": True, "simulate_noise": True}
+SUMS: dict[str, Any] = {**SMALL, "parties": 7, "holders": 4, "threshold": 3, "workers": 1, "draws": 1}
+ABSENT: dict[str, Any] = {"sizes": "dirichlet", "concentration": 2.0, "absent": 0.3, "min_ballots": 3}
+PAPER: dict[str, Any] = {"lam": 0.01, "bound": "paper", "mechanism": "gaussian", "delta": 1e-5}
+JOINT: dict[str, Any] = {"reveal": "statistic", "colluders": 1, "dropouts": 2, "absent": 0.2}
+DIGITS: dict[str, Any] = {"dataset": "digits", "sizes": "shards", "auxiliary": 30, "samples_per_party": 25}
+
+
+def average(**more: Any) -> tuple[Callable[..., Any], AverageOptions]:
+    return simulate_average, AverageOptions(**(SUMS | more))
+
+
+def tally(**more: Any) -> tuple[Callable[..., Any], TallyOptions]:
+    return simulate_tally, TallyOptions(**(SUMS | more))
+
+
+def pathak(**more: Any) -> tuple[Callable[..., Any], PathakOptions]:
+    return simulate_pathak, PathakOptions(**(SMALL | {"parties": 4, "largest_size": 400} | more))
+
+
+def psgd(**more: Any) -> tuple[Callable[..., Any], PsgdOptions]:
+    return simulate_psgd, PsgdOptions(**(SMALL | {"parties": 5, "steps": 3, "delta": 1e-3, "key_bits": 1024} | more))
+
+
+RUNS = {
+    "average, as in the papers": partial(
+        average, **PAPER, **ABSENT, methods=("avg",), proofs="knowledge", randomness="full", degree=2
+    ),
+    "average, several classes": partial(average, **DIGITS, methods=("own-data",), absent=0.2),
+    "tally, several learners": partial(
+        tally, **DIGITS, learners=("logistic", "tree", "whitened"), methods=("own-data", "soft")
+    ),
+    "tally, given sizes": partial(tally, methods=("vote", "soft", "statistic", "pate"), sizes="20,30,40,50,60,20,30"),
+    "tally, private auxiliary samples": partial(tally, protect_auxiliary=True, absent=0.2),
+    "tally, huber": partial(tally, loss="huber", methods=("vote", "soft")),
+    "tally, joint": partial(tally, **JOINT, proofs="knowledge"),
+    "pathak, excluded": partial(pathak, epsilon=4.0, excluded=2),
+    "pathak, printed": partial(pathak, variant="printed", comparisons="all-pairs", lam=0.01, smallest_size=10),
+    "psgd, clipped": partial(
+        psgd, variant="gaussian", on_excess="clip", party_bound=2.0, delta=0.05, dropouts=1, absent=0.2, lam=0.05
+    ),
+    "psgd, huber": partial(psgd, variant="halving", colluders=1, loss="huber", seed=4),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_what_is_opened_is_what_the_parties_hold_and_is_sent_once(name: str) -> None:
+    simulate, options = RUNS[name]()
+    document = simulate(options, transcript=(transcript := Transcript())).as_json()
+    equal = ("tally_equals_plaintext", "sums_equal_reference", "shares_equal_reference")
+    assert [document[key] for key in equal if key in document] == [True]
+    sent = Counter((m.phase, m.kind, m.sender, m.receiver, m.digest) for m in transcript.messages)
+    assert set(sent.values()) == {1}
+
+
+@pytest.mark.parametrize("options", [AverageOptions(), JobOptions(), PathakOptions(), PsgdOptions(), TallyOptions()])
+def test_what_is_run_by_default_protects(options: Any) -> None:
+    """A key of a real length, noise of the operating system's coins, a proven bound, and no private row made public."""
+    assert options.key_bits >= 2048
+    assert [options.test_key, options.simulate_noise, options.sample_public] == [False] * 3
+    assert getattr(options, "bound", "certified") == "certified"
+    assert getattr(options, "randomness", "half") in ("half", "full")
+    assert options.epsilon in (1.0, (1.0,))
+    assert getattr(options, "delta", 0.0) <= 1e-5
+    assert options.other_labels == "refuse"
