@@ -26,7 +26,7 @@ from psephos.protocol.roles import BOARD, Post
 from psephos.protocol.wire import Kind, frame
 from psephos.results.runs import colluders_text
 from psephos.specs.registry import SPECS, coalition_of, is_verifiable, noise_from
-from psephos.study.receipt import NOTICE, Receipt, _could_decrypt, receipt_of, render, write_receipt
+from psephos.study.receipt import Receipt, _could_decrypt, receipt_of, render, write_receipt
 from psephos.study.release import read_release
 from psephos.study.verify import BoardEvidence, examine
 from tests.psephos.study.cast import ALL, fields_of, shares_of
@@ -175,13 +175,9 @@ def test_the_noise_is_described_whole(what: str) -> None:
     assert ("NOT VERIFIED" in noise) == (not is_verifiable(study))
 
 
-NO_SENTENCE = re.compile(r"[a-z][A-Z]|[A-Z]{2,}[a-z]|[.,;:][A-Za-z]|  ")
-"""Parts of sentences that run into each other."""
-
-
 @pytest.mark.parametrize("what", ALL)
-def test_a_receipt_of_every_board_is_made_of_whole_sentences(what: str) -> None:
-    """And says what is known: of a key, of ballots under it, of steps, and of what was opened."""
+def test_a_receipt_says_what_a_board_shows(what: str) -> None:
+    """Of a key, of ballots under it, of steps, and of what was opened."""
     study = trial(parties=PARTIES, epsilon=0.5, **fields_of(what, PARTIES)).study
     key = shares_of(study)[0].threshold_key if study.uses_key else None
     ballots: dict[str, Any] = {"key": key, "counted": (0, 1), "counted_sums": Counter((0, 1))}
@@ -195,12 +191,7 @@ def test_a_receipt_of_every_board_is_made_of_whole_sentences(what: str) -> None:
     )
     for board in boards:
         made = receipt_of(study, BoardEvidence(**board))
-        facts, release = made.encryption, made.release
-        texts = [facts.what, facts.decrypted, facts.proved, *facts.could_decrypt, release.noise, release.not_covered]
-        texts += [text for text in (made.warning, release.model_cost) if text]
-        for text in (*texts, made.summary, NOTICE):
-            assert text.endswith(".")
-            assert not NO_SENTENCE.search(text)
+        facts = made.encryption
         expected = "no" if key is None else "yes" if "counted" in board else "not established"
         assert (facts.in_use, facts.sums) == (expected, board.get("steps", 0) if study.uses_key else 0)
         assert facts.decrypted_by == ([f"holder {n}" for n in board.get("openers", ())] if study.uses_key else [])

@@ -1,8 +1,7 @@
-"""Generated tables of the security analysis, each printed after the introduction of a page.
+"""Generated tables of the security analysis, printed after the introduction of a page.
 
-`python -m tests.security.lab.tables` prints those of docs/security/matrix.md, and `... tables mutants` those of
-benchmarks/protocol-mutants.md. The verdicts are the expected ones, and the mutants' checks the ones that catch them;
-the suite holds both.
+`python -m tests.security.lab.tables` prints those of docs/security/matrix.md. The verdicts are the expected ones; the
+suite holds them.
 """
 
 from __future__ import annotations
@@ -10,10 +9,9 @@ from __future__ import annotations
 import sys
 
 from psephos.audit.model import HIDDEN, LEAK, REVEALED, Case, expected_verdict
-from psephos.audit.run import CASES, NOT_EXAMINED, PROTOCOLS
-from tests.security.lab.mutants import EQUIVALENT, MUTANTS
+from psephos.audit.run import CASES, NOT_EXAMINED
 
-__all__ = ["mutants_page", "page"]
+__all__ = ["page"]
 
 _MARKS = {HIDDEN: "hidden", REVEALED: "by design", LEAK: "**LEAK**"}
 
@@ -52,23 +50,9 @@ def page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def mutants_page() -> str:
-    """The mutants, those that one check detects in one row, and the changes that no check needs to detect."""
-    ordered = sorted(MUTANTS, key=lambda mutant: PROTOCOLS.index(mutant.protocol))
-    protocols: dict[tuple[str, str], list[str]] = {}
-    for mutant in ordered:
-        protocols.setdefault((mutant.name, mutant.check), []).append(mutant.protocol)
-    broken: dict[tuple[str, str], list[str]] = {}
-    for (name, check), names in protocols.items():
-        broken.setdefault((check, ", ".join(names)), []).append(name)
-    rows = [_row("caught by", "protocols", "broken"), "| --- | --- | --- |"]
-    rows += [_row(check, names, "; ".join(mutants)) for (check, names), mutants in broken.items()]
-    return "\n".join(rows) + f"\n\n## Changes that leak nothing\n\n{_list(EQUIVALENT)}\n"
-
-
 def _list(reasons: dict[str, str]) -> str:
     return "\n".join(f"* **{what}**: {why}." for what, why in reasons.items())
 
 
 if __name__ == "__main__":
-    sys.stdout.write(mutants_page() if sys.argv[1:] == ["mutants"] else page())
+    sys.stdout.write(page())
