@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from psephos.experiments.bench.clock import ratio
+from benchmarks.clock import ratio
 
 MOST = 1.10
 """Largest allowed ratio of a figure to the recorded one."""

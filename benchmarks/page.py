@@ -68,8 +68,6 @@ def _summary(results: dict[str, Any], cluster: dict[str, Any], searches: list[di
             *_growth(results, table=False),
             "## At the papers' size\n",
             f"{_largest(results)} ([table](../benchmarks/performance.md#at-the-papers-size)).\n",
-            "## The plan\n",
-            f"{_plan_kept(results)} ([table](../benchmarks/performance.md#the-plan)).\n",
             "## A cluster\n",
             f"{_efficiency(cluster['scaling'])} {_killed(cluster['killed'])} "
             "([table](../benchmarks/performance.md#a-cluster)).\n",
@@ -94,7 +92,6 @@ def _details(results: dict[str, Any], cluster: dict[str, Any], searches: list[di
             *_full_size(results),
             *_memory(results),
             *_holder(results["holder"]),
-            *_plan(results),
             *_cluster(cluster),
             *_searches(searches),
         ]
@@ -258,22 +255,21 @@ def _full_size(results: dict[str, Any]) -> list[str]:
             "yes" if row["tally_equals_plaintext"] else "NO",
             f"{row['train_seconds']:.1f}",
             f"{row['taken_seconds']:,.0f}",
-            f"{row['predicted_seconds']:,.0f}",
             f"{row['total_seconds']:,.0f}",
             f"{row['peak_memory_mb']:,.0f}",
             row["note"],
         ]
         for name, row in results.get("full_size", {}).items()
     ]
-    headings = ["run", "N", "counts exact", "training s", "counting s", "predicted s", "all s", "peak MB", "note"]
+    headings = ["run", "N", "counts exact", "training s", "counting s", "all s", "peak MB", "note"]
     return [
         "## At the papers' size\n",
         "Every vote encrypted with 3072 bits, on 2 cores that other programs used as well, five holders of whom three "
         "open: `psephos simulate tally --dataset kdd99 --parties 20000 --randomness MODE --epsilon 0.1 --draws 1 "
         "--methods vote,soft,avg,statistic,pate --journal DIR --json` (`knowledge`: with `--proofs knowledge`; the "
         "million: `--dataset synthetic --parties 1000000 --auxiliary 100 --randomness short --methods soft`). Counting "
-        "includes voting, encryption, all checks of the curator and five holders, and opening. `predicted` is what "
-        "`psephos plan` says of it; other programs slowed most runs.\n",
+        "includes voting, encryption, all checks of the curator and five holders, and opening. Other programs slowed "
+        "most runs.\n",
         _table(headings, rows),
     ]
 
@@ -316,61 +312,6 @@ def _holder(ballot: dict[str, Any]) -> list[str]:
         _table(["parties", "read", "one core", "roster in memory"], rows),
         "Products of parts of the roster combine, so a holder can divide the work among machines of its own.\n",
     ]
-
-
-def _plan_kept(results: dict[str, Any]) -> str:
-    """Return a sentence, without its full stop, on how often the predictions of `psephos plan` were right."""
-    return (
-        "`psephos plan` beside the run that followed, on the clock, key generation apart: "
-        f"{sum(0.8 <= row['ratio'] <= 1.2 for row in results['plan'])} of {len(results['plan'])} predictions were "
-        "within 20 %, "
-        f"{sum(row['at_least'] <= row['taken_seconds'] <= row['at_most'] for row in results['plan'])} within the "
-        "interval that it gave"
-    )
-
-
-def _plan(results: dict[str, Any]) -> list[str]:
-    """Return the section on predictions of `psephos plan`, each beside the run that followed."""
-    rows = [
-        [
-            _planned(row),
-            f"{row['predicted_seconds']:.1f}",
-            f"{row['at_least']:.1f} to {row['at_most']:.1f}",
-            f"{row['taken_seconds']:.1f}",
-            f"{row['ratio']:.2f}",
-            f"{row['cores']:.2f}",
-            f"{row['predicted_mb']:.0f}",
-            "" if row["taken_mb"] is None else f"{row['taken_mb']:.0f}",
-            f"{row['load_average']:.1f}",
-        ]
-        for row in results["plan"]
-    ]
-    headings = [
-        "run",
-        "predicted s",
-        "interval",
-        "measured s",
-        "ratio",
-        "cores",
-        "predicted MB",
-        "measured MB",
-        "load average",
-    ]
-    return [
-        "## The plan\n",
-        f"{_plan_kept(results)}. Cores: what the trial run got of two; a descent has one process.\n",
-        _table(headings, rows),
-    ]
-
-
-def _planned(row: dict[str, Any]) -> str:
-    """Return the protocol and the sizes of a run as text."""
-    size = {"tally": f"N = {row['auxiliary']:,}, ", "psgd": f"T = {row['steps']}, "}.get(row["protocol"], "")
-    proofs = "" if row["proofs"] == "none" else f", {row['proofs']}"
-    return (
-        f"{row['protocol']}: M = {row['parties']:,}, {size}K = {row['classes']}, d = {row['features']}, "
-        f"{row['key_bits']} bits, {row['randomness']}{proofs}"
-    )
 
 
 def _efficiency(scaling: list[dict[str, Any]]) -> str:

@@ -1,11 +1,10 @@
 """The program of `make bench`: measure, write benchmarks/results/latest.json, and write docs/performance.md from it.
 
-Figures are CPU seconds of one core or ratios within one run, except the wall-clock seconds of the plan and of whole
-commands. `--parts` measures some parts again and keeps the results of the others; `--page` writes the page again
-without measuring. A part with figures that are more than 10 % worse than the recorded ones (`benchmarks.guard`) is
-measured again. If some of these are still worse, the part is not recorded and the exit status is 1; `--accept`
-records it. `--full-size FILE` adds the costs of one large `psephos simulate tally --json` to the results, with the
-prediction of `psephos plan` for it.
+Figures are CPU seconds of one core or ratios within one run, except the wall-clock seconds of whole commands. `--parts`
+measures some parts again and keeps the results of the others; `--page` writes the page again without measuring. A part
+with figures that are more than 10 % worse than the recorded ones (`benchmarks.guard`) is measured again. If some of
+these are still worse, the part is not recorded and the exit status is 1; `--accept` records it. `--full-size FILE` adds
+the costs of one large `psephos simulate tally --json` to the results.
 """
 
 from __future__ import annotations
@@ -18,15 +17,14 @@ from typing import Any
 
 from rich.console import Console
 
+from benchmarks.core import addition
 from benchmarks.guard import losses, measured_commands
 from benchmarks.page import write_page
-from benchmarks.scaling import full_size, growth, memory, plan_accuracy, wire
-from psephos.cli.show import show as show_outcome
-from psephos.experiments.bench import measure
-from psephos.experiments.bench.core import addition
+from benchmarks.scaling import full_size, growth, memory, wire
+from benchmarks.speed import measure
 from psephos.protocol.signing import VERIFICATION_KEY_BYTES
 
-PARTS = ("commands", "encryption", "growth", "memory", "holder", "plan")
+PARTS = ("commands", "encryption", "growth", "memory", "holder")
 """Parts of the results that can be measured separately, in this order."""
 
 
@@ -41,9 +39,7 @@ def measure_part(part: str, options: argparse.Namespace, console: Console) -> di
             )
         return {"commands": times}
     if part == "encryption":
-        result = measure(bits, repetitions)
-        show_outcome(result)
-        return result.as_json()
+        return measure(bits, repetitions)
     if part == "growth":
         exponents = growth(repetitions=max(2, repetitions // 2))
         for name, series in exponents["series"].items():
@@ -51,13 +47,8 @@ def measure_part(part: str, options: argparse.Namespace, console: Console) -> di
         return {"growth": exponents, "wire": wire()}
     if part == "memory":
         return {"memory": memory()}
-    if part == "holder":
-        ballot = asdict(addition("a tally of 100 samples", 3072, 100, 2, 10_000, repetitions))
-        return {"holder": ballot | {"key_bytes": VERIFICATION_KEY_BYTES}}
-    rows = plan_accuracy(options.data_dir)
-    for row in rows:
-        console.print(f"plan: {row['predicted_seconds']} s foreseen, {row['taken_seconds']} s taken ({row['ratio']})")
-    return {"plan": rows}
+    ballot = asdict(addition("a tally of 100 samples", 3072, 100, 2, 10_000, repetitions))
+    return {"holder": ballot | {"key_bytes": VERIFICATION_KEY_BYTES}}
 
 
 def main() -> None:

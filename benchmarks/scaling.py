@@ -1,4 +1,4 @@
-"""Growth of the cost of a tally with its sizes, the bytes of ballots, peak memory, and the accuracy of `psephos plan`.
+"""Growth of the cost of a tally with its sizes, the bytes of ballots, and peak memory.
 
 Times of growth are CPU seconds of one core, which hardly depend on what else the machine does. They cover the parties,
 who cast ballots, and the curator and every holder, who count them. Tables are made before, so that they are not in it.
@@ -6,13 +6,10 @@ who cast ballots, and the curator and every holder, who count them. Tables are m
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from functools import cache
 from itertools import product
 from typing import Any
@@ -20,7 +17,6 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from psephos.experiments.plan import PlanOptions, plan
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
@@ -31,7 +27,7 @@ from psephos.simulation.key_setup import KeySetup, setup_keys
 from psephos.simulation.linear import LinearVoter
 from psephos.specs.tally import TallySpec
 
-__all__ = ["full_size", "growth", "memory", "plan_accuracy", "wire"]
+__all__ = ["full_size", "growth", "memory", "wire"]
 
 FEATURES = 20
 ADDENDS = 20_000
@@ -188,78 +184,8 @@ def memory() -> list[dict[str, float]]:
     return rows
 
 
-PLANNED: tuple[dict[str, Any], ...] = (
-    {"parties": 10_000, "samples": 500, "randomness": "short"},
-    {"parties": 700, "samples": 20_000},
-    {"parties": 8000, "samples": 1000, "key_bits": 2048},
-    {"parties": 600, "samples": 1000, "randomness": "full"},
-    {"parties": 1200, "samples": 5000, "proofs": "knowledge"},
-    {"parties": 1000, "samples": 1000, "dataset": "har", "classes": 6, "features": 50},
-    {"protocol": "average", "parties": 8000, "randomness": "short"},
-    {"protocol": "average", "parties": 250, "dataset": "har", "classes": 6, "features": 50, "key_bits": 2048},
-    {"protocol": "psgd", "parties": 15, "steps": 300, "holders": 3, "threshold": 2},
-    {"protocol": "psgd", "parties": 200, "steps": 20, "key_bits": 2048, "proofs": "knowledge"},
-)
-"""Ten runs: the options of `psephos plan` that differ from its defaults, and the data set of the run."""
-
-
-def plan_accuracy(data_dir: str | None) -> list[dict[str, Any]]:
-    """Compare the prediction of `psephos plan` for each of `PLANNED` with the run that follows it at once.
-
-    Args:
-        data_dir: the folder with HAR; None leaves out the runs on HAR.
-
-    Returns:
-        For each run its options, the predicted and the measured wall-clock seconds and memory in MB, and their ratio.
-    """
-    return [_planned(case, data_dir) for case in PLANNED if data_dir is not None or "dataset" not in case]
-
-
-def _command(*words: str, **options: Any) -> dict[str, Any]:
-    """Run `psephos` with `--json` in a process of its own and return its output."""
-    flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
-    line = [sys.executable, "-m", "psephos", *words, *flags, "--json"]
-    output: dict[str, Any] = json.loads(subprocess.run(line, stdout=subprocess.PIPE, check=True).stdout)  # noqa: S603
-    return output
-
-
-def _planned(case: Mapping[str, Any], data_dir: str | None) -> dict[str, Any]:
-    """Plan and then run one of `PLANNED`; return its row of `plan_accuracy`."""
-    options = {"features": FEATURES, **case}
-    dataset = options.pop("dataset", "synthetic")
-    prediction = _command("plan", **options)
-    shared = ("parties", "key_bits", "randomness", "proofs", "holders", "threshold")
-    run_options = {"dataset": dataset} | {name: prediction[name] for name in shared}
-    if dataset != "synthetic":
-        run_options["data_dir"] = data_dir
-    protocol, phases = prediction["protocol"], ["encrypt", "aggregate", "decrypt"]
-    if protocol == "psgd":
-        run_options, phases = run_options | {"steps": prediction["steps"]}, ["steps"]
-    elif protocol == "average":
-        run_options |= {"methods": "avg", "draws": 1}
-    else:
-        run_options |= {"methods": "soft", "draws": 1, "auxiliary": prediction["auxiliary"]}
-    run = _command("simulate", protocol, **run_options)
-    names = ("seconds", "seconds_at_least", "seconds_at_most")
-    predicted, least, most = (sum(prediction[name][phase] for phase in phases) for name in names)
-    seconds = sum(run["seconds"][phase] for phase in phases)
-    fields = ("protocol", "parties", "auxiliary", "classes", "steps", "key_bits", "randomness", "proofs", "cores")
-    return {
-        **{name: prediction[name] for name in fields},
-        "features": run["features"],
-        "predicted_seconds": round(predicted, 2),
-        "at_least": round(least, 2),
-        "at_most": round(most, 2),
-        "taken_seconds": round(seconds, 2),
-        "ratio": round(predicted / seconds, 3),
-        "predicted_mb": prediction["memory_mb"],
-        "taken_mb": run.get("peak_memory_mb"),
-        "load_average": round(os.getloadavg()[0], 2),
-    }
-
-
 def full_size(run: dict[str, Any], note: str) -> dict[str, Any]:
-    """Return the row of a large run, with the prediction that `psephos plan` makes for it on this machine now.
+    """Return the row of a large run.
 
     Args:
         run: the output of `psephos simulate tally --json`.
@@ -268,20 +194,16 @@ def full_size(run: dict[str, Any], note: str) -> dict[str, Any]:
     shape = {
         n: run[n] for n in ("parties", "auxiliary", "classes", "features", "key_bits", "degree", "randomness", "proofs")
     }
-    shared = ("parties", "classes", "features", "key_bits", "degree", "randomness", "proofs", "holders", "threshold")
-    options = {name: run[name] for name in shared} | {"workers": run["options"]["workers"]}
-    prediction = plan(PlanOptions(samples=run["auxiliary"], **options))
     phases = ("encrypt", "aggregate", "decrypt")
     return {
         **shape,
         "dataset": run["dataset"],
-        "workers": options["workers"],
+        "workers": run["options"]["workers"],
         "tally_equals_plaintext": run["tally_equals_plaintext"],
         "ciphertexts_per_ballot": run["ciphertexts_per_ballot"],
         "bytes_per_ballot": run["bytes_per_ballot"],
         "train_seconds": run["seconds"]["train"],
         "total_seconds": sum(run["seconds"].values()),
-        "predicted_seconds": round(sum(prediction.known(phase) for phase in phases), 1),
         "taken_seconds": round(sum(run["seconds"][phase] for phase in phases), 1),
         "peak_memory_mb": run["peak_memory_mb"],
         "note": note,

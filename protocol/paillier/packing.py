@@ -205,7 +205,7 @@ class PackingPlan:
 
 
 _COST = {1: 1.0, 2: 0.9, 3: 0.9, 4: 1.0}
-"""Approximate cost of encrypting the same bits of plaintext relative to degree 1, measured by `psephos bench`."""
+"""Approximate cost of encrypting the same bits of plaintext relative to degree 1, as `make bench` measures it."""
 
 
 def best_degree(key_bits: int, *, length: int, addends: int, minimum: int = 0, maximum: int = 1) -> int:

@@ -36,9 +36,8 @@ COMMANDS = {
     "budget": "Show what all releases from the same rows have cost together.",
     "simulate": "Simulate one protocol (tally, average, pathak or psgd) with all its options.",
     "reproduce": "Reproduce a paper's experiment, with the paper's numbers beside ours.",
-    "plan": "Predict the time, bytes and memory of a counting round.",
+    "plan": "Predict the bytes and the time of a run.",
     "audit": "Audit the protocols: who learns what, and whether epsilon holds.",
-    "bench": "Measure speed and sizes, beside other Paillier libraries.",
     "report": "Write a report from a saved JSON.",
     "board": "Set up a study's board: a server, or a file that is carried.",
 }
@@ -135,7 +134,7 @@ def main() -> None:
             _leave(_INTERRUPTED, stopped)
         raise
     except MemoryError:
-        _say("not enough memory: use fewer parties, samples or workers; `psephos plan` predicts what a round needs")
+        _say("not enough memory: use fewer parties, samples or workers")
         sys.exit(_FAILED)
     except OSError as error:
         _say(f"{error.filename or 'input or output'}: {error.strerror or error}")

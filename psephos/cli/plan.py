@@ -22,5 +22,5 @@ def register(app: typer.Typer) -> None:
     )
     @with_options(PlanOptions)
     def _(options: PlanOptions, *, as_json: AsJson = False) -> None:
-        """Predict the time, bytes and memory of a run, from a trial run of about ten seconds on this machine."""
+        """Predict the bytes of a run, and its time from one timed sum on this machine."""
         finish(plan(options), as_json=as_json)

@@ -13,7 +13,7 @@ from psephos.results.base import (
     Phase,
     Result,
 )
-from psephos.results.machine import BenchResult, PlanResult
+from psephos.results.machine import PlanResult
 from psephos.results.papers import HammResult, PaperResult, PathakAdultResult, RajkumarResult
 from psephos.results.regression import RegressionError, RegressionResult
 from psephos.results.runs import (
@@ -50,7 +50,6 @@ __all__ = [
     "AuditedCoalition",
     "AuditedProtocol",
     "AverageResult",
-    "BenchResult",
     "ComparedRun",
     "ComposedCost",
     "Curve",

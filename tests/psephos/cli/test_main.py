@@ -61,7 +61,7 @@ def started(*words: str, **more: Any) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize(
-    "command", ["run", "predict", "evaluate", "audit", "plan", "bench", "report", *BOARDS, *SIMULATIONS, *EXPERIMENTS]
+    "command", ["run", "predict", "evaluate", "audit", "plan", "report", *BOARDS, *SIMULATIONS, *EXPERIMENTS]
 )
 def test_help_shows_one_example_a_line(command: str) -> None:
     help_text = invoke(*command.split(), "--help").output

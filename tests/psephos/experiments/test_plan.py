@@ -1,7 +1,4 @@
-"""Tests of `psephos plan`: exact sizes, and times that grow with the run.
-
-benchmarks/ compares the predicted times with measured ones.
-"""
+"""Tests of `psephos plan`: exact sizes, and times that grow with the run."""
 
 from __future__ import annotations
 
@@ -11,12 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from psephos.experiments.plan import PlanOptions, plan
-from psephos.experiments.plan import _lengths as lengths
-from psephos.experiments.plan import _proved_lengths as proved_lengths
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, vote_round
 from psephos.protocol.errors import InvalidParameter, WeakKeyError
@@ -58,40 +51,17 @@ def test_predicted_bytes_equal_those_of_a_run(small: PlanResult) -> None:
     assert small.slots_per_plaintext == round_.plan.slots_per_plaintext
 
 
-def test_outcome_has_every_phase_and_round_trips_through_json(small: PlanResult) -> None:
+def test_the_result_round_trips_and_its_total_is_that_of_the_phases(small: PlanResult) -> None:
     assert Result.from_json(json.loads(json.dumps(small.as_json()))) == small
-    phases = ["keygen", "encrypt", "aggregate", "decrypt"]
-    assert small.memory_mb > 50
-    assert 0 < small.cores < 1.5  # in one process
-    for seconds in (small.seconds_at_least, small.seconds, small.seconds_at_most):
-        assert list(seconds) == [*phases, "total"]
-        assert seconds["total"] == pytest.approx(sum(seconds[phase] or 0 for phase in phases), abs=0.01)
-    longer = plan(PlanOptions(parties=12, samples=40_000, classes=3, features=4, **TEST_KEY))
-    for phase in phases:  # with 40,000 samples each takes tens of milliseconds; predictions are rounded to 1 ms
-        assert 0 < longer.seconds_at_least[phase] < longer.known(phase) < longer.seconds_at_most[phase]
+    phases = [small.known(phase) for phase in ("encrypt", "aggregate", "decrypt")]
+    assert min(phases) > 0
+    assert small.known("total") == pytest.approx(sum(phases), abs=0.01)
 
 
-@pytest.mark.slow
 def test_time_and_traffic_grow_with_the_parties(small: PlanResult) -> None:
     larger = plan(PlanOptions(parties=1200, samples=400, classes=3, features=4, **TEST_KEY))
     assert larger.known("encrypt") > 20 * small.known("encrypt")
     assert larger.bytes["ballots"] > 99 * small.bytes["ballots"]
-
-
-@given(st.integers(1, 500), st.floats(1e-4, 1e4))
-def test_trial_runs_have_two_lengths_unless_one_is_the_whole_ballot(ciphertexts: int, per_ciphertext: float) -> None:
-    short, long = lengths(ciphertexts, per_ciphertext)
-    assert 1 <= short <= long <= ciphertexts
-    assert short < long or long == ciphertexts
-
-
-@given(st.integers(1, 500), st.floats(1e-4, 1e4))
-def test_trial_ballots_with_proofs_are_doubled_until_a_batch_takes_a_second(ciphertexts: int, each: float) -> None:
-    short, long = proved_lengths(ciphertexts, lambda count: each * count)
-    assert 1 <= short <= long <= ciphertexts
-    assert short < long or ciphertexts == 1
-    assert long == ciphertexts or each * long >= 1.0
-    assert long <= 2 or each * short < 1.0
 
 
 def test_sizes_of_parameters_and_gradients_equal_those_of_a_run() -> None:
@@ -103,7 +73,6 @@ def test_sizes_of_parameters_and_gradients_equal_those_of_a_run() -> None:
     key = {name: value for name, value in TEST_KEY.items() if name != "workers"}
     descent = simulate_psgd(PsgdOptions(dataset="breast-cancer", parties=6, steps=3, delta=1e-3, **key))
     steps = plan(PlanOptions(protocol="psgd", parties=6, features=descent.features, steps=3, **TEST_KEY))
-    assert list(steps.seconds) == ["keygen", "prepare", "steps", "total"]
     assert steps.bytes == {"ballot": descent.bytes_per_ballot, "ballots": 18 * descent.bytes_per_ballot}
 
 

@@ -10,17 +10,26 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import phe
 from gmpy2 import mpz
 
-from psephos.experiments.bench.clock import cpu_seconds, interleaved, milliseconds
+from benchmarks.clock import cpu_seconds, interleaved, milliseconds
 from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, Encryptor, RandomnessMode
 from psephos.protocol.paillier.private_key import PrivateKey, generate_private_key
-from psephos.results.machine import LibraryTimings
 
 Operations = dict[str, Callable[[], object]]
+
+
+@dataclass(frozen=True)
+class LibraryTimings:
+    """CPU milliseconds of each library for "encrypt", "add" and "decrypt"; reasons why others were not measured."""
+
+    key_bits: int
+    milliseconds: dict[str, dict[str, float]]
+    not_measured: dict[str, str]
 
 
 def _ours(mode: RandomnessMode, private: PrivateKey) -> Operations:

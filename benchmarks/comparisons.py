@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import gmpy2
 
-from psephos.experiments.bench.clock import cpu_seconds, interleaved, milliseconds, ratio
+from benchmarks.clock import cpu_seconds, interleaved, milliseconds, ratio
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.private_key import generate_private_key
 from psephos.protocol.pathak.comparison import answer, ask, conclude, mask_encrypted_difference
 from psephos.protocol.pathak.dgk import generate_dgk_key
-from psephos.results.machine import SecureComparison
 
 COMPARED_BITS = 64
 """Number of bits of the compared integers."""
@@ -31,6 +31,17 @@ Prepare = Callable[[int, int], Callable[[], Any]]
 
 Read = Callable[[Any], bool]
 """Reads the bit [a >= b] from the result of the timed function."""
+
+
+@dataclass(frozen=True)
+class SecureComparison:
+    """CPU milliseconds of one secure comparison of integers of `compared_bits` bits, by library."""
+
+    key_bits: int
+    compared_bits: int
+    milliseconds: dict[str, float]
+    times_faster_than_tno: float | None
+    not_measured: dict[str, str]
 
 
 def _ours(bits: int) -> tuple[Prepare, Read]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import phe
 
-from psephos.experiments.bench.clock import clock, interleaved, milliseconds, ratio
+from benchmarks.clock import clock, interleaved, milliseconds, ratio
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.rounds import Round
@@ -26,10 +27,48 @@ from psephos.protocol.paillier.private_key import PrivateKey, generate_private_k
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.paillier.vectors import EncryptedVector
 from psephos.protocol.signing import SigningKey
-from psephos.results.machine import CombTables, CountingTimings, EncryptionTimings
 
 PARTIES = 20_000
 """Number of parties for which votes are packed."""
+
+
+@dataclass(frozen=True)
+class CombTables:
+    """Shape of the fixed-base tables of one randomness mode."""
+
+    rows: int
+    tables: int
+    columns: int
+    multiplications: int
+    table_mb: float
+
+
+@dataclass(frozen=True)
+class EncryptionTimings:
+    """Encryption under one key size, by mode; phe's own `encrypt` is "phe". Ratios are medians within one run.
+
+    "half, degree 3" is mode half under a key of degree 3 instead of 1; "half, gmpy2" is the mode without the native
+    kernel.
+    """
+
+    key_bits: int
+    milliseconds_per_ciphertext: dict[str, float]
+    times_faster_than_phe_per_ciphertext: dict[str, float]
+    times_faster_than_phe_per_vote: dict[str, float]
+    bytes_per_vote: dict[str, float]
+    comb: dict[str, CombTables]
+
+
+@dataclass(frozen=True)
+class CountingTimings:
+    """Cost of counting ballots with all checks, also over bare multiplications; `like` is a data set of that size."""
+
+    like: str
+    key_bits: int
+    ciphertexts_per_ballot: int
+    bytes_per_ballot: int
+    milliseconds_per_ballot: float
+    over_bare_multiplications: float
 
 
 def encryption(bits: int, repetitions: int = 7) -> EncryptionTimings:
