@@ -27,11 +27,8 @@ COMMANDS = {
     "study": "Prepare a study on many machines: identities, and the file that all members sign.",
     "join": "Sign a study and announce it on its board.",
     "agent": "Run all roles of a member in a study until there is a result.",
-    "vote": "Take the next steps of a party in a study.",
-    "hold": "Take the next steps of a key holder in a study.",
-    "curate": "Take the next steps of the curator in a study.",
     "status": "Show how far a study is, as its board shows it.",
-    "watch": "Serve a read-only page of a study, with metrics.",
+    "watch": "Serve a read-only page of a study.",
     "verify": "Verify a study from its board.",
     "budget": "Show what all releases from the same rows have cost together.",
     "simulate": "Simulate one protocol (tally, average, pathak or psgd) with all its options.",
@@ -43,7 +40,7 @@ COMMANDS = {
 }
 """Help of each command in `psephos --help`."""
 
-_MEMBER = ("join", "agent", "vote", "hold", "curate", "status")
+_MEMBER = ("join", "agent", "status")
 """The commands of `psephos.cli.member`."""
 
 _TAKES_JOURNAL = (

@@ -1,11 +1,10 @@
-"""`psephos join`, `vote`, `hold`, `curate`, `agent` and `status`: the commands of a study's members."""
+"""`psephos join`, `agent` and `status`: the commands of a study's members."""
 
 from __future__ import annotations
 
 import json
 import logging
 from collections import deque
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,11 +14,12 @@ from psephos.cli.generate import SectionedCommand, examples
 from psephos.cli.shared import AsJson, emit, note
 from psephos.cli.study import BoardAt, IdentityDir, PublicFile, StudyFile, Yes, confirm, existing
 from psephos.protocol.errors import InvalidParameter, StoreInUseError, StudyError
+from psephos.protocol.study.study import CURATOR
 
 if TYPE_CHECKING:
     from psephos.study.member import Membership
 
-__all__ = ["register_agent", "register_curate", "register_hold", "register_join", "register_status", "register_vote"]
+__all__ = ["register_agent", "register_join", "register_status"]
 
 Directory = Annotated[Path, typer.Argument(help="The directory of an identity that has joined a study.")]
 Which = Annotated[
@@ -92,7 +92,7 @@ def register_join(app: typer.Typer) -> None:
         membership.keep(**settings)
         with MemberRunner(membership, membership.names, say=note) as runner:
             runner.run_due_steps()
-        note(f"joined; now run `psephos agent {identity}`, or the single steps: vote, hold, curate")
+        note(f"joined; now run `psephos agent {identity}`")
 
 
 def _absolute(path: Path | None) -> str | None:
@@ -103,48 +103,6 @@ def _absolute(path: Path | None) -> str | None:
 def _address(board: str) -> str:
     """Return the address of a board; that of a file is its absolute path."""
     return board if "://" in board else str(Path(board.removeprefix("file:")).absolute())
-
-
-def register_vote(app: typer.Typer) -> None:
-    """Add the command `psephos vote`."""
-    help = "Take the next steps of a party: vote, as soon as there is a key."
-    app.command("vote", cls=SectionedCommand, help=help, epilog=examples("psephos vote north"))(_step("party"))
-
-
-def register_hold(app: typer.Typer) -> None:
-    """Add `psephos hold`."""
-    help = "Take the next steps of a key holder: make the key, confirm the product, open the sum."
-    app.command("hold", cls=SectionedCommand, help=help, epilog=examples("psephos hold north"))(_step("holder"))
-
-
-def _step(kind: str) -> Callable[[Path, str, bool], None]:
-    def step(directory: Directory, study: Which = "", as_json: AsJson = False) -> None:
-        _take(directory, study, kind, as_json)
-
-    return step
-
-
-def _take(directory: Path, study: str, kind: str, as_json: bool) -> None:
-    """Take all steps that are due now for the roles of one kind. A repetition takes no step a second time.
-
-    Raises:
-        StudyError: the identity has no role of this kind.
-    """
-    from psephos.study.runner import MemberRunner
-
-    membership = _membership(directory, study)
-    names = [name for name in membership.names if name.startswith(kind)]
-    if not names:
-        name, roles = membership.identity.card.name, " and ".join(membership.names)
-        raise StudyError(f"{name} is not a {kind} in this study; its roles are {roles}")
-    with MemberRunner(membership, names) as runner:
-        runner.run_due_steps()
-        if as_json:
-            emit(json.dumps({"standing": dict(runner.statuses()), "done": runner.done}) + "\n")
-        else:
-            emit("".join(f"{name}: {text}\n" for name, text in runner.statuses()))
-            if runner.released is not None:
-                emit(f"the model and its card are in {runner.released}\n")
 
 
 def _membership(directory: Path, study: str) -> Membership:
@@ -158,58 +116,58 @@ def _membership(directory: Path, study: str) -> Membership:
     return membership
 
 
-def register_curate(app: typer.Typer) -> None:
-    """Add `psephos curate`."""
-
-    @app.command(cls=SectionedCommand, epilog=examples("psephos curate lab", "psephos curate lab --close"))
-    def curate(
-        directory: Directory,
-        close: Annotated[
-            bool, typer.Option("--close", help="End the vote now, with the ballots on the board.")
-        ] = False,
-        study: Which = "",
-        as_json: AsJson = False,
-    ) -> None:
-        """Take the next steps of the curator: count ballots, close the vote, ask for the sum, release."""
-        membership = _membership(directory, study)
-        if close and "curator" in membership.names:
-            membership.closing().touch()  # a running agent looks for this file too
-        try:
-            _take(directory, study, "curator", as_json)
-        except StoreInUseError:
-            if not close:
-                raise
-            text = "the agent that is running will close the vote"
-            emit(json.dumps({"standing": {"curator": text}, "done": False}) + "\n" if as_json else f"curator: {text}\n")
-
-
 def register_agent(app: typer.Typer) -> None:
     """Add `psephos agent`."""
 
     @app.command(
-        cls=SectionedCommand, epilog=examples("psephos agent north", "psephos agent /var/lib/psephos --study 73e9-a0c1")
+        cls=SectionedCommand,
+        epilog=examples(
+            "psephos agent north",
+            "psephos agent /var/lib/psephos --study 73e9-a0c1",
+            "psephos agent lab --once --close",
+        ),
     )
     def agent(
         directory: Directory,
         study: Which = "",
-        metrics: Annotated[
-            int | None,
-            typer.Option(
-                min=0, max=65535, help="Serve Prometheus metrics on this port; 0 for any.", show_default="none"
-            ),
-        ] = None,
+        once: Annotated[
+            bool, typer.Option("--once", help="Take the steps that are due now, say how far each role is, and end.")
+        ] = False,
+        close: Annotated[
+            bool, typer.Option("--close", help="The curator: end the vote now, with the ballots on the board.")
+        ] = False,
+        as_json: AsJson = False,
     ) -> None:
         """Run all roles of an identity until there is a result. It can be stopped and started again at any time."""
-        from psephos.study.metrics import serve_metrics
         from psephos.study.runner import MemberRunner
 
         membership = _membership(directory, study)
+        if close:
+            if CURATOR not in membership.names:
+                name, roles = membership.identity.card.name, " and ".join(membership.names)
+                raise StudyError(f"{name} cannot close the vote, as only the curator can; its roles are {roles}")
+            membership.closing().touch()  # an agent that is running looks for this file too
         log_enabled = logging.getLogger("psephos").isEnabledFor(logging.INFO)  # the log has the same lines as JSON
-        with MemberRunner(membership, membership.names, say=(lambda text: None) if log_enabled else note) as runner:
-            if metrics is not None:
-                note(f"metrics are at http://127.0.0.1:{serve_metrics(runner, metrics)}/metrics")
-            runner.run()
-        emit(f"{runner.released}\n")
+        quiet = once or log_enabled
+        try:
+            with MemberRunner(membership, membership.names, say=(lambda text: None) if quiet else note) as runner:
+                if once:
+                    runner.run_due_steps()
+                else:
+                    runner.run()
+                statuses, done, released = dict(runner.statuses()), runner.done, runner.released
+        except StoreInUseError:
+            if not close:
+                raise
+            statuses, done, released = {CURATOR: "the agent that is running will close the vote"}, False, None
+        if as_json:
+            emit(json.dumps({"standing": statuses, "done": done}) + "\n")
+        elif released is not None and not once:
+            emit(f"{released}\n")
+        else:
+            emit("".join(f"{name}: {text}\n" for name, text in statuses.items()))
+            if released is not None:
+                emit(f"the model and its card are in {released}\n")
 
 
 def register_status(app: typer.Typer) -> None:

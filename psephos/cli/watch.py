@@ -39,7 +39,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
         poll: Annotated[float, typer.Option(help="Seconds between two readings of the board.")] = 1.0,
     ) -> None:
-        """Serve a page with the progress and log of a study, and metrics for Prometheus; the study does not notice."""
+        """Serve a page with the progress and log of a study; the study does not notice."""
         try:
             import uvicorn
 

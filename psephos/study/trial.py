@@ -92,7 +92,7 @@ def run_trial(roles: int, output: Path | None, key_bits: int, nats: bool, say: C
         for name in identities:
             agents[name] = _start(output, name, "agent", name)
             processes.append(agents[name])
-        if all(map(find_spec, ("starlette", "uvicorn", "prometheus_client"))):
+        if all(map(find_spec, ("starlette", "uvicorn"))):
             # The board must exist before a reader opens it.
             open_board(address, study.digest, CURATOR, identities[CURATOR].key).close()
             page = ("study.toml", "--board", reading, "--public", "public.csv", "--port", "0")

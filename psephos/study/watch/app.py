@@ -1,4 +1,4 @@
-"""The page and the metrics of a followed study: Starlette, server-sent events, Prometheus' text format."""
+"""The page of a followed study: Starlette and server-sent events."""
 
 from __future__ import annotations
 
@@ -9,10 +9,7 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from importlib.resources import files
 from ipaddress import ip_address
-from typing import Any
 
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -41,44 +38,14 @@ _SECURE = {
 }
 
 
-class _Metrics:
-    """A Prometheus collector of the state of a study's board."""
-
-    def __init__(self, follower: Follower) -> None:
-        self._follower = follower
-
-    def collect(self) -> list[Any]:
-        state = self._follower.state()
-        entries = CounterMetricFamily("psephos_entries", "Entries on the board, by author.", labels=["author"])
-        size = CounterMetricFamily("psephos_bytes", "Bytes on the board, by author.", labels=["author"])
-        last = GaugeMetricFamily("psephos_last_seen_seconds", "When a role was last heard of.", labels=["author"])
-        steps = GaugeMetricFamily("psephos_step_done", "Whether a role has done a step.", labels=["author", "step"])
-        for role in state["roles"]:
-            entries.add_metric([role["role"]], role["entries"])
-            size.add_metric([role["role"]], role["bytes"])
-            if role["last"] is not None:
-                last.add_metric([role["role"]], role["last"])
-            for step in role["steps"]:
-                steps.add_metric([role["role"], step["step"]], float(step["done"]))
-        refused = CounterMetricFamily("psephos_refused", "Entries that nobody takes, by error.", labels=["error"])
-        for error, count in state["refused"].items():
-            refused.add_metric([error], count)
-        head = GaugeMetricFamily("psephos_head", "Entries that were read.", value=state["head"]["size"])
-        up = GaugeMetricFamily("psephos_board_up", "Whether the board answers.", value=float(not state["failure"]))
-        done = GaugeMetricFamily("psephos_result", "Whether there is a result.", value=float(bool(state["result"])))
-        return [entries, size, last, steps, refused, head, up, done]
-
-
 def application(follower: Follower, *, poll: float = 1.0, hosts: Sequence[str] = ("*",)) -> Starlette:
-    """Return the web application with the page and the metrics of a study.
+    """Return the web application with the page of a study.
 
     Args:
         follower: of the study's board.
         poll: seconds between reads of the board.
         hosts: names of the host for which it answers requests (`answers_to`).
     """
-    registry = CollectorRegistry()
-    registry.register(_Metrics(follower))
     changed = asyncio.Condition()
 
     async def follow() -> None:
@@ -115,9 +82,6 @@ def application(follower: Follower, *, poll: float = 1.0, hosts: Sequence[str] =
 
         return StreamingResponse(updates(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
-    async def metrics(request: Request) -> Response:
-        return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")
-
     async def healthy(request: Request) -> Response:
         trouble = _trouble(follower, poll)
         return JSONResponse({"board": trouble or "answers"}, 503 if trouble else 200)
@@ -127,7 +91,6 @@ def application(follower: Follower, *, poll: float = 1.0, hosts: Sequence[str] =
         Route("/watch.js", script),
         Route("/state.json", state),
         Route("/events", events),
-        Route("/metrics", metrics),
         Route("/healthy", healthy),
     ]
     answering = Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)

@@ -40,7 +40,7 @@ BOARDS = ["board init", "board export", "board import"]
 EXPERIMENTS = [f"reproduce {name}" for name in reproduce.HELP]
 STUDY = [
     *(f"study {name}" for name in ("identity", "new", "show", "sign", "budget", "try")),
-    *("join", "vote", "hold", "curate", "agent", "status"),
+    *("join", "agent", "status"),
 ]
 PLAN = ("plan", "--parties", "5", "--samples", "10", "--workers", "1", "--key-bits", "512", "--test-key")
 TINY = ("--parties", "4", "--key-bits", "512", "--test-key", "--holders", "3", "--threshold", "2", "--workers", "1")

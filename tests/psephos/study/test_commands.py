@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
 
 import msgspec
 import numpy as np
@@ -37,7 +36,6 @@ from psephos.protocol.errors import (
     AlreadyCastError,
     BudgetExceededError,
     DataError,
-    EngineError,
     EquivocationError,
     InvalidParameter,
     JournalError,
@@ -56,7 +54,6 @@ from psephos.specs.study import StudyTerms
 from psephos.study.consent import describe_study
 from psephos.study.identity import Identity, IdentityCard, fingerprint
 from psephos.study.member import Membership, sign
-from psephos.study.metrics import serve_metrics
 from psephos.study.monitor import Follower
 from psephos.study.release import card, make_release, read_release
 from psephos.study.runner import MemberRunner
@@ -169,18 +166,16 @@ def member(here: Consortium, name: str) -> Membership:
 
 
 def play_by_hand(here: Consortium) -> None:
-    """Every command again and again, as people would who do not know whose turn it is."""
+    """Single steps again and again, as people would who do not know whose turn it is."""
     for _ in range(200):
         for name in PARTIES:
-            psephos("hold", here / name)
-            psephos("vote", here / name)
-        if json.loads(psephos("curate", here / "lab", "--json"))["done"]:
+            psephos("agent", here / name, "--once")
+        if json.loads(psephos("agent", here / "lab", "--once", "--json"))["done"]:
             break
     else:
         pytest.fail("the study goes on for ever")
     for name in PARTIES:
-        psephos("hold", here / name)
-        psephos("vote", here / name)
+        psephos("agent", here / name, "--once")
 
 
 @pytest.mark.slow
@@ -243,7 +238,7 @@ def shares_of(plays: list[MemberRunner]) -> list[int]:
 
 def assert_no_secrets(here: Consortium, shares: Sequence[int] = (), *texts: str) -> None:
     """No signing key, sealing key or share of the key stands on the board, in any file but stores and keys, in what was
-    released, nor in `texts`: logs, metrics, pages. In bytes, in hexadecimal, or as a number."""
+    released, nor in `texts`: logs, pages. In bytes, in hexadecimal, or as a number."""
     secrets = [Identity.read(here / name).key.seed() for name in MEMBERS]
     for store in here.folder.glob("*/*/*.sqlite"):
         with sqlite3.connect(store) as database:
@@ -349,10 +344,6 @@ def test_every_protocol_ends_in_a_verified_model(  # wide: one row of a table
     assert ("holder 1" in psephos("study", "show", study, "--identity", consortium / "north")) is (protocol != "pathak")
     plays = until_the_vote(consortium, study, Clock(), voters=3, log="debug")
     assert set(go_on(plays).values()) == {"done: the result is published"}
-    pages = []
-    for play in plays:
-        with urlopen(f"http://127.0.0.1:{serve_metrics(play, 0)}/metrics") as answer:
-            pages.append(answer.read().decode())
     logged = capsys.readouterr().err
     assert '"message": "posted"' in logged
     page = Follower(Study.read(study), lambda: BoardFile(consortium / "board.sqlite"))
@@ -361,7 +352,7 @@ def test_every_protocol_ends_in_a_verified_model(  # wide: one row of a table
     assert len(shares) == (0 if protocol == "pathak" else 3)
     for play in plays:
         play.close()
-    assert_no_secrets(consortium, shares, logged, *pages, json.dumps(page.state()))
+    assert_no_secrets(consortium, shares, logged, json.dumps(page.state()))
     models = {(play.released / "model.json").read_bytes() for play in plays if play.released}
     assert len(models) == 1
     model = json.loads(models.pop())
@@ -450,7 +441,7 @@ def test_close_ends_the_vote_but_not_below_the_minimum(vote: Consortium) -> None
     plays = runners(vote, clock, voters=1)
     plays[-1].close()
     with pytest.raises(TooFewBallotsError, match="minimum is 2"):
-        psephos("curate", vote / "lab", "--close")
+        psephos("agent", vote / "lab", "--once", "--close")
     mine = member(vote, "south")
     plays[1].close()
     with (
@@ -469,9 +460,9 @@ def test_close_while_the_agent_runs_is_done_by_the_agent(vote: Consortium) -> No
     clock = Clock()
     plays = runners(vote, clock, voters=2)
     with pytest.raises(StoreInUseError):
-        psephos("curate", vote / "lab")
-    assert "agent" in psephos("curate", vote / "lab", "--close")
-    assert not json.loads(psephos("curate", vote / "lab", "--close", "--json"))["done"]
+        psephos("agent", vote / "lab", "--once")
+    assert "agent" in psephos("agent", vote / "lab", "--close")
+    assert not json.loads(psephos("agent", vote / "lab", "--close", "--json"))["done"]
     assert go_on(plays)["curator"].startswith("done")
     for play in plays:
         play.close()
@@ -516,24 +507,6 @@ def test_a_late_ballot_is_refused_and_its_party_gets_the_model(vote: Consortium)
     assert {(type(error.error).__name__, error.author) for error in late} == {("LateBallotError", "party 2")}
     for play in plays:
         play.close()
-
-
-def test_metrics_name_the_roles_an_agent_waits_for(consortium: Consortium) -> None:
-    study, clock = consortium.new(), Clock()
-    consortium.join("north", study)
-    with MemberRunner(member(consortium, "north"), ["party 0", "holder 1"], clock=clock) as north:
-        port = serve_metrics(north, 0)
-        north.run_due_steps()
-        north.failure = "gone"
-        with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
-            metrics = answer.read().decode()
-        with pytest.raises(EngineError, match=f"nothing can listen on 127.0.0.1, port {port}"):
-            serve_metrics(north, port)
-    assert 'psephos_agent_awaits{kind="joined",role="party 0",sender="holder 3"} 1.0' in metrics
-    assert 'psephos_agent_moved_seconds{role="holder 1"} 4e+09' in metrics, "the clock's"
-    assert 'psephos_agent_entries_signed{role="holder 1"} 1.0' in metrics
-    assert "psephos_agent_board_up 0.0" in metrics
-    assert Identity.read(consortium / "north").key.seed().hex() not in metrics
 
 
 @pytest.mark.slow
@@ -729,7 +702,7 @@ def test_join_refuses_strangers_and_wrong_files(consortium: Consortium, tmp_path
         psephos("agent", consortium / "east")
     sign(Study.read(study), Identity.read(consortium / "lab"))
     with pytest.raises(StudyError, match="not joined it"):
-        psephos("curate", consortium / "lab")
+        psephos("agent", consortium / "lab")
     declined = CliRunner().invoke(
         build(), ["study", "sign", str(study), "--identity", str(consortium / "south")], input="n\n"
     )
@@ -749,10 +722,10 @@ def test_a_role_runs_in_one_process_and_never_from_the_start_again(consortium: C
     ):
         pass
     with pytest.raises(StudyError, match="party 0 and holder 1"):
-        psephos("curate", consortium / "north")
+        psephos("agent", consortium / "north", "--close")
     (mine.folder / "holder-1.sqlite").unlink()
     with pytest.raises(EquivocationError, match="holder 1"):
-        psephos("hold", consortium / "north")
+        psephos("agent", consortium / "north", "--once")
     board = json.loads(psephos("status", study, "--board", consortium / "board.sqlite", "--json"))
     assert board["entries"] == 2, "and has said nothing more"
 
@@ -768,7 +741,7 @@ def test_entries_of_another_study_are_ignored(consortium: Consortium) -> None:
         psephos("status", first, "--board", consortium / "nowhere.sqlite")
     consortium.join("north", second)
     with pytest.raises(StudyError, match="several studies"):
-        psephos("vote", consortium / "north")
+        psephos("agent", consortium / "north")
 
 
 def test_a_result_against_the_study_is_refused(consortium: Consortium) -> None:
@@ -862,7 +835,7 @@ def test_trial_with_one_process_per_member(tmp_path: Path) -> None:
     ):
         assert words in done.stderr
     assert (tmp_path / "a/t/board.sqlite").exists() is not nats
-    if all(map(find_spec, ("starlette", "uvicorn", "prometheus_client"))):
+    if all(map(find_spec, ("starlette", "uvicorn"))):
         assert re.search(r"http://\S+ shows it while it runs", done.stderr)
     settings = (study.title, study.epsilon, study.trial, study.minimum_ballots, study.patience, study.key_bits)
     assert settings == ("A trial", 10.0, True, 3, 60, 256)

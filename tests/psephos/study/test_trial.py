@@ -169,7 +169,7 @@ def gone(folder: Path) -> set[str]:
 
 def test_a_trial_that_fails_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a member's nor the page's; each runs in the folder, with one thread, and has its own files."""
-    page = ["study"] * all(map(find_spec, ("starlette", "uvicorn", "prometheus_client")))
+    page = ["study"] * all(map(find_spec, ("starlette", "uvicorn")))
     others = ["party-0", "party-1", "party-2", *page]
     text = MEMBER.replace("{}", " && ".join(f"[ -s {name}.pid ]" for name in others))
     monkeypatch.setattr(sys, "executable", script(tmp_path / "member", text))

@@ -439,7 +439,7 @@ def study(directory: Path) -> None:
     follower = Follower(made.study, lambda: board)
     follower.step()
     with TestClient(application(follower)) as client:
-        for page in ("/", "/state.json", "/metrics"):
+        for page in ("/", "/state.json"):
             bank.assert_absent(client.get(page).text, f"{page} of whoever watches")
     for name, path in stores.items():
         for file in path.parent.glob(f"{path.name}*"):

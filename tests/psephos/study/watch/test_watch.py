@@ -205,7 +205,7 @@ def test_message_bodies_are_never_served(talk: Talk, follower: Follower) -> None
     talk.says("holder 1", talk.message(Kind.BALLOT))
     follower.step()
     with TestClient(application(follower)) as client:
-        everything = "".join(client.get(path).text for path in ("/", "/state.json", "/metrics", "/watch.js"))
+        everything = "".join(client.get(path).text for path in ("/", "/state.json", "/watch.js"))
     assert "canary-of-a-body" not in everything
     assert b"canary-of-a-body".hex() not in everything
     for key in talk.made.keys.values():
@@ -243,7 +243,6 @@ def test_a_failing_board_is_shown_until_it_recovers(talk: Talk) -> None:
     assert follower.state()["failure"] == "the server is gone"
     with TestClient(application(follower, poll=100)) as client:
         assert client.get("/healthy").status_code == 503
-        assert "psephos_board_up 0.0" in client.get("/metrics").text
     Dying.alive = True
     talk.joins("holder 1")
     assert follower.step()
@@ -315,7 +314,7 @@ def test_a_failing_verification_is_shown_and_the_page_continues(talk: Talk) -> N
     assert not follower.step()
 
 
-def test_page_and_metrics(talk: Talk, follower: Follower) -> None:
+def test_the_page_needs_nothing_from_elsewhere(talk: Talk, follower: Follower) -> None:
     talk.joins("curator", "party 0")
     talk.board.post(b"noise")
     follower.step()
@@ -324,14 +323,8 @@ def test_page_and_metrics(talk: Talk, follower: Follower) -> None:
         assert "default-src 'none'" in page.headers["content-security-policy"]
         assert "<script>alert" not in page.text
         assert not re.search(r"https?://", page.text), "a page that needs nothing from elsewhere"
-        metrics = client.get("/metrics").text
         state = json.loads(client.get("/state.json").text)
         assert client.post("/state.json").status_code == 405
-    assert 'psephos_entries_total{author="party 0"} 1.0' in metrics
-    assert 'psephos_step_done{author="party 0",step="joined"} 1.0' in metrics
-    assert 'psephos_step_done{author="party 0",step="cast a ballot"} 0.0' in metrics
-    assert 'psephos_refused_total{error="MessageError"} 1.0' in metrics
-    assert "psephos_head 3.0" in metrics
     assert state["title"] == "<script>alert(1)</script>"
     assert state["head"]["size"] == 3
 
@@ -343,7 +336,7 @@ def test_the_page_refuses_foreign_host_names(follower: Follower) -> None:
     statuses |= {"[::1]:8080": 200 if reads_brackets else 400}
     for address in ("127.0.0.1", "::1", "127.3.2.1"):
         with TestClient(application(follower, hosts=answers_to(address))) as client:
-            for path in ("/", "/state.json", "/metrics"):
+            for path in ("/", "/state.json"):
                 assert {host: client.get(path, headers={"Host": host}).status_code for host in statuses} == statuses
     assert answers_to("192.0.2.7") == answers_to("::") == ("*",)
 
