@@ -31,7 +31,6 @@ from psephos.protocol.randomness import SYSTEM
 Variant = Literal["paper", "footnote-4", "halving", "gaussian"]
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 """Variants of the noise, described in `DescentOptions`."""
-Unit = Literal["record", "party"]
 
 
 def _option_help(help: str, group: str, shown: str | None = None) -> dict[str, str | None]:
@@ -56,10 +55,6 @@ class DescentOptions:
 
     variant: Variant = field(
         default="paper", metadata=_option_help("Which noise: Algorithm 1, two asides of the paper, or ours.", "Privacy")
-    )
-    unit: Unit = field(
-        default="record",
-        metadata=_option_help("What a neighbour replaces: a record, or all that one party holds.", "Privacy"),
     )
     epsilon: float = field(
         default=1.0,
@@ -120,15 +115,13 @@ class DescentOptions:
         check_delta(self.delta)
         check_positive(self.lam, "lambda")
         check_count(self.steps, "the number of steps")
-        for name, choices in (("variant", Variant), ("unit", Unit), ("on_excess", Literal["refuse", "clip"])):
+        for name, choices in (("variant", Variant), ("on_excess", Literal["refuse", "clip"])):
             if getattr(self, name) not in get_args(choices):
                 raise InvalidParameter(
                     f"{name} must be one of {', '.join(get_args(choices))}, not {getattr(self, name)!r}"
                 )
         if self.party_bound is not None:
             check_positive(self.party_bound, "the bound of a party's gradient")
-        if self.variant == "footnote-4" and self.unit == "party":
-            raise InvalidParameter("variant='footnote-4' protects records within one party's data; use unit='record'")
         check_count(self.coalition, "the number of colluders", 0)
         check_count(self.dropouts, "the number of dropouts", 0)
         if not 0 <= self.fraction_bits <= 52:
@@ -155,10 +148,9 @@ class DescentOptions:
 
 @dataclass(frozen=True)
 class DescentGuarantee:
-    """The privacy guarantee of a descent. Neighbours differ by one replaced `unit`; sizes are public.
+    """The privacy guarantee of a descent. Neighbours differ by one replaced record; sizes are public.
 
     Attributes:
-        unit: "record" or "party".
         delta: the stated delta, truncation and sampling included.
         epsilon_final: epsilon of the final classifier at `delta`, as the paper claims it; None where there is no claim
             beyond the transcript's.
@@ -171,7 +163,6 @@ class DescentGuarantee:
         assumed: who must be honest for the guarantee.
     """
 
-    unit: Unit
     delta: float
     epsilon_final: float | None
     final_is: str
@@ -192,7 +183,7 @@ class Agreement:
         guarantee: the privacy guarantee.
         sigma: standard deviation per entry of the sum of the parties' fixed noise; 0 without.
         slack: Delta.
-        sensitivity: L2 sensitivity of a step's sum to one unit, lattice and rounding included.
+        sensitivity: L2 sensitivity of a step's sum to one record, lattice and rounding included.
     """
 
     series: Series
@@ -243,7 +234,6 @@ def agree(options: DescentOptions, sizes: Sequence[int], dimension: int, nonce: 
     distance = series.truncation + (series.steps + 1) * series.parties * SAMPLER_DISTANCE
     sampler_delta = step.reserved_delta or min(1.0, (1 + math.exp(options.epsilon)) * distance)
     guarantee = DescentGuarantee(
-        unit=options.unit,
         delta=options.delta if step.reserved_delta else min(1.0, options.delta + sampler_delta),
         epsilon_final=fixed.epsilon,
         final_is=fixed.epsilon_is,
@@ -315,8 +305,8 @@ class _NoisePlanner:
         # With room for the rounding of the gradient's computation.
         self.limit = loss.lipschitz * largest * (1 + 2.0**-30)
         self.bound = self.limit if options.party_bound is None else min(self.limit, options.party_bound)
-        # One record changes the sum of gradients by at most 2 L in L2 (Proposition 3.1), one party by twice its bound.
-        self.exact_sensitivity = 2 * (loss.lipschitz if options.unit == "record" else self.bound)
+        # One record changes the sum of gradients by at most 2 L in L2 (Proposition 3.1).
+        self.exact_sensitivity = 2 * loss.lipschitz
         self.pitch = math.ldexp(1.0, -options.fraction_bits)
         # Both vectors are snapped to the lattice, and their sums are rounded: rows may be longer than 1 by 2^-40, and
         # adding n vectors of norm at most L errs by at most n u times n L. The rounding of a margin costs nothing,
@@ -337,7 +327,7 @@ class _NoisePlanner:
             )
             claim += "; holds of the minimiser for one party's data alone, too"
         else:
-            slack = self._slack()
+            slack = bounds.compute_slack(options.epsilon, options.lam, self.records, self.loss.smoothness)
             sigma = bounds.sigma_from_density_ratio(
                 self.dimension, slack.epsilon, options.delta, sensitivity=self.exact_sensitivity
             )
@@ -345,13 +335,6 @@ class _NoisePlanner:
         if options.on_excess == "clip" and self.bound < self.limit:
             return _FixedNoise(sigmas, ridge, None, "no claim: a clipped gradient is not that of any objective")
         return _FixedNoise(sigmas, ridge, options.epsilon, claim)
-
-    def _slack(self) -> bounds.Slack:
-        """Run the paper's computeSlack, for the options' unit."""
-        arguments = (self.options.epsilon, self.options.lam, self.records, self.loss.smoothness)
-        if self.options.unit == "record":
-            return bounds.compute_slack(*arguments)
-        return bounds.compute_slack_party(*arguments, party_records=max(self.sizes), dimension=self.dimension)
 
     def step_noise(self) -> _StepNoise:
         """Calibrate rho for the variant."""

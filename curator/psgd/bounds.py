@@ -1,8 +1,7 @@
 """Constants and bounds of Rajkumar and Agarwal 2012, as functions of public numbers only.
 
 The objective is J(w) = (1/N) sum_i phi(y_i w.x_i) + (lambda/2) ||w||^2 with ||x_i|| <= 1, |phi'| <= L and phi'' <= c.
-The paper's privacy is record-level: two neighbouring data sets differ in one record and N is public. The party-level
-forms (all that one party holds is replaced) are not in the paper, and say so. docs/protocols/psgd.md has the
+Privacy is record-level: two neighbouring data sets differ in one record and N is public. docs/protocols/psgd.md has the
 derivations.
 """
 
@@ -58,35 +57,6 @@ def compute_slack(epsilon: float, lam: float, records: int, smoothness: float) -
     return Slack(c / (n * math.expm1(epsilon / 4)) - lam, epsilon / 2)
 
 
-def compute_slack_party(
-    epsilon: float, lam: float, records: int, smoothness: float, *, party_records: int, dimension: int
-) -> Slack:
-    """Party-level form of computeSlack (not in the paper): all records of one party change together.
-
-    They change the determinant of N (lambda + Delta) I + sum c_i x_i x_i^T by at most (1 + m c/(r N lambda))^r with
-    m = party_records and r = min(m, d): the product of r factors 1 + e_i with sum e_i <= m c/(N lambda) is largest
-    when they are equal.
-
-    Args:
-        epsilon: privacy parameter.
-        lam: lambda.
-        records: N.
-        smoothness: c.
-        party_records: m, the largest number of records of a party.
-        dimension: d.
-
-    Raises:
-        InvalidParameter: an argument is out of range.
-    """
-    epsilon, lam, c = check_epsilon(epsilon), check_positive(lam, "lambda"), check_positive(smoothness, "c")
-    n, m = check_count(records, "the number of records"), check_count(party_records, "a party's number of records")
-    rank = min(m, check_count(dimension, "the dimension"))
-    left = epsilon - rank * math.log1p(m * c / (rank * n * lam))
-    if left > 0:
-        return Slack(0.0, left)
-    return Slack(m * c / (rank * n * math.expm1(epsilon / (2 * rank))) - lam, epsilon / 2)
-
-
 # -- Procedure 3: sigma
 
 
@@ -102,8 +72,7 @@ def sigma_from_density_ratio(dimension: int, epsilon: float, delta: float, *, se
         dimension: d.
         epsilon: computeSlack's epsilon~.
         delta: privacy parameter.
-        sensitivity: S, the largest ||b - b'||: 2 in the paper (2 L); party-level: twice the bound of a party's
-            gradient.
+        sensitivity: S, the largest ||b - b'||: 2 in the paper (2 L).
 
     Raises:
         InvalidParameter: epsilon or delta is out of range, or no finite sigma exists.

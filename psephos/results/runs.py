@@ -690,7 +690,7 @@ class Guarantee:
     """Privacy guarantee of a private descent (`psephos.curator.psgd`). Infinite epsilons are null.
 
     Attributes:
-        unit: unit of privacy, "record" or "party": one of them is replaced, and sizes are public.
+        unit: unit of privacy, "record": one is replaced, and sizes are public.
         delta: requested delta, which includes truncation and sampling.
         epsilon_final, final_is: epsilon claimed for the classifier at `delta`, and the statement that claims it.
         epsilon_step: epsilon of one noisy sum alone.
@@ -724,7 +724,7 @@ class PsgdResult(OpenedResult):
         steps, resumed_at: number of steps computed, and of those that the journal held at the start.
         seconds_per_step: median time of a step; null if the journal held all steps.
         guarantee: privacy guarantee; `epsilon_final` and `epsilon_transcript` are its two epsilons.
-        gradient_sensitivity: L2 sensitivity of a step's sum to one unit.
+        gradient_sensitivity: L2 sensitivity of a step's sum to one record.
         sigma, slack, gradient_bound: standard deviation of the fixed noise per entry, Delta, and the agreed bound.
         gradients_clipped_here: number of gradients above the bound that were scaled down in this run.
         sums_equal_reference: whether every opened sum equals the one in the clear; null if the journal held all steps.
@@ -777,11 +777,7 @@ class PsgdResult(OpenedResult):
     def privacy(self) -> dict[str, Release]:
         """Privacy cost of the final classifier and of all noisy sums: two statements about one run, not to be added."""
         guarantee, releases = self.guarantee, {}
-        source = (
-            "twice the bound of a party's gradient"
-            if guarantee.unit == "party"
-            else "2 L: one record's gradient, ||x|| <= 1 (Rajkumar 2012, section 4)"
-        )
+        source = "2 L: one record's gradient, ||x|| <= 1 (Rajkumar 2012, section 4)"
         common: dict[str, Any] = {"delta": self.delta, "unit": guarantee.unit, "norm": "l2"}
         common |= {"sensitivity": self.gradient_sensitivity}
         if guarantee.epsilon_final is not None:

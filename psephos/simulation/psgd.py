@@ -362,7 +362,7 @@ def simulate_psgd(
     roles = {f"party {number}": AbsentRole for number in options.away} | dict(roles or {})
     # Called before the keys are made, which takes long, because it raises InvalidParameter.
     agreement = agree(options, private_data.sizes, private_data.dimension)
-    budget = budget_of(options, split, options.unit, "replace")
+    budget = budget_of(options, split, "record", "replace")
 
     make_keys = partial(setup_run_keys, options, 1, transcript, progress)
     with ExitStack() as resources:
@@ -498,7 +498,7 @@ def _result(
         party_sizes=private_data.sizes,
         delta=agreement.guarantee.delta,
         colluders=options.coalition,
-        guarantee=Guarantee(**asdict(agreement.guarantee)),
+        guarantee=Guarantee(unit="record", **asdict(agreement.guarantee)),
         gradient_sensitivity=agreement.sensitivity,
         sigma=agreement.sigma,
         slack=agreement.slack,

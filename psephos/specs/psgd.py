@@ -182,9 +182,9 @@ class PsgdSpec(Spec):
         agreement, options = self.agreement, self.options
         guarantee = agreement.guarantee
         delta = options.delta if options.variant == "gaussian" else guarantee.delta_samplers
-        event = PrivacyEvent("psgd", guarantee.epsilon_transcript, delta, unit=guarantee.unit)
+        event = PrivacyEvent("psgd", guarantee.epsilon_transcript, delta, unit=self.unit)
         bound = Sensitivity(
-            agreement.sensitivity, unit=guarantee.unit, source="one step's gradients; epsilon is that of all steps"
+            agreement.sensitivity, unit=self.unit, source="one step's gradients; epsilon is that of all steps"
         )
         chosen = {"steps": agreement.series.steps, "lam": options.lam, "colluders": options.coalition}
         return ledger_entry(event, bound, agreement.series.step_law, chosen)

@@ -73,7 +73,10 @@ def check_study(study: Study) -> type[Spec]:
     known = {**SAMPLES, **kind.parameters}
     for name, value in study.parameters.items():
         if name not in known:
-            raise StudyError(f"{name} is no parameter of {study.protocol}: {', '.join(kind.parameters)} are")
+            raise StudyError(
+                f"{name} is no parameter of {study.protocol} in this version, whose parameters are "
+                f"{', '.join(kind.parameters)}: the version that made the study reads it"
+            )
         expected_type = type_of_parameter(known[name])
         if type(value) is not expected_type and not (expected_type is float and type(value) is int):
             raise StudyError(f"the parameter {name} is {value!r}, and should be of type {expected_type.__name__}")
@@ -152,4 +155,4 @@ def multiplier_of(study: Study) -> float | None:
 def unit_of(study: Study) -> str:
     """Return the unit of privacy of a study: "party" or "record"."""
     kind = SPECS[study.protocol]
-    return kind.unit if study.protocol == "pathak" else str(study.parameters.get("unit", kind.unit))
+    return str(study.parameters.get("unit", kind.unit)) if "unit" in kind.parameters else kind.unit

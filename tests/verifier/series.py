@@ -33,7 +33,8 @@ class Terms:
 
     def __post_init__(self) -> None:
         study, given = self.study, self.study.parameters
-        self.variant, self.unit = given.get("variant", "gaussian"), given.get("unit", "record")
+        self.variant = given.get("variant", "gaussian")
+        require("unit" not in given, "a unit is no parameter of a descent")
         require(self.variant in ("gaussian", "halving"), "the variant is beyond this verifier")
         self.sizes = [int(size) for size in given["sizes"].split()]
         self.parties, self.dimension = len(study.roster), len(study.features)
@@ -48,9 +49,8 @@ class Terms:
         self.bound = min(limit, float(given["party_bound"])) if "party_bound" in given else limit
         self.fraction_bits, self.steps = int(given.get("fraction_bits", 20)), int(given.get("steps", 200))
         self.pitch, self.lam = math.ldexp(1.0, -self.fraction_bits), float(given.get("lam", 0.1))
-        exact = 2 * (1.0 if self.unit == "record" else self.bound)
         rounding = 2 * 1.0 * (2.0**-30 + largest * (largest + 2) * 2.0**-53)
-        self.sensitivity = exact + self.pitch * math.sqrt(self.dimension) + rounding
+        self.sensitivity = 2.0 + self.pitch * math.sqrt(self.dimension) + rounding
         if self.variant == "gaussian":
             self.law, l2 = "discrete-gaussian", self.sensitivity / self.pitch
             delta = study.delta - (1 + math.exp(study.epsilon)) * 2.0**-60
@@ -227,7 +227,7 @@ def check_series(study: Study, key: Key, messages: list[Message], report: Any) -
     report.holds.append(f"{len(points) - 1} steps")
     facts = {
         "mechanism": terms.law,
-        "unit": terms.unit,
+        "unit": "record",
         "sensitivity": terms.sensitivity,
         "norm": "l2",
         "said": "",

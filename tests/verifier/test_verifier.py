@@ -81,7 +81,6 @@ FURTHER: dict[str, tuple[str, dict[str, Any]]] = {
     "degree 2": ("statistic", {"degree": 2}),
     "tally, degree 2": ("tally", {"degree": 2}),
     "halving": ("psgd", {"delta": 1e-9, "parameters": _DESCENT | {"variant": "halving"}}),
-    "descent of parties": ("psgd", {"parameters": _DESCENT | {"unit": "party"}}),
     "descent, dropouts": ("psgd", {"parameters": _DESCENT | {"dropouts": 1}, "minimum_ballots": 4}),
     "descent that stops": ("psgd", {"parameters": _DESCENT | {"stop_tolerance": 0.5, "stop_window": 1, "steps": 4}}),
     "excluded parties": ("pathak", {"parameters": {"lam": 0.05, "smallest_size": 6, "excluded": 2, "tolerance": 1e-8}}),

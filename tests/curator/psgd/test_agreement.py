@@ -18,7 +18,6 @@ from psephos.protocol.psgd.descent import StepSizes, StoppingRule
 
 DEFAULTS = {
     "variant": "paper",
-    "unit": "record",
     "epsilon": 1.0,
     "delta": 1e-5,
     "party_bound": None,
@@ -62,10 +61,8 @@ def test_default_descent_options() -> None:
         ({"steps": 0}, "^the number of steps must"),
         ({"steps": 1.5}, "^the number of steps must"),
         ({"variant": "papers"}, "^variant"),
-        ({"unit": "records"}, "^unit"),
         ({"on_excess": "ignore"}, "^on_excess"),
         ({"party_bound": 0.0}, "^the bound of a party's gradient must"),
-        ({"variant": "footnote-4", "unit": "party"}, "footnote-4"),
         ({"colluders": -1}, "^the number of colluders must be "),
         ({"dropouts": -1}, "^the number of dropouts must be "),
         ({"fraction_bits": -1}, "fraction_bits"),
@@ -90,7 +87,6 @@ def test_an_invalid_option_is_named(wrong: dict[str, Any], named: str) -> None:
         {"fraction_bits": 52},
         {"party_bound": 1e-9},
         {"variant": "footnote-4"},
-        {"unit": "party"},
         {"on_excess": "clip"},
         {"stop_tolerance": 0.1, "stop_window": 1},
     ],
@@ -128,16 +124,14 @@ def test_the_last_honest_party_is_enough() -> None:
 @pytest.mark.parametrize("loss", ["logistic", "huber"])
 @pytest.mark.parametrize("bits", [0, 10, 52])
 def test_the_sensitivity_of_a_sum_holds_on_the_grid_and_in_floating_point(loss: str, bits: int) -> None:
-    """One record moves it by 2 L, one party by twice its bound; snapping and rounding come on top."""
+    """One record moves it by 2 L; snapping and rounding come on top."""
     largest, d = 3_000_000, 5
     rounding = 2 * (2.0**-30 + largest * (largest + 2) * 2.0**-53)
     snapped = math.sqrt(d) * 2.0**-bits
     limit = largest * (1 + 2.0**-30)
     for options, bound, moved in (
         ({}, limit, 2.0),
-        ({"unit": "party"}, limit, 2 * limit),
-        ({"unit": "party", "party_bound": 3.5}, 3.5, 7.0),
-        ({"unit": "party", "party_bound": 2 * limit}, limit, 2 * limit),
+        ({"party_bound": 2 * limit}, limit, 2.0),
         ({"party_bound": 3.5}, 3.5, 2.0),
     ):
         agreement = agreed((largest, 7), d, loss=loss, fraction_bits=bits, lam=1.0, **options)  # type: ignore[arg-type]
@@ -147,20 +141,15 @@ def test_the_sensitivity_of_a_sum_holds_on_the_grid_and_in_floating_point(loss: 
 
 
 def test_the_fixed_noise_is_shared_among_the_honest() -> None:
-    for unit, moved in (("record", 2.0), ("party", 200 * (1 + 2.0**-30))):
-        agreement = agreed(unit=unit, colluders=1)
-        arguments = (0.5, 0.1, 200, 0.25)
-        slack = (
-            bounds.compute_slack(*arguments)
-            if unit == "record"
-            else bounds.compute_slack_party(*arguments, party_records=100, dimension=4)
-        )
-        sigma = bounds.sigma_from_density_ratio(4, slack.epsilon, 0.05, sensitivity=moved)
+    for lam in (0.1, 1e-4):  # the second needs an extra ridge
+        agreement = agreed(lam=lam, colluders=1)
+        slack = bounds.compute_slack(0.5, lam, 200, 0.25)
+        sigma = bounds.sigma_from_density_ratio(4, slack.epsilon, 0.05, sensitivity=2.0)
         assert agreement.series.fixed_sigmas == (rounded_up(sigma / math.sqrt(2)),) * 3
         assert agreement.sigma == math.hypot(*agreement.series.fixed_sigmas)
         assert agreement.slack == rounded_up(slack.ridge)
     assert agreement.slack > 0
-    assert agreement.descent.ridge == 0.1 + agreement.slack
+    assert agreement.descent.ridge == 1e-4 + agreement.slack
 
 
 def test_variants_without_fixed_noise_claim_the_transcript_only() -> None:
@@ -177,7 +166,7 @@ def test_variants_without_fixed_noise_claim_the_transcript_only() -> None:
 
 def test_fields_of_a_guarantee() -> None:
     paper, footnote = agreed().guarantee, agreed(variant="footnote-4").guarantee
-    assert (paper.unit, paper.delta, paper.epsilon_final, paper.epsilon_step) == ("record", 0.05, 0.5, 0.5)
+    assert (paper.delta, paper.epsilon_final, paper.epsilon_step) == (0.05, 0.5, 0.5)
     assert paper.epsilon_transcript == bounds.pure_composition(0.5, 50, 0.05)
     assert paper.epsilon_transcript_pure == 25.0
     claim = "the paper's claim (Theorem 4.2) for the exact minimiser of the perturbed objective"

@@ -323,16 +323,6 @@ def test_gaussian_noise_is_calibrated_for_all_steps_and_the_honest() -> None:
     assert not any(series.fixed_sigmas)
 
 
-def test_party_level_costs_more() -> None:
-    record, party = agreement_for(), agreement_for(unit="party")
-    assert party.guarantee.unit == "party"
-    assert party.series.step_scale == pytest.approx(100 * record.series.step_scale, rel=1e-5)
-    assert party.sigma > 90 * record.sigma
-    small = agreement_for(unit="party", party_bound=5.0)
-    assert small.series.bound == 5.0
-    assert small.series.step_scale < 0.06 * party.series.step_scale
-
-
 def test_footnote_four() -> None:
     agreement = agreement_for(variant="footnote-4")
     sigmas, ridge = bounds.footnote_four(0.5, 0.05, 0.1, (100, 60, 40), 0.25, 4)

@@ -461,8 +461,6 @@ def test_result_reports_clipping_and_weak_keys() -> None:
         ({"loss": "hinge"}, InvalidParameter),
         ({"dataset": "digits"}, InvalidParameter),
         ({"variant": "best"}, InvalidParameter),
-        ({"unit": "person"}, InvalidParameter),
-        ({"variant": "footnote-4", "unit": "party"}, InvalidParameter),
         ({"colluders": 5}, InvalidParameter),
         ({"dropouts": -1}, InvalidParameter),
         ({"variant": "gaussian", "delta": 1e-30}, InvalidParameter),

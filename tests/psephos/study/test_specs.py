@@ -53,7 +53,7 @@ from psephos.specs.evaluation import EvaluationSpec
 from psephos.specs.pathak import PathakSpec, make_terms
 from psephos.specs.psgd import PsgdSpec
 from psephos.specs.record import RecordSpec
-from psephos.specs.registry import SPECS, participants_of, spec_of, unit_of
+from psephos.specs.registry import SPECS, check_study, participants_of, spec_of, unit_of
 from psephos.specs.rehearsed import RehearsedSpec
 from psephos.specs.statistic import StatisticSpec
 from psephos.specs.study import COLLUDERS, StudyTerms, encode_coordinates
@@ -418,7 +418,9 @@ def test_unit_of_privacy_and_source_of_noise() -> None:
     }
     assert {what: unit_of(Cast(what).made.study) for what in EVERY} == {name: kind.unit for name, kind in SPECS.items()}
     psgd = Cast("psgd").made.study
-    assert unit_of(replace(psgd, parameters=psgd.parameters | {"unit": "party"})) == "party"
+    dropped = replace(psgd, parameters=psgd.parameters | {"unit": "party"})
+    with pytest.raises(StudyError):  # of 0.2.0, where a party could be the unit
+        check_study(dropped)
     pathak = Cast("pathak").made.study
     assert unit_of(replace(pathak, parameters={**pathak.parameters, "unit": "party"})) == "record"
 
@@ -481,7 +483,6 @@ def test_parameters_allowed_by_each_protocol() -> None:
         "psgd": {
             "sizes": str,
             "variant": "gaussian",
-            "unit": "record",
             "party_bound": 0.0,
             "on_excess": "refuse",
             "colluders": COLLUDERS,
