@@ -10,24 +10,19 @@ for every rung of the ladder.
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 from psephos.parties.noise import PolyaShares
 from psephos.protocol.pathak.noise import noise_bound, noise_scale
 from psephos.protocol.pathak.terms import PathakTerms
-from psephos.protocol.privacy.mechanisms import DiscreteLaplace, SphericalLaplace
+from psephos.protocol.privacy.mechanisms import DiscreteLaplace
 from psephos.protocol.randomness import SYSTEM, Randomness
 
 
 def own_noise(terms: PathakTerms, size: int, randomness: Randomness = SYSTEM) -> list[int]:
     """Draw the printed variant's noise of a party with `size` samples: d integers in [-noise_bound, noise_bound]."""
     scale, bound = noise_scale(terms, size), noise_bound(terms)
-    if terms.noise == "laplace":
-        noise = DiscreteLaplace(terms.features, scale).sample(randomness)
-    else:
-        real = math.nextafter(float(scale) * terms.pitch, math.inf)
-        noise = SphericalLaplace(terms.features, real, terms.pitch).sample(randomness)
+    noise = DiscreteLaplace(terms.features, scale).sample(randomness)
     return [max(-bound, min(bound, entry)) for entry in noise]
 
 

@@ -23,7 +23,6 @@ P_VALUES = {
     "tests/parties/test_noise_shares.py::test_gaussian_shares_sum_to_a_gaussian": 1,
     "tests/parties/test_noise_shares.py::test_shares_of_the_honest_minimum_have_the_complete_law": 1,
     "tests/parties/test_pathak_noise.py::test_printed_laplace_noise_has_the_papers_scale": 1,
-    "tests/parties/test_pathak_noise.py::test_spherical_noise_has_a_gamma_norm": 1,
     "tests/parties/test_pathak_noise.py::test_counted_shares_sum_to_discrete_laplace": 3,
     "tests/parties/test_pathak_noise.py::test_the_share_for_the_public_bound_has_the_smallest_size": 1,
     "tests/parties/test_pathak_noise.py::test_small_scales_have_the_discrete_law": 1,

@@ -1,8 +1,8 @@
 """Bounds of Pathak, Rane and Raj (2010) as printed, a counterexample to one of them, and the proved privacy of a run.
 
 Notation of the paper: K parties, n_(1) the size of the smallest data set, lambda, d features, epsilon the parameter in
-the noise's scale. Regulariser "lambda" is objective (2), lambda ||w||^2, of strong convexity mu = 2 lambda; "lambda/2"
-is the other convention, mu = lambda. All rows have norm at most 1.
+the noise's scale. Objective (2) has the penalty lambda ||w||^2 and strong convexity mu = 2 lambda. All rows have norm
+at most 1.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from psephos.curator.checks import check_positive
 from psephos.curator.hamm.sensitivity import radius
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.pathak.noise import NOISE_DISTANCE, noise_delta, noise_scale, record_sensitivity
-from psephos.protocol.pathak.terms import PathakTerms, Regulariser
+from psephos.protocol.pathak.terms import PathakTerms
 
 
 def _check(**values: float) -> None:
@@ -25,19 +25,13 @@ def _check(**values: float) -> None:
         check_positive(value, name)
 
 
-def _mu(lam: float, regulariser: Regulariser) -> float:
-    if regulariser not in ("lambda", "lambda/2"):
-        raise InvalidParameter(f"regulariser must be 'lambda' or 'lambda/2', not {regulariser!r}")
-    return 2 * lam if regulariser == "lambda" else lam
-
-
 # -- privacy
 
 
-def printed_epsilon(*, epsilon: float, features: int, parties: int, regulariser: Regulariser = "lambda") -> float:
+def printed_epsilon(*, epsilon: float, features: int, parties: int) -> float:
     """Return the record-level epsilon of the printed noise, with sizes fixed.
 
-    It is sqrt(d) epsilon/(2 K), or sqrt(d) epsilon/K with lambda/2. The proof of Theorem 4.1 uses the L2 bound of the
+    It is sqrt(d) epsilon/(2 K). The proof of Theorem 4.1 uses the L2 bound of the
     sensitivity as an L1 bound (a factor sqrt(d) too small) and omits that the average divides it by K. The correct L1
     sensitivity is sqrt(d) 2/(K n_(1) mu), divided by the scale 2/(n_(1) epsilon lambda). No pure epsilon holds when a
     record is added or removed: n_(1) determines the scale, and the ratio of two Laplace densities of different scales
@@ -47,20 +41,19 @@ def printed_epsilon(*, epsilon: float, features: int, parties: int, regulariser:
         epsilon: parameter of the noise's scale.
         features: d.
         parties: K.
-        regulariser: "lambda" or "lambda/2".
 
     Raises:
         InvalidParameter: a number is not positive and finite.
     """
     _check(epsilon=epsilon, features=features, parties=parties)
-    return math.sqrt(features) * epsilon / (parties * _mu(1.0, regulariser))
+    return math.sqrt(features) * epsilon / (2 * parties)
 
 
 def proved_epsilon(terms: PathakTerms) -> tuple[float, float]:
     """Return the record-level (epsilon, delta) of a run, against observers that do not know the noise.
 
     With noise for a public size, neighbours may also differ by an added or removed record; otherwise the sizes are
-    fixed. Printed variant with Laplace noise: as `printed_epsilon`, with the grid and the solvers' tolerance, at the
+    fixed. Printed variant: as `printed_epsilon`, with the grid and the solvers' tolerance, at the
     agreed largest size, where they weigh most. Otherwise the scale was calibrated to epsilon. delta is the cost of
     sampling and clipping the noise.
 
@@ -71,7 +64,7 @@ def proved_epsilon(terms: PathakTerms) -> tuple[float, float]:
     Args:
         terms: the terms.
     """
-    if terms.variant == "printed" and terms.noise == "laplace":
+    if terms.variant == "printed":
         size = terms.largest_size
         l1 = math.sqrt(terms.features) * record_sensitivity(terms, size) / terms.pitch + terms.features
         epsilon = math.nextafter(l1 / float(noise_scale(terms, size)) * (1 + 1e-12), math.inf)
@@ -96,8 +89,6 @@ def party_level_epsilon(terms: PathakTerms, smallest: int) -> float:
     if terms.variant == "repaired":
         size = terms.ladder[terms.rung(smallest)]
     scale = float(noise_scale(terms, size))
-    if terms.noise == "spherical":
-        return (reach + math.sqrt(terms.features)) / scale
     return (math.sqrt(terms.features) * reach + terms.features) / scale
 
 

@@ -38,16 +38,13 @@ def record_sensitivity(terms: PathakTerms, size: Fraction | int) -> float:
 def noise_scale(terms: PathakTerms, size: Fraction | int) -> Fraction:
     """Return the scale of the noise on the sum of the parameters, for data sets of at least `size` samples.
 
-    * printed, laplace: K 2/(n epsilon lambda), the paper's scale times K;
-    * printed, spherical: the L2 sensitivity on the grid, S/g + sqrt(d), over epsilon;
+    * printed: K 2/(n epsilon lambda), the paper's scale times K;
     * noise in shares: the L1 sensitivity on the grid, sqrt(d) S/g + d, over epsilon.
     """
     root = math.nextafter(math.sqrt(terms.features), math.inf)
     grid = Fraction(terms.pitch)
-    if not terms.joint and terms.noise == "laplace":
+    if not terms.joint:
         exact = 2 * terms.parties / (Fraction(size) * Fraction(terms.epsilon) * Fraction(terms.lam) * grid)
-    elif terms.noise == "spherical":
-        exact = (Fraction(record_sensitivity(terms, size)) / grid + Fraction(root)) / Fraction(terms.epsilon)
     else:
         l1 = Fraction(root) * Fraction(record_sensitivity(terms, size)) / grid + terms.features
         exact = l1 / Fraction(terms.epsilon)
@@ -77,17 +74,10 @@ def noise_addends(terms: PathakTerms) -> int:
 def noise_bound(terms: PathakTerms) -> int:
     """Return the largest magnitude of an entry of a party's noise.
 
-    Laplace: P(|k| > B) <= 2 exp(-B/t) for one entry, and a Polya share is smaller than the whole in distribution.
-    Spherical: the norm is Gamma(d, b), and P(norm > a d b) <= exp(-d (a - 1 - ln a)).
+    P(|k| > B) <= 2 exp(-B/t) for one entry, and a Polya share is smaller than the whole in distribution.
     """
-    scale = noise_scale(terms, terms.smallest_size)
-    if terms.noise == "laplace":
-        draws = 2 * terms.features * noise_addends(terms)
-        return math.ceil(scale * Fraction(math.log(2) * _TAIL_BITS + math.log(draws) + 1e-6)) + 1
-    need, a = (math.log(2) * _TAIL_BITS + 1e-6) / terms.features, 1.0
-    while a - 1 - math.log(a) < need:
-        a *= 1.01
-    return math.ceil(scale * Fraction(a) * terms.features) + 1
+    scale, draws = noise_scale(terms, terms.smallest_size), 2 * terms.features * noise_addends(terms)
+    return math.ceil(scale * Fraction(math.log(2) * _TAIL_BITS + math.log(draws) + 1e-6)) + 1
 
 
 def weight_bound(terms: PathakTerms) -> int:

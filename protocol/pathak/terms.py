@@ -19,9 +19,7 @@ from psephos.protocol.privacy.mechanisms import check_epsilon
 from psephos.protocol.storage.values import storable
 
 Variant = Literal["public-bound", "repaired", "printed"]
-Noise = Literal["laplace", "spherical"]
 Comparisons = Literal["tournament", "all-pairs"]
-Regulariser = Literal["lambda", "lambda/2"]
 
 CURATOR = "curator"
 """Role name of the curator, who is Charlie in the paper."""
@@ -37,6 +35,9 @@ SMALLEST_RUN = 3
 
 LARGEST_RUN = 10_000
 """Largest number of parties."""
+
+_FIXED = {"noise": "laplace", "regulariser": "lambda"}
+"""Encoded with the terms, which once had a choice of them."""
 
 SIZE_BITS = 32
 """Length of the size of a data set in bits."""
@@ -67,10 +68,8 @@ class PathakTerms:
         variant: who draws the noise, and for which size. "public-bound": all parties, in shares, for the public
             `smallest_size`; "repaired": all parties, in shares, for the rung of the smallest data set; "printed": the
             party with the smallest data set, as in the paper.
-        noise: "laplace" (one Laplace variable per coordinate) or "spherical" (printed variant only).
         comparisons: how the smallest size is found: "tournament" (K - 1 comparisons) or "all-pairs" (as printed);
             not used with "public-bound".
-        regulariser: "lambda" for the paper's objective (2), lambda ||w||^2; "lambda/2" for (lambda/2) ||w||^2.
         classes: the two class names, label 0 and label 1.
         parties: K, at least 3.
         features: d, number of features.
@@ -89,9 +88,7 @@ class PathakTerms:
     """
 
     variant: Variant
-    noise: Noise
     comparisons: Comparisons
-    regulariser: Regulariser
     classes: tuple[str, str]
     parties: int
     features: int
@@ -105,21 +102,11 @@ class PathakTerms:
     nonce: str
 
     def __post_init__(self) -> None:
-        for name, choices in (
-            ("variant", Variant),
-            ("noise", Noise),
-            ("comparisons", Comparisons),
-            ("regulariser", Regulariser),
-        ):
+        for name, choices in (("variant", Variant), ("comparisons", Comparisons)):
             if getattr(self, name) not in get_args(choices):
                 raise InvalidParameter(
                     f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(get_args(choices))}"
                 )
-        if self.joint and self.noise == "spherical":
-            raise InvalidParameter(
-                f"spherical noise cannot be drawn in exact integer shares, as the variant {self.variant} needs; use "
-                "noise='laplace', or variant='printed'"
-            )
         for name in ("parties", "features", "smallest_size", "largest_size", "excluded", "pitch_exponent"):
             if type(getattr(self, name)) is not int:
                 raise InvalidParameter(f"{name} must be an integer, not {type(getattr(self, name)).__name__}")
@@ -176,8 +163,8 @@ class PathakTerms:
 
     @property
     def strong_convexity(self) -> float:
-        """mu of the local objective: 2 lambda for the paper's objective (2), lambda in the other convention."""
-        return 2 * self.lam if self.regulariser == "lambda" else self.lam
+        """mu of the local objective: 2 lambda for the paper's objective (2), whose penalty is lambda ||w||^2."""
+        return 2 * self.lam
 
     @cached_property
     def ladder(self) -> tuple[Fraction, ...]:
@@ -204,15 +191,18 @@ class PathakTerms:
 
     def encode(self) -> bytes:
         """Encode as canonical JSON."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":")).encode()
+        return json.dumps(asdict(self) | _FIXED, sort_keys=True, separators=(",", ":")).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> PathakTerms:
         """Decode received terms; raise MessageError or InvalidParameter."""
         try:
             decoded = json.loads(data)
-            if not isinstance(decoded, dict) or set(decoded) != {f.name for f in fields(cls)}:
+            if not isinstance(decoded, dict) or set(decoded) != {*(f.name for f in fields(cls)), *_FIXED}:
                 raise MessageError("the bytes are not the terms of a run")
+            for name, value in _FIXED.items():
+                if (other := decoded.pop(name)) != value:
+                    raise InvalidParameter(f"{name} is {other!r}; only version 0.2.0 has another than {value!r}")
             classes = decoded["classes"]
             if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
                 raise MessageError("the terms have no list of class names")

@@ -7,7 +7,6 @@ There are five cases:
 * `repaired`: the shares are sized for the smallest party's rung, which a tournament of comparisons finds.
 * `all-pairs`: the same with all pairs compared.
 * `printed`: as in the paper: all pairs are compared, and the smallest party draws one Laplace variable per entry.
-* `spherical`: the smallest party draws a spherical vector, which is private; a tournament.
 
 The simulator runs the honest roles with synthetic data: sizes in a random order (the true ones where the coalition has
 them by design), parameters of unrelated samples, and noise of its own. It corrects the published share of one honest
@@ -30,7 +29,7 @@ from gmpy2 import mpz
 from scipy.stats import binomtest
 
 from psephos.audit.compare import compare_samples
-from psephos.audit.ideal import ideal_sum, joint_noise, spherical_noise
+from psephos.audit.ideal import ideal_sum, joint_noise
 from psephos.audit.model import AnalysisContext, Case, Check, CheckResult, Checks, Coalition, Members
 from psephos.audit.pathak_blocks import (
     blinded_answers,
@@ -187,8 +186,6 @@ def _ideal_noise(terms: PathakTerms, honest: int, generator: np.random.Generator
         smallest = max(int(rung) for rung in terms.ladder if rung <= smallest)
     record = 2 / (smallest * 2 * LAMBDA)  # L2, of one party's minimiser; objective (2) is 2 lambda-strongly convex
     in_units = 1 / (EPSILON * terms.pitch)
-    if terms.noise == "spherical":
-        return spherical_noise(Fraction((record + FEATURES**0.5 * terms.pitch) * in_units), FEATURES, generator)
     if terms.variant == "printed":
         paper = PARTIES * 2 / (smallest * LAMBDA)
         return joint_noise(Fraction(paper * in_units), FEATURES, 1, 1, generator)

@@ -52,15 +52,14 @@ SMALLEST = 2
 """Number of the party with the fewest records."""
 LAMBDA, EPSILON = 0.1, 1.0
 
-PathakKind = Literal["public-bound", "repaired", "all-pairs", "printed", "spherical"]
+PathakKind = Literal["public-bound", "repaired", "all-pairs", "printed"]
 KINDS: dict[PathakKind, dict[str, Any]] = {
     "public-bound": {"variant": "public-bound"},
     "repaired": {"variant": "repaired"},
     "all-pairs": {"variant": "repaired", "comparisons": "all-pairs"},
     "printed": {"variant": "printed", "comparisons": "all-pairs"},
-    "spherical": {"variant": "printed", "noise": "spherical"},
 }
-"""What differs between the terms of the cases: the variant, the comparisons and the law of the noise."""
+"""What differs between the terms of the cases: the variant and the comparisons."""
 
 Records = tuple[NDArray[np.float64], NDArray[np.int64]]
 """A party's samples, float64 (n, d), and class numbers, int64 (n,)."""

@@ -375,13 +375,11 @@ def _pathak(epsilon: float, factor: float) -> MechanismExperiment:
     """Return Pathak's joint noise: three parties of two samples; one knows its share, and a record changes."""
     terms = PathakTerms(
         variant="public-bound",
-        noise="laplace",
         comparisons="tournament",
-        regulariser="lambda/2",
         classes=("0", "1"),
         parties=3,
         features=1,
-        lam=1.0,
+        lam=0.5,
         epsilon=epsilon / factor,
         tolerance=1e-6,
         smallest_size=2,

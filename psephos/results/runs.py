@@ -623,7 +623,7 @@ class PathakResult(RunResult):
 
     kind: ClassVar[str] = "pathak"
     derived: ClassVar[tuple[str, ...]] = (*RunResult.derived, "privacy")
-    read_options: ClassVar[dict[str, Any]] = {**RunResult.read_options, "variant": str, "noise": str}
+    read_options: ClassVar[dict[str, Any]] = {**RunResult.read_options, "variant": str}
 
     epsilon_proved: Positive
     epsilon_proved_for: str
@@ -644,7 +644,7 @@ class PathakResult(RunResult):
 
         Its sensitivity is left out, since it may depend on the size of the smallest party, which is secret.
         """
-        variant, noise = self.options["variant"], self.options["noise"]
+        variant, noise = self.options["variant"], self.options.get("noise", "laplace")  # of 0.2.0: may be spherical
         own = "one party's own noise" if variant == "printed" else "a share of noise from every party"
         mechanism = f"{noise}, {own}"
         grid = "L2, S + g sqrt(d)" if noise == "spherical" else "L1, sqrt(d) S + g d"

@@ -37,9 +37,7 @@ from psephos.protocol.pathak.terms import (
     CURATOR,
     LEADER,
     Comparisons,
-    Noise,
     PathakTerms,
-    Regulariser,
     Variant,
     party_name,
 )
@@ -224,9 +222,7 @@ class PathakOptions(DataOptions):
         "which one dishonest role can remove the noise.",
         group="Protocol",
     )
-    noise: Noise = option("laplace", "Law of the noise; spherical for the printed variant only.", group="Protocol")
     comparisons: Comparisons = option("tournament", "How the smallest data set is found.", group="Protocol")
-    regulariser: Regulariser = option("lambda", "The objective has lambda ||w||^2, or half of it.", group="Protocol")
     lam: float = option(1e-3, "lambda.", group="Protocol")
     epsilon: float = option(1.0, "The epsilon of the release, for one record.", group="Privacy")
     excluded: int = option(
@@ -272,9 +268,7 @@ class PathakOptions(DataOptions):
             lam=self.lam,
             epsilon=self.epsilon,
             variant=self.variant,
-            noise=self.noise,
             comparisons=self.comparisons,
-            regulariser=self.regulariser,
             excluded=self.excluded,
             smallest_size=default if self.smallest_size is None else self.smallest_size,
             largest_size=self.largest_size,

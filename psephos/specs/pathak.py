@@ -56,18 +56,17 @@ def make_terms(
 ) -> PathakTerms:
     """Return terms with a fresh nonce, and the grid that the finest noise calls for (`mechanisms.choose_pitch`).
 
-    `agreed`: fields of `PathakTerms`, with these defaults: laplace, tournament, lambda, classes "0" and "1", tolerance
+    `agreed`: fields of `PathakTerms`, with these defaults: tournament, classes "0" and "1", tolerance
     1e-9, excluded 1. Raises InvalidParameter for anything that no run can have.
     """
-    defaults = {"noise": "laplace", "comparisons": "tournament", "regulariser": "lambda", "classes": ("0", "1")}
+    defaults = {"comparisons": "tournament", "classes": ("0", "1")}
     agreed = {**defaults, "tolerance": 1e-9, "excluded": 1, **agreed}
     lam, features = float(agreed["lam"]), agreed["features"]
     if not (math.isfinite(lam) and lam > 0):
         raise InvalidParameter(f"lambda must be positive and finite, not {lam}")
     if largest_size < 1 or smallest_size < 1 or features < 1:
         raise InvalidParameter("sizes and features are positive")
-    mu = 2 * lam if agreed["regulariser"] == "lambda" else lam
-    pitch = choose_pitch(2 / ((smallest_size if variant == "public-bound" else largest_size) * mu), features)
+    pitch = choose_pitch(2 / ((smallest_size if variant == "public-bound" else largest_size) * 2 * lam), features)
     return PathakTerms(
         variant=variant,
         smallest_size=smallest_size,
@@ -187,7 +186,7 @@ class PathakSpec(Spec):
             record_sensitivity(terms, terms.smallest_size), unit=self.unit, source="one party's parameters"
         )
         event = PrivacyEvent("pathak", epsilon, delta, unit=self.unit)
-        return ledger_entry(event, bound, f"{terms.noise} in shares", {"lam": terms.lam})
+        return ledger_entry(event, bound, "laplace in shares", {"lam": terms.lam})
 
     def release(self, result: SharedSum, randomness: Randomness = SYSTEM) -> tuple[Array, Release]:
         return self.parameters_of(result.total), self.cost(self.agreed.parties)

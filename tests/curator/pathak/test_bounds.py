@@ -32,36 +32,33 @@ def terms(**changes: Any) -> Any:
 
 def test_epsilon_of_theorem_4_1() -> None:
     assert printed_epsilon(epsilon=1, features=123, parties=5) == pytest.approx(1.109, abs=5e-4)
-    assert printed_epsilon(epsilon=1, features=123, parties=5, regulariser="lambda/2") == pytest.approx(2.218, abs=5e-4)
     # Rajkumar's comparison: d = 10, K = 15, ten times more noise than needed.
     assert 1 / printed_epsilon(epsilon=1, features=10, parties=15) == pytest.approx(9.49, abs=0.01)
 
 
-@pytest.mark.parametrize("regulariser", ["lambda", "lambda/2"])
-def test_a_run_states_the_proved_epsilon(regulariser: Any) -> None:
-    epsilon, delta = proved_epsilon(terms(regulariser=regulariser))
-    ideal = printed_epsilon(epsilon=1, features=123, parties=5, regulariser=regulariser)
+def test_a_run_states_the_proved_epsilon() -> None:
+    epsilon, delta = proved_epsilon(terms())
+    ideal = printed_epsilon(epsilon=1, features=123, parties=5)
     # The grid adds 2^-20 of the sensitivity, the solver n tau, 0.1 % at the largest size.
     assert ideal < epsilon < ideal * 1.0011
     assert delta < 2**-64
-    for other in ({"noise": "spherical"}, {"variant": "repaired"}, {"variant": "public-bound"}):
+    for other in ({"variant": "repaired"}, {"variant": "public-bound"}):
         assert proved_epsilon(terms(**other))[0] == 1.0
 
 
 def test_no_record_moves_the_minimiser_further_than_the_sensitivity() -> None:
     generator = np.random.default_rng(0)
-    for regulariser, lam in (("lambda", 0.05), ("lambda/2", 0.1)):  # the same mu
-        worst = 0.0
-        for _ in range(40):
-            X = generator.normal(size=(5, 2))
-            X /= np.linalg.norm(X, axis=1)[:, None]
-            y = generator.integers(0, 2, 5)
-            X2, y2 = X.copy(), y.copy()
-            X2[0], y2[0] = -X[0] if generator.random() < 0.5 else X[0][::-1], generator.integers(0, 2)
-            w, w2 = (train_parties(A, b, [5], classes=2, lam=0.1)[0] for A, b in ((X, y), (X2, y2)))
-            worst = max(worst, float(np.linalg.norm(w - w2)))
-        bound = record_sensitivity(terms(lam=lam, regulariser=regulariser, smallest_size=1), 5)
-        assert 0.1 * bound < worst <= bound
+    worst = 0.0
+    for _ in range(40):
+        X = generator.normal(size=(5, 2))
+        X /= np.linalg.norm(X, axis=1)[:, None]
+        y = generator.integers(0, 2, 5)
+        X2, y2 = X.copy(), y.copy()
+        X2[0], y2[0] = -X[0] if generator.random() < 0.5 else X[0][::-1], generator.integers(0, 2)
+        w, w2 = (train_parties(A, b, [5], classes=2, lam=0.1)[0] for A, b in ((X, y), (X2, y2)))
+        worst = max(worst, float(np.linalg.norm(w - w2)))
+    bound = record_sensitivity(terms(lam=0.05, smallest_size=1), 5)  # lam of objective (2) is half of that
+    assert 0.1 * bound < worst <= bound
 
 
 def test_the_sensitivity_covers_the_longest_accepted_row() -> None:
@@ -77,9 +74,6 @@ def test_scales_of_the_noise_on_the_sum() -> None:
     printed = terms(epsilon=0.5, lam=2.0)
     paper = 5 * 2 / (400 * 0.5 * 2.0)  # K times the paper's scale
     assert float(noise_scale(printed, 400)) * printed.pitch == pytest.approx(paper, rel=1e-12, abs=0)
-    spherical = terms(noise="spherical", epsilon=0.5, lam=2.0)
-    assert float(noise_scale(spherical, 400)) * spherical.pitch == pytest.approx((1 / (400 * 2.0)) / 0.5, rel=1e-4)
-    assert float(noise_scale(spherical, 400)) * spherical.pitch > (1 / (400 * 2.0)) / 0.5
     repaired = terms(variant="repaired", epsilon=0.5, lam=2.0)
     exact = math.sqrt(123) * (1 / (400 * 2.0)) / 0.5
     assert exact < float(noise_scale(repaired, 400)) * repaired.pitch < exact * 1.001
@@ -100,7 +94,6 @@ def test_party_level_epsilon_is_large() -> None:
     agreed = terms()
     radius = math.sqrt(0.2784645 / 2)
     assert party_level_epsilon(agreed, 6512) == pytest.approx(math.sqrt(123) * radius * 6512 / 5, rel=1e-3)
-    assert party_level_epsilon(terms(noise="spherical"), 6512) == pytest.approx(2 * radius * 6512, rel=1e-2)
     repaired = terms(variant="repaired")
     assert party_level_epsilon(repaired, 6512) <= 2 * radius * 6512 * 1.01
 
@@ -156,16 +149,13 @@ def test_bad_parameters_are_refused_by_name(function: Any, good: dict[str, float
                 function(**good | {name: wrong})
 
 
-def test_a_delta_of_one_and_another_regulariser_are_refused() -> None:
+def test_a_delta_of_one_is_refused() -> None:
     with pytest.raises(InvalidParameter, match="delta"):
         theorem_4_3(parties=5, smallest=1, lam=1, features=2, epsilon=1, delta=1)
-    with pytest.raises(InvalidParameter, match="regulariser"):
-        printed_epsilon(epsilon=1, features=2, parties=5, regulariser="half")  # type: ignore[arg-type]
 
 
 LAWS: list[dict[str, Any]] = [
     {"variant": "printed"},
-    {"variant": "printed", "noise": "spherical"},
     {"variant": "repaired"},
     {"variant": "public-bound"},
 ]
@@ -182,8 +172,7 @@ def test_party_level_epsilon_computed_by_hand(law: dict[str, Any], smallest: int
         law["variant"], min(max(smallest, 16), 2**20)
     )
     scale = float(noise_scale(agreed, size))
-    expected = (reach + 3) / scale if law.get("noise") == "spherical" else (3 * reach + 9) / scale
-    assert party_level_epsilon(agreed, smallest) == pytest.approx(expected, rel=1e-9)
+    assert party_level_epsilon(agreed, smallest) == pytest.approx((3 * reach + 9) / scale, rel=1e-9)
 
 
 def test_what_a_run_proves_is_the_grids_sensitivity_over_the_scale() -> None:

@@ -230,10 +230,7 @@ def test_only_canonical_terms_are_read() -> None:
         {"nonce": "x" * 32},
         {"classes": ("a", "a")},
         {"variant": "mended"},
-        {"noise": "gaussian"},
-        {"noise": "spherical"},
         {"comparisons": "none"},
-        {"regulariser": "ridge"},
         {"parties": 4.0},
     ],
 )

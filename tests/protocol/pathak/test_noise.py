@@ -7,7 +7,6 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from scipy.stats import gamma
 
 from psephos.audit.rounds import short_key
 from psephos.protocol.errors import GridTooCoarseError, PackingError
@@ -27,15 +26,14 @@ from psephos.protocol.pathak.noise import (
 from psephos.protocol.pathak.terms import PathakTerms
 from psephos.simulation.pathak import make_terms
 
-KINDS = [("public-bound", "laplace"), ("repaired", "laplace"), ("printed", "laplace"), ("printed", "spherical")]
+KINDS = ["public-bound", "repaired", "printed"]
 LONG = short_key(1, 1024).public_key
 
 
-@pytest.fixture(params=KINDS, ids=" ".join)
+@pytest.fixture(params=KINDS)
 def terms(request: pytest.FixtureRequest) -> PathakTerms:
-    variant, noise = request.param
     made: PathakTerms = make_terms(
-        variant=variant, noise=noise, parties=5, features=4, lam=0.1, epsilon=1.5, smallest_size=100, largest_size=4000
+        variant=request.param, parties=5, features=4, lam=0.1, epsilon=1.5, smallest_size=100, largest_size=4000
     )
     return made
 
@@ -45,10 +43,8 @@ def test_the_scale_is_that_of_the_paper_or_of_the_sensitivity(terms: PathakTerms
     moved = record_sensitivity(terms, 150)
     assert moved == pytest.approx((2 * (1 + 2 * ROW_SLACK) / 150 + 2 * terms.tolerance) / terms.strong_convexity)
     assert moved > (2 * (1 + 2 * ROW_SLACK) / 150 + 2 * terms.tolerance) / terms.strong_convexity
-    expected = {
-        ("printed", "laplace"): 2 * 5 / (150 * 1.5 * 0.1) / float(grid),
-        ("printed", "spherical"): (moved / float(grid) + math.sqrt(d)) / 1.5,
-    }.get((terms.variant, terms.noise), (math.sqrt(d) * moved / float(grid) + d) / 1.5)
+    joint = (math.sqrt(d) * moved / float(grid) + d) / 1.5
+    expected = joint if terms.joint else 2 * 5 / (150 * 1.5 * 0.1) / float(grid)
     scale = noise_scale(terms, 150)
     assert float(scale) == pytest.approx(expected, rel=1e-9)
     assert scale.denominator <= 2**20
@@ -59,11 +55,8 @@ def test_the_overflow_probability_of_a_slot_is_as_stated(terms: PathakTerms) -> 
     scale, bound = float(noise_scale(terms, terms.smallest_size)), noise_bound(terms)
     d, addends = terms.features, noise_addends(terms)
     assert addends == (1 if terms.variant == "printed" else 5)
-    if terms.noise == "laplace":
-        tail, slack = math.log(2 * d * addends) - bound / scale, 1.001
-    else:
-        tail, slack = float(gamma.logsf(bound / scale, d)), 1.1
-    assert -slack * 161 * math.log(2) - 9 < tail <= -161 * math.log(2)
+    tail = math.log(2 * d * addends) - bound / scale
+    assert -1.001 * 161 * math.log(2) - 9 < tail <= -161 * math.log(2)
     assert noise_delta(terms) == (1 + math.exp(1.5)) * 2.0**-159
 
 

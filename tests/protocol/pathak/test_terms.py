@@ -15,9 +15,7 @@ from psephos.protocol.pathak.terms import PathakTerms, participants, party_name
 
 TERMS = PathakTerms(
     variant="repaired",
-    noise="laplace",
     comparisons="tournament",
-    regulariser="lambda",
     classes=("no", "yes"),
     parties=5,
     features=3,
@@ -36,9 +34,7 @@ PRINTED = replace(TERMS, variant="printed", excluded=1)
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        *(({name: "other"}, name) for name in ("variant", "noise", "comparisons", "regulariser")),
-        ({"noise": "spherical"}, "spherical"),
-        ({"noise": "spherical", "variant": "public-bound"}, "spherical"),
+        *(({name: "other"}, name) for name in ("variant", "comparisons")),
         *(
             ({name: value}, f"{name} must be an integer")
             for name in ("parties", "features", "smallest_size", "largest_size", "excluded", "pitch_exponent")
@@ -75,7 +71,7 @@ def test_invalid_terms_name_the_field(change: dict[str, Any], why: str) -> None:
 
 def test_terms_at_their_limits_are_accepted() -> None:
     for change in (
-        {"variant": "printed", "noise": "spherical"},
+        {"variant": "printed"},
         {"variant": "public-bound"},
         {"parties": 3},
         {"parties": 10_000},
@@ -89,7 +85,6 @@ def test_terms_at_their_limits_are_accepted() -> None:
         {"pitch_exponent": 0},
         {"pitch_exponent": -200},
         {"comparisons": "all-pairs"},
-        {"regulariser": "lambda/2"},
     ):
         changed = replace(TERMS, **change)  # type: ignore[arg-type]
         assert changed.digest != TERMS.digest
@@ -103,7 +98,7 @@ def test_properties_derived_from_the_terms() -> None:
     assert [replace(TERMS, parties=k).turns for k in (3, 4, 5, 8, 9)] == [2, 2, 3, 3, 4]
     assert replace(TERMS, comparisons="all-pairs").turns == 1
     assert TERMS.pitch == 2.0**-20
-    assert [TERMS.strong_convexity, replace(TERMS, regulariser="lambda/2").strong_convexity] == [0.2, 0.1]
+    assert TERMS.strong_convexity == 0.2
     assert [party_name(number) for number in (0, 1, 12)] == ["party 0", "party 1", "party 12"]
     assert participants(replace(TERMS, parties=3)) == ["curator", "party 0", "party 1", "party 2"]
 
@@ -141,18 +136,19 @@ def test_only_a_dictionary_of_these_terms_is_read() -> None:
             PathakTerms.decode(data)
     with pytest.raises(InvalidParameter, match="at least 3 parties"):
         PathakTerms.decode(written(good | {"parties": 2}))
+    for dropped in ({"noise": "spherical"}, {"regulariser": "lambda/2"}):  # terms of 0.2.0
+        with pytest.raises(InvalidParameter, match=next(iter(dropped))):
+            PathakTerms.decode(written(good | dropped))
 
 
 def test_every_term_must_agree() -> None:
     TERMS.check_agrees(replace(TERMS), "party 2")
-    other: dict[str, Any] = {"variant": "public-bound", "comparisons": "all-pairs", "regulariser": "lambda/2"}
+    other: dict[str, Any] = {"variant": "public-bound", "comparisons": "all-pairs"}
     other |= {"classes": ("a", "b"), "nonce": "0" * 32, "lam": 0.2, "epsilon": 2.0, "tolerance": 1e-5}
     other |= {"parties": 6, "features": 4, "smallest_size": 5, "largest_size": 31, "excluded": 3, "pitch_exponent": -19}
-    assert other.keys() == {f.name for f in fields(PathakTerms)} - {"noise"}
+    assert other.keys() == {f.name for f in fields(PathakTerms)}
     for name, value in other.items():
         proposal = replace(TERMS, **{name: value})
         with pytest.raises(AgreementError, match=f"party 2 was set up for {name} = "):
             TERMS.check_agrees(proposal, "party 2")
         assert proposal.digest != TERMS.digest
-    with pytest.raises(AgreementError, match="for noise = 'laplace'"):
-        PRINTED.check_agrees(replace(PRINTED, noise="spherical"), "party 2")

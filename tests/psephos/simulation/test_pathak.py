@@ -56,7 +56,7 @@ KEYS = PathakKeys(
     generate_dgk_key(256, comparison_bits=KEYED_SIZE_BITS, test_key=True),
     generate_private_key(384, test_key=True),
 )
-VARIANTS = [("public-bound", "laplace"), ("printed", "laplace"), ("printed", "spherical"), ("repaired", "laplace")]
+VARIANTS = ["public-bound", "printed", "repaired"]
 PATHAK = [kind for kind in Kind if Kind.PROPOSAL <= kind <= Kind.PUBLISHED_SHARE]
 
 
@@ -105,8 +105,8 @@ def noise_of(run: PathakRun) -> list[int]:
 # -- the sum
 
 
-@pytest.mark.parametrize(("variant", "noise"), VARIANTS)
-def test_published_shares_are_k_times_average_plus_noise(variant: str, noise: str) -> None:
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_published_shares_are_k_times_average_plus_noise(variant: str) -> None:
     @settings(max_examples=12, deadline=None)
     @given(
         sizes=st.lists(st.sampled_from([1, 4, 5, 6, 7, 12, 13, 40, 50]), min_size=3, max_size=6),
@@ -114,7 +114,7 @@ def test_published_shares_are_k_times_average_plus_noise(variant: str, noise: st
         seed=st.integers(0, 9),
     )
     def check(sizes: list[int], comparisons: str, seed: int) -> None:
-        run = play(sizes, seed=seed, variant=variant, noise=noise, comparisons=comparisons)
+        run = play(sizes, seed=seed, variant=variant, comparisons=comparisons)
         # Computed here again, from the parties themselves.
         clear, counted = list(run.contributions.values()), [min(max(n, 4), 40) for n in sizes]
         assert [c.size for c in clear] == counted
@@ -143,8 +143,8 @@ def test_the_reference_detects_a_changed_contribution() -> None:
 
 def test_the_average_is_the_parties_average_when_noise_is_small() -> None:
     sizes = [30, 35, 40]
-    for variant, noise in VARIANTS:
-        run = play(sizes, variant=variant, noise=noise, epsilon=60.0, lam=10.0)
+    for variant in VARIANTS:
+        run = play(sizes, variant=variant, epsilon=60.0, lam=10.0)
         clear = [
             train_parties(X, y, [len(y)], classes=2, lam=20.0)[0] for X, y in records(sizes)
         ]  # objective (2): lambda ||w||^2
@@ -177,14 +177,14 @@ def test_the_smallest_party_is_found_at_every_place(place: int, comparisons: str
 # -- no party's data decide whether it takes part (issue 17, claim 1)
 
 
-@pytest.mark.parametrize(("variant", "noise"), VARIANTS)
-def test_runs_with_unusual_records_have_messages_of_equal_length(variant: str, noise: str) -> None:
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_runs_with_unusual_records_have_messages_of_equal_length(variant: str) -> None:
     """One class, no record at all, fewer than the bound or more: it runs, and everything that travels is as long."""
     data = records([5, 6, 7])
     (X, y), lengths = data[0], []
     for first in ((X, y), (X, np.zeros(5, int)), (X[:0], y[:0]), (X[:1], y[:1]), (np.tile(X, (20, 1)), np.tile(y, 20))):
         transcript = Transcript()
-        run = play([5, 6, 7], data=[first, *data[1:]], variant=variant, noise=noise, transcript=transcript)
+        run = play([5, 6, 7], data=[first, *data[1:]], variant=variant, transcript=transcript)
         assert run.shares_equal_reference
         lengths.append({(m.kind, m.size) for m in transcript.messages if m.kind not in ("size share", "proposal")})
     if variant == "public-bound":
@@ -505,12 +505,6 @@ def test_weak_and_unsuitable_keys_are_refused() -> None:
         run_protocol(records([4, 5, 6]), terms_for([4, 5, 6], variant="public-bound"), KEYS, test_key=True)
 
 
-@pytest.mark.parametrize("variant", ["repaired", "public-bound"])
-def test_spherical_noise_needs_the_printed_variant(variant: str) -> None:
-    with pytest.raises(InvalidParameter, match="spherical"):
-        terms_for([4, 5, 6], variant=variant, noise="spherical")
-
-
 @pytest.mark.parametrize(("comparisons", "most"), [("tournament", 17), ("all-pairs", 21)])
 @pytest.mark.parametrize("variant", ["public-bound", "printed", "repaired"])
 def test_progress_counts_every_message(variant: str, comparisons: str, most: int) -> None:
@@ -528,12 +522,11 @@ def test_progress_counts_every_message(variant: str, comparisons: str, most: int
 # -- the job
 
 
-@pytest.mark.parametrize(("variant", "noise"), VARIANTS)
-def test_simulation_on_breast_cancer(variant: Any, noise: Any) -> None:
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_simulation_on_breast_cancer(variant: Any) -> None:
     options = PathakOptions(
         parties=3,
         variant=variant,
-        noise=noise,
         epsilon=8.0,
         lam=0.01,
         largest_size=400,
@@ -578,14 +571,13 @@ def test_the_terms_are_those_of_the_options() -> None:
         "lam": 0.25,
         "epsilon": 3.0,
         "variant": "printed",
-        "noise": "spherical",
         "comparisons": "all-pairs",
         "excluded": 2,
         "largest_size": 4096,
     }
-    terms = PathakOptions(**chosen, regulariser="lambda/2", smallest_size=64).terms(7, ("a", "b"), 99)
+    terms = PathakOptions(**chosen, smallest_size=64).terms(7, ("a", "b"), 99)
     assert {name: getattr(terms, name) for name in chosen} == chosen
-    assert (terms.features, terms.classes, terms.smallest_size, terms.strong_convexity) == (7, ("a", "b"), 64, 0.25)
+    assert (terms.features, terms.classes, terms.smallest_size, terms.strong_convexity) == (7, ("a", "b"), 64, 0.5)
     sizes = {
         variant: PathakOptions(variant=variant).terms(7, ("a", "b"), 99).smallest_size  # type: ignore[arg-type]
         for variant in ("public-bound", "printed", "repaired")
@@ -611,23 +603,17 @@ def test_invalid_terms_are_refused(change: dict[str, Any], words: str) -> None:
 
 
 def test_the_grid_fits_the_smallest_noise() -> None:
-    """That of the largest size; of the smallest where it is public. mu is lambda, or twice that."""
+    """That of the largest size; of the smallest where it is public. mu is twice lambda."""
     agreed = {"parties": 3, "features": 4, "lam": 0.1, "epsilon": 1, "smallest_size": 8, "largest_size": 4096}
-    for variant, regulariser, mu, size in (
-        ("public-bound", "lambda", 0.2, 8),
-        ("public-bound", "lambda/2", 0.1, 8),
-        ("repaired", "lambda/2", 0.1, 4096),
-    ):
-        terms = make_terms(**agreed, variant=variant, regulariser=regulariser)  # type: ignore[arg-type]
-        assert terms.pitch <= choose_pitch(2 / (size * mu), 4) < 2 * terms.pitch
-        assert (terms.variant, terms.strong_convexity) == (variant, mu)
+    for variant, size in (("public-bound", 8), ("repaired", 4096)):
+        terms = make_terms(**agreed, variant=variant)  # type: ignore[arg-type]
+        assert terms.pitch <= choose_pitch(2 / (size * 0.2), 4) < 2 * terms.pitch
+        assert (terms.variant, terms.strong_convexity) == (variant, 0.2)
     assert make_terms(**agreed | {"lam": 1e-30}).pitch_exponent == 0  # type: ignore[arg-type]
     terms = make_terms(**agreed, randomness=SimulationRandomness(1, "terms"))  # type: ignore[arg-type]
     assert terms.nonce == SimulationRandomness(1, "terms").draw(16).hex()
     assert len({make_terms(**agreed).nonce for _ in range(2)}) == 2  # type: ignore[arg-type]
-    assert (terms.variant, terms.noise, terms.comparisons, terms.regulariser) == (
-        "public-bound", "laplace", "tournament", "lambda"
-    )  # fmt: skip
+    assert (terms.variant, terms.comparisons) == ("public-bound", "tournament")
     assert (terms.classes, terms.tolerance, terms.excluded) == (("0", "1"), 1e-9, 1)
     assert [type(one) for one in (terms.lam, terms.epsilon)] == [float, float]
 

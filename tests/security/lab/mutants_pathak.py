@@ -61,15 +61,6 @@ MUTANTS: tuple[Mutant, ...] = (
         "noise law",
     ),
     Mutant(
-        "a spherical vector of mean norm b and not d b, finding 1",
-        "pathak-spherical",
-        psephos.protocol.privacy.mechanisms.SphericalLaplace,
-        "sample",
-        "self.scale / self.pitch",
-        "self.scale / self.pitch / self.dimension",
-        "noise law",
-    ),
-    Mutant(
         "noise sized for all parties, those excluded included",
         "pathak-repaired",
         psephos.parties.pathak_noise,
@@ -307,5 +298,4 @@ MUTANTS += for_protocol(
     "pi_1 fixed",
     "a narrow share of the size",
 )
-MUTANTS += for_protocol(MUTANTS, "pathak-spherical", "no mask on the noise", "a narrow mask on the noise")
 MUTANTS += for_protocol(MUTANTS, "pathak-public-bound", "float shares", "narrow shares")
