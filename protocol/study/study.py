@@ -34,7 +34,9 @@ from psephos.protocol.signing import VerificationKey
 
 __all__ = ["CURATOR", "Member", "ProtocolName", "Study", "is_plain_text", "printable"]
 
-FORMAT = 1
+FORMAT = 2
+"""Format 1, of Psephos 0.2, signed the scaled samples only, which several public files have."""
+
 CURATOR = "curator"
 """The name of the curator's role."""
 
@@ -77,7 +79,7 @@ _MOST_STEPS = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """The terms of a study. All are public, except that `auxiliary` may be a digest of protected samples.
+    """The terms of a study, all of which are public.
 
     Attributes:
         title: the name of the study for people.
@@ -92,7 +94,7 @@ class Study:
         classes: the classes, in the order of the counts; none where the label is a number.
         features: the names of the feature columns, in order.
         label: the name of the column with the classes, or with the number to predict.
-        auxiliary: SHA-256 of the auxiliary samples (`AuxiliarySet`), 32 bytes.
+        public_table: SHA-256 of all that members compute from the public file (docs/wire.md, section 7), 32 bytes.
         samples: the number of auxiliary samples.
         minimum_ballots: the least number of ballots whose sum is opened.
         proofs: what every ballot proves.
@@ -124,7 +126,7 @@ class Study:
     classes: tuple[str, ...]
     features: tuple[str, ...] = field(repr=False)
     label: str = ""
-    auxiliary: bytes = field(repr=False)
+    public_table: bytes = field(repr=False)
     samples: int
     minimum_ballots: int
     proofs: Proofs = "knowledge"
@@ -179,7 +181,9 @@ class Study:
             self.features and len(set(self.features)) == len(self.features),
             "`features` must be one or more different names",
         )
-        _require(len(self.auxiliary) == 32, f"`auxiliary` must be a digest of 32 bytes, not {len(self.auxiliary)}")
+        _require(
+            len(self.public_table) == 32, f"`public_table` must be a digest of 32 bytes, not {len(self.public_table)}"
+        )
         _require(self.samples >= 1, f"`samples` must be at least 1, not {self.samples}")
 
     def _check_parties(self) -> None:
@@ -366,7 +370,7 @@ class Study:
                     "label": self.label,
                     "classes": list(self.classes),
                     "features": list(self.features),
-                    "auxiliary": self.auxiliary.hex(),
+                    "public_table": self.public_table.hex(),
                     "samples": self.samples,
                 },
                 "vote": {
@@ -405,10 +409,9 @@ class Study:
             repr(document)  # raises ValueError for an integer with more digits than Python converts
         except (ValueError, RecursionError) as error:
             raise StudyError(f"this is not a study, because it is not TOML: {error}") from None
-        if document.get("psephos_study") != FORMAT:
-            raise StudyError(
-                f"this is a study of format {document.get('psephos_study')!r}; this version of Psephos reads {FORMAT}"
-            )
+        if (version := document.get("psephos_study")) != FORMAT:
+            reader = "Psephos 0.2 reads it" if version == 1 else f"this version of Psephos reads format {FORMAT}"
+            raise StudyError(f"this is a study of format {version!r}: {reader}")
         try:
             file = msgspec.convert(document, _StudyFile)
         except msgspec.ValidationError as error:
@@ -425,7 +428,7 @@ class Study:
             label=file.data.label,
             classes=file.data.classes,
             features=file.data.features,
-            auxiliary=_from_hex("auxiliary", file.data.auxiliary),
+            public_table=_from_hex("public_table", file.data.public_table),
             samples=file.data.samples,
             minimum_ballots=file.vote.minimum_ballots,
             proofs=file.vote.proofs,  # type: ignore[arg-type]
@@ -549,7 +552,7 @@ class _DataTable(_Table):
     label: str
     classes: tuple[str, ...]
     features: tuple[str, ...]
-    auxiliary: str
+    public_table: str
     samples: _Integer
 
 

@@ -53,7 +53,7 @@ def trial(
         "classes": ("a", "b", "c"),
         "features": ("w", "x", "y", "z"),
         "label": "class",
-        "auxiliary": bytes(32),
+        "public_table": bytes(32),
         "samples": 12,
         "minimum_ballots": 3,
         "key_bits": 256,

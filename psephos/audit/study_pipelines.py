@@ -91,7 +91,7 @@ def run_study(table: PartyTable, directory: Path, *, absent: int = 0, **chosen: 
         **chosen,
     )
     study, samples = make_study(options, [member.directory / "card.toml" for member in members])
-    spec = spec_of(StudyTerms(study, samples.auxiliary))
+    spec = spec_of(StudyTerms(study, samples))
     if not isinstance(spec, SumSpec):
         raise InvalidParameter(f"the audit runs studies of one encrypted sum, which {study.protocol} is not")
     agreed = spec
@@ -111,7 +111,7 @@ def run_study(table: PartyTable, directory: Path, *, absent: int = 0, **chosen: 
     unknown = len(names) - int(study.parameters.get("dropouts", 0)) - (study.threshold - 1)
     record_sum(record, study.protocol, round_, agreed, vectors, unknown)
     record.terms["parameters"] = dict(study.parameters)
-    record.terms["samples"] = study.auxiliary.hex(), study.classes, study.features, study.minimum_ballots
+    record.terms["samples"] = study.public_table.hex(), study.classes, study.features, study.minimum_ballots
     total = tuple(sum(column) for column in zip(*vectors.values(), strict=True))
     content = make_release(study, samples, OpenedSum(total, tuple(range(len(vectors)))))
     text = card(study, read_release(study, samples, content))

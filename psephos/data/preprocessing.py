@@ -106,7 +106,8 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             largest = np.abs(X).max(axis=0)
             spread = largest
             if self.columns == "standardise":
-                self.mean_, spread = X.mean(axis=0), X.std(axis=0)
+                self.mean_ = _column_means(X)
+                spread = np.sqrt(_column_means((X - self.mean_) ** 2))
             # A constant column's computed deviation can be rounding noise instead of 0.
             self.deviation_ = np.where(spread > 16 * np.finfo(float).eps * largest, spread, 1.0)
             X = (X - self.mean_) / self.deviation_
@@ -212,6 +213,11 @@ class PublicScaler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return np.concatenate([Z, np.full((len(Z), 1), float(self.intercept))], axis=1)
 
 
+def _column_means(X: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the mean of each column; a sum is rounded once, so that all machines have the same bits."""
+    return np.array([math.fsum(column) for column in X.T.tolist()]) / len(X)
+
+
 def _extended_ranges(X: Any, margin: float) -> NDArray[np.float64]:
     """Return the range of each feature, extended at both ends, float64 (2, d), with the same bits on every machine."""
     if scipy.sparse.issparse(X) or not (np.isfinite(margin) and margin >= 0):
@@ -252,10 +258,12 @@ def _norms(X: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _squared_norms(X: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the squared norms of the rows, (n,), each a function of its row alone, bit for bit."""
-    X = np.ascontiguousarray(X)  # the order in which a row is summed depends on the memory layout
+    """Return the squared norms of the rows, (n,), each a function of its row alone, bit for bit on every machine."""
+    total = np.zeros(len(X))
     with np.errstate(over="ignore"):
-        return np.asarray(np.einsum("ij,ij->i", X, X))
+        for column in X.T:
+            total += column * column
+    return total
 
 
 # Default parameters of `PublicScaler` for each data set. Hamm 2016 names PCA to 50 dimensions for HAR and URL, and no

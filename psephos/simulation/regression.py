@@ -79,10 +79,7 @@ class RegressionRun:
             unit=options.unit,
         )
         seed = options.seed if options.simulate_noise else None
-        assert self.scaler.ranges_ is not None
-        self.spec = RegressionSpec.of_plan(
-            plan, self.scaler.ranges_, **agreed, simulation_seed=seed, persons=options.record or ""
-        )
+        self.spec = RegressionSpec.of_plan(plan, **agreed, simulation_seed=seed, persons=options.record or "")
         self._budget = budget_of(options, self.split, options.unit, changes_of(options.neighbours))
 
     def prepared(self, X: Any) -> Array:
@@ -192,13 +189,14 @@ class RegressionRun:
         encoding = self.split.encoding
         if encoding is None:
             raise InvalidParameter("a regression is released from your own table: name it with --data FILE")
+        assert self.scaler.ranges_ is not None
         coefficients, intercepts = self.scaler.fold(weights[None, :])
         return RegressionModel(
             psephos_model=1,
             task="regression",
             label=result.label,
             encoding=encoding,
-            ranges=tuple(map(tuple, self.spec.ranges.T.tolist())),
+            ranges=tuple(map(tuple, self.scaler.ranges_.T.tolist())),
             coefficients=tuple(coefficients[0].tolist()),
             intercept=float(intercepts[0] + self.spec.label.middle),
             bounds=result.bounds,

@@ -6,7 +6,7 @@ import base64
 import binascii
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,15 @@ from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import StudyError
 from psephos.protocol.study.study import Study
 
-__all__ = ["COLLUDERS", "DerivedDefault", "StudyTerms", "check_dropouts", "encode_coordinates", "request_of"]
+__all__ = [
+    "COLLUDERS",
+    "DerivedDefault",
+    "PublicTable",
+    "StudyTerms",
+    "check_dropouts",
+    "encode_coordinates",
+    "request_of",
+]
 
 
 @dataclass(frozen=True)
@@ -35,31 +43,51 @@ SAMPLES = {"ignore": "", "text": ""}
 """Parameters about the public samples, which any study may have; their default, which is also their type."""
 
 
+class PublicTable(Protocol):
+    """What a specification takes of the public file."""
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of all that is computed from the file, 32 bytes, as a study signs it."""
+
+    @property
+    def auxiliary(self) -> AuxiliarySet:
+        """The samples, which follow from what is digested."""
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of the samples' columns."""
+
+
 @dataclass(frozen=True)
 class StudyTerms:
-    """A study and its auxiliary samples, with the parameters that its protocol has.
+    """A study and its public table, with the parameters that its protocol has.
 
     Attributes:
         study: what everybody signed.
-        auxiliary: the public samples, float64 (N, d).
+        public: what was read from the public file.
         defaults: the protocol's parameters (`Spec.parameters`).
 
-    Raises StudyError when these are not the samples that the study was signed about.
+    Raises StudyError when this is not the table that the study was signed about.
     """
 
     study: Study
-    auxiliary: AuxiliarySet = field(repr=False)
+    public: PublicTable = field(repr=False)
     defaults: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        if self.auxiliary.digest != self.study.auxiliary:
+        if self.public.digest != self.study.public_table:
             raise StudyError(
-                "these are not the auxiliary samples of the study: another file, other columns, or another version of "
-                "Psephos encoded them"
+                "this is not the study's public file, or another version of Psephos reads it differently: a column, a "
+                f"cell or a label differs. Ask the study's author for the file ({self.study.public_table.hex()[:16]})"
             )
-        rows, columns = self.auxiliary.samples.shape
-        if (rows, columns) != (self.study.samples, len(self.study.features)):
-            raise StudyError(f"the study has {self.study.samples} samples of {len(self.study.features)} features")
+        if (len(self.auxiliary.samples), self.public.features) != (self.study.samples, self.study.features):
+            raise StudyError("the study states other features, or another number of rows, than its public file has")
+
+    @property
+    def auxiliary(self) -> AuxiliarySet:
+        """The public samples, float64 (N, d)."""
+        return self.public.auxiliary
 
     def value(self, name: str) -> Any:
         """Return a parameter, or its default."""

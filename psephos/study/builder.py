@@ -172,7 +172,7 @@ def make_study(options: NewOptions, cards: Sequence[Path], progress: Progress = 
         classes=options.classes,
         features=samples.features,
         label=options.label,
-        auxiliary=samples.auxiliary.digest,
+        public_table=samples.digest,
         samples=rows,
         minimum_ballots=minimum if options.minimum_ballots is None else options.minimum_ballots,
         proofs=options.proofs or "knowledge",
@@ -190,7 +190,7 @@ def make_study(options: NewOptions, cards: Sequence[Path], progress: Progress = 
             Member(card.name, card.key, place + 1 if place < holders else 0) for place, card in enumerate(members)
         ),
     )
-    spec = spec_of(StudyTerms(study, samples.auxiliary))
+    spec = spec_of(StudyTerms(study, samples))
     if options.degree is None:
         study = replace(study, degree=spec.best_degree(study.key_bits, len(study.roster)))
     if study.proofs == "valid":

@@ -47,7 +47,7 @@ _PARTY_AVERAGE = (
     "Each party sends the average over its own rows of the gradient of the loss at a public score and of a bound of "
     "its second derivative, less a public vector, and clipped to a ball of a public radius."
 )
-_SHOWN_OTHERWISE = ("classifier", "coordinates", "offset", "ranges", "released")
+_SHOWN_OTHERWISE = ("classifier", "coordinates", "offset", "released")
 """Parameters that the table of the description leaves out: long matrices, and the cost of an evaluated model."""
 _PROOFS = {
     "knowledge": "its sender knows its content, so that a ballot made from others' ballots is refused; a lying party "
@@ -200,7 +200,7 @@ def _computation(study: Study) -> list[str]:
     return [
         f"One linear {noun} of {study.label or 'the classes'} "
         f"({', '.join(study.classes) or 'a number, within the range of the public ones'}).",
-        f"{study.samples} public samples of {len(study.features)} features ({study.auxiliary.hex()[:16]}) "
+        f"{study.samples} public samples of {len(study.features)} features ({study.public_table.hex()[:16]}) "
         f"{use_of_samples(study)}.",
         contribution(study),
         *planned,

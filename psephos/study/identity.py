@@ -229,7 +229,7 @@ class Identity:
 def _claim(study: Study) -> bytes | None:
     """Return what may be contributed only once, because the curator sees the exact sum; None if nothing is."""
     about = {"tally": b"", "average": study.method.encode()}.get(study.protocol)
-    return None if about is None else about + study.auxiliary
+    return None if about is None else about + study.public_table
 
 
 def _spent(store: Store, besides: Study | None) -> float:

@@ -133,9 +133,6 @@ class Membership:
         if not self.settings.public:
             raise StudyError("the public samples are not known: name their file with psephos join ... --public FILE")
         samples = PublicSamples.of(self.study, Path(self.settings.public))
-        StudyTerms(self.study, samples.auxiliary)
-        if samples.features != self.study.features:
-            raise StudyError("the columns of the public samples are not those of the study")
         check_plan(self.study, samples)
         return samples
 
@@ -171,7 +168,7 @@ class Membership:
         return self.folder / f"{name.replace(' ', '-')}.sqlite"
 
     def _role(self, name: str, store: Store) -> Role:
-        terms = StudyTerms(self.study, self.samples.auxiliary)
+        terms = StudyTerms(self.study, self.samples)
         kind, _, number = name.partition(" ")
         if kind == CURATOR:
             return curator_role(terms, lambda result: make_release(self.study, self.samples, result), store)

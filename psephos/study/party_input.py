@@ -137,7 +137,7 @@ class PartyInput:
             yield self._member.samples.persons(column, Path(self._member.settings.data))
 
     def _spec(self) -> Any:
-        return spec_of(StudyTerms(self._member.study, self._member.samples.auxiliary))
+        return spec_of(StudyTerms(self._member.study, self._member.samples))
 
     def _rows(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Read the party's rows and class numbers, once, and check that the study's protocol can take them."""

@@ -1,6 +1,6 @@
 """The plan of a regression study: a function of its public rows and terms, which everybody computes again.
 
-The ranges of features and the bounds of the label must have the same bits on every machine. Another machine's linear
+The bounds of the label must have the same bits on every machine. Another machine's linear
 algebra may differ in the last bits, so that the rest is compared with a tolerance. No privacy depends on the
 comparison: the sensitivity is certified for any plan (docs/theory.md, "The record step"). It shows that no number of
 the plan says anything about private rows.
@@ -16,14 +16,13 @@ from psephos.protocol.encrypted_sum.record_grid import ENTRY_BITS
 from psephos.protocol.errors import StudyError
 from psephos.protocol.study.study import Study
 from psephos.specs.registry import coalition_of, unit_of
-from psephos.specs.regression import encode_ranges
 from psephos.specs.study import encode_coordinates
 from psephos.study.rehearsal import agrees
 from psephos.study.samples import PublicSamples
 
 __all__ = ["check_plan", "differs_from_public_rows", "regression_parameters"]
 
-_EXACT = ("low", "high", "labelled", "rows", "ranges")
+_EXACT = ("low", "high", "labelled", "rows")
 """Parameters that have the same bits on every machine."""
 
 
@@ -73,7 +72,6 @@ def regression_parameters(  # wide: what a plan depends on
         "coordinates": encode_coordinates(grid.transform),
         "offset": encode_coordinates(grid.offset),
         "constant": grid.constant,
-        "ranges": encode_ranges(samples.ranges),
         "low": grid.label.low,
         "high": grid.label.high,
         "threshold": grid.label.threshold,

@@ -103,7 +103,7 @@ def differs_from_rehearsal(study: Study, samples: PublicSamples) -> str:
     Raises:
         NoGainError, DataError: as `rehearsed_parameters`.
     """
-    spec = spec_of(StudyTerms(study, samples.auxiliary))
+    spec = spec_of(StudyTerms(study, samples))
     assert isinstance(spec, RehearsedSpec)
     recomputed = rehearsed_parameters(
         samples,

@@ -35,7 +35,6 @@ from psephos.results.runs import colluders_text
 from psephos.specs.base import Spec
 from psephos.specs.evaluation import stated_releases
 from psephos.specs.registry import SPECS, coalition_of, is_verifiable, noise_from, spec_of
-from psephos.specs.regression import RegressionSpec
 from psephos.specs.study import StudyTerms
 from psephos.study.consent import released_noun, use_of_samples
 from psephos.study.identity import fingerprint
@@ -84,7 +83,7 @@ def make_release(study: Study, samples: PublicSamples, result: Any, randomness: 
         StudyError: the release would cost a larger delta than the study states.
         PsephosError: as the study's method.
     """
-    spec = spec_of(StudyTerms(study, samples.auxiliary))
+    spec = spec_of(StudyTerms(study, samples))
     w, cost = spec.release(result, randomness)
     if (cost.delta or 0.0) > stated_delta(study.delta):
         raise StudyError(f"the release costs delta {cost.delta!r}, and the study says {stated_delta(study.delta)!r}")
@@ -106,7 +105,7 @@ def make_release(study: Study, samples: PublicSamples, result: Any, randomness: 
         model = RegressionModel(
             task="regression",
             label=study.label,
-            ranges=_ranges(spec, samples),
+            ranges=_ranges(samples),
             coefficients=tuple(coefficients[0].tolist()),
             intercept=float(intercepts[0] + label.middle),
             bounds=(label.low, label.high),
@@ -122,10 +121,9 @@ def make_release(study: Study, samples: PublicSamples, result: Any, randomness: 
     return _canonical(written_model(model), study)
 
 
-def _ranges(spec: Spec, samples: PublicSamples) -> tuple[tuple[float, float], ...]:
-    """Return the ranges of the features as a model has them: as a regression states them, or of the public rows."""
-    ranges = spec.ranges if isinstance(spec, RegressionSpec) else samples.ranges
-    return tuple((low, high) for low, high in ranges.T.tolist())
+def _ranges(samples: PublicSamples) -> tuple[tuple[float, float], ...]:
+    """Return the ranges of the features as a model has them."""
+    return tuple((low, high) for low, high in samples.ranges.T.tolist())
 
 
 def _type_of_model(study: Study) -> type[Model] | type[RegressionModel]:
@@ -181,7 +179,7 @@ def read_release(study: Study, samples: PublicSamples, content: bytes) -> Model 
     if written_model(model) != content:
         # A field that occurs twice has one value here and may have the other one in another reader of JSON.
         raise AgreementError("the curator's result is not written as Psephos writes a model")
-    spec = spec_of(StudyTerms(study, samples.auxiliary))
+    spec = spec_of(StudyTerms(study, samples))
     for name, agrees in (
         *_agreements(study, samples, spec, model),
         ("encoding", model.encoding == samples.encoding),
@@ -212,7 +210,7 @@ def _agreements(
     assert spec.numeric_label is not None
     return [
         ("label", model.label == study.label),
-        ("ranges", model.ranges == _ranges(spec, samples)),
+        ("ranges", model.ranges == _ranges(samples)),
         ("bounds", model.bounds == (spec.numeric_label.low, spec.numeric_label.high)),
     ]
 
@@ -239,7 +237,7 @@ def follows_from_sum(study: Study, samples: PublicSamples, model: Model | Regres
         model: as `read_release` returned it.
         result: the opened sum, as `Spec.release` takes it.
     """
-    spec = spec_of(StudyTerms(study, samples.auxiliary))
+    spec = spec_of(StudyTerms(study, samples))
     if model.parties != spec.ballots(result):
         return False
     middle = 0.0 if spec.numeric_label is None else spec.numeric_label.middle

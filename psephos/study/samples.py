@@ -1,16 +1,20 @@
 """The public samples of a study: one file, which every member encodes and scales in the same way.
 
-The study states the digest of the result, so all machines must compute the same numbers: entries are rounded towards 0
-to multiples of 2^-20, so that last bits do not count and no row grows longer.
+A study signs one digest (`PublicSamples.digest`) of all that is computed from the file: the encoding, the encoded rows
+and the labels. Scaler, samples, ranges and public model follow from these.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +23,7 @@ from psephos.data.tables import Encoding, is_gap, numbers_of, read_table
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import DataError
 from psephos.protocol.study.study import Study
+from psephos.specs.study import StudyTerms
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,6 +34,7 @@ CONSTANT = "(constant)"
 """The feature that stands for an intercept."""
 
 _PITCH = 2.0**-20
+"""Samples are rounded towards 0 to multiples of it, so that no row grows longer and last bits do not count."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,7 @@ class PublicSamples:
     Attributes:
         encoding: how a table becomes numbers; of all columns but the label and those left out.
         scaler: scales encoded rows into the unit ball; learned on the public rows.
+        rows: the encoded rows before they are scaled, float64 (N, d').
         auxiliary: the samples.
         cautions: warnings about columns.
         label_cells: what the rows' column of the class says, as text; () where the file lacks the column.
@@ -47,6 +54,7 @@ class PublicSamples:
 
     encoding: Encoding
     scaler: PublicScaler = field(repr=False)
+    rows: NDArray[np.float64] = field(repr=False)
     auxiliary: AuxiliarySet
     cautions: tuple[str, ...] = ()
     label_cells: tuple[str, ...] = field(default=(), repr=False)
@@ -79,21 +87,46 @@ class PublicSamples:
         if unknown := [name for name in (*ignore, *text) if name not in table.columns]:
             raise DataError(f"{path} has no column {unknown[0]!r}; it has: {', '.join(map(str, table.columns))}")
         encoding, cautions = Encoding.learn(table.drop(columns=[*ignore, label], errors="ignore"), text)
-        rows = encoding.apply(table)
+        rows = encoding.apply(table) + 0.0  # -0.0 equals 0.0 but would change the digest
         scaler = own_scaler(numeric_label=numeric_label).fit(rows)
         samples = np.trunc(scaler.transform(rows) / _PITCH) * _PITCH
         cells = tuple(map(str, table[label])) if label in table.columns else ()
         numbers: tuple[float, ...] = ()
         if numeric_label and cells:
             numbers = tuple(_numeric_labels(table[label], path, optional=True).tolist())
-        return cls(encoding, scaler, AuxiliarySet(samples), tuple(cautions), cells, numbers)
+        return cls(encoding, scaler, rows, AuxiliarySet(samples), tuple(cautions), cells, numbers)
 
     @classmethod
     def of(cls, study: Study, path: Path) -> PublicSamples:
-        """Read the samples with the columns that a study names; `StudyTerms` compares their digest with the study's."""
+        """Read the samples of a study. Raises what `read` raises, and StudyError for another file than the study's."""
         lists = (str(study.parameters.get(name, "")) for name in ("ignore", "text"))
         ignore, text = ([name for name in names.split(",") if name] for names in lists)
-        return cls.read(path, study.label, ignore, text, numeric_label=study.predicts_number)
+        samples = cls.read(path, study.label, ignore, text, numeric_label=study.predicts_number)
+        StudyTerms(study, samples)
+        return samples
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of all that members compute from the file (docs/wire.md, section 7), 32 bytes."""
+        labels: Any = self.label_cells
+        if self.label_numbers:
+            labels = [None if np.isnan(number) else number + 0.0 for number in self.label_numbers]
+        columns = [msgspec.to_builtins(column) | {"fill": column.fill + 0.0} for column in self.encoding.columns]
+        about = {
+            "columns": columns,
+            "labels": labels or None,
+            "numeric": self.scaler.ranges_ is not None,
+        }
+        text = json.dumps(about, sort_keys=True, separators=(",", ":"))
+        state = hashlib.sha256(b"psephos public table\0" + text.encode() + b"\0" + repr(self.rows.shape).encode())
+        state.update(self.rows.astype("<f8", order="C").data)
+        return state.digest()
+
+    @cached_property
+    def row_digests(self) -> list[bytes]:
+        """Digests of the rows as the file has them, and as they are voted on: equal ones in two files are one row."""
+        both = (np.ascontiguousarray(rows) for rows in (self.rows, self.auxiliary.samples))
+        return [hashlib.sha256(b"psephos row\0" + row.tobytes()).digest() for rows in both for row in rows]
 
     @property
     def ranges(self) -> NDArray[np.float64]:

@@ -139,7 +139,7 @@ def examine(study: Study, samples: PublicSamples, board: Board, curator: Store |
         StudyError: the samples or the store are those of another study.
         JournalError: the store cannot be read.
     """
-    spec, evidence = spec_of(StudyTerms(study, samples.auxiliary)), BoardEvidence()
+    spec, evidence = spec_of(StudyTerms(study, samples)), BoardEvidence()
     _read(study, board, curator, evidence)
     if isinstance(spec, RehearsedSpec | RegressionSpec):
         _plan(study, samples, evidence)

@@ -12,13 +12,13 @@ import pytest
 from psephos.audit.studies import trial
 from psephos.parties.holder import KeyHolder
 from psephos.protocol.encrypted_sum.messages import Close, TallyRequest
-from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import StudyError, WrongRoundError
 from psephos.protocol.paillier.private_key import generate_private_key
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.roles import BOARD, Entry
 from psephos.specs.registry import participants_of, spec_of
 from psephos.specs.study import StudyTerms
+from tests.psephos.study.cast import Samples
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMED = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "docs/security/attacks.md").read_text(encoding="utf-8"))
@@ -38,8 +38,8 @@ def test_the_page_names_a_test_in_every_row() -> None:
 
 def test_a_holder_of_a_study_opens_its_own_round_only() -> None:
     """What a study fixes, no message can change: its holder knows one round, and its key is made for one study."""
-    auxiliary = AuxiliarySet(np.arange(48, dtype=float).reshape(12, 4))
-    made = trial(auxiliary=auxiliary.digest)
+    auxiliary = Samples(np.arange(48, dtype=float).reshape(12, 4))
+    made = trial(public_table=auxiliary.digest)
     key, shares = deal(generate_private_key(256, test_key=True), holders=3, threshold=2)
     round_ = spec_of(StudyTerms(made.study, auxiliary)).terms(key, participants_of(made.study))
     holder = KeyHolder(shares[0], round_)
@@ -63,5 +63,5 @@ def test_a_holder_of_a_study_opens_its_own_round_only() -> None:
     twin = spec_of(StudyTerms(another, auxiliary)).terms(key, participants_of(another))
     assert twin.digest != round_.digest
     assert another.ceremony().digest != made.study.ceremony().digest
-    with pytest.raises(StudyError, match="not the auxiliary samples"):
-        StudyTerms(made.study, AuxiliarySet(auxiliary.samples + 1))
+    with pytest.raises(StudyError):
+        StudyTerms(made.study, Samples(auxiliary.samples + 1))

@@ -119,13 +119,13 @@ class Study:
 
     def __init__(self, text: str) -> None:
         self.fields = fields = tomllib.loads(text)
-        require(fields.get("psephos_study") == 1, "the study has another format")
+        require(fields.get("psephos_study") == 2, "the study has another format")
         release, data, vote, key = (fields[name] for name in ("release", "data", "vote", "key"))
         self.protocol, self.method = release["protocol"], release["method"]
         self.epsilon, self.delta = float(release["epsilon"]), float(release["delta"])
         self.public, self.parameters = release["public"], release["parameters"]
         self.label, self.classes, self.features = data["label"], data["classes"], data["features"]
-        self.auxiliary, self.samples = bytes.fromhex(data["auxiliary"]), data["samples"]
+        self.public_table, self.samples = bytes.fromhex(data["public_table"]), data["samples"]
         self.minimum, self.proofs = vote["minimum_ballots"], vote["proofs"]
         self.bits, self.degree = key["bits"], key.get("degree", 1)
         self.threshold, self.confirmations, self.trial = key["threshold"], key["confirmations"], key["trial"]
@@ -147,7 +147,7 @@ class Study:
     def canonical(self) -> str:
         fields = self.fields
         release, data, vote, key = (fields[name] for name in ("release", "data", "vote", "key"))
-        head = {"psephos_study": 1, "title": fields["title"], "nonce": bytes.fromhex(fields["nonce"]).hex()}
+        head = {"psephos_study": 2, "title": fields["title"], "nonce": bytes.fromhex(fields["nonce"]).hex()}
         terms = {
             "protocol": self.protocol,
             "method": self.method,
@@ -157,7 +157,7 @@ class Study:
         }
         parameters = {name: _positive_zero(value) for name, value in sorted(release["parameters"].items())}
         about = {name: data[name] for name in ("label", "classes", "features")}
-        about |= {"auxiliary": self.auxiliary.hex(), "samples": self.samples}
+        about |= {"public_table": self.public_table.hex(), "samples": self.samples}
         votes = {name: vote[name] for name in ("minimum_ballots", "proofs", "closes", "patience")}
         keyed = {"bits": self.bits} | ({"degree": self.degree} if self.degree > 1 else {})
         keyed |= {name: key[name] for name in ("threshold", "confirmations", "trial")}

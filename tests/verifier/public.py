@@ -19,12 +19,24 @@ Array = NDArray[np.float64]
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 
 
+def _means(X: Array) -> Array:
+    return np.array([math.fsum(column) for column in X.T.tolist()]) / len(X)
+
+
+def _squares(X: Array) -> Array:
+    total = np.zeros(len(X))
+    for column in X.T:
+        total = total + column * column
+    return total
+
+
 class Public:
     """The encoded and scaled rows of the public file.
 
     Attributes:
         samples: float64 (N, d).
-        digest: their digest, as the study names it.
+        digest: their digest.
+        table: the digest of all that follows from the file, as the study names it.
         features: the names of their columns.
         columns: how each column of the file is encoded, as a model states it.
         lowest, highest: of each encoded feature but the constant, before it is scaled.
@@ -47,28 +59,41 @@ class Public:
             require(all(cells), "empty cells are beyond this verifier")
             if name not in texts and all(map(NUMBER.fullmatch, cells)):
                 numbers = np.array([float(cell) for cell in cells])
-                self.columns.append({"name": name, "kind": "number", "fill": float(np.median(numbers)), "values": []})
+                self.columns.append(
+                    {"name": name, "kind": "number", "fill": float(np.median(numbers)) + 0.0, "values": []}
+                )
                 blocks.append(numbers[:, None])
             else:
                 values = sorted(set(cells))
                 self.columns.append({"name": name, "kind": "text", "fill": 0.0, "values": values})
                 blocks.append(np.array([[float(cell == value) for value in values] for cell in cells]))
-        X = np.concatenate(blocks, axis=1)
+        X = np.concatenate(blocks, axis=1) + 0.0
         self.lowest, self.highest = X.min(axis=0), X.max(axis=0)
-        self.mean, deviation, largest = X.mean(axis=0), X.std(axis=0), np.abs(X).max(axis=0)
+        self.table = self._table(study, X)
+        self.mean, largest = _means(X), np.abs(X).max(axis=0)
+        deviation = np.sqrt(_means((X - self.mean) ** 2))
         self.deviation = np.where(deviation > 16 * 2.0**-52 * largest, deviation, 1.0)
         Z = np.concatenate([(X - self.mean) / self.deviation, np.ones((len(X), 1))], axis=1)
         largest_entry = np.abs(Z).max(axis=1)[:, None]
-        norms = largest_entry * np.sqrt(np.einsum("ij,ij->i", Z / largest_entry, Z / largest_entry))[:, None]
+        norms = largest_entry * np.sqrt(_squares(Z / largest_entry))[:, None]
         Z = Z / norms
         limit = 1 - (Z.shape[1] + 4) * 2.0**-52
         aim = math.sqrt(limit) * (1 - 2.0**-52)
-        while len(outside := np.flatnonzero(np.einsum("ij,ij->i", Z, Z) > limit)):
-            Z[outside] = Z[outside] * (aim / np.sqrt(np.einsum("ij,ij->i", Z[outside], Z[outside])))[:, None]
+        while len(outside := np.flatnonzero(_squares(Z) > limit)):
+            Z[outside] = Z[outside] * (aim / np.sqrt(_squares(Z[outside])))[:, None]
             aim *= 1 - 2.0**-52
         self.samples: Array = np.trunc(Z * 2.0**20) / 2.0**20 + 0.0
         shape = f"({self.samples.shape[0]}, {self.samples.shape[1]})"
         self.digest = sha256(b"psephos auxiliary\0", shape.encode(), self.samples.astype("<f8").tobytes())
+
+    def _table(self, study: Study, X: Array) -> bytes:
+        labels: list[Any] = self.labels
+        if study.predicts_number:
+            labels = [float(cell) + 0.0 if cell else None for cell in labels]
+        about = {"columns": self.columns, "labels": labels or None, "numeric": study.predicts_number}
+        text = json.dumps(about, sort_keys=True, separators=(",", ":"))
+        shape = f"({X.shape[0]}, {X.shape[1]})"
+        return sha256(b"psephos public table\0", text.encode(), b"\0", shape.encode(), X.astype("<f8").tobytes())
 
     @property
     def features(self) -> list[str]:

@@ -175,11 +175,11 @@ def record(what: str, public: Path, *, absent: Sequence[str] = (), ceremony: boo
         fields: terms of the study in place of its defaults.
     """
     samples = PublicSamples.read(public, "class")
-    own_terms = {"auxiliary": samples.auxiliary.digest, "features": samples.features, "samples": SAMPLES}
+    own_terms = {"public_table": samples.digest, "features": samples.features, "samples": SAMPLES}
     made = trial(parties=PARTIES, **fields_for(what) | own_terms | fields)
     study, board = made.study, MemoryBoard()
     shares: Sequence[KeyShare] = shares_of(study) if study.uses_key and not ceremony else []
-    terms = StudyTerms(study, samples.auxiliary)
+    terms = StudyTerms(study, samples)
     agents = {}
     for name, key in made.keys.items():
         if name in absent or (not study.uses_key and name.startswith("holder")):

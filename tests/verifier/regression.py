@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import math
 from collections.abc import Sequence
 from functools import cached_property
@@ -22,16 +21,6 @@ LEAST_WEIGHT = 19196
 """The least weight of a row, over 65,536."""
 
 
-def stated_ranges(study: Study) -> Array:
-    """The ranges of the features that a study states, (2, d - 1)."""
-    numbers = np.frombuffer(base64.b64decode(study.parameters["ranges"], validate=True), "<f8")
-    right = len(numbers) == 2 * (len(study.features) - 1) and np.isfinite(numbers).all()
-    require(right, "the ranges are no numbers of the features")
-    ranges: Array = numbers.astype(np.float64).reshape(2, -1)
-    require((ranges[0] <= ranges[1]).all(), "a range begins above its end")
-    return ranges
-
-
 def ranges_of(samples: Public) -> Array:
     """The ranges of the features that follow from the public file, (2, d - 1)."""
     width = samples.highest - samples.lowest
@@ -48,7 +37,6 @@ def differences(study: Study, samples: Public) -> list[str]:
         "low": given["low"] == min(labels, default=math.nan),
         "high": given["high"] == max(labels, default=math.nan),
         "labelled": given.get("labelled", 0) == len(labels),
-        "ranges": stated_ranges(study).tobytes() == ranges_of(samples).tobytes(),
     }
     return [name for name, agrees in same.items() if not agrees]
 
@@ -60,7 +48,6 @@ class Regression(Records):
         low, high, threshold: as the study states them.
         unit: what is protected.
         ball: the largest length of a party's vector, in units of the sum; 0 where records are protected.
-        ranges: of the features, (2, d - 1).
     """
 
     def __post_init__(self) -> None:
@@ -73,7 +60,7 @@ class Regression(Records):
         require(self.unit in ("record", "party"), "the unit is unknown")
         right = 2.0**-20 <= radius <= 4 if self.unit == "party" else radius == 0
         require(right, "the radius is not one of the unit")
-        self.ball, self.ranges = math.floor(radius * 2**20), stated_ranges(self.study)
+        self.ball = math.floor(radius * 2**20)
         super().__post_init__()
         if self.ball:
             alone = self.neighbours == "replace" and not self.persons

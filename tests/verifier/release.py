@@ -127,14 +127,13 @@ def _prediction(study: Study, samples: Public, model: dict[str, Any]) -> tuple[A
     plan: Regression | ErrorEvaluation
     if study.protocol == "regression":
         plan = Regression(study, samples.samples)
-        ranges = plan.ranges
     else:
-        plan, ranges = ErrorEvaluation(study, samples.samples), ranges_of(samples)
+        plan = ErrorEvaluation(study, samples.samples)
     require(model["task"] == "regression" and model["label"] == study.label, "it predicts something else")
     right = _floats(model["coefficients"], 1) and _floats([model["intercept"]], 1)
     require(right and _floats(model["ranges"], 2) and _floats(model["bounds"], 1), "its numbers are no floats")
     require(len(model["coefficients"]) == len(study.features) - 1, "it has another shape")
-    require(model["ranges"] == ranges.T.tolist(), "its ranges are others")
+    require(model["ranges"] == ranges_of(samples).T.tolist(), "its ranges are others")
     require(model["bounds"] == [plan.low, plan.high], "its bounds are others")
     return np.array([model["coefficients"]]), np.array([model["intercept"]]), plan.middle
 

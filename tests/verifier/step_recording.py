@@ -20,7 +20,6 @@ from psephos.protocol.board import MemoryBoard
 from psephos.protocol.roles import Role
 from psephos.protocol.storage.store import Store
 from psephos.specs.evaluation import encode_releases
-from psephos.specs.regression import encode_ranges
 from psephos.specs.study import StudyTerms, encode_coordinates
 from psephos.study.regression import regression_parameters
 from psephos.study.rehearsal import rehearsed_parameters
@@ -209,7 +208,7 @@ def record_step(what: str, public: Path, *, absent: Sequence[str] = (), **change
     else:
         fields = STUDIES[what]() if what in STUDIES else rehearsed_fields(public, **REHEARSED[what])
     rows = len(samples.auxiliary.samples)
-    own_terms = {"auxiliary": samples.auxiliary.digest, "features": samples.features, "samples": rows}
+    own_terms = {"public_table": samples.digest, "features": samples.features, "samples": rows}
     made = trial(parties=PARTIES, **fields | {"public": True} | own_terms | changed)
     return play(made, public, samples, absent)
 
@@ -218,19 +217,14 @@ def replanned(public: Path, name: str) -> Recording:
     """Play a regression of parties, one of whose parameters differs as little as can be from the public file's."""
     fields = regression_fields(public, **REGRESSIONS["regression, parties"])
     parameters, value = fields["parameters"], fields["parameters"][name]
-    if name == "ranges":
-        ranges = np.frombuffer(base64.b64decode(value), "<f8").reshape(2, -1).copy()
-        ranges[1, 0] = np.nextafter(ranges[1, 0], np.inf)
-        parameters[name] = encode_ranges(ranges)
-    else:
-        parameters[name] = value + 1 if name == "labelled" else float(np.nextafter(value, np.inf))
+    parameters[name] = value + 1 if name == "labelled" else float(np.nextafter(value, np.inf))
     return record_step("regression, parties", public, parameters=parameters)
 
 
 def play(made: Trial, public: Path, samples: PublicSamples, absent: Sequence[str] = ()) -> Recording:
     """Play a study of one sum, whose parties have seeded rows."""
     study, board = made.study, MemoryBoard()
-    shares, terms = shares_of(study), StudyTerms(study, samples.auxiliary)
+    shares, terms = shares_of(study), StudyTerms(study, samples)
 
     def role(name: str) -> Role:
         kind, _, number = name.partition(" ")

@@ -55,7 +55,7 @@ def forged(compute: Forged) -> Tampering:
         study = recording.made.study
         samples = PublicSamples.of(study, recording.public)
         opened = _opened(recording.entries, study.text(), recording.public.read_text(encoding="utf-8"))
-        w = np.atleast_2d(compute(StudyTerms(study, samples.auxiliary), opened))
+        w = np.atleast_2d(compute(StudyTerms(study, samples), opened))
         step = math.ldexp(1.0, math.frexp(float(np.abs(w).max()))[1] - 24)
         coefficients, intercepts = samples.scaler.fold(np.rint(w / step) * step + 0.0)
         published: dict[str, Any] = {"coefficients": coefficients.tolist(), "intercepts": intercepts.tolist()}

@@ -395,9 +395,9 @@ OF_STUDY: dict[str, tuple[str, str, str]] = {
     "the study's minimum of ballots": ("tally", r"minimum_ballots = .*", "minimum_ballots = 2"),
     "the study's confirmations": ("tally", r"confirmations = .*", "confirmations = 2"),
     "the study's proofs": ("tally", r'proofs = ".*"', 'proofs = "knowledge"'),
-    "the study's samples": ("average", r'auxiliary = ".*"', f'auxiliary = "{"00" * 32}"'),
+    "the study's samples": ("average", r'public_table = ".*"', f'public_table = "{"00" * 32}"'),
     "the study's parameters": ("pathak", r"smallest_size = .*", "smallest_size = 7"),
     "a holder of the study": ("statistic", r"holder = 3", "holder = 0"),
-    "the study's format": ("statistic", r"psephos_study = 1", "psephos_study = 2"),
+    "the study's format": ("statistic", r"psephos_study = 2", "psephos_study = 1"),
 }
 """What study, and a pattern of its file with what it is replaced by."""

@@ -112,7 +112,7 @@ def verify(study_text: str, public: Public | str, entries: list[bytes]) -> Repor
     study, report = Study(study_text), Report()
     require(study.protocol in PROTOCOLS, f"{study.protocol} is beyond this verifier")
     samples = public if isinstance(public, Public) else Public(study, public)
-    same = samples.digest == study.auxiliary and samples.features == study.features
+    same = samples.table == study.public_table and samples.features == study.features
     require(same, "the public samples are others than the study's")
     board = Board(study, entries)
     report.fails += [f"entry {number}: {why}" for number, why in board.contradictions]

@@ -50,7 +50,7 @@ def test_the_digest_depends_on_every_field_but_not_on_the_layout() -> None:
         {"classes": ("b", "a", "c")},
         {"features": ("w", "x", "y", "v")},
         {"label": "outcome"},
-        {"auxiliary": b"2" * 32},
+        {"public_table": b"2" * 32},
         {"samples": 13},
         {"minimum_ballots": 4},
         {"proofs": "valid"},
@@ -84,7 +84,7 @@ def test_the_digest_depends_on_every_field_but_not_on_the_layout() -> None:
         ({"features": ()}, "feature"),
         ({"features": ("Gro\u0308sse",)}, "features"),  # a letter and its accent as two characters
         ({"classes": ("nein", "ja\u0301")}, "classes"),
-        ({"auxiliary": b"x"}, "32 bytes"),
+        ({"public_table": b"x"}, "32 bytes"),
         ({"proofs": "none"}, "proofs"),
         ({"minimum_ballots": 1}, "minimum"),
         ({"minimum_ballots": 6}, "minimum"),
@@ -134,9 +134,10 @@ def test_invalid_terms_are_refused(changed: dict[str, Any], message: str) -> Non
         ("samples = 12", "samples = 12.5", "samples"),
         ("samples = 12", "samples = true", "samples"),
         ("samples = 12", 'samples = 12\nsurprise = "x"', "surprise"),
-        ("psephos_study = 1", "psephos_study = 2", "format 2"),
-        ("psephos_study = 1", "", "format None"),
-        ('auxiliary = "', 'auxiliary = "zz', "hexadecimal"),
+        ("psephos_study = 2", "psephos_study = 1", "Psephos 0.2"),
+        ("psephos_study = 2", "psephos_study = 3", "format 3"),
+        ("psephos_study = 2", "", "format None"),
+        ('public_table = "', 'public_table = "zz', "hexadecimal"),
         ("[key]", "[clef]", "clef|key"),
         ("epsilon = 1.0", "epsilon = [1.0]", "epsilon"),
         ("title", "title =", "not TOML"),
@@ -199,7 +200,7 @@ FIXED = Study(
     classes=("a", "b"),
     features=("w", "x"),
     label="class",
-    auxiliary=b"\x17" * 32,
+    public_table=b"\x17" * 32,
     samples=9,
     minimum_ballots=2,
     proofs="valid",
@@ -221,7 +222,7 @@ def raw(number: int) -> str:
 
 
 def test_the_file_of_a_study() -> None:
-    text = f"""psephos_study = 1
+    text = f"""psephos_study = 2
 title = "Hearts"
 nonce = "000102030405060708090a0b0c0d0e0f"
 party = [
@@ -253,7 +254,7 @@ features = [
     "w",
     "x",
 ]
-auxiliary = "{"17" * 32}"
+public_table = "{"17" * 32}"
 samples = 9
 
 [vote]
@@ -301,7 +302,7 @@ def test_defaults() -> None:
         "delta",
         "classes",
         "features",
-        "auxiliary",
+        "public_table",
         "samples",
     )
     required += ("minimum_ballots", "threshold", "confirmations", "curator", "parties")
@@ -378,8 +379,8 @@ def test_a_key_of_other_terms_is_refused(bits: int, degree: int, holders: int, t
         ({"classes": ("a", "b", "c")}, {"classes": ("a", "b", "a")}, "classes"),
         ({"features": ("w",)}, {"features": ("w", "w")}, "features"),
         ({"samples": 1}, {"samples": 0}, "samples"),
-        ({"auxiliary": bytes(32)}, {"auxiliary": bytes(33)}, "auxiliary"),
-        ({"auxiliary": bytes(32)}, {"auxiliary": bytes(31)}, "auxiliary"),
+        ({"public_table": bytes(32)}, {"public_table": bytes(33)}, "public_table"),
+        ({"public_table": bytes(32)}, {"public_table": bytes(31)}, "public_table"),
         ({"public": True, "protocol": "statistic"}, {"public": True, "protocol": "tally"}, "public"),
         ({"public": False, "protocol": "average"}, {"public": True, "protocol": "average"}, "public"),
         ({"proofs": "knowledge"}, {"proofs": "none"}, "proofs"),
@@ -436,8 +437,8 @@ def test_a_study_without_a_key_has_two_parties_with_different_keys() -> None:
         ("[key]", "[key]\nb = 1", "key"),
         ("[release]", "[release]\nb = 1", "release"),
         ("[data]", "[data]\nb = 1", "data"),
-        ("psephos_study = 1", "psephos_study = 1\nb = 1", "`b`"),
-        ("psephos_study = 1", "psephos_study = true", "psephos_study"),
+        ("psephos_study = 2", "psephos_study = 2\nb = 1", "`b`"),
+        ("psephos_study = 2", "psephos_study = true", "format True"),
         ("proofs =", "proof =", "proof"),
         ('nonce = "00', 'nonce = "0', "nonce"),
         (raw(3), raw(3)[:-2], "key"),

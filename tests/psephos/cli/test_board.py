@@ -8,7 +8,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -17,7 +16,6 @@ from psephos.protocol.board.file import BoardFile
 from psephos.protocol.board.nats import nkey
 from psephos.protocol.board.server import NATS_SERVER
 from psephos.protocol.encrypted_sum.rounds import safe_confirmations
-from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import BoardError, InvalidParameter, StudyError
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.study.study import Member, Study
@@ -33,11 +31,10 @@ def invoke(*words: object) -> Result:
 
 @pytest.fixture
 def study(tmp_path: Path) -> Study:
-    auxiliary = AuxiliarySet(np.eye(4))
     parties = [SigningKey.generate().verification_key for _ in range(4)]
     made = Study(
         title="A trial", nonce=bytes(16), protocol="tally", method="soft", epsilon=1.0, delta=0.0, classes=("a", "b"),
-        features=tuple("wxyz"), auxiliary=auxiliary.digest, samples=4, minimum_ballots=3, key_bits=256, threshold=2,
+        features=tuple("wxyz"), public_table=bytes(32), samples=4, minimum_ballots=3, key_bits=256, threshold=2,
         confirmations=safe_confirmations(3, 2), trial=True, curator=SigningKey.generate().verification_key,
         parties=tuple(Member(f"Hospital {n}", key, n + 1 if n < 3 else 0) for n, key in enumerate(parties)),
     )  # fmt: skip

@@ -157,7 +157,7 @@ def test_everything_that_is_planned_is_a_function_of_public_rows(table: Path, tm
     first, second = (RegressionRun(options_of(at)) for at in (table, path))
     assert first.spec.context == second.spec.context
     assert first.spec.plan.mechanism == second.spec.plan.mechanism
-    assert np.array_equal(first.spec.ranges, second.spec.ranges)
+    assert np.array_equal(first.scaler.ranges_, second.scaler.ranges_)
 
 
 def test_a_replaced_row_moves_the_sum_by_the_sensitivity_at_most(table: Path, tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_a_regressor_is_read_back_and_predicts_as_the_model_says(released: Relea
     assert np.allclose(regressor.predict(held_out), expected, rtol=1e-9)
     assert regressor.score(held_out, run.split.y_test) == pytest.approx(result.errors["newton"].r2)
     far = np.array([[1e300, -1e300, 0.0], [-1e300, 1e300, 0.0]])
-    assert set(regressor.predict(far)) <= {*model.bounds, *regressor.predict(np.clip(far, *run.spec.ranges))}
+    assert set(regressor.predict(far)) <= {*model.bounds, *regressor.predict(np.clip(far, *run.scaler.ranges_))}
     with pytest.raises(ModelError):
         load_classifier(tmp_path)
 
@@ -374,7 +374,7 @@ def test_a_run_sums_by_its_options_and_says_so(table: Path, tmp_path: Path) -> N
     assert run.errors(run.spec.fitted(run.sum().opened), references=False).keys() == {"newton", "public"}
     assert (model.psephos_model, model.task, model.label, model.method) == (1, "regression", "days", "newton")
     assert (model.parties, model.bounds, model.encoding) == (5, result.bounds, run.split.encoding)
-    np.testing.assert_array_equal(np.transpose(model.ranges), run.spec.ranges)
+    np.testing.assert_array_equal(np.transpose(model.ranges), run.scaler.ranges_)
     other = RegressionRun(options_of(table, colluders=0)).run()[0]
     assert (other.budget, other.colluders) == (None, 0)
 

@@ -34,7 +34,6 @@ from psephos.protocol.study.study import CURATOR, Study
 from psephos.specs.base import Spec
 from psephos.specs.evaluation import encode_releases
 from psephos.specs.registry import participants_of, spec_of
-from psephos.specs.regression import encode_ranges
 from psephos.specs.study import StudyTerms, encode_coordinates
 from psephos.study.roles import curator_role, holder_role, party_role
 
@@ -60,7 +59,19 @@ def unit(generator: np.random.Generator, rows: int) -> Array:
     return scaled
 
 
-AUXILIARY = AuxiliarySet(unit(np.random.default_rng(5), SAMPLES))
+class Samples(AuxiliarySet):
+    """Samples without a file: the public table of a study."""
+
+    @property
+    def auxiliary(self) -> AuxiliarySet:
+        return self
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        return tuple("wxyz")
+
+
+AUXILIARY = Samples(unit(np.random.default_rng(5), SAMPLES))
 
 
 @cache
@@ -89,9 +100,8 @@ def regression_parameters(parties: int, mechanism: Any, unit: Unit = "record") -
     grid = plan_records(AUXILIARY.samples, labels, 1, parties, **terms).grid
     assert grid.label is not None
     matrices = {"coordinates": encode_coordinates(grid.transform), "offset": encode_coordinates(grid.offset)}
-    ranges = encode_ranges(np.stack([np.full(FEATURES - 1, -1.5), np.full(FEATURES - 1, 1.5)]))
     ball = {} if grid.ball is None else {"unit": "party", "radius": grid.ball.radius / 2.0**ENTRY_BITS}
-    numbers = {"constant": grid.constant, "rows": 200, "labelled": SAMPLES, "ranges": ranges}
+    numbers = {"constant": grid.constant, "rows": 200, "labelled": SAMPLES}
     return matrices | numbers | asdict(grid.label) | ball
 
 
@@ -242,7 +252,7 @@ def fields_of(what: str, parties: int) -> dict[str, Any]:
         | none
         | {"method": "pathak", "parameters": {"lam": 0.1, "smallest_size": 6}, "minimum_ballots": parties},
     }
-    return {"protocol": what.split(",")[0], "samples": SAMPLES, "auxiliary": AUXILIARY.digest} | fields[what]
+    return {"protocol": what.split(",")[0], "samples": SAMPLES, "public_table": AUXILIARY.digest} | fields[what]
 
 
 EVERY = ("tally", "statistic", "average", "rehearsed", "record", "regression", "evaluation", "psgd", "pathak")

@@ -81,7 +81,7 @@ def test_the_curator_adds_noise_only_with_the_option(files: Files) -> None:
 def test_tally_study_with_required_options_only(files: Files) -> None:
     study, samples = files.made()
     again = PublicSamples.read(files.folder / "public.csv", "outcome")
-    assert (samples.encoding, samples.auxiliary.digest) == (again.encoding, again.auxiliary.digest)
+    assert (samples.encoding, samples.digest) == (again.encoding, again.digest)
     expected: dict[str, Any] = {
         "title": "A study",
         "nonce": study.nonce,
@@ -93,7 +93,7 @@ def test_tally_study_with_required_options_only(files: Files) -> None:
         "classes": ("a", "b"),
         "features": samples.features,
         "label": "outcome",
-        "auxiliary": samples.auxiliary.digest,
+        "public_table": samples.digest,
         "samples": 15,
         "minimum_ballots": 2,
         "proofs": "valid",
@@ -139,7 +139,7 @@ def test_study_with_every_option(files: Files) -> None:
     assert not any(name.startswith("code") for name in samples.features)
     assert study.parameters == {"ignore": "code", "text": "x,y", "lam": 0.25}
     again = PublicSamples.of(study, files.folder / "public.csv")
-    assert again.auxiliary.digest == study.auxiliary
+    assert again.digest == study.public_table
     assert (study.title, study.classes, study.method) == ("Hearts", ("a", "b", "c"), "soft")
     assert (study.epsilon, study.delta, study.minimum_ballots) == (2.0, 1e-6, 3)
     assert (study.closes, study.patience, study.proofs) == ("2026-12-01T12:00Z", 7, "knowledge")
@@ -291,7 +291,7 @@ def test_record_studies_state_coordinates_and_the_public_score(files: Files, tmp
             "neighbours": "add-remove",
             "dropouts": 1,
         }
-        spec = spec_of(StudyTerms(study, samples.auxiliary))
+        spec = spec_of(StudyTerms(study, samples))
         assert isinstance(spec, RecordSpec)
         grid = spec.plan.grid
         assert grid.offset.any() == bool(labelled)
@@ -349,7 +349,7 @@ def test_every_term_of_a_record_study_reaches_its_plan(files: Files, tmp_path: P
 def test_a_study_that_protects_persons_names_them_everywhere(files: Files, tmp_path: Path) -> None:
     """The column is a signed term, no feature, and in the consent text and the cost."""
     study, samples = files.made(protocol="record", parameters=("record=patient",))
-    spec = spec_of(StudyTerms(study, samples.auxiliary))
+    spec = spec_of(StudyTerms(study, samples))
     assert isinstance(spec, RecordSpec)
     assert (spec.persons, spec.cost(4).chosen["persons"]) == ("patient", "patient")
     assert "one person, as the column patient names them" in " ".join(describe_study(study).split())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -210,21 +211,33 @@ def test_whole_study_with_single_commands(consortium: Consortium) -> None:
 
 
 def test_an_identity_votes_once_on_the_same_samples(consortium: Consortium) -> None:
-    """Two studies with one party in one of them only: the difference of the counts would be its votes."""
-    first, second = consortium.new(), consortium.new("again.toml", title="The same samples again")
-    identity = Identity.read(consortium / "north")
-    identity.charge(Study.read(first))
-    identity.charge(Study.read(first))  # the same study again is no second one
-    with pytest.raises(AlreadyCastError, match="voted on these auxiliary samples in another study"):
-        consortium.join("north", second)
-    with pytest.raises(AlreadyCastError):
-        identity.charge(Study.read(second))
-    consortium.join("south", second)
-    fields: dict[str, Any] = {"protocol": "average", "method": "avg", "parameters": {"lam": 0.1, "radius": 2.0}}
-    one, two = (replace(Study.read(path), public=False, proofs="knowledge", **fields) for path in (first, second))
-    identity.charge(one)
-    with pytest.raises(AlreadyCastError, match="given its avg on these auxiliary samples in another study"):
-        identity.charge(two)
+    """Two studies with one party in one of them only: the difference of the counts would be its votes.
+
+    Nor where a public row was changed in between, which changes how all others are scaled, or a column's unit.
+    """
+    public = consortium / "changed.csv"
+    table = pd.read_csv(consortium / "public.csv")
+    one_cell = table.assign(age=table.age.where(table.index > 0, 41.5))
+    for protocol, tables in (("tally", (table, table.assign(age=table.age * 4), one_cell)), ("average", (one_cell,))):
+        fields = {"protocol": protocol} if protocol == "tally" else {"protocol": protocol, "method": "avg"}
+        before = Study.read(consortium.new(f"{protocol}.toml", **fields))
+        first = sign(before, Identity.read(consortium / "north"))
+        first.keep(public=str(consortium / "public.csv"))
+        first._charge(before)
+        for number, changed in enumerate(tables):
+            changed.to_csv(public, index=False)
+            path = consortium.new(f"{protocol}{number}.toml", public=public, **fields)
+            with pytest.raises(AlreadyCastError):
+                consortium.join("north", path, public=public)
+            second = sign(Study.read(path), first.identity)
+            second.keep(public=str(public))
+            with pytest.raises(AlreadyCastError):
+                second._charge(second.study)
+            assert consortium.join("south", path, public=public, board=consortium / f"{protocol}{number}.board")
+    words = ("--public", public, "--board", consortium / "again.board", "--data", consortium / "north.csv", "--yes")
+    psephos("join", path, "--identity", consortium / "north", *words, "--again")
+    Membership.find(first.identity, fingerprint(second.study.digest))._charge(second.study)
+    first._charge(before)
 
 
 def shares_of(plays: list[MemberRunner]) -> list[int]:
@@ -353,8 +366,10 @@ def test_every_protocol_ends_in_a_verified_model(  # wide: one row of a table
     for play in plays:
         play.close()
     assert_no_secrets(consortium, shares, logged, json.dumps(page.state()))
-    models = {(play.released / "model.json").read_bytes() for play in plays if play.released}
+    written = [play.released / "model.json" for play in plays if play.released]
+    models = {path.read_bytes() for path in written}
     assert len(models) == 1
+    sha256 = hashlib.sha256(written[0].read_bytes()).hexdigest()
     model = json.loads(models.pop())
     assert (model["method"], model["release"]["mechanism"]) == (method, noise)
     assert model["release"]["epsilon"] <= 8.0 * (1 + 1e-12)
@@ -362,7 +377,9 @@ def test_every_protocol_ends_in_a_verified_model(  # wide: one row of a table
     status = json.loads(psephos("status", study, *seen, "--json"))
     assert (status["stage"], status["refused"]) == ("The result is published.", {})
     arguments = ("--public", consortium / "public.csv", *(() if joint else ("--curator", consortium / "lab")), "--json")
-    checks = {check["what"]: check["verdict"] for check in json.loads(psephos("verify", study, *seen, *arguments))}
+    verified = json.loads(psephos("verify", study, *seen, *arguments, "--model", written[0]))
+    assert verified["sha256"] == status["result"] == sha256
+    checks = {check["what"]: check["verdict"] for check in verified["checks"]}
     follows = next(verdict for what, verdict in checks.items() if what.startswith("the result follows"))
     assert follows == ("holds" if joint else "not checked")  # of the noise that a curator added
     assert "fails" not in checks.values()
@@ -669,8 +686,8 @@ def test_a_study_file_with_a_dealer_is_refused(consortium: Consortium) -> None:
         Study.parse(text.replace("[key]", '[key]\ndealer = "lab"'))
     with pytest.raises(StudyError, match="public"):
         Study.parse(text.replace("public = false", "public = true"))
-    with pytest.raises(StudyError, match="format 2"):
-        Study.parse(text.replace("psephos_study = 1", "psephos_study = 2"))
+    with pytest.raises(StudyError, match=r"0\.2"):
+        Study.parse(text.replace("psephos_study = 2", "psephos_study = 1"))
     assert "there is none" in describe_study(Study.parse(text))
 
 
@@ -681,8 +698,9 @@ def test_join_refuses_strangers_and_wrong_files(consortium: Consortium, tmp_path
         consortium.join("stranger", study, data=consortium / "north.csv")
     other = pd.read_csv(consortium / "public.csv").iloc[::-1]
     other.to_csv(consortium / "other.csv", index=False)
-    with pytest.raises(StudyError, match="not the auxiliary samples of the study"):
+    with pytest.raises(StudyError):
         consortium.join("north", study, public=consortium / "other.csv")
+    assert not list((consortium / "north").glob("*/study.toml")), "it has not signed"
     data = pd.read_csv(consortium / "north.csv")
     data.loc[3, "diagnosis"] = "malignent"
     data.to_csv(consortium / "typo.csv", index=False)
@@ -773,7 +791,7 @@ def test_a_result_against_the_study_is_refused(consortium: Consortium) -> None:
         },
         Model,
     )
-    cost = spec_of(StudyTerms(study, samples.samples.auxiliary)).cost(3)
+    cost = spec_of(StudyTerms(study, samples.samples)).cost(3)
     good = msgspec.structs.replace(good, release=replace(cost, delta=2.0**-64))
     assert "epsilon 8" in card(study, read_release(study, samples.samples, written_model(good)))
     for changed, what in (

@@ -82,7 +82,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 def spec_in(files: Files, **change: Any) -> tuple[Any, PublicSamples, EvaluationSpec]:
     study, samples = files.made(**change)
-    spec = spec_of(StudyTerms(study, samples.auxiliary))
+    spec = spec_of(StudyTerms(study, samples))
     assert isinstance(spec, EvaluationSpec)
     return study, samples, spec
 
@@ -167,7 +167,7 @@ def test_a_classifier_of_other_features_is_refused(files: Files) -> None:
     study, samples = files.made()
     for text in ("", "AAAA", "AACAPwAAgD8="):
         with pytest.raises(StudyError):
-            spec_of(StudyTerms(replace(study, parameters={"classifier": text}), samples.auxiliary))
+            spec_of(StudyTerms(replace(study, parameters={"classifier": text}), samples))
 
 
 # -- what the model has cost before
@@ -295,7 +295,7 @@ def test_what_a_model_has_cost_is_stated_in_one_way(files: Files) -> None:
     for other in (text + " ", "[]", "{}", "[[", text.replace("2.0", "-2.0"), text[:-1] + ",1]"):
         changed = replace(study, parameters={**study.parameters, "released": other})
         with pytest.raises(StudyError, match="released"):
-            spec_of(StudyTerms(changed, samples.auxiliary))
+            spec_of(StudyTerms(changed, samples))
     with pytest.raises(InvalidParameter, match="released"):
         files.made(parameters=(f"released={text}",))
 
@@ -308,7 +308,7 @@ def test_what_a_model_has_cost_cannot_change_what_members_read(files: Files, whe
     lie = replace(SAME, chosen={"persons": words}) if where == "persons" else replace(SAME, **{where: words})
     changed = replace(study, parameters={**study.parameters, "released": encode_releases((lie,))})
     with pytest.raises(StudyError, match="control characters"):
-        spec_of(StudyTerms(changed, samples.auxiliary))
+        spec_of(StudyTerms(changed, samples))
     with pytest.raises(StudyError, match="control characters"):
         describe_study(changed)
 
@@ -466,7 +466,7 @@ def test_a_study_of_a_prediction_without_bounds_is_refused(numbers: NumberFiles)
     for name in ("low", "high", "largest_error"):
         lacking = {key: value for key, value in study.parameters.items() if key != name}
         with pytest.raises(StudyError, match=name):
-            spec_of(StudyTerms(replace(study, parameters=lacking), samples.auxiliary))
+            spec_of(StudyTerms(replace(study, parameters=lacking), samples))
 
 
 def test_bounds_in_a_study_of_a_classifier_are_refused(files: Files) -> None:

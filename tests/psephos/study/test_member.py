@@ -76,7 +76,7 @@ class House:
         keyed = what != "pathak"
         parties = tuple(Member(f"H{k}", key, k + 1 if k < 3 and keyed else 0) for k, key in enumerate(keys[1:]))
         given = {name: value for name, value in fields_of(what, 5).items() if name != "holders"}
-        given |= {"auxiliary": self.samples.auxiliary.digest, "features": self.samples.features, "label": "outcome"}
+        given |= {"public_table": self.samples.digest, "features": self.samples.features, "label": "outcome"}
         return replace(made, **given | {"curator": keys[0], "parties": parties} | fields)
 
     def member(self, name: str, study: Study, **settings: str) -> Membership:
@@ -208,12 +208,10 @@ def test_missing_or_foreign_samples_are_refused(house: House) -> None:
     mine = sign(study, house.identities["north"])
     with pytest.raises(StudyError, match="public samples are not known"):
         mine.samples  # noqa: B018
-    assert house.member("north", study).samples.auxiliary.digest == study.auxiliary
-    with pytest.raises(StudyError, match="not the auxiliary samples of the study"):
-        house.member("north", house.study(auxiliary=bytes(32))).samples  # noqa: B018
-    other = tuple(reversed(study.features))
-    with pytest.raises(StudyError, match="the columns of the public samples are not those"):
-        house.member("north", house.study(features=other)).samples  # noqa: B018
+    assert house.member("north", study).samples.digest == study.public_table
+    for fields in ({"public_table": bytes(32)}, {"features": tuple(reversed(study.features))}):
+        with pytest.raises(StudyError):
+            house.member("north", house.study(**fields)).samples  # noqa: B018
 
 
 def test_a_release_is_written_to_the_chosen_directory(house: House, monkeypatch: pytest.MonkeyPatch) -> None:

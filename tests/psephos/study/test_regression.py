@@ -23,7 +23,7 @@ from psephos.protocol.errors import AgreementError, DataError, InvalidParameter,
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import Study
 from psephos.specs.registry import person_column, spec_of, unit_of
-from psephos.specs.regression import RegressionSpec, encode_ranges
+from psephos.specs.regression import RegressionSpec
 from psephos.specs.study import StudyTerms, encode_coordinates
 from psephos.study.builder import NewOptions, make_study
 from psephos.study.consent import contribution, describe_study
@@ -86,7 +86,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 
 def spec_in(study: Study, samples: PublicSamples) -> RegressionSpec:
-    spec = spec_of(StudyTerms(study, samples.auxiliary))
+    spec = spec_of(StudyTerms(study, samples))
     assert isinstance(spec, RegressionSpec)
     return spec
 
@@ -115,8 +115,7 @@ def test_the_signed_terms_state_what_the_public_rows_give(files: Files, unit: st
     assert (spec.label.low, spec.label.high) == pytest.approx((labels.min(), labels.max()), abs=1e-9)
     assert (study.parameters["labelled"], spec.plan.labelled, spec.plan.samples) == (85, 85, 90)
     width = public["age"].max() - public["age"].min()
-    assert spec.ranges[:, 0] == pytest.approx([public["age"].min() - width / 2, public["age"].max() + width / 2])
-    assert np.array_equal(spec.ranges, samples.scaler.ranges_)
+    assert samples.ranges[:, 0] == pytest.approx([public["age"].min() - width / 2, public["age"].max() + width / 2])
     assert differs_from_public_rows(study, samples) == ""
     assert Study.parse(study.text()) == study
     cost = spec.cost(4)
@@ -134,10 +133,6 @@ def moved(study: Study, name: str) -> Any:
         matrix = np.frombuffer(base64.b64decode(str(value)), "<f4").copy()
         matrix[np.abs(matrix).argmax()] *= 1.01
         return encode_coordinates(matrix)
-    if name == "ranges":
-        ranges = np.frombuffer(base64.b64decode(str(value)), "<f8").reshape(2, -1).copy()
-        ranges[1, 0] = np.nextafter(ranges[1, 0], np.inf)
-        return encode_ranges(ranges)
     if isinstance(value, int):
         return value + 1
     assert isinstance(value, float)
@@ -146,10 +141,10 @@ def moved(study: Study, name: str) -> Any:
 
 @UNITS
 @pytest.mark.parametrize(
-    "name", ["ranges", "low", "high", "threshold", "coordinates", "offset", "constant", "labelled", "radius"]
+    "name", ["low", "high", "threshold", "coordinates", "offset", "constant", "labelled", "radius"]
 )
 def test_a_plan_that_is_not_that_of_the_public_rows_is_refused(files: Files, unit: str, name: str) -> None:
-    """By every member before it posts anything, and by whoever verifies. Of ranges and bounds, the last bit."""
+    """By every member before it posts anything, and by whoever verifies. Of bounds, the last bit."""
     study, samples = files.made(parameters=(f"unit={unit}",))
     if name == "radius" and unit == "record":
         return
@@ -163,20 +158,6 @@ def test_a_plan_that_is_not_that_of_the_public_rows_is_refused(files: Files, uni
         member.agent("party 0", MemoryBoard())
     checks = {check.what: check for check in examine(changed, samples, MemoryBoard()).checks}
     assert [check.verdict for what, check in checks.items() if what.startswith("the plan")] == ["fails"]
-
-
-def test_another_unit_of_a_public_column_is_refused(files: Files, tmp_path: Path) -> None:
-    """Scaled samples, and so their digest, are the same where a column is in months in place of years."""
-    study, _ = files.made()
-    rows = pd.read_csv(files.folder / "public.csv")
-    rows["age"] *= 4  # exact in binary
-    rows.to_csv(tmp_path / "public.csv", index=False)
-    other = PublicSamples.of(study, tmp_path / "public.csv")
-    if other.auxiliary.digest == study.auxiliary:
-        assert differs_from_public_rows(study, other) == "ranges"
-    else:  # the decimal text of the file was rounded
-        with pytest.raises(StudyError):
-            StudyTerms(study, other.auxiliary)
 
 
 @UNITS
@@ -215,10 +196,7 @@ def test_terms_that_cannot_be_are_refused(files: Files, change: dict[str, Any], 
 @pytest.mark.parametrize(
     "change",
     [
-        {"ranges": "AAAA"},
-        {"ranges": ""},
-        {"ranges": encode_ranges(np.array([[2.0] * 4, [1.0] * 4]))},
-        {"ranges": encode_ranges(np.full((2, 4), np.nan))},
+        {"coordinates": "AAAA"},
         {"threshold": 0.0},
         {"low": 2e6},
         {"unit": "party"},
@@ -370,7 +348,6 @@ def test_what_members_sign_and_read_names_the_unit(files: Files) -> None:
         study, samples = files.made(parameters=(f"unit={unit}",))
         model = read_release(study, samples, make_release(study, samples, opened(files, study, samples)))
         texts[unit] = " ".join(describe_study(study).split()), card(study, model)
-        assert study.parameters["ranges"] not in texts[unit][0]
         assert "classifier" not in texts[unit][0] + texts[unit][1]
         assert f"prediction of the number {study.label}" in texts[unit][1]
     assert "one row of one party that is replaced, added or removed" in texts["record"][0]
@@ -388,7 +365,7 @@ class NumericStudy:
 
     def __init__(self, files: Files, study: Study, samples: PublicSamples) -> None:
         self.files, self.study, self.samples = files, study, samples
-        self.terms, self.shares, self.board = StudyTerms(study, samples.auxiliary), shares_of(study), MemoryBoard()
+        self.terms, self.shares, self.board = StudyTerms(study, samples), shares_of(study), MemoryBoard()
 
     def role(self, name: str, store: Store) -> Any:
         kind, _, number = name.partition(" ")

@@ -79,7 +79,7 @@ def test_the_command_shows_the_progress_of_a_rehearsal(folder: Path, tmp_path: P
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_a_study_states_the_plan_and_everybody_computes_it_again(folder: Path, delta: float) -> None:
     study, samples = made(folder, delta=delta, parameters=("rows=1200", "dropouts=1"))
-    spec = spec_of(StudyTerms(study, samples.auxiliary))
+    spec = spec_of(StudyTerms(study, samples))
     assert isinstance(spec, RehearsedSpec)
     assert (study.method, study.public, study.minimum_ballots) == ("rehearsed", True, PARTIES - 1)
     assert (study.parameters["labelled"], study.parameters["rows"]) == (60, 1200)
@@ -113,7 +113,7 @@ def test_a_study_is_rehearsed_with_its_own_terms(folder: Path, delta: float, mon
 @pytest.mark.slow
 def test_a_balanced_study_states_the_class_shares(folder: Path) -> None:
     study, samples = made(folder, balanced=True)
-    spec = spec_of(StudyTerms(study, samples.auxiliary))
+    spec = spec_of(StudyTerms(study, samples))
     assert isinstance(spec, RehearsedSpec)
     ill = (samples.labels(study.classes) == 0).sum()
     assert spec.plan.shares == pytest.approx(((ill + 0.5) / 61, (60.5 - ill) / 61), rel=1e-5)
@@ -123,7 +123,7 @@ def test_a_balanced_study_states_the_class_shares(folder: Path) -> None:
     )
     for shares in ("0.5", "0.5 1.5", "half half"):
         with pytest.raises(StudyError):
-            spec_of(StudyTerms(replace(study, parameters={**study.parameters, "shares": shares}), samples.auxiliary))
+            spec_of(StudyTerms(replace(study, parameters={**study.parameters, "shares": shares}), samples))
     with pytest.raises(InvalidParameter):
         made(folder, balanced=True, protocol="statistic", parameters=())
 
@@ -161,14 +161,15 @@ def test_linear_algebra_that_rounds_otherwise_chooses_the_same_plan(
 
 
 def test_other_labels_of_the_same_rows_are_detected(folder: Path) -> None:
-    """The digest of the samples covers no labels; the plan does."""
+    """By the study's digest; and, where an author signed other labels than the plan is of, by whoever verifies."""
     study, _ = made(folder)
     rows = (folder / "public.csv").read_text("utf-8").splitlines()
     rows[1:6] = [row.replace("ill", "?").replace("well", "ill").replace("?", "well") for row in rows[1:6]]
     (folder / "swapped.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    samples = PublicSamples.of(study, folder / "swapped.csv")
-    assert samples.auxiliary.digest == study.auxiliary
-    assert "offset" in differs_from_rehearsal(study, samples)
+    samples = PublicSamples.read(folder / "swapped.csv", study.label)
+    with pytest.raises(StudyError):
+        StudyTerms(study, samples)
+    assert "offset" in differs_from_rehearsal(replace(study, public_table=samples.digest), samples)
 
 
 def test_no_study_is_written_where_no_step_is_worth_its_epsilon(folder: Path) -> None:
@@ -196,12 +197,12 @@ def test_a_plan_that_cannot_be_is_refused(folder: Path, changed: dict[str, Any])
     """Noise without a delta is for steps of L1 norm 1."""
     study, samples = made(folder)
     with pytest.raises(StudyError):
-        spec_of(StudyTerms(replace(study, parameters={**study.parameters, **changed}), samples.auxiliary))
+        spec_of(StudyTerms(replace(study, parameters={**study.parameters, **changed}), samples))
 
 
 def test_a_sum_of_zeros_releases_the_public_model(folder: Path) -> None:
     study, samples = made(folder)
-    spec = spec_of(StudyTerms(study, samples.auxiliary))
+    spec = spec_of(StudyTerms(study, samples))
     assert isinstance(spec, RehearsedSpec)
     zeros = OpenedSum((0,) * spec.plan.dimension, tuple(range(PARTIES)))
     assert np.allclose(spec.release(zeros)[0], spec.plan.grid.offset[:, 0])

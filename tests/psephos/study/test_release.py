@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -17,7 +16,6 @@ from psephos.curator.hamm.signal import Signal
 from psephos.curator.ledger import Release
 from psephos.curator.tally import OpenedSum
 from psephos.model import MOST_BYTES, Model, written_model
-from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import AgreementError, StudyError
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.study.study import Study
@@ -43,7 +41,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> PublicSamples:
 @pytest.fixture(scope="module")
 def study(samples: PublicSamples) -> Study:
     made = Cast("tally").made.study
-    rows = {"auxiliary": samples.auxiliary.digest, "features": samples.features, "samples": 12}
+    rows = {"public_table": samples.digest, "features": samples.features, "samples": 12}
     return replace(made, **rows, method="soft", parameters={"lam": 0.5}, epsilon=2.5, delta=1e-6, minimum_ballots=3)  # type: ignore[arg-type]
 
 
@@ -54,7 +52,7 @@ def seeded() -> SimulationRandomness:
 def test_the_model_file_contains_the_rounded_release(study: Study, samples: PublicSamples) -> None:
     content = make_release(study, samples, OPENED, seeded())
     model = msgspec.json.decode(content, type=Model)
-    w, paid = spec_of(StudyTerms(study, samples.auxiliary)).release(OPENED, seeded())
+    w, paid = spec_of(StudyTerms(study, samples)).release(OPENED, seeded())
     step = _grid_step(w)
     assert np.abs(w).max() < step * 2**24 <= 2 * np.abs(w).max()
     coefficients, intercepts = samples.scaler.fold(np.rint(w / step) * step)
@@ -76,9 +74,8 @@ def test_the_model_file_contains_the_rounded_release(study: Study, samples: Publ
     assert read_release(study, samples, content) == model
     real = replace(study, trial=False, key_bits=2048)
     assert read_release(real, samples, make_release(real, samples, OPENED)).warnings == ()
-    other = SimpleNamespace(auxiliary=AuxiliarySet(samples.auxiliary.samples[::-1].copy()))
-    with pytest.raises(StudyError, match="not the auxiliary samples"):
-        make_release(study, other, OPENED)  # type: ignore[arg-type]
+    with pytest.raises(StudyError):
+        make_release(study, replace(samples, rows=samples.rows[::-1]), OPENED)
 
 
 def test_a_model_of_two_classes_has_one_row(study: Study, samples: PublicSamples) -> None:
@@ -148,8 +145,9 @@ def test_a_model_of_other_columns_is_refused(study: Study, samples: PublicSample
     frame = pd.DataFrame(np.random.default_rng(2).normal(size=(12, 2)), columns=["x", "z"])
     frame.assign(ward=["A", "B", "C"] * 4).to_csv(tmp_path / "public.csv", index=False)
     other = PublicSamples.read(tmp_path / "public.csv", "class")
+    model = msgspec.json.decode(make_release(study, samples, OPENED), type=Model)
     with pytest.raises(AgreementError, match="encoding"):
-        read_release(study, other, make_release(study, samples, OPENED))
+        read_release(study, samples, written_model(msgspec.structs.replace(model, encoding=other.encoding)))
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"\xff{}", b"[" * 100_000], ids=["nothing", "empty", "bytes", "deep"])
@@ -261,7 +259,7 @@ def test_the_cost_of_a_vote_release_depends_on_no_vote(
     study: Study, samples: PublicSamples, fields: dict[str, Any]
 ) -> None:
     """Members compute the cost from the number of ballots alone, and compare the curator's with it."""
-    spec = spec_of(StudyTerms(replace(study, **fields), samples.auxiliary))
+    spec = spec_of(StudyTerms(replace(study, **fields), samples))
     generator = np.random.default_rng(5)
     for ballots in (3, 5):
         for _ in range(5):

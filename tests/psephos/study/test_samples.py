@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
 
-from psephos.protocol.errors import DataError
+from psephos.data.preprocessing import own_scaler
+from psephos.protocol.board import MemoryBoard
+from psephos.protocol.errors import DataError, StudyError
+from psephos.specs.study import StudyTerms
 from psephos.study.samples import CONSTANT, PublicSamples
+from psephos.study.verify import examine
 from tests.psephos.study.cast import Cast
 
 FRAME = pd.DataFrame(np.random.default_rng(3).normal(size=(9, 2)), columns=["x", "y"]).assign(code=list("123412341"))
@@ -51,12 +57,12 @@ def test_ignored_columns_and_text_columns(path: Path) -> None:
     assert PublicSamples.read(path, "no such label").features != plain.features
     study = Cast("tally").made.study
     for parameters, same in (({"ignore": "code"}, ["code"]), ({"text": "x,code"}, None)):
-        samples = PublicSamples.of(replace(study, label="outcome", parameters=parameters), path)
         meant = PublicSamples.read(path, "outcome", same or (), () if same else ["x", "code"])
-        assert samples.auxiliary.digest == meant.auxiliary.digest
-        assert samples.auxiliary.digest != plain.auxiliary.digest
-    none = PublicSamples.of(replace(study, label="outcome", parameters={}), path)
-    assert none.auxiliary.digest == plain.auxiliary.digest
+        signed = {"public_table": meant.digest, "features": meant.features, "samples": len(FRAME)}
+        study = replace(study, label="outcome", parameters=parameters, **signed)
+        assert PublicSamples.of(study, path).digest == meant.digest != plain.digest
+        with pytest.raises(StudyError):
+            PublicSamples.of(replace(study, parameters={}), path)
 
 
 def test_cautions_about_columns(tmp_path: Path) -> None:
@@ -94,3 +100,107 @@ def test_each_row_has_a_person(tmp_path: Path) -> None:
     own.assign(patient=["z", "a", ""] * 3).to_csv(tmp_path / "own.csv", index=False)
     with pytest.raises(DataError, match="line 4"):
         PublicSamples.persons("patient", tmp_path / "own.csv")
+
+
+# -- the digest that a study signs
+
+PUBLIC = pd.DataFrame(
+    {
+        "age": [50.0, 61.5, 47.25, 70.0, 58.5, 44.0],
+        "weight": [70, 81, 77, 64, 90, 59],
+        "ward": list("ABABCA"),
+        "code": ["10", "20", "10", "30", "20", "10"],
+        "outcome": ["well", "ill", "well", "", "ill", "ill"],
+        "days": ["3", "", "4.5", "7", "2", "9"],
+    }
+)
+
+CHANGED: dict[str, Any] = {
+    "a column in another unit": lambda t: t.assign(age=t.age * 1024),
+    "a shifted column": lambda t: t.assign(age=t.age + 64),
+    "names of two columns exchanged": lambda t: t.set_axis(["weight", "age", *t.columns[2:]], axis=1),
+    "values of a text exchanged": lambda t: t.replace({"ward": {"A": "B", "B": "A"}}),
+    "another value of a text": lambda t: t.replace({"ward": {"C": "D"}}),
+    "dates with the same numbers": lambda t: t.assign(
+        weight=pd.to_datetime(t.weight, unit="D").dt.strftime("%Y-%m-%d")
+    ),
+    "two columns in another order": lambda t: t[["weight", "age", *t.columns[2:]]],
+    "another name": lambda t: t.rename(columns={"age": "year"}),
+    "a row more": lambda t: pd.concat([t, t.iloc[:1]]),
+    "two rows in another order": lambda t: t.iloc[[1, 0, 2, 3, 4, 5]],
+    "the last bit of a cell": lambda t: t.assign(age=t.age.where(t.index > 0, np.nextafter(50.0, 51))),
+    "another label": lambda t: t.replace({"outcome": {"well": "ill"}}),
+    "a label more": lambda t: t.replace({"outcome": {"": "ill"}}),
+    "no labels": lambda t: t.drop(columns="outcome"),
+    "another numeric label": lambda t: t.replace({"days": {"4.5": "4"}}),
+    "a numeric label less": lambda t: t.replace({"days": {"4.5": ""}}),
+}
+"""Public files that differ from PUBLIC in one attribute, by its name; some of them have the same scaled samples."""
+
+WRITTEN: dict[str, Any] = {
+    "as a typed table": lambda t, path: t.assign(ward=t.ward.astype("category")).to_parquet(
+        path.with_suffix(".parquet")
+    ),
+    "semicolons and decimal commas": lambda t, path: t.to_csv(path, index=False, sep=";", decimal=","),
+    "numbers with a point": lambda t, path: t.astype({"weight": float, "code": float}).to_csv(path, index=False),
+    "exponents": lambda t, path: t.assign(age=[f"{age:.17e}" for age in t.age]).to_csv(path, index=False),
+    "quotes, a mark and other ends of lines": lambda t, path: t.to_csv(
+        path, index=False, quoting=1, lineterminator="\r\n", encoding="utf-8-sig"
+    ),
+    "labels before the features": lambda t, path: t[["days", "outcome", *t.columns[:4]]].to_csv(path, index=False),
+}
+"""Other files of the same content."""
+
+
+def _read(folder: Path, table: pd.DataFrame, label: str, write: Any = pd.DataFrame.to_csv) -> PublicSamples:
+    path = folder / "public.csv"
+    write(table, path, **({"index": False} if write is pd.DataFrame.to_csv else {}))
+    (path,) = folder.glob("public.*")
+    ignored = "outcome" if label == "days" else "days"
+    samples = PublicSamples.read(path, label, [ignored], numeric_label=label == "days")
+    path.unlink()
+    return samples
+
+
+@pytest.mark.parametrize("change", CHANGED)
+def test_a_public_file_that_differs_in_one_attribute_is_not_the_studys(change: str, tmp_path: Path) -> None:
+    label = "days" if "numeric" in change else "outcome"
+    samples, other = (_read(tmp_path, table, label) for table in (PUBLIC, CHANGED[change](PUBLIC)))
+    fields = {"features": samples.features, "samples": len(PUBLIC), "public_table": samples.digest}
+    study = replace(Cast("tally").made.study, label=label, **fields)
+    assert StudyTerms(study, samples)
+    assert other.digest != samples.digest
+    with pytest.raises(StudyError):
+        StudyTerms(study, other)
+    with pytest.raises(StudyError):
+        examine(study, other, MemoryBoard())
+
+
+@pytest.mark.parametrize("written", WRITTEN)
+@pytest.mark.parametrize("label", ["outcome", "days"])
+def test_a_public_file_in_another_format_is_the_studys(written: str, label: str, tmp_path: Path) -> None:
+    samples, other = (_read(tmp_path, PUBLIC, label, write) for write in (pd.DataFrame.to_csv, WRITTEN[written]))
+    assert other.digest == samples.digest
+    assert other.auxiliary.digest == samples.auxiliary.digest
+    assert other.row_digests == samples.row_digests
+
+
+def test_the_digest_covers_the_encoding_and_the_kind_of_the_label(tmp_path: Path) -> None:
+    samples, numeric = (_read(tmp_path, PUBLIC, label) for label in ("outcome", "days"))
+    first, *others = samples.encoding.columns
+    refilled = msgspec.structs.replace(samples.encoding, columns=(msgspec.structs.replace(first, fill=1.0), *others))
+    assert replace(samples, encoding=refilled).digest != samples.digest
+    unlabelled = [replace(each, label_cells=(), label_numbers=()).digest for each in (samples, numeric)]
+    assert len(set(unlabelled)) == 2
+
+
+def test_scaled_rows_have_the_same_bits_whatever_order_a_machine_adds_in() -> None:
+    """Sums of a scaler are rounded once, and squares are added column by column."""
+    X = np.random.default_rng(4).normal(size=(500, 37)) * 1e3 + 1e6
+    first = own_scaler(numeric_label=False).fit(X)
+    order = np.random.default_rng(5).permutation(len(X))
+    second = own_scaler(numeric_label=False).fit(X[order])
+    assert (first.mean_ == second.mean_).all()
+    assert (first.deviation_ == second.deviation_).all()
+    wide = np.asfortranarray(X)
+    assert (first.transform(X) == first.transform(wide)).all()

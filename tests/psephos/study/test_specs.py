@@ -462,7 +462,6 @@ def test_parameters_allowed_by_each_protocol() -> None:
             "dropouts": 0,
             "unit": "record",
             "radius": 0.0,
-            "ranges": str,
             "low": float,
             "high": float,
             "threshold": float,
@@ -751,14 +750,13 @@ def test_a_party_has_the_agreed_number_of_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    "fields", [{"samples": 11}, {"samples": 13}, {"features": ("x", "y", "z")}, {"auxiliary": bytes(32)}], ids=str
+    "fields", [{"samples": 11}, {"samples": 13}, {"features": tuple("xwyz")}, {"public_table": bytes(32)}], ids=str
 )
 def test_samples_that_do_not_match_the_study_are_refused(fields: dict[str, Any]) -> None:
-    study = replace(Cast("tally").made.study, **fields)
-    with pytest.raises(
-        StudyError, match=r"12 samples of 4|11 samples|13 samples|samples of 3 features|not the auxiliary"
-    ):
-        StudyTerms(study, AUXILIARY)
+    study = Cast("tally").made.study
+    StudyTerms(study, AUXILIARY)
+    with pytest.raises(StudyError):
+        StudyTerms(replace(study, **fields), AUXILIARY)
 
 
 @pytest.mark.parametrize(

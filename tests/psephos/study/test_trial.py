@@ -229,11 +229,11 @@ class Ended:
             classes=("a", "b"),
             label="diagnosis",
             epsilon=2.5,
-            auxiliary=self.samples.auxiliary.digest,
+            public_table=self.samples.digest,
             features=self.samples.features,
         )
         self.study, self.board = self.made.study, BoardFile(folder / "board.sqlite")
-        public, shares = StudyTerms(self.study, self.samples.auxiliary), shares_of(self.study)
+        public, shares = StudyTerms(self.study, self.samples), shares_of(self.study)
         agents = {}
         for name, key in self.made.keys.items():
             store, kind, number = Store(), *name.split(" ")[:1], name.split(" ")[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -15,6 +16,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import Result
 from typer.testing import CliRunner
 
 from psephos.audit.adversary import Tampering, is_of_kind, tampering
@@ -29,7 +31,7 @@ from psephos.protocol.board import MemoryBoard
 from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.file import BoardFile
 from psephos.protocol.board.history import History, leaf_hash
-from psephos.protocol.errors import MessageError, PsephosError, StudyError
+from psephos.protocol.errors import MessageError, ModelError, PsephosError, StudyError
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.roles import BOARD, Entry, Post, Role, Step
 from psephos.protocol.storage.store import Store
@@ -72,7 +74,7 @@ class Played:
 
     def play(self, release: Release, replacements: Replacements, *, ceremony: bool = False) -> None:
         """With a key that the holders make, or that was dealt, in a fraction of the time."""
-        public = StudyTerms(self.study, self.samples.auxiliary)
+        public = StudyTerms(self.study, self.samples)
         spec = spec_of(public)
         shares = [] if ceremony or not self.study.uses_key else shares_of(self.study)
         votes = np.random.default_rng(7).integers(0, 3, size=(PARTIES, SAMPLES))
@@ -130,7 +132,7 @@ def play(samples: PublicSamples) -> Callable[..., Played]:
         **fields: Any,
     ) -> Played:
         settings: dict[str, Any] = {"method": "statistic", "epsilon": 0.5, "samples": SAMPLES} | fields
-        public: dict[str, Any] = {"auxiliary": samples.auxiliary.digest, "features": samples.features}
+        public: dict[str, Any] = {"public_table": samples.digest, "features": samples.features}
         made = trial(parties=PARTIES, **settings, **public)
         honest: Release = lambda opened: make_release(made.study, samples, opened)  # noqa: E731
         played = Played(made, samples)
@@ -385,29 +387,49 @@ def test_entries_of_strangers_change_nothing(honest: Played) -> None:
     assert {check.verdict for check in checks if check.what.startswith("ballots")} == {"holds"}
 
 
-def test_the_command(honest: Played, tmp_path: Path) -> None:
+def test_the_command(honest: Played, public_file: Path, tmp_path: Path) -> None:
+    """Its exit status is 1 where a check fails: of the board, or of a file that is not the model on it."""
     honest.study.write(tmp_path / "study.toml")
-    board = BoardFile(tmp_path / "board.sqlite")
-    for data in honest.board.entries:
-        board.post(data)
-    board.close()
-    generator = np.random.default_rng(2)
-    public = pd.DataFrame(generator.normal(size=(SAMPLES, 3)), columns=list("xyz"))
-    public.to_csv(tmp_path / "public.csv", index=False)
-    words = ["verify", str(tmp_path / "study.toml"), "--board", str(tmp_path / "board.sqlite")]
-    words += ["--public", str(tmp_path / "public.csv")]
-    checks = json.loads(CliRunner().invoke(build(), [*words, "--json"], catch_exceptions=False).output)
-    assert [check["verdict"] for check in checks].count("fails") == 0
-    done = CliRunner().invoke(build(), words, catch_exceptions=False)
-    assert done.exit_code == 0
-    assert "Nothing that was checked fails" in done.output
-    assert "a TRIAL" in done.output
+    entries, model = honest.board.entries, tmp_path / "model.json"
+    released = examine(honest.study, honest.samples, honest.board).model
+    assert released is not None
+    model.write_bytes(written_model(released))
+    (tmp_path / "other.json").write_bytes(model.read_bytes() + b"\n")
+    sha256 = hashlib.sha256(model.read_bytes()).hexdigest()
+    for name, shown in (("whole", entries), ("one less", entries[:4] + entries[5:]), ("unfinished", entries[:9])):
+        board = BoardFile(tmp_path / name)
+        for data in shown:
+            board.post(data)
+        board.close()
+
+    def run(board: str, *words: str | Path) -> Result:
+        given = ["verify", tmp_path / "study.toml", "--board", tmp_path / board, "--public", public_file, *words]
+        return CliRunner().invoke(build(), list(map(str, given)), catch_exceptions=False)
+
+    for board, words, status in (
+        ("whole", (), 0),
+        ("whole", ("--model", model), 0),
+        ("whole", ("--model", tmp_path), 0),
+        ("whole", ("--model", tmp_path / "other.json"), 1),
+        ("one less", (), 1),
+        ("unfinished", ("--model", model), 1),
+    ):
+        done = run(board, *words, "--json")
+        document = json.loads(done.output)
+        failing = [check for check in document["checks"] if check["verdict"] == "fails"]
+        assert (done.exit_code, bool(failing)) == (status, bool(status)), (board, words)
+        assert document["sha256"] == (sha256 if board == "whole" else None)
+    for board, status in (("whole", 0), ("one less", 1)):
+        assert run(board).exit_code == status
+    assert sha256 in "".join(run("whole").output.split())
+    with pytest.raises(ModelError):
+        run("whole", "--model", tmp_path / "missing.json")
 
 
 def of(what: str, **fields: Any) -> dict[str, Any]:
     """A study that is called so, of these samples."""
     given = fields_of(what, PARTIES)
-    return {name: value for name, value in given.items() if name not in ("samples", "auxiliary")} | fields
+    return {name: value for name, value in given.items() if name not in ("samples", "public_table")} | fields
 
 
 NEVER = (
@@ -504,7 +526,8 @@ def test_checks_at_every_stage_of_a_tally(public: Played) -> None:
     assert (PARTS, "not checked", "1 of 2 are there") in lines_of(public, board)
     board = before(public, Kind.RESULT)
     assert lines_of(public, board) == (log(board), all_, keyed, voted, agreed, opened, none)
-    priced = (RESULT, "holds", "statistic of 5 parties, epsilon 0.5, delta 5.42e-20, colluders 1")
+    sha256 = hashlib.sha256(public.agents["curator"].result.content).hexdigest()
+    priced = (RESULT, "holds", f"statistic of 5 parties, epsilon 0.5, delta 5.42e-20, colluders 1; SHA-256 {sha256}")
     whole = (all_, keyed, voted, agreed, opened, priced, (FOLLOWS, "holds", AGAIN))
     assert lines_of(public) == (log(public.board), *whole)
 
@@ -578,7 +601,7 @@ def test_a_column_in_a_small_unit_hides_no_change(tmp_path: Path, protocol: str,
     rows[:, 2] *= unit_of_column
     pd.DataFrame(rows, columns=["age", "weight", "hormone"]).to_csv(tmp_path / "public.csv", index=False)
     samples = PublicSamples.read(tmp_path / "public.csv", "class")
-    fields = of(protocol) | {"samples": SAMPLES, "auxiliary": samples.auxiliary.digest, "features": samples.features}
+    fields = of(protocol) | {"samples": SAMPLES, "public_table": samples.digest, "features": samples.features}
     if protocol == "statistic":
         transform = plan_statistic(
             samples.auxiliary.samples, 3, PARTIES, epsilon=0.5, mechanism="discrete-laplace", source="votes", joint=True
@@ -754,7 +777,7 @@ def test_an_exact_sum_is_checked_with_the_curators_store_only(honest: Played) ->
     assert theirs[:5] == mine[:5]
     assert theirs[5:] == (
         (PARTS, "not checked", "they are sealed to the curator, whose store opens them (--curator DIR)"),
-        (RESULT, "holds", "statistic of 5 parties, epsilon 0.5, delta 5.42e-20"),
+        mine[6],
         (FOLLOWS, "not checked", "the sum is not known here"),
     )
     closed = before(honest, Kind.CONFIRMATION)
@@ -844,7 +867,7 @@ def test_checks_of_a_pathak_study(play: Callable[..., Played]) -> None:
     played = play(**of("pathak"))
     all_ = (WHO, "holds", "6 of 6 roles")
     end = (
-        (RESULT, "holds", "pathak of 5 parties, epsilon 0.5, delta 5.42e-20, colluders 1"),
+        next(line for line in lines_of(played) if line[0] == RESULT),
         (FOLLOWS, "holds", AGAIN),
     )
     assert lines_of(played) == (log(played.board), all_, (SHARES, "holds", "5 parties and the curator"), *end)

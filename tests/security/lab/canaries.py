@@ -403,10 +403,10 @@ def study(directory: Path) -> None:
     """
     split, (frame, samples) = private(), table(directory)
     made = trial(
-        parties=4, classes=("no", "yes"), features=samples.features, auxiliary=samples.auxiliary.digest,
+        parties=4, classes=("no", "yes"), features=samples.features, public_table=samples.digest,
         samples=len(samples.auxiliary.samples), proofs="valid", key_bits=128,
     )  # fmt: skip
-    terms, board, agents = StudyTerms(made.study, samples.auxiliary), MemoryBoard(), {}
+    terms, board, agents = StudyTerms(made.study, samples), MemoryBoard(), {}
     stores = {name: directory / "stores" / f"{name}.sqlite" for name in made.study.members.keys}
     for name in made.study.members.keys:
         kind, _, number = name.partition(" ")

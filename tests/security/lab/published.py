@@ -222,7 +222,7 @@ def law_of_study(method: str, draws: int = 40) -> None:
         _, samples = table(Path(directory))
     X, epsilon = samples.auxiliary.samples, 2.0
     study = trial(
-        parties=PARTIES, classes=("no", "yes"), features=samples.features, auxiliary=samples.auxiliary.digest,
+        parties=PARTIES, classes=("no", "yes"), features=samples.features, public_table=samples.digest,
         samples=len(X), method=method, epsilon=epsilon, parameters={} if method == "statistic" else {"lam": LAM},
     ).study  # fmt: skip
     opened = OpenedSum(tuple(int(row[0] > 0) * PARTIES for row in X), tuple(range(PARTIES)))
