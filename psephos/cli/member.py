@@ -33,6 +33,14 @@ BudgetLimit = Annotated[
     str | None,
     typer.Option("--budget-limit", help="With a new --budget file: its limit, EPSILON or EPSILON,DELTA."),
 ]
+Again = Annotated[
+    bool,
+    typer.Option(
+        "--again",
+        help="Send votes or parameters although another study's exact sum has them: who sees both sums may compute "
+        "them.",
+    ),
+]
 
 
 def register_join(app: typer.Typer) -> None:
@@ -57,14 +65,14 @@ def register_join(app: typer.Typer) -> None:
             str | None, typer.Option(help="The classifier that it trains on its rows.", show_default="logistic")
         ] = None,
         voter: Annotated[
-            str | None,
-            typer.Option(help="A trained classifier instead: PATH.py:OBJECT or MODULE:OBJECT."),
+            str | None, typer.Option(help="A trained classifier instead: PATH.py:OBJECT or MODULE:OBJECT.")
         ] = None,
         output: Annotated[
             Path | None, typer.Option(help="Directory for the released model.", show_default="in the identity's")
         ] = None,
         budget: BudgetPath = None,
         budget_limit: BudgetLimit = None,
+        again: Again = False,
         yes: Yes = False,
     ) -> None:
         """Sign a study and announce it on its board. The settings are saved for the other commands."""
@@ -74,9 +82,11 @@ def register_join(app: typer.Typer) -> None:
         from psephos.study.identity import Identity
         from psephos.study.party_input import absolute_voter
         from psephos.study.runner import MemberRunner
+        from psephos.study.samples import PublicSamples
 
         agreement, signer = Study.read(study), Identity.read(identity)
-        settings: dict[str, str | None] = {
+        samples = PublicSamples.of(agreement, public)
+        settings: dict[str, str | bool | None] = {
             "board": _address(board),
             "public": str(public.absolute()),
             "data": _absolute(data),
@@ -84,10 +94,11 @@ def register_join(app: typer.Typer) -> None:
             "voter": None if voter is None else absolute_voter(voter),
             "output": _absolute(output),
             "budget": _absolute(budget),
+            "again": again,
         }
         if budget is not None or budget_limit is not None:
-            join_budget(agreement, signer.card.key, settings["budget"], settings["data"], budget_limit)
-        confirm(agreement, signer, yes)
+            join_budget(agreement, signer.card.key, _absolute(budget), _absolute(data), budget_limit)
+        confirm(agreement, signer, yes, samples.row_digests, again=again)
         membership = member.sign(agreement, signer)
         membership.keep(**settings)
         with MemberRunner(membership, membership.names, say=note) as runner:

@@ -14,6 +14,8 @@ from psephos.protocol.errors import StudyError
 from psephos.study.builder import NewOptions, make_study
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from psephos.protocol.study.study import Study
     from psephos.study.identity import Identity
 
@@ -33,19 +35,20 @@ def existing(board: str) -> str:
     return board
 
 
-def confirm(study: Study, identity: Identity, yes: bool) -> None:
+def confirm(study: Study, identity: Identity, yes: bool, rows: Sequence[bytes] = (), *, again: bool = False) -> None:
     """Show what would be signed, and ask for consent; exit with status 1 if the answer is no.
 
     Args:
         study: the study to sign.
         identity: the identity that signs.
         yes: whether to sign without asking.
+        rows, again: as `Identity.charge`.
     """
     from psephos.study.consent import describe_study
 
     text = describe_study(study, identity)
     if any(role.startswith("party") for role in study.roles_of(identity.key.verification_key)):
-        identity.check(study)
+        identity.check(study, rows, again=again)
     note(text)
     if not yes and not typer.confirm("Sign this study, and thereby all messages of your roles in it?", err=True):
         note("nothing was signed")

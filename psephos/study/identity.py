@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -190,33 +191,39 @@ class Identity:
         with self._store() as store:
             return _spent(store, besides)
 
-    def check(self, study: Study) -> None:
+    def check(self, study: Study, rows: Sequence[bytes] = (), *, again: bool = False) -> None:
         """Raise what `charge` would raise, without charging the study."""
         with self._store() as store:
-            self._check(store, study)
+            self._check(store, study, rows, again)
 
-    def charge(self, study: Study) -> None:
+    def charge(self, study: Study, rows: Sequence[bytes] = (), *, again: bool = False) -> None:
         """Charge a study to the budget, before the first message that costs anything; a second time changes nothing.
+
+        Args:
+            study: the study.
+            rows: what a tally votes on (`PublicSamples.row_digests`).
+            again: whether the identity accepts that its contribution may follow from two exact sums.
 
         Raises:
             BudgetExceededError: the study exceeds the limit.
-            AlreadyCastError: this identity has contributed the same votes or parameters to another study with an exact
-                sum. With the other parties unchanged, the difference of the two sums would be its contribution.
+            AlreadyCastError: this identity has voted on one of the rows, or given an average of this method, in another
+                study with an exact sum. With the other parties unchanged, the difference of the two sums would be its
+                contribution, or nearly.
         """
         with self._store() as store, store.transaction():
-            self._check(store, study)
-            if (claim := _claim(study)) is not None:
-                store.put("voted", claim, study.digest)
+            self._check(store, study, rows, again)
+            if claims := _claims(study, rows):
+                store.put("exact", study.digest, b"".join(sorted(claims)))
             store.put("spent", study.digest, json.dumps(_cost(study)).encode())
 
-    def _check(self, store: Store, study: Study) -> None:
-        claim = _claim(study)
-        before = None if claim is None else store.get("voted", claim)
-        if before is not None and before != study.digest:
-            what = "voted on" if study.protocol == "tally" else f"given its {study.method} on"
+    def _check(self, store: Store, study: Study, rows: Sequence[bytes], again: bool) -> None:
+        charged = store.get("spent", study.digest) is not None
+        if not (again or charged) and (before := _contributed(store, study, rows)) is not None:
+            what = "voted on rows of this public file" if study.protocol == "tally" else f"given its {study.method}"
             raise AlreadyCastError(
-                f"{self.card.name} has {what} these auxiliary samples in another study, {fingerprint(before)}: the "
-                "difference of two sums would show its contribution; agree on other samples"
+                f"{self.card.name} has {what} in another study, {fingerprint(before)}, whose sum is exact too: the "
+                "difference of the two sums can show what it sent, also where the public file was changed in between. "
+                "`psephos join --again` accepts this"
             )
         limit, after = store.get("budget", b"epsilon"), _spent(store, study)
         if limit is not None and after > float(json.loads(limit)) * (1 + 1e-12):
@@ -226,10 +233,21 @@ class Identity:
             )
 
 
-def _claim(study: Study) -> bytes | None:
-    """Return what may be contributed only once, because the curator sees the exact sum; None if nothing is."""
-    about = {"tally": b"", "average": study.method.encode()}.get(study.protocol)
-    return None if about is None else about + study.public_table
+def _claims(study: Study, rows: Sequence[bytes]) -> frozenset[bytes]:
+    """Return what may be contributed only once, because the curator sees the exact sum, as texts of 32 bytes."""
+    average = [hashlib.sha256(b"psephos average\0" + study.method.encode()).digest()]
+    return frozenset({"tally": rows, "average": average}.get(study.protocol, ()))
+
+
+def _contributed(store: Store, study: Study, rows: Sequence[bytes]) -> bytes | None:
+    """Return the digest of a study whose exact sum has what this study's would have; None if there is none."""
+    claims = _claims(study, rows)
+    for before, content in store.items("exact"):
+        if not claims.isdisjoint(content[place : place + 32] for place in range(0, len(content), 32)):
+            return before
+    # Version 0.2 stored the digest of the samples, behind the method of an average: which rows they were is not known.
+    method = {"tally": b"", "average": study.method.encode()}.get(study.protocol)
+    return next((before for claim, before in store.items("voted") if claim[:-32] == method), None)
 
 
 def _spent(store: Store, besides: Study | None) -> float:

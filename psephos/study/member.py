@@ -48,6 +48,7 @@ class MemberSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         voter: PATH.py:OBJECT or MODULE:OBJECT with `predict_votes(X)`, instead of `data`.
         output: the directory for the model and its card.
         budget: the budget file of its rows.
+        again: whether it contributes although another study's exact sum has the same (`Identity.charge`).
     """
 
     board: str = ""
@@ -57,6 +58,7 @@ class MemberSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     voter: str = ""
     output: str = ""
     budget: str = ""
+    again: bool = False
 
 
 def sign(study: Study, identity: Identity) -> Membership:
@@ -121,7 +123,7 @@ class Membership:
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise StudyError(f"{path} cannot be used: {error}") from None
 
-    def keep(self, **changed: str | None) -> MemberSettings:
+    def keep(self, **changed: str | bool | None) -> MemberSettings:
         """Change the settings that are not None, store them, and return them."""
         settings = msgspec.structs.replace(self.settings, **{k: v for k, v in changed.items() if v is not None})
         write_atomically(self.folder / "settings.toml", msgspec.toml.encode(settings))
@@ -181,7 +183,7 @@ class Membership:
         settings, key = self.settings, self.identity.card.key
         if settings.budget:
             check_budget(study, key, settings.budget, settings.data)
-        self.identity.charge(study)
+        self.identity.charge(study, self.samples.row_digests, again=settings.again)
         if settings.budget:
             charge_budget(study, key, settings.budget, settings.data)
 

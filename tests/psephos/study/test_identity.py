@@ -34,6 +34,7 @@ from psephos.study.identity import Identity, IdentityCard, fingerprint, fingerpr
 from tests.psephos.study.cast import Cast
 
 TALLY, AVERAGE, PATHAK = (Cast(what).made.study for what in ("tally", "average", "pathak"))
+ROWS = [bytes([number]) * 32 for number in range(3)]
 
 
 def test_a_fingerprint_is_128_bits_in_groups_of_four_digits() -> None:
@@ -133,7 +134,7 @@ def test_costs_of_studies_add_up(tmp_path: Path) -> None:
     assert 0.99 < one <= 1.0 < both
     assert made.spent(TALLY) == pytest.approx(one, rel=1e-12)
     assert made.spent() == 0.0, "it was only asked for"
-    made.charge(TALLY)
+    made.charge(TALLY, ROWS)
     assert made.spent() == made.spent(TALLY) == pytest.approx(one, rel=1e-12)
     assert made.spent(gaussian) == pytest.approx(both, rel=1e-12)
     made.charge(gaussian)
@@ -142,7 +143,7 @@ def test_costs_of_studies_add_up(tmp_path: Path) -> None:
     with Store(tmp_path / "north" / "budget.sqlite", {"budget of": made.card.key.raw.hex()}) as store:
         charges = {name: json.loads(content) for name, content in store.items("spent")}
         assert charges == {TALLY.digest: ["A trial", 1.0, 0.0, None], gaussian.digest: ["A trial", 0.7, 1e-6, None]}
-        assert dict(store.items("voted")) == {TALLY.auxiliary: TALLY.digest}
+        assert dict(store.items("exact")) == {TALLY.digest: b"".join(ROWS)}
 
 
 def _event(what: str, method: str) -> tuple[Study, PrivacyEvent]:
@@ -220,17 +221,40 @@ def test_a_budget_is_enforced_exactly(tmp_path: Path) -> None:
 
 
 def test_exact_sums_are_given_once_per_identity(tmp_path: Path) -> None:
+    """An average of a method once, whatever the public file is; a vote on each row once, in whatever company."""
     made = Identity.create("The north", tmp_path / "north")
-    made.charge(TALLY)
-    again = replace(TALLY, title="Again")
-    for refused in (made.check, made.charge):
-        with pytest.raises(AlreadyCastError, match=f"voted on .* another study, {fingerprint(TALLY.digest)}: the"):
-            refused(again)
-    made.check(TALLY)
-    made.charge(replace(again, auxiliary=bytes(32)))
+    made.charge(TALLY, ROWS)
     made.charge(AVERAGE)
-    with pytest.raises(AlreadyCastError, match=r"given its avg on these .* study, [0-9a-f-]{39}: the"):
-        made.check(replace(AVERAGE, title="Again"))
-    made.check(replace(AVERAGE, title="Again", method="own-data"))
     made.charge(PATHAK)
+    for study, rows in ((TALLY, ROWS), (TALLY, [bytes(32), ROWS[2]]), (AVERAGE, ROWS), (AVERAGE, [])):
+        another = replace(study, title="Again", public_table=bytes(32))
+        for refused in (made.check, made.charge):
+            with pytest.raises(AlreadyCastError, match=fingerprint(study.digest)):
+                refused(another, rows)
+        made.check(another, rows, again=True)
+    made.check(replace(TALLY, title="Other rows"), [b"\xff" * 32])
+    made.check(replace(AVERAGE, method="own-data"))
     made.charge(replace(PATHAK, title="Again"))  # noise from everybody: nothing is exact
+
+
+def test_who_accepts_a_second_exact_sum_continues_with_both(tmp_path: Path) -> None:
+    made, again = Identity.create("The north", tmp_path / "north"), replace(AVERAGE, title="Again")
+    made.charge(AVERAGE)
+    made.charge(again, again=True)
+    made.charge(AVERAGE)
+    made.charge(again)
+    with pytest.raises(AlreadyCastError):
+        made.check(replace(AVERAGE, title="A third time"))
+
+
+def test_exact_sums_of_version_0_2_count(tmp_path: Path) -> None:
+    """It stored the digest of the samples, and nothing says which rows they were."""
+    made = Identity.create("The north", tmp_path / "north")
+    for claim, study, others in ((b"", TALLY, AVERAGE), (b"avg", AVERAGE, replace(AVERAGE, method="own-data"))):
+        with Store(tmp_path / "north" / "budget.sqlite", {"budget of": made.card.key.raw.hex()}) as store:
+            made.check(study, ROWS)
+            store.put("voted", claim + bytes(32), b"4" * 32)
+        with pytest.raises(AlreadyCastError, match=fingerprint(b"4" * 32)):
+            made.charge(study, ROWS)
+        made.check(study, ROWS, again=True)
+        made.check(others, ROWS)
