@@ -12,13 +12,30 @@ import typer
 from psephos.cli.generate import SectionedCommand, examples
 from psephos.cli.shared import AsJson, emit
 from psephos.cli.study import BoardAt, PublicFile, StudyFile, existing
-from psephos.protocol.errors import StudyError
+from psephos.protocol.errors import ModelError, StudyError
 
 if TYPE_CHECKING:
     from psephos.protocol.storage.store import Store
     from psephos.protocol.study.study import Study
 
 __all__ = ["register"]
+
+
+Curator = Annotated[
+    Path | None,
+    typer.Option(help="The curator's directory, to check the messages sealed to it too.", show_default=False),
+]
+Report = Annotated[
+    Path | None,
+    typer.Option(
+        help="A file for a receipt, which people who did not take part can read: FILE.html and FILE.json.",
+        show_default=False,
+    ),
+]
+ModelFile = Annotated[
+    Path | None,
+    typer.Option(help="A model file, or its directory, to compare with the published one.", show_default=False),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -29,6 +46,7 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             "psephos verify study.toml --board board.sqlite --public public.csv",
             "psephos verify study.toml --board board.sqlite --public public.csv --report receipt.html",
+            "psephos verify study.toml --board board.sqlite --public public.csv --model model.json",
             "psephos verify study.toml --board board.sqlite --public public.csv --curator lab",
         ),
     )
@@ -36,17 +54,9 @@ def register(app: typer.Typer) -> None:
         study: StudyFile,
         board: BoardAt,
         public: PublicFile,
-        curator: Annotated[
-            Path | None,
-            typer.Option(help="The curator's directory, to check the messages sealed to it too.", show_default=False),
-        ] = None,
-        report: Annotated[
-            Path | None,
-            typer.Option(
-                help="A file for a receipt, which people who did not take part can read: FILE.html and FILE.json.",
-                show_default=False,
-            ),
-        ] = None,
+        curator: Curator = None,
+        report: Report = None,
+        model: ModelFile = None,
         as_json: AsJson = False,
     ) -> None:
         """Verify everything that a study's board shows; exit status 1 if a check fails."""
@@ -61,6 +71,7 @@ def register(app: typer.Typer) -> None:
             from psephos.study.receipt import receipt_of, receipt_paths, write_receipt
 
             receipt_paths(report)  # an unusable path is an error before the checks, which may take long
+        content = None if model is None else _model_bytes(model)
         agreement = Study.read(study)
         samples = PublicSamples.of(agreement, public)
         store = None if curator is None else _curator_store(curator, agreement)
@@ -71,13 +82,27 @@ def register(app: typer.Typer) -> None:
             opened.close()
             if store is not None:
                 store.close()
-        checks = evidence.checks
         if report is not None:
-            page, document = write_receipt(receipt_of(agreement, evidence), report)
-            typer.echo(f"receipt: {page} and {document}", err=True)
-        emit(json.dumps([asdict(each) for each in checks]) + "\n" if as_json else as_text(agreement, checks))
+            page, beside = write_receipt(receipt_of(agreement, evidence), report)
+            typer.echo(f"receipt: {page} and {beside}", err=True)
+        if content is not None:
+            evidence.compare_model(content)
+        checks = evidence.checks
+        document = {"sha256": evidence.sha256 or None, "checks": [asdict(each) for each in checks]}
+        emit(json.dumps(document) + "\n" if as_json else as_text(agreement, checks))
         if any(each.verdict == "fails" for each in checks):
             raise typer.Exit(1)
+
+
+def _model_bytes(path: Path) -> bytes:
+    """Return the bytes of a model file; raises ModelError for one that cannot be read."""
+    from psephos.model import MODEL_FILE, MOST_BYTES
+
+    try:
+        with (path / MODEL_FILE if path.is_dir() else path).open("rb") as file:
+            return file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def _curator_store(directory: Path, study: Study) -> Store:

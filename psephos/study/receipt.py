@@ -116,6 +116,7 @@ class ReleaseTerms:
 
     Attributes:
         published: whether a classifier that agrees with the study is on the board.
+        sha256: SHA-256 of its file model.json, in hexadecimal; "" where there is none.
         follows: whether the published classifier follows from the opened sum.
         protocol, method: as in the study.
         epsilon, delta: the privacy cost per `unit` that the study states.
@@ -126,6 +127,7 @@ class ReleaseTerms:
     """
 
     published: bool
+    sha256: str
     follows: Verdict
     protocol: str
     method: str
@@ -353,6 +355,7 @@ def _release(study: Study, evidence: BoardEvidence) -> ReleaseTerms:
     follows: list[Verdict] = [check.verdict for check in evidence.checks if check.what == FOLLOWS]
     return ReleaseTerms(
         published=evidence.model is not None,
+        sha256=evidence.sha256,
         follows=follows[0] if follows else "not checked",
         protocol=study.protocol,
         method=study.method,

@@ -7,6 +7,7 @@ follows from it. docs/protocols/board.md says what each check rests on.
 
 from __future__ import annotations
 
+import hashlib
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -16,7 +17,7 @@ from typing import Any, Literal
 from psephos.curator.pathak.curator import SharedSum
 from psephos.curator.psgd.curator import GradientCuratorState
 from psephos.curator.tally import OpenedSum, open_product
-from psephos.model import Model, RegressionModel
+from psephos.model import Model, RegressionModel, written_model
 from psephos.parties.ceremony import CEREMONY_KINDS
 from psephos.parties.ceremony_checks import CeremonyReader
 from psephos.protocol.board import Board
@@ -114,6 +115,21 @@ class BoardEvidence:
     def note(self, what: str, verdict: Verdict, found: str) -> None:
         """Add a check; the arguments are the fields of `StudyCheck`. Parts of `found` may be texts of members."""
         self.checks.append(StudyCheck(what, verdict, printable(found, _LONGEST_FOUND)))
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the published model's file, in hexadecimal; "" where there is none that agrees with the study."""
+        return "" if self.model is None else hashlib.sha256(written_model(self.model)).hexdigest()
+
+    def compare_model(self, content: bytes) -> None:
+        """Add the check that a model file has the bytes that were published."""
+        digest, released = hashlib.sha256(content).hexdigest(), self.sha256 or "none"
+        same = digest == released
+        self.note(
+            "the model file: the one that was published",
+            "holds" if same else "fails",
+            f"SHA-256 {digest}" + ("" if same else f"; published is {released}"),
+        )
 
     def of(self, *kinds: Kind) -> list[Entry]:
         """Return the entries of these kinds."""
@@ -485,7 +501,7 @@ def _result(spec: Spec, study: Study, samples: PublicSamples, evidence: BoardEvi
     cost = f"epsilon {model.release.epsilon:g}, delta {model.release.delta:.3g}"
     cost += "" if coalition is None else f", colluders {coalition}"
     cost += f"; with what the study states of the evaluated model: {together_text(model)}" if model.together else ""
-    evidence.note(what, "holds", f"{model.method} of {model.parties} parties, {cost}")
+    evidence.note(what, "holds", f"{model.method} of {model.parties} parties, {cost}; SHA-256 {evidence.sha256}")
     if evidence.result is None:
         return evidence.note(FOLLOWS, "not checked", "the sum is not known here")
     if not spec.joint:
