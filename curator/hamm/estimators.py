@@ -29,6 +29,8 @@ from psephos.curator.hamm.erm import DEFAULT_TOLERANCE, check_auxiliary, minimis
 from psephos.curator.hamm.labels import alpha, check_counts, majority, one_hot
 from psephos.curator.hamm.pate import Aggregator, PateRelease, fit_student, plan_pate, release_pate
 from psephos.curator.hamm.release import Bound, Labels, PerturbedClassifier, erm_sensitivity, perturb
+from psephos.curator.hamm.rules import PlausibleFit
+from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.hamm.statistic import (
     MechanismName,
     Source,
@@ -245,8 +247,8 @@ class RiskClassifier(VoteClassifier):
 
     Parameters, besides those of `VoteClassifier`
     ---------------------------------------------
-    lam : float, default=1e-2
-        lambda of the ridge (lambda/2) ||w||^2.
+    lam : float or None, default=None
+        lambda of the ridge (lambda/2) ||w||^2; None: by the public rule (`psephos.curator.hamm.rules.PlausibleFit`).
     loss : {'logistic', 'huber', 'softmax'}, default='logistic'
         'logistic' is the softmax loss when there are three classes or more; 'huber' is binary only.
     half_width : float, default=0.5
@@ -260,6 +262,11 @@ class RiskClassifier(VoteClassifier):
         not change its predicted class.
     tolerance : float, default=1e-9
         tau, the solver's certified gradient norm; a public number that enters the sensitivity.
+
+    Attributes, besides those of `VoteClassifier`
+    ---------------------------------------------
+    lam_ : float
+        The lambda of the fit.
     """
 
     _labels: Labels
@@ -268,7 +275,7 @@ class RiskClassifier(VoteClassifier):
         self,
         *,
         epsilon: float | None = 1.0,
-        lam: float = 1e-2,
+        lam: float | None = None,
         loss: Literal["logistic", "huber", "softmax"] = "logistic",
         half_width: float = 0.5,
         bound: Bound = "certified",
@@ -307,18 +314,24 @@ class RiskClassifier(VoteClassifier):
         classes = counts.shape[1]
         loss = loss_named(self.loss, classes, half_width=self.half_width)
         targets = alpha(counts) if self._labels == "soft" else one_hot(majority(counts), classes)
-        minimiser = minimise(rows, targets, self.lam, loss, tolerance=self.tolerance)
+
+        def sensitivity(lam: float) -> Sensitivity:
+            return erm_sensitivity(
+                self._labels,
+                loss,
+                lam,
+                parties=self.parties_,
+                classes=classes,
+                features=rows,
+                bound=self.bound,
+                protect_auxiliary=self.protect_auxiliary,
+            )
+
+        plausible = PlausibleFit.of(rows, classes, loss, private=self.protect_auxiliary)
+        self.lam_ = plausible.ridge(sensitivity, self.epsilon) if self.lam is None else self.lam
+        minimiser = minimise(rows, targets, self.lam_, loss, tolerance=self.tolerance)
         self.released_: PerturbedClassifier | None = None
-        self.sensitivity_ = erm_sensitivity(
-            self._labels,
-            loss,
-            self.lam,
-            parties=self.parties_,
-            classes=classes,
-            features=rows,
-            bound=self.bound,
-            protect_auxiliary=self.protect_auxiliary,
-        )
+        self.sensitivity_ = sensitivity(self.lam_)
         if self.epsilon is None:
             return minimiser.w
         self.released_ = perturb(minimiser, self.sensitivity_, self.epsilon, randomness=randomness)

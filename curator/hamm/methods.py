@@ -35,7 +35,7 @@ from psephos.curator.hamm.release import (
     noise_dimension,
     perturb,
 )
-from psephos.curator.hamm.rules import HAMM_LAMBDA, ridge
+from psephos.curator.hamm.rules import HAMM_LAMBDA, PlausibleFit
 from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.hamm.signal import Signal, noise_energy, signal_of
 from psephos.curator.hamm.start import CENTRED_TOLERANCE, PublicStart
@@ -239,7 +239,8 @@ def erm_method(
         lam = request.lam or start.ridge(bound(1.0), dimension, request.epsilon)
         chosen = {"lam": lam, "start": "public model"}
         return _perturbed(nonprivate, fit(lam), bound(lam), request, name, chosen, None, start)
-    lam = request.lam or ridge(bound(1.0), dimension, classes, request.epsilon)
+    plausible = PlausibleFit.of(auxiliary, classes, loss, private=request.protect_auxiliary)
+    lam = request.lam or plausible.ridge(bound, request.epsilon, request.output_noise, request.delta)
     rows = None if request.protect_auxiliary else auxiliary
     return _perturbed(nonprivate, fit(lam), bound(lam), request, name, {"lam": lam}, rows)
 

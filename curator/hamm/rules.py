@@ -2,11 +2,10 @@
 
 A parameter tuned on private accuracy would be a release of its own, so these rules use no private data.
 
-* **Ridge of vote and soft** (`ridge`). The released vector is a minimiser of norm at most R(lambda) plus noise of mean
-  norm D S(lambda)/epsilon. The rule takes the smallest lambda at which the noise is expected to be at most 0.3 of that
-  norm, D S(lambda)/epsilon <= 0.3 R(lambda). With a smaller lambda noise dominates the classifier; a larger one shrinks
-  both and flattens the fit towards the class means. lambda stays between Hamm's 1e-4 and 0.03, above which the
-  flattening costs more than the noise. Without noise it is 1e-4.
+* **Ridge of vote and soft** (`PlausibleFit.ridge`). The lambda of a grid at which the noisy scores of the public rows
+  are expected to correlate most with the labels, for labels of a plausible size and shape. A larger lambda turns the
+  minimiser towards the class means; with a smaller one the noise outgrows it. lambda never rises with epsilon
+  (docs/theory.md, "The ridge of vote and soft"). Without noise it is Hamm's 1e-4.
 * **Method** (`choose_method`). For linear learners, the rehearsed step where public rows have labels: on ordinary
   tables it has the highest mean accuracy and the smallest worst loss of all methods (benchmarks/tables.md). Without
   labels the whitened average where parties are few, because each then has enough rows for a classifier of its own, and
@@ -14,7 +13,7 @@ A parameter tuned on private accuracy would be a release of its own, so these ru
   kind of classifier, which only votes can represent: they need less noise than a statistic of counted votes, and nobody
   counts them.
 * **Advice** (`suggest_method`). Another method suits better where public rows have labels, where the chosen one's noise
-  is expected to exceed 0.3 of what is released, or where linear classifiers could be summed without opening counts of
+  is expected to exceed 0.3 of the signal, or where linear classifiers could be summed without opening counts of
   votes. For two classes without labelled public rows it is clipped averaging, where its noise is expected to be no
   longer than the ball: classifiers that parties trained keep the classes' shares, which linear statistics lose
   (benchmarks/tables.md).
@@ -26,20 +25,32 @@ A parameter tuned on private accuracy would be a release of its own, so these ru
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
+from psephos.curator.hamm.release import OutputNoise, mechanism_for
 from psephos.curator.hamm.sensitivity import Sensitivity, radius
+from psephos.curator.hamm.signal import noise_energy
+from psephos.curator.losses import Loss
 from psephos.protocol.errors import InvalidParameter
+
+Array = NDArray[np.float64]
 
 HAMM_LAMBDA = 1e-4
 """The lambda of all experiments in Hamm 2016, section 6."""
 
-LARGEST_RIDGE = 0.03
-"""Largest lambda of the rule: measured; above it the flattening of the fit costs more accuracy than the noise."""
+RIDGES = (HAMM_LAMBDA, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0)
+"""The grid of `PlausibleFit.ridge`. Above 3, more than the rows' moments, lambda hardly turns the minimiser."""
 
 NOISE_SHARE = 0.3
-"""Largest expected norm of the noise, as a multiple of R(lambda)."""
+"""Expected length of the noise, as a multiple of the signal's, above which another method is suggested."""
+
+_PLAUSIBLE = 0.25
+"""Energy of plausible labels that linear scores explain, as a share of that of unanimous labels."""
 
 FEW_PARTIES = 100
 """`choose_method` averages below this number of parties: chosen on the development half of docs/accuracy.md."""
@@ -51,29 +62,94 @@ FEWEST_LABELLED = 20
 """Labelled public rows, of two classes or more, from which on `choose_method` takes the rehearsed step."""
 
 
-def ridge(sensitivity_at_one: Sensitivity, dimension: int, classes: int, epsilon: float | None) -> float:
-    """Choose lambda of Hamm's Algorithm 1 or 2 for a sensitivity of the form S(lambda) = S(1)/lambda.
+@dataclass(frozen=True, eq=False)
+class PlausibleFit:
+    """The fit of vote or soft to labels of a plausible size and shape: public numbers only.
 
-    Solves D S(1)/(lambda epsilon) = 0.3 R(1)/sqrt(lambda), limited to [1e-4, 0.03].
-
-    Args:
-        sensitivity_at_one: L2 sensitivity at lambda = 1.
-        dimension: D, the dimension of the noise.
-        classes: K.
-        epsilon: privacy parameter; None for no noise.
-
-    Returns:
-        lambda.
-
-    Raises:
-        InvalidParameter: the dimension is below 1.
+    Attributes:
+        moments: moments s_j of the public rows in principal directions, largest first.
+        energies: energies e_j of the labels' linear statistic in these directions, whitened.
+        curvature: c, the largest second derivative of the loss.
+        contrasts: K - 1. width: d.
     """
-    if dimension < 1:
-        raise InvalidParameter(f"the dimension of a release must be at least 1, not {dimension}")
-    if epsilon is None:
-        return HAMM_LAMBDA
-    lam = (dimension * sensitivity_at_one.value / (epsilon * NOISE_SHARE * radius(1.0, classes))) ** 2
-    return min(max(lam, HAMM_LAMBDA), LARGEST_RIDGE)
+
+    moments: Array
+    energies: Array
+    curvature: float
+    contrasts: int
+    width: int
+
+    @classmethod
+    def of(cls, features: Array, classes: int, loss: Loss, *, private: bool = False) -> Self:
+        """Return the fit of a plausible labelling.
+
+        Args:
+            features: the auxiliary rows, float64 (N, d).
+            classes: K.
+            loss: the loss.
+            private: whether an auxiliary row is private; the moments are then 1/j up to a factor, whatever the rows.
+        """
+        samples, width = features.shape
+        if private:
+            moments = 1 / np.arange(1, width + 1)
+            moments /= moments.sum()
+        else:
+            moments = np.linalg.eigvalsh(features.T @ features / samples)[::-1]
+            moments = moments[moments > 1e-9 * moments[0]]
+        energies = 1 / np.arange(1, len(moments) + 1)  # as in `signal_of` and `wiener_filter`
+        unanimous = loss.derivative(np.zeros(1 if loss.binary else (1, classes)), np.eye(classes)[:1])
+        energies *= _PLAUSIBLE * float((unanimous**2).sum()) / energies.sum()
+        return cls(moments, energies, loss.smoothness, 1 if loss.binary else classes - 1, width)
+
+    def _signal(self, lam: float) -> tuple[float, float]:
+        """Return the covariance of the scores with the labels, and the energy of the scores, without noise."""
+        gains = self.moments / (self.curvature * self.moments + lam)
+        return float(self.energies @ gains), float(self.energies @ gains**2)
+
+    def _noise(self, epsilon: float, noise: OutputNoise, delta: float) -> float:
+        """Return the expected energy of the noise in the scores, at sensitivity 1."""
+        dimension = self.contrasts * self.width
+        mechanism, _ = mechanism_for((dimension,), 0.0, 1.0, Sensitivity(1.0), epsilon, noise=noise, delta=delta)
+        return noise_energy(mechanism).mean / self.width * float(self.moments.sum())
+
+    def ridge(
+        self,
+        bound: Callable[[float], Sensitivity],
+        epsilon: float | None,
+        noise: OutputNoise = "spherical-laplace",
+        delta: float = 1e-6,
+    ) -> float:
+        """Choose lambda, of `RIDGES`: a function that does not rise with epsilon.
+
+        Args:
+            bound: L2 sensitivity as a function of lambda.
+            epsilon: privacy parameter; None for no noise.
+            noise: the noise. delta: for Gaussian noise.
+
+        Raises:
+            InvalidParameter: as `bound` and `psephos.curator.hamm.release.mechanism_for`.
+        """
+        if epsilon is None:
+            return HAMM_LAMBDA
+        one = self._noise(epsilon, noise, delta)
+        values = []
+        for lam in RIDGES:
+            covariance, energy = self._signal(lam)
+            values.append(covariance / math.sqrt(energy + one * bound(lam).value ** 2))
+        best = max(values) * (1 - 1e-9)  # ties go to the larger lambda on every machine
+        return max(lam for lam, value in zip(RIDGES, values, strict=True) if value >= best)
+
+    def noise_share(
+        self, lam: float, sensitivity: float, epsilon: float, noise: OutputNoise, delta: float = 1e-6
+    ) -> float:
+        """Return the expected length of the noise in the scores, as a multiple of that of the scores without noise.
+
+        Args:
+            lam: lambda.
+            sensitivity: L2 sensitivity at this lambda.
+            epsilon, noise, delta: as in `ridge`.
+        """
+        return sensitivity * math.sqrt(self._noise(epsilon, noise, delta) / self._signal(lam)[1])
 
 
 def averaging_radius(lam: float, classes: int) -> float:

@@ -12,7 +12,6 @@ from typing import Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.curator.hamm import sensitivity as bounds
 from psephos.curator.hamm.averaging import Average
 from psephos.curator.hamm.methods import Method, ReleaseRequest, average_method
 from psephos.curator.hamm.rules import averaging_radius
@@ -98,14 +97,9 @@ def sum_own_data(run: SumExperiment, method: str, request: ReleaseRequest) -> Me
 
 
 def sum_parameters(run: SumExperiment) -> Average:
-    """Take the encrypted sum of the parties' parameters, each projected onto a public ball before encoding.
-
-    If the options set lambda, as the papers do, the radius is R(lambda), which changes no exact minimiser. Otherwise
-    the public rule sets it to a tenth of that.
-    """
+    """Take the encrypted sum of the parties' parameters, each projected onto a public ball before encoding."""
     options, population = run.options, run.population
     lam, classes = options.local_lam, population.classes
-    radius = averaging_radius(lam, classes) if options.lam is None else bounds.radius(lam, classes)
-    spec = AverageSpec(population.auxiliary.shape[1], classes, radius, lam)
+    spec = AverageSpec(population.auxiliary.shape[1], classes, averaging_radius(lam, classes), lam)
     vectors = np.array([spec.encode(w) for w in population.parameters], dtype=np.int64)
     return spec.average(run.sum(spec, vectors, "sum parameters").opened)

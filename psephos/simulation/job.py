@@ -16,9 +16,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from psephos.curator.hamm.rules import FEWEST_LABELLED, average_noise_share, choose_method, suggest_method
-from psephos.curator.hamm.sensitivity import radius
+from psephos.curator.hamm.release import OutputNoise
+from psephos.curator.hamm.rules import (
+    FEWEST_LABELLED,
+    PlausibleFit,
+    average_noise_share,
+    choose_method,
+    suggest_method,
+)
 from psephos.curator.hamm.statistic import SOURCE_OF, plan_statistic
+from psephos.curator.losses import loss_named
 from psephos.data.partition import load_split, one_of
 from psephos.data.tables import Column, Encoding
 from psephos.model import MODEL_FILE, Model, ReleasedClassifier, write_atomically, write_onnx, written_model
@@ -289,10 +296,12 @@ class Job:
                 joint=self.options.joint,
             )
             noise_share = math.sqrt(plan.noise)
-        elif self.method in ("soft", "vote"):
-            dimension = public.shape[1] * (1 if classes == 2 else classes)
-            largest = radius(float(release.chosen["lam"]), classes)
-            noise_share = dimension * (release.sensitivity or 0.0) / (result.epsilon * largest)
+        elif self.method in LABELS and "start" not in release.chosen:
+            loss = loss_named(self.options.loss, classes)
+            noise: OutputNoise = "gaussian" if self.options.noise == "gaussian" else "spherical-laplace"
+            noise_share = PlausibleFit.of(public, classes, loss, private=self.options.protect_auxiliary).noise_share(
+                float(release.chosen["lam"]), release.sensitivity or 0.0, result.epsilon, noise, self.options.delta
+            )
         rehearses = self.options.unit == "party" and self.options.noise_from == "parties"
         labelled = self.split.labelled if rehearses else 0
         averaged = math.inf  # averaging opens the exact sum: no advice for runs that open none

@@ -112,7 +112,7 @@ class SumOptions(HolderOptions):
     scaling: Literal["max-norm", "unit-rows"] | None = option(
         None,
         "How rows get into the unit ball: divided by the largest auxiliary norm, as Hamm does, or each to norm 1.",
-        shown="unit-rows; with --lam as in the papers",
+        shown="unit-rows",
     )
     epsilon: tuple[float, ...] = option((1.0,), "Privacy of each release, of a party: one or several.", group="Privacy")
     delta: float = option(
@@ -122,7 +122,7 @@ class SumOptions(HolderOptions):
         group="Privacy",
     )
     lam: float | None = option(
-        None, "Ridge lambda everywhere, as in the papers.", group="Privacy", shown="each method's public rule"
+        None, "The ridge lambda of every fit and release.", group="Privacy", shown="each method's public rule"
     )
     mechanism: MechanismName | None = option(
         None,
@@ -281,15 +281,14 @@ class SumOptions(HolderOptions):
         """Local classifiers, dealt to the parties in turn: names, or scikit-learn classifiers."""
         return ("logistic",)
 
-    def rows(self, dataset: str) -> str:
-        """Return how rows are scaled into the unit ball.
+    @property
+    def row_scaling(self) -> str:
+        """How rows are scaled into the unit ball.
 
-        Each row is scaled to norm 1, or as in the papers where lambda is the papers'. Predictions do not depend on
-        a row's length, but parties that train on rows of norm 1 vote better.
+        By default each to norm 1: predictions do not depend on a row's length, but parties that train on rows of norm 1
+        vote better.
         """
-        if self.private_auxiliary:
-            return "unit-rows"
-        return self.scaling or ("unit-rows" if self.lam is None else str(scaler_for(dataset).scaling))
+        return "unit-rows" if self.private_auxiliary else self.scaling or "unit-rows"
 
     @property
     def local_lam(self) -> float:
@@ -409,7 +408,7 @@ def populate(options: SumOptions, split: Split, progress: Progress) -> Populatio
         scaler.set_params(intercept=scaler.intercept or 1.0, components=None)
     if options.divides_rows:
         scaler.set_params(intercept=scaler.intercept or 1.0)
-    scaler.set_params(scaling=options.rows(name)).fit(split.X_auxiliary)
+    scaler.set_params(scaling=options.row_scaling).fit(split.X_auxiliary)
     public_rows, test = scaler.transform(split.X_auxiliary), _transformed(scaler, split.X_test)
     parameters, voters = _train(options, split, scaler, public_rows, progress)
     present = sorted(set(range(options.parties)) - set(options.away))
@@ -672,7 +671,7 @@ class SumExperiment:
             "phases": timed({phase: round(seconds, 3) for phase, seconds in self.seconds.items()}),
             "auxiliary": len(population.auxiliary),
             "mechanism": options.noise,
-            "scaling": options.rows(population.split.dataset.name),
+            "scaling": options.row_scaling,
             "lam": options.local_lam,
             **self._ballot_fields(),
             "tally_equals_plaintext": all(done.equals_plaintext for done in self._done),

@@ -141,7 +141,7 @@ class TallyOptions(SumOptions):
         "What the ridge of vote and soft is centred at: zero, as in Hamm's paper, or public, a model of the labelled "
         "public rows, which the votes then move.",
         group="Privacy",
-        shown=f"public where {FEWEST_LABELLED} rows of your own table or more are public and labelled; with --lam zero",
+        shown=f"public where {FEWEST_LABELLED} rows of your own table or more are public and labelled",
     )
     balanced: bool = option(
         False,
@@ -319,7 +319,7 @@ class TallyOptions(SumOptions):
         """
         if self.start is not None:
             return self.start == "public"
-        usual = self.lam is None and self.loss == "logistic" and self.bound == "certified"
+        usual = self.loss == "logistic" and self.bound == "certified"
         return usual and not self.protect_auxiliary and labelled >= FEWEST_LABELLED
 
     @property

@@ -24,6 +24,7 @@ from psephos.curator.hamm.estimators import (
     StatisticClassifier,
 )
 from psephos.curator.hamm.labels import alpha, majority, one_hot
+from psephos.curator.hamm.methods import ReleaseRequest, erm_method
 from psephos.curator.hamm.pate import PateRelease, fit_student, plan_pate, release_pate
 from psephos.curator.hamm.release import erm_sensitivity, perturb
 from psephos.curator.hamm.statistic import fit_statistic, plan_statistic, release_statistic, release_sum
@@ -91,7 +92,7 @@ def test_estimators_without_noise_are_the_minimisers(classes: int) -> None:
 def test_labels_count_as_one_partys_ballot() -> None:
     x, counts = counted()
     names = np.array(["benign", "malign"])[majority(counts)]
-    fitted = SoftLabelClassifier(epsilon=None).fit(x, names)
+    fitted = SoftLabelClassifier(epsilon=None, lam=1e-2).fit(x, names)
     assert fitted.parties_ == 1
     assert fitted.classes_.tolist() == ["benign", "malign"]
     assert set(fitted.predict(x)) == {"benign", "malign"}
@@ -124,12 +125,18 @@ def test_estimators_with_noise_release(kind: Any, classes: int) -> None:
     x, counts = counted(classes=classes)
     model = kind(epsilon=2.0).fit(x, counts)
     assert model.noise_source_ == "system"
+    given = kind(epsilon=2.0, lam=1e-2).fit(x, counts)
+    assert given.lam_ == 1e-2
     assert model.released_.epsilon == 2.0
     assert model.sensitivity_ == model.released_.sensitivity
     labels = "soft" if kind is SoftLabelClassifier else "majority"
     loss = Logistic() if classes == 2 else Softmax()
-    base = erm_sensitivity(labels, loss, 1e-2, parties=40, classes=classes, features=x)  # type: ignore[arg-type]
-    assert base.value < model.sensitivity_.value < 1.01 * base.value
+    agreed: dict[str, Any] = {"parties": 40, "classes": classes, "features": x}
+    for one in (model, given):
+        base = erm_sensitivity(labels, loss, one.lam_, **agreed)  # type: ignore[arg-type]
+        assert base.value < one.sensitivity_.value < 1.01 * base.value
+    request = ReleaseRequest(2.0, 1e-6, "spherical-laplace", None, "certified", False)
+    assert model.lam_ == erm_method(labels, counts, x, loss, request).chosen["lam"]  # type: ignore[arg-type]
     assert not np.array_equal(model.coef_, kind(epsilon=2.0).fit(x, counts).coef_)
     seeded = [kind(epsilon=2.0, random_state=5).fit(x, counts) for _ in range(2)]
     np.testing.assert_array_equal(seeded[0].coef_, seeded[1].coef_)
@@ -139,7 +146,7 @@ def test_estimators_with_noise_release(kind: Any, classes: int) -> None:
 def test_bound_and_auxiliary_protection_reach_the_release() -> None:
     x, counts = counted()
     values = [
-        SoftLabelClassifier(epsilon=1.0, **kw).fit(x, counts).sensitivity_.value  # type: ignore[arg-type]
+        SoftLabelClassifier(epsilon=1.0, lam=1e-2, **kw).fit(x, counts).sensitivity_.value  # type: ignore[arg-type]
         for kw in ({}, {"bound": "paper"}, {"protect_auxiliary": True})
     ]
     assert values[0] < values[1]
@@ -149,7 +156,7 @@ def test_bound_and_auxiliary_protection_reach_the_release() -> None:
 
 def test_the_approximate_hinge() -> None:
     x, counts = counted()
-    model = SoftLabelClassifier(epsilon=None, loss="huber", half_width=0.2).fit(x, counts)
+    model = SoftLabelClassifier(epsilon=None, lam=1e-2, loss="huber", half_width=0.2).fit(x, counts)
     np.testing.assert_array_equal(model.coef_[0], minimise(x, alpha(counts), 1e-2, Huber(0.2)).w)
     assert not hasattr(model, "predict_proba")
     with pytest.raises(InvalidParameter, match="hinge"):
@@ -159,7 +166,7 @@ def test_the_approximate_hinge() -> None:
 def test_two_classes_by_softmax_agree_with_the_logistic_loss() -> None:
     x, counts = counted()
     soft = SoftLabelClassifier(epsilon=None, loss="softmax", lam=2e-2).fit(x, counts)
-    np.testing.assert_allclose(soft.coef_, SoftLabelClassifier(epsilon=None).fit(x, counts).coef_, atol=1e-6)
+    np.testing.assert_allclose(soft.coef_, SoftLabelClassifier(epsilon=None, lam=1e-2).fit(x, counts).coef_, atol=1e-6)
     noisy = SoftLabelClassifier(epsilon=1.0, loss="softmax").fit(x, counts)
     assert noisy.coef_.shape == (1, 4)
     assert noisy.released_.dimension == 4
@@ -283,7 +290,7 @@ def test_a_fitted_linear_classifier_is_not_fitted_again() -> None:
 
 RISK = {
     "epsilon": 1.0,
-    "lam": 1e-2,
+    "lam": None,
     "loss": "logistic",
     "half_width": 0.5,
     "bound": "certified",

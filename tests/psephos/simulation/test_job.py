@@ -21,9 +21,9 @@ from typer.testing import CliRunner
 import psephos
 from psephos.audit.mutants import replaced
 from psephos.cli.main import build
-from psephos.curator.hamm.rules import FEWEST_LABELLED, average_noise_share, suggest_method
-from psephos.curator.hamm.sensitivity import radius
+from psephos.curator.hamm.rules import FEWEST_LABELLED, PlausibleFit, average_noise_share, suggest_method
 from psephos.curator.hamm.statistic import mechanism_with_less_noise, plan_statistic
+from psephos.curator.losses import loss_named
 from psephos.data.partition import scaler_for
 from psephos.data.preprocessing import PublicScaler
 from psephos.data.tables import read_table
@@ -419,7 +419,7 @@ def test_what_a_method_reveals() -> None:
 @pytest.mark.parametrize("method", ["statistic", "soft", "vote", "own-data", "avg"])
 @pytest.mark.parametrize("mechanism", [None, "gaussian"])
 def test_a_hint_is_given_by_the_terms_of_the_run(dataset: str, method: Any, mechanism: Any) -> None:
-    """The noise as a share of what is released: by its plan, or of the ball in which Hamm's minimisers lie."""
+    """The noise as a share of what is released: by its plan, or of the scores of a plausible fit."""
     learners = ("logistic",) if method in ("own-data", "avg") else ("logistic", "tree")
     own: dict[str, Any] = {"mechanism": mechanism, "delta": 1e-4, "epsilon": (2.0,), "learners": learners[:1]}
     job = Job(JobOptions(dataset=dataset, parties=30, method=method, auxiliary=80, **own))
@@ -445,7 +445,8 @@ def test_a_hint_is_given_by_the_terms_of_the_run(dataset: str, method: Any, mech
         law = mechanism or "spherical-laplace"
         share = np.sqrt(plan_statistic(X, classes, 25, epsilon=2.0, delta=1e-4, mechanism=law, joint=joint).noise)
     elif method in ("soft", "vote"):
-        share = X.shape[1] * {2: 1, 10: 10}[classes] * 0.3 / (2.0 * radius(0.02, classes))
+        plausible = PlausibleFit.of(X, classes, loss_named("logistic", classes))
+        share = plausible.noise_share(0.02, 0.3, 2.0, mechanism or "spherical-laplace", 1e-4)
     averaged = average_noise_share(X.shape[1], 2, 25, 2.0) if classes == 2 and not joint and not mechanism else np.inf
     (terms,) = asked
     assert terms[:3] == (method, learners, 25)

@@ -127,10 +127,8 @@ def test_properties_derived_from_the_options() -> None:
     assert (plain.coalition, plain.changed, plain.may_choose_laplace) == (None, "replace", False)
     assert [one.rehearses for one in (plain, replace(plain, methods=("soft", "rehearsed")))] == [False, True]
     assert [one.divides_rows for one in (plain, replace(plain, methods=("soft", "rehearsed")))] == [False, True]
-    assert [one.rows("digits") for one in (plain, papers, hidden)] == ["unit-rows", "max-norm", "unit-rows"]
-    assert replace(plain, scaling="max-norm").rows("digits") == "max-norm"
-    assert replace(papers, scaling="unit-rows").rows("digits") == "unit-rows"
-    assert replace(hidden, scaling="max-norm").rows("digits") == "unit-rows"
+    assert [one.row_scaling for one in (plain, papers, hidden)] == ["unit-rows"] * 3
+    assert [replace(one, scaling="max-norm").row_scaling for one in (plain, hidden)] == ["max-norm", "unit-rows"]
     assert [one.local_lam for one in (plain, papers)] == [1e-4, 0.01]
     assert papers.request(3.0) == sums.ReleaseRequest(3.0, 1e-4, "gaussian", 0.01, "paper", False)
     assert hidden.request(3.0).protect_auxiliary is True

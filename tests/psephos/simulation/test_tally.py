@@ -263,7 +263,7 @@ def test_methods_available_in_a_tally() -> None:
         ({}, FEWEST_LABELLED - 1, False),
         ({"start": "public"}, 0, True),
         ({"start": "zero"}, 10 * FEWEST_LABELLED, False),
-        ({"lam": 0.01}, FEWEST_LABELLED, False),
+        ({"lam": 0.01}, FEWEST_LABELLED, True),
         ({"loss": "huber"}, FEWEST_LABELLED, False),
         ({"bound": "paper"}, FEWEST_LABELLED, False),
         ({"protect_auxiliary": True}, FEWEST_LABELLED, False),
