@@ -28,9 +28,8 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from psephos.curator.hamm.erm import DEFAULT_TOLERANCE, check_auxiliary, minimise
 from psephos.curator.hamm.labels import alpha, check_counts, majority, one_hot
 from psephos.curator.hamm.pate import Aggregator, PateRelease, fit_student, plan_pate, release_pate
-from psephos.curator.hamm.release import Bound, Labels, PerturbedClassifier, erm_sensitivity, perturb
-from psephos.curator.hamm.rules import PlausibleFit
-from psephos.curator.hamm.sensitivity import Sensitivity
+from psephos.curator.hamm.release import Bound, Labels, PerturbedClassifier, erm_bound, perturb
+from psephos.curator.hamm.rules import RidgeRule
 from psephos.curator.hamm.statistic import (
     MechanismName,
     Source,
@@ -248,7 +247,7 @@ class RiskClassifier(VoteClassifier):
     Parameters, besides those of `VoteClassifier`
     ---------------------------------------------
     lam : float or None, default=None
-        lambda of the ridge (lambda/2) ||w||^2; None: by the public rule (`psephos.curator.hamm.rules.PlausibleFit`).
+        lambda of the ridge (lambda/2) ||w||^2; None: by the public rule (`psephos.curator.hamm.rules.RidgeRule`).
     loss : {'logistic', 'huber', 'softmax'}, default='logistic'
         'logistic' is the softmax loss when there are three classes or more; 'huber' is binary only.
     half_width : float, default=0.5
@@ -314,21 +313,17 @@ class RiskClassifier(VoteClassifier):
         classes = counts.shape[1]
         loss = loss_named(self.loss, classes, half_width=self.half_width)
         targets = alpha(counts) if self._labels == "soft" else one_hot(majority(counts), classes)
-
-        def sensitivity(lam: float) -> Sensitivity:
-            return erm_sensitivity(
-                self._labels,
-                loss,
-                lam,
-                parties=self.parties_,
-                classes=classes,
-                features=rows,
-                bound=self.bound,
-                protect_auxiliary=self.protect_auxiliary,
-            )
-
-        plausible = PlausibleFit.of(rows, classes, loss, private=self.protect_auxiliary)
-        self.lam_ = plausible.ridge(sensitivity, self.epsilon) if self.lam is None else self.lam
+        sensitivity = erm_bound(
+            self._labels,
+            loss,
+            parties=self.parties_,
+            classes=classes,
+            features=rows,
+            bound=self.bound,
+            protect_auxiliary=self.protect_auxiliary,
+        )
+        rule = RidgeRule.of(rows, classes, loss, private=self.protect_auxiliary)
+        self.lam_ = rule.choose(sensitivity, self.epsilon) if self.lam is None else self.lam
         minimiser = minimise(rows, targets, self.lam_, loss, tolerance=self.tolerance)
         self.released_: PerturbedClassifier | None = None
         self.sensitivity_ = sensitivity(self.lam_)

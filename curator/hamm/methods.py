@@ -30,12 +30,12 @@ from psephos.curator.hamm.release import (
     Labels,
     OutputNoise,
     PerturbedClassifier,
-    erm_sensitivity,
+    erm_bound,
     mechanism_for,
     noise_dimension,
     perturb,
 )
-from psephos.curator.hamm.rules import HAMM_LAMBDA, PlausibleFit
+from psephos.curator.hamm.rules import HAMM_LAMBDA, RidgeRule
 from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.hamm.signal import Signal, noise_energy, signal_of
 from psephos.curator.hamm.start import CENTRED_TOLERANCE, PublicStart
@@ -210,25 +210,20 @@ def erm_method(
         start: a public model around which the ridge is centred; for the logistic and softmax losses.
 
     Raises:
-        PsephosError: as `psephos.curator.hamm.erm.minimise` and `psephos.curator.hamm.release.erm_sensitivity`.
+        PsephosError: as `psephos.curator.hamm.erm.minimise` and `psephos.curator.hamm.release.erm_bound`.
     """
     classes, parties = counts.shape[1], int(counts[0].sum())
     fit = erm_fit(labels, counts, auxiliary, loss, start) if fit is None else fit
 
-    def bound(lam: float) -> Sensitivity:
-        if start is not None:
-            voters = parties if labels == "soft" else 1
-            return bounds.centred_ridge(lam, voters, classes, bounds.rho(start.rows))
-        return erm_sensitivity(
-            labels,
-            loss,
-            lam,
-            parties=parties,
-            classes=classes,
-            features=auxiliary,
-            bound=request.bound,
-            protect_auxiliary=request.protect_auxiliary,
-        )
+    bound = erm_bound(
+        labels,
+        loss,
+        parties=parties,
+        classes=classes,
+        features=auxiliary,
+        bound=request.bound,
+        protect_auxiliary=request.protect_auxiliary,
+    )
 
     def nonprivate() -> Array:
         return fit(request.lam or HAMM_LAMBDA).w
@@ -236,11 +231,12 @@ def erm_method(
     dimension = noise_dimension((auxiliary.shape[1],) if loss.binary else (classes, auxiliary.shape[1]))
     name = "vote" if labels == "majority" else "soft"
     if start is not None:
-        lam = request.lam or start.ridge(bound(1.0), dimension, request.epsilon)
-        chosen = {"lam": lam, "start": "public model"}
-        return _perturbed(nonprivate, fit(lam), bound(lam), request, name, chosen, None, start)
-    plausible = PlausibleFit.of(auxiliary, classes, loss, private=request.protect_auxiliary)
-    lam = request.lam or plausible.ridge(bound, request.epsilon, request.output_noise, request.delta)
+        terms = parties if labels == "soft" else 1, classes, bounds.rho(start.rows)
+        lam = request.lam or start.ridge(bounds.centred_ridge(1.0, *terms), dimension, request.epsilon)
+        total, chosen = bounds.centred_ridge(lam, *terms), {"lam": lam, "start": "public model"}
+        return _perturbed(nonprivate, fit(lam), total, request, name, chosen, None, start)
+    rule = RidgeRule.of(auxiliary, classes, loss, private=request.protect_auxiliary)
+    lam = request.lam or rule.choose(bound, request.epsilon, request.output_noise, request.delta)
     rows = None if request.protect_auxiliary else auxiliary
     return _perturbed(nonprivate, fit(lam), bound(lam), request, name, {"lam": lam}, rows)
 

@@ -15,8 +15,9 @@ implementation:
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 from typing import Protocol as TypingProtocol
 
 import numpy as np
@@ -91,23 +92,21 @@ def noise_dimension(shape: tuple[int, ...]) -> int:
     return (shape[0] - 1) * shape[1] if len(shape) == 2 else shape[0]
 
 
-def erm_sensitivity(
+def erm_bound(
     labels: Labels,
     loss: Loss,
-    lam: float,
     *,
     parties: int,
     classes: int,
     features: ArrayLike,
     bound: Bound = "certified",
     protect_auxiliary: bool = False,
-) -> Sensitivity:
-    """Return the L2 sensitivity of the exact minimiser (`psephos.curator.hamm.sensitivity`).
+) -> Callable[[float], Sensitivity]:
+    """Return the L2 sensitivity of the exact minimiser (`psephos.curator.hamm.sensitivity`) as a function of lambda.
 
     Args:
         labels: 'majority' (Algorithm 1) or 'soft' (Algorithm 2).
         loss: the loss.
-        lam: lambda.
         parties: M.
         classes: K.
         features: auxiliary features, float64 (N, d).
@@ -116,63 +115,74 @@ def erm_sensitivity(
         protect_auxiliary: neighbours also differ in one auxiliary sample (Hamm 4.5). rho, a function of the samples, is
             not used then.
 
+    Returns:
+        A function that raises InvalidParameter for a number out of range.
+
     Raises:
-        InvalidParameter: an unknown name, a number out of range, or the one case where the paper's constant does not
-            hold.
+        InvalidParameter: an unknown name, or the one case where the paper's constant does not hold.
         DataError: the features are not a finite matrix.
     """
     if labels not in ("majority", "soft"):
         raise InvalidParameter(f"unknown labels {labels!r}; choose 'majority' or 'soft'")
     table = np.asarray(features, dtype=np.float64)
     samples = len(table)
-    several = isinstance(loss, Softmax)
+    several, soft = isinstance(loss, Softmax), labels == "soft"
     if bound == "paper":
-        return _paper_sensitivity(labels, several, lam, parties, samples, protect_auxiliary)
+        return _paper_bound(labels, several, parties, samples, protect_auxiliary)
     if bound != "certified":
         raise InvalidParameter(f"unknown bound {bound!r}; choose 'certified' or 'paper'")
     kind: Literal["logistic", "lipschitz"] = "logistic" if loss.name == "logistic" else "lipschitz"
     if protect_auxiliary:
-        if several and labels == "soft":
-            return bounds.multiclass_soft_private_auxiliary(lam, parties, samples, classes)
+        if several and soft:
+            return lambda lam: bounds.multiclass_soft_private_auxiliary(lam, parties, samples, classes)
         if several:
-            return bounds.multiclass_majority_private_auxiliary(lam, samples, classes)
-        if labels == "soft":
-            return bounds.binary_soft_private_auxiliary(lam, parties, samples, kind)
-        return bounds.binary_majority_private_auxiliary(lam, samples, kind)
+            return lambda lam: bounds.multiclass_majority_private_auxiliary(lam, samples, classes)
+        if soft:
+            return lambda lam: bounds.binary_soft_private_auxiliary(lam, parties, samples, kind)
+        return lambda lam: bounds.binary_majority_private_auxiliary(lam, samples, kind)
     rho = bounds.rho(table)
-    if several and labels == "soft":
-        return bounds.multiclass_soft(lam, parties, classes, rho)
+    if several and soft:
+        return lambda lam: bounds.multiclass_soft(lam, parties, classes, rho)
     if several:
-        return bounds.multiclass_majority(lam, classes, rho)
-    if labels == "soft":
-        return bounds.binary_soft(lam, parties, rho, kind)
-    return bounds.binary_majority(lam, rho, kind)
+        return lambda lam: bounds.multiclass_majority(lam, classes, rho)
+    if soft:
+        return lambda lam: bounds.binary_soft(lam, parties, rho, kind)
+    return lambda lam: bounds.binary_majority(lam, rho, kind)
 
 
-def _paper_sensitivity(
-    labels: Labels, several: bool, lam: float, parties: int, samples: int, protect_auxiliary: bool
-) -> Sensitivity:
-    """Return the constant that Hamm 2016 prints; `several`: softmax loss."""
-    if labels == "majority":
-        base = bounds.hamm_b2(lam) if several else bounds.hamm_theorem_1(lam)
-    else:
-        base = bounds.hamm_b3(lam, parties) if several else bounds.hamm_theorem_3(lam, parties)
-    if not protect_auxiliary:
-        return base
-    if several:
+def erm_sensitivity(labels: Labels, loss: Loss, lam: float, **agreed: Any) -> Sensitivity:
+    """Return the value of `erm_bound` at one lambda; the other arguments and the errors are its own."""
+    return erm_bound(labels, loss, **agreed)(lam)
+
+
+def _paper_bound(
+    labels: Labels, several: bool, parties: int, samples: int, protect_auxiliary: bool
+) -> Callable[[float], Sensitivity]:
+    """Return the constant that Hamm 2016 prints, as a function of lambda; `several`: softmax loss."""
+    if protect_auxiliary and several:
         # The factor is derived for the binary bounds. With the softmax loss the changed sample moves the sum by
         # 2 sqrt(2), not by sqrt(2).
         raise InvalidParameter(
             "the factor of Hamm 4.5 is too small for the softmax loss, so bound='paper' does not protect an auxiliary "
             "sample; use bound='certified'"
         )
-    factor = bounds.hamm_4_5_factor(parties, samples) if labels == "soft" else 1.0
-    return replace(
-        base,
-        value=base.value * factor,
-        unit="party and one auxiliary sample",
-        source=f"{base.source}, Hamm 4.5",
-    )
+
+    def at(lam: float) -> Sensitivity:
+        if labels == "majority":
+            base = bounds.hamm_b2(lam) if several else bounds.hamm_theorem_1(lam)
+        else:
+            base = bounds.hamm_b3(lam, parties) if several else bounds.hamm_theorem_3(lam, parties)
+        if not protect_auxiliary:
+            return base
+        factor = bounds.hamm_4_5_factor(parties, samples) if labels == "soft" else 1.0
+        return replace(
+            base,
+            value=base.value * factor,
+            unit="party and one auxiliary sample",
+            source=f"{base.source}, Hamm 4.5",
+        )
+
+    return at
 
 
 def mechanism_for(

@@ -2,7 +2,7 @@
 
 A parameter tuned on private accuracy would be a release of its own, so these rules use no private data.
 
-* **Ridge of vote and soft** (`PlausibleFit.ridge`). The lambda of a grid at which the noisy scores of the public rows
+* **Ridge of vote and soft** (`RidgeRule.choose`). The lambda of a grid at which the noisy scores of the public rows
   are expected to correlate most with the labels, for labels of a plausible size and shape. A larger lambda turns the
   minimiser towards the class means; with a smaller one the noise outgrows it. lambda never rises with epsilon
   (docs/theory.md, "The ridge of vote and soft"). Without noise it is Hamm's 1e-4.
@@ -44,7 +44,7 @@ HAMM_LAMBDA = 1e-4
 """The lambda of all experiments in Hamm 2016, section 6."""
 
 RIDGES = (HAMM_LAMBDA, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0)
-"""The grid of `PlausibleFit.ridge`. Above 3, more than the rows' moments, lambda hardly turns the minimiser."""
+"""The grid of `RidgeRule.choose`. Above 3, more than the rows' moments, lambda hardly turns the minimiser."""
 
 NOISE_SHARE = 0.3
 """Expected length of the noise, as a multiple of the signal's, above which another method is suggested."""
@@ -63,8 +63,8 @@ FEWEST_LABELLED = 20
 
 
 @dataclass(frozen=True, eq=False)
-class PlausibleFit:
-    """The fit of vote or soft to labels of a plausible size and shape: public numbers only.
+class RidgeRule:
+    """The rule for the ridge of vote and soft: how they fit labels of a plausible size and shape. All of it is public.
 
     Attributes:
         moments: moments s_j of the public rows in principal directions, largest first.
@@ -81,7 +81,7 @@ class PlausibleFit:
 
     @classmethod
     def of(cls, features: Array, classes: int, loss: Loss, *, private: bool = False) -> Self:
-        """Return the fit of a plausible labelling.
+        """Return the rule for public rows.
 
         Args:
             features: the auxiliary rows, float64 (N, d).
@@ -95,7 +95,7 @@ class PlausibleFit:
             moments /= moments.sum()
         else:
             moments = np.linalg.eigvalsh(features.T @ features / samples)[::-1]
-            moments = moments[moments > 1e-9 * moments[0]]
+            moments = moments[moments >= 1e-9 * moments[0]]
         energies = 1 / np.arange(1, len(moments) + 1)  # as in `signal_of` and `wiener_filter`
         unanimous = loss.derivative(np.zeros(1 if loss.binary else (1, classes)), np.eye(classes)[:1])
         energies *= _PLAUSIBLE * float((unanimous**2).sum()) / energies.sum()
@@ -112,7 +112,7 @@ class PlausibleFit:
         mechanism, _ = mechanism_for((dimension,), 0.0, 1.0, Sensitivity(1.0), epsilon, noise=noise, delta=delta)
         return noise_energy(mechanism).mean / self.width * float(self.moments.sum())
 
-    def ridge(
+    def choose(
         self,
         bound: Callable[[float], Sensitivity],
         epsilon: float | None,
@@ -135,7 +135,8 @@ class PlausibleFit:
         values = []
         for lam in RIDGES:
             covariance, energy = self._signal(lam)
-            values.append(covariance / math.sqrt(energy + one * bound(lam).value ** 2))
+            total = energy + one * bound(lam).value ** 2
+            values.append(covariance / math.sqrt(total) if total else 0.0)  # rows of zeros have no scores
         best = max(values) * (1 - 1e-9)  # ties go to the larger lambda on every machine
         return max(lam for lam, value in zip(RIDGES, values, strict=True) if value >= best)
 
@@ -147,7 +148,7 @@ class PlausibleFit:
         Args:
             lam: lambda.
             sensitivity: L2 sensitivity at this lambda.
-            epsilon, noise, delta: as in `ridge`.
+            epsilon, noise, delta: as in `choose`.
         """
         return sensitivity * math.sqrt(self._noise(epsilon, noise, delta) / self._signal(lam)[1])
 
@@ -217,7 +218,8 @@ def suggest_method(
         method: the chosen method, "statistic", "soft", "vote", "avg" or another.
         learners: names of the learners that the parties agreed on.
         parties: M.
-        noise_share: expected norm of the release's noise, as a multiple of the largest norm of what is released.
+        noise_share: expected length of the noise, as a multiple of the signal's: for soft and vote
+            `RidgeRule.noise_share`, for statistic of the largest statistic.
         labelled: as in `choose_method`.
         average_share: `average_noise_share` for two classes; infinite for more, for which averaging is not suggested.
 

@@ -19,7 +19,7 @@ import numpy as np
 from psephos.curator.hamm.release import OutputNoise
 from psephos.curator.hamm.rules import (
     FEWEST_LABELLED,
-    PlausibleFit,
+    RidgeRule,
     average_noise_share,
     choose_method,
     suggest_method,
@@ -299,7 +299,7 @@ class Job:
         elif self.method in LABELS and "start" not in release.chosen:
             loss = loss_named(self.options.loss, classes)
             noise: OutputNoise = "gaussian" if self.options.noise == "gaussian" else "spherical-laplace"
-            noise_share = PlausibleFit.of(public, classes, loss, private=self.options.protect_auxiliary).noise_share(
+            noise_share = RidgeRule.of(public, classes, loss, private=self.options.protect_auxiliary).noise_share(
                 float(release.chosen["lam"]), release.sensitivity or 0.0, result.epsilon, noise, self.options.delta
             )
         rehearses = self.options.unit == "party" and self.options.noise_from == "parties"

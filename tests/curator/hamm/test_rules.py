@@ -15,7 +15,7 @@ from psephos.curator.hamm.release import erm_sensitivity
 from psephos.curator.hamm.rules import (
     HAMM_LAMBDA,
     RIDGES,
-    PlausibleFit,
+    RidgeRule,
     average_noise_share,
     averaging_radius,
     choose_method,
@@ -47,13 +47,13 @@ def test_the_ridge_never_rises_with_epsilon_nor_with_parties(
     seed: int, width: int, classes: int, labels: Any, bound: Any, noise: Any
 ) -> None:
     X, loss = table(seed, 60, width), loss_named("logistic", classes)
-    plausible, epsilons = PlausibleFit.of(X, classes, loss), (0.1, 1.0, 3.0, 10.0, 30.0, 64.0, None)
+    rule, epsilons = RidgeRule.of(X, classes, loss), (0.1, 1.0, 3.0, 10.0, 30.0, 64.0, None)
 
     def chosen(parties: int) -> list[float]:
         def sensitivity(lam: float) -> Sensitivity:
             return erm_sensitivity(labels, loss, lam, parties=parties, classes=classes, features=X, bound=bound)
 
-        return [plausible.ridge(sensitivity, epsilon, noise) for epsilon in epsilons]
+        return [rule.choose(sensitivity, epsilon, noise) for epsilon in epsilons]
 
     few, many = chosen(20), chosen(2000)
     for lams in (few, many):
@@ -66,22 +66,24 @@ def test_the_ridge_never_rises_with_epsilon_nor_with_parties(
 def test_the_ridge_by_hand() -> None:
     """Two principal directions of moments 1/2 and 1/8, labels of energies in the ratio 2 : 1; noise of D = 2."""
     X = np.array([[1.0, 0.0], [0.0, 0.5]])
-    plausible = PlausibleFit.of(X, 2, Logistic())
+    rule = RidgeRule.of(X, 2, Logistic())
     s, e = np.array([0.5, 0.125]), np.array([2.0, 1.0]) / 3 * 0.25 / 4
-    assert plausible.moments == pytest.approx(s)
-    assert plausible.energies == pytest.approx(e)
+    assert rule.moments == pytest.approx(s)
+    assert rule.energies == pytest.approx(e)
     correlations = []
     for lam in RIDGES:
         noise = 3 * (0.01 / lam / 2.0) ** 2 * s.sum()  # every entry has the mean square (D + 1) (S/epsilon)^2
         gain = s / (s / 4 + lam)
         correlations.append((e @ gain) / np.sqrt(e.sum() * (e @ gain**2 + noise)))
-        share = plausible.noise_share(lam, 0.01 / lam, 2.0, "spherical-laplace")
+        share = rule.noise_share(lam, 0.01 / lam, 2.0, "spherical-laplace")
         assert share == pytest.approx(np.sqrt(noise / (e @ gain**2)), rel=1e-6)
-    chosen = plausible.ridge(lambda lam: Sensitivity(0.01 / lam), 2.0)
+    chosen = rule.choose(lambda lam: Sensitivity(0.01 / lam), 2.0)
     assert chosen == RIDGES[int(np.argmax(correlations))]
     assert RIDGES[0] < chosen < RIDGES[-1]
-    assert plausible.ridge(lambda lam: Sensitivity(1e6 / lam), 0.1) == RIDGES[-1]
-    assert plausible.ridge(lambda lam: Sensitivity(1e-9 / lam), 64.0) == RIDGES[0]
+    assert rule.choose(lambda lam: Sensitivity(1e6 / lam), 0.1) == RIDGES[-1]
+    assert rule.choose(lambda lam: Sensitivity(1e-9 / lam), 64.0) == RIDGES[0]
+    nothing = RidgeRule.of(np.zeros((3, 2)), 2, Logistic())
+    assert nothing.choose(lambda lam: Sensitivity(1 / lam), 1.0) == RIDGES[-1]
 
 
 @pytest.mark.parametrize("labels", ["soft", "majority"])
@@ -197,7 +199,7 @@ def test_the_noise_share_of_averaging_by_hand() -> None:
 def test_bad_input() -> None:
     for epsilon in (0.0, -1.0, 65.0):
         with pytest.raises(InvalidParameter, match="epsilon"):
-            PlausibleFit.of(np.eye(3), 2, Logistic()).ridge(lambda lam: Sensitivity(1 / lam), epsilon)
+            RidgeRule.of(np.eye(3), 2, Logistic()).choose(lambda lam: Sensitivity(1 / lam), epsilon)
     with pytest.raises(InvalidParameter, match="lambda"):
         averaging_radius(0.0, 2)
     with pytest.raises(InvalidParameter, match="classes"):

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 import psephos
 from psephos.audit.mutants import replaced
 from psephos.cli.main import build
-from psephos.curator.hamm.rules import FEWEST_LABELLED, PlausibleFit, average_noise_share, suggest_method
+from psephos.curator.hamm.rules import FEWEST_LABELLED, RidgeRule, average_noise_share, suggest_method
 from psephos.curator.hamm.statistic import mechanism_with_less_noise, plan_statistic
 from psephos.curator.losses import loss_named
 from psephos.data.partition import scaler_for
@@ -445,8 +445,8 @@ def test_a_hint_is_given_by_the_terms_of_the_run(dataset: str, method: Any, mech
         law = mechanism or "spherical-laplace"
         share = np.sqrt(plan_statistic(X, classes, 25, epsilon=2.0, delta=1e-4, mechanism=law, joint=joint).noise)
     elif method in ("soft", "vote"):
-        plausible = PlausibleFit.of(X, classes, loss_named("logistic", classes))
-        share = plausible.noise_share(0.02, 0.3, 2.0, mechanism or "spherical-laplace", 1e-4)
+        rule = RidgeRule.of(X, classes, loss_named("logistic", classes))
+        share = rule.noise_share(0.02, 0.3, 2.0, mechanism or "spherical-laplace", 1e-4)
     averaged = average_noise_share(X.shape[1], 2, 25, 2.0) if classes == 2 and not joint and not mechanism else np.inf
     (terms,) = asked
     assert terms[:3] == (method, learners, 25)
