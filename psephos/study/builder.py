@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from psephos.curator.evaluation import largest_error
 from psephos.curator.hamm.records import NEIGHBOURS, ROWS_PER_PARTY, UNITS, plan_records
 from psephos.curator.hamm.rehearsed import REHEARSED_ROWS
-from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
+from psephos.curator.hamm.release import OutputNoise, erm_bound
+from psephos.curator.hamm.rules import HAMM_LAMBDA, RidgeRule, averaging_radius
 from psephos.curator.hamm.statistic import SOURCE_OF, MechanismName, plan_statistic
+from psephos.curator.losses import loss_named
 from psephos.model import Model, RegressionModel, ReleasedClassifier, ReleasedRegressor, load_model
 from psephos.options import option
 from psephos.parties.noise import contributors
@@ -29,6 +31,7 @@ from psephos.specs.base import Spec
 from psephos.specs.evaluation import BOUNDS, encode_releases
 from psephos.specs.registry import SPECS, spec_of, type_of_parameter
 from psephos.specs.study import StudyTerms, encode_coordinates
+from psephos.specs.tally import LABELS
 from psephos.study.identity import IdentityCard
 from psephos.study.regression import regression_parameters
 from psephos.study.rehearsal import rehearsed_parameters
@@ -343,6 +346,12 @@ def _derived_parameters(
     if options.protocol == "average":
         lam = given.get("lam", HAMM_LAMBDA)
         return {"lam": lam, "radius": averaging_radius(lam, len(options.classes))}
+    if method in LABELS:
+        X, classes = samples.auxiliary.samples, len(options.classes)
+        loss = loss_named("logistic", classes)
+        bound = erm_bound(LABELS[method], loss, parties=parties, classes=classes, features=X)
+        law: OutputNoise = "gaussian" if options.delta else "spherical-laplace"
+        return {"lam": RidgeRule.of(X, classes, loss).choose(bound, options.epsilon, law, options.delta)}
     return {}
 
 

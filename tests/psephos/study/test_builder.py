@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from psephos.curator.hamm.methods import erm_method
 from psephos.curator.hamm.records import ROWS_PER_PARTY, plan_records
 from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
 from psephos.curator.hamm.statistic import plan_statistic
+from psephos.curator.losses import Logistic
 from psephos.parties.noise import contributors
 from psephos.protocol.errors import DataError, InvalidParameter, StudyError
 from psephos.protocol.paillier.packing import best_degree
@@ -20,7 +23,8 @@ from psephos.protocol.signing import SigningKey, VerificationKey
 from psephos.protocol.study.study import Member, Study
 from psephos.specs.record import RecordSpec
 from psephos.specs.registry import SPECS, spec_of
-from psephos.specs.study import StudyTerms, encode_coordinates
+from psephos.specs.study import StudyTerms, encode_coordinates, request_of
+from psephos.specs.tally import LABELS
 from psephos.study.builder import NewOptions, make_study
 from psephos.study.consent import describe_study
 from psephos.study.identity import IdentityCard
@@ -199,6 +203,20 @@ def test_radius_of_average_studies_follows_from_lambda(files: Files) -> None:
     assert study.parameters == {"lam": 0.5, "radius": 3.0}, "what is said comes before what follows"
     study, _ = files.made(protocol="average", parameters=("lam=0.5",), classes=("a", "b", "c"))
     assert study.parameters["radius"] == averaging_radius(0.5, 3)
+
+
+@pytest.mark.parametrize(("method", "delta"), [("soft", 0.0), ("vote", 0.0), ("soft", 1e-6)])
+def test_the_ridge_of_votes_is_signed(files: Files, method: str, delta: float) -> None:
+    """The one that the public rule takes, so that another version of the rule verifies the study all the same."""
+    made: dict[str, Any] = {"protocol": "tally", "method": method, "delta": delta, "epsilon": 50.0}
+    study, samples = files.made(**made)
+    request = replace(request_of(study), lam=None)
+    X = samples.auxiliary.samples
+    counts = np.column_stack([np.full(len(X), 4), np.zeros(len(X), int)])
+    chosen = erm_method(LABELS[method], counts, X, Logistic(), request).chosen["lam"]
+    assert study.parameters == {"lam": chosen}
+    assert files.made(**made, parameters=("lam=0.25",))[0].parameters == {"lam": 0.25}
+    assert files.made(**made | {"method": "statistic"})[0].parameters == {}
 
 
 def test_votes_are_proved_valid_by_default_whatever_their_number(files: Files, tmp_path: Path) -> None:
