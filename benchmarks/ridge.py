@@ -1,4 +1,4 @@
-"""The public rules of soft, vote and avg against every constant of a grid, and the statistic of the same votes.
+"""The public rules of soft, vote and avg against every constant of a grid.
 
     python -m benchmarks.ridge --data-dir DIR > benchmarks/results/ridge.md
 
@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import make_classification
 
-from psephos.curator.hamm.methods import ReleaseRequest, erm_fit, statistic_method
-from psephos.curator.hamm.release import Labels, erm_bound
+from psephos.curator.hamm.methods import erm_fit
+from psephos.curator.hamm.release import erm_bound
 from psephos.curator.hamm.rules import HAMM_LAMBDA, RIDGES, RidgeRule, averaging_radius
 from psephos.curator.hamm.sensitivity import average
 from psephos.curator.losses import loss_named
@@ -31,8 +31,8 @@ from psephos.parties.party import labels_of
 from psephos.parties.training import train_parties
 from psephos.protocol.encrypted_sum.fixed_point import project
 from psephos.protocol.encrypted_sum.own_data import contrast_basis
-from psephos.protocol.randomness import SimulationRandomness
 from psephos.simulation.linear import count_votes
+from psephos.specs.tally import LABELS
 
 Array = NDArray[np.float64]
 
@@ -48,29 +48,23 @@ TABLES: dict[str, tuple[int, int | None, int | None]] = {
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, None)
 DRAWS = {"soft": 100, "vote": 20, "avg": 20}
-LABELS: dict[str, Labels] = {"soft": "soft", "vote": "majority"}
 RADII = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 """Radii of avg, as multiples of the rule's."""
 LEARNERS = ("logistic", "tree", "naive-bayes")
 
 
-def _dataset(name: str, folder: Path) -> Dataset:
+def _problem(name: str, seed: int, folder: Path) -> dict[str, Any]:
+    """Return one split of a table: auxiliary rows, counts of votes, logistic parameters and test rows."""
+    parties, size, auxiliary = TABLES[name]
     if name == "generated":
         X, y = make_classification(12_000, 10, n_informative=6, flip_y=0.05, random_state=1)
     elif name == "gaussian":
         generator = np.random.default_rng(0)
         X, w = generator.normal(size=(12_000, 20)), generator.normal(size=20)
         y = (X @ w + 0.5 * np.linalg.norm(w) * generator.normal(size=len(X)) > 0).astype(int)
-    else:
-        return load(name, folder)
-    return Dataset(name, X, y, None, None, ("0", "1"), "made here")
-
-
-def _problem(name: str, seed: int, folder: Path) -> dict[str, Any]:
-    """Return one split of a table: auxiliary rows, counts of votes, logistic parameters and test rows."""
-    parties, size, auxiliary = TABLES[name]
-    data = _dataset(name, folder)
-    scaler = default_scaler(name if name in ("digits", "har", "kdd99") else "your own").set_params(scaling="unit-rows")
+    made = name in ("generated", "gaussian")
+    data = Dataset(name, X, y, None, None, ("0", "1"), "made here") if made else load(name, folder)
+    scaler = default_scaler("your own" if made else name).set_params(scaling="unit-rows")
     split = split_dataset(data, parties, seed, samples_per_party=size, auxiliary=auxiliary)
     public, classes = scaler.fit(split.X_auxiliary).transform(split.X_auxiliary), len(data.classes)
     X, y, sizes = split.private()
@@ -108,11 +102,6 @@ def _candidates(problem: dict[str, Any], method: str) -> tuple[list[tuple[float,
     return [(lam, fit(lam).w, bound(lam).value) for lam in RIDGES], chosen
 
 
-def _accuracy(scores: Array, y: Array) -> float:
-    """Return the accuracy of scores (n, 1) of the second of two classes, or (n, K) of all."""
-    return float(np.mean((scores[:, 0] > 0 if scores.shape[1] == 1 else scores.argmax(axis=1)) == y))
-
-
 def _accuracies(problem: dict[str, Any], candidates: list[tuple[float, Array, float]], draws: int, seed: int) -> Array:
     """Return the mean accuracy at each epsilon of each candidate, float64 (epsilons, candidates)."""
     X, generator = problem["X"], np.random.default_rng(seed)
@@ -125,16 +114,9 @@ def _accuracies(problem: dict[str, Any], candidates: list[tuple[float, Array, fl
         for row, epsilon in enumerate(EPSILONS):
             for column, (_, _, sensitivity) in enumerate(candidates):
                 noisy = scores[column] + (0 if epsilon is None else sensitivity / epsilon) * noise
-                means[row, column] += _accuracy(noisy, problem["y"]) / draws
+                labels = noisy[:, 0] > 0 if noisy.shape[1] == 1 else noisy.argmax(axis=1)
+                means[row, column] += np.mean(labels == problem["y"]) / draws
     return means
-
-
-def _statistic(problem: dict[str, Any], epsilon: float, draws: int, seed: int) -> float:
-    """Return the mean accuracy of the statistic of the same votes."""
-    request = ReleaseRequest(epsilon, 1e-6, "spherical-laplace", None, "certified", False)
-    method, coins = statistic_method(problem["counts"], problem["public"], request), SimulationRandomness(seed, "ridge")
-    drawn = [problem["X"] @ np.atleast_2d(method.draw(coins)).T for _ in range(draws)]
-    return float(np.mean([_accuracy(scores, problem["y"]) for scores in drawn]))
 
 
 def main() -> None:
@@ -157,8 +139,6 @@ def main() -> None:
             print(
                 f"| {name} | {method} | {' | '.join(cells)} | {np.mean(best - rule):.3f}, {np.max(best - rule):.3f} |"
             )
-        statistic = [np.mean([_statistic(p, e, 100, seed) for seed, p in enumerate(problems)]) for e in EPSILONS if e]
-        print(f"| {name} | statistic | {' | '.join(f'{mean:.3f}' for mean in statistic)} | | |", flush=True)
 
 
 if __name__ == "__main__":
