@@ -53,6 +53,7 @@ __all__ = [
     "UnconfirmedError",
     "UnexpectedMessageError",
     "UnknownPartyError",
+    "UnsealedMessageError",
     "UnseenBallotError",
     "UnsuitableKeyError",
     "WeakKeyError",
@@ -272,6 +273,10 @@ class CheatingError(AgreementError):
 
 class UnexpectedMessageError(MessageError):
     """A message was seen before, comes out of order, belongs to another run or is for another receiver."""
+
+
+class UnsealedMessageError(UnexpectedMessageError):
+    """A message that is for one role alone stands on a board in clear."""
 
 
 class ShareRangeError(MessageError):

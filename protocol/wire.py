@@ -9,11 +9,11 @@ is too short, too long or of another kind. docs/protocols lists the messages.
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import Enum, IntEnum
 
 from psephos.protocol.errors import MessageError, WrongRoundError
 
-__all__ = ["DIGEST_BYTES", "HEADER_BYTES", "Kind", "Reader", "frame", "kind_of", "session_of"]
+__all__ = ["DIGEST_BYTES", "HEADER_BYTES", "Audience", "Kind", "Reader", "frame", "kind_of", "session_of"]
 
 _MAGIC = b"PSEPHOS\x02"
 DIGEST_BYTES = 32
@@ -22,66 +22,86 @@ HEADER_BYTES = len(_MAGIC) + 1 + DIGEST_BYTES
 """Length of everything before the body."""
 
 
+class Audience(Enum):
+    """Whom a message is for.
+
+    Attributes:
+        ALL: everybody. Sent to one reader only, it would let two readers count differently.
+        ONE: one role; everybody may read it.
+        SECRET: one role, and nobody else may read it: a board encrypts it for its receiver.
+    """
+
+    ALL = "all"
+    ONE = "one"
+    SECRET = "secret"  # noqa: S105 - no password
+
+
 class Kind(IntEnum):
-    """The registry of messages and their type bytes. A number is never used again for another message."""
+    """The registry of messages: their type bytes, and whom they are for.
+
+    A number is never used again for another message.
+
+    Attributes:
+        audience: whom the message is for.
+    """
+
+    audience: Audience
+
+    def __new__(cls, number: int, audience: Audience = Audience.ALL) -> Kind:
+        """Return the member with this type byte."""
+        kind = int.__new__(cls, number)
+        kind._value_, kind.audience = number, audience
+        return kind
 
     # an encrypted sum
-    BALLOT = 1
-    TALLY_REQUEST = 2
-    PARTIAL_DECRYPTION = 3
-    CLOSE = 4
-    CONFIRMATION = 5
-    NOISE_BALLOT = 6
+    BALLOT = 1, Audience.ALL
+    TALLY_REQUEST = 2, Audience.ONE
+    PARTIAL_DECRYPTION = 3, Audience.SECRET
+    CLOSE = 4, Audience.ALL
+    CONFIRMATION = 5, Audience.ALL
+    NOISE_BALLOT = 6, Audience.ALL
     # a series of encrypted sums
-    ANNOUNCEMENT = 16
-    PUBLISHED_SUM = 17
+    ANNOUNCEMENT = 16, Audience.ALL
+    PUBLISHED_SUM = 17, Audience.ALL
     # Pathak 2010, in the order of the protocol
-    PROPOSAL = 32
-    GROUP_SECRET = 33
-    GROUP_KEY = 34
-    SIZE_SHARE = 35
-    INDEXED_SHARE = 36
-    MASKED_SHARE = 37
-    QUESTIONS = 38
-    OPPONENTS = 39
-    LENT_SHARE = 40
-    ANSWERS = 41
-    SELECTION = 42
-    RUNG_VOTE = 43
-    RUNG_SELECTION = 44
-    NOISE_FACTOR = 45
-    MASKED_NOISE = 46
-    RESHARE = 47
-    PUBLISHED_SHARE = 48
+    PROPOSAL = 32, Audience.SECRET
+    GROUP_SECRET = 33, Audience.SECRET
+    GROUP_KEY = 34, Audience.SECRET
+    SIZE_SHARE = 35, Audience.SECRET
+    INDEXED_SHARE = 36, Audience.SECRET
+    MASKED_SHARE = 37, Audience.SECRET
+    QUESTIONS = 38, Audience.SECRET
+    OPPONENTS = 39, Audience.SECRET
+    LENT_SHARE = 40, Audience.SECRET
+    ANSWERS = 41, Audience.SECRET
+    SELECTION = 42, Audience.SECRET
+    RUNG_VOTE = 43, Audience.SECRET
+    RUNG_SELECTION = 44, Audience.SECRET
+    NOISE_FACTOR = 45, Audience.SECRET
+    MASKED_NOISE = 46, Audience.SECRET
+    RESHARE = 47, Audience.SECRET
+    PUBLISHED_SHARE = 48, Audience.ALL
 
     # key generation without a dealer, in the order of the protocol
-    SEED_COMMITMENTS = 64
-    SEED_CONTRIBUTIONS = 65
-    RESIDUE_PRODUCTS = 66
-    RESIDUE_DIFFERENCES = 67
-    COMMITMENT = 68
-    MODULUS_SHARES = 69
-    TEST_VALUES = 70
-    OPENED_CANDIDATES = 71
-    EXPONENT_COMMITMENTS = 72
-    EXPONENT_SHARES = 73
-    TEST_DECRYPTION = 74
-    OPENED_SEEDS = 75
-    COMPLAINT = 76
-    FAILED_CEREMONY = 77
+    SEED_COMMITMENTS = 64, Audience.ALL
+    SEED_CONTRIBUTIONS = 65, Audience.ALL
+    RESIDUE_PRODUCTS = 66, Audience.ALL
+    RESIDUE_DIFFERENCES = 67, Audience.ALL
+    COMMITMENT = 68, Audience.ALL
+    MODULUS_SHARES = 69, Audience.ALL
+    TEST_VALUES = 70, Audience.ALL
+    OPENED_CANDIDATES = 71, Audience.ALL
+    EXPONENT_COMMITMENTS = 72, Audience.ALL
+    EXPONENT_SHARES = 73, Audience.ALL
+    TEST_DECRYPTION = 74, Audience.ALL
+    OPENED_SEEDS = 75, Audience.ALL
+    COMPLAINT = 76, Audience.ALL
+    FAILED_CEREMONY = 77, Audience.ALL
 
     # a study, before and after its protocol
-    JOINED = 80
-    PUBLIC_KEY = 81
-    RESULT = 82
-
-    @property
-    def public(self) -> bool:
-        """Whether the message is for everybody. Sent to one reader only, it would let two readers count differently."""
-        is_private = (
-            self in (Kind.TALLY_REQUEST, Kind.PARTIAL_DECRYPTION) or Kind.PROPOSAL <= self < Kind.PUBLISHED_SHARE
-        )
-        return not is_private
+    JOINED = 80, Audience.ALL
+    PUBLIC_KEY = 81, Audience.ALL
+    RESULT = 82, Audience.ALL
 
     @property
     def title(self) -> str:

@@ -21,13 +21,14 @@ from psephos.protocol.errors import (
     PsephosError,
     UnexpectedMessageError,
     UnknownPartyError,
+    UnsealedMessageError,
     WrongRoundError,
     without_traceback,
 )
 from psephos.protocol.roles import BOARD, Entry, Post
 from psephos.protocol.signing import SigningKey, VerificationKey
 from psephos.protocol.storage.values import storable
-from psephos.protocol.wire import Kind, Reader, frame
+from psephos.protocol.wire import Audience, Kind, Reader, frame
 
 __all__ = [
     "BoardClient",
@@ -48,11 +49,13 @@ class BoardMembers:
         session: the digest of the study that they agreed on, 32 bytes.
         keys: the verification key of each role, by the role's name.
         limits: the most bytes that all entries of a role may have together, by the role's name; none for others.
+        sums_public: whether sums are opened for everybody; otherwise partial decryptions are sealed to the curator.
     """
 
     session: bytes = field(repr=False)
     keys: Mapping[str, VerificationKey]
     limits: Mapping[str, int] = field(default_factory=dict, repr=False)
+    sums_public: bool = False
 
 
 @storable
@@ -81,11 +84,13 @@ class CheckedEntry:
 
     Attributes:
         record: what has to be remembered of it.
+        signed: the entry, also if it was rejected; None if it is not of this study or not signed by its author.
         entry: the message; None if it is for another role, a repetition, or rejected.
         error: why the entry was rejected; None if it was not.
     """
 
     record: LogRecord
+    signed: SignedEntry | None = None
     entry: Entry | None = None
     error: PsephosError | None = None
 
@@ -158,16 +163,20 @@ class BoardReader:
         """
         if number != self.head.size + 1:
             raise BoardError(f"the board left out entries: entry {number} came after entry {self.head.size}")
-        record = LogRecord(leaf_hash(data))
+        record, signed, entry, refusal = LogRecord(leaf_hash(data)), None, None, None
         try:
-            record, signed = self._verify(record, number, data)
-            checked = CheckedEntry(record) if signed is None else self._open(record, number, signed)
+            signed = self._verify(number, data)
+            if signed is not None and self._leaves.get((signed.author, signed.place)) != record.leaf:  # no repetition
+                record = self._place(record, number, len(data), signed)
+                entry = self._open(number, signed)
+                if entry is not None and entry.is_a(Kind.JOINED):
+                    record = replace(record, sealing=self._announced_key(number, entry))
         except PsephosError as error:
             # After a failure in `_open` the record includes author and place. Roles that cannot decrypt the entry
             # regard this place as used, so the role that can must do so as well.
-            checked = CheckedEntry(record, error=without_traceback(error))
-        self.restore(checked.record)
-        return checked
+            entry, refusal = None, without_traceback(error)
+        self.restore(record)
+        return CheckedEntry(record, signed, entry, refusal)
 
     def restore(self, record: LogRecord) -> None:
         """Remember an entry that was checked before."""
@@ -178,14 +187,10 @@ class BoardReader:
         if record.sealing:
             self._sealing_keys.setdefault(record.author, record.sealing)
 
-    def _verify(self, record: LogRecord, number: int, data: bytes) -> tuple[LogRecord, SignedEntry | None]:
-        """Check everything that does not depend on who reads.
-
-        Returns:
-            The record of the entry, and the entry; None for an empty or repeated entry.
-        """
+    def _verify(self, number: int, data: bytes) -> SignedEntry | None:
+        """Return an entry that its author has signed for this study; None for an empty one."""
         if not data:  # boards use empty entries for the parts of a longer one
-            return record, None
+            return None
         if len(data) > MOST_BYTES:
             raise MessageError(f"entry {number} has {len(data)} bytes; the limit is {MOST_BYTES}")
         signed = SignedEntry.decode(data)
@@ -194,22 +199,22 @@ class BoardReader:
         if signed.author not in self.members.keys:
             raise UnknownPartyError(f"entry {number} is signed by {signed.author!r}, which is not a role of the study")
         signed.verify(self.members.keys[signed.author])
-        earlier_leaf = self._leaves.get((signed.author, signed.place))
-        if earlier_leaf == record.leaf:
-            return record, None
-        if earlier_leaf is not None:
+        return signed
+
+    def _place(self, record: LogRecord, number: int, size: int, signed: SignedEntry) -> LogRecord:
+        """Return the record of an entry that takes its author's place; raise an error if it cannot have it."""
+        if (signed.author, signed.place) in self._leaves:
             raise EquivocationError(
                 f"entry {number}: {signed.author} signed a second entry in place {signed.place}. Either an old copy of "
                 "its store was restored, or it deviates from the protocol"
             )
-        self._check_limit(signed.author, number, len(data))
-        record = replace(record, author=signed.author, place=signed.place, size=len(data))
+        self._check_limit(signed.author, number, size)
         if not self._history.extends(signed.head):
             raise EquivocationError(
                 f"entry {number}: {signed.author} signed that it has read {signed.head}, which is not how this board "
                 "begins. Either the board shows it another log, or it deviates from the protocol"
             )
-        return record, signed
+        return replace(record, author=signed.author, place=signed.place, size=size)
 
     def _check_limit(self, author: str, number: int, size: int) -> None:
         """Raise MessageError if an entry exceeds what its author may post; like any invalid entry it uses no place."""
@@ -220,23 +225,36 @@ class BoardReader:
                 "leaves it"
             )
 
-    def _open(self, record: LogRecord, number: int, signed: SignedEntry) -> CheckedEntry:
-        """Decrypt and check the message of a verified entry, where this reader may read it."""
-        if signed.receiver == BOARD or not signed.secret:
+    def _open(self, number: int, signed: SignedEntry) -> Entry | None:
+        """Return the message of an entry, decrypted if it is sealed; None if it is not for this reader."""
+        if signed.is_readable:
             body = signed.body
         elif signed.receiver == self.name and self._sealing is not None:
             body = self._sealing.open(signed.body, _sealing_info(signed))
         else:
-            return CheckedEntry(record)
+            return None
         message = Entry(number, signed.author, signed.receiver, body)
-        if signed.receiver != BOARD and _is_public(message):
-            raise UnexpectedMessageError(
-                f"entry {number}: {signed.author} sent a {message.kind.title}, which is a public message, to "
-                f"{signed.receiver!r} only"
+        self._check_audience(message, signed)
+        return message if signed.receiver in (BOARD, self.name) else None
+
+    def _check_audience(self, message: Entry, signed: SignedEntry) -> None:
+        """Raise UnsealedMessageError or UnexpectedMessageError for a message that others should read than can."""
+        try:
+            kind = message.kind
+        except MessageError:
+            return  # what is no message is for its receiver to refuse
+        audience = kind.audience
+        if kind is Kind.PARTIAL_DECRYPTION and self.members.sums_public:
+            audience = Audience.ALL
+        if audience is Audience.SECRET and signed.is_readable:
+            raise UnsealedMessageError(
+                f"entry {message.number}: {signed.author} sent a {kind.title}, which is for one role alone, in clear"
             )
-        if message.is_a(Kind.JOINED):
-            record = replace(record, sealing=self._announced_key(number, message))
-        return CheckedEntry(record, message if signed.receiver in (BOARD, self.name) else None)
+        if (audience is Audience.ALL) != (signed.receiver == BOARD):
+            raise UnexpectedMessageError(
+                f"entry {message.number}: {signed.author} sent a {kind.title} to {signed.receiver!r}, and it is for "
+                f"{'everybody' if audience is Audience.ALL else 'one role'}"
+            )
 
     def _announced_key(self, number: int, message: Entry) -> bytes:
         """Return the sealing key of a JOINED message, 32 bytes."""
@@ -294,13 +312,6 @@ class BoardClient(BoardReader):
 
     def __repr__(self) -> str:
         return f"<BoardClient of {self.name}, {self.head}>"
-
-
-def _is_public(message: Entry) -> bool:
-    try:
-        return message.kind.public
-    except MessageError:
-        return False
 
 
 def _sealing_info(entry: SignedEntry) -> bytes:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from psephos.protocol.board.history import Head
 from psephos.protocol.errors import MessageError
+from psephos.protocol.roles import BOARD
 from psephos.protocol.signing import SIGNATURE_BYTES, SigningKey, VerificationKey
 from psephos.protocol.wire import DIGEST_BYTES
 
@@ -47,6 +48,11 @@ class SignedEntry:
     secret: bool
     body: bytes = field(repr=False)
     signature: bytes = field(default=b"", repr=False)
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether everybody who has the board can read the body."""
+        return self.receiver == BOARD or not self.secret
 
     def signed(self, key: SigningKey) -> SignedEntry:
         """Return this entry with a signature by its author's key."""

@@ -259,6 +259,11 @@ class Study:
         """Whether the holders generate a key. Pathak's protocol in its variant "public-bound" needs none."""
         return self.protocol != "pathak"
 
+    @property
+    def sum_is_public(self) -> bool:
+        """Whether the opened sum is published on the board, and not known to the curator alone."""
+        return self.public or self.protocol in ("psgd", "pathak")
+
     @cached_property
     def digest(self) -> bytes:
         """SHA-256 of the canonical text, 32 bytes. It is signed with every entry of the board."""
@@ -280,7 +285,7 @@ class Study:
         keys = {CURATOR: self.curator}
         keys |= {f"party {number}": member.key for number, member in enumerate(self.parties)}
         keys |= {f"holder {member.holder}": member.key for member in self.parties if member.holder}
-        return BoardMembers(self.digest, keys, {name: self._byte_limit(name) for name in keys})
+        return BoardMembers(self.digest, keys, {name: self._byte_limit(name) for name in keys}, self.sum_is_public)
 
     def _byte_limit(self, name: str) -> int:
         """Return the largest total length of a role's entries, in bytes.

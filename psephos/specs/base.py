@@ -94,9 +94,6 @@ class Spec(ABC):
     joint: ClassVar[bool] = True
     """Whether the parties add the noise. What is released is then a function of what they have sent."""
 
-    sum_is_public: ClassVar[bool] = False
-    """Whether every run publishes its sums. Otherwise a study chooses between the board and the curator alone."""
-
     unit: ClassVar[str] = "party"
     """The unit of privacy: "party" or "record"."""
 

@@ -95,7 +95,6 @@ class PathakSpec(Spec):
         "excluded": 1,
         "tolerance": 1e-9,
     }
-    sum_is_public: ClassVar[bool] = True
     unit: ClassVar[str] = "record"
     secrets: ClassVar[tuple[Secret, ...]] = (DATA, CLASSIFIER, NOISE, SIZES, SMALLEST_PARTY, BARE_SUM)
 

@@ -56,7 +56,6 @@ class PsgdSpec(Spec):
 
     methods: ClassVar[tuple[str, ...]] = ("psgd",)
     parameters: ClassVar[Mapping[str, Any]] = {"sizes": str} | OPTIONAL
-    sum_is_public: ClassVar[bool] = True
     unit: ClassVar[str] = "record"
     secrets: ClassVar[tuple[Secret, ...]] = (
         DATA,

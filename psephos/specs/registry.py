@@ -31,7 +31,6 @@ __all__ = [
     "participants_of",
     "person_column",
     "spec_of",
-    "sum_is_public",
     "type_of_parameter",
     "unit_of",
 ]
@@ -88,12 +87,7 @@ def check_study(study: Study) -> type[Spec]:
 
 def is_verifiable(study: Study) -> bool:
     """Return whether everybody who reads the board can compute the classifier that a study must release."""
-    return SPECS[study.protocol].joint and sum_is_public(study)
-
-
-def sum_is_public(study: Study) -> bool:
-    """Return whether the opened sum is published on the board, and not known to the curator alone."""
-    return study.public or SPECS[study.protocol].sum_is_public
+    return SPECS[study.protocol].joint and study.sum_is_public
 
 
 def type_of_parameter(default: Any) -> type:

@@ -16,7 +16,6 @@ from psephos.specs.registry import (
     is_verifiable,
     noise_from,
     person_column,
-    sum_is_public,
     unit_of,
 )
 from psephos.study.identity import Identity, fingerprint, fingerprint_words
@@ -249,7 +248,7 @@ def _own_cost(study: Study, identity: Identity) -> list[str]:
 
 def _observers(study: Study) -> list[tuple[str, str]]:
     """Return pairs of an observer or a coalition, and what it could learn."""
-    noisy_sum = "the sum with all the noise in it, " if sum_is_public(study) else ""
+    noisy_sum = "the sum with all the noise in it, " if study.sum_is_public else ""
     return [
         (
             "anybody",

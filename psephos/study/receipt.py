@@ -27,7 +27,6 @@ from psephos.specs.registry import (
     is_verifiable,
     noise_from,
     person_column,
-    sum_is_public,
     unit_of,
 )
 from psephos.study.consent import contribution, curator_view, model_cost_text, proved_of
@@ -327,7 +326,7 @@ def _decrypted(study: Study, evidence: BoardEvidence) -> str:
     if evidence.openers:
         steps = f" in the last of {evidence.steps} steps" if evidence.steps > 1 else ""
         return f"Partial decryptions of the product of all counted ballots{steps} are on the board; each was checked."
-    if sum_is_public(study):
+    if study.sum_is_public:
         return "The board shows no valid partial decryption."
     return (
         "By the protocol partial decryptions are sealed to the curator; this receipt cannot tell which holders sent "

@@ -38,7 +38,7 @@ from psephos.protocol.wire import Kind, Reader, session_of
 from psephos.specs.base import Spec, SumSpec
 from psephos.specs.pathak import PathakSpec
 from psephos.specs.psgd import PsgdSpec
-from psephos.specs.registry import SPECS, coalition_of, participants_of, spec_of, sum_is_public
+from psephos.specs.registry import SPECS, coalition_of, participants_of, spec_of
 from psephos.specs.regression import RegressionSpec
 from psephos.specs.rehearsed import RehearsedSpec
 from psephos.specs.study import StudyTerms
@@ -430,7 +430,7 @@ def _opening(study: Study, as_curator: bool, evidence: BoardEvidence) -> None:
     if evidence.closed is None:
         evidence.lacks = "the vote is open"
         return evidence.note(what, "not checked", evidence.lacks)
-    if not as_curator and not sum_is_public(study) and not evidence.of(Kind.PARTIAL_DECRYPTION):
+    if not as_curator and not study.sum_is_public and not evidence.of(Kind.PARTIAL_DECRYPTION):
         return evidence.note(
             what, "not checked", "they are sealed to the curator, whose store opens them (--curator DIR)"
         )
@@ -449,7 +449,7 @@ def _opening(study: Study, as_curator: bool, evidence: BoardEvidence) -> None:
             wrong.append(f"{entry.sender}: {error}")
             continue
         parts[part.holder] = part
-        if entry.receiver == BOARD and not (SPECS[study.protocol].joint or sum_is_public(study)):
+        if entry.receiver == BOARD and not (SPECS[study.protocol].joint or study.sum_is_public):
             evidence.exposed = (*evidence.exposed, part.holder)
     evidence.openers = tuple(sorted(parts))
     if evidence.exposed:
@@ -462,7 +462,7 @@ def _opening(study: Study, as_curator: bool, evidence: BoardEvidence) -> None:
     if wrong:
         evidence.note(what, "fails", "; ".join(wrong))
     if len(parts) < study.threshold:
-        if sum_is_public(study):
+        if study.sum_is_public:
             evidence.lacks = f"{len(parts)} of {study.threshold} holders open the sum on this board"
         return evidence.note(what, "not checked", f"{len(parts)} of {study.threshold} are there")
     try:

@@ -26,12 +26,13 @@ from psephos.protocol.errors import (
     MessageError,
     UnexpectedMessageError,
     UnknownPartyError,
+    UnsealedMessageError,
     WrongRoundError,
 )
 from psephos.protocol.roles import BOARD, Entry, Post, Refusal, Role, Step
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import Store
-from psephos.protocol.wire import Kind, frame
+from psephos.protocol.wire import Audience, Kind, frame
 
 # -- one log
 
@@ -267,15 +268,29 @@ def test_a_join_message_with_a_key_of_small_order_is_rejected(made: Trial, low: 
         everyone.clients["curator"].sign(Post("party 0", b"x"))
 
 
-@pytest.mark.parametrize("secret", [True, False])
-@pytest.mark.parametrize("kind", [kind for kind in Kind if kind.public])
-def test_public_messages_to_one_receiver_are_rejected(made: Trial, kind: Kind, secret: bool) -> None:
-    """Otherwise one holder would count a ballot that another does not, and they would confirm different products."""
+@pytest.mark.parametrize("sums_public", [False, True], ids=["sealed sums", "public sums"])
+@pytest.mark.parametrize("kind", [kind for kind in Kind if kind is not Kind.JOINED], ids=lambda kind: kind.title)
+def test_a_message_counts_only_if_those_can_read_it_whom_it_is_for(kind: Kind, sums_public: bool) -> None:
+    """One for all that one holder alone gets would be counted by it alone; a secret one in clear is for everybody."""
+    audience = Audience.ALL if kind is Kind.PARTIAL_DECRYPTION and sums_public else kind.audience
+    accepted = {
+        Audience.ALL: {(BOARD, False)},
+        Audience.ONE: {("holder 1", False), ("holder 1", True)},
+        Audience.SECRET: {("holder 1", True)},
+    }[audience]
+    made = trial(protocol="statistic", method="statistic", public=sums_public)
     everyone = Everyone(made, "curator", "party 0", "holder 1")
-    alone = Post("holder 1", frame(kind, made.study.digest, bytes(32)), secret=secret)
-    checked = everyone.post(everyone.clients["party 0"].sign(alone))
-    assert isinstance(checked["holder 1"].error, UnexpectedMessageError)
-    assert {each.entry for each in checked.values()} == {None}
+    for receiver, secret in ((BOARD, False), ("holder 1", False), ("holder 1", True)):
+        message = frame(kind, made.study.digest, bytes(32))
+        checked = everyone.post(everyone.clients["party 0"].sign(Post(receiver, message, secret=secret)))
+        if (receiver, secret) in accepted:
+            assert checked["holder 1"].entry == Entry(everyone.number, "party 0", receiver, message)
+            assert errors(checked) == {None}
+            continue
+        unsealed = audience is Audience.SECRET and not secret
+        assert type(checked["holder 1"].error) is (UnsealedMessageError if unsealed else UnexpectedMessageError)
+        assert {each.entry for each in checked.values()} == {None}
+        assert {each.record.place for each in checked.values()} == {everyone.clients["party 0"].place - 1}
     everyone.clients["curator"].sign(Post("party 0", b"sealed to the key of its public joining"))
 
 
