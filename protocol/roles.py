@@ -29,6 +29,7 @@ __all__ = [
     "MachineState",
     "MissingMessages",
     "Post",
+    "PublicReader",
     "Refusal",
     "Role",
     "Rule",
@@ -170,6 +171,18 @@ class Role(ABC):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
+
+
+class PublicReader(Role):
+    """A role that takes no part: it judges, as everybody can who reads the board, what the others have sent."""
+
+    @abstractmethod
+    def heard(self, state: Any) -> dict[Kind, set[str]]:
+        """Return the senders of the messages that were accepted, by kind."""
+
+    @abstractmethod
+    def lacks(self, state: Any) -> str:
+        """Return why there can be no result yet; empty if there can be."""
 
 
 class DelegatingRole(Role):

@@ -41,7 +41,7 @@ from psephos.protocol.pathak.resharing import add_shares, open_shares, split_vec
 from psephos.protocol.pathak.terms import CONSUMERS, CURATOR, LEADER, PathakTerms, participants, party_name
 from psephos.protocol.permutation import inverse, permute, random_permutation
 from psephos.protocol.randomness import SYSTEM, Randomness
-from psephos.protocol.roles import BOARD, Entry, Machine, Post, Step, gathers
+from psephos.protocol.roles import BOARD, Entry, Machine, MachineState, Post, PublicReader, Step, gathers
 from psephos.protocol.storage.values import storable
 from psephos.protocol.wire import Kind
 
@@ -314,7 +314,7 @@ class SharesOpened:
     total: tuple[int, ...] = field(repr=False)
 
 
-class PathakConsumer(Machine):
+class PathakConsumer(Machine, PublicReader):
     """Dave's role (section 3.3), which anybody can take: adds the published shares.
 
     Its result is K w_s, d integers in units of the grid; divided by K, they are the classifier.
@@ -339,6 +339,15 @@ class PathakConsumer(Machine):
         """Add the published shares. Raises MessageError, ShareRangeError."""
         shares = [Share.decode(data, Kind.PUBLISHED_SHARE, self.terms).values for data in messages.values()]
         return Step(SharesOpened(tuple(open_shares(shares, modulus_bits(self.terms)))))
+
+    def heard(self, state: MachineState) -> dict[Kind, set[str]]:
+        all_arrived = isinstance(state.state, SharesOpened)
+        senders = participants(self.terms) if all_arrived else [entry.sender for entry in state.arrived]
+        return {Kind.PUBLISHED_SHARE: set(senders)}
+
+    def lacks(self, state: MachineState) -> str:
+        missing = self.awaits(state)
+        return f"not all shares of it are on this board: it waits for {missing}" if missing else ""
 
     def _result(self, state: AwaitingPublishedShares | SharesOpened) -> tuple[int, ...] | None:
         """Return K w_s, once it is known."""

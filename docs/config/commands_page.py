@@ -27,7 +27,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "A study": (
         "psephos study try --output trial --key-bits 512",
         f"cd trial && psephos study show {STUDY.split()[0]}",
-        f"cd trial && psephos status {STUDY}",
+        f"cd trial && psephos status {STUDY} --public public.csv",
         f"cd trial && psephos verify {STUDY} --public public.csv",
     ),
 }

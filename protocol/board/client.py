@@ -136,6 +136,11 @@ class BoardReader:
         """The head of the log, as far as it was read."""
         return self._history.head
 
+    @property
+    def joined(self) -> frozenset[str]:
+        """The roles that have joined the study."""
+        return frozenset(self._sealing_keys)
+
     def missing_places(self) -> dict[str, list[range]]:
         """Return, by author, the places before an author's last entry that have no entry.
 

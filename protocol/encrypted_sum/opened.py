@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from gmpy2 import mpz
 
 from psephos.protocol.encrypted_sum.messages import PartialDecryption
-from psephos.protocol.encrypted_sum.product import BallotProduct
+from psephos.protocol.encrypted_sum.product import BallotProduct, Observer, VoteClosed
 from psephos.protocol.encrypted_sum.proofs import check_opening
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import (
@@ -26,10 +26,11 @@ from psephos.protocol.errors import (
 )
 from psephos.protocol.paillier.threshold import combine
 from psephos.protocol.permutation import random_permutation
-from psephos.protocol.roles import Entry
+from psephos.protocol.roles import Entry, MachineState, PublicReader, Step, takes
 from psephos.protocol.storage.values import storable
+from psephos.protocol.wire import Kind
 
-__all__ = ["OpenedSum", "open_product", "received_part"]
+__all__ = ["OpenedSum", "SumFollowed", "SumReader", "open_product", "received_part"]
 
 _MOST_SETS = 1000
 """Largest number of sets of t holders that are tried.
@@ -59,6 +60,78 @@ class OpenedSum:
     def ballots(self) -> int:
         """M, the number of counted ballots, which every sensitivity is stated for."""
         return len(self.parties)
+
+
+@storable
+@dataclass(frozen=True)
+class SumFollowed(VoteClosed):
+    """The state of a `SumReader` after the close.
+
+    Attributes:
+        parts: the valid partial decryptions of the product that everybody can read.
+    """
+
+    parts: tuple[PartialDecryption, ...] = ()
+
+
+class SumReader(Observer, PublicReader):
+    """Follows a round to its end as everybody can who reads its board."""
+
+    reads = Observer.reads | {Kind.CONFIRMATION, Kind.PARTIAL_DECRYPTION}
+
+    def __init__(self, name: str, round_: Round, *, public: bool) -> None:
+        """
+        Args:
+            name: the name of the role.
+            round_: the round to follow.
+            public: whether its sum is opened on the board.
+        """
+        super().__init__(name, round_)
+        self._public = public
+
+    def closed(self, state: VoteClosed) -> Step:
+        """Go on with confirmations and partial decryptions."""
+        return Step(SumFollowed(state.members, state.columns))
+
+    @takes(SumFollowed, Kind.BALLOT)
+    @takes(SumFollowed, Kind.NOISE_BALLOT)
+    def refuse_ballot(self, state: SumFollowed, entry: Entry) -> Step:
+        """Raise LateBallotError: the vote is closed."""
+        raise self.lateness(entry)
+
+    @takes(SumFollowed, Kind.CONFIRMATION)
+    def receive_confirmation(self, state: SumFollowed, entry: Entry) -> Step:
+        """Record a confirmation; raises as `VoteClosed.with_confirmation`."""
+        return Step(state.with_confirmation(self.round, entry))
+
+    @takes(SumFollowed, Kind.PARTIAL_DECRYPTION)
+    def receive_partial_decryption(self, state: SumFollowed, entry: Entry) -> Step:
+        """Record a partial decryption; raises as `received_part`."""
+        part = received_part(self.round, state.columns, self.product(state).digest, entry, state.parts)
+        return Step(replace(state, parts=(*state.parts, part)))
+
+    def heard(self, state: MachineState) -> dict[Kind, set[str]]:
+        own, heard = state.state, dict[Kind, set[str]]()
+        product = self.product(own)
+        heard[Kind.BALLOT] = {f"party {number}" for number in product.parties}
+        if self.round.holder_noise:
+            present = set(range(1, self.round.threshold_key.holders + 1)) - set(product.missing_noise)
+            heard[Kind.NOISE_BALLOT] = {f"holder {number}" for number in present}
+        if isinstance(own, SumFollowed):
+            heard[Kind.CLOSE] = {"curator"}
+            heard[Kind.CONFIRMATION] = {f"holder {number}" for number, _ in own.confirmed}
+            heard[Kind.PARTIAL_DECRYPTION] = {f"holder {part.holder}" for part in own.parts}
+        return heard
+
+    def lacks(self, state: MachineState) -> str:
+        own, threshold = state.state, self.round.threshold_key.threshold
+        if not isinstance(own, SumFollowed):
+            return "the vote is open"
+        if self._public and len(own.parts) < threshold:
+            return f"{len(own.parts)} of {threshold} holders open the sum on this board"
+        agreed = len(own.agreeing(self.product(own).digest))
+        enough = agreed >= self.round.confirmations
+        return "" if enough else f"its product is confirmed by {agreed} of at least {self.round.confirmations}"
 
 
 def received_part(

@@ -10,11 +10,14 @@ docs/protocols/psgd.md describes the protocol.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
 
+from psephos.protocol.encrypted_sum.opened import SumReader
+from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import (
     MessageError,
     ThresholdError,
@@ -23,11 +26,11 @@ from psephos.protocol.errors import (
     WrongPointError,
 )
 from psephos.protocol.psgd.series import Announcement, SeriesTerms
-from psephos.protocol.roles import Entry
+from psephos.protocol.roles import Entry, Machine, MachineState, PublicReader, Refusal, Step, takes
 from psephos.protocol.storage.values import storable
-from psephos.protocol.wire import Kind, Reader, frame
+from psephos.protocol.wire import Kind, Reader, frame, session_of
 
-__all__ = ["DescentState", "PublishedSum"]
+__all__ = ["DescentState", "FollowedStep", "PublishedSum", "SeriesFollowed", "SeriesReader"]
 
 
 @storable
@@ -195,3 +198,97 @@ class DescentState:
             return None
         published = [sums for _, sums in self.said]
         return max(published, key=published.count)  # t > n/2 holders published this sum
+
+
+@dataclass(frozen=True)
+class FollowedStep:
+    """One announced step of a descent, as far as it was read.
+
+    Attributes:
+        round: its encrypted sum.
+        votes: the state of the `SumReader` of the round.
+        sums: the sum that t holders have published; None before.
+    """
+
+    round: Round
+    votes: MachineState = field(repr=False)
+    sums: tuple[int, ...] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class SeriesFollowed:
+    """The state of a `SeriesReader`: the descent, and the announced steps, the latest last."""
+
+    progress: DescentState
+    steps: tuple[FollowedStep, ...] = ()
+
+
+class SeriesReader(Machine, PublicReader):
+    """Follows a descent as everybody can who reads its board."""
+
+    reads = (SumReader.reads - {Kind.NOISE_BALLOT}) | {Kind.ANNOUNCEMENT, Kind.PUBLISHED_SUM}
+
+    def __init__(self, name: str, terms: SeriesTerms) -> None:
+        """
+        Args:
+            name: the name of the role.
+            terms: the agreed terms.
+        """
+        self.name, self.terms = name, terms
+
+    def _start(self) -> Step:
+        return Step(SeriesFollowed(DescentState.start(self.terms)))
+
+    def votes(self, step: FollowedStep) -> SumReader:
+        """Return the reader of a step's round."""
+        return SumReader(self.name, step.round, public=True)
+
+    @takes(SeriesFollowed, Kind.ANNOUNCEMENT)
+    def receive_announcement(self, state: SeriesFollowed, entry: Entry) -> Step:
+        """Begin the next step; raises as `DescentState.announced`."""
+        progress = state.progress.announced(self.terms, entry, self.name)
+        assert progress.announcement is not None
+        round_ = self.terms.round(progress.announcement)
+        step = FollowedStep(round_, SumReader(self.name, round_, public=True).start().state)
+        return Step(SeriesFollowed(progress, (*state.steps, step)))
+
+    @takes(SeriesFollowed, Kind.BALLOT, batch=True)
+    @takes(SeriesFollowed, Kind.CLOSE, batch=True)
+    @takes(SeriesFollowed, Kind.CONFIRMATION, batch=True)
+    @takes(SeriesFollowed, Kind.PARTIAL_DECRYPTION, batch=True)
+    def forward(self, state: SeriesFollowed, entries: Sequence[Entry]) -> Step:
+        """Judge the messages in the round of the latest step; those of earlier steps come too late to matter."""
+        earlier = {step.round.digest for step in state.steps[:-1]}
+        current = [entry for entry in entries if session_of(entry.data) not in earlier]
+        if not state.steps:
+            error = UnexpectedMessageError(f"{self.name}: no step is announced yet")
+            return Step(state, (), tuple(Refusal(entry, error) for entry in current))
+        *before, last = state.steps
+        step = self.votes(last).receive(last.votes, current)
+        return Step(replace(state, steps=(*before, replace(last, votes=step.state))), (), step.refused)
+
+    @takes(SeriesFollowed, Kind.PUBLISHED_SUM)
+    def receive_published_sum(self, state: SeriesFollowed, entry: Entry) -> Step:
+        """Record a published sum; raises as `DescentState.published`."""
+        progress = state.progress.published(self.terms, entry)
+        if progress.steps > state.progress.steps:
+            *before, last = state.steps
+            state = replace(state, steps=(*before, replace(last, sums=progress.sums())))
+        return Step(replace(state, progress=progress))
+
+    def heard(self, state: MachineState) -> dict[Kind, set[str]]:
+        own: SeriesFollowed = state.state
+        heard: dict[Kind, set[str]] = {Kind.ANNOUNCEMENT: {"curator"} if own.steps else set()}
+        heard[Kind.PUBLISHED_SUM] = {f"holder {holder}" for holder, _ in own.progress.said}
+        for step in own.steps:
+            for kind, senders in self.votes(step).heard(step.votes).items():
+                heard.setdefault(kind, set()).update(senders)
+        return heard
+
+    def lacks(self, state: MachineState) -> str:
+        own: SeriesFollowed = state.state
+        if not own.progress.over(self.terms):
+            return "the descent is not over"
+        unopened = (number for number, step in enumerate(own.steps, 1) if self.votes(step).lacks(step.votes))
+        number = next(unopened, 0)
+        return f"nobody opens the sum of step {number} on this board" if number else ""

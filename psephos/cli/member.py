@@ -190,28 +190,40 @@ def register_status(app: typer.Typer) -> None:
     def status(
         where: Annotated[Path, typer.Argument(help="The directory of an identity, or the file of a study.")],
         board: Annotated[str, typer.Option(help="The board, if a study's file is named.")] = "",
+        public: Annotated[
+            Path | None,
+            typer.Option(
+                help="The public samples, if a study's file is named: without them nothing after the key is shown.",
+                show_default=False,
+            ),
+        ] = None,
         study: Which = "",
         as_json: AsJson = False,
     ) -> None:
         """Show how far a study is, as its board shows it to everybody."""
         from psephos.protocol.board.address import open_board
         from psephos.protocol.study.study import Study
+        from psephos.specs.study import StudyTerms
         from psephos.study.monitor import Follower
+        from psephos.study.samples import PublicSamples
 
-        name, key = "", None
+        name, key, samples = "", None, None
         if where.is_dir():
             membership = _membership(where, study)
             agreement, name, key = membership.study, membership.names[0], membership.identity.key
             board = board or membership.settings.board
+            samples = membership.samples
         else:
             if not where.exists():
                 raise InvalidParameter(f"there is neither a study nor a member's directory {where}")
             agreement = Study.read(where)
             if not board:
                 raise InvalidParameter("no board was named: psephos status STUDY --board BOARD")
+            samples = None if public is None else PublicSamples.of(agreement, public)
+        terms = None if samples is None else StudyTerms(agreement, samples.auxiliary)
         opened = open_board(existing(board), agreement.digest, name, key)
         try:
-            follower = Follower(agreement, lambda: opened, lines=deque())
+            follower = Follower(agreement, lambda: opened, terms, lines=deque())
             follower.read(opened)
         finally:
             opened.close()

@@ -35,7 +35,11 @@ def register(app: typer.Typer) -> None:
         ] = "127.0.0.1",
         port: Annotated[int, typer.Option(help="The port to listen on; 0 for any free one.", min=0, max=65535)] = 8080,
         public: Annotated[
-            Path | None, typer.Option(help="The public samples, to verify the result.", show_default=False)
+            Path | None,
+            typer.Option(
+                help="The public samples: without them the page shows nothing after the key, and verifies nothing.",
+                show_default=False,
+            ),
         ] = None,
         poll: Annotated[float, typer.Option(help="Seconds between two readings of the board.")] = 1.0,
     ) -> None:
@@ -48,12 +52,17 @@ def register(app: typer.Typer) -> None:
             raise EngineError(f"psephos watch needs {error.name}; in a clone: pip install -e '.[watch]'") from None
         from psephos.protocol.board.address import open_board
         from psephos.protocol.study.study import Study
+        from psephos.specs.study import StudyTerms
         from psephos.study.monitor import Follower, verifier
+        from psephos.study.samples import PublicSamples
 
         agreement = Study.read(study)
         existing(board)
-        check = None if public is None else verifier(agreement, public)
-        follower = Follower(agreement, lambda: open_board(board, agreement.digest), check=check)
+        follower = Follower(agreement, lambda: open_board(board, agreement.digest))
+        if public is not None:
+            samples = PublicSamples.of(agreement, public)
+            terms, check = StudyTerms(agreement, samples.auxiliary), verifier(agreement, samples)
+            follower = Follower(agreement, lambda: open_board(board, agreement.digest), terms, check=check)
         try:
             listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
         except OSError as error:

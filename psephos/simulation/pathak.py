@@ -174,7 +174,7 @@ def run_protocol(
         transcript.record_input(CURATOR, "comparison key", keys.comparison)
         transcript.record_input(party_name(LEADER), "group key", keys.group)
     curator = spec.separate_curator(terms, curator_keys, randomness=transcript.coins(CURATOR))
-    honest = [curator, *honest, spec.consumer(terms)]
+    honest = [curator, *honest, spec.reader(terms)]
     driver = Driver(replace_roles(honest, roles or {}), transcript=transcript, watch=_MessageCounter(terms, progress))
     results = driver.run()
     total = results.pop(CONSUMERS)

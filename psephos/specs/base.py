@@ -22,6 +22,7 @@ from psephos.curator.tally import OpenedSum, Tally
 from psephos.parties.holder import KeyHolder
 from psephos.parties.noise import Shares
 from psephos.parties.party import Party
+from psephos.protocol.encrypted_sum.opened import SumReader
 from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.record_grid import NumericLabel
 from psephos.protocol.encrypted_sum.rounds import Proofs, Round, RoundKind, safe_confirmations
@@ -33,7 +34,7 @@ from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey
 from psephos.protocol.proofs.bounded import BoundedLayout, bounded_plan
 from psephos.protocol.proofs.validity import Layout
 from psephos.protocol.randomness import SYSTEM, Randomness
-from psephos.protocol.roles import Role
+from psephos.protocol.roles import PublicReader, Role
 from psephos.protocol.signing import SigningKey, VerificationKey
 from psephos.protocol.storage.store import OnceLedger
 from psephos.specs.secrets import Secret
@@ -178,6 +179,10 @@ class Spec(ABC):
         """Return the curator's role; its result is what `release` takes. `randomness`: of the nonces it draws."""
 
     @abstractmethod
+    def reader(self, terms: Any, *, public: bool = False) -> PublicReader:
+        """Return the role of anybody who reads the board and takes no part. `public`: as in `holder`."""
+
+    @abstractmethod
     def cost(self, ballots: int) -> Release:
         """Return what a release of so many parties' data costs each of them, from public values only.
 
@@ -307,6 +312,9 @@ class SumSpec(Spec):
             shares is not None,
             shares.norm_bound**2 if bounded and shares is not None else 0,
         )
+
+    def reader(self, terms: Round, *, public: bool = False) -> SumReader:
+        return SumReader("reader", terms, public=public)
 
     def holder(
         self,

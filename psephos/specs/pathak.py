@@ -169,7 +169,7 @@ class PathakSpec(Spec):
         """Return Charlie, the curator of the paper, who learns no sum. `keys`: its two, where the variant has keys."""
         return PathakCurator(terms, keys, test_key=self.test_key, randomness=randomness)
 
-    def consumer(self, terms: PathakTerms) -> PathakConsumer:
+    def reader(self, terms: PathakTerms, *, public: bool = True) -> PathakConsumer:
         """Return whoever adds up the published shares, where that is not the curator."""
         return PathakConsumer(terms)
 

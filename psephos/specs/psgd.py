@@ -18,6 +18,7 @@ from psephos.protocol.paillier.threshold import KeyShare, ThresholdKey
 from psephos.protocol.privacy.accounting import PrivacyEvent, stated_delta
 from psephos.protocol.proofs.bounded import BoundedLayout
 from psephos.protocol.psgd.series import SeriesTerms
+from psephos.protocol.psgd.state import SeriesReader
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.signing import SigningKey
 from psephos.protocol.storage.store import OnceLedger
@@ -171,6 +172,9 @@ class PsgdSpec(Spec):
     ) -> SeriesHolder:
         """See `Spec.holder`; holders of a series always answer on the board, with coins of the operating system."""
         return SeriesHolder(share, terms, once=ledger)
+
+    def reader(self, terms: SeriesTerms, *, public: bool = True) -> SeriesReader:
+        return SeriesReader("reader", terms)
 
     def curator(self, terms: SeriesTerms, *, randomness: Randomness = SYSTEM) -> GradientCurator:
         """Return the curator's role, whose result is a `GradientCuratorState`."""

@@ -1,35 +1,44 @@
 """Follow a study on its board, and describe its progress for `psephos status` and `psephos watch`.
 
-A follower holds no secret and cannot sign. It shows names from the study, kinds of messages and sizes; of the content
-of messages only the digest of the result, and a holder's reason why there is no key.
+A follower holds no secret and cannot sign. It runs the role of a reader (`psephos.study.roles.reader_role`), so what it
+shows is what this role has accepted. It shows names from the study, kinds of messages and sizes; of the content of
+messages only the digest of the result, and a holder's reason why there is no key.
 """
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from psephos.parties.ceremony import CEREMONY_KINDS
 from psephos.protocol.board import Board
-from psephos.protocol.board.client import BoardReader, describe_missing
-from psephos.protocol.board.entries import SignedEntry
+from psephos.protocol.board.client import BoardReader, CheckedEntry, describe_missing
+from psephos.protocol.encrypted_sum.messages import TallyRequest
+from psephos.protocol.encrypted_sum.opened import SumFollowed, SumReader
 from psephos.protocol.errors import BoardError, PsephosError
 from psephos.protocol.privacy.accounting import stated_delta
-from psephos.protocol.study.stages import AgreedKey, ComparingKeys, NoKey, StagedRole, initial_stages
+from psephos.protocol.psgd.state import SeriesFollowed
+from psephos.protocol.roles import Entry, PublicReader
+from psephos.protocol.study.stages import ComparingKeys, NoKey, ResultWatcher, StagedRole, initial_stages
 from psephos.protocol.study.study import CURATOR, Study
-from psephos.protocol.wire import Kind, Reader, kind_of
+from psephos.protocol.wire import Kind, session_of
 from psephos.specs.registry import noise_from
+from psephos.specs.study import StudyTerms
 from psephos.study.identity import fingerprint
+from psephos.study.roles import reader_role
+from psephos.study.samples import PublicSamples
 
 __all__ = ["Follower", "LogLine", "steps_of", "verifier"]
 
 _LOG_LENGTH = 500
 """Lines of the log that are kept; the board has all of them, and the page shows the last 100."""
+
+_BATCH = 256
+"""Ballots that are judged together, which is faster than one after the other."""
 
 
 def steps_of(study: Study, name: str) -> list[tuple[Kind, str]]:
@@ -70,17 +79,16 @@ class Follower:
         study: the study.
         open: opens the board; called again after the board failed.
         clock: returns seconds since 1970.
+        terms: the study with its public samples, which fix what ballots and results must be; None where they are not
+            known here: nothing after the key is shown then.
         check: makes the checks of a study that has a result; None to make none.
         lines: the last lines of the log.
-        messages: the number of accepted entries of each role, by the title of their `Kind`, or "secret", "secret to the
-            curator", "not a message".
+        accepted: the number of accepted entries, by author.
         sizes: bytes of the accepted entries, by author.
         size: bytes of all entries.
         times: when the last accepted entry of an author was read, in seconds since 1970.
         heads: the size of the log that an author had read when it signed its last entry.
         refused: the number of rejected entries, by the class of the error.
-        counted: the number of parties that had cast a ballot when the vote was closed; None before.
-        result: SHA-256 of the published result in hexadecimal; empty before.
         failure: why the board could not be read; empty if it could.
         checks: the checks of a study that has a result.
         stepped_at: when the last step ended, in seconds since 1970.
@@ -88,28 +96,31 @@ class Follower:
 
     study: Study
     open: Callable[[], Board]
+    terms: StudyTerms | None = None
     clock: Callable[[], float] = time.time
-    check: Callable[[Board], list[dict[str, str]]] | None = None
+    check: Callable[[Board], list[dict[str, Any]]] | None = None
     lines: deque[LogLine] = field(default_factory=lambda: deque(maxlen=_LOG_LENGTH))
-    messages: dict[str, Counter[str]] = field(default_factory=dict)
+    accepted: Counter[str] = field(default_factory=Counter)
     sizes: Counter[str] = field(default_factory=Counter)
     size: int = 0
     times: dict[str, float] = field(default_factory=dict)
     heads: dict[str, int] = field(default_factory=dict)
     refused: Counter[str] = field(default_factory=Counter)
-    counted: int | None = None
-    result: str = ""
     failure: str = ""
-    checks: list[dict[str, str]] = field(default_factory=list)
+    checks: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._reader = BoardReader(self.study.members)
-        self._setup = StagedRole("follower", *initial_stages("follower", self.study))  # up to the holders' key
-        self._setup_state = self._setup.start().state
-        self._answered: set[str] = set()  # who has sent a ballot since the curator's latest announcement
+        stages = initial_stages("reader", self.study)
+        self._role = StagedRole("reader", *stages) if self.terms is None else reader_role(self.terms)
+        self._state = self._role.start().state
+        self._last_stage = len(stages)  # where the protocol runs
+        self._pending: list[tuple[Entry, LogLine]] = []
+        self._ceremony = {name: Counter[Kind]() for name in self.study.holders}
+        self._asked: set[str] = set()  # holders that the curator has asked for the sum
+        self._answered: set[str] = set()  # those that have then sent it something that is sealed
         self._board: Board | None = None
         self._lock = threading.Lock()
-        self.messages = {name: Counter() for name in self.study.members.keys}
         self.stepped_at = self.clock()
 
     def step(self) -> bool:
@@ -129,7 +140,7 @@ class Follower:
         self.stepped_at = self.clock()
         return changed
 
-    def _make_checks(self, board: Board, check: Callable[[Board], list[dict[str, str]]]) -> list[dict[str, str]]:
+    def _make_checks(self, board: Board, check: Callable[[Board], list[dict[str, Any]]]) -> list[dict[str, Any]]:
         """Return the checks, or one that failed if they end in an error, so that the page goes on."""
         try:
             return check(board)
@@ -141,52 +152,139 @@ class Follower:
     def read(self, board: Board) -> bool:
         """Read what is new on an open board, and return whether there was anything. Raises BoardError."""
         before = self.entries
-        for number, data in board.read(before):
+        try:
+            for number, data in board.read(before):
+                with self._lock:
+                    self._record(number, data)
+        finally:
             with self._lock:
-                self._record(number, data)
+                self._judge()
         return self.entries > before
 
     def _record(self, number: int, data: bytes) -> None:
-        now, checked = self.clock(), self._reader.check(number, data)
+        """Check the next entry; its message is judged with those of its kind that follow."""
+        checked, now = self._reader.check(number, data), self.clock()
         self.size += len(data)
-        author, receiver, kind = checked.record.author or "?", "", "refused"
+        line = LogLine(number, checked.record.author or "?", "", "refused", len(data), now)
         if not data:
-            kind = "part of a longer entry"
+            line = replace(line, kind="part of a longer entry")
         elif checked.error is not None:
             self.refused[type(checked.error).__name__] += 1
+            line = replace(line, error=f"{type(checked.error).__name__}: {checked.error}")
         elif not checked.record.author:
-            kind = "repeated"  # a copy of an earlier entry, which anybody can post
+            line = replace(line, kind="repeated")  # a copy of an earlier entry, which anybody can post
         else:
-            entry = SignedEntry.decode(data)
-            receiver, self.heads[author] = entry.receiver, entry.head.size
+            signed = checked.signed
+            assert signed is not None
+            self.heads[signed.author], self.times[signed.author] = signed.head.size, now
+            self.sizes[signed.author] += len(data)
+            line = replace(line, receiver=signed.receiver, kind=self._kind_of(checked))
             if checked.entry is not None:
-                self._setup_state = self._setup.receive(self._setup_state, [checked.entry]).state
-            secret = "secret to the curator" if receiver == CURATOR else "secret"
-            kind = secret if entry.secret else self._kind(entry)
-            self.messages[author][kind] += 1
-            self.sizes[author] += len(data)
-            self.times[author] = now
-        error = "" if checked.error is None else f"{type(checked.error).__name__}: {checked.error}"
-        self.lines.append(LogLine(number, author, receiver, kind, len(data), now, error))
+                if len(self._pending) == _BATCH or (self._pending and self._pending[-1][1].kind != line.kind):
+                    self._judge()
+                self._pending.append((checked.entry, line))
+                return
+            self._judge()
+            self.accepted[signed.author] += 1
+            self._hear(checked)
+        self._judge()
+        self.lines.append(line)
 
-    def _kind(self, entry: SignedEntry) -> str:
+    @staticmethod
+    def _kind_of(checked: CheckedEntry) -> str:
+        """Return what a line says of the kind of a message."""
+        signed = checked.signed
+        assert signed is not None
+        if not signed.is_readable:
+            return "secret to the curator" if signed.receiver == CURATOR else "secret"
         try:
-            kind = kind_of(entry.body)
-            if kind is Kind.CLOSE and entry.author == CURATOR and self.counted is None:
-                self.counted = self._senders_of(Kind.BALLOT)
-            if kind is Kind.RESULT and entry.author == CURATOR and not self.result:
-                self.result = hashlib.sha256(Reader(entry.body, kind, self.study.digest).rest()).hexdigest()
-            if kind is Kind.ANNOUNCEMENT and entry.author == CURATOR:
-                self._answered.clear()
-            if kind is Kind.BALLOT:
-                self._answered.add(entry.author)
+            return Entry(0, signed.author, signed.receiver, signed.body).kind.title
         except PsephosError:
             return "not a message"
-        return kind.title
 
-    def _senders_of(self, kind: Kind) -> int:
-        """Return how many roles have sent a message of this kind."""
-        return sum(kinds[kind.title] > 0 for kinds in self.messages.values())
+    def _judge(self) -> None:
+        """Let the role of a reader judge the pending messages, which are of one kind."""
+        pending, self._pending = self._pending, []
+        if not pending:
+            return
+        before = self._state
+        reads = self._role.stage(before).reads | {Kind.JOINED, Kind.PUBLIC_KEY}  # an early key is kept for later
+        step = self._role.receive(before, [entry for entry, _ in pending])
+        self._state, errors = step.state, {each.entry.number: each.error for each in step.refused}
+        for entry, line in pending:
+            if (error := errors.get(entry.number)) is not None:
+                self.refused[type(error).__name__] += 1
+                line = replace(line, kind="refused", error=f"{type(error).__name__}: {error}")
+            elif self._is_of_ceremony(entry):
+                self._ceremony[entry.sender][entry.kind] += 1
+                self.accepted[entry.sender] += 1
+            elif self._in_dark or any(map(entry.is_a, reads)):
+                self.accepted[entry.sender] += 1
+            elif line.kind != "not a message":
+                line = replace(line, kind="ignored")  # no role reads it there
+            self.lines.append(line)
+
+    def _is_of_ceremony(self, entry: Entry) -> bool:
+        """Return whether an entry is one of a holder's in the generation of the key."""
+        of_kind = entry.sender in self._ceremony and any(map(entry.is_a, CEREMONY_KINDS))
+        return of_kind and self._state.stage == 1 and session_of(entry.data) == self.study.ceremony().digest
+
+    def _hear(self, checked: CheckedEntry) -> None:
+        """Record that the curator asks a holder for the sum, or that a holder answers it."""
+        signed, reader = checked.signed, self._protocol
+        assert signed is not None
+        if not signed.is_readable:
+            self._answered |= {signed.author} & self._asked if signed.receiver == CURATOR else set()
+        elif signed.author == CURATOR and isinstance(reader, SumReader):
+            own = self._protocol_state.state
+            try:
+                request = TallyRequest.decode(signed.body, reader.round)
+            except PsephosError:
+                return
+            if isinstance(own, SumFollowed) and request.product_digest == reader.product(own).digest:
+                self._asked.add(signed.receiver)
+
+    # -- what the role of a reader has accepted
+
+    @property
+    def _in_dark(self) -> bool:
+        """Whether the protocol has begun and its messages cannot be judged here."""
+        state = self._state
+        return self.terms is None and self._role.stage(state).done(state.state)
+
+    @property
+    def _protocol(self) -> PublicReader | None:
+        """The role that follows the protocol; None before it has begun."""
+        role = self._role.stage(self._state)
+        return role.inner if isinstance(role, ResultWatcher) and isinstance(role.inner, PublicReader) else None
+
+    @property
+    def _protocol_state(self) -> Any:
+        return self._state.state.state
+
+    @property
+    def result(self) -> str:
+        """SHA-256 of the published result in hexadecimal; empty before."""
+        reader = self._protocol
+        if reader is None or self._state.state.published is None or reader.lacks(self._protocol_state):
+            return ""
+        digest: bytes = self._state.state.published.digest
+        return digest.hex()
+
+    def _heard(self) -> dict[Kind, set[str]]:
+        """Return the senders of the messages that were accepted, by kind."""
+        heard = {Kind.JOINED: set(self._reader.joined), Kind.PUBLIC_KEY: self._with_key()}
+        if (reader := self._protocol) is not None:
+            heard |= reader.heard(self._protocol_state)
+        return heard | {Kind.RESULT: {CURATOR} if self.result else set()}
+
+    def _with_key(self) -> set[str]:
+        """Return the holders that have published the key."""
+        state = self._state
+        if state.stage > 1 or self._in_dark:
+            return set(self.study.holders)
+        arrived = (*state.early, *getattr(state.state, "arrived", ()))
+        return {entry.sender for entry in arrived if entry.is_a(Kind.PUBLIC_KEY)} & set(self.study.holders)
 
     @property
     def entries(self) -> int:
@@ -200,12 +298,13 @@ class Follower:
             study.curator: study.curator_name or "the curator"
         }
         with self._lock:
+            heard, result = self._heard(), self.result
             roles = [
                 {
                     "role": name,
                     "owner": owners[key],
-                    "steps": self._steps(name),
-                    "entries": sum(self.messages[name].values()),
+                    "steps": self._steps(name, heard),
+                    "entries": self.accepted[name],
                     "bytes": self.sizes[name],
                     "last": self.times.get(name),
                     "read": self.heads.get(name),
@@ -232,62 +331,60 @@ class Follower:
                     else "none is made",
                 },
                 "head": {"size": head.size, "root": head.root.hex()},
-                "stage": self._stage(),
+                "stage": self._stage(heard),
                 "roles": roles,
                 "refused": dict(self.refused),
                 "forked": self.refused["EquivocationError"],
                 "missing": describe_missing(self._reader.missing_places()),
                 "over": self.over,
-                "result": self.result,
+                "result": result,
                 "checks": self.checks,
                 "failure": self.failure,
                 "log": [vars(line) for line in list(self.lines)[-100:]],
             }
 
     @property
-    def _key(self) -> Any:
-        """The state of the holders' key for a reader of the board; None before the holders generate it."""
-        return getattr(self._setup_state.state, "state", None)
-
-    @property
     def over(self) -> bool:
         """Whether there will be no key, and therefore no result."""
-        return isinstance(self._key, NoKey)
+        return isinstance(getattr(self._state.state, "state", None), NoKey)
 
-    def _stage(self) -> str:
+    def _stage(self, heard: dict[Kind, set[str]]) -> str:
         """Return the stage of the study, as a sentence."""
-        study, key = self.study, self._key
-        if isinstance(key, NoKey):
-            return f"There is no key, and this study is over: {key.why}."
-        if self.result:
+        study, state, parties = self.study, self._state, len(self.study.parties)
+        own = getattr(state.state, "state", None)
+        if isinstance(own, NoKey):
+            return f"There is no key, and this study is over: {own.why}."
+        if heard[Kind.RESULT]:
             return "The result is published."
-        if shares := self._senders_of(Kind.PUBLISHED_SHARE):
-            return f"{shares} of {len(study.parties) + 1} shares of the sum are published."
-        if step := self.messages[CURATOR][Kind.ANNOUNCEMENT.title]:
-            answers, parties = len(self._answered), len(study.parties)
-            return f"Step {step}: {answers} of {parties} parties have answered; {study.minimum_ballots} must."
-        if self.counted is not None:
-            return f"The vote is closed; ballots: {self.counted}. {self._opening(self._senders_of(Kind.CONFIRMATION))}."
-        if isinstance(key, AgreedKey):
-            ballots, parties = self._senders_of(Kind.BALLOT), len(study.parties)
-            next_step = (
-                f"{study.minimum_ballots} are needed" if ballots < parties else "the curator is to close the vote"
-            )
-            return f"Voting: {ballots} of {parties} parties have voted; {next_step}."
-        if self._senders_of(Kind.JOINED):
-            if missing := [name for name in study.must_join if not self.messages[name][Kind.JOINED.title]]:
-                return f"Waiting for {', '.join(missing)} to join."
-            if not study.uses_key:
-                return "The parties send each other shares of their parameters."
-            failed = isinstance(key, ComparingKeys) and key.failed
-            failure = (
-                f" But {key.describe_failure()}; {study.threshold} holders must say so before it counts."
-                if failed
-                else ""
-            )
-            progress = self._key_progress(self._senders_of(Kind.PUBLIC_KEY))
+        if not heard[Kind.JOINED]:
+            return "Nobody has joined yet."
+        if missing := [name for name in study.must_join if name not in heard[Kind.JOINED]]:
+            return f"Waiting for {', '.join(missing)} to join."
+        if self._in_dark:
+            return "The protocol has begun. What is cast and released can be judged with the public samples (--public)."
+        if state.stage < self._last_stage:
+            failure = ""
+            if isinstance(own, ComparingKeys) and own.failed:
+                failure = f" But {own.describe_failure()}; {study.threshold} holders must say so before it counts."
+            progress = self._key_progress(len(heard[Kind.PUBLIC_KEY]))
             return f"The holders generate the key, each a share of it: {progress}.{failure}"
-        return "Nobody has joined yet."
+        if not study.uses_key:
+            if shares := len(heard[Kind.PUBLISHED_SHARE]):
+                return f"{shares} of {parties + 1} shares of the sum are published."
+            return "The parties send each other shares of their parameters."
+        followed = self._protocol_state.state
+        if isinstance(followed, SeriesFollowed):
+            if not followed.steps:
+                return "The curator is to announce the first step."
+            step = followed.steps[-1]
+            answers = step.votes.state.members.bit_count()
+            answered = f"{answers} of {parties} parties have answered; {study.minimum_ballots} must"
+            return f"Step {len(followed.steps)}: {answered}."
+        ballots = len(heard[Kind.BALLOT])
+        if Kind.CLOSE in heard:
+            return f"The vote is closed; ballots: {ballots}. {self._opening(heard)}."
+        next_step = f"{study.minimum_ballots} are needed" if ballots < parties else "the curator is to close the vote"
+        return f"Voting: {ballots} of {parties} parties have voted; {next_step}."
 
     def _key_progress(self, published: int) -> str:
         """Describe how far the holders are with the key, and which of them the others wait for.
@@ -295,37 +392,37 @@ class Follower:
         Args:
             published: the number of holders that have published the public key.
         """
-        terms, messages = self.study.ceremony(), {name: self.messages[name] for name in self.study.holders}
-        batches = max(kinds[Kind.RESIDUE_PRODUCTS.title] for kinds in messages.values())
+        terms = self.study.ceremony()
+        batches = min(kinds[Kind.RESIDUE_PRODUCTS] for kinds in self._ceremony.values())
         candidates = max(0, batches - 1) * terms.batch
         progress = f"{candidates:,} candidates tried, about {round(1 / terms.success):,} in all"
         if published:
-            progress = f"{published} of {len(messages)} have published it"
-        most = max(sum(kinds.values()) for kinds in messages.values())
-        behind = [name for name, kinds in messages.items() if sum(kinds.values()) < most]
+            progress = f"{published} of {len(self._ceremony)} have published it"
+        with_key = self._with_key()
+        done = {name: kinds.total() + (name in with_key) for name, kinds in self._ceremony.items()}
+        behind = [name for name, count in done.items() if count < max(done.values())]
         return f"{progress}; waits for {', '.join(behind)}" if behind else progress
 
-    def _opening(self, confirmed: int) -> str:
-        """Describe who must act between the close and the result; `confirmed`: holders that have confirmed."""
-        study = self.study
+    def _opening(self, heard: dict[Kind, set[str]]) -> str:
+        """Describe who must act between the close and the result."""
+        study, confirmed = self.study, len(heard[Kind.CONFIRMATION])
         if confirmed < study.confirmations:
             return f"{confirmed} of {study.confirmations} holders have confirmed the product"
-        if not self.messages[CURATOR][Kind.TALLY_REQUEST.title]:
+        if not self._asked:
             return "The holders have confirmed the product; the curator is to ask some to open it"
-        opened = sum(self._steps(name)[-1]["done"] for name in study.holders)
+        opened = len(heard[Kind.PARTIAL_DECRYPTION] | self._answered)
         if opened < study.threshold:
             return f"{opened} of {study.threshold} holders that are needed have opened the product"
         return "The product is opened; the curator is to publish the result"
 
-    def _steps(self, name: str) -> list[dict[str, Any]]:
+    def _steps(self, name: str, heard: dict[Kind, set[str]]) -> list[dict[str, Any]]:
         """Return the public steps of a role, and whether it has taken them and whether they are needed."""
-        kinds = self.messages[name]
-        steps = [{"step": text, "done": kinds[kind.title] > 0} for kind, text in steps_of(self.study, name)]
-        if kinds["secret to the curator"] and name.startswith("holder") and not steps[-1]["done"]:
+        steps = [{"step": text, "done": name in heard.get(kind, ())} for kind, text in steps_of(self.study, name)]
+        if name in self._answered and not steps[-1]["done"]:
             steps[-1] = {"step": "answered the curator", "done": True}
         for step in steps:
             # With enough confirmations and partial decryptions the curator asks no more holders.
-            step["needed"] = step["done"] or not (self.result and name.startswith("holder"))
+            step["needed"] = step["done"] or not (heard[Kind.RESULT] and name.startswith("holder"))
         return steps
 
     def record(self) -> dict[str, Any]:
@@ -367,15 +464,13 @@ class Follower:
         return "\n".join([*lines, end]) + "\n"
 
 
-def verifier(study: Study, public: Path) -> Callable[[Board], list[dict[str, str]]]:
-    """Return a function that makes the checks of a study on its board. Raises what `PublicSamples.of` raises.
+def verifier(study: Study, samples: PublicSamples) -> Callable[[Board], list[dict[str, Any]]]:
+    """Return a function that makes the checks of a study on its board.
 
     Args:
         study: the study.
-        public: the file of its public samples.
+        samples: its public samples.
     """
-    from psephos.study.samples import PublicSamples
     from psephos.study.verify import verify
 
-    samples = PublicSamples.of(study, public)
     return lambda board: [asdict(check) for check in verify(study, samples, board)]

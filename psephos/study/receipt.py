@@ -150,7 +150,8 @@ class Receipt:
         computed: the time of the computation, in UTC.
         software: the version of Psephos.
         participants, encryption, release: see their classes.
-        checks: every check and its verdict: "holds", "fails" or "not checked".
+        checks: every check and its verdict: "holds", "fails", "not checked", or "misconduct" of members that does not
+            change the result.
     """
 
     title: str
@@ -171,7 +172,8 @@ class Receipt:
         """The outcome of all checks in one sentence."""
         passed, failed = len(self.with_verdict("holds")), len(self.with_verdict("fails"))
         missing = len(self.with_verdict("not checked"))
-        return f"Of {len(self.checks)} checks {passed} hold, {failed} fail, and {missing} could not be made."
+        made = passed + failed + missing
+        return f"Of {made} checks {passed} hold, {failed} fail, and {missing} could not be made."
 
     @property
     def noun(self) -> str:
@@ -190,13 +192,19 @@ class Receipt:
             return f"The released {self.noun} is not verified: nobody can check from the board that it is private."
         return ""
 
+    @property
+    def misconduct(self) -> str:
+        """Who has signed what no honest member signs, where that does not change the result; "" for nobody."""
+        names = sorted({name for check in self.with_verdict("misconduct") for name in check.culprits})
+        return f"Misconduct, which does not change the result: {', '.join(names)}." if names else ""
+
     def with_verdict(self, verdict: str) -> list[StudyCheck]:
         """Return the checks with this verdict."""
         return [check for check in self.checks if check.verdict == verdict]
 
     def as_json(self) -> dict[str, Any]:
         """Return the receipt as a JSON object."""
-        outcome = {"summary": self.summary, "warning": self.warning}
+        outcome = {"summary": self.summary, "warning": self.warning, "misconduct": self.misconduct}
         return {"format": FORMAT, "kind": "receipt", "notice": NOTICE, **outcome, **asdict(self)}
 
 
@@ -271,7 +279,7 @@ def _encryption(study: Study, evidence: BoardEvidence) -> EncryptionFacts:
         key=key.key.identifier.hex()[:24] if key is not None else None,
         holders=[member.name for member in study.parties if member.holder],
         could_decrypt=_could_decrypt(study),
-        decrypted_by=[f"holder {number}" for number in evidence.openers],
+        decrypted_by=[f"holder {number}" for number in sorted({*evidence.openers, *evidence.exposed})],
         decrypted=_decrypted(study, evidence),
         proved=f"{_PROVED[proved_of(study)]}." if evidence.counted_sums else "nothing, because no ballot counts.",
     )
@@ -322,7 +330,9 @@ def _encrypted(study: Study, evidence: BoardEvidence) -> str:
 
 def _decrypted(study: Study, evidence: BoardEvidence) -> str:
     if evidence.exposed:
-        return "Partial decryptions that should be sealed to the curator are on the board for everybody."
+        text = "Partial decryptions that should be sealed to the curator are on the board for everybody."
+        enough = len(evidence.exposed) >= study.threshold
+        return f"{text} {'They open the exact sum.' if enough else 'They are too few to open the exact sum.'}"
     if evidence.openers:
         steps = f" in the last of {evidence.steps} steps" if evidence.steps > 1 else ""
         return f"Partial decryptions of the product of all counted ballots{steps} are on the board; each was checked."

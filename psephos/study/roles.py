@@ -26,7 +26,7 @@ from psephos.protocol.study.study import CURATOR, Study
 from psephos.specs.registry import participants_of, spec_of
 from psephos.specs.study import StudyTerms
 
-__all__ = ["curator_role", "holder_role", "party_role"]
+__all__ = ["curator_role", "holder_role", "party_role", "reader_role"]
 
 
 def holder_role(terms: StudyTerms, number: int, store: Store) -> StagedRole:
@@ -72,6 +72,17 @@ def party_role(
         return ResultWatcher(study, spec.party(number, signing_key, data, agreed, ledger=OnceLedger(store, name)))
 
     return StagedRole(name, *initial_stages(name, study), protocol_role)
+
+
+def reader_role(terms: StudyTerms) -> StagedRole:
+    """Return the role of anybody who reads the board of a study and takes no part: it judges every message."""
+    study, spec = terms.study, spec_of(terms)
+
+    def protocol_role(joined: object, key: ThresholdKey | None = None) -> Role:
+        agreed = spec.terms(key, participants_of(study))
+        return ResultWatcher(study, spec.reader(agreed, public=study.sum_is_public))
+
+    return StagedRole("reader", *initial_stages("reader", study), protocol_role)
 
 
 def curator_role(terms: StudyTerms, release: Callable[[Any], bytes], store: Store) -> StagedRole:

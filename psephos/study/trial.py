@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import socket
@@ -25,9 +24,8 @@ from psephos.protocol.study.study import CURATOR, Study
 from psephos.study.builder import NewOptions, make_study
 from psephos.study.identity import Identity, fingerprint
 from psephos.study.member import sign
-from psephos.study.monitor import Follower
 from psephos.study.samples import PublicSamples
-from psephos.study.verify import verify
+from psephos.study.verify import examine
 
 __all__ = ["run_trial"]
 
@@ -193,20 +191,19 @@ def _verified(folder: Path, address: str, study: Study, names: list[str]) -> str
     """
     board = open_board(address, study.digest)
     try:
-        follower = Follower(study, lambda: board)
-        follower.read(board)
-        checks = verify(study, PublicSamples.of(study, folder / "public.csv"), board)
+        evidence = examine(study, PublicSamples.of(study, folder / "public.csv"), board)
     finally:
         board.close()
-    if failed := [f"{check.what}: {check.found}" for check in checks if check.verdict == "fails"]:
+    if failed := [f"{check.what}: {check.found}" for check in evidence.checks if check.verdict == "fails"]:
         raise StudyError(f"checks of the board fail: {'; '.join(failed)}")
     released = [folder / name / fingerprint(study.digest) / "released" for name in names]
-    if any(hashlib.sha256((place / MODEL_FILE).read_bytes()).hexdigest() != follower.result for place in released):
+    published = None if evidence.published is None else evidence.published.content
+    if any((place / MODEL_FILE).read_bytes() != published for place in released):
         raise StudyError("a member has another model than the one on the board")
     test = read_table(folder / "test.csv")
     right = (load_classifier(released[0]).predict(test) == test[_LABEL]).mean()
     return (
-        f"Verified: {sum(check.verdict == 'holds' for check in checks)} checks of the board hold, none fails. "
+        f"Verified: {sum(check.verdict == 'holds' for check in evidence.checks)} checks of the board hold, none fails. "
         f"All {len(names)} members have the model that stands on the board. It is right for {right:.1%} of "
         f"{len(test)} rows that no member has, at epsilon {study.epsilon:g}."
     )

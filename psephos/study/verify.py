@@ -10,34 +10,32 @@ from __future__ import annotations
 import hashlib
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from psephos.curator.pathak.curator import SharedSum
 from psephos.curator.psgd.curator import GradientCuratorState
-from psephos.curator.tally import OpenedSum, open_product
 from psephos.model import Model, RegressionModel, written_model
 from psephos.parties.ceremony import CEREMONY_KINDS
 from psephos.parties.ceremony_checks import CeremonyReader
 from psephos.protocol.board import Board
 from psephos.protocol.board.client import BoardReader, describe_missing
 from psephos.protocol.board.sealing import SealingKey
-from psephos.protocol.encrypted_sum.messages import PartialDecryption
-from psephos.protocol.encrypted_sum.product import BallotProduct, Observer, VoteClosed
+from psephos.protocol.encrypted_sum.messages import Confirmation, PartialDecryption
+from psephos.protocol.encrypted_sum.opened import OpenedSum, SumFollowed, SumReader, open_product
+from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.proofs import check_opening
-from psephos.protocol.encrypted_sum.rounds import Round
-from psephos.protocol.errors import EquivocationError, PsephosError, StudyError
+from psephos.protocol.encrypted_sum.rounds import Round, safe_confirmations
+from psephos.protocol.errors import EquivocationError, PsephosError, StudyError, WrongPartialDecryptionError
 from psephos.protocol.paillier.threshold import ThresholdKey
-from psephos.protocol.psgd.state import DescentState
-from psephos.protocol.roles import BOARD, Entry, Refusal, Role
+from psephos.protocol.psgd.state import SeriesFollowed, SeriesReader
+from psephos.protocol.roles import Entry, MachineState, Refusal, Role
 from psephos.protocol.storage.store import Store
-from psephos.protocol.study.stages import NoKey, StagedRole, initial_stages
+from psephos.protocol.study.stages import NoKey, PublishedResult, ResultWatcher, StagedRole, initial_stages
 from psephos.protocol.study.study import CURATOR, Study, printable
-from psephos.protocol.wire import Kind, Reader, session_of
-from psephos.specs.base import Spec, SumSpec
-from psephos.specs.pathak import PathakSpec
-from psephos.specs.psgd import PsgdSpec
+from psephos.protocol.wire import Kind, session_of
+from psephos.specs.base import Spec
 from psephos.specs.registry import SPECS, coalition_of, participants_of, spec_of
 from psephos.specs.regression import RegressionSpec
 from psephos.specs.rehearsed import RehearsedSpec
@@ -50,7 +48,8 @@ from psephos.study.samples import PublicSamples
 
 __all__ = ["BoardEvidence", "StudyCheck", "Verdict", "as_text", "examine", "verify"]
 
-Verdict = Literal["holds", "fails", "not checked"]
+Verdict = Literal["holds", "fails", "not checked", "misconduct"]
+"""The outcome of a check. "misconduct": members have signed what no honest member signs, and the result stands."""
 
 _LONGEST_FOUND = 1_000
 """Longest text of a check, in characters."""
@@ -63,11 +62,12 @@ FOLLOWS = "the result follows from the sum"
 
 @dataclass(frozen=True)
 class StudyCheck:
-    """One check: what was checked, the verdict, and what was found."""
+    """One check: what was checked, the verdict, what was found, and the roles that are to blame for it."""
 
     what: str
     verdict: Verdict
     found: str
+    culprits: tuple[str, ...] = ()
 
 
 @dataclass
@@ -87,7 +87,9 @@ class BoardEvidence:
         openers: the numbers of the holders whose partial decryptions are valid and visible here; of a descent, in its
             last step.
         steps: the number of encrypted sums.
+        readable: the partial decryptions that everybody can read, also those that no role accepts.
         exposed: the numbers of the holders whose partial decryptions of an exact sum everybody can read.
+        published: what the curator published; the first counts.
         result: what the classifier is computed from, where it is known.
         model: the published model, where it agrees with the study.
         lacks: why there can be no result yet: one that is published is invented, or this board omits something.
@@ -101,20 +103,22 @@ class BoardEvidence:
     key: ThresholdKey | None = None
     round: Round | None = None
     product: BallotProduct | None = None
-    closed: VoteClosed | None = None
+    closed: SumFollowed | None = None
     opened: OpenedSum | None = None
     counted: tuple[int, ...] = ()
     counted_sums: Counter[int] = field(default_factory=Counter)
     openers: tuple[int, ...] = ()
     steps: int = 0
+    readable: list[Entry] = field(default_factory=list)
     exposed: tuple[int, ...] = ()
+    published: PublishedResult | None = None
     result: Any = None
     model: Model | RegressionModel | None = None
     lacks: str = ""
 
-    def note(self, what: str, verdict: Verdict, found: str) -> None:
+    def note(self, what: str, verdict: Verdict, found: str, culprits: Iterable[str] = ()) -> None:
         """Add a check; the arguments are the fields of `StudyCheck`. Parts of `found` may be texts of members."""
-        self.checks.append(StudyCheck(what, verdict, printable(found, _LONGEST_FOUND)))
+        self.checks.append(StudyCheck(what, verdict, printable(found, _LONGEST_FOUND), tuple(sorted(culprits))))
 
     @property
     def sha256(self) -> str:
@@ -160,16 +164,10 @@ def examine(study: Study, samples: PublicSamples, board: Board, curator: Store |
     if isinstance(spec, RehearsedSpec | RegressionSpec):
         _plan(study, samples, evidence)
     _ready(study, evidence)
-    if isinstance(spec, PathakSpec):
-        _shares(spec, study, evidence)
-    elif evidence.key is None:
+    if study.uses_key and evidence.key is None:
         evidence.note("ballots, and what they add up to", "not checked", "there is no key yet")
-    elif isinstance(spec, PsgdSpec):
-        _series(spec, evidence.key, study, evidence)
     else:
-        assert isinstance(spec, SumSpec)
-        _sum(spec.terms(evidence.key, participants_of(study)), study, curator is not None, evidence)
-        evidence.result = evidence.opened
+        _protocol(spec, study, curator is not None, evidence)
     _result(spec, study, samples, evidence)
     for what, why in _NEVER:
         if study.uses_key or what != _WHOLE_KEY:
@@ -208,27 +206,36 @@ def _read(study: Study, board: Board, curator: Store | None, evidence: BoardEvid
         if not secret:
             raise StudyError("this is no store of a curator who can still read what was sealed to it")
         reader = BoardReader(study.members, CURATOR, SealingKey(secret))
-    refused: Counter[str] = Counter()
-    forks: list[str] = []
+    refused: list[tuple[str, PsephosError]] = []
+    forks: list[tuple[str, PsephosError]] = []
     for number, data in board.read(0):
         checked = reader.check(number, data)
-        if isinstance(checked.error, EquivocationError):
-            forks.append(str(checked.error))
-        elif checked.error is not None:
-            refused[type(checked.error).__name__] += 1
+        signed, error = checked.signed, checked.error
+        if error is not None:
+            author = "somebody unknown" if signed is None else signed.author
+            (forks if isinstance(error, EquivocationError) else refused).append((author, error))
         elif checked.entry is not None:
             evidence.entries.append(checked.entry)
+        if signed is not None and signed.is_readable:
+            readable = Entry(number, signed.author, signed.receiver, signed.body)
+            evidence.readable += [readable] * readable.is_a(Kind.PARTIAL_DECRYPTION)
     evidence.size, evidence.head = reader.head.size, reader.head.root.hex()
     text = f"{evidence.size} entries; head {evidence.head}"
-    if refused:
-        text += f"; not of this study, forged or of another board, and so not counted: {_listed(refused)}"
-    if missing := describe_missing(reader.missing_places()):
-        text += f"; {missing}"
-    verdict: Verdict = "fails" if missing or forks else "holds" if evidence.size else "not checked"
-    if forks:
-        # Only a member can sign such an entry: the board, or that member, shows somebody another log than this one.
-        text += f"; {len(forks)} signed entries contradict this log. {forks[0]}"
-    evidence.note("signatures, order and heads of the log", verdict, text)
+    text += f"; refused: {_by_sender(refused)}" if refused else ""
+    left_out = reader.missing_places()
+    contradictions = "; ".join(
+        [
+            *([f"{len(forks)} signed entries contradict this log. {forks[0][1]}"] if forks else []),
+            *([describe_missing(left_out)] if left_out else []),
+        ]
+    )
+    authors = {*left_out, *(author for author, _ in forks)}
+    if _outweigh(study, authors):
+        evidence.note(_LOG, "fails", f"{text}; {contradictions}", authors)
+    else:
+        evidence.note(_LOG, "holds" if evidence.size else "not checked", text)
+        if authors:
+            evidence.note("entries that contradict the log, or leave places out", "misconduct", contradictions, authors)
     evidence.joined = frozenset(entry.sender for entry in evidence.of(Kind.JOINED))
     absent = sorted({*study.must_join} - evidence.joined)
     evidence.note(
@@ -238,14 +245,34 @@ def _read(study: Study, board: Board, curator: Store | None, evidence: BoardEvid
     )
 
 
+_LOG = "signatures, order and heads of the log"
+
+
+def _outweigh(study: Study, roles: Collection[str]) -> bool:
+    """Return whether the board is to be doubted if these roles contradict it, and not they alone.
+
+    At most t - 1 holders lie, and any number of parties; the curator's word is part of the result. What is opened
+    elsewhere is the same sum only where the safe number of holders confirms it (docs/protocols/board.md).
+    """
+    keys = {study.members.keys[role] for role in roles}
+    holders = sum(study.members.keys[holder] in keys for holder in study.holders)
+    parties = sum(key in keys for key in study.roster)
+    too_many = bool(study.holders) and holders >= study.threshold
+    unsafe = study.uses_key and study.confirmations < safe_confirmations(len(study.holders), study.threshold)
+    return CURATOR in roles or too_many or 2 * parties > len(study.roster) or (unsafe and bool(roles))
+
+
 _REASONS = {
     "DuplicateBallotError": "a second one",
     "ForgedSignatureError": "signed by somebody else",
     "LateBallotError": "after the close",
     "MessageError": "malformed",
     "ProofError": "without a valid proof",
+    "ThresholdError": "another holder's, or a second one",
     "UnexpectedMessageError": "unexpected there",
     "UnknownPartyError": "from a stranger",
+    "UnsealedMessageError": "secret, and in clear",
+    "WrongPartialDecryptionError": "wrong",
     "WrongRoundError": "for something else",
 }
 """Why an entry is refused, by the class of the error."""
@@ -257,18 +284,18 @@ def _listed(numbers: Counter[str]) -> str:
     return ", ".join(f"{count} {name}{reasons[name]}" for name, count in sorted(numbers.items()))
 
 
-def _refused_by_sender(refused: Sequence[Refusal]) -> str:
+def _by_sender(refused: Iterable[tuple[str, PsephosError]]) -> str:
     """Return numbers of refused entries by their senders and the class of the error."""
     senders: dict[str, Counter[str]] = {}
-    for refusal in refused:
-        senders.setdefault(refusal.entry.sender, Counter())[type(refusal.error).__name__] += 1
+    for sender, error in refused:
+        senders.setdefault(sender, Counter())[type(error).__name__] += 1
     return "; ".join(f"{_listed(numbers)} of {sender}" for sender, numbers in sorted(senders.items()))
 
 
-def _run(role: Role, entries: Iterable[Entry]) -> tuple[Any, Sequence[Refusal]]:
-    """Return the state of a role after it has read these entries, and the entries that it refused."""
-    step = role.receive(role.start().state, list(entries))
-    return step.state, step.refused
+def _and_refused(refused: Iterable[Refusal], *kinds: Kind) -> str:
+    """Return the end of a sentence about refused entries of these kinds; "" if there is none."""
+    listed = _by_sender((each.entry.sender, each.error) for each in refused if each.entry.kind in kinds)
+    return f"; refused: {listed}" if listed else ""
 
 
 def _ready(study: Study, evidence: BoardEvidence) -> None:
@@ -315,181 +342,203 @@ def _ceremony(study: Study, entries: Sequence[Entry], evidence: BoardEvidence) -
     return evidence.note(what, "holds", "every check that needs no share of it holds")
 
 
-def _sum(round_: Round, study: Study, as_curator: bool, evidence: BoardEvidence) -> None:
+def _protocol(spec: Spec, study: Study, as_curator: bool, evidence: BoardEvidence) -> None:
+    """Check the messages of the protocol, as the role of a reader judges them."""
+    reader = spec.reader(spec.terms(evidence.key, participants_of(study)), public=study.sum_is_public)
+    watcher = ResultWatcher(study, reader)
+    step = watcher.receive(watcher.start().state, evidence.of(*watcher.reads))
+    evidence.published, evidence.lacks = step.state.published, reader.lacks(step.state.state)
+    if isinstance(reader, SumReader):
+        _sum(reader, step.state.state, step.refused, study, as_curator, evidence)
+        evidence.result = evidence.opened
+    elif isinstance(reader, SeriesReader):
+        _series(reader, step.state.state.state, step.refused, study, evidence)
+    else:
+        _shares(reader, step.state.state, step.refused, study, evidence)
+
+
+def _sum(  # wide: what a reader made of a sum
+    reader: SumReader,
+    state: MachineState,
+    refused: Sequence[Refusal],
+    study: Study,
+    as_curator: bool,
+    evidence: BoardEvidence,
+) -> None:
     """Check one encrypted sum."""
-    evidence.round, evidence.steps = round_, 1
-    _ballots(study, evidence)
-    _confirmations(evidence)
-    _opening(study, as_curator, evidence)
+    evidence.round, evidence.steps = reader.round, 1
+    evidence.product = reader.product(state.state)
+    evidence.counted = evidence.product.parties
+    evidence.counted_sums = Counter(evidence.counted)
+    evidence.closed = state.state if isinstance(state.state, SumFollowed) else None
+    _ballots(study, refused, evidence)
+    _confirmations(refused, evidence)
+    _opening(study, as_curator, refused, evidence)
+    if not (study.sum_is_public or SPECS[study.protocol].joint):
+        _exposure(study, evidence)
+    _lies(study, refused, evidence)
 
 
-def _series(spec: PsgdSpec, key: ThresholdKey, study: Study, evidence: BoardEvidence) -> None:
+def _series(
+    reader: SeriesReader, state: SeriesFollowed, refused: Sequence[Refusal], study: Study, evidence: BoardEvidence
+) -> None:
     """Check every step of a descent: the point that was announced, and its encrypted sum, which everybody can read."""
-    terms = spec.terms(key, participants_of(study))
     what = "every step: at the point that follows, and its sum published alike by t holders"
-    descent, refused, steps, last = DescentState.start(terms), Counter[str](), list[BoardEvidence](), None
-    messages = evidence.of(Kind.BALLOT, Kind.CLOSE, Kind.CONFIRMATION, Kind.PARTIAL_DECRYPTION)
-    announced_at = 0
-    for entry in evidence.of(Kind.ANNOUNCEMENT, Kind.PUBLISHED_SUM):
-        try:
-            is_announcement = entry.is_a(Kind.ANNOUNCEMENT)
-            after = descent.announced(terms, entry, "verifier") if is_announcement else descent.published(terms, entry)
-        except PsephosError as error:
-            refused[type(error).__name__] += 1
-            continue
-        announced_at = entry.number if is_announcement else announced_at
-        if after.steps > descent.steps and after.announcement is not None:
-            round_ = terms.round(after.announcement)
-            own = [one for one in messages if one.number > announced_at and session_of(one.data) == round_.digest]
-            last = BoardEvidence(own)
-            _sum(round_, study, False, last)
-            if last.opened is None:
-                evidence.lacks = f"nobody opens the sum of step {after.steps} on this board"
-            if last.opened is not None:
-                same = last.opened.sums == after.sums()
-                last.note("the published sum is the opened one", "holds" if same else "fails", f"step {after.steps}")
-            steps.append(last)
-        descent = after
-    text = f"{descent.steps} steps" + (f"; refused: {_listed(refused)}" if refused else "")
-    evidence.note(what, "holds" if descent.over(terms) else "not checked", text)
+    descent, steps = state.progress, list[BoardEvidence]()
+    summed = [step for step in state.steps if step.sums is not None]
+    for number, step in enumerate(summed, 1):
+        of_step = [each for each in refused if session_of(each.entry.data) == step.round.digest]
+        steps.append(BoardEvidence())
+        _sum(reader.votes(step), step.votes, of_step, study, False, steps[-1])
+        if (opened := steps[-1].opened) is not None:
+            verdict: Verdict = "holds" if opened.sums == step.sums else "fails"
+            steps[-1].note("the published sum is the opened one", verdict, f"step {number}")
+    text = f"{descent.steps} steps" + _and_refused(refused, Kind.ANNOUNCEMENT, Kind.PUBLISHED_SUM)
+    evidence.note(what, "holds" if descent.over(reader.terms) else "not checked", text)
     for name in dict.fromkeys(check.what for step in steps for check in step.checks):
-        verdicts = [(check.verdict, check.found) for step in steps for check in step.checks if check.what == name]
-        worst = max(verdicts, key=lambda one: ("holds", "not checked", "fails").index(one[0]))
-        checked_steps = sum(any(check.what == name for check in step.checks) for step in steps)
-        evidence.note(f"{name}, in each of {checked_steps} steps", *worst)
+        checks = [check for step in steps for check in step.checks if check.what == name]
+        worst = max(checks, key=lambda check: ("holds", "not checked", "misconduct", "fails").index(check.verdict))
+        culprits = {culprit for check in checks for culprit in check.culprits}
+        evidence.note(f"{name}, in each of {len(checks)} steps", worst.verdict, worst.found, culprits)
     evidence.steps = len(steps)
-    for step in steps:
-        evidence.counted_sums.update(step.counted)
-    if last is not None:
-        evidence.counted, evidence.openers = last.counted, last.openers
-    if not descent.over(terms):
-        evidence.lacks = "the descent is not over"
-    elif last is not None and last.opened is not None:
-        evidence.result = GradientCuratorState(descent, last.opened)
+    for each in steps:
+        evidence.counted_sums.update(each.counted)
+    if steps:
+        evidence.counted, evidence.openers = steps[-1].counted, steps[-1].openers
+    if descent.over(reader.terms) and steps and steps[-1].opened is not None:
+        evidence.result = GradientCuratorState(descent, steps[-1].opened)
 
 
-def _shares(spec: PathakSpec, study: Study, evidence: BoardEvidence) -> None:
+def _shares(
+    reader: Role, state: MachineState, refused: Sequence[Refusal], study: Study, evidence: BoardEvidence
+) -> None:
     what = "shares of the sum: published by everybody"
-    consumer = spec.consumer(spec.terms(None, participants_of(study)))
-    state, refused = _run(consumer, evidence.of(Kind.PUBLISHED_SHARE))
-    total = consumer.result(state)
+    total = reader.result(state)
     if total is None:
-        evidence.lacks = f"not all shares of it are on this board: it waits for {consumer.awaits(state)}"
-        return evidence.note(what, "not checked", f"waits for {consumer.awaits(state)}")
+        return evidence.note(what, "not checked", f"waits for {reader.awaits(state)}")
     evidence.result = SharedSum(total)
-    summary = f"{spec.agreed.parties} parties and the curator" + (f"; {len(refused)} refused" if refused else "")
+    summary = f"{len(study.roster)} parties and the curator" + _and_refused(refused, Kind.PUBLISHED_SHARE)
     return evidence.note(what, "holds", summary)
 
 
-def _ballots(study: Study, evidence: BoardEvidence) -> None:
+def _ballots(study: Study, refused: Sequence[Refusal], evidence: BoardEvidence) -> None:
     what = f"ballots: signatures, proofs ({study.proofs}), and their product"
     assert evidence.round is not None
-    observer = Observer("verifier", evidence.round)
-    state, refused = _run(observer, evidence.of(Kind.BALLOT, Kind.NOISE_BALLOT, Kind.CLOSE))
-    evidence.product = observer.product(state.state)
-    evidence.counted = tuple(n for n in range(len(study.parties)) if evidence.product.members >> n & 1)
-    evidence.counted_sums = Counter(evidence.counted)
-    evidence.closed = state.state if isinstance(state.state, VoteClosed) else None
+    assert evidence.product is not None
     summary = f"{len(evidence.product)} ballots count, and the vote is {'closed' if evidence.closed else 'open'}"
     if evidence.round.holder_noise:
         summary += (
             f"; {evidence.product.addends - len(evidence.product)} of {len(study.holders)} holders have added noise"
         )
-    if refused:
-        summary += f"; refused: {_refused_by_sender(refused)}"
+    summary += _and_refused(refused, Kind.BALLOT, Kind.NOISE_BALLOT, Kind.CLOSE)
     return evidence.note(what, "holds" if evidence.counted else "not checked", summary)
 
 
-def _confirmations(evidence: BoardEvidence) -> None:
+def _confirmations(refused: Sequence[Refusal], evidence: BoardEvidence) -> None:
+    what = "confirmations of one product"
     assert evidence.round is not None
     assert evidence.product is not None
-    what = "confirmations of one product"
     if evidence.closed is None:
         return evidence.note(what, "not checked", "the vote is open")
-    state = evidence.closed
-    for entry in evidence.of(Kind.CONFIRMATION):
-        try:
-            state = state.with_confirmation(evidence.round, entry)
-        except PsephosError:
-            continue  # all other readers refuse it, too
-    agreed = state.agreeing(evidence.product.digest)
-    others = [holder for holder, digest in state.confirmed if digest != evidence.product.digest]
-    if others:
-        return evidence.note(what, "fails", f"holders {others} confirmed another product than this board's")
+    agreed = evidence.closed.agreeing(evidence.product.digest)
     enough = len(agreed) >= evidence.round.confirmations
     count = f"{len(agreed)} of at least {evidence.round.confirmations}"
-    if not enough:
-        evidence.lacks = f"its product is confirmed by {count}"
-    return evidence.note(what, "holds" if enough else "not checked", count)
+    return evidence.note(what, "holds" if enough else "not checked", count + _and_refused(refused, Kind.CONFIRMATION))
 
 
-def _opening(study: Study, as_curator: bool, evidence: BoardEvidence) -> None:
+def _opening(study: Study, as_curator: bool, refused: Sequence[Refusal], evidence: BoardEvidence) -> None:
     what = "partial decryptions: proofs, and what they open"
-    assert evidence.round is not None
     assert evidence.product is not None
     if evidence.closed is None:
-        evidence.lacks = "the vote is open"
-        return evidence.note(what, "not checked", evidence.lacks)
-    if not as_curator and not study.sum_is_public and not evidence.of(Kind.PARTIAL_DECRYPTION):
+        return evidence.note(what, "not checked", "the vote is open")
+    if not as_curator and not study.sum_is_public:
         return evidence.note(
             what, "not checked", "they are sealed to the curator, whose store opens them (--curator DIR)"
         )
-    vector = evidence.product.vector()
-    parts: dict[int, PartialDecryption] = {}
-    wrong: list[str] = []
-    for entry in evidence.of(Kind.PARTIAL_DECRYPTION):
-        if entry.sender not in study.holders:
-            continue  # all other readers refuse it, too
+    parts, more = evidence.closed.parts, _and_refused(refused, Kind.PARTIAL_DECRYPTION)
+    evidence.openers = tuple(sorted(part.holder for part in parts))
+    if len(parts) < study.threshold:
+        return evidence.note(what, "not checked", f"{len(parts)} of {study.threshold} are there{more}")
+    try:
+        evidence.opened = open_product(evidence.product, parts)
+    except PsephosError as error:
+        return evidence.note(what, "fails", f"{error}{more}")
+    text = f"holders {sorted(evidence.openers)} open a sum of {evidence.opened.ballots} ballots{more}"
+    return evidence.note(what, "holds", text)
+
+
+def _exposure(study: Study, evidence: BoardEvidence) -> None:
+    """Check that fewer holders than open an exact sum have put their partial decryptions where everybody reads them."""
+    assert evidence.round is not None
+    assert evidence.product is not None
+    columns, digest, exposed = evidence.product.columns, evidence.product.digest, set[int]()
+    for entry in evidence.readable:
         try:
             part = PartialDecryption.decode(entry.data, evidence.round)
-            if entry.sender != f"holder {part.holder}" or part.product_digest != evidence.product.digest:
-                raise StudyError("it is from another holder, or for another product")
-            check_opening(evidence.round, part.holder, vector.ciphertexts, part.values, part.proof)
-        except PsephosError as error:
-            wrong.append(f"{entry.sender}: {error}")
+            check_opening(evidence.round, part.holder, columns, part.values, part.proof)
+        except PsephosError:
             continue
-        parts[part.holder] = part
-        if entry.receiver == BOARD and not (SPECS[study.protocol].joint or study.sum_is_public):
-            evidence.exposed = (*evidence.exposed, part.holder)
-    evidence.openers = tuple(sorted(parts))
-    if evidence.exposed:
-        evidence.note(
-            "the exact sum: opened for the curator alone",
-            "fails",
-            f"holders {sorted(evidence.exposed)} published their partial decryptions of it; any {study.threshold} of "
-            "these open it for everybody, without noise",
-        )
-    if wrong:
-        evidence.note(what, "fails", "; ".join(wrong))
-    if len(parts) < study.threshold:
-        if study.sum_is_public:
-            evidence.lacks = f"{len(parts)} of {study.threshold} holders open the sum on this board"
-        return evidence.note(what, "not checked", f"{len(parts)} of {study.threshold} are there")
+        exposed |= {part.holder} if part.product_digest == digest else set()
+    evidence.exposed = tuple(sorted(exposed))
+    if exposed:
+        enough = len(exposed) >= study.threshold
+        text = f"everybody can read the partial decryptions of holders {sorted(exposed)}; any {study.threshold} of "
+        text += "the holders' open it without noise"
+        what, culprits = "the exact sum: opened for the curator alone", [f"holder {number}" for number in exposed]
+        evidence.note(what, "fails" if enough else "misconduct", text, culprits)
+
+
+def _lies(study: Study, refused: Sequence[Refusal], evidence: BoardEvidence) -> None:
+    """Name the holders that have signed what is not true of the product of the ballots."""
+    if evidence.closed is None:
+        return
+    assert evidence.round is not None
+    assert evidence.product is not None
+    named = [(f"holder {number}", digest) for number, digest in evidence.closed.confirmed]
+    named += [(each.entry.sender, _product_named_by(each.entry, evidence.round)) for each in refused]
+    others = {sender for sender, digest in named if digest not in (b"", evidence.product.digest)}
+    wrong = {each.entry.sender for each in refused if isinstance(each.error, WrongPartialDecryptionError)}
+    if evidence.opened is not None:
+        wrong |= {f"holder {number}" for number in evidence.opened.wrong_holders}
+    texts = [f"of another product than this board's: {', '.join(sorted(others))}"] * bool(others)
+    texts += [f"wrong partial decryptions: {', '.join(sorted(wrong))}"] * bool(wrong)
+    if texts:
+        # At most t - 1 holders lie: if more name another product, another sum may have been opened.
+        verdict: Verdict = "fails" if len(others) >= study.threshold else "misconduct"
+        evidence.note("what holders have signed about the sum", verdict, "; ".join(texts), others | wrong)
+
+
+def _product_named_by(entry: Entry, round_: Round) -> bytes:
+    """Return the digest of the product that a holder's message is about; empty for other and malformed messages."""
+    message: Confirmation | PartialDecryption
     try:
-        evidence.opened = open_product(evidence.product, parts.values())
-    except PsephosError as error:
-        return evidence.note(what, "fails", str(error))
-    return evidence.note(what, "holds", f"holders {sorted(parts)} open a sum of {evidence.opened.ballots} ballots")
+        if entry.is_a(Kind.CONFIRMATION):
+            message = Confirmation.decode(entry.data, round_)
+        else:
+            message = PartialDecryption.decode(entry.data, round_)
+    except PsephosError:
+        return b""
+    return message.product_digest if entry.sender == f"holder {message.holder}" else b""
 
 
 def _result(spec: Spec, study: Study, samples: PublicSamples, evidence: BoardEvidence) -> None:
     what = AGREED
-    published = [entry for entry in evidence.of(Kind.RESULT) if entry.sender == CURATOR]
-    published = [entry for entry in published if session_of(entry.data) == study.digest]  # nobody accepts others
-    if not published:
+    if evidence.published is None:
         return evidence.note(what, "not checked", "there is none yet")
-    if more := len({entry.data for entry in published}) - 1:
+    results = [entry for entry in evidence.of(Kind.RESULT) if entry.sender == CURATOR]
+    contents = {entry.data for entry in results if session_of(entry.data) == study.digest}
+    if more := len(contents) - 1:
         evidence.note(
             "the result: the only one that the curator published",
-            "fails",
-            f"the first counts, and the board has {more} more, with other bytes. Where the curator adds "
-            "the noise, each of them costs epsilon again",
+            "misconduct" if spec.joint else "fails",
+            f"the first counts, and the board has {more} more, with other bytes"
+            + ("" if spec.joint else ". The curator adds the noise, so each of them costs epsilon again"),
+            [CURATOR],
         )
     if evidence.lacks:
         return evidence.note(what, "fails", f"there is one, and {evidence.lacks}")
-    content = Reader(published[0].data, Kind.RESULT, study.digest).rest()
     try:
-        model = read_release(study, samples, content)
+        model = read_release(study, samples, evidence.published.content)
     except PsephosError as error:
         return evidence.note(what, "fails", str(error))
     if evidence.product is not None and model.parties != len(evidence.product):
@@ -519,7 +568,7 @@ _UNSEEN = (
 
 
 def as_text(study: Study, checks: Sequence[StudyCheck], width: int = 80) -> str:
-    """Return the checks as text for a terminal: the outcome first, then what fails, holds, and was not checked.
+    """Return the checks as text for a terminal: the outcome, what fails, misconduct, what holds, what is not checked.
 
     Args:
         study: the study.
@@ -527,10 +576,20 @@ def as_text(study: Study, checks: Sequence[StudyCheck], width: int = 80) -> str:
         width: longest line, in characters; a longer word, such as the head of the log, has a line of its own.
     """
     failed = sum(check.verdict == "fails" for check in checks)
-    outcome = f"{failed} of {len(checks)} checks FAIL." if failed else "Nothing that was checked fails."
+    made = sum(check.verdict != "misconduct" for check in checks)
+    outcome = f"{failed} of {made} checks FAIL." if failed else "Nothing that was checked fails."
+    culprits = sorted({name for check in checks if check.verdict == "misconduct" for name in check.culprits})
+    misconduct = [f"MISCONDUCT, which does not change the result: {', '.join(culprits)}."] * bool(culprits)
     title = f"{study.title}, study {fingerprint(study.digest)}" + (", a TRIAL" if study.trial else "")
-    lines = [outcome, *textwrap.wrap(title, width, break_long_words=False, break_on_hyphens=False)]
-    for verdict, mark in (("fails", "FAILS "), ("holds", "holds "), ("not checked", "not checked ")):
+    lines = [outcome]
+    for text in (*misconduct, title):
+        lines += textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    for verdict, mark in (
+        ("fails", "FAILS "),
+        ("misconduct", "MISCONDUCT "),
+        ("holds", "holds "),
+        ("not checked", "not checked "),
+    ):
         for check in checks:
             if check.verdict == verdict:
                 text = f"{check.what}: {check.found}"

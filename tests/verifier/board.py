@@ -29,8 +29,8 @@ KINDS = {
 """The numbers of the messages that a verifier reads."""
 
 KNOWN = {*range(1, 7), 16, 17, *range(32, 49), *range(64, 78), 80, 81, 82}
-SEALED = {2, 3, *range(32, 48)}
-"""The kinds that may be addressed to one role."""
+TO_ONE, SECRET = {2}, {3, *range(32, 48)}
+"""The kinds that are for one role, and those that nobody else may read; kind 3 is for all where sums are public."""
 
 MAGIC, ENTRY_MAGIC = b"PSEPHOS\x02", b"PSEPHOS ENTRY\x01"
 LONGEST_ENTRY = 1 << 26
@@ -171,6 +171,15 @@ class Study:
             text += f"\n[[party]]\n{_lines(one)}"
         return text
 
+    def outweighed_by(self, roles: set[str]) -> bool:
+        """Whether the board is to be doubted if these roles contradict it."""
+        keys = {self.keys[role] for role in roles}
+        holders = sum(self.keys[f"holder {number}"] in keys for number in range(1, self.holders + 1))
+        parties = sum(raw in keys for raw in self.roster)
+        unsafe = self.uses_key and 2 * self.confirmations - self.holders <= self.threshold - 1
+        too_many = (self.holders > 0 and holders >= self.threshold) or 2 * parties > len(self.roster)
+        return "curator" in roles or too_many or (unsafe and bool(roles))
+
     def nonce(self, key_digest: bytes, purpose: str) -> bytes:
         return sha256(b"psephos study nonce\0", self.digest, key_digest, purpose.encode())[:16]
 
@@ -264,8 +273,8 @@ class Board:
     Attributes:
         messages: the public messages of valid entries, in order.
         refused: (number, why) of each entry that does not count.
-        contradictions: (number, why) of signed entries that contradict this log.
-        missing: (author, place) of entries that their authors signed and the log does not have.
+        contradicting: the authors of signed entries that contradict this log, or that it does not have.
+        readable: the partial decryptions that everybody can read, also those that do not count.
         joined: the roles that have joined.
     """
 
@@ -273,7 +282,8 @@ class Board:
         self.study, self.log = study, Log()
         self.messages: list[Message] = []
         self.refused: list[tuple[int, str]] = []
-        self.contradictions: list[tuple[int, str]] = []
+        self.contradicting: set[str] = set()
+        self.readable: list[Message] = []
         self.joined: set[str] = set()
         self._places: dict[tuple[str, int], bytes] = {}
         self._bytes = dict.fromkeys(study.keys, 0)
@@ -284,15 +294,9 @@ class Board:
             except Refused as error:
                 self.refused.append((number, str(error)))
             self.log.append(leaf)
-        last: dict[str, int] = {}
-        for author, place in self._places:
-            last[author] = max(place, last.get(author, 0))
-        self.missing = [
-            (author, place)
-            for author, most in last.items()
-            for place in range(most)
-            if (author, place) not in self._places
-        ]
+        for author in study.keys:
+            places = [place for name, place in self._places if name == author]
+            self.contradicting |= {author} if len(places) <= max(places, default=-1) else set()
 
     def _read(self, number: int, data: bytes, leaf: bytes) -> None:
         if not data:
@@ -311,20 +315,25 @@ class Board:
         require(session == self.study.digest, "it belongs to another study")
         require(author in self.study.keys, "its author is not in the study")
         verify_signature(self.study.keys[author], signature, data[:-64])
+        message = Message(number, author, receiver == "board", body)
+        readable = message.public or not secret
+        self.readable += [message] * (readable and message.kind == KINDS["partial decryption"])
         if (earlier := self._places.get((author, place))) is not None:
             if earlier != leaf:
-                self.contradictions.append((number, f"{author} signed two entries in place {place}"))
+                self.contradicting.add(author)
             return
         posted = self._bytes[author] + len(data)
         require(posted <= self.study.most_bytes(author), f"{author} has posted more than the study leaves it")
         if size >= len(self.log.roots) or self.log.roots[size] != root:
-            self.contradictions.append((number, f"{author} has read another log"))
+            self.contradicting.add(author)
             return
         self._places[author, place], self._bytes[author] = leaf, posted
-        if receiver != "board" and secret:
+        if not readable:
             return
-        message = Message(number, author, receiver == "board", body)
-        require(message.public or message.kind in SEALED or not message.kind, "a public message has one receiver")
+        if message.kind:
+            secret_kinds = SECRET - ({3} if self.study.sum_is_public else set())
+            require(message.kind not in secret_kinds, "a secret message stands in clear")
+            require(message.public == (message.kind not in TO_ONE), "a message is sent to others than it is for")
         if message.kind == KINDS["joined"]:
             self._join(message)
         if message.public:

@@ -215,6 +215,7 @@ def check_series(study: Study, key: Key, messages: list[Message], report: Any) -
         ]
         result = check_sum(round_, own)
         report.fails += [f"step {number}: {why}" for why in result.failures]
+        report.misconduct |= result.misconduct
         if result.sums is None:
             lacks = f"nobody opens the sum of step {number}: {result.lacks}"
         elif result.sums != entries:

@@ -161,6 +161,8 @@ class Sum:
         failures: what is wrong.
         lacks: why there is no sum; empty if there is one.
         sums: the opened sum.
+        misconduct: the holders that have signed what no honest one signs, too few to change the sum.
+        columns, product: the product of the ballots, and its digest.
     """
 
     round: Round
@@ -171,6 +173,9 @@ class Sum:
     lacks: str = ""
     sums: list[int] | None = None
     noise: dict[int, tuple[mpz, ...]] = field(default_factory=dict)
+    misconduct: set[str] = field(default_factory=set)
+    columns: tuple[mpz, ...] = ()
+    product: bytes = b""
 
 
 def _ballot(round_: Round, message: Message, counted: dict[int, tuple[mpz, ...]]) -> tuple[int, tuple[mpz, ...]]:
@@ -242,35 +247,73 @@ def _confirm(result: Sum, messages: list[Message], product: bytes) -> None:
             confirmed[holder] = digest
         except Refused as error:
             result.refused.append((message.number, str(error)))
-    others = sorted(holder for holder, digest in confirmed.items() if digest != product)
-    if others:
-        result.failures.append(f"holders {others} confirmed another product")
-    elif len(confirmed) < round_.study.confirmations:
+    if sum(digest == product for digest in confirmed.values()) < round_.study.confirmations:
         result.lacks = "too few holders confirmed the product"
+
+
+def _lie(result: Sum, messages: list[Message], product: bytes) -> None:
+    """Find the holders that name another product, in a message that counts or does not; t of them are too many."""
+    round_, others = result.round, set[str]()
+    for message in messages:
+        kind = "confirmation" if message.kind == KINDS["confirmation"] else "partial decryption"
+        try:
+            body = message.body(kind, round_.digest)
+            named, holder = body.take(32), body.integer(1)
+            require(message.sender == f"holder {holder}", "it is another holder's")
+            if kind == "confirmation":
+                body.end()
+            else:
+                round_.key.check_units(round_.key.ciphertexts(body.take(round_.count * round_.key.size)))
+            others |= {message.sender} if named != product else set()
+        except Refused:
+            continue
+    if len(others) >= round_.key.threshold:
+        result.failures.append(f"{sorted(others)} confirmed or opened another product")
+    else:
+        result.misconduct |= others
+
+
+def _part(
+    round_: Round, message: Message, columns: tuple[mpz, ...], product: bytes
+) -> tuple[int, tuple[mpz, ...], str]:
+    """Return the holder and the values of a partial decryption of a product, and why it is wrong."""
+    key, body = round_.key, message.body("partial decryption", round_.digest)
+    named, holder = body.take(32), body.integer(1)
+    require(1 <= holder <= key.holders and named == product, "it is of another holder or product")
+    values = key.ciphertexts(body.take(round_.count * key.size))
+    key.check_units(values)
+    statement = b"psephos partial decryption\0" + round_.digest + bytes([holder])
+    return holder, values, check_opening(key, holder, statement, columns, values, body.rest())
+
+
+def exposed(result: Sum, readable: list[Message]) -> set[str]:
+    """Return the holders whose partial decryptions everybody can read."""
+    found = set[str]()
+    for message in readable:
+        try:
+            holder, _, wrong = _part(result.round, message, result.columns, result.product)
+            found |= {f"holder {holder}"} if not wrong else set()
+        except Refused:
+            continue
+    return found
 
 
 def _open(result: Sum, messages: list[Message], columns: tuple[mpz, ...], product: bytes) -> None:
     round_, key = result.round, result.round.key
-    holders = {f"holder {number}" for number in range(1, key.holders + 1)}
     parts: dict[int, tuple[mpz, ...]] = {}
     for message in messages:
-        if message.kind != KINDS["partial decryption"] or message.sender not in holders:
+        if message.kind != KINDS["partial decryption"]:
             continue
         try:
-            body = message.body("partial decryption", round_.digest)
-            named, holder = body.take(32), body.integer(1)
-            values = key.ciphertexts(body.take(round_.count * key.size))
-            key.check_units(values)
-            require(message.sender == f"holder {holder}" and named == product, "it is of another holder or product")
-            statement = b"psephos partial decryption\0" + round_.digest + bytes([holder])
-            wrong = check_opening(key, holder, statement, columns, values, body.rest())
-            require(not wrong, wrong)
-            parts[holder] = values
+            holder, values, wrong = _part(round_, message, columns, product)
+            require(message.sender == f"holder {holder}" and holder not in parts, "it is another's, or a second one")
         except Refused as error:
-            result.failures.append(f"{message.sender}: {error}")
+            result.refused.append((message.number, str(error)))
+            continue
+        if wrong:
+            result.misconduct.add(message.sender)
         else:
-            if not round_.study.sum_is_public and not round_.study.joint:
-                result.failures.append(f"{message.sender} opened the exact sum for everybody")
+            parts[holder] = values
     if len(parts) < key.threshold:
         result.lacks = result.lacks or f"{len(parts)} of {key.threshold} holders open the sum"
     if result.lacks:
@@ -289,9 +332,11 @@ def check_sum(round_: Round, messages: list[Message]) -> Sum:
     for ciphertexts in (*result.counted.values(), *result.noise.values()):
         columns = [c * d % round_.key.modulus for c, d in zip(columns, ciphertexts, strict=True)]
     product = sha256(round_.key.encode(columns))
+    result.columns, result.product = tuple(columns), product
     if not result.closed:
         result.lacks = "the vote is open"
         return result
     _confirm(result, messages, product)
+    _lie(result, messages, product)
     _open(result, messages, tuple(columns), product)
     return result

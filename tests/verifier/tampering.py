@@ -356,7 +356,7 @@ OF_MESSAGES: dict[str, tuple[str, Tampering]] = {
     "a share is missing": ("pathak", without(Kind.PUBLISHED_SHARE)),
     # results
     "a party publishes the result": ("statistic", _moved(Kind.RESULT, "party 0")),
-    "two results": ("statistic", messages(_two_results)),
+    "two results of an exact sum": ("tally", messages(_two_results)),
     "no result": ("pathak", without(Kind.RESULT)),
     "a space in a model": ("statistic", edited(Kind.RESULT, lambda data: data.replace(b",\n", b", \n", 1))),
     "a field occurs twice": (

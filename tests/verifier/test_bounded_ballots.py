@@ -238,8 +238,8 @@ def test_another_ballot_that_is_valid_counts(recordings: Callable[[str], Recordi
     payload = Cheated(Honest, what).payload(round_of(recordings(what)))
     changed = ballot(lambda own: payload)(recordings(what))
     report = changed.second()
-    assert "5 ballots count; 0 messages are refused" in report.holds
-    assert any("confirmed another product" in why for why in report.fails)
+    assert any(line.startswith("5 ballots count; ") for line in report.holds)
+    assert any("another product" in why for why in report.fails)
     assert changed.evidence().counted == (0, 1, 2, 3, 4)
 
 

@@ -22,7 +22,7 @@ from tests.verifier.regression import differences
 from tests.verifier.release import Result, check_model, round_of
 from tests.verifier.series import check_series
 from tests.verifier.shares import check_shares
-from tests.verifier.sums import check_sum
+from tests.verifier.sums import check_sum, exposed
 
 PROTOCOLS = ("tally", "statistic", "average", "record", "regression", "evaluation", "rehearsed", "psgd", "pathak")
 """What this verifier covers."""
@@ -30,11 +30,12 @@ PROTOCOLS = ("tally", "statistic", "average", "record", "regression", "evaluatio
 
 @dataclass
 class Report:
-    """What holds, what fails, and what this board does not show."""
+    """What holds, what fails, what this board does not show, and who has signed what no honest member signs."""
 
     holds: list[str] = field(default_factory=list)
     fails: list[str] = field(default_factory=list)
     lacks: list[str] = field(default_factory=list)
+    misconduct: set[str] = field(default_factory=set)
 
     @property
     def accepted(self) -> bool:
@@ -115,8 +116,10 @@ def verify(study_text: str, public: Public | str, entries: list[bytes]) -> Repor
     same = samples.table == study.public_table and samples.features == study.features
     require(same, "the public samples are others than the study's")
     board = Board(study, entries)
-    report.fails += [f"entry {number}: {why}" for number, why in board.contradictions]
-    report.fails += [f"{author}'s entry in place {place} is missing" for author, place in board.missing]
+    if study.outweighed_by(board.contradicting):
+        report.fails.append(f"{', '.join(sorted(board.contradicting))} contradict the log, or leave places out")
+    else:
+        report.misconduct |= board.contradicting
     report.holds.append(f"{len(entries)} entries, head {board.log.roots[-1].hex()}")
     if absent := sorted(study.must_join - board.joined):
         report.fails.append(f"not joined: {', '.join(absent)}")
@@ -129,13 +132,13 @@ def verify(study_text: str, public: Public | str, entries: list[bytes]) -> Repor
     if report.fails and key is None and study.uses_key:
         return report
     rest = list(messages)
-    result, lacks = _protocol(study, samples, key, rest, report)
+    result, lacks = _protocol(study, samples, key, rest, board.readable, report)
     _result(study, samples, rest, result, lacks, report)
     return report
 
 
 def _protocol(
-    study: Study, samples: Public, key: Key | None, messages: list[Message], report: Report
+    study: Study, samples: Public, key: Key | None, messages: list[Message], readable: list[Message], report: Report
 ) -> tuple[Result | None, str]:
     """Check the messages of the protocol; returns its result, and why there can be none yet."""
     if study.protocol == "pathak":
@@ -146,6 +149,13 @@ def _protocol(
         return check_series(study, key, messages, report)
     result = check_sum(round_of(study, samples, key), messages)
     report.fails += result.failures
+    report.misconduct |= result.misconduct
+    if not study.sum_is_public and not study.joint:
+        found = exposed(result, readable)
+        if len(found) >= study.threshold:
+            report.fails.append(f"everybody can open the exact sum, with what {', '.join(sorted(found))} posted")
+        else:
+            report.misconduct |= found
     added = f", {len(result.noise)} holders have added noise" if result.noise else ""
     report.holds.append(f"{len(result.counted)} ballots count{added}; {len(result.refused)} messages are refused")
     if result.sums is None:
@@ -166,7 +176,10 @@ def _result(
         report.lacks.append(lacks or "there is no result")
         return
     if len({message.data for message in published}) > 1:
-        report.fails.append("the curator published several results")
+        if study.joint:
+            report.misconduct.add("curator")
+        else:
+            report.fails.append("the curator published several results")
     if lacks:
         report.fails.append(f"there is a result, and {lacks}")
         return
@@ -192,6 +205,8 @@ def main(arguments: list[str]) -> int:
     for verdict, lines in (("FAILS", report.fails), ("holds", report.holds), ("lacks", report.lacks)):
         for line in lines:
             print(f"{verdict}  {line}")
+    if report.misconduct:
+        print(f"misconduct of {', '.join(sorted(report.misconduct))}")
     return 0 if report.accepted else 1
 
 

@@ -36,6 +36,7 @@ from tests.psephos.study.test_verify import (  # noqa: F401 - fixtures
     Played,
     before,
     bodies,
+    bodies_for_curator,
     honest,
     of,
     play,
@@ -289,26 +290,30 @@ def posted(played: Played, *names: str, place: int) -> MemoryBoard:
     return board
 
 
-def test_a_signed_entry_of_another_log_fails(public: Played) -> None:  # noqa: F811
-    """A member has read another log than this one, or has signed two entries in one place: it is named at the top."""
+def test_misconduct_is_at_the_top_and_the_result_stands(public: Played) -> None:  # noqa: F811
+    """Members have read another log than this one, or have signed two entries in one place."""
     for place in (0, 50):
         made = receipt(public, posted(public, "party 4", "party 3", place=place))
-        assert made.warning.startswith("FAILED")
-        (check,) = made.with_verdict("fails")
-        assert "party 4" in check.found
-        assert "2 signed entries" in check.found
+        assert made.warning == ""
+        (check,) = made.with_verdict("misconduct")
+        assert check.culprits == ("party 3", "party 4")
+        assert made.misconduct in render(made)
+        assert all(name in made.misconduct for name in check.culprits)
+        assert receipt(public, posted(public, "curator", place=place)).warning.startswith("FAILED")
+    assert receipt(public).misconduct == ""
 
 
-def test_published_decryptions_of_an_exact_sum_fail(honest: Played) -> None:  # noqa: F811
-    """A holder opens for everybody what only the curator may see: no epsilon holds then."""
-    evidence = examine(honest.study, honest.samples, honest.board, honest.stores["curator"])
-    assert not evidence.exposed
-    parts = [(entry.sender, entry.data) for entry in evidence.of(Kind.PARTIAL_DECRYPTION)]
+@pytest.mark.parametrize("receiver", [BOARD, "curator"])
+def test_published_decryptions_of_an_exact_sum_fail(honest: Played, receiver: str) -> None:  # noqa: F811
+    """As many holders as open it let everybody read what only the curator may see: no epsilon holds then."""
+    parts = bodies_for_curator(honest)
     for number in (1, 2):
-        made = receipt(honest, before(honest, None, *parts[:number]))
-        (check,) = made.with_verdict("fails")
+        made = receipt(honest, before(honest, None, *parts[:number], receiver=receiver))
+        assert made.warning.startswith("FAILED") == (number == 2)
+        (check,) = made.with_verdict("fails" if number == 2 else "misconduct")
         assert check.what.startswith("the exact sum")
         assert "everybody" in made.encryption.decrypted
+        assert made.encryption.decrypted_by == [name for name, _ in parts[:number]]
         assert ("Everybody who reads the board sees the exact" in made.release.not_covered) == (number == 2)
 
 

@@ -47,7 +47,7 @@ function show(state) {
   at("head").textContent = `${state.head.size} entries, ${state.head.root}`;
   at("result").textContent = state.result ? `Result: SHA-256 ${state.result}` : state.over ? "There will be no result." : "There is no result yet.";
   at("one").hidden = !state.head.size || state.forked;
-  at("checks").replaceChildren(...state.checks.map((check) => make("p", `${{ holds: "\u2713", fails: "\u2717" }[check.verdict] || "?"} ${check.what}: ${check.verdict}; ${check.found}`, check.verdict === "fails" ? "warning" : "quiet")));
+  at("checks").replaceChildren(...state.checks.map((check) => make("p", `${{ holds: "\u2713", fails: "\u2717", misconduct: "!" }[check.verdict] || "?"} ${check.what}: ${check.verdict}; ${check.found}`, ["fails", "misconduct"].includes(check.verdict) ? "warning" : "quiet")));
   at("log").querySelector("tbody").replaceChildren(...state.log.slice().reverse().map((line) => {
     const row = make("tr", undefined, line.error ? "refused" : "");
     row.title = `read here at ${clock(line.seen)}`;

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -18,24 +19,25 @@ from psephos.audit.studies import Trial, trial
 from psephos.cli.main import build
 from psephos.protocol.board import Board, MemoryBoard
 from psephos.protocol.board.client import join_message
+from psephos.protocol.board.entries import SignedEntry
 from psephos.protocol.board.sealing import SealingKey
 from psephos.protocol.ceremony.messages import failure
-from psephos.protocol.encrypted_sum.messages import Close
 from psephos.protocol.errors import BoardError, EngineError, StudyError, WrongRoundError
 from psephos.protocol.paillier.private_key import generate_private_key
 from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.roles import BOARD, Post
 from psephos.protocol.study.stages import encode_key
-from psephos.protocol.wire import Kind, frame
+from psephos.protocol.wire import HEADER_BYTES, Kind, frame, kind_of
 from psephos.study.monitor import Follower
 from psephos.study.watch.app import answers_to, application
+from tests.psephos.study.cast import DealtCast
 
 
 class Talk:
     """A board on which anybody can be made to say anything."""
 
-    def __init__(self, **fields: Any) -> None:
-        self.made: Trial = trial(**fields)
+    def __init__(self, made: Trial | None = None, **fields: Any) -> None:
+        self.made: Trial = trial(**fields) if made is None else made
         self.board = MemoryBoard()
         self.secrets = {name: SealingKey.generate() for name in self.made.keys}
         self.seats = {name: self.made.board_client(name) for name in self.made.keys}
@@ -49,6 +51,11 @@ class Talk:
         self.board.post(entry)
         for seat in self.seats.values():
             seat.check(len(self.board.entries), entry)
+
+    def repeats(self, entry: bytes) -> None:
+        """Post what a role has signed on another board."""
+        self.posts(entry)
+        self.seats[SignedEntry.decode(entry).author].place += 1
 
     def joins(self, *names: str) -> None:
         for name in names:
@@ -72,7 +79,7 @@ def roles(state: dict[str, Any]) -> dict[str, list[str]]:
     return {role["role"]: [step["step"] for step in role["steps"] if step["done"]] for role in state["roles"]}
 
 
-def test_the_page_names_every_stage(talk: Talk, follower: Follower) -> None:
+def test_the_page_names_every_stage_up_to_the_key(talk: Talk, follower: Follower) -> None:
     def stage() -> str:
         follower.step()
         text: str = follower.state()["stage"]
@@ -84,42 +91,122 @@ def test_the_page_names_every_stage(talk: Talk, follower: Follower) -> None:
     talk.joins("holder 2", "holder 3", "party 0")
     expected = "The holders generate the key, each a share of it: 0 candidates tried, about 752 in all"
     assert stage() == f"{expected}."
-    talk.says("holder 2", talk.message(Kind.SEED_COMMITMENTS))
-    assert stage() == f"{expected}; waits for holder 1, holder 3."
     study = talk.made.study
+    talk.says("holder 1", talk.message(Kind.SEED_COMMITMENTS))
+    talk.says("party 4", frame(Kind.SEED_COMMITMENTS, study.ceremony().digest))
+    assert stage() == f"{expected}.", "of another session, and from a party"
+    for _ in range(9):
+        talk.says("holder 2", frame(Kind.RESIDUE_PRODUCTS, study.ceremony().digest))
+    assert stage() == f"{expected}; waits for holder 1, holder 3.", "a batch is tried when all have spoken"
     key, _ = deal(generate_private_key(study.key_bits, test_key=True), holders=3, threshold=2)
     for name in study.holders:
-        assert "Voting" not in stage()
+        assert "generate the key" in stage()
         talk.says(name, encode_key(study, key))
-    talk.says("party 0", talk.message(Kind.BALLOT))
-    assert stage() == "Voting: 1 of 5 parties have voted; 3 are needed."
-    talk.says("curator", Close(talk.made.study.digest).encode())
-    talk.says("party 1", talk.message(Kind.BALLOT))
-    talk.says("holder 2", talk.message(Kind.CONFIRMATION))
-    assert stage() == "The vote is closed; ballots: 1. 1 of 3 holders have confirmed the product."
-    talk.says("party 1", talk.message(Kind.RESULT))
-    assert "confirmed" in stage(), "a result is the curator's to publish"
-    for name in ("holder 1", "holder 3"):
-        talk.says(name, talk.message(Kind.CONFIRMATION))
-    assert stage().endswith("the curator is to ask some to open it.")
-    talk.says("curator", talk.message(Kind.TALLY_REQUEST), "holder 1", secret=False)
-    talk.says("holder 1", talk.message(Kind.PARTIAL_DECRYPTION), "curator")
-    assert stage().endswith("1 of 2 holders that are needed have opened the product.")
-    talk.says("holder 3", talk.message(Kind.PARTIAL_DECRYPTION), "curator")
-    assert stage().endswith("the curator is to publish the result.")
-    assert all(step["needed"] for role in follower.state()["roles"] for step in role["steps"])
-    talk.says("curator", talk.message(Kind.RESULT))
-    assert stage() == "The result is published."
-    assert roles(follower.state())["party 0"] == ["joined", "cast a ballot"]
-    assert roles(follower.state())["holder 2"] == ["joined", "made the key", "confirmed"]
-    assert roles(follower.state())["holder 3"][-1] == "answered the curator"
-    idle = [
-        (role["role"], step["step"])
-        for role in follower.state()["roles"]
-        for step in role["steps"]
-        if not step["needed"]
-    ]
-    assert idle == [("holder 2", "opened")], "it was not asked; parties that did not vote are absent"
+    assert "--public" in stage(), "without the samples nobody can judge what is cast"
+
+
+_CLOSED = "The vote is closed; ballots: 5."
+STAGES = {
+    "tally": [
+        *(f"Voting: {n} of 5 parties have voted; 3 are needed." for n in range(5)),
+        "Voting: 5 of 5 parties have voted; the curator is to close the vote.",
+        *(f"{_CLOSED} {n} of 3 holders have confirmed the product." for n in range(3)),
+        f"{_CLOSED} The holders have confirmed the product; the curator is to ask some to open it.",
+        *(f"{_CLOSED} {n} of 2 holders that are needed have opened the product." for n in (0, 1)),
+        f"{_CLOSED} The product is opened; the curator is to publish the result.",
+        "The result is published.",
+    ],
+    "psgd": [
+        "The curator is to announce the first step.",
+        *(f"Step {step}: {n} of 5 parties have answered; 5 must." for step in (1, 2) for n in range(6)),
+        "The result is published.",
+    ],
+    "pathak": [
+        "The parties send each other shares of their parameters.",
+        *(f"{n} of 6 shares of the sum are published." for n in range(1, 7)),
+        "The result is published.",
+    ],
+}
+
+
+def followed(what: str) -> tuple[Talk, Follower, Sequence[bytes]]:
+    """A board on which nothing stands yet, who follows it, and what honest members sign one after another."""
+    cast = DealtCast(what)
+    board, _ = cast.played()
+    talk = Talk(cast.made)
+    return talk, Follower(cast.made.study, lambda: talk.board, cast.terms), [data for _, data in board.read(0)]
+
+
+@pytest.mark.parametrize("what", STAGES)
+def test_the_page_names_every_stage_of_a_protocol(what: str) -> None:
+    talk, follower, entries = followed(what)
+    stages: list[str] = []
+    for entry in entries:
+        talk.repeats(entry)
+        follower.step()
+        text = follower.state()["stage"]
+        stages += [text] * (text not in stages)
+    started = next(number for number, text in enumerate(stages) if text == STAGES[what][0])
+    assert stages[started:] == STAGES[what]
+    state = follower.state()
+    assert state["refused"] == {}
+    assert roles(state)["party 0"] == ["joined", "published a share" if what == "pathak" else "cast a ballot"]
+    if what == "tally":
+        assert roles(state)["curator"] == ["joined", "closed the vote", "published the result"]
+        assert roles(state)["holder 2"] == ["joined", "made the key", "confirmed", "answered the curator"]
+        not_needed = [
+            (role["role"], step["step"]) for role in state["roles"] for step in role["steps"] if not step["needed"]
+        ]
+        assert not_needed == [("holder 3", "opened")], "it was not asked"
+    result = next(SignedEntry.decode(data).body for data in entries if _kind(data) is Kind.RESULT)
+    assert state["result"] == hashlib.sha256(result[HEADER_BYTES:]).hexdigest()
+
+
+def _kind(data: bytes) -> Kind | None:
+    entry = SignedEntry.decode(data)
+    return None if entry.secret else kind_of(entry.body)
+
+
+@pytest.mark.parametrize("what", ["tally", "statistic", "psgd", "pathak"])
+def test_a_page_believes_no_message_that_no_role_accepts(what: str) -> None:
+    """Whoever posts what looks like the next messages moves neither the stage nor anybody's steps."""
+    talk, follower, entries = followed(what)
+    study, seen = talk.made.study, set[str]()
+    for entry in entries:
+        talk.repeats(entry)
+        follower.step()
+        before = follower.state()
+        if before["stage"] in seen or "joined" in before["stage"] or before["result"]:
+            continue
+        seen.add(before["stage"])
+        for session in (bytes(32), study.digest):
+            for number in range(5):
+                talk.says(f"party {number}", frame(Kind.BALLOT, session))
+            for kind in (Kind.CLOSE, Kind.ANNOUNCEMENT):
+                talk.says("curator", frame(kind, session))
+            for name in study.holders:
+                talk.says("curator", frame(Kind.TALLY_REQUEST, session), name, secret=False)
+                for kind in (Kind.CONFIRMATION, Kind.PARTIAL_DECRYPTION, Kind.PUBLISHED_SUM, Kind.NOISE_BALLOT):
+                    talk.says(name, frame(kind, session, b"junk"))
+            talk.says("curator", frame(Kind.PUBLISHED_SHARE, session))
+        talk.says("curator", frame(Kind.RESULT, bytes(32), b"nonsense"))
+        talk.says("party 0", frame(Kind.RESULT, study.digest, b"nonsense"))
+        follower.step()
+        assert (follower.state()["stage"], roles(follower.state())) == (before["stage"], roles(before))
+        assert follower.state()["result"] == ""
+
+
+def test_a_result_before_its_time_is_none() -> None:
+    talk, follower, entries = followed("tally")
+    for entry in entries:
+        if _kind(entry) is Kind.CLOSE:
+            break
+        talk.repeats(entry)
+    follower.step()
+    stage = follower.state()["stage"]
+    talk.says("curator", frame(Kind.RESULT, talk.made.study.digest, b"nonsense"))
+    follower.step()
+    assert (follower.state()["stage"], follower.state()["result"]) == (stage, "")
 
 
 def test_a_failed_ceremony_is_shown(talk: Talk, follower: Follower) -> None:
@@ -155,33 +242,14 @@ def test_a_repeated_entry_counts_for_nobody(talk: Talk, follower: Follower, kind
     talk.joins("curator", "party 0")
     entry = talk.says("party 0", b"sealed") if kind is None else talk.says("party 0", talk.message(kind))
     follower.step()
-    before = follower.messages["party 0"].copy(), follower.sizes["party 0"]
+    before = follower.accepted["party 0"], follower.sizes["party 0"]
     talk.posts(entry)
     assert follower.step()
-    assert (follower.messages["party 0"], follower.sizes["party 0"]) == before
+    assert (follower.accepted["party 0"], follower.sizes["party 0"]) == before
     assert (follower.lines[-1].kind, follower.lines[-1].error, follower.entries) == ("repeated", "", 4)
     assert follower.record()["entries"] == 4
     assert "board: 4 entries" in follower.text()
     assert follower.refused == {}
-
-
-def test_a_party_that_missed_a_step_is_counted_at_the_next(talk: Talk, follower: Follower) -> None:
-    def stage() -> str:
-        follower.step()
-        text: str = follower.state()["stage"]
-        return text
-
-    talk.joins("curator", "party 0", "party 1")
-    talk.says("curator", talk.message(Kind.ANNOUNCEMENT))
-    talk.says("party 0", talk.message(Kind.BALLOT))
-    assert stage() == "Step 1: 1 of 5 parties have answered; 3 must."
-    talk.says("party 1", talk.message(Kind.ANNOUNCEMENT))
-    assert stage() == "Step 1: 1 of 5 parties have answered; 3 must.", "only the curator announces"
-    talk.says("curator", talk.message(Kind.ANNOUNCEMENT))
-    assert stage() == "Step 2: 0 of 5 parties have answered; 3 must."
-    talk.says("party 1", talk.message(Kind.BALLOT))
-    talk.says("party 0", talk.message(Kind.BALLOT))
-    assert stage() == "Step 2: 2 of 5 parties have answered; 3 must."
 
 
 def test_what_was_read_before_a_board_failed_is_news(talk: Talk) -> None:
@@ -210,7 +278,7 @@ def test_message_bodies_are_never_served(talk: Talk, follower: Follower) -> None
     assert b"canary-of-a-body".hex() not in everything
     for key in talk.made.keys.values():
         assert key.seed().hex() not in everything
-    assert [line["kind"] for line in follower.state()["log"]][-2:] == ["secret", "ballot"]
+    assert [line["kind"] for line in follower.state()["log"]][-2:] == ["secret", "ignored"]
 
 
 def test_a_failing_board_is_shown_until_it_recovers(talk: Talk) -> None:
@@ -301,13 +369,14 @@ def test_a_reader_that_fails_or_is_stuck_is_not_healthy(talk: Talk, monkeypatch:
         assert "could not be read" in status
 
 
-def test_a_failing_verification_is_shown_and_the_page_continues(talk: Talk) -> None:
+def test_a_failing_verification_is_shown_and_the_page_continues() -> None:
     def check(board: Board) -> list[dict[str, str]]:
         raise WrongRoundError("a result of another study")
 
-    follower = Follower(talk.made.study, lambda: talk.board, check=check)
-    talk.joins("curator")
-    talk.says("curator", talk.message(Kind.RESULT))
+    talk, follower, entries = followed("tally")
+    follower.check = check
+    for entry in entries:
+        talk.repeats(entry)
     assert follower.step()
     (row,) = follower.state()["checks"]
     assert (row["verdict"], row["found"]) == ("fails", "WrongRoundError: a result of another study")
