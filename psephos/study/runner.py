@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -121,6 +121,30 @@ class RunningRole:
     awaits: MissingMessages | None = None
 
 
+class _MemberBoard:
+    """A member's board, which is opened when it is first used; where that fails, the next use tries again."""
+
+    def __init__(self, member: Membership, name: str) -> None:
+        self._member, self._name = member, name
+        self._opened: Board | None = None
+
+    def _board(self) -> Board:
+        if self._opened is None:
+            member = self._member
+            self._opened = open_board(member.settings.board, member.study.digest, self._name, member.identity.key)
+        return self._opened
+
+    def post(self, data: bytes) -> None:
+        self._board().post(data)
+
+    def read(self, after: int) -> Iterable[tuple[int, bytes]]:
+        return self._board().read(after)
+
+    def close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+
+
 class MemberRunner:
     """Runs some or all roles of a member over a board. A context manager, which closes their stores and boards."""
 
@@ -139,7 +163,7 @@ class MemberRunner:
             say: called with a line of text for each event, which is logged as well.
             clock: seconds since 1970, for the end of the vote and for patience.
 
-        Raises BoardError when the board cannot be reached, what `Membership.agent` does, and `Voter.check`.
+        Raises what `Membership.agent` does, and `Voter.check`. The board is opened by the first step.
         """
         self.member, self.study, self._say, self._clock = member, member.study, say, clock
         self.roles: list[RunningRole] = []
@@ -149,12 +173,8 @@ class MemberRunner:
         """Why the board does not answer; empty where it does."""
         try:
             for name in names:
-                board = open_board(member.settings.board, self.study.digest, name, member.identity.key)
-                try:
-                    agent, store = member.agent(name, board)
-                except BaseException:
-                    board.close()
-                    raise
+                board = _MemberBoard(member, name)
+                agent, store = member.agent(name, board)
                 self.roles.append(RunningRole(agent, store, board))
                 if name.startswith("party") and isinstance(_now(agent)[0], JoinStage | KeyStage):  # it has not voted
                     member.voter.check()
@@ -202,8 +222,9 @@ class MemberRunner:
             try:
                 changed, self.failure = self.step(patient=True), ""
             except BoardError as error:
+                if str(error) != self.failure:
+                    self._notify("", f"the board fails, and is tried again: {error}", "board")
                 self.failure = str(error)
-                self._notify("", f"the board fails, and is tried again: {error}", "board")
                 changed, pause = False, _LONGEST
             pause = _SHORTEST if changed else min(_LONGEST, pause * 1.5)
             if not changed:

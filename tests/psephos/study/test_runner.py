@@ -398,6 +398,32 @@ def test_a_failing_board_is_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             play.run_due_steps()
 
 
+def test_an_agent_whose_board_is_down_at_the_start_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "_LONGEST", 0.01)
+    member, lines, failures, up = Member(tmp_path, DealtCast("average")), list[str](), list[str](), runner.open_board
+
+    def down(*address: Any) -> Board:
+        raise BoardError("no server is listening")
+
+    monkeypatch.setattr(runner, "open_board", down)
+    with member.play(["party 1"], Clock(), lines) as play:
+        with pytest.raises(BoardError, match="listening"):
+            play.run_due_steps()
+
+        def until() -> bool:
+            failures.append(play.failure)
+            if len(failures) == 4:
+                monkeypatch.setattr(runner, "open_board", up)
+            return play.roles[0].agent.head.size > 0
+
+        play.run(until)
+        assert failures[1:4] == ["no server is listening"] * 3
+        assert sum("no server is listening" in text for text in lines) == 1, "it says so once"
+        assert play.roles[0].agent.head.size > 0
+
+
 def test_a_failing_store_stops_its_role(tmp_path: Path) -> None:
     member, clock = Member(tmp_path, DealtCast("average"), patience=60), Clock()
     with member.play(["party 1"], clock) as play:
@@ -435,8 +461,8 @@ def test_a_server_connection_uses_the_members_key(tmp_path: Path) -> None:
     """The key of an identity that has none is missed before anything is sent."""
     member = Member(tmp_path, DealtCast("average"))
     member.settings.board, member.identity.key = "nats://127.0.0.1:1", SimpleNamespace()
-    with pytest.raises(AttributeError, match="verification_key"):
-        member.play(["party 1"], Clock())
+    with member.play(["party 1"], Clock()) as play, pytest.raises(AttributeError, match="verification_key"):
+        play.run_due_steps()
 
 
 def test_initial_state_of_a_running_role() -> None:
