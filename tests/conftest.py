@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
+import subprocess
+import sysconfig
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -42,6 +46,28 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         for report in reports:
             if getattr(report, "when", "") == "call" and report.duration > LONG and not tiers & report.keywords.keys():
                 terminalreporter.write_line(f"{report.nodeid} took {report.duration:.0f} s and is in no tier")
+
+
+def _nats_servers() -> dict[str, str]:
+    """Return the paths of the NATS servers that are installed, by their versions: Debian's, and the package's."""
+    folders = [*os.environ.get("PATH", "").split(os.pathsep), sysconfig.get_path("scripts")]
+    paths = {path for folder in folders if (path := shutil.which("nats-server", path=folder))}
+    outputs = {path: subprocess.run([path, "--version"], capture_output=True, text=True).stdout for path in paths}
+    return {output.rpartition("v")[2].strip(): path for path, output in sorted(outputs.items())}
+
+
+_SERVERS = [pytest.param(path, id=version) for version, path in _nats_servers().items()] or [
+    pytest.param(None, marks=pytest.mark.skip("nats-server is not installed"), id="none")
+]
+
+
+@pytest.fixture(params=_SERVERS)
+def nats_server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each NATS server that is installed, which is used then in this process and in those that it starts."""
+    program: str = request.param
+    monkeypatch.setattr("psephos.protocol.board.server.NATS_SERVER", program)
+    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(program).parent), os.environ["PATH"]]))
+    return program
 
 
 @pytest.fixture(autouse=True)

@@ -24,13 +24,14 @@ import ssl
 import threading
 from collections.abc import Coroutine, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from itertools import pairwise
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 import nats.errors
 from nats.aio.client import Client
+from nats.js import JetStreamContext
 from nats.js import errors as js_errors
 from nats.js.api import DiscardPolicy, RawStreamMsg, RetentionPolicy, StorageType, StreamConfig
 
@@ -39,8 +40,10 @@ from psephos.protocol.errors import BoardError, InvalidParameter
 from psephos.protocol.signing import SigningKey, VerificationKey
 from psephos.protocol.wire import DIGEST_BYTES
 
-__all__ = ["NatsBoard", "inbox", "nkey", "stream_of", "subject_of"]
+__all__ = ["READING", "NatsBoard", "inbox", "nkey", "stream_of", "subject_of"]
 
+READING = "psephos-reading"
+"""Prefix of the subjects of JetStream's interface in the account of readers."""
 _PART = 1_000_000
 """Length of a part in bytes. A server accepts messages of up to 1 MiB by default."""
 _WINDOW = 32
@@ -222,9 +225,12 @@ class NatsBoard:
         if not self._interruption.done():
             self._interruption.set_result(reason)
 
+    def _jetstream(self) -> JetStreamContext:
+        return self._client.jetstream(prefix=READING if self._key is None else "$JS.API", timeout=self._timeout)
+
     async def _open_stream(self) -> None:
         """Create the stream if there is none and this is a role; check that the stream keeps everything for ever."""
-        js = self._client.jetstream(timeout=self._timeout)
+        js = self._jetstream()
         expected = StreamConfig(
             name=self._stream,
             subjects=[f"psephos.{self._session.hex()[:16]}.>"],
@@ -232,6 +238,7 @@ class NatsBoard:
             discard=DiscardPolicy.NEW,
             storage=StorageType.FILE,
             num_replicas=self._replicas,
+            max_consumers=-1,
             max_msgs=-1,
             max_bytes=-1,
             max_age=0,
@@ -250,7 +257,7 @@ class NatsBoard:
             actual = (await js.add_stream(expected)).config
         for field in fields(StreamConfig):
             value, required = getattr(actual, field.name), getattr(expected, field.name)
-            if field.name not in _OPERATORS and value not in _allowed_values(field.name, required):
+            if field.name not in _OPERATORS and not _means(value, required):
                 raise BoardError(
                     f"the stream {self._stream} at {self._where} has {field.name} {value!r}, and must have "
                     f"{required!r}. Ask the server's operator to delete it; the next role that connects creates it anew"
@@ -288,7 +295,7 @@ class NatsBoard:
         message_id = hashlib.sha256(
             self._key.sign(b"psephos nats\0" + hashlib.sha256(context + data).digest())
         ).hexdigest()
-        js = self._client.jetstream(timeout=self._timeout)
+        js = self._jetstream()
         headers = {"Nats-Msg-Id": message_id}
         return (await js.publish(f"{self._subject}.{entry_type}", data, stream=self._stream, headers=headers)).seq
 
@@ -315,7 +322,7 @@ class NatsBoard:
                     yield number, b"" if _entry_type(message) == "part" else message.data or b""
 
     async def _last_number(self, after: int) -> int:
-        state = (await self._client.jetstream(timeout=self._timeout).stream_info(self._stream)).state
+        state = (await self._jetstream().stream_info(self._stream)).state
         if state.last_seq < after:
             raise BoardError(
                 f"the board at {self._where} has {state.last_seq} entries, but {after} were read from it before: the "
@@ -329,7 +336,7 @@ class NatsBoard:
         return await asyncio.gather(*map(self._fetch_one, numbers))
 
     async def _fetch_one(self, number: int) -> RawStreamMsg:
-        js = self._client.jetstream(timeout=self._timeout)
+        js = self._jetstream()
         try:
             message = await js.get_msg(self._stream, number, direct=True)
         except js_errors.NotFoundError:
@@ -362,7 +369,7 @@ class NatsBoard:
 
     async def _next_list(self, subject: str, number: int) -> int | None:
         """Return the number of an author's first list of parts after message `number`."""
-        js = self._client.jetstream(timeout=self._timeout)
+        js = self._jetstream()
         try:
             return (await js.get_msg(self._stream, number, f"{subject}.parts", direct=True, next=True)).seq
         except js_errors.NotFoundError:
@@ -436,15 +443,18 @@ class NatsBoard:
         return f"<NatsBoard {self._stream} at {self._where}>"
 
 
-def _allowed_values(name: str, expected: object) -> tuple[object, ...]:
-    """Return the values of a stream's field that mean the same as the expected one.
+def _means(value: object, required: object) -> bool:
+    """Return whether a field of a stream means what is required; servers of different versions write it differently."""
+    if required == -1:  # no limit; one of 0 could be a real one
+        return value in (-1, None)
+    return value == required or (_is_off(value) and _is_off(required))
 
-    A server may omit a field that is off, or report it as off. A limit of -1 is no limit; a limit of 0 is not allowed,
-    since it could be a real one.
-    """
-    if name in ("max_consumers", "max_msgs_per_subject", "max_msg_size"):
-        return (expected, None, -1)
-    return (None, False, 0, {}, []) if expected is None or expected is False else (expected,)
+
+def _is_off(value: object) -> bool:
+    """Return whether a field is not in use: absent, false, zero or empty, or an object of such fields."""
+    if is_dataclass(value):
+        return all(_is_off(getattr(value, field.name)) for field in fields(value))
+    return not value
 
 
 def _entry_type(message: RawStreamMsg) -> str:

@@ -1,6 +1,8 @@
 """Configuration of a NATS server for the board of a study, and certificates for a trial.
 
-Every role may publish under its own subjects and read everything. Nobody can delete anything over the network.
+Every role may publish under its own subjects and read everything. Nobody can delete anything over the network. Readers
+have an account of their own, with a limit, so that they cannot use up the connections of the members. Whoever does not
+authenticate is disconnected after seconds, and there is room for as many as the operating system lets in.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import re
 import secrets
 import shutil
 import subprocess
+import sysconfig
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -23,13 +26,16 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from psephos.protocol.board.client import BoardMembers
-from psephos.protocol.board.nats import inbox, nkey, stream_of, subject_of
+from psephos.protocol.board.nats import READING, inbox, nkey, stream_of, subject_of
 from psephos.protocol.errors import BoardError
 
 __all__ = ["NATS_SERVER", "start_server", "trial_certificates", "write_server"]
 
-NATS_SERVER = shutil.which("nats-server")
+NATS_SERVER = shutil.which("nats-server") or shutil.which("nats-server", path=sysconfig.get_path("scripts"))
 """The path of the program; None if it is not installed (Debian: `apt install nats-server`)."""
+
+_READERS = 64
+"""Greatest number of connections of readers, who all have one password; they take none away from the members."""
 
 _FIRST_THAT_SYNCS = (2, 10)
 """The first version of nats-server with `sync_interval: always`."""
@@ -74,20 +80,25 @@ def _configuration(place: Path, members: BoardMembers, port: int, gigabytes: int
         return json.dumps(str(place / name))  # NATS' configuration format includes JSON
 
     stream = stream_of(members.session)
-    reads = [f"$JS.API.STREAM.INFO.{stream}", f"$JS.API.DIRECT.GET.{stream}"]
+    asked = [f"STREAM.INFO.{stream}", f"DIRECT.GET.{stream}"]
+    reads = [f"$JS.API.{subject}" for subject in asked]
     creates = [f"$JS.API.STREAM.CREATE.{stream}"]
     subjects: dict[str, list[str]] = {}
     for name, key in members.keys.items():
         subjects.setdefault(nkey(key), []).append(f"{subject_of(members.session, name)}.*")
     users = [_user({"nkey": user}, [*own, *reads, *creates], user) for user, own in subjects.items()]
-    users.append(_user({"user": "reader", "password": password}, reads, "reader"))
+    exports = json.dumps([{"service": subject} for subject in reads])
+    imports = json.dumps(
+        [{"service": {"account": "MEMBERS", "subject": f"$JS.API.{end}"}, "to": f"{READING}.{end}"} for end in asked]
+    )
+    reader = {"user": "reader", "password": password}
     syncs = "" if _server_version() >= _FIRST_THAT_SYNCS else "# from nats-server 2.10 on: "
     return f"""# The board of study {members.session.hex()}. Start it:  nats-server -c nats.conf
 # Entries are acknowledged when they are with the operating system: a server that is killed loses nothing. Before a loss
 # of power they are safe once written through to the disk, which `sync_interval` says; replicas help too.
 server_name: "{stream}"
 port: {port}
-max_connections: {4 * len(users) + 64}
+max_connections: 65536
 write_deadline: "30s"
 tls {{
   cert_file: {at("server.pem")}
@@ -102,9 +113,24 @@ jetstream {{
 }}
 authorization {{
   timeout: 10
-  users: [
+}}
+accounts {{
+  MEMBERS {{
+    jetstream: enabled
+    exports: {exports}
+    users: [
 {chr(10).join(users)}
-  ]
+    ]
+  }}
+  READERS {{
+    limits {{
+      max_connections: {_READERS}
+    }}
+    imports: {imports}
+    users: [
+{_user(reader, [f"{READING}.{end}" for end in asked], "reader")}
+    ]
+  }}
 }}
 """
 

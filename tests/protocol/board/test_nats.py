@@ -46,7 +46,7 @@ from psephos.protocol.board.address import open_board
 from psephos.protocol.board.client import BoardMembers
 from psephos.protocol.board.file import BoardFile
 from psephos.protocol.board.nats import NatsBoard, inbox, nkey, stream_of, subject_of
-from psephos.protocol.board.server import NATS_SERVER, start_server, trial_certificates, write_server
+from psephos.protocol.board.server import start_server, trial_certificates, write_server
 from psephos.protocol.errors import BoardError, InvalidParameter, MessageError
 from psephos.protocol.signing import SigningKey
 
@@ -95,9 +95,7 @@ class StudyServer:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[StudyServer]:
-    if NATS_SERVER is None:
-        pytest.skip("nats-server is not installed")
+def server(tmp_path: Path, nats_server: str) -> Iterator[StudyServer]:
     roles = ("curator", "party 0", "party 1")
     opened = StudyServer(tmp_path / "server", {name: SigningKey.generate() for name in roles})
     yield opened
@@ -356,6 +354,33 @@ def test_permissions_of_readers_and_members(server: StudyServer) -> None:
     with pytest.raises(BoardError, match="password in the address is wrong"):
         NatsBoard(server.reading.replace("reader:", "reader:x"), server.session, timeout=3)
     assert contents(reader) == [b"one's"]
+
+
+@pytest.mark.nats
+def test_idle_strangers_keep_no_member_out(server: StudyServer) -> None:
+    """Whether they say nothing, stop after the TLS handshake, or are readers that never leave: 300 of each."""
+    context = ssl.create_default_context(cafile=str(server.folder / "ca.pem"))
+    server.board("curator").post(b"begun")
+    watchers, started = 0, time.monotonic()
+    with contextlib.ExitStack() as stack:
+        for _ in range(300):
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=10))
+            stranger = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=10))
+            with contextlib.suppress(OSError):
+                stranger.recv(1 << 12)
+                stack.enter_context(context.wrap_socket(stranger, server_hostname="127.0.0.1"))
+        assert contents(server.board("party 0", timeout=5)) == [b"begun"]
+        assert time.monotonic() - started < 60
+        for _ in range(70):
+            try:
+                server.boards.append(NatsBoard(server.reading, server.session, timeout=5))
+                watchers += 1
+            except BoardError:
+                break
+        assert watchers >= 60, "there is room for many"
+        server.board("party 1", timeout=5).post(b"while all places of readers are taken")
+    with pytest.raises(BoardError):
+        NatsBoard(server.reading, server.session, timeout=5)
 
 
 @pytest.mark.nats
@@ -678,7 +703,8 @@ class Offline(NatsBoard):
         super().__init__(url, SESSION, name, key, **more)
 
     async def _connect(self) -> None:
-        def jetstream(timeout: float) -> Stream:
+        def jetstream(prefix: str, timeout: float) -> Stream:
+            assert (prefix == "$JS.API") == (self._key is not None)
             self.timeouts.add(timeout)
             return self.stream
 
@@ -768,6 +794,7 @@ def test_a_new_stream_keeps_everything(stream: Stream, board: Offline) -> None:
         discard=DiscardPolicy.NEW,
         storage=StorageType.FILE,
         num_replicas=1,
+        max_consumers=-1,
         max_msgs=-1,
         max_bytes=-1,
         max_age=0,
@@ -825,8 +852,12 @@ def test_a_stream_with_another_field_is_refused(stream: Stream, board: Offline, 
         "board at host:4222"  # of the board that is open
     ]
     stream.config = replace(
-        stream.added, num_replicas=3, max_consumers=-1, mirror_direct=False, metadata={"_nats.level": "1"}
+        stream.added, num_replicas=3, max_consumers=None, mirror_direct=False, metadata={"_nats.level": "1"}
     )
+    Offline("nats://host", stream, "party 3", KEY).close()
+    # What is off: left out, false, zero or empty, and an object of such fields, as newer servers report it.
+    off: dict[str, Any] = {"consumer_limits": StreamConsumerLimits(), "sources": [], "first_seq": 0, "no_ack": None}
+    stream.config = replace(stream.added, mirror=StreamSource(name=""), persist_mode="", allow_atomic=False, **off)
     Offline("nats://host", stream, "party 3", KEY).close()
     stream.config = stream.added = None
     with pytest.raises(BoardError, match=f"psephos-{STUDY} at host:4222"):

@@ -60,7 +60,12 @@ def test_the_whole_configuration(tmp_path: Path) -> None:
         user({"nkey": a}, a, f"{own}.curator.*", *READS, begins),
         user({"nkey": b}, b, f"{own}.party-0.*", f"{own}.holder-1.*", *READS, begins),
         user({"nkey": c}, c, f"{own}.party-1.*", *READS, begins),
-        user({"user": "reader", "password": password}, "reader", *READS),
+    ]
+    asked = [subject.removeprefix("$JS.API") for subject in READS]
+    reader = user({"user": "reader", "password": password}, "reader", *(f"psephos-reading{end}" for end in asked))
+    exports = json.dumps([{"service": subject} for subject in READS])
+    imports = [
+        {"service": {"account": "MEMBERS", "subject": f"$JS.API{end}"}, "to": f"psephos-reading{end}"} for end in asked
     ]
     syncs = "" if _server_version() >= (2, 10) else "# from nats-server 2.10 on: "
     begun = (place / "nats.conf").read_text()
@@ -72,7 +77,7 @@ def test_the_whole_configuration(tmp_path: Path) -> None:
         settings
         == f"""psephos-{STUDY}"
 port: 4444
-max_connections: 80
+max_connections: 65536
 write_deadline: "30s"
 tls {{
   cert_file: "{at}/server.pem"
@@ -87,9 +92,24 @@ jetstream {{
 }}
 authorization {{
   timeout: 10
-  users: [
+}}
+accounts {{
+  MEMBERS {{
+    jetstream: enabled
+    exports: {exports}
+    users: [
 {chr(10).join(users)}
-  ]
+    ]
+  }}
+  READERS {{
+    limits {{
+      max_connections: 64
+    }}
+    imports: {json.dumps(imports)}
+    users: [
+{reader}
+    ]
+  }}
 }}
 """
     )

@@ -29,7 +29,6 @@ from psephos.model import Model, load_model, written_model
 from psephos.parties.ceremony import CeremonyHolder
 from psephos.protocol.agent import Agent
 from psephos.protocol.board.file import BoardFile
-from psephos.protocol.board.server import NATS_SERVER
 from psephos.protocol.ceremony.messages import pack_residues
 from psephos.protocol.ceremony.search import flat_primes
 from psephos.protocol.errors import (
@@ -359,7 +358,9 @@ def test_every_protocol_ends_in_a_verified_model(  # wide: one row of a table
     assert set(go_on(plays).values()) == {"done: the result is published"}
     logged = capsys.readouterr().err
     assert '"message": "posted"' in logged
-    page = Follower(Study.read(study), lambda: BoardFile(consortium / "board.sqlite"))
+    agreed = Study.read(study)
+    samples = PublicSamples.of(agreed, consortium / "public.csv")
+    page = Follower(agreed, lambda: BoardFile(consortium / "board.sqlite"), StudyTerms(agreed, samples.auxiliary))
     page.step()
     shares = shares_of(plays)
     assert len(shares) == (0 if protocol == "pathak" else 3)
@@ -374,8 +375,11 @@ def test_every_protocol_ends_in_a_verified_model(  # wide: one row of a table
     assert (model["method"], model["release"]["mechanism"]) == (method, noise)
     assert model["release"]["epsilon"] <= 8.0 * (1 + 1e-12)
     seen = ("--board", consortium / "board.sqlite")
-    status = json.loads(psephos("status", study, *seen, "--json"))
+    public = ("--public", consortium / "public.csv")
+    status = json.loads(psephos("status", study, *seen, *public, "--json"))
     assert (status["stage"], status["refused"]) == ("The result is published.", {})
+    assert status == json.loads(psephos("status", consortium / "north", "--json"))
+    assert json.loads(psephos("status", study, *seen, "--json"))["result"] is None, "it cannot be judged"
     arguments = ("--public", consortium / "public.csv", *(() if joint else ("--curator", consortium / "lab")), "--json")
     verified = json.loads(psephos("verify", study, *seen, *arguments, "--model", written[0]))
     assert verified["sha256"] == status["result"] == sha256
@@ -811,8 +815,6 @@ def test_a_result_against_the_study_is_refused(consortium: Consortium) -> None:
         read_release(study, samples.samples, b"\xff{}")
 
 
-@pytest.mark.nats
-@pytest.mark.skipif(NATS_SERVER is None, reason="nats-server is not installed")
 def test_a_trial_ends_when_one_process_fails(tmp_path: Path) -> None:
     """Also while those named before are well."""
     words = {"party-0": "import sys; sys.stdin.read()", "curator": "raise SystemExit(3)"}
@@ -830,12 +832,11 @@ def test_a_trial_ends_when_one_process_fails(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_trial_with_one_process_per_member(tmp_path: Path) -> None:
-    """`psephos study try`, with a short key: a process for every member, and a server where there is one, to a verified
-    model."""
+@pytest.mark.nats
+def test_trial_with_one_process_per_member(tmp_path: Path, nats_server: str) -> None:
+    """`psephos study try`, with a short key: a process for every member, and a server, to a verified model."""
     command = [sys.executable, "-m", "psephos", "study", "try", "--roles", "4", "--key-bits", "256", "--output", "a/t"]
-    nats = NATS_SERVER is not None
-    command += ["--nats"] if nats else []
+    command += ["--nats"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "All 4 members have the model that stands on the board" in done.stderr
@@ -845,14 +846,11 @@ def test_trial_with_one_process_per_member(tmp_path: Path) -> None:
         "`psephos agent NAME`",
         f"The model and its card are in a/t/curator/{fingerprint(study.digest)}/released. To look on:",
         "  psephos watch a/t/study.toml --board",
-        *(
-            ["nats-server, with the board, at tls://127.0.0.1:", "  nats-server -c a/t/server/nats.conf &"]
-            if nats
-            else []
-        ),
+        "nats-server, with the board, at tls://127.0.0.1:",
+        "  nats-server -c a/t/server/nats.conf &",
     ):
         assert words in done.stderr
-    assert (tmp_path / "a/t/board.sqlite").exists() is not nats
+    assert not (tmp_path / "a/t/board.sqlite").exists()
     if all(map(find_spec, ("starlette", "uvicorn"))):
         assert re.search(r"http://\S+ shows it while it runs", done.stderr)
     settings = (study.title, study.epsilon, study.trial, study.minimum_ballots, study.patience, study.key_bits)

@@ -25,7 +25,6 @@ from psephos.model import load_model
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import Board
 from psephos.protocol.board.file import BoardFile
-from psephos.protocol.board.server import NATS_SERVER
 from psephos.protocol.errors import BoardError, InvalidParameter, StudyError
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import Study
@@ -200,8 +199,7 @@ def test_a_server_is_stopped_whatever_fails_after_its_start(tmp_path: Path, monk
 
 
 @pytest.mark.nats
-@pytest.mark.skipif(NATS_SERVER is None, reason="nats-server is not installed")
-def test_a_trial_starts_its_own_server(tmp_path: Path) -> None:
+def test_a_trial_starts_its_own_server(tmp_path: Path, nats_server: str) -> None:
     address, reading, server = _serve(tmp_path, trial().study)
     try:
         port = address.split(":")[2].split("?")[0]
