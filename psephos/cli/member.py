@@ -220,7 +220,7 @@ def register_status(app: typer.Typer) -> None:
             if not board:
                 raise InvalidParameter("no board was named: psephos status STUDY --board BOARD")
             samples = None if public is None else PublicSamples.of(agreement, public)
-        terms = None if samples is None else StudyTerms(agreement, samples.auxiliary)
+        terms = None if samples is None else StudyTerms(agreement, samples)
         opened = open_board(existing(board), agreement.digest, name, key)
         try:
             follower = Follower(agreement, lambda: opened, terms, lines=deque())

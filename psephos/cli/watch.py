@@ -61,7 +61,7 @@ def register(app: typer.Typer) -> None:
         follower = Follower(agreement, lambda: open_board(board, agreement.digest))
         if public is not None:
             samples = PublicSamples.of(agreement, public)
-            terms, check = StudyTerms(agreement, samples.auxiliary), verifier(agreement, samples)
+            terms, check = StudyTerms(agreement, samples), verifier(agreement, samples)
             follower = Follower(agreement, lambda: open_board(board, agreement.digest), terms, check=check)
         try:
             listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)

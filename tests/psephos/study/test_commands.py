@@ -331,7 +331,7 @@ def go_on(plays: list[MemberRunner]) -> dict[str, str]:
             "psgd",
             "psgd",
             1e-3,
-            "sizes=30 30 30,steps=2,lam=0.5,unit=party,fraction_bits=12",
+            "sizes=30 30 30,steps=2,lam=0.5,fraction_bits=12",
             "discrete-gaussian",
             marks=pytest.mark.soak,
         ),
@@ -360,7 +360,7 @@ def test_every_protocol_ends_in_a_verified_model(  # wide: one row of a table
     assert '"message": "posted"' in logged
     agreed = Study.read(study)
     samples = PublicSamples.of(agreed, consortium / "public.csv")
-    page = Follower(agreed, lambda: BoardFile(consortium / "board.sqlite"), StudyTerms(agreed, samples.auxiliary))
+    page = Follower(agreed, lambda: BoardFile(consortium / "board.sqlite"), StudyTerms(agreed, samples))
     page.step()
     shares = shares_of(plays)
     assert len(shares) == (0 if protocol == "pathak" else 3)
@@ -397,7 +397,7 @@ def test_every_protocol_ends_in_a_verified_model(  # wide: one row of a table
         pytest.param(
             "psgd",
             "psgd",
-            "sizes=30 30 30,steps=1,lam=0.5,unit=party,fraction_bits=12",
+            "sizes=30 30 30,steps=1,lam=0.5,fraction_bits=12",
             "turned",
             marks=pytest.mark.soak,
         ),

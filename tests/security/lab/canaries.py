@@ -436,7 +436,7 @@ def study(directory: Path) -> None:
     content = agents["curator"].result.content
     bank.assert_absent(content.decode(), "the model")
     bank.assert_absent(card(made.study, read_release(made.study, samples, content)), "the card")
-    follower = Follower(made.study, lambda: board, StudyTerms(made.study, samples.auxiliary))
+    follower = Follower(made.study, lambda: board, StudyTerms(made.study, samples))
     follower.step()
     with TestClient(application(follower)) as client:
         for page in ("/", "/state.json"):
