@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_array
 from psephos.curator.ledger import NeighbourCost, costs_together
 from psephos.data.tables import Encoding, cells_of
 from psephos.protocol.errors import DataError, InvalidParameter, ModelError
+from psephos.protocol.foreign import has_controls, read_bytes
 from psephos.results import Release
 
 __all__ = [
@@ -277,12 +278,13 @@ def load_model(path: str | os.PathLike[str]) -> ReleasedClassifier | ReleasedReg
     file = Path(path).expanduser()
     file = file / MODEL_FILE if file.is_dir() else file
     try:
-        if file.stat().st_size > MOST_BYTES:
-            raise ModelError(f"{file} is not a model: it is larger than {MOST_BYTES >> 20} MiB")
-        content = file.read_bytes()
-        if msgspec.json.decode(content, type=_Task).task == "classification":
-            return ReleasedClassifier(msgspec.json.decode(content, type=Model))
-        return ReleasedRegressor(msgspec.json.decode(content, type=RegressionModel))
+        content = read_bytes(file, MOST_BYTES)
+        if msgspec.json.decode(content, type=_Task).task != "classification":
+            return ReleasedRegressor(msgspec.json.decode(content, type=RegressionModel))
+        model = msgspec.json.decode(content, type=Model)
+        if any(map(has_controls, model.classes)):
+            raise ModelError(f"{file} is not used: a class is named by characters that control a terminal")
+        return ReleasedClassifier(model)
     except OSError as error:
         raise ModelError(f"{file} cannot be read: {error.strerror}") from None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

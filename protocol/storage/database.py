@@ -92,6 +92,9 @@ class Database(ABC):
         except sqlite3.ProgrammingError:
             # A mistake of the caller: the connection was closed, or a value has a type that SQLite does not store.
             raise
+        except UnicodeDecodeError:  # of sqlite3, about a message that quotes a damaged schema
+            damage = sqlite3.DatabaseError("its text is not UTF-8")
+            raise self._failure(damage, sqlite3.SQLITE_CORRUPT) from None
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
             raise self._failure(error, code) from None

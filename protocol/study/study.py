@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-import tomllib
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,11 +27,12 @@ from psephos.protocol.board.client import BoardMembers
 from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.encrypted_sum.rounds import PROOFS, Proofs
 from psephos.protocol.errors import AgreementError, InvalidParameter, MessageError, StudyError
+from psephos.protocol.foreign import parse_toml, read_text
 from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.privacy.mechanisms import MAX_EPSILON, MIN_EPSILON
 from psephos.protocol.signing import VerificationKey
 
-__all__ = ["CURATOR", "Member", "ProtocolName", "Study", "is_plain_text", "printable"]
+__all__ = ["CURATOR", "Member", "ProtocolName", "Study", "is_plain_text"]
 
 FORMAT = 2
 """Format 1, of Psephos 0.2, signed the scaled samples only, which several public files have."""
@@ -410,9 +410,8 @@ class Study:
             StudyError: the text is not TOML; a field is missing, unknown or of another type; or a term is invalid.
         """
         try:
-            document = tomllib.loads(text)
-            repr(document)  # raises ValueError for an integer with more digits than Python converts
-        except (ValueError, RecursionError) as error:
+            document = parse_toml(text)
+        except ValueError as error:
             raise StudyError(f"this is not a study, because it is not TOML: {error}") from None
         if (version := document.get("psephos_study")) != FORMAT:
             reader = "Psephos 0.2 reads it" if version == 1 else f"this version of Psephos reads format {FORMAT}"
@@ -457,7 +456,7 @@ class Study:
             StudyError: the file cannot be read or is not a valid study.
         """
         try:
-            return cls.parse(Path(path).read_text(encoding="utf-8"))
+            return cls.parse(read_text(path, MOST_BYTES))
         except OSError as error:
             raise StudyError(f"{path} cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:
@@ -481,24 +480,6 @@ class Study:
 def is_plain_text(name: str) -> bool:
     """Return whether a name or title is one line of 1 to 100 visible characters without spaces around it."""
     return 0 < len(name) <= 100 and name.isprintable() and name == unicodedata.normalize("NFC", name.strip())
-
-
-def printable(text: str, length: int) -> str:
-    """Return a text that others may have written, so that a terminal or page can show it.
-
-    Args:
-        text: any text.
-        length: number of characters that are kept; a longer text is cut there, and "..." is appended.
-
-    Returns:
-        One line without control characters, which are replaced.
-
-    Examples:
-        >>> printable("a\\x1b[2Jb", 4)
-        'a\ufffd[2...'
-    """
-    cut = text if len(text) <= length else text[:length] + "..."
-    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in cut)
 
 
 def _require(condition: object, message: str) -> None:

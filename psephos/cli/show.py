@@ -14,6 +14,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from psephos.audit.model import HIDDEN, REVEALED
+from psephos.protocol.foreign import printable
 from psephos.results import METHODS, Result
 from psephos.results.base import Fact, Matrix, Page, Panel, VerdictCell
 
@@ -42,7 +43,7 @@ def show(
     console, page = Console() if console is None else console, result.page()
 
     def say(text: str, style: str | None = None) -> None:
-        console.print(text, highlight=False, markup=False, style=style)
+        console.print(printable(text, lines=True), highlight=False, markup=False, style=style)
 
     if page.notice:
         say(page.notice, "bold red")
@@ -94,7 +95,9 @@ def show_table(
     """
     if not rows:
         return
-    cells = [[_text(value) for value in row] for row in rows]
+    title, caption = printable(title, lines=True), printable(caption, lines=True)
+    columns = [printable(name, lines=True) for name in columns]
+    cells = [[printable(_text(value), lines=True) for value in row] for row in rows]
     if title:
         console.print(Text(title, style="bold"))
     widths = _column_widths([list(columns), *cells], console.width)

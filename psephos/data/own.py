@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.data.datasets import Dataset
-from psephos.data.schema import DRAWN_SAMPLES, Schema, read_schema
+from psephos.data.schema import DRAWN_SAMPLES, Schema, check_classes, read_schema
 from psephos.data.splits import AUXILIARY_SHARE, Split, deal_rows
 from psephos.data.tables import (
     FEW_CLASSES,
@@ -183,6 +183,7 @@ class OwnTable:
         if public.all():
             raise DataError("every row is public: there is nobody left to protect")
         self.classes = () if options.numeric_label else self._class_names()
+        check_classes(self.classes)
         self._y: NDArray[Any] = self._numbers() if options.numeric_label else self._class_numbers()
         self._has_label = np.isfinite(self._y) if options.numeric_label else self._y >= 0
         owners = None if options.party is None else table[options.party]

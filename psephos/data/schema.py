@@ -7,7 +7,6 @@ does not depend on anybody's rows.
 from __future__ import annotations
 
 import shlex
-import tomllib
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
@@ -20,11 +19,17 @@ from numpy.typing import NDArray
 
 from psephos.data.tables import GAPS, LARGEST, Column, Encoding
 from psephos.protocol.errors import DataError, DataSetMissingError
+from psephos.protocol.foreign import has_controls, parse_toml, read_text
 
-__all__ = ["DRAWN_SAMPLES", "Schema", "read_schema"]
+__all__ = ["DRAWN_SAMPLES", "WIDEST", "Schema", "check_classes", "read_schema"]
 
 DRAWN_SAMPLES = 500
 """Default number of auxiliary samples that are drawn from a schema."""
+
+MOST_BYTES = 1 << 22
+"""The largest schema that is read, in bytes."""
+WIDEST = 100_000
+"""Largest number of features in a schema or a model file, which stores the name and the replacement of gaps of each."""
 
 Finite = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 
@@ -121,13 +126,42 @@ def read_schema(path: Path) -> Schema:
     if not path.is_file():
         raise DataSetMissingError(f"there is no file {path}")
     try:
-        document: Any = tomllib.loads(path.read_text(encoding="utf-8"))
-        schema = msgspec.convert(document, Schema)
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        schema = _schema(parse_toml(read_text(path, MOST_BYTES)))
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:
         raise DataError(f"{path} is not a schema: {error}") from None
     for name, column in schema.columns.items():
         _check_column(path, name, column)
+    if (width := len(schema.encoding.features)) > WIDEST:
+        raise DataError(f"{path} describes {width:,} features, one for each value of text; at most {WIDEST:,} are used")
+    check_classes(schema.classes)
     return schema
+
+
+def check_classes(names: Sequence[str]) -> None:
+    """Raise DataError for a class that no cell of a table can name, or that a terminal cannot show."""
+    if wrong := [name for name in names if name != name.strip() or _is_gap(name) or has_controls(name)]:
+        raise DataError(
+            f"no class can be named {wrong[0]!r}: cells are read without spaces around them, gaps have no value, and "
+            "control characters are not shown"
+        )
+
+
+def _schema(document: dict[str, Any]) -> Schema:
+    """Return the schema in a TOML document; raises ValueError, which names the column."""
+    columns = document.get("columns")
+    if isinstance(columns, dict):
+        document = document | {"columns": {name: _column(name, column) for name, column in columns.items()}}
+    return msgspec.convert(document, Schema)
+
+
+def _column(name: str, table: Any) -> ColumnSchema:
+    try:
+        column: ColumnSchema = msgspec.convert(table, ColumnSchema)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"the column {name!r}: {error}") from None
+    return column
 
 
 def _check_column(path: Path, name: str, column: ColumnSchema) -> None:

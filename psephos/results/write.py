@@ -15,8 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from psephos.protocol.errors import ReportError
+from psephos.protocol.foreign import read_text
 from psephos.results import Result
 from psephos.results.document import Document
+
+MOST_BYTES = 1 << 28
+"""The largest saved result that is read, in bytes."""
 
 _EXTRA = ("jinja2", "markupsafe", "matplotlib")
 
@@ -61,9 +65,9 @@ def report_from_json(file: str | os.PathLike[str], directory: str | os.PathLike[
     """
     path = Path(file)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path, MOST_BYTES)
     except (OSError, UnicodeDecodeError) as error:
-        raise ReportError(f"{path} cannot be read: {error}") from error
+        raise ReportError(f"{path} cannot be read: {getattr(error, 'strerror', error)}") from error
     try:
         loaded = json.loads(text, parse_constant=_no_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:

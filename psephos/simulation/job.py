@@ -27,6 +27,7 @@ from psephos.curator.hamm.rules import (
 from psephos.curator.hamm.statistic import SOURCE_OF, plan_statistic
 from psephos.curator.losses import loss_named
 from psephos.data.partition import load_split, one_of
+from psephos.data.schema import WIDEST
 from psephos.data.tables import Column, Encoding
 from psephos.model import MODEL_FILE, Model, ReleasedClassifier, write_atomically, write_onnx, written_model
 from psephos.options import option
@@ -42,10 +43,7 @@ from psephos.simulation.sums import LABELLED_METHODS, METHODS, RECORD_METHODS
 from psephos.simulation.tally import COUNTED, VOTED, TallyOptions, simulate_tally
 from psephos.specs.tally import LABELS
 
-__all__ = ["WIDEST", "Job", "JobOptions"]
-
-WIDEST = 100_000
-"""Largest number of features in a model file, which stores the name and the replacement of gaps of each."""
+__all__ = ["Job", "JobOptions"]
 
 MIXED_LEARNERS = ("logistic", "tree", "knn", "naive-bayes")
 """Default local classifiers of the methods that count votes; the parties may train classifiers of any kind."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +19,7 @@ import tomli_w
 from mnemonic import Mnemonic
 
 from psephos.protocol.errors import AlreadyCastError, BudgetExceededError, PsephosError, StudyError
+from psephos.protocol.foreign import parse_toml, read_text
 from psephos.protocol.privacy.accounting import PrivacyEvent, compose, stated_delta
 from psephos.protocol.privacy.mechanisms import SAMPLER_DISTANCE, check_epsilon
 from psephos.protocol.signing import SigningKey, VerificationKey
@@ -96,11 +96,10 @@ class IdentityCard:
             StudyError: the file is missing, not a card of this version, or damaged.
         """
         try:
-            with Path(path).open("rb") as file:
-                fields = tomllib.loads(file.read(MOST_BYTES).decode())
+            fields = parse_toml(read_text(path, MOST_BYTES))
         except OSError as error:
             raise StudyError(f"the card {path} cannot be read: {error.strerror}") from None
-        except (ValueError, RecursionError):
+        except ValueError:
             raise StudyError(f"{path} is not a card, because it is not TOML") from None
         if fields.get("psephos_card") != FORMAT:
             raise StudyError(

@@ -28,9 +28,10 @@ from psephos.curator.ledger import Release, costs_together
 from psephos.data.preprocessing import PublicScaler
 from psephos.model import MOST_BYTES, Model, RegressionModel, written_model
 from psephos.protocol.errors import AgreementError, StudyError
+from psephos.protocol.foreign import printable
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.randomness import SYSTEM, Randomness
-from psephos.protocol.study.study import Study, printable
+from psephos.protocol.study.study import Study
 from psephos.results.runs import colluders_text
 from psephos.specs.base import Spec
 from psephos.specs.evaluation import stated_releases

@@ -28,12 +28,13 @@ from psephos.protocol.encrypted_sum.product import BallotProduct
 from psephos.protocol.encrypted_sum.proofs import check_opening
 from psephos.protocol.encrypted_sum.rounds import Round, safe_confirmations
 from psephos.protocol.errors import EquivocationError, PsephosError, StudyError, WrongPartialDecryptionError
+from psephos.protocol.foreign import printable
 from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.psgd.state import SeriesFollowed, SeriesReader
 from psephos.protocol.roles import Entry, MachineState, Refusal, Role
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.stages import NoKey, PublishedResult, ResultWatcher, StagedRole, initial_stages
-from psephos.protocol.study.study import CURATOR, Study, printable
+from psephos.protocol.study.study import CURATOR, Study
 from psephos.protocol.wire import Kind, session_of
 from psephos.specs.base import Spec
 from psephos.specs.registry import SPECS, coalition_of, participants_of, spec_of

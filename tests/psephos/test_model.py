@@ -107,6 +107,8 @@ HOSTILE: dict[str, bytes] = {
     "a field more": changed(code="import os"),
     "one class": changed(classes=["ill"]),
     "equal classes": changed(classes=["ill", "ill"]),
+    "a class of escapes": changed(classes=["ill", "\x1b[2J"]),
+    "a class written backwards": changed(classes=["ill", "\u202ewell"]),
     "three classes": changed(classes=["a", "b", "c"]),
     "narrow": changed(coefficients=[[1.0, 2.0]]),
     "ragged": changed(classes=["a", "b", "c"], coefficients=[[1.0] * 4, [1.0], [1.0] * 4], intercepts=[1.0] * 3),
@@ -142,15 +144,6 @@ def test_a_damaged_file_is_refused_or_a_model(data: st.DataObject) -> None:
         except ModelError:
             return
         assert np.isfinite(classifier.decision_function(np.zeros((1, classifier.n_features_in_)))).all()
-
-
-def test_missing_and_oversized_files_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="cannot be read"):
-        load_model(tmp_path)
-    with (tmp_path / MODEL_FILE).open("wb") as file:
-        file.truncate((1 << 28) + 1)
-    with pytest.raises(ModelError, match="256 MiB"):
-        load_model(tmp_path)
 
 
 @pytest.mark.parametrize("released", MODELS)

@@ -22,7 +22,7 @@ from psephos.protocol.paillier.threshold import deal
 from psephos.protocol.privacy.mechanisms import MAX_EPSILON, MIN_EPSILON
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.signing import SigningKey
-from psephos.protocol.study.study import Member, Study, is_plain_text, printable
+from psephos.protocol.study.study import Member, Study, is_plain_text
 
 STUDY = trial().study
 
@@ -483,20 +483,6 @@ def test_a_study_that_cannot_be_written(tmp_path: Path) -> None:
 )
 def test_plain_texts(name: str, valid: bool) -> None:
     assert is_plain_text(name) is valid
-
-
-@pytest.mark.parametrize(
-    ("text", "length", "shown"),
-    [
-        ("", 0, ""),
-        ("abc", 3, "abc"),
-        ("abcd", 3, "abc..."),
-        ("a\x1b[2Jb", 9, "a\N{REPLACEMENT CHARACTER}[2Jb"),
-        ("a\nb\tcd", 5, "a\N{REPLACEMENT CHARACTER}b\N{REPLACEMENT CHARACTER}c..."),
-    ],
-)
-def test_texts_of_others_are_shown_on_one_line(text: str, length: int, shown: str) -> None:
-    assert printable(text, length) == shown
 
 
 @pytest.mark.parametrize(
