@@ -64,6 +64,6 @@ def register(app: typer.Typer) -> None:
             one, *more = equal
             times = f" ({1 + len(more)} times)" if more else ""
             cost = one.reason if one.epsilon is None else f"epsilon {one.epsilon:g}, delta {one.delta:.3g}"
-            lines.append(f"  {one.time[:16].replace('T', ' ')}  {one.name}{times}, per {one.unit}: {cost}")
+            lines.append(f"  {one.time[:16].replace('T', ' ')} UTC  {one.name}{times}, per {one.unit}: {cost}")
         lines += [f"Total per {total.unit}: {total}" for total in summary.totals] or ["Nothing was charged."]
         emit("\n".join(lines) + "\n")

@@ -9,9 +9,7 @@ from typing import Annotated
 import typer
 
 from psephos.cli.generate import SectionedCommand, examples
-from psephos.cli.shared import ProgressDisplay, check_directory, emit
-from psephos.model import MODEL_FILE
-from psephos.protocol.errors import InvalidParameter
+from psephos.cli.shared import ProgressDisplay, emit, output_directory
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind
 from psephos.results import TallyResult
@@ -51,16 +49,14 @@ def register(app: typer.Typer) -> None:
             typer.Option(help="Write the classifier, its card and the result into it.", rich_help_panel="Output"),
         ] = None,
     ) -> None:
-        check_directory(output, "a classifier", [])
-        if output is not None and (output / MODEL_FILE).exists():
-            raise InvalidParameter(f"{output} holds a released classifier: name another directory")
-        job, transcript = Job(JobOptions(epsilon=(EPSILON,)), beside=("soft",)), Transcript()
-        with ProgressDisplay() as progress:
-            result = job.run(transcript=transcript, progress=progress)
-        if not result.exact:
-            raise typer.Exit(1)
-        paths = [] if output is None else job.write(result, output)
-        emit("\n".join([*_story(job, result, transcript), *_next_steps(paths), ""]))
+        with output_directory(output, "a classifier"):
+            job, transcript = Job(JobOptions(epsilon=(EPSILON,)), beside=("soft",)), Transcript()
+            with ProgressDisplay() as progress:
+                result = job.run(transcript=transcript, progress=progress)
+            if not result.exact:
+                raise typer.Exit(1)
+            paths = [] if output is None else job.write(result, output)
+            emit("\n".join([*_story(job, result, transcript), *_next_steps(paths), ""]))
 
 
 def _story(job: Job, result: TallyResult, transcript: Transcript) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from psephos.cli.generate import SectionedCommand, examples, with_options
-from psephos.cli.shared import AsJson, ReportDir, Verbose, check_directory, emit, note
+from psephos.cli.shared import AsJson, ReportDir, Verbose, note, output_directory
 from psephos.cli.simulate import perform
 from psephos.model import MODEL_FILE, Model, ReleasedRegressor, load_model, write_atomically, written_model
 from psephos.protocol.errors import InvalidParameter, ModelError
@@ -85,43 +85,34 @@ def register(app: typer.Typer) -> None:
         as_json: AsJson = False,
         verbose: Verbose = False,
     ) -> None:
-        check_directory(output, "a model", [])
-        if output is not None and (output / MODEL_FILE).exists():
-            raise InvalidParameter(f"{output} holds a model: name another directory, or take the file away")
-        evaluated = load_model(model)
-        if output is not None and isinstance(evaluated, ReleasedRegressor):
-            raise InvalidParameter(
-                "--output writes the calibrated scores of a classifier, and the model predicts a number"
-            )
-        run = EvaluationRun(chosen, evaluated)
-        for text in run.split.remarks:
-            note(f"WARNING: {text}")
-
-        def save(result: EvaluationResult) -> None:
-            line = _save_calibrated(run, result, output)
-            if line and as_json:
-                note(line)
-            elif line:
-                emit(f"\n{line}\n")
-
-        output_options: Any = {"report": report, "as_json": as_json, "verbose": verbose, "save": save}
-        perform(run.options, lambda _, **context: run.run(**context), "evaluate", **output_options)
+        settings: Any = {"report": report, "as_json": as_json, "verbose": verbose}
+        with output_directory(output, "a model"):
+            evaluated = load_model(model)
+            if output is not None and isinstance(evaluated, ReleasedRegressor):
+                raise InvalidParameter(
+                    "--output writes the calibrated scores of a classifier, and the model predicts a number"
+                )
+            run = EvaluationRun(chosen, evaluated)
+            for text in run.split.remarks:
+                note(f"WARNING: {text}")
+            settings["save"] = lambda result: _save_calibrated(run, result, output)
+            perform(run.options, lambda _, **context: run.run(**context), "evaluate", **settings)
 
 
-def _save_calibrated(run: EvaluationRun, result: EvaluationResult, output: Path | None) -> str:
-    """Write the calibrated model into `output`, if both exist; return a line about it, or "" without `output`.
+def _save_calibrated(run: EvaluationRun, result: EvaluationResult, output: Path | None) -> list[str]:
+    """Write the calibrated model into `output`, if both exist; return a line about it, or [] without `output`.
 
     Raises:
         ModelError: the file cannot be written.
     """
     if output is None:
-        return ""
+        return []
     if result.estimate.calibration is None:
-        return f"Nothing was written to {output}: no Platt scaling was fitted."
+        return [f"Nothing was written to {output}: no Platt scaling was fitted."]
     assert isinstance(run.model, Model)
     path = output / MODEL_FILE
     try:
         write_atomically(path, written_model(calibrated_model(run.model, result)))
     except OSError as error:
         raise ModelError(f"{path} cannot be written: {error.strerror}") from None
-    return f"Written: {path}, whose scores are log odds. Next: psephos predict {output} FILE.csv"
+    return [f"Written: {path}, whose scores are log odds. Next: psephos predict {output} FILE.csv"]

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from types import FrameType
 
@@ -52,6 +53,9 @@ _TAKES_JOURNAL = (
 
 _ROOT_OPTIONS_WITH_VALUE = ("--log-level",)
 """Options of `psephos` itself that are followed by a value."""
+
+_LONGEST_ERROR = 4_000
+"""Most characters of an error that are printed."""
 
 _FAILED, _BAD_USAGE, _INTERRUPTED, _TERMINATED = 1, 2, 130, 143
 
@@ -123,6 +127,8 @@ def main() -> None:
         for name in ("stdout", "stderr"):
             if getattr(sys, name) is None:  # closed by the process that started this one
                 setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - to the end
+            elif hasattr(stream := getattr(sys, name), "reconfigure"):
+                stream.reconfigure(errors="backslashreplace")  # a terminal may lack characters
         build()(standalone_mode=True)
     except KeyboardInterrupt:
         _leave(_INTERRUPTED, stopped)
@@ -149,7 +155,11 @@ def main() -> None:
 
 
 def _say(text: str) -> None:
-    print(f"psephos: {text}", file=sys.stderr)  # not wrapped to the terminal, as Rich would
+    from psephos.protocol.foreign import printable
+
+    with suppress(OSError):  # nobody reads standard error
+        # Not wrapped to the terminal, as Rich would. Others may have written parts of it, such as names in a file.
+        print(f"psephos: {printable(text, _LONGEST_ERROR)}", file=sys.stderr)
 
 
 def _leave(code: int, stopped: Mapping[str, bool]) -> None:

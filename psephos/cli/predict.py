@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from psephos.cli.generate import SectionedCommand, examples
-from psephos.cli.shared import AsJson, OutputError, emit, note
+from psephos.cli.shared import AsJson, OutputError, emit_raw, note
 
 __all__ = ["register"]
 
@@ -37,6 +38,7 @@ def register(app: typer.Typer) -> None:
         from psephos.data.tables import read_table
         from psephos.model import load_model, write_atomically
         from psephos.protocol.errors import DataError
+        from psephos.protocol.foreign import printable
         from psephos.results import FORMAT
 
         classifier = load_model(model)
@@ -49,14 +51,16 @@ def register(app: typer.Typer) -> None:
             for name, count in classifier.model.encoding.unknown(table).items()
         ]
         for warning in warnings:
-            note(f"WARNING: {warning}")
+            note(f"WARNING: {printable(warning)}")
         table = classifier.model.encoding.with_decimal_points(table)
         text = table.assign(**{COLUMN: predictions}).to_csv(index=False, lineterminator="\n")
         if as_json:
             document = {"format": FORMAT, "kind": "predictions", "warnings": warnings, COLUMN: predictions.tolist()}
             text = json.dumps(document) + "\n"
         if output is None:
-            emit(text)
+            if hasattr(sys.stdout, "reconfigure"):
+                sys.stdout.reconfigure(encoding="utf-8")  # as the file of --output, whatever the terminal has
+            emit_raw(text)
         else:
             try:
                 write_atomically(output, text.encode())

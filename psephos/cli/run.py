@@ -11,13 +11,13 @@ import typer
 from rich.console import Console
 
 from psephos.cli.generate import SectionedCommand, examples, with_options
-from psephos.cli.shared import AsJson, ReportDir, Verbose, check_directory, emit, note
+from psephos.cli.shared import AsJson, ReportDir, Verbose, note, output_directory
 from psephos.cli.show import alpha_lines
 from psephos.cli.simulate import perform
-from psephos.model import MODEL_FILE
+from psephos.data.schema import WIDEST
 from psephos.protocol.errors import InvalidParameter
 from psephos.results import RegressionResult, TallyResult
-from psephos.simulation.job import WIDEST, Job, JobOptions
+from psephos.simulation.job import Job, JobOptions
 
 __all__ = ["register"]
 
@@ -101,36 +101,29 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         if onnx and output is None:
             raise InvalidParameter("--onnx is written into the directory of --output: name one")
-        check_directory(output, "a classifier", ["onnx"] if onnx else [])
-        if output is not None and (output / MODEL_FILE).exists():
-            raise InvalidParameter(
-                f"{output} holds a released classifier, and another one would cost the parties epsilon once more: name "
-                "another directory, or take the file away"
-            )
         settings: Any = {"report": report, "as_json": as_json, "verbose": verbose}
-        if chosen.task == "regression":
-            _regress(chosen, output, onnx=onnx, **settings)
-            return
-        job = Job(chosen)
-        if output is not None and job.split.dataset.features > WIDEST:
-            raise InvalidParameter(f"a model file has at most {WIDEST:,} features: leave --output out")
-        for line in job.data_summary:
-            note(line)
-
-        def save(result: TallyResult) -> None:
-            paths = [] if output is None else job.write(result, output, onnx=onnx)
-            lines = _next_steps(job.advice(result), paths)
-            if as_json:
-                for line in lines:
-                    note(line)
-            else:
-                emit("\n".join(["", *alpha_lines(result.evaluation.counts, result.class_names), *lines, ""]))
-
-        settings |= {"save": save, "printed_before": job.warnings_about_data}
-        perform(job.options, lambda _, **context: job.run(**context), "run", **settings)
+        with output_directory(output, "a classifier", ["onnx"] if onnx else []):
+            (_regress if chosen.task == "regression" else _classify)(chosen, output, onnx=onnx, **settings)
 
 
-def _regress(chosen: JobOptions, output: Path | None, *, onnx: bool, as_json: bool, **settings: Any) -> None:
+def _classify(chosen: JobOptions, output: Path | None, *, onnx: bool, as_json: bool, **settings: Any) -> None:
+    """Release a classifier, print its result, and write it into `output` unless that is None."""
+    job = Job(chosen)
+    if output is not None and job.split.dataset.features > WIDEST:
+        raise InvalidParameter(f"a model file has at most {WIDEST:,} features: leave --output out")
+    for line in job.data_summary:
+        note(line)
+
+    def save(result: TallyResult) -> list[str]:
+        paths = [] if output is None else job.write(result, output, onnx=onnx)
+        alpha = [] if as_json else alpha_lines(result.evaluation.counts, result.class_names)
+        return [*alpha, *_next_steps(job.advice(result), paths)]
+
+    settings |= {"as_json": as_json, "save": save, "printed_before": job.warnings_about_data}
+    perform(job.options, lambda _, **context: job.run(**context), "run", **settings)
+
+
+def _regress(chosen: JobOptions, output: Path | None, *, onnx: bool, **settings: Any) -> None:
     """Run a private regression, print its result, and write the model into `output` unless that is None."""
     from psephos.simulation.regression import RegressionRun
 
@@ -142,16 +135,10 @@ def _regress(chosen: JobOptions, output: Path | None, *, onnx: bool, as_json: bo
         models.append(model)
         return result
 
-    def save(result: RegressionResult) -> None:
-        paths = [] if output is None else run.write(result, models[0], output, onnx=onnx)
-        lines = _next_steps("", paths)
-        if as_json:
-            for line in lines:
-                note(line)
-        else:
-            emit("\n".join(["", *lines, ""]))
+    def save(result: RegressionResult) -> list[str]:
+        return _next_steps("", [] if output is None else run.write(result, models[0], output, onnx=onnx))
 
-    perform(run.options, release, "run", as_json=as_json, save=save, **settings)
+    perform(run.options, release, "run", save=save, **settings)
 
 
 def _next_steps(advice: str, paths: Sequence[Path]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import logging
@@ -10,7 +11,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +21,7 @@ from typing import IO, Annotated, Any
 import typer
 
 from psephos.protocol.errors import InvalidParameter, PsephosError, ReportError
+from psephos.protocol.foreign import printable
 
 __all__ = [
     "AsJson",
@@ -30,8 +33,10 @@ __all__ = [
     "check_directory",
     "command_line",
     "emit",
+    "emit_raw",
     "finish",
     "note",
+    "output_directory",
     "start_logging",
 ]
 
@@ -68,8 +73,9 @@ class OutputError(PsephosError):
 
 
 def note(text: str) -> None:
-    """Print a line on standard error."""
-    print(text, file=sys.stderr)
+    """Print lines on standard error; they are lost, and the command goes on, if that is closed or on a full disk."""
+    with suppress(OSError):
+        print(printable(text, lines=True), file=sys.stderr)
 
 
 # -- progress
@@ -140,8 +146,7 @@ class ProgressDisplay:
 class _JsonLines(logging.Handler):
     """Writes a JSON object for each log record: time, level, logger, message, and the fields of the record's `about`.
 
-    Times are UTC, in ISO 8601 with milliseconds and the offset: 2026-03-01T12:00:00.000+00:00. A line that cannot be
-    written, on a full disk or to a closed pipe, is lost; the command goes on.
+    Times are UTC, in ISO 8601 with milliseconds and the offset: 2026-03-01T12:00:00.000+00:00.
     """
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -152,10 +157,7 @@ class _JsonLines(logging.Handler):
             "message": record.getMessage(),
             **getattr(record, "about", {}),
         }
-        try:
-            note(json.dumps(line))
-        except OSError:
-            self.handleError(record)
+        note(json.dumps(line))
 
 
 def start_logging(level: str) -> None:
@@ -214,13 +216,60 @@ def check_directory(
         ) from None
 
 
+@contextmanager
+def output_directory(directory: Path | None, what: str, needs: Sequence[str] = ()) -> Iterator[None]:
+    """Create the directory of a release, and keep it for this process while the release is computed.
+
+    Args:
+        directory, what, needs: as `check_directory`.
+
+    Raises:
+        ReportError: as `check_directory`.
+        InvalidParameter: the directory has a model, or another process is computing one for it.
+    """
+    from psephos.model import MODEL_FILE
+
+    check_directory(directory, what, needs)
+    if directory is None:
+        yield
+        return
+    # The lock ends with the process, however it ends, and leaves no file.
+    lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InvalidParameter(
+                f"another command is computing {what} for {directory}: name another directory with --output"
+            ) from None
+        except OSError:  # some network file systems lock no directories
+            _log.info("the output directory cannot be locked")
+        if (directory / MODEL_FILE).exists():
+            raise InvalidParameter(
+                f"{directory} holds a released model, and another one would cost epsilon once more: name another "
+                "directory with --output, or take the file away"
+            )
+        yield
+    finally:
+        os.close(lock)
+
+
 def command_line() -> list[str]:
     """Return the words of the command line, for whoever repeats it."""
     return ["psephos", *sys.argv[1:]]
 
 
 def emit(text: str) -> None:
-    """Write a text to standard output and flush it; raises OutputError if that fails."""
+    """Write lines of text to standard output, where a terminal may show them; raises as `emit_raw`."""
+    emit_raw(printable(text, lines=True))
+
+
+def emit_raw(text: str) -> None:
+    """Write data, or text that has been made printable, to standard output, and flush it.
+
+    Raises:
+        OutputError: standard output is closed, or on a full disk.
+    """
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -237,10 +286,10 @@ def finish(
     verbose: bool = False,
     report: Path | None = None,
     transcript: Any = None,
-    save: Callable[[Any], None] = lambda result: None,
+    save: Callable[[Any], Sequence[str]] = lambda result: (),
     printed_before: Collection[str] = (),
 ) -> None:
-    """Print a result, save the output of its run, and write its report, in this order: a failing report loses nothing.
+    """Save the output of a run, print its result, and write its report; each is done even if another fails.
 
     Exit with status 1 if an opened sum is wrong, or a verdict of an audit is not the expected one.
 
@@ -250,32 +299,57 @@ def finish(
         verbose: print all details.
         report: the directory for the report; None writes none.
         transcript: the messages of the run, for the report.
-        save: called with the result to save the output of the run, unless an opened sum is wrong.
+        save: called with the result to save the output of the run, unless an opened sum is wrong; returns lines to
+            print below the result.
         printed_before: warnings that were printed before the run, and are not printed again.
     """
+    lines: Sequence[str] = ()
+    try:
+        if result.exact is not False:
+            lines = save(result)
+    finally:
+        try:
+            _print_result(result, lines, as_json=as_json, verbose=verbose, printed_before=printed_before)
+        finally:
+            _log.info("result", extra={"about": {"kind": result.kind, "exact": result.exact}})
+            if report is not None:
+                from psephos.results.write import write_report
+
+                messages = None if transcript is None else transcript.redacted()
+                note(f"report written to {write_report(result, messages, report, command=command_line())}")
+    if result.exact is False:
+        raise typer.Exit(1)
+
+
+class _Page(io.StringIO):
+    """A text for standard output, with its encoding: Rich draws lines with characters that it has."""
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return sys.stdout.encoding or "utf-8"
+
+
+def _print_result(
+    result: Any, lines: Sequence[str], *, as_json: bool, verbose: bool, printed_before: Collection[str]
+) -> None:
+    """Print a result and the lines below it; with `as_json`, all but one JSON object on standard error."""
     if as_json:
-        emit(json.dumps(result.as_json()) + "\n")
+        emit_raw(json.dumps(result.as_json()) + "\n")
         if result.notice:
             note(f"psephos: {result.notice}")
         for text in result.page().warnings:
             if text not in printed_before:
                 note(f"psephos: WARNING: {text}")
-    else:
-        from rich.console import Console
+        for line in lines:
+            note(line)
+        return
+    from rich.console import Console
 
-        from psephos.cli.show import show
+    from psephos.cli.show import show
 
-        page = io.StringIO()
-        console = Console(file=page, force_terminal=sys.stdout.isatty(), width=Console().width)
-        show(result, console, verbose=verbose, printed_before=printed_before)
-        emit(page.getvalue())
-    _log.info("result", extra={"about": {"kind": result.kind, "exact": result.exact}})
-    if result.exact is not False:
-        save(result)
-    if report is not None:
-        from psephos.results.write import write_report
-
-        messages = None if transcript is None else transcript.redacted()
-        note(f"report written to {write_report(result, messages, report, command=command_line())}")
-    if result.exact is False:
-        raise typer.Exit(1)
+    page = _Page()
+    console = Console(file=page, force_terminal=sys.stdout.isatty(), width=Console().width)
+    show(result, console, verbose=verbose, printed_before=printed_before)
+    emit_raw(page.getvalue())
+    if lines:
+        emit("\n".join(["", *lines, ""]))

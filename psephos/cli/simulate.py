@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -81,7 +81,7 @@ def perform(
     report: Path | None,
     as_json: bool,
     verbose: bool = False,
-    save: Callable[[Any], None] = lambda result: None,
+    save: Callable[[Any], Sequence[str]] = lambda result: (),
     printed_before: Collection[str] = (),
 ) -> None:
     """Check the options, simulate, and `finish`; write a report of the transcript so far if the run is interrupted.

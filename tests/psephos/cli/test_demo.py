@@ -43,5 +43,5 @@ def test_the_demo_shows_the_vote_count(tmp_path: Path) -> None:
     assert len(shares) == 3
     assert all(abs(sum(row) - 1) <= 0.011 for row in shares)
     assert load_model(tmp_path).model.method == "statistic"
-    with pytest.raises(InvalidParameter, match="holds a released classifier"):
+    with pytest.raises(InvalidParameter):
         raise CliRunner().invoke(build(), ["demo", "--output", str(tmp_path)]).exception  # type: ignore[misc]
