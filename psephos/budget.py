@@ -75,17 +75,17 @@ def _dealing(split: Split) -> bytes:
 
 @dataclass(frozen=True)
 class RunBudget:
-    """The budget file of one run.
+    """The budget file of one run, which is opened for each charge and closed after it.
 
     Attributes:
-        file: the file.
+        path: the file.
         rows: digest of the rows that the run is about.
         unit: what the run's releases protect.
         not_private: why no epsilon covers any of them; "" where it does.
         run: identifies the run. A run that continues from a journal has the same.
     """
 
-    file: BudgetFile
+    path: Path
     rows: bytes = field(repr=False)
     unit: PrivacyUnit
     not_private: str
@@ -113,12 +113,16 @@ class RunBudget:
             return self.opening(name, reason)
         return self.release(name, PrivacyEvent(name, epsilon, delta, unit=self.unit.kind))
 
+    def _file(self) -> BudgetFile:
+        return BudgetFile(self.path, create=False)
+
     def _claim(self, what: str) -> bytes:
         return hashlib.sha256(self.run + self.rows + what.encode()).digest()[:16]
 
     def check(self, charges: Sequence[Charge]) -> None:
         """Raise what `charge` would raise, and charge nothing."""
-        self.file.check(self.rows, charges)
+        with self._file() as file:
+            file.check(self.rows, charges)
 
     def charge(self, charges: Sequence[Charge]) -> None:
         """Charge releases before anything of them leaves.
@@ -127,7 +131,8 @@ class RunBudget:
             BudgetExceededError: they would pass the limit.
             BudgetFileError: the file adds up other rows, is damaged, or cannot be written.
         """
-        self.file.charge(self.rows, charges)
+        with self._file() as file:
+            file.charge(self.rows, charges)
 
     def release_once(self, name: str, result: bytes) -> None:
         """Record the result that this run has paid for, before it leaves; another copy of its journal has another one.
@@ -139,11 +144,13 @@ class RunBudget:
             BudgetExceededError: the run has released another result of this name.
             BudgetFileError: the file is damaged, or cannot be written.
         """
-        self.file.release_once(self._claim(f"result {name}"), result)
+        with self._file() as file:
+            file.release_once(self._claim(f"result {name}"), result)
 
     def summary(self) -> BudgetSummary:
         """Return what the file says now, the total of the run's unit first."""
-        return summarise(self.file, self.unit)
+        with self._file() as file:
+            return summarise(file, self.unit)
 
 
 def changes_of(neighbours: str) -> str:
@@ -167,7 +174,8 @@ def budget_of(options: Any, split: Split, unit: str, neighbours: str = "any", ru
     """
     if options.budget is None:
         return None
-    file = open_budget(options.budget, options.budget_limit)
+    with open_budget(options.budget, options.budget_limit) as file:
+        path, dealing = file.path, file.keyed(_dealing(split))[:8]
     if unit == "record" and options.person_column:
         protected = PrivacyUnit("person", f"{options.person_column} at one {options.party}", neighbours)
     elif unit == "record":
@@ -175,8 +183,8 @@ def budget_of(options: Any, split: Split, unit: str, neighbours: str = "any", ru
     elif options.party is not None:
         protected = PrivacyUnit("party", options.party, neighbours)
     else:
-        protected = PrivacyUnit("shard", file.keyed(_dealing(split))[:8], neighbours)
+        protected = PrivacyUnit("shard", dealing, neighbours)
     not_private = split.not_private
     if options.simulate_noise:
         not_private = "the noise was drawn from the seed, and whoever knows it can take it off"
-    return RunBudget(file, rows_digest(options, split), protected, not_private, run or SYSTEM.draw(16))
+    return RunBudget(path, rows_digest(options, split), protected, not_private, run or SYSTEM.draw(16))

@@ -6,9 +6,16 @@ Each protocol has one frozen dataclass of options. Its fields carry their help t
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from dataclasses import field
-from typing import Any
+from dataclasses import field, fields
+from functools import cache
+from typing import Any, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from psephos.protocol.errors import InvalidParameter
+from psephos.protocol.foreign import printable
 
 
 def option(
@@ -17,6 +24,7 @@ def option(
     *,
     group: str = "",
     shown: str | None = None,
+    objects: bool = False,
     factory: Callable[[], Any] | None = None,
 ) -> Any:
     """Return a field of an options dataclass.
@@ -27,12 +35,58 @@ def option(
         group: the heading that the help lists it under, such as "Data", "Privacy", "Encryption" or "Machine"; "" for
             none, at the top.
         shown: a description of the default for the help, where the value alone (None, say) would not explain it.
+        objects: whether a caller from Python may give other objects, which `check` checks.
         factory: computes the default, where that depends on the machine.
 
     Types: int, float, bool (a flag), str, `Literal[...]` (its choices are checked and listed), `X | None`, and
     `tuple[X, ...]` (written A,B,C). An underscore becomes a dash: `key_bits` is `--key-bits`.
     """
-    metadata = {"help": help, "group": group, "shown": shown}
+    metadata = {"help": help, "group": group, "shown": shown, "objects": objects}
     if factory is not None:
         return field(default_factory=factory, metadata=metadata)
     return field(default=default, metadata=metadata)
+
+
+class Options:
+    """Base class of options dataclasses. Values are converted to the types of their fields when they are given.
+
+    NumPy's numbers and arrays become Python's, paths become text, and one value becomes a tuple where several may be
+    given.
+
+    Raises:
+        InvalidParameter: a value has another type, or the seed is negative.
+    """
+
+    def __post_init__(self) -> None:
+        for name, kind in _types(type(self)).items():
+            object.__setattr__(self, name, converted(name, getattr(self, name), kind))
+        if getattr(self, "seed", 0) < 0:
+            raise InvalidParameter("the seed is 0 or more: change --seed")
+
+
+@cache
+def _types(options: type[Any]) -> dict[str, Any]:
+    """Return the type of each field that is converted."""
+    hints = get_type_hints(options)
+    return {one.name: hints[one.name] for one in fields(options) if not one.metadata.get("objects")}
+
+
+def converted(name: str, value: Any, kind: Any) -> Any:
+    """Return the value of an option as its type; raises InvalidParameter, which names the option."""
+    plain = _plain(value)
+    several = next((one for one in (kind, *get_args(kind)) if get_origin(one) is tuple), None)
+    if several is not None and plain is not None and not isinstance(plain, tuple):
+        plain = (plain,)
+    try:
+        return msgspec.convert(plain, kind)
+    except msgspec.ValidationError as error:
+        shown = printable(repr(value), 60)
+        raise InvalidParameter(f"the option {name} cannot be {shown}: {error}") from None
+
+
+def _plain(value: Any) -> Any:
+    """Return Python's value for one of NumPy, and for a path its text."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    value = value.tolist() if hasattr(value, "tolist") else value
+    return tuple(map(_plain, value)) if isinstance(value, list | tuple) else value

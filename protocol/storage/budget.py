@@ -214,8 +214,9 @@ class BudgetFile(Database):
             BudgetFileError: the file is missing, of another program or a newer version, damaged, readable by others,
                 in use, or not writable.
         """
-        _check_private(Path(path), create)
-        super().__init__(Path(path), timeout=timeout)
+        self.path = Path(path)
+        _check_private(self.path, create)
+        super().__init__(self.path, timeout=timeout)
         try:
             self._run("PRAGMA synchronous = FULL")
             with self._transaction():

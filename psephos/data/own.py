@@ -27,7 +27,7 @@ from psephos.data.tables import (
     numbers_of,
     read_table,
 )
-from psephos.options import option
+from psephos.options import Options, option
 from psephos.protocol.errors import DataError, InvalidParameter
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ _HELD_OUT_STREAM = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableOptions:
+class TableOptions(Options):
     """Options for reading a user's own table; each field is an option of the command line."""
 
     data: str | None = option(None, "Your own table: a CSV or Parquet file.", group="Your own data")

@@ -52,7 +52,7 @@ from psephos.curator.losses import Loss, loss_named
 from psephos.data.datasets import Dataset, load, make_synthetic
 from psephos.data.preprocessing import PublicScaler, default_scaler
 from psephos.data.splits import Split, split_dataset
-from psephos.options import option
+from psephos.options import Options, option
 from psephos.parties.training import train_parties, votes_in_blocks
 from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.fixed_point import project
@@ -190,7 +190,7 @@ EXPERIMENTS = {
 
 
 @dataclass(frozen=True)
-class HammOptions:
+class HammOptions(Options):
     """Options of an experiment; `name` is a key of `EXPERIMENTS`.
 
     A sweep that resumes from a journal may have more trials or panels than before. `quick` runs at most 2 trials of 3

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from psephos.curator.pathak.bounds import counterexample, printed_epsilon, theorem_4_2, theorem_4_3
 from psephos.data.datasets import Dataset, load
-from psephos.options import option
+from psephos.options import Options, option
 from psephos.parties.training import train_parties
 from psephos.progress import Progress, silent
 from psephos.protocol.errors import InvalidParameter
@@ -71,7 +71,7 @@ SETTINGS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdultOptions:
+class AdultOptions(Options):
     """Options of `psephos reproduce pathak-adult`."""
 
     quick: bool = option(False, "Two deals of five draws: nothing to cite.")

@@ -16,7 +16,7 @@ import numpy as np
 
 from psephos.curator.hamm.rules import HAMM_LAMBDA, averaging_radius
 from psephos.curator.psgd.agreement import DescentOptions, agree
-from psephos.options import option
+from psephos.options import Options, option
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Proofs, Round
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
@@ -42,7 +42,7 @@ _PARTIAL = HEADER_BYTES + 32 + 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanOptions:
+class PlanOptions(Options):
     """Options of a run to predict: a sum of votes, of linear classifiers' parameters, or of gradients at each step."""
 
     protocol: Literal["tally", "average", "psgd"] = option(

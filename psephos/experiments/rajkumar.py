@@ -36,7 +36,7 @@ from psephos.curator.psgd.agreement import Agreement, agree
 from psephos.curator.psgd.gop import perturbed_minimiser
 from psephos.data.datasets import load
 from psephos.data.preprocessing import PublicScaler
-from psephos.options import option
+from psephos.options import Options, option
 from psephos.parties.gradients import LocalLoss, signed_labels
 from psephos.parties.training import train_parties
 from psephos.progress import Progress, silent
@@ -139,7 +139,7 @@ def _panels(seed: int, number: int) -> Iterator[tuple[str, int, Array | tuple[fl
 
 
 @dataclass(frozen=True)
-class SweepOptions:
+class SweepOptions(Options):
     """Options of a sweep.
 
     Attributes:
@@ -175,6 +175,7 @@ class SweepOptions:
     test_key: bool = option(False, "Accept a key under 2048 bits: protects nothing.", group="Encryption")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.name not in EXPERIMENTS:
             raise InvalidParameter(
                 f"an experiment of Rajkumar 2012 is one of {', '.join(EXPERIMENTS)}, not {self.name!r}"

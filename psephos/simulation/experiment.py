@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from psephos.curator.hamm.estimators import LinearClassifier
 from psephos.data.datasets import Dataset
+from psephos.options import converted
 from psephos.progress import Progress, silent
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.transcript import Transcript
@@ -167,11 +168,15 @@ def simulate(  # wide: an experiment's terms, each with its default
         raise InvalidParameter(f"the protocol is one of {', '.join(PROTOCOLS)}, not {protocol!r}")
     module = import_module(f"psephos.simulation.{protocol}")
     options_class, run = getattr(module, f"{protocol.capitalize()}Options"), getattr(module, f"simulate_{protocol}")
+    epsilons = converted("epsilons", epsilons, tuple[float, ...])
+    draws = converted("draws", draws, int | None)
+    methods = converted("methods", methods, tuple[str, ...])
     values: dict[str, Any] = {"sizes": sizes if isinstance(sizes, str) else ",".join(map(str, sizes)), "absent": absent}
     values |= {"seed": seed}
     values |= {"parties": parties} if parties is not None else {}
-    values |= {"learners": tuple(learners)} if learners is not None else {}
-    values |= {"methods": tuple(methods)} if methods else {}
+    if learners is not None:
+        values["learners"] = (learners,) if isinstance(learners, str) else tuple(learners)
+    values |= {"methods": methods} if methods else {}
     known = [option.name for option in fields(options_class) if option.name not in ("epsilon", "draws")]
     if unknown := [name for name in (*values, *options) if name not in known]:
         raise InvalidParameter(f"{protocol} has no option {', '.join(unknown)}; it has {', '.join(known)}")
@@ -189,28 +194,48 @@ def simulate(  # wide: an experiment's terms, each with its default
             raise InvalidParameter("with simulate_noise every draw has the same noise: set draws to 1")
         runs = [replace(base, epsilon=epsilon) for epsilon in epsilons for _ in range(1 if draws is None else draws)]
     else:
-        runs = [replace(base, epsilon=tuple(epsilons), draws=draws)]
+        runs = [replace(base, epsilon=epsilons, draws=draws)]
+    for run_options in runs:
+        run_options.check()
     results: list[RunResult] = [run(run_options, **context) for run_options in runs]
     evaluation = results[-1].evaluation
     assert evaluation.split is not None
-    classes = evaluation.split.dataset.classes if y is None else tuple(np.unique(np.asarray(y)).tolist())
+    classes = evaluation.split.dataset.classes if y is None else tuple(np.unique(_labels(y)).tolist())
     return Simulation(results, transcript, evaluation, classes)
 
 
 def _dataset(X: ArrayLike, y: ArrayLike | None) -> Dataset:
     """Return a data set of the given rows and labels, whose sorted values are the classes."""
+    if np.ma.is_masked(X) or np.ma.is_masked(y):
+        raise DataError("X or y has masked entries: fill them, or leave their rows out")
     try:
         rows = np.array(X, dtype=np.float64)
     except (TypeError, ValueError):
         raise DataError(
             "X has values that are not numbers: encode them first, or write a file and pass data=FILE and label=COLUMN"
         ) from None
-    labels = np.asarray(y)
-    if rows.ndim != 2 or labels.shape != (len(rows),):
-        raise DataError(f"X must have shape (n, d) and y shape (n,); they have {rows.shape} and {labels.shape}")
+    labels = _labels(y)
+    if rows.ndim != 2 or not rows.shape[1] or labels.shape != (len(rows),):
+        raise DataError(f"X must have shape (n, d), d > 0, and y shape (n,); they have {rows.shape} and {labels.shape}")
     if not np.isfinite(rows).all():
         raise DataError("X has NaN or infinite numbers: replace them first")
     classes, codes = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         raise DataError("y has only one class: at least two are needed")
     return Dataset("X, y", rows, codes.astype(np.int64), None, None, tuple(map(str, classes)), "rows of one's own")
+
+
+def _labels(y: ArrayLike | None) -> NDArray[Any]:
+    """Return labels as an array; raises DataError for missing labels, and for numbers among texts."""
+    import pandas as pd
+
+    labels = np.asarray(y, dtype=object)  # not yet as texts, in which a missing label would be one more class
+    if labels.ndim and pd.isna(labels).any():
+        raise DataError("y has missing labels (NaN, None or NA): leave their rows out")
+    texts = [isinstance(label, str) for label in labels.ravel()]
+    try:
+        if any(texts) and not all(texts):
+            raise TypeError
+        return np.asarray(labels.tolist())
+    except (TypeError, ValueError):
+        raise DataError("y has labels of several types: make all of them texts, or all numbers") from None

@@ -95,6 +95,7 @@ class JobOptions(TallyOptions):
         (),
         f"Local classifiers, assigned to the parties in turn, of {', '.join(LEARNERS)}.",
         shown=f"for votes {','.join(MIXED_LEARNERS)}",
+        objects=True,
     )
     draws: int | None = option(1)
 

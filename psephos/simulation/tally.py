@@ -172,7 +172,7 @@ class TallyOptions(SumOptions):
     protect_auxiliary: bool = option(False, "One auxiliary sample is private too (Hamm 4.5).", group="Privacy")
     loss: Literal["logistic", "huber"] = option("logistic", "logistic (softmax for several classes) or huber.")
     learners: tuple[str, ...] = option(
-        ("logistic",), f"Local classifiers, dealt to the parties in turn, of {', '.join(LEARNERS)}."
+        ("logistic",), f"Local classifiers, dealt to the parties in turn, of {', '.join(LEARNERS)}.", objects=True
     )
 
     def check(self) -> None:

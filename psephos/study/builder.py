@@ -18,7 +18,7 @@ from psephos.curator.hamm.rules import HAMM_LAMBDA, RidgeRule, averaging_radius
 from psephos.curator.hamm.statistic import SOURCE_OF, MechanismName, plan_statistic
 from psephos.curator.losses import loss_named
 from psephos.model import Model, RegressionModel, ReleasedClassifier, ReleasedRegressor, load_model
-from psephos.options import option
+from psephos.options import Options, option
 from psephos.parties.noise import contributors
 from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.own_data import OWN
@@ -41,7 +41,7 @@ __all__ = ["NewOptions", "make_study"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class NewOptions:
+class NewOptions(Options):
     """The terms of a new study, besides its members' cards; a field is an option of `psephos study new`."""
 
     title: str = option("A study", "The name of the study for people.")

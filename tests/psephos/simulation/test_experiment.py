@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import matplotlib as mpl
@@ -13,6 +15,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.tree import DecisionTreeClassifier
 
 import psephos
+import psephos.results
 from psephos.data.partition import AbsentRole
 from psephos.protocol.errors import DataError, InvalidParameter, ThresholdError
 from psephos.protocol.transcript import Transcript
@@ -182,11 +185,71 @@ def test_transcript_and_replaced_roles_are_passed_to_the_run() -> None:
         ({"X": np.full((4, 2), np.nan), "y": [0, 1, 0, 1]}, DataError, "NaN"),
         ({"y": np.zeros(len(X))}, DataError, "one class"),
         ({"y": None}, DataError, "y shape"),
+        ({"X": X[:, :0]}, DataError, "X must have shape"),
+        ({"X": np.ma.masked_array(X, mask=X > 20)}, DataError, "masked"),
+        ({"y": np.ma.masked_array(y, mask=X[:, 0] > 20)}, DataError, "masked"),
+        ({"y": np.where(X[:, 0] > 20, np.nan, y)}, DataError, "missing"),
+        ({"y": pd.Series(y, dtype="Int64").mask(X[:, 0] > 20)}, DataError, "missing"),
+        ({"y": [None, *NAMES[1:]]}, DataError, "missing"),
+        ({"y": [float("nan"), *NAMES[1:]]}, DataError, "missing"),
+        ({"y": [1, *NAMES[1:]]}, DataError, "several types"),
+        ({"y": np.array([(1, 2), *NAMES[1:]], dtype=object)}, DataError, "several types"),
+        ({"seed": -1}, InvalidParameter, "seed"),
+        ({"seed": True}, InvalidParameter, "seed"),
+        ({"parties": 4.5}, InvalidParameter, "parties"),
+        ({"draws": "many"}, InvalidParameter, "draws"),
+        ({"epsilons": "1"}, InvalidParameter, "epsilons"),
+        ({"epsilons": [None]}, InvalidParameter, "epsilons"),
+        ({"protocol": "psgd", "epsilons": [1.0, -1.0]}, InvalidParameter, "epsilon"),
+        ({"protocol": "pathak", "epsilons": [1.0, np.nan]}, InvalidParameter, "epsilon"),
     ],
 )
 def test_invalid_arguments_are_refused_by_name(change: dict[str, Any], error: type[Exception], words: str) -> None:
+    """Before anything is computed."""
+
+    def progress(what: str, done: int, total: int) -> None:
+        pytest.fail(f"{what} has begun")
+
     with pytest.raises(error, match=words):
-        psephos.simulate(**{"X": X, "y": y, "parties": 4, **TEST, **change})
+        psephos.simulate(**{"X": X, "y": y, "parties": 4, "progress": progress, **TEST, **change})
+
+
+@pytest.mark.parametrize("protocol", ["tally", "psgd"])
+def test_numbers_of_numpy_and_paths_are_options_as_those_of_python(protocol: Any, tmp_path: Any) -> None:
+    pd.DataFrame(X[:, :4], columns=list("abcd")).assign(outcome=NAMES).to_csv(tmp_path / "own.csv", index=False)
+    own: dict[str, Any] = {"data": tmp_path / "own.csv", "budget": tmp_path / "budget"}
+    spelled = psephos.simulate(
+        protocol=protocol,
+        **own,
+        label="outcome",
+        sample_public=np.True_,
+        parties=np.int64(4),
+        seed=np.uint8(3),
+        epsilons=np.array([0.5], dtype=np.float32),
+        absent=np.float64(0.25),
+        draws=np.int32(1),
+        key_bits=1024,
+        test_key=True,
+        **({"methods": "own-data"} if protocol == "tally" else {"steps": 1}),
+    )
+    (result,) = spelled.results
+    assert (result.parties, result.epsilon, result.options["seed"]) == (4, 0.5, 3)
+    assert psephos.results.Result.from_json(result.as_json()) == result
+
+
+@pytest.mark.parametrize(
+    ("protocol", "options"), [("tally", {"methods": ["own-data"]}), ("psgd", {"steps": 1}), ("pathak", {})]
+)
+def test_no_budget_file_is_open_while_a_run_computes(protocol: Any, options: dict[str, Any], tmp_path: Any) -> None:
+    seen = list[str]()
+
+    def progress(what: str, done: int, total: int) -> None:
+        seen.extend(os.readlink(link) for link in Path("/proc/self/fd").iterdir() if link.is_symlink())
+
+    budget = {"budget": tmp_path / "budget", "parties": 4, "key_bits": 1024, "test_key": True}
+    psephos.simulate(X, y, protocol=protocol, progress=progress, **budget, **options)
+    assert seen
+    assert not [name for name in seen if name.startswith(str(tmp_path))]
 
 
 def choices(kind: Any) -> Iterator[Any]:

@@ -75,7 +75,7 @@ def test_roles_are_replaced() -> None:
 def test_every_call_is_charged_before_keys_are_made(tmp_path: Path) -> None:
     with BudgetFile(tmp_path / "b") as file:
         file.make_limit(PrivacyLimit.parse("2.5"))
-        budget = RunBudget(file, bytes(32), PrivacyUnit("record"), "", bytes(16))
+        budget = RunBudget(file.path, bytes(32), PrivacyUnit("record"), "", bytes(16))
         charge = budget, PrivacyEvent("sum of rows", 1.0, 0.0)
         for number in (1, 2):
             take_sum(options(), SPEC, ROWS, "add", charge=charge)
@@ -91,7 +91,7 @@ def test_every_call_is_charged_before_keys_are_made(tmp_path: Path) -> None:
 
 def test_a_sum_that_fails_before_the_first_vector_costs_nothing(tmp_path: Path) -> None:
     with BudgetFile(tmp_path / "b") as file:
-        budget = RunBudget(file, bytes(32), PrivacyUnit("record"), "", bytes(16))
+        budget = RunBudget(file.path, bytes(32), PrivacyUnit("record"), "", bytes(16))
         charge = budget, PrivacyEvent("sum of rows", 1.0, 0.0)
 
         def stop(*terms: Any) -> Any:

@@ -639,7 +639,7 @@ def test_what_a_descent_is_charged(
 ) -> None:
     guarantee = SimpleNamespace(epsilon_transcript=transcript, epsilon_final=final, delta=1e-4)
     agreement: Any = SimpleNamespace(guarantee=guarantee)
-    budget = RunBudget(None, bytes(32), PrivacyUnit("record"), "", bytes(16))  # type: ignore[arg-type]
+    budget = RunBudget(Path(), bytes(32), PrivacyUnit("record"), "", bytes(16))
     charges = _charges(agreement, budget)
     assert [(one.name, one.event and one.event.epsilon) for one in charges] == charged
     assert {one.event.delta for one in charges if one.event} <= {1e-4}
