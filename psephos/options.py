@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from dataclasses import field, fields
 from functools import cache
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -58,15 +58,16 @@ class Options:
     """
 
     def __post_init__(self) -> None:
-        for name, kind in _types(type(self)).items():
+        options: Any = type(self)
+        for name, kind in _types(options).items():
             object.__setattr__(self, name, converted(name, getattr(self, name), kind))
         if getattr(self, "seed", 0) < 0:
             raise InvalidParameter("the seed is 0 or more: change --seed")
 
 
 @cache
-def _types(options: type[Any]) -> dict[str, Any]:
-    """Return the type of each field that is converted."""
+def _types(options: Any) -> dict[str, Any]:
+    """Return the type of each field of an options class that is converted."""
     hints = get_type_hints(options)
     return {one.name: hints[one.name] for one in fields(options) if not one.metadata.get("objects")}
 
@@ -81,6 +82,9 @@ def converted(name: str, value: Any, kind: Any) -> Any:
         return msgspec.convert(plain, kind)
     except msgspec.ValidationError as error:
         shown = printable(repr(value), 60)
+        literals = [one for one in (kind, *get_args(kind)) if get_origin(one) is Literal]
+        if choices := [choice for one in literals for choice in get_args(one)]:
+            raise InvalidParameter(f"{name} is one of {', '.join(choices)}, not {shown}") from None
         raise InvalidParameter(f"the option {name} cannot be {shown}: {error}") from None
 
 

@@ -19,6 +19,7 @@ import base64
 import binascii
 import hashlib
 import logging
+import os
 import re
 import ssl
 import threading
@@ -37,13 +38,21 @@ from nats.js.api import DiscardPolicy, RawStreamMsg, RetentionPolicy, StorageTyp
 
 from psephos.protocol.board import MOST_BYTES, check_size
 from psephos.protocol.errors import BoardError, InvalidParameter
+from psephos.protocol.foreign import read_text
 from psephos.protocol.signing import SigningKey, VerificationKey
 from psephos.protocol.wire import DIGEST_BYTES
 
-__all__ = ["READING", "NatsBoard", "inbox", "nkey", "stream_of", "subject_of"]
+__all__ = ["PASSWORD_VARIABLE", "READER", "READING", "NatsBoard", "inbox", "nkey", "stream_of", "subject_of"]
+
+READER = "reader"
+"""The server's user for reading only, who has a password."""
+PASSWORD_VARIABLE = "PSEPHOS_READER_PASSWORD"  # noqa: S105 - a name
+"""The variable of the environment with the reader's password, where the address names no file."""
 
 READING = "psephos-reading"
 """Prefix of the subjects of JetStream's interface in the account of readers."""
+
+_LONGEST_PASSWORD = 1_000
 _PART = 1_000_000
 """Length of a part in bytes. A server accepts messages of up to 1 MiB by default."""
 _WINDOW = 32
@@ -80,6 +89,24 @@ def inbox(user: str) -> str:
     return f"_INBOX.{user}"
 
 
+def _password(file: str | None) -> str:
+    """Return the reader's password from a file, or from the environment; "" if there is none.
+
+    Raises:
+        BoardError: the file cannot be read, or others than its owner can read it.
+    """
+    if file is None:
+        return os.environ.get(PASSWORD_VARIABLE, "")
+    try:
+        if os.stat(file).st_mode & 0o077:
+            raise BoardError(f"others can read the password in {file}: run 'chmod 600 {file}'")
+        return read_text(file, _LONGEST_PASSWORD).strip()
+    except OSError as error:
+        raise BoardError(f"the password in {file} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise BoardError(f"{file} is not text, so it contains no password") from None
+
+
 class _Client(Client):
     """A connection that sends credentials over TLS only, if the address requires TLS.
 
@@ -107,7 +134,8 @@ class NatsBoard:
         """
         Args:
             url: `tls://HOST:PORT?ca=FILE`, where FILE contains the trusted certificates (by default the system's);
-                `nats://HOST:PORT` without TLS; `USER:PASSWORD@` before the host for reading only.
+                `nats://HOST:PORT` without TLS. For reading only, `reader=FILE` names a file with the password, which
+                its owner alone can read; without it, the password is that of the environment (`PASSWORD_VARIABLE`).
             session: the digest of the study, 32 bytes.
             name: the role; empty for reading only.
             key: the role's signing key.
@@ -125,9 +153,13 @@ class NatsBoard:
             port = 4222 if parts.port is None else parts.port
         except ValueError:
             port = 0
-        valid_options = options.keys() <= {"ca", "replicas"} and replicas.isdecimal()
+        if "@" in parts.netloc:
+            raise InvalidParameter(
+                "everybody on this machine can see a password in an address: write it into a file that only you can "
+                f"read and add reader=FILE to the address, or set {PASSWORD_VARIABLE}"
+            )
+        valid_options = options.keys() <= {"ca", "reader", "replicas"} and replicas.isdecimal()
         if parts.scheme not in ("nats", "tls") or not parts.hostname or not port or not valid_options:
-            # The message does not repeat the address, which may contain a password.
             raise InvalidParameter("the address of a board must be like tls://host:4222?ca=ca.pem")
         self._where = f"{parts.hostname}:{port}"
         self._session, self._stream, self._timeout = session, stream_of(session), timeout
@@ -135,7 +167,8 @@ class NatsBoard:
         self._secure = parts.scheme == "tls"
         self._replicas = int(replicas)
         self._address = urlunsplit((parts.scheme, parts.netloc, "", "", ""))
-        self._user = nkey(key.verification_key) if key is not None else parts.username or "anybody"
+        self._password = "" if key is not None else _password(options.get("reader"))
+        self._user = nkey(key.verification_key) if key is not None else READER if self._password else "anybody"
         self._tls_context: ssl.SSLContext | None = None
         if self._secure:
             try:
@@ -167,6 +200,8 @@ class NatsBoard:
             # nats-py expects the seed and signs whatever a server sends; `_sign` signs challenges only.
             self._client._public_nkey = self._user
             settings["signature_cb"] = self._sign
+        elif self._password:
+            settings |= {"user": self._user, "password": self._password}
         try:
             await self._client.connect(
                 self._address,
@@ -419,9 +454,9 @@ class NatsBoard:
         """Return why a server refuses these credentials, and what to do."""
         if self._key is not None:
             return "it does not know this role's key. Its configuration must be made from this study"
-        if "@" in self._address:
-            return "the name or password in the address is wrong. Copy the reading address from `psephos board init`"
-        return "the address has no reader's password. Use the reading address that `psephos board init` printed"
+        if self._password:
+            return "the reader's password is wrong. Copy the file reader.password that `psephos board init` wrote"
+        return "there is no reader's password. Use the reading address that `psephos board init` printed"
 
     def _named_error(self, error: Exception) -> BoardError:
         if isinstance(error, ssl.SSLError):

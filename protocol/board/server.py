@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from psephos.protocol.board.client import BoardMembers
-from psephos.protocol.board.nats import READING, inbox, nkey, stream_of, subject_of
+from psephos.protocol.board.nats import READER, READING, inbox, nkey, stream_of, subject_of
 from psephos.protocol.errors import BoardError
 
 __all__ = ["NATS_SERVER", "start_server", "trial_certificates", "write_server"]
@@ -44,7 +44,7 @@ _FIRST_THAT_SYNCS = (2, 10)
 def write_server(
     folder: str | os.PathLike[str], members: BoardMembers, hosts: Sequence[str], port: int = 4222, gigabytes: int = 20
 ) -> str:
-    """Write `nats.conf`, `ca.pem`, `server.pem` and `server.key` into a new folder.
+    """Write `nats.conf`, `ca.pem`, `server.pem`, `server.key` and `reader.password` into a new folder.
 
     Args:
         folder: is created, accessible to its owner only.
@@ -70,9 +70,11 @@ def write_server(
             _configuration(place.resolve(), members, port, gigabytes, password), encoding="utf-8"
         )
         (place / "nats.conf").chmod(0o600)
+        (place / "reader.password").touch(mode=0o600)
+        (place / "reader.password").write_text(password + "\n", encoding="ascii")
     except OSError as error:
         raise BoardError(f"{place} cannot be written: {error.strerror}; name a new folder") from None
-    return f"tls://reader:{password}@{hosts[0]}:{port}?ca={place / 'ca.pem'}"
+    return f"tls://{hosts[0]}:{port}?ca={place / 'ca.pem'}&reader={place / 'reader.password'}"
 
 
 def _configuration(place: Path, members: BoardMembers, port: int, gigabytes: int, password: str) -> str:
@@ -91,7 +93,7 @@ def _configuration(place: Path, members: BoardMembers, port: int, gigabytes: int
     imports = json.dumps(
         [{"service": {"account": "MEMBERS", "subject": f"$JS.API.{end}"}, "to": f"{READING}.{end}"} for end in asked]
     )
-    reader = {"user": "reader", "password": password}
+    reader = {"user": READER, "password": password}
     syncs = "" if _server_version() >= _FIRST_THAT_SYNCS else "# from nats-server 2.10 on: "
     return f"""# The board of study {members.session.hex()}. Start it:  nats-server -c nats.conf
 # Entries are acknowledged when they are with the operating system: a server that is killed loses nothing. Before a loss

@@ -58,7 +58,7 @@ from psephos.progress import Progress, silent
 from psephos.protocol.encrypted_sum.fixed_point import project
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, RandomnessMode
+from psephos.protocol.paillier.encryption import RandomnessMode
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_key_bits
 from psephos.protocol.privacy.mechanisms import MAX_EPSILON, simulate_spherical_laplace
 from psephos.protocol.randomness import SimulationRandomness
@@ -237,8 +237,6 @@ class HammOptions(Options):
             raise InvalidParameter(f"each panel has at least {max(2, self.holders)} parties")
         if not self.inverse_epsilons or not all(0 < point < np.inf for point in self.inverse_epsilons):
             raise InvalidParameter("the points of the axis are positive numbers; 0 is always there")
-        if self.randomness not in RANDOMNESS_MODES:
-            raise InvalidParameter(f"randomness is one of {', '.join(RANDOMNESS_MODES)}, not {self.randomness!r}")
         check_key_bits(self.key_bits, test_key=self.test_key)
         if not 1 <= self.threshold <= self.holders:
             raise InvalidParameter(f"the threshold ({self.threshold}) lies between 1 and the holders ({self.holders})")

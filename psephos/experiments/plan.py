@@ -75,8 +75,6 @@ class PlanOptions(Options):
         Raises:
             InvalidParameter: an option is out of range, or the protocol does not support it.
         """
-        if self.protocol not in ("tally", "average", "psgd"):
-            raise InvalidParameter(f"protocol is one of tally, average, psgd, not {self.protocol!r}")
         if not self.parties >= 2 or not 1 <= self.threshold <= self.holders <= self.parties:
             raise InvalidParameter(
                 "a run has at least 2 parties and 1 <= threshold <= holders <= parties, not "

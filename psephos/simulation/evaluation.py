@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from psephos.budget import budget_of, changes_of
 from psephos.curator.evaluation import (
     BINS,
-    UNITS,
     PlattScaling,
     calibrated,
     largest_error,
@@ -24,7 +23,7 @@ from psephos.curator.evaluation import (
 from psephos.curator.hamm.records import NEIGHBOURS, Neighbours
 from psephos.curator.ledger import costs_together
 from psephos.data.own import OwnTable
-from psephos.data.partition import load_split, one_of
+from psephos.data.partition import load_split
 from psephos.data.splits import Split
 from psephos.model import Model, RegressionModel, ReleasedClassifier, ReleasedRegressor
 from psephos.options import option
@@ -115,10 +114,6 @@ class EvaluationOptions(HolderOptions):
         super().check()
         check_epsilon(self.epsilon)
         check_key_bits(self.key_bits, test_key=self.test_key)
-        one_of("unit", self.unit, *UNITS)
-        one_of("neighbours", self.neighbours, *NEIGHBOURS)
-        one_of("rows", self.rows, "held-out", "all")
-        one_of("keys", self.keys, "dealer", "ceremony")
         if self.workers < 1:
             raise InvalidParameter(f"--workers must be at least 1, not {self.workers}")
         if self.rows == "all" and self.data is None:

@@ -26,7 +26,7 @@ from psephos.curator.hamm.rules import (
 )
 from psephos.curator.hamm.statistic import SOURCE_OF, plan_statistic
 from psephos.curator.losses import loss_named
-from psephos.data.partition import load_split, one_of
+from psephos.data.partition import load_split
 from psephos.data.schema import WIDEST
 from psephos.data.tables import Column, Encoding
 from psephos.model import MODEL_FILE, Model, ReleasedClassifier, write_atomically, write_onnx, written_model
@@ -39,7 +39,7 @@ from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
 from psephos.results import TallyResult
 from psephos.results.card import model_card
-from psephos.simulation.sums import LABELLED_METHODS, METHODS, RECORD_METHODS
+from psephos.simulation.sums import LABELLED_METHODS, RECORD_METHODS
 from psephos.simulation.tally import COUNTED, VOTED, TallyOptions, simulate_tally
 from psephos.specs.tally import LABELS
 
@@ -101,8 +101,6 @@ class JobOptions(TallyOptions):
 
     def check(self) -> None:
         """Raise InvalidParameter for invalid options, and for an option that the method would ignore."""
-        one_of("method", self.method, None, "auto", *METHODS, *LABELLED_METHODS, *RECORD_METHODS)
-        one_of("task", self.task, "classification", "regression")
         if self.task == "regression":
             self._check_regression()
         if len(self.epsilon) != 1 or self.draws != 1:

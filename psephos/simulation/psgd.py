@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from psephos.curator.psgd.curator import GradientCuratorState
 from psephos.curator.psgd.gop import perturbed_minimiser
 from psephos.curator.tally import OpenedSum
 from psephos.data.datasets import Dataset
-from psephos.data.partition import AbsentRole, load_split, one_of, scaler_for
+from psephos.data.partition import AbsentRole, load_split, scaler_for
 from psephos.data.splits import Split
 from psephos.options import option
 from psephos.parties.gradients import LocalLoss, signed_labels
@@ -33,7 +33,7 @@ from psephos.parties.psgd import GradientPartyState
 from psephos.progress import Progress, silent
 from psephos.protocol.driver import Driver, replace_roles
 from psephos.protocol.encrypted_sum.messages import Ballot
-from psephos.protocol.encrypted_sum.rounds import PROOFS, Proofs
+from psephos.protocol.encrypted_sum.rounds import Proofs
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.paillier.encryption import Encryptor, RandomnessMode
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS
@@ -49,7 +49,7 @@ from psephos.results.base import timed
 from psephos.results.evaluation import Evaluation
 from psephos.simulation.holder_options import HolderOptions
 from psephos.simulation.journal import Journal
-from psephos.simulation.key_setup import Keys, KeySetup, setup_run_keys
+from psephos.simulation.key_setup import KeySetup, setup_run_keys
 from psephos.specs.base import Participants
 from psephos.specs.psgd import PsgdSpec
 
@@ -90,9 +90,6 @@ class PsgdOptions(HolderOptions, DescentOptions):
                 f"{len(self.away)} parties are absent, and the noise allows for {self.dropouts}: set --dropouts to "
                 f"{len(self.away)} or more"
             )
-        one_of("keys", self.keys, *get_args(Keys))
-        one_of("randomness", self.randomness, *get_args(RandomnessMode))
-        one_of("proofs", self.proofs, *PROOFS)
 
     @property
     def coalition(self) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -37,9 +37,9 @@ from psephos.parties.learners import LocalClassifier, make_learner
 from psephos.parties.party import Voter
 from psephos.parties.training import train_parties, votes_in_blocks
 from psephos.progress import Progress, counted, silent
-from psephos.protocol.encrypted_sum.rounds import PROOFS, Proofs
+from psephos.protocol.encrypted_sum.rounds import Proofs
 from psephos.protocol.errors import InvalidParameter
-from psephos.protocol.paillier.encryption import RANDOMNESS_MODES, RandomnessMode
+from psephos.protocol.paillier.encryption import RandomnessMode
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_degree, check_key_bits
 from psephos.protocol.privacy.accounting import shown_together, stated
 from psephos.protocol.privacy.mechanisms import check_delta, check_epsilon
@@ -54,7 +54,7 @@ from psephos.simulation.encrypted_sum import BATCH, EncryptedSum, PartyFactory, 
 from psephos.simulation.engines import FEWEST_BATCHES, make_engine
 from psephos.simulation.holder_options import HolderOptions
 from psephos.simulation.journal import Journal
-from psephos.simulation.key_setup import Keys, KeySetup, setup_run_keys
+from psephos.simulation.key_setup import KeySetup, setup_run_keys
 from psephos.simulation.linear import LinearVoters, count_votes
 from psephos.specs.base import Participants, SumSpec
 from psephos.sweep import Sampler, sweep
@@ -195,13 +195,8 @@ class SumOptions(HolderOptions):
         for name, number in (("--workers", self.workers), ("--draws", self.drawn)):
             if number < 1:
                 raise InvalidParameter(f"{name} must be at least 1, not {number}")
-        one_of("bound", self.bound, "certified", "paper")
-        one_of("randomness", self.randomness, *RANDOMNESS_MODES)
-        one_of("keys", self.keys, *get_args(Keys))
-        one_of("proofs", self.proofs, *PROOFS)
         if self.proofs == "valid" and self.randomness == "full":
             raise InvalidParameter("ballots are proved valid in randomness modes half and short, not in full")
-        one_of("scaling", self.scaling, None, "max-norm", "unit-rows")
         check_mechanism(self.noise, joint=self.joint)
         for name in self.methods:
             one_of("methods", name, *self.available)

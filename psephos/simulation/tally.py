@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, Unpack, get_args
+from typing import Any, Literal, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +58,6 @@ from psephos.curator.hamm.statistic import (
 from psephos.curator.losses import loss_named
 from psephos.data.datasets import Dataset
 from psephos.data.own import OwnTable
-from psephos.data.partition import one_of
 from psephos.data.splits import Split
 from psephos.options import option
 from psephos.parties.learners import LEARNERS, make_learner
@@ -177,11 +176,6 @@ class TallyOptions(SumOptions):
 
     def check(self) -> None:
         """Raise InvalidParameter for invalid options, before anything is computed."""
-        one_of("reveal", self.reveal, None, "alpha", "statistic")
-        one_of("loss", self.loss, "logistic", "huber")
-        one_of("unit", self.unit, "party", "record")
-        one_of("neighbours", self.neighbours, *NEIGHBOURS)
-        one_of("noise_from", self.noise_from, *get_args(NoiseFrom))
         self._check_unit()
         super().check()
         learners = self.local_learners
@@ -193,7 +187,6 @@ class TallyOptions(SumOptions):
         for learner in learners:
             if not isinstance(learner, str):
                 make_learner(learner, classes=2)  # raises InvalidParameter if it is no classifier
-        one_of("start", self.start, None, "zero", "public")
         if self.start == "public" and (self.loss != "logistic" or self.protect_auxiliary or self.bound != "certified"):
             raise InvalidParameter(
                 "--start public takes the logistic loss, public auxiliary samples and the certified bound: leave it out"

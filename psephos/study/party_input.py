@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
+import os
 import stat
 import sys
 from collections.abc import Iterator
@@ -43,12 +44,15 @@ def load_voter(name: str) -> Any:
     Args:
         name: PATH.py:OBJECT or MODULE:OBJECT.
 
-    Raises InvalidParameter for what cannot be imported, has no `predict_votes`, or is a file that everybody may write.
+    Raises InvalidParameter for what cannot be imported, has no `predict_votes`, or is a file that another user of the
+    machine may write or replace.
     """
     module, _, attribute = name.rpartition(":")
     try:
         imported = _load_file(Path(module)) if module.endswith(".py") else importlib.import_module(module)
         voter = getattr(imported, attribute)
+    except InvalidParameter:
+        raise
     except (ImportError, AttributeError, ValueError, OSError, SyntaxError) as error:
         raise InvalidParameter(
             f"--voter {name} cannot be imported ({error}): name a file as PATH.py:OBJECT, or an installed module as "
@@ -59,6 +63,18 @@ def load_voter(name: str) -> Any:
     return voter
 
 
+def _writable_by_others(path: Path) -> Path | None:
+    """Return the file, or the folder above it, that belongs to or may be written by another user than root."""
+    real = path.resolve(strict=True)
+    for place in (path, *path.parents, real, *real.parents):
+        about = place.stat()
+        # In a folder such as /tmp (sticky) only its owner may replace a file.
+        sticky = place.is_dir() and about.st_mode & stat.S_ISVTX
+        if (about.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not sticky) or about.st_uid not in (0, os.geteuid()):
+            return place
+    return None
+
+
 def _load_file(path: Path) -> ModuleType:
     """Run a Python file once per process, as a module that no other import finds."""
     name = f"_psephos_voter_{hashlib.sha256(str(path).encode()).hexdigest()}"
@@ -66,8 +82,11 @@ def _load_file(path: Path) -> ModuleType:
         return sys.modules[name]
     if not path.is_absolute():
         raise InvalidParameter(f"--voter {path} is a relative path: write the absolute one into the settings")
-    if path.stat().st_mode & stat.S_IWOTH:
-        raise InvalidParameter(f"--voter {path} may be written by everybody on this machine: chmod o-w {path}")
+    if (place := _writable_by_others(path)) is not None:
+        raise InvalidParameter(
+            f"--voter {path} is not imported: another user may write {place}, and this process may hold a share of the "
+            f"key. Move the file into a folder of your own, or chmod go-w {place}"
+        )
     module_spec = importlib.util.spec_from_file_location(name, path)
     if module_spec is None or module_spec.loader is None:
         raise ImportError(f"{path} is no Python file")

@@ -129,7 +129,8 @@ def main() -> None:
                 assert not say(name, "ss -Htuln").strip(), f"something listens in the {name}"
             for agent in agents:
                 assert agent.wait() == 0
-            (folder / "south/reading-address").write_text(reading.replace("server/ca.pem", "ca.pem"))
+            shutil.copy(folder / "lab/server/reader.password", folder / "south/reader.password")
+            (folder / "south/reading-address").write_text(reading.replace("server/", ""))
             print(say("south", typed("psephos status")))
             print(say("south", 'psephos verify study.toml --public public.csv --board "$(cat reading-address)"'))
             models = {path.read_bytes() for path in folder.glob("*/*/*/released/model.json")}

@@ -45,7 +45,7 @@ from psephos.protocol.board import MOST_BYTES
 from psephos.protocol.board.address import open_board
 from psephos.protocol.board.client import BoardMembers
 from psephos.protocol.board.file import BoardFile
-from psephos.protocol.board.nats import NatsBoard, inbox, nkey, stream_of, subject_of
+from psephos.protocol.board.nats import PASSWORD_VARIABLE, NatsBoard, inbox, nkey, stream_of, subject_of
 from psephos.protocol.board.server import start_server, trial_certificates, write_server
 from psephos.protocol.errors import BoardError, InvalidParameter, MessageError
 from psephos.protocol.signing import SigningKey
@@ -308,10 +308,17 @@ def test_unknown_keys_and_other_servers_are_refused(server: StudyServer, tmp_pat
         open_board(server.reading, server.session)
     with pytest.raises(BoardError, match="does not allow"):  # another study's
         NatsBoard(server.address, bytes(32), "party 0", server.keys["party 0"], timeout=3)
-    for address in ("tls://", "tls://reader:word@host?cafile=x", "nats://host?replicas=two", "nats://host:99999"):
+    for address in (
+        "tls://",
+        "tls://reader:SECRET@host",
+        "tls://reader@host",
+        "tls://host?cafile=x",
+        "nats://host?replicas=two",
+        "nats://host:99999",
+    ):
         with pytest.raises(InvalidParameter, match="address") as refused:
             open_board(address, server.session)
-        assert "word" not in str(refused.value)
+        assert "SECRET" not in str(refused.value)
 
 
 @pytest.mark.nats
@@ -324,7 +331,9 @@ def test_an_expired_certificate_is_refused(server: StudyServer) -> None:
 
 
 @pytest.mark.nats
-def test_permissions_of_readers_and_members(server: StudyServer) -> None:
+def test_permissions_of_readers_and_members(
+    server: StudyServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Neither may create another stream, use other subjects or receive the answers to others."""
     one = server.board("party 0", timeout=3)
     one.post(b"one's")
@@ -351,8 +360,13 @@ def test_permissions_of_readers_and_members(server: StudyServer) -> None:
 
     with pytest.raises(BoardError, match="does not allow"):
         reader._run(overhear())
-    with pytest.raises(BoardError, match="password in the address is wrong"):
-        NatsBoard(server.reading.replace("reader:", "reader:x"), server.session, timeout=3)
+    (tmp_path / "other").touch(mode=0o600)
+    (tmp_path / "other").write_text("another")
+    with pytest.raises(BoardError, match="password is wrong"):
+        NatsBoard(f"{server.address}&reader={tmp_path / 'other'}", server.session, timeout=3)
+    monkeypatch.setenv(PASSWORD_VARIABLE, (server.folder / "reader.password").read_text().strip())
+    with contextlib.closing(NatsBoard(server.address, server.session)) as by_environment:
+        assert contents(by_environment) == [b"one's"]
     assert contents(reader) == [b"one's"]
 
 
@@ -603,10 +617,11 @@ def test_only_challenges_are_signed(nonce: str) -> None:
 
 
 @pytest.mark.parametrize("announced", [{}, {"tls_required": False}, {"tls_available": True}])
-def test_no_password_is_sent_without_tls(announced: dict[str, bool]) -> None:
+def test_no_password_is_sent_without_tls(announced: dict[str, bool], monkeypatch: pytest.MonkeyPatch) -> None:
     hostile = Hostile(auth_required=True, headers=True, **announced)
+    monkeypatch.setenv(PASSWORD_VARIABLE, "SECRET")
     with pytest.raises(BoardError, match="TLS"):
-        NatsBoard(f"tls://reader:SECRETPASSWORD@127.0.0.1:{hostile.port}", bytes(32), timeout=2)
+        NatsBoard(f"tls://127.0.0.1:{hostile.port}", bytes(32), timeout=2)
     hostile.close()
     assert hostile.heard == b""
 
@@ -745,7 +760,7 @@ def test_names_of_streams_subjects_and_users() -> None:
     [
         ("nats://host", "host:4222", "nats://host", "anybody", 1),
         ("nats://host:77?replicas=3", "host:77", "nats://host:77", "anybody", 3),
-        ("nats://me:word@host:1", "host:1", "nats://me:word@host:1", "me", 1),
+        ("nats://host:1", "host:1", "nats://host:1", "anybody", 1),
         ("tls://host:65535/", "host:65535", "tls://host:65535", "anybody", 1),
     ],
 )

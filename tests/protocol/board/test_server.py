@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import re
 import stat
 import warnings
 from datetime import UTC, datetime, timedelta
@@ -49,9 +48,8 @@ def test_the_whole_configuration(tmp_path: Path) -> None:
     """A role publishes under its own subjects, reads one stream and may create it; a reader only reads."""
     place = tmp_path / "a" / "server"
     address = write_server(place, MEMBERS, ["127.0.0.1", "board.example"], 4444, 7)
-    match = re.fullmatch(rf"tls://reader:([\w-]+)@127\.0\.0\.1:4444\?ca={re.escape(str(place / 'ca.pem'))}", address)
-    assert match is not None
-    password = match[1]
+    assert address == f"tls://127.0.0.1:4444?ca={place / 'ca.pem'}&reader={place / 'reader.password'}"
+    password = (place / "reader.password").read_text().strip()
     assert len(password) == 22, "16 bytes in base 64"
     begins = f"$JS.API.STREAM.CREATE.psephos-{STUDY}"
     a, b, c = (nkey(key.verification_key) for key in KEYS)
@@ -113,8 +111,14 @@ accounts {{
 }}
 """
     )
-    assert {path.name for path in place.iterdir()} == {"nats.conf", "ca.pem", "server.pem", "server.key"}
-    for name in ("nats.conf", "server.key"):
+    assert {path.name for path in place.iterdir()} == {
+        "nats.conf",
+        "ca.pem",
+        "server.pem",
+        "server.key",
+        "reader.password",
+    }
+    for name in ("nats.conf", "server.key", "reader.password"):
         assert stat.S_IMODE((place / name).stat().st_mode) == 0o600
     with pytest.raises(BoardError, match="File exists"):
         write_server(place, MEMBERS, ["127.0.0.1"])
@@ -126,7 +130,7 @@ def test_defaults_of_the_configuration(tmp_path: Path) -> None:
         address = write_server(tmp_path / "server", MEMBERS, ["board.example"])
     finally:
         os.umask(before)
-    assert "@board.example:4222?" in address
+    assert address.startswith("tls://board.example:4222?")
     conf = (tmp_path / "server" / "nats.conf").read_text()
     assert "\nport: 4222\n" in conf
     assert "max_file_store: 20GB" in conf

