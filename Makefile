@@ -21,8 +21,9 @@ test test-all test-floors: export OMP_NUM_THREADS := 1
 # The tests start some hundred processes; without stored bytecode each would compile everything again.
 unexport PYTHONDONTWRITEBYTECODE
 
+# Its properties are tried on fixed cases (tests/conftest.py); those of `make test-all` are drawn anew.
 test: $(VENV)/.installed-test
-	$(BIN)/pytest -n auto --dist worksteal -m "not ($(TIERS))"
+	$(BIN)/pytest -n auto --dist worksteal --randomly-seed=1 -m "not ($(TIERS))"
 
 test-all: $(VENV)/.installed-test
 	$(BIN)/pytest -n auto --dist worksteal

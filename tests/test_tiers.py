@@ -31,9 +31,14 @@ def test_make_test_leaves_out_every_tier() -> None:
     assert '-m "not ($(TIERS))"' in recipe("test")
 
 
-def test_make_test_draws_few_random_cases(pytestconfig: pytest.Config) -> None:
+def test_make_test_draws_few_cases_and_no_others_the_next_time(pytestconfig: pytest.Config) -> None:
     few = pytestconfig.getoption("markexpr").startswith("not ")
-    assert settings.default.max_examples == (30 if few else 100)
+    drawn = settings.default
+    assert (drawn.max_examples, drawn.derandomize) == ((30, True) if few else (100, False))
+    assert drawn.database is None or not few
+    assert drawn.print_blob, "a case that was found by chance can be run again"
+    assert "--randomly-seed=" in recipe("test")
+    assert "--randomly-seed=" not in recipe("test-all")
 
 
 def test_make_test_all_leaves_out_nothing_and_ci_runs_it() -> None:
