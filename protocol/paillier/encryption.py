@@ -22,6 +22,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from operator import index
 from typing import Literal, Protocol, get_args
 
 import gmpy2
@@ -185,7 +186,7 @@ class Encryptor:
             One ciphertext for each plaintext.
 
         Raises:
-            PackingError: a plaintext is out of range.
+            PackingError: a plaintext is out of range, or not an integer.
             WrongKeyError: the pool was filled for another key or mode.
         """
         return self._encrypt(plaintexts, randomizers)[0]
@@ -203,6 +204,10 @@ class Encryptor:
         if isinstance(randomizers, RandomizerPool):
             randomizers.check_serves(self)
         key, modulus = self.key, self.key.ciphertext_modulus
+        try:
+            deque(map(index, plaintexts), maxlen=0)
+        except TypeError:
+            raise PackingError("a plaintext is not an integer") from None
         if plaintexts and not (min(plaintexts) >= 0 and max(plaintexts) < key.plaintext_modulus):
             raise PackingError("a plaintext lies outside [0, n^s)")
         # Compare with None: an empty pool is falsy and must raise its own error.

@@ -28,6 +28,7 @@ from psephos.protocol.ceremony.terms import CeremonyTerms
 from psephos.protocol.encrypted_sum.rounds import PROOFS, Proofs
 from psephos.protocol.errors import AgreementError, InvalidParameter, MessageError, StudyError
 from psephos.protocol.foreign import parse_toml, read_text
+from psephos.protocol.paillier.keys import MINIMUM_KEY_BITS
 from psephos.protocol.paillier.threshold import ThresholdKey
 from psephos.protocol.privacy.mechanisms import MAX_EPSILON, MIN_EPSILON
 from psephos.protocol.signing import VerificationKey
@@ -241,6 +242,11 @@ class Study:
             f"the protocol {self.protocol} has no key: key bits, threshold and confirmations must be 0, and no party a "
             "holder",
         )
+        if self.uses_key and self.key_bits < MINIMUM_KEY_BITS and not self.trial:
+            raise StudyError(
+                f"a {self.key_bits}-bit key protects nothing: `key_bits` is {MINIMUM_KEY_BITS} or more, unless the "
+                "study is a trial (psephos study new --trial)"
+            )
         try:
             if self.uses_key:
                 self.ceremony(self.nonce + bytes(16))  # only checks the terms; their context is the digest of the study

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +11,7 @@ import typer
 
 from psephos.cli.generate import SectionedCommand, examples, with_options
 from psephos.cli.shared import ProgressDisplay, emit, note
-from psephos.protocol.errors import StudyError
+from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.study.builder import NewOptions, make_study
 
 if TYPE_CHECKING:
@@ -136,6 +137,8 @@ def _studies(group: typer.Typer) -> None:
 
         with ProgressDisplay() as progress:
             study, samples = make_study(options, cards, progress)
+        if study.closes and datetime.fromisoformat(study.closes) <= datetime.now(UTC):
+            raise InvalidParameter(f"the vote would have ended already, at {study.closes}: change --closes")
         study.write(output)
         for column, what in samples.encoding.summary:
             note(f"column {column}: {what}")

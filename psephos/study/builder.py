@@ -17,6 +17,7 @@ from psephos.curator.hamm.release import OutputNoise, erm_bound
 from psephos.curator.hamm.rules import HAMM_LAMBDA, RidgeRule, averaging_radius
 from psephos.curator.hamm.statistic import SOURCE_OF, MechanismName, plan_statistic
 from psephos.curator.losses import loss_named
+from psephos.data.schema import check_classes
 from psephos.model import Model, RegressionModel, ReleasedClassifier, ReleasedRegressor, load_model
 from psephos.options import Options, option
 from psephos.parties.noise import contributors
@@ -247,7 +248,7 @@ def _threshold(options: NewOptions, holders: int) -> int:
 
 
 def _check_options(options: NewOptions) -> None:
-    """Raise InvalidParameter for missing options or options that do not fit the protocol.
+    """Raise InvalidParameter for missing options or options that do not fit the protocol, DataError for odd classes.
 
     The option --curator-noise must be given exactly where the curator adds the noise.
     """
@@ -259,6 +260,7 @@ def _check_options(options: NewOptions) -> None:
         raise InvalidParameter("--protocol regression predicts a number, which has no classes: leave --classes out")
     if options.balanced and options.protocol != "rehearsed":
         raise InvalidParameter("--balanced is for --protocol rehearsed: leave it out")
+    check_classes(options.classes)
     joint = SPECS[options.protocol].joint
     if not joint and not options.curator_noise:
         raise InvalidParameter(

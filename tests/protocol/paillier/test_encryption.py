@@ -81,9 +81,10 @@ def test_encryption_is_a_function_of_its_tape(private_key: PrivateKey, mode: Ran
 def test_a_plaintext_out_of_range_is_rejected(private_key: PrivateKey, mode: RandomnessMode) -> None:
     encryptor = Encryptor(private_key.public_key, mode)
     n = private_key.public_key.n
-    for bad in (-1, n, n + 1, n * n):
+    bads: list[object] = [mpz(-1), n, n + 1, n * n, 1.5, 2.0, "1", None]
+    for bad in bads:
         with pytest.raises(PackingError):
-            encryptor.encrypt([mpz(0), mpz(bad)])
+            encryptor.encrypt([mpz(0), bad])  # type: ignore[list-item]
     assert encryptor.encrypt([]) == ()
 
 

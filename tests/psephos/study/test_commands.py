@@ -639,6 +639,8 @@ def test_invalid_identities_are_refused(consortium: Consortium) -> None:
         ({"minimum_ballots": 4}, "between 2 and 3"),
         ({"classes": "benign"}, "classes"),
         ({"closes": "tomorrow"}, "closes"),
+        ({"closes": "2020-01-01T00:00Z"}, "closes"),
+        ({"classes": "NA,yes"}, "'NA'"),
         ({"epsilon": 0.0}, "epsilon"),
         ({"key_bits": 100}, "even number of bits from 128"),
         ({"ignore": "wards"}, "no column 'wards'"),
