@@ -12,9 +12,9 @@ import re
 import stat
 import tomllib
 import unicodedata
-from typing import Any
+from typing import Any, BinaryIO
 
-__all__ = ["has_controls", "parse_toml", "printable", "read_bytes", "read_text"]
+__all__ = ["has_controls", "open_file", "parse_toml", "printable", "read_bytes", "read_text"]
 
 _DEEPEST = 32
 """Deepest nesting of a TOML document, and most parts of a dotted key; the files of this library need four."""
@@ -34,22 +34,24 @@ _DIRECTIONS = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 """Bidirectional classes of the characters that reorder the text that follows."""
 
 
+def open_file(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a regular file for reading; raises OSError for another one, whose `strerror` says so."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return open(descriptor, "rb")
+
+
 def read_bytes(path: str | os.PathLike[str], most: int) -> bytes:
     """Return the content of a regular file of at most `most` bytes.
 
     Raises:
         OSError: the file cannot be read, is larger, or is not a regular file; `strerror` says which.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    try:
-        about = os.fstat(descriptor)
-        if not stat.S_ISREG(about.st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-        with open(descriptor, "rb", closefd=False) as file:
-            content = file.read(most + 1) if about.st_size <= most else b""
-    finally:
-        os.close(descriptor)
-    if max(len(content), about.st_size) > most:
+    with open_file(path) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
         raise OSError(errno.EFBIG, f"it is larger than {most:,} bytes", str(path))
     return content
 

@@ -23,6 +23,7 @@ from typing import Any, BinaryIO
 from psephos.protocol.board import MOST_BYTES, Board, check_size
 from psephos.protocol.board.history import Head, History, leaf_hash
 from psephos.protocol.errors import BoardError
+from psephos.protocol.foreign import open_file
 from psephos.protocol.storage.database import Database
 from psephos.protocol.wire import DIGEST_BYTES
 
@@ -227,7 +228,7 @@ class ExportFile:
             BoardError: the file cannot be read, or is not a file of entries.
         """
         try:
-            with Path(path).open("rb") as stream:
+            with open_file(path) as stream:
                 file = cls(Path(path), None, stream, hashlib.sha256())
                 start = file._take(len(_MAGIC) + 1)
                 if start not in (_MAGIC + _LOG, _MAGIC + _POSTS):

@@ -97,10 +97,10 @@ def register(app: typer.Typer) -> None:
 def _model_bytes(path: Path) -> bytes:
     """Return the bytes of a model file; raises ModelError for one that cannot be read."""
     from psephos.model import MODEL_FILE, MOST_BYTES
+    from psephos.protocol.foreign import read_bytes
 
     try:
-        with (path / MODEL_FILE if path.is_dir() else path).open("rb") as file:
-            return file.read(MOST_BYTES + 1)
+        return read_bytes(path / MODEL_FILE if path.is_dir() else path, MOST_BYTES)
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror}") from None
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import MISSING, dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 
@@ -88,8 +88,6 @@ class PlanOptions(Options):
             raise InvalidParameter(
                 "psgd is for two classes and has keys of degree 1; what its proofs of validity cost is not predicted"
             )
-        if self.proofs not in get_args(Proofs):
-            raise InvalidParameter(f"proofs is one of {', '.join(get_args(Proofs))}, not {self.proofs!r}")
         if self.proofs == "valid" and (self.protocol == "average" or self.randomness == "full"):
             raise InvalidParameter(
                 "what proofs of validity cost is predicted of votes only, in randomness modes half and short"

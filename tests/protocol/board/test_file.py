@@ -394,6 +394,7 @@ def test_importing_entries_that_a_copy_has_in_part(tmp_path: Path) -> None:
         (lambda p: p.write_bytes(b"PSEPHOS CARRIED\x02L" + bytes(40)), "another version"),
         (lambda p: p.write_bytes(b"PSEPHOS CARRIED\x01P" + bytes(40) + b"\4\0\0\1" + bytes(9)), "is damaged"),
         (lambda p: p.mkdir(), "cannot be read: "),
+        (os.mkfifo, "cannot be read: it is not a regular file"),
         (lambda p: None, "cannot be read: No such file"),
     ],
 )
