@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from psephos.curator.evaluation import largest_error
 from psephos.curator.hamm.records import NEIGHBOURS, ROWS_PER_PARTY, UNITS, plan_records
 from psephos.curator.hamm.rehearsed import REHEARSED_ROWS
-from psephos.curator.hamm.release import OutputNoise, erm_bound
+from psephos.curator.hamm.release import Labels, OutputNoise, erm_bound
 from psephos.curator.hamm.rules import HAMM_LAMBDA, RidgeRule, averaging_radius
 from psephos.curator.hamm.statistic import SOURCE_OF, MechanismName, plan_statistic
 from psephos.curator.losses import loss_named
@@ -349,12 +349,17 @@ def _derived_parameters(
         lam = given.get("lam", HAMM_LAMBDA)
         return {"lam": lam, "radius": averaging_radius(lam, len(options.classes))}
     if method in LABELS:
-        X, classes = samples.auxiliary.samples, len(options.classes)
-        loss = loss_named("logistic", classes)
-        bound = erm_bound(LABELS[method], loss, parties=parties, classes=classes, features=X)
-        law: OutputNoise = "gaussian" if options.delta else "spherical-laplace"
-        return {"lam": RidgeRule.of(X, classes, loss).choose(bound, options.epsilon, law, options.delta)}
+        return {"lam": _ridge(options, LABELS[method], samples.auxiliary.samples, parties)}
     return {}
+
+
+def _ridge(options: NewOptions, labels: Labels, X: NDArray[np.float64], parties: int) -> float:
+    """Return the lambda that the public rule takes for votes on the samples X, float64 (N, d)."""
+    classes = len(options.classes)
+    loss = loss_named("logistic", classes)
+    bound = erm_bound(labels, loss, parties=parties, classes=classes, features=X)
+    noise: OutputNoise = "gaussian" if options.delta else "spherical-laplace"
+    return RidgeRule.of(X, classes, loss).choose(bound, options.epsilon, noise, options.delta)
 
 
 def _colluders(options: NewOptions, given: Mapping[str, Any]) -> int:
