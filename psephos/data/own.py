@@ -394,7 +394,7 @@ class OwnTable:
         if options.sample_public:
             auxiliary = self._sample_public(private, generator)
             private = np.setdiff1d(private, auxiliary)
-        if len(private) < parties and (self._owners is None or not by_content):
+        if len(private) < parties and not by_content:
             raise DataError(f"{len(private)} private rows are too few for {parties} parties, each of which needs one")
         if self._owners is not None:
             rows_of = self._rows_of_owners(private, may_be_none=by_content)

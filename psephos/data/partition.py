@@ -73,6 +73,13 @@ class DataOptions(TableOptions):
                 f"--sizes has {len(sizes)} sizes for {self.parties} parties: give one for each, and leave "
                 "--samples-per-party out"
             )
+        if self.protects_records and self.data is not None and self.party is None and (sizes != "equal" or self.absent):
+            # Which rows a random order puts where depends on how many there are. It is no matter where all are summed.
+            raise InvalidParameter(
+                "rows of a table that are dealt at random are summed all or not at all with --unit record, since one "
+                "row more or less would change which are left out: leave --sizes and --absent out, or name the owners "
+                "with --party COLUMN"
+            )
 
     def _sizes(self) -> str | list[int]:
         try:

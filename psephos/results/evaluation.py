@@ -83,7 +83,8 @@ class Evaluation:
         """
         self.split, self.scaler, self.test = split, scaler, test
         if not self.scores:
-            majority = np.bincount(split.dataset.y_train[np.concatenate(split.parties)]).argmax()
+            labels = split.dataset.y_train[np.concatenate(split.parties)]
+            majority = np.bincount(labels, minlength=len(split.dataset.classes)).argmax()  # of no rows the first class
             self.add_vote_shares("majority", self._one_hot(np.full(len(test), majority)))
 
     def add_classifier(self, method: str, w: Array, epsilon: float | None = None) -> None:

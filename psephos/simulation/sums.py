@@ -364,9 +364,9 @@ class Population:
         total, rows = len(rows), np.random.default_rng(self.options.seed).permutation(rows)[:BATCH_ROWS]
         labels = one_hot(data.y_train[rows], self.classes)
         scaled = _transformed(self.scaler, data.X_train[rows])
-        evaluation.add_classifier(
-            "batch", minimise(scaled, labels, self.options.local_lam, loss_named(loss, self.classes)).w
-        )
+        if total:  # none may be left where a record decides about no party
+            w = minimise(scaled, labels, self.options.local_lam, loss_named(loss, self.classes)).w
+            evaluation.add_classifier("batch", w)
         voted = min(len(self.test), max(1, ENSEMBLE_VOTES // len(self.present)))
         chosen = np.random.default_rng(self.options.seed).permutation(len(self.test))[:voted]
         counts = self.counts(self.test[chosen])

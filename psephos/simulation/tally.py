@@ -228,11 +228,6 @@ class TallyOptions(SumOptions):
                 "in a sum over rows the parties add the noise and no votes are counted: leave --reveal out"
             )
         if self.unit == "record":
-            if self.data is not None and not isinstance(self._sizes(), str):
-                raise InvalidParameter(
-                    "--sizes with numbers leaves rows of a table out, and one row more or less would change which: "
-                    "with --unit record deal the rows equal, dirichlet or shards"
-                )
             if self.record is not None and (self.data is None or self.party is None):
                 raise InvalidParameter(
                     "--record names a column of your own table whose rows have owners: name them with --data FILE and "

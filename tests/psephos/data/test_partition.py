@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from psephos.data.preprocessing import default_scaler
 from psephos.data.splits import split_dataset
 from psephos.protocol.errors import InvalidParameter
 from psephos.protocol.roles import Step
+from psephos.simulation.evaluation import EvaluationOptions
 from psephos.simulation.holder_options import HolderOptions
+from psephos.simulation.job import JobOptions
 from psephos.simulation.pathak import PathakOptions
 from psephos.simulation.psgd import PsgdOptions
 from psephos.simulation.sums import SumOptions
@@ -73,6 +76,23 @@ def test_the_extreme_valid_options_are_accepted(one: dict[str, Any]) -> None:
 def test_invalid_options_are_refused(one: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidParameter, match=words):
         replace(SMALL, **one).check()
+
+
+OF_RECORDS = [TallyOptions, JobOptions, partial(JobOptions, task="regression"), EvaluationOptions]
+DEALT = {"data": "t.csv", "label": "y", "public": "open.csv", "parties": 5, "unit": "record"}
+
+
+@pytest.mark.parametrize("options", OF_RECORDS)
+@pytest.mark.parametrize("change", [{"sizes": "1,2,3,4,5"}, {"sizes": "dirichlet"}, {"absent": 0.2, "dropouts": 1}])
+def test_a_record_is_not_protected_where_a_random_order_decides_which_rows_are_summed(
+    options: Any, change: dict[str, Any]
+) -> None:
+    """The order depends on how many rows there are. Where rows have owners, or shards are protected, it does not."""
+    with pytest.raises(InvalidParameter):
+        options(**DEALT, **change).check()
+    options(**DEALT).check()
+    if "absent" in change:
+        options(**{**DEALT, "party": "who"}, **change).check()
 
 
 def test_unknown_choices_are_refused() -> None:

@@ -686,7 +686,6 @@ def test_options_of_a_record_level_release(tmp_path: Path, more: dict[str, Any])
         ({"announced_rows": 0}, "announced-rows"),
         ({"neighbours": "party"}, "neighbours"),
         ({"unit": "person"}, "unit"),
-        ({"party": None, "public": "open.csv", "parties": 2, "sizes": "20,30"}, "sizes"),
         ({"unit": "party", "method": "newton"}, "--unit record"),
         ({"unit": "party", "announced_rows": 5}, "--unit record"),
         ({"learners": ("tree",)}, "learners"),
@@ -747,3 +746,9 @@ def test_a_party_may_have_no_row_left(tmp_path: Path) -> None:
     sizes = [len(rows) for rows in job.split.parties]
     assert 0 in sizes
     assert job.run().ballots == len(sizes)
+    public = tmp_path / "open.csv"
+    table[table["hospital"] == "8"].to_csv(public, sep=";", index=False)
+    table[:3].to_csv(path, sep=";", index=False)
+    for held_out in (0.2, 0.999):  # no error tells that rows are fewer than parties, or that none is left
+        dealt = record_options(path, party=None, public=str(public), ignore=("hospital", "number"), held_out=held_out)
+        assert Job(replace(dealt, parties=8)).run().ballots == 8
