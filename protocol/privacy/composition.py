@@ -98,8 +98,11 @@ def _sum_on_grid(many: PrivacyLoss, few: PrivacyLoss) -> tuple[Vector, Vector]:
         place = (many.values + value - start) / step
         below = np.clip(np.floor(place), 0, _GRID_POINTS - 2)
         lower = mass * many.masses * (np.expm1(np.clip(below + 1 - place, 0, 1) * step) / math.expm1(step))
+        # Where rounding makes the rest negative, it is rounded up to 0: the distribution then has more mass, and since
+        # no term of delta is negative, a larger delta.
+        upper = np.maximum(mass * many.masses - lower, 0.0)
         at = below.astype(np.int64)
-        grid += np.bincount(at, lower, _GRID_POINTS) + np.bincount(at + 1, mass * many.masses - lower, _GRID_POINTS)
+        grid += np.bincount(at, lower, _GRID_POINTS) + np.bincount(at + 1, upper, _GRID_POINTS)
     return start + step * np.arange(_GRID_POINTS), grid
 
 
