@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.proofs import encrypt_with_proof
 from psephos.protocol.encrypted_sum.rounds import Round, RoundKind
+from psephos.protocol.encrypted_sum.vote_directions import are_probabilities
 from psephos.protocol.encrypted_sum.votes import AuxiliarySet, VoteLayout
 from psephos.protocol.errors import (
     AlreadyCastError,
@@ -49,14 +50,17 @@ def labels_of(voter: Voter, X: NDArray[np.float64]) -> NDArray[Any]:
     """Return what a classifier says of the rows of X (N, d): probabilities if it has them, otherwise its votes.
 
     A voter that has probabilities has a method `predict_probabilities(X)`, which returns float64 (N, K), or None where
-    it cannot tell.
+    it cannot tell. Numbers that are no probabilities, such as NaN, count as None: which ones a classifier gives depends
+    on its party's rows, and must not decide whether the party takes part.
 
     Returns:
         Probabilities of the classes, float64 (N, K), or class indices, integers (N,).
     """
     predict = getattr(voter, "predict_probabilities", None)
     probabilities = predict(X) if callable(predict) else None
-    return voter.predict_votes(X) if probabilities is None else np.asarray(probabilities)
+    if probabilities is not None and are_probabilities(np.asarray(probabilities)):
+        return np.asarray(probabilities)
+    return voter.predict_votes(X)
 
 
 class Party:

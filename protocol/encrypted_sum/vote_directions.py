@@ -24,7 +24,14 @@ from psephos.protocol.encrypted_sum.fixed_point import Norm
 from psephos.protocol.encrypted_sum.own_data import contrast_basis
 from psephos.protocol.errors import DataError, InvalidParameter
 
+__all__ = ["VoteDirectionGrid", "are_probabilities"]
+
 Array = NDArray[np.float64]
+
+
+def are_probabilities(labels: Array) -> bool:
+    """Return whether every row of an array (N, K) is at least 0 and sums to 1, which NaN is not."""
+    return bool((labels >= 0).all() and (np.abs(labels.sum(axis=1) - 1) < 1e-6).all())
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +92,7 @@ class VoteDirectionGrid(DirectionGrid):
                 f"labels must be {self.samples} class indices, or probabilities of shape ({self.samples}, "
                 f"{self.classes}), not {labels.dtype} of shape {labels.shape}"
             )
-        if not (labels >= 0).all() or not (np.abs(labels.sum(axis=1) - 1) < 1e-6).all():
+        if not are_probabilities(labels):
             raise DataError("the probabilities of a sample's classes must be at least 0 and sum to 1")
         return self.direction(basis @ labels.T @ self.points)
 

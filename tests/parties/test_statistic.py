@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from psephos.parties.noise import PolyaShares
-from psephos.parties.party import Party
+from psephos.parties.party import Party, labels_of
 from psephos.parties.statistic import StatisticParty, entry_range, noisy_contribution, own_vector, with_share
 from psephos.parties.training import train_whitened
 from psephos.protocol.encrypted_sum.local_step import LocalStepGrid
@@ -77,6 +77,13 @@ def test_a_party_sends_the_direction_of_its_probabilities_and_the_statistic_of_i
         party = Party(0, keys.signing_keys[0], classes=range(2), voter=Doubtful(doubts, votes))
         role = StatisticParty(party, round_, samples, grid, None)
         assert list(role.result(role.start().state)) == exact
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -0.5, 0.75])
+def test_numbers_that_are_no_probabilities_do_not_silence_a_party(number: float) -> None:
+    """Which numbers a classifier gives depends on private rows: its votes' direction is sent in their place."""
+    doubts, votes = np.array([[0.9, 0.1], [number, 0.4], [0.1, 0.9]]), np.array([0, 0, 1])
+    assert labels_of(Doubtful(doubts, votes), np.eye(3)) is votes
 
 
 @pytest.mark.parametrize("classes", [2, 3])
