@@ -48,6 +48,9 @@ RESIDUAL_BITS = 16
 ENTRY_BITS = 20
 """Fraction bits of the summed entries. A product of curvature and coordinates has 52.5 bits, exact in float64."""
 
+PERSON_BITS = 16
+"""Further fraction bits at which the vectors of a person's rows are averaged. A sum of 2^24 rows has 61 bits."""
+
 TOTAL_BITS = 44
 """An entry of one party's sum is clipped to 2^44, which 2^24 rows cannot exceed. Clipping moves no two sums apart."""
 
@@ -307,7 +310,7 @@ class RecordGrid:
         whole: Array = np.concatenate([clipped, constant], axis=1) / self.radius
         return whole
 
-    def row_vectors(self, X: ArrayLike, y: ArrayLike) -> NDArray[np.int64]:
+    def row_vectors(self, X: ArrayLike, y: ArrayLike, further_bits: int = 0) -> NDArray[np.int64]:
         """Compute the vector of each row, int64 (n, length), in units of 2^-20; a function of that row alone.
 
         With s = 1 and k = 1 replaced by the largest residual and curvature, its norm is at most 2^20 sqrt(s^2 + k^2) in
@@ -315,6 +318,7 @@ class RecordGrid:
 
         Args:
             X: rows, float64 (n, d). y: class numbers, or numeric labels, (n,), already checked.
+            further_bits: fraction bits besides the 20.
         """
         raw, score = self.locate(X)
         finite = np.asarray(np.isfinite(raw).all(axis=1) & np.isfinite(score).all(axis=1))
@@ -323,7 +327,7 @@ class RecordGrid:
         psi, curvature, across = self._residuals(score, np.asarray(y))
         valid = finite & self._inside(z, COORDINATE_BITS) & self._inside(psi, RESIDUAL_BITS)
         psi, curvature, across = psi * valid[:, None], curvature * valid, across * valid
-        shift = 2.0 ** (ENTRY_BITS - RESIDUAL_BITS - COORDINATE_BITS)
+        shift = 2.0 ** (ENTRY_BITS + further_bits - RESIDUAL_BITS - COORDINATE_BITS)
         gradient = np.trunc(psi[:, :, None] * z[:, None, :] * shift).reshape(len(z), self.gradient_length)
         i, j = self.pairs
         weights = np.where(i == j, curvature[:, None], across[:, None])
@@ -381,7 +385,8 @@ class RecordGrid:
             X: the party's rows, (n, d); the last feature is the constant of the scaling.
             y: their labels, (n,): class numbers in 0 .. K - 1, or finite numbers.
             persons: whose row it is, (n,), integers; the vectors of a person's rows are averaged, so that a person
-                counts as one row. None: every row is a person's only one.
+                counts as one row, and truncated once: two persons move apart by no more than two rows do. None: every
+                row is a person's only one.
 
         Returns:
             `length` integers; zeros for a party without rows.
@@ -412,8 +417,8 @@ class RecordGrid:
                 raise DataError(f"persons must be integers of shape {labels.shape}, one per row, not {owners.shape}")
             for person in np.unique(owners):
                 own = owners == person
-                summed = self.row_vectors(rows[own], labels[own]).sum(axis=0)
-                total += _divided(summed, int(own.sum()))
+                summed = self.row_vectors(rows[own], labels[own], PERSON_BITS).sum(axis=0)
+                total += _divided(summed, int(own.sum()) << PERSON_BITS)
         if self.ball is not None:
             return self._inside_ball(self.ball, total, len(rows))
         return [int(entry) for entry in np.clip(total, self.minimum, self.maximum)]

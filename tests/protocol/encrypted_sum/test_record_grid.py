@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from psephos.protocol.encrypted_sum.record_grid import (
     ENTRY_BITS,
     LARGEST_SCORE,
     LEAST_WEIGHT,
+    PERSON_BITS,
     RESIDUAL_BITS,
     SCORE_STEPS,
     TABLES,
@@ -194,12 +196,43 @@ def test_a_person_counts_as_one_row_whatever_the_number_of_rows() -> None:
     repeated = grid.contribution(np.repeat(X[:1], 50, axis=0), np.repeat(y[:1], 50), np.zeros(50, np.int64))
     assert repeated == grid.contribution(X[:1], y[:1])
     one_person = grid.contribution(X, y, np.full(30, 7))
-    mean = grid.row_vectors(X, y).sum(axis=0) / 30
+    mean = grid.row_vectors(X, y, PERSON_BITS).sum(axis=0) / (30 << PERSON_BITS)
     assert one_person == np.trunc(mean).astype(int).tolist()
     assert norms(np.array([one_person]), "l2")[0] <= largest_norm(2, "l2")
     order = np.random.default_rng(1).permutation(30)
     owners = np.arange(30) // 4
     assert grid.contribution(X[order], y[order], owners[order]) == grid.contribution(X, y, owners)
+
+
+def grown(grid: RecordGrid, one: Any, other: Any) -> float:
+    """By how much truncation moves two persons apart at most in an entry, exactly."""
+    places = [list(map(Fraction, grid.contribution(*rows, np.zeros(len(rows[1]), int)))) for rows in (one, other)]
+    # 32 further bits: the entries are the products of the integers, exactly.
+    exact = [[Fraction(int(e), len(rows[1]) << 32) for e in grid.row_vectors(*rows, 32).sum(axis=0)]
+             for rows in (one, other)]  # fmt: skip
+    return float(max(abs(a - b) - abs(c - d) for a, b, c, d in zip(*places, *exact, strict=True)))
+
+
+def test_truncation_moves_two_persons_apart_by_as_little_as_two_rows() -> None:
+    """By less than 1 + 2^-15 of a unit in an entry. Rows that were truncated before the average had up to 3."""
+    grid = RecordGrid(np.eye(2, 1), 1.0, np.zeros((2, 1)), 1, label=NumericLabel(-1.0, 1.0, 1.0))
+    unit, count = grid.radius / 2**18, 1000
+
+    def person(sign: int, first: float) -> Any:
+        """Rows of just below one unit of this sign, and one of `first` units, in the first entry of the gradient."""
+        X, y = np.full((count, 2), 1.5 * unit), np.full(count, -sign * (2**14 - 0.5) / 2**16)
+        X[:, 1], X[0, 0], y[0] = 1.0, (first + 0.5) * unit, -(2**14 + 0.5) / 2**16
+        return X, y
+
+    worst = grown(grid, person(-1, 10.0 * count), person(1, count - 1.0))
+    assert 0.9 < worst < 1 + 2**-15
+    for seed in range(20):
+        persons = [(rows_of(seed + at, 3)[0][:, -2:], numeric_labels(seed + at, 3)) for at in (0, 100)]
+        assert grown(grid, *persons) < 1 + 2**-15
+    (X, y), _ = persons
+    for place in range(3):  # a person of one row is that row, bit for bit
+        row = X[place : place + 1], y[place : place + 1]
+        assert grid.contribution(*row, np.zeros(1, int)) == grid.contribution(*row)
 
 
 @pytest.mark.parametrize("norm", ["l1", "l2"])
