@@ -93,7 +93,7 @@ def register(app: typer.Typer) -> None:
                     "--output writes the calibrated scores of a classifier, and the model predicts a number"
                 )
             run = EvaluationRun(chosen, evaluated)
-            for text in run.split.remarks:
+            for text in run.split.private_remarks:
                 note(f"WARNING: {text}")
             settings["save"] = lambda result: _save_calibrated(run, result, output)
             perform(run.options, lambda _, **context: run.run(**context), "evaluate", **settings)

@@ -50,7 +50,7 @@ class Split:
         test: the rows that accuracy is measured on.
         encoding: how a user's own table was encoded; None for other data sets.
         cautions: warnings about the public rows.
-        remarks: warnings about private rows, which only their holder may read.
+        remarks: warnings about private rows, which only their holder may read. Shown as `private_remarks`.
         not_private: the reason why no epsilon covers a release from this split; "" if one does.
         persons: number of the person of each row of a table, int64 (n,), where persons are protected; None otherwise.
             A secret.
@@ -79,6 +79,11 @@ class Split:
             f"Split({self.dataset.name!r}, {len(self.parties)} parties of {span} samples, "
             f"auxiliary {len(self.auxiliary)}, test {len(self.test)}, seed {self.seed})"
         )
+
+    @property
+    def private_remarks(self) -> list[str]:
+        """The remarks as they are shown: each says that it is private, since no epsilon covers it."""
+        return [f"private, not for publication: {text}" for text in self.remarks]
 
     @property
     def public_labels(self) -> NDArray[np.int64]:

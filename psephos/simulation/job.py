@@ -245,7 +245,7 @@ class Job:
     @property
     def warnings_about_data(self) -> list[str]:
         """The warnings about how the table was read; `data_summary` ends with them."""
-        return [] if self.split.encoding is None else [*self.split.cautions, *self.split.remarks]
+        return [] if self.split.encoding is None else [*self.split.cautions, *self.split.private_remarks]
 
     @property
     def data_summary(self) -> list[str]:
@@ -275,7 +275,7 @@ class Job:
             PsephosError: as `simulate_tally`.
         """
         result = simulate_tally(self.options, data=self.split, transcript=transcript, progress=progress, roles=roles)
-        return replace(result, cautions=[*self.split.cautions, *self.split.remarks])
+        return replace(result, cautions=[*self.split.cautions, *self.split.private_remarks])
 
     def advice(self, result: TallyResult) -> str:
         """Return a line that recommends another method, chosen from public values only, or "" if none is better."""

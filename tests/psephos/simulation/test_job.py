@@ -218,7 +218,7 @@ def test_output_and_files_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     path.write_text(path.read_text() + "0;9;;;attic;well\n")  # a ward that no public row has
     job = Job(options(path, method="avg", simulate_noise=True, seed=4))
     first, *columns = job.data_summary
-    held, remarks = len(job.split.test), [*job.split.cautions, *job.split.remarks]
+    held, remarks = len(job.split.test), [*job.split.cautions, *job.split.private_remarks]
     assert first.startswith(
         f"t.csv: 8 parties, 40 public rows, {321 - held} private rows and {held} held out to measure"
     )
