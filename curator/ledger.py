@@ -12,6 +12,7 @@ from msgspec import Meta
 from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.curator.hamm.signal import Signal
 from psephos.protocol.privacy.accounting import PrivacyEvent
+from psephos.protocol.privacy.unit import PrivacyUnit
 
 __all__ = ["NeighbourCost", "Release", "costs_together", "ledger_entry", "public_entry"]
 
@@ -31,6 +32,7 @@ class Release:
         said: description of the guarantee in place of epsilon.
         chosen: parameters that a public rule or the caller chose.
         signal: how much of the release is signal, from public values; None where that is not computed.
+        protects: what neighbouring inputs differ in, exactly; unknown in the files of older versions.
 
     Raises:
         ValueError: epsilon is 0, and there is noise.
@@ -46,6 +48,7 @@ class Release:
     said: str = ""
     chosen: dict[str, Any] = field(default_factory=dict)
     signal: Signal | None = None
+    protects: PrivacyUnit = field(default_factory=PrivacyUnit)
 
     def __post_init__(self) -> None:
         if self.epsilon == 0 and self.mechanism != "none":
@@ -65,20 +68,16 @@ class Release:
 
 @dataclass(frozen=True)
 class NeighbourCost:
-    """What several releases cost together, of those that protect the same neighbours.
+    """What several releases cost together, of those that protect one unit of privacy.
 
     Attributes:
-        unit: what neighbouring inputs differ in, such as "party" or "record".
-        neighbours: "replace" or "add-remove", as the releases state it; "" where they do not.
-        persons: the column that names persons, where all rows of one at a party are protected; "" otherwise.
+        unit: what is protected.
         releases: how many there are.
         epsilon: the sum of theirs; None where one of them has none.
         delta: the sum of theirs, at most 1; None where one of them has none.
     """
 
-    unit: str
-    neighbours: str
-    persons: str
+    unit: PrivacyUnit
     releases: Annotated[int, Meta(ge=1)]
     epsilon: Annotated[float, Meta(ge=0)] | None
     delta: Annotated[float, Meta(ge=0, le=1)] | None
@@ -86,27 +85,26 @@ class NeighbourCost:
     def __str__(self) -> str:
         finite = self.epsilon is not None and self.delta is not None
         cost = f"epsilon {self.epsilon:.6g}, delta {self.delta:.3g}" if finite else "no finite epsilon"
-        changes = {"replace": ", replaced, added or removed", "add-remove": ", added or removed"}
-        of = f"person by {self.persons}" if self.persons else self.unit
         number = "1 release" if self.releases == 1 else f"{self.releases} releases"
-        return f"{cost} of one {of}{changes.get(self.neighbours, '')} ({number})"
+        return f"{cost} of one {self.unit} ({number})"
 
 
 def costs_together(releases: Iterable[Release]) -> tuple[NeighbourCost, ...]:
-    """Return what releases cost together, one cost for each relation of neighbours, in the order of the releases.
+    """Return what releases cost each unit that one of them protects, in the order of the releases.
 
-    Costs of the same relation are added (basic composition). Those of different ones say something about different
-    neighbours, and are never added. A release for which no party was asked costs nothing and is not counted.
+    The costs of those that protect a unit (`PrivacyUnit.covers`) are added (basic composition); others may reveal more
+    about it. A release for which no party was asked costs nothing and is not counted.
     """
-    related: dict[tuple[str, str, str], list[Release]] = {}
-    for release in releases:
-        if release.epsilon != 0:
-            neighbours, persons = (str(release.chosen.get(name, "")) for name in ("neighbours", "persons"))
-            related.setdefault((release.unit, neighbours, persons), []).append(release)
-    return tuple(
-        NeighbourCost(*relation, len(alike), _total(r.epsilon for r in alike), _total((r.delta for r in alike), 1.0))
-        for relation, alike in related.items()
-    )
+    costly = [release for release in releases if release.epsilon != 0]
+    costs: list[NeighbourCost] = []
+    for release in costly:
+        unit = release.protects
+        if unit.covers(unit) and any(cost.unit == unit for cost in costs):
+            continue
+        alike = [one for one in costly if one is release or one.protects.covers(unit)]
+        total = _total(one.epsilon for one in alike), _total((one.delta for one in alike), 1.0)
+        costs.append(NeighbourCost(unit, len(alike), *total))
+    return tuple(costs)
 
 
 def _total(numbers: Iterable[float | None], most: float = math.inf) -> float | None:

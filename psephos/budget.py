@@ -15,11 +15,12 @@ from psephos.data.splits import Split
 from psephos.protocol.errors import DataError
 from psephos.protocol.privacy.accounting import PrivacyEvent
 from psephos.protocol.privacy.mechanisms import MAX_EPSILON
+from psephos.protocol.privacy.unit import Changes, PrivacyUnit
 from psephos.protocol.randomness import SYSTEM
-from psephos.protocol.storage.budget import BudgetFile, Charge, PrivacyLimit, PrivacyUnit
+from psephos.protocol.storage.budget import BudgetFile, Charge, PrivacyLimit
 from psephos.results.budget import BudgetSummary, summarise
 
-__all__ = ["RunBudget", "budget_of", "changes_of", "open_budget", "rows_digest", "table_digest"]
+__all__ = ["RunBudget", "budget_of", "changes_of", "open_budget", "rows_digest", "table_digest", "unit_of_run"]
 
 
 def open_budget(path: str, limit: str | None = None) -> BudgetFile:
@@ -153,19 +154,36 @@ class RunBudget:
             return summarise(file, self.unit)
 
 
-def changes_of(neighbours: str) -> str:
+def changes_of(neighbours: str) -> Changes:
     """Return `PrivacyUnit.neighbours` of an option --neighbours, whose "replace" allows added and removed rows too."""
-    return "any" if neighbours == "replace" else neighbours
+    return "add-remove" if neighbours == "add-remove" else "any"
 
 
-def budget_of(options: Any, split: Split, unit: str, neighbours: str = "any", run: bytes = b"") -> RunBudget | None:
+def unit_of_run(options: Any, unit: str, neighbours: Changes, dealing: str = "") -> PrivacyUnit:
+    """Return what a run protects.
+
+    Args:
+        options: of the run.
+        unit: "party" or "record"; where the options name a column of persons, a record is a person.
+        neighbours: as `PrivacyUnit.neighbours`.
+        dealing: identifies which shard has which rows, where rows are dealt at random.
+    """
+    if unit == "record" and options.person_column:
+        return PrivacyUnit("person", options.person_column, neighbours, at=options.party)
+    if unit == "record":
+        return PrivacyUnit("record", "", neighbours)
+    if options.party is None:
+        return PrivacyUnit("shard", dealing, neighbours)
+    return PrivacyUnit("party", options.party, neighbours)
+
+
+def budget_of(options: Any, split: Split, unit: str, neighbours: Changes, run: bytes = b"") -> RunBudget | None:
     """Open the budget file that the options of a run name; None if they name none.
 
     Args:
         options: of the run.
         split: its rows.
-        unit: "party" or "record"; where the options name a column of persons, a record is a person.
-        neighbours: as `PrivacyUnit.neighbours`.
+        unit, neighbours: as in `unit_of_run`.
         run: identifies the run; by default nothing else has its identifier.
 
     Raises:
@@ -176,14 +194,7 @@ def budget_of(options: Any, split: Split, unit: str, neighbours: str = "any", ru
         return None
     with open_budget(options.budget, options.budget_limit) as file:
         path, dealing = file.path, file.keyed(_dealing(split))[:8]
-    if unit == "record" and options.person_column:
-        protected = PrivacyUnit("person", f"{options.person_column} at one {options.party}", neighbours)
-    elif unit == "record":
-        protected = PrivacyUnit("record", "", neighbours)
-    elif options.party is not None:
-        protected = PrivacyUnit("party", options.party, neighbours)
-    else:
-        protected = PrivacyUnit("shard", dealing, neighbours)
+    protected = unit_of_run(options, unit, neighbours, dealing)
     not_private = split.not_private
     if options.simulate_noise:
         not_private = "the noise was drawn from the seed, and whoever knows it can take it off"

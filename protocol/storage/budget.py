@@ -31,9 +31,10 @@ import msgspec
 from psephos.protocol.errors import BudgetExceededError, BudgetFileError, InvalidParameter
 from psephos.protocol.privacy.accounting import NUMERICAL_DELTA, PrivacyEvent, compose
 from psephos.protocol.privacy.mechanisms import check_delta, check_epsilon
+from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.storage.database import Database
 
-__all__ = ["BudgetFile", "BudgetTotal", "Charge", "ChargeRecord", "PrivacyLimit", "PrivacyUnit"]
+__all__ = ["BudgetFile", "BudgetTotal", "Charge", "ChargeRecord", "PrivacyLimit"]
 
 DELTA = 1e-5
 """Delta of a total that is not the plain sum of pure epsilons, where the limit names no other; without a limit, at
@@ -46,40 +47,6 @@ _STATEMENTS = (
     "CREATE TABLE about (place INTEGER PRIMARY KEY CHECK (place = 1), key BLOB NOT NULL, last BLOB NOT NULL)",
 )
 _KEY_BYTES = 32
-
-
-@dataclass(frozen=True)
-class PrivacyUnit:
-    """What neighbouring inputs of a release differ in.
-
-    Attributes:
-        kind: "party" (all that one party holds), "shard" (the rows that one of several parties was dealt at random),
-            "person" (all rows of one person at one party) or "record" (one row).
-        of: what tells units of one kind apart: the column that names the parties or the persons ("" for a party that
-            holds all rows of the file), or an identifier of the dealing.
-        neighbours: "any" (replaced, added or removed), "add-remove", or "replace" (numbers of rows are public).
-    """
-
-    kind: str
-    of: str = ""
-    neighbours: str = "any"
-
-    def covers(self, other: PrivacyUnit) -> bool:
-        """Return whether a release that is private for this unit is as private for the other one.
-
-        A release that protects all that a party holds protects each of its rows. Nothing else is concluded: a shard
-        does not protect a row, since an added row changes how all rows are dealt.
-        """
-        if self.neighbours not in ("any", other.neighbours):
-            return False
-        if self.kind == "party" and other.kind in ("party", "person", "record"):
-            return other.kind == "record" or self.of in ("", other.of)
-        return (self.kind, self.of) == (other.kind, other.of)
-
-    def __str__(self) -> str:
-        what = f" (dealing {self.of})" if self.kind == "shard" else f" ({self.of})" if self.of else ""
-        changed = {"any": "", "add-remove": ", added or removed", "replace": ", replaced"}[self.neighbours]
-        return f"{self.kind}{what}{changed}"
 
 
 @dataclass(frozen=True)

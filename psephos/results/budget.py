@@ -11,7 +11,8 @@ from msgspec import Meta
 from psephos.results.base import Count, Fact, Share
 
 if TYPE_CHECKING:
-    from psephos.protocol.storage.budget import BudgetFile, BudgetTotal, PrivacyUnit
+    from psephos.protocol.privacy.unit import PrivacyUnit
+    from psephos.protocol.storage.budget import BudgetFile, BudgetTotal
 
 __all__ = ["BudgetSummary", "UnitTotal", "budget_facts", "budget_text", "summarise"]
 

@@ -187,8 +187,9 @@ class EvaluationResult(Result):
                 f"epsilon {self.together.epsilon:.4g}, delta {self.together.delta:.3g} for each {self.protected}{one}."
             )
         return (
-            f"The release of the {self._noun} protects {_protected(self.released)} ({cost_text(self.released)}), and "
-            f"this evaluation {_protected(self.privacy)}: the two do not add up to one epsilon."
+            f"Of the release of the {self._noun} the unit of privacy is {self.released.protects} "
+            f"({cost_text(self.released)}), and of this evaluation {self.privacy.protects}: the two do not add up to "
+            "one epsilon."
         )
 
     def _notes(self) -> list[str]:
@@ -256,13 +257,6 @@ class EvaluationResult(Result):
             about = f"By the score: the probability of {what} that it stands for, and the share of rows that are."
             tables.append(Table("Reliability", ["score", "rows", "probability", "share", "±"], rows, about))
         return tables
-
-
-def _protected(release: Release) -> str:
-    """Return what a release protects, such as "a record, replaced"."""
-    persons, neighbours = release.chosen.get("persons"), release.chosen.get("neighbours")
-    noun = f"a {release.unit}" if persons is None else f"a person of the column {persons}"
-    return noun + {"replace": ", replaced", "add-remove": ", added or removed"}.get(str(neighbours), "")
 
 
 def _cells(one: Estimate, digits: int) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from psephos.budget import budget_of, changes_of
+from psephos.budget import budget_of, changes_of, unit_of_run
 from psephos.curator.evaluation import (
     BINS,
     PlattScaling,
@@ -128,11 +128,6 @@ class EvaluationOptions(HolderOptions):
                 "--record names a column of your own table whose rows have owners: name them with --data FILE and "
                 "--party COLUMN"
             )
-        if self.unit == "record" and self.data is not None and not isinstance(self._sizes(), str):
-            raise InvalidParameter(
-                "--sizes with numbers leaves rows of a table out, and one row more or less would change which: deal "
-                "the rows equal, dirichlet or shards"
-            )
         contributors(self.parties, self.coalition, self.dropouts)
         if len(self.away) > self.dropouts:
             raise InvalidParameter(
@@ -216,7 +211,9 @@ class EvaluationRun:
             plan = plan_evaluation(public, weights, len(model.classes), self.options.parties, bins=bins, **protected)
         seed = self.options.seed if self.options.simulate_noise else None
         self.spec = EvaluationSpec.from_plan(plan, **agreed, simulation_seed=seed, persons=self.options.record or "")
-        self._budget = budget_of(self.options, self.split, self.options.unit, changes_of(self.options.neighbours))
+        neighbours = changes_of(self.options.neighbours)
+        self._protects = unit_of_run(self.options, self.options.unit, neighbours)
+        self._budget = budget_of(self.options, self.split, self.options.unit, neighbours)
 
     def rows_of(self, number: int) -> tuple[Any, ...]:
         """Return the rows of a party that are evaluated, float64 (n, d + 1), with their labels, (n,).
@@ -282,7 +279,8 @@ class EvaluationRun:
         """
         spec, done = self.spec, self.sum(**context)
         released, warning = self.model.release, self.split.not_private
-        entry = replace(spec.cost(done.opened.ballots), delta=stated(spec.plan.event, 0.0).delta)
+        delta = stated(spec.plan.event, 0.0).delta
+        entry = replace(spec.cost(done.opened.ballots), delta=delta, protects=self._protects)
         if warning:
             entry = replace(entry, epsilon=None, delta=None, said="none")
         settled = {name: done.seconds[name] for name in ("keygen", "decrypt")}
@@ -294,7 +292,7 @@ class EvaluationRun:
             phases=timed(settled),  # the time of other phases depends on private rows
             estimate=spec.estimate(done.opened),
             privacy=entry,
-            together=None if warning else _together(entry, (released, *self.model.earlier)),
+            together=None if warning else _total(entry, (released, *self.model.earlier)),
             released=released,
             ballots=done.opened.ballots,
             ciphertexts_per_ballot=done.round.plan.ciphertexts,
@@ -345,23 +343,13 @@ def _check_label(options: EvaluationOptions, model: RegressionModel) -> None:
         raise InvalidParameter(f"the model predicts the number {model.label}, and --label is {options.label}")
 
 
-def _together(entry: Release, earlier: Sequence[Release]) -> ComposedCost | None:
-    """Return the cost of the model's releases and of the evaluation together, by addition.
-
-    None where a release does not protect what the evaluation does: a release that protects a party protects each of
-    its records and persons, too; one that protects replaced records protects those added or removed.
-    """
-    epsilon, delta = entry.epsilon, entry.delta or 0.0
-    for released in earlier:
-        covers = released.unit == "party" or (
-            released.unit == entry.unit
-            and entry.chosen.get("persons") in (None, released.chosen.get("persons"))
-            and released.chosen.get("neighbours", "replace") in ("replace", entry.chosen.get("neighbours"))
-        )
-        if not covers or released.epsilon is None or epsilon is None:
-            return None
-        epsilon, delta = epsilon + released.epsilon, delta + (released.delta or 0.0)
-    return None if epsilon is None else ComposedCost(1 + len(earlier), epsilon, min(delta, 1.0))
+def _total(entry: Release, earlier: Sequence[Release]) -> ComposedCost | None:
+    """Return the cost of an evaluation and of the model's releases; None where one does not protect its unit, too."""
+    cost, *_ = costs_together((entry, *earlier))
+    covering = cost.releases == 1 + sum(release.epsilon != 0 for release in earlier)
+    if not covering or cost.epsilon is None or cost.delta is None:
+        return None
+    return ComposedCost(cost.releases, cost.epsilon, cost.delta)
 
 
 def calibrated_model(model: Model, result: EvaluationResult) -> Model:

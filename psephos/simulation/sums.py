@@ -19,6 +19,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from psephos.budget import changes_of, unit_of_run
 from psephos.curator.checks import check_positive
 from psephos.curator.hamm.erm import minimise
 from psephos.curator.hamm.labels import majority, one_hot
@@ -43,6 +44,7 @@ from psephos.protocol.paillier.encryption import RandomnessMode
 from psephos.protocol.paillier.keys import DEFAULT_KEY_BITS, check_degree, check_key_bits
 from psephos.protocol.privacy.accounting import shown_together, stated
 from psephos.protocol.privacy.mechanisms import check_delta, check_epsilon
+from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.randomness import SYSTEM, Randomness, SimulationRandomness
 from psephos.protocol.roles import Role
 from psephos.protocol.transcript import Transcript
@@ -245,6 +247,11 @@ class SumOptions(HolderOptions):
     def changed(self) -> str:
         """How a record changes: "replace" (also added or removed) or "add-remove"."""
         return "replace"
+
+    @property
+    def protects(self) -> PrivacyUnit:
+        """What neighbouring inputs of every release differ in, as far as the options say."""
+        return unit_of_run(self, "record" if self.protects_records else "party", changes_of(self.changed))
 
     @property
     def noise(self) -> MechanismName:
@@ -609,7 +616,8 @@ class SumExperiment:
 
     def _ledger_entry(self, method: Method) -> Release:
         """Return what a release costs and, where it is the only one at its epsilon, how much of it is signal."""
-        return replace(method.ledger_entry, signal=method.signal() if self.options.drawn == 1 else None)
+        signal = method.signal() if self.options.drawn == 1 else None
+        return replace(method.ledger_entry, signal=signal, protects=self.options.protects)
 
     def _costs(self, methods: Sequence[Mapping[str, Method]]) -> dict[str, Any]:
         """Return the cost of each release, and of all printed private accuracies together.

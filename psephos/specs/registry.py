@@ -8,6 +8,7 @@ from typing import Any
 from psephos.parties.noise import NoiseFrom
 from psephos.protocol.errors import InvalidParameter, StudyError
 from psephos.protocol.privacy.mechanisms import gaussian_sigma
+from psephos.protocol.privacy.unit import Changes, PrivacyUnit
 from psephos.protocol.study.study import Study
 from psephos.specs.average import AverageSpec
 from psephos.specs.base import Participants, Spec
@@ -30,6 +31,7 @@ __all__ = [
     "noise_from",
     "participants_of",
     "person_column",
+    "protected_by",
     "spec_of",
     "type_of_parameter",
     "unit_of",
@@ -150,3 +152,14 @@ def unit_of(study: Study) -> str:
     """Return the unit of privacy of a study: "party" or "record"."""
     kind = SPECS[study.protocol]
     return str(study.parameters.get("unit", kind.unit)) if "unit" in kind.parameters else kind.unit
+
+
+def protected_by(study: Study) -> PrivacyUnit:
+    """Return what a study protects of a member, whose file has the rows of one party."""
+    neighbours: Changes = "add-remove" if study.parameters.get("neighbours") == "add-remove" else "any"
+    # Gradient descent states the number of each party's rows.
+    neighbours = "replace" if study.protocol == "psgd" else neighbours
+    if unit_of(study) == "party":
+        return PrivacyUnit("party", "", neighbours)
+    column = person_column(study)
+    return PrivacyUnit("person" if column else "record", column, neighbours)

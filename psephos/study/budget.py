@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from psephos.budget import changes_of, open_budget, table_digest
+from psephos.budget import open_budget, table_digest
 from psephos.protocol.errors import BudgetFileError, InvalidParameter
 from psephos.protocol.signing import VerificationKey
-from psephos.protocol.storage.budget import BudgetFile, Charge, PrivacyUnit
+from psephos.protocol.storage.budget import BudgetFile, Charge
 from psephos.protocol.study.study import Study
 from psephos.results.budget import budget_text, summarise
-from psephos.specs.registry import SPECS, person_column, unit_of
+from psephos.specs.registry import SPECS, protected_by
 from psephos.study.identity import Identity, event_of_study
 
 __all__ = ["charge_budget", "check_budget", "join_budget", "total_text"]
@@ -28,24 +28,11 @@ def _charges(study: Study, key: VerificationKey) -> list[Charge]:
     Rows that two parties of a study have are in two vectors of its sum, and charged twice.
     """
     claim = study.digest + key.raw
-    unit = _unit(study)
+    unit = protected_by(study)
     charges = [Charge(claim, f"study {study.title}", unit, event_of_study(study))]
     if not SPECS[study.protocol].joint:
         charges.append(Charge(claim + b"opened", f"study {study.title}", unit, None, _OPENED[study.protocol]))
     return charges
-
-
-def _unit(study: Study) -> PrivacyUnit:
-    """Return what a study protects of a member, whose file has the rows of one party."""
-    # Gradient descent states the number of each party's rows.
-    neighbours = changes_of(str(study.parameters.get("neighbours", "replace")))
-    neighbours = "replace" if study.protocol == "psgd" else neighbours
-    if unit_of(study) == "party":
-        return PrivacyUnit("party", "", neighbours)
-    column = person_column(study)
-    return (
-        PrivacyUnit("person", f"{column} at one party", neighbours) if column else PrivacyUnit("record", "", neighbours)
-    )
 
 
 def _rows(data: str | None) -> bytes | None:
@@ -98,7 +85,7 @@ def total_text(study: Study, identity: Identity, budget: str) -> str:
         return f"{studies}; other releases from the same rows add to it"
     try:
         with BudgetFile(budget, create=False) as file:
-            return f"{budget_text(summarise(file, _unit(study)))}; {studies}"
+            return f"{budget_text(summarise(file, protected_by(study)))}; {studies}"
     except BudgetFileError:  # the release is valid without it
         return f"not known, because the budget file cannot be used; {studies}"
 

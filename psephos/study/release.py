@@ -35,7 +35,7 @@ from psephos.protocol.study.study import Study
 from psephos.results.runs import colluders_text
 from psephos.specs.base import Spec
 from psephos.specs.evaluation import stated_releases
-from psephos.specs.registry import SPECS, coalition_of, is_verifiable, noise_from, spec_of
+from psephos.specs.registry import SPECS, coalition_of, is_verifiable, noise_from, protected_by, spec_of
 from psephos.specs.study import StudyTerms
 from psephos.study.consent import released_noun, use_of_samples
 from psephos.study.identity import fingerprint
@@ -90,7 +90,8 @@ def make_release(study: Study, samples: PublicSamples, result: Any, randomness: 
         raise StudyError(f"the release costs delta {cost.delta!r}, and the study says {stated_delta(study.delta)!r}")
     w = np.atleast_2d(w)
     coefficients, intercepts = samples.scaler.fold(_on_grid(w))
-    earlier, release = stated_releases(study), replace(cost, delta=stated_delta(study.delta))
+    release = replace(cost, delta=stated_delta(study.delta), protects=protected_by(study))
+    earlier = stated_releases(study)
     common: dict[str, Any] = {
         "psephos_model": 1,
         "encoding": samples.encoding,
@@ -191,7 +192,7 @@ def read_release(study: Study, samples: PublicSamples, content: bytes) -> Model 
     ):
         if not agrees:
             raise AgreementError(f"the curator's result differs from the study in its {name}")
-    expected = replace(spec.cost(model.parties), delta=stated_delta(study.delta))
+    expected = replace(spec.cost(model.parties), delta=stated_delta(study.delta), protects=protected_by(study))
     stated = asdict(model.release)
     exact = stated["delta"] == expected.delta and (stated["epsilon"] or math.inf) <= study.epsilon * (1 + 1e-12)
     if not exact:
@@ -352,10 +353,10 @@ def _cost_text(release: Release) -> str:
 
 
 def together_text(model: Model | RegressionModel) -> str:
-    """Return what a model and its evaluation cost together; costs of different neighbours stand side by side."""
+    """Return what a model and its evaluation cost together; costs for different units stand side by side."""
     costs = "; ".join(map(str, model.together))
     if len(model.together) > 1:
-        return f"{costs}; not added, because they protect different neighbours"
+        return f"{costs}; each for what is in all of its releases. Others may reveal more about it"
     return f"{costs}, for what was in all of them"
 
 

@@ -26,8 +26,9 @@ from psephos.curator.tally import OpenedSum
 from psephos.data.partition import load_split
 from psephos.model import ReleasedClassifier
 from psephos.protocol.errors import BudgetExceededError, BudgetFileError, InvalidParameter
+from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.roles import Role
-from psephos.protocol.storage.budget import BudgetFile, BudgetTotal, ChargeRecord, PrivacyLimit, PrivacyUnit
+from psephos.protocol.storage.budget import BudgetFile, BudgetTotal, ChargeRecord, PrivacyLimit
 from psephos.results import Result, TallyResult
 from psephos.results.card import model_card, regression_card
 from psephos.simulation.average import AverageOptions, simulate_average

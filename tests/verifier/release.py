@@ -83,7 +83,7 @@ _FIELDS = (
 _OF_NUMBERS = (
     "psephos_model task label encoding ranges coefficients intercept bounds method parties release warnings".split()  # noqa: SIM905
 )
-_RELEASE = "mechanism epsilon delta unit sensitivity norm source said chosen signal".split()  # noqa: SIM905
+_RELEASE = "mechanism epsilon delta unit sensitivity norm source said chosen signal protects".split()  # noqa: SIM905
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -166,6 +166,7 @@ def check_model(study: Study, samples: Public, content: bytes, result: Result | 
     require(math.isclose(release["epsilon"], study.epsilon, rel_tol=1e-9), "it states another epsilon")
     for name, value in _facts(study, samples, result).items():
         require(_close(release[name], value), f"it states another {name}")
+    require(release["protects"] == _protected(study, release["unit"]), "it says that it protects something else")
     if earlier:
         require(model["earlier"] == earlier, "it states other releases than the study")
         require(model["together"] == _together([release, *earlier]), "it adds up its costs in another way")
@@ -203,20 +204,40 @@ def _texts(value: Any) -> list[str]:
     return [text for each in within for text in _texts(each)]
 
 
+def _protected(study: Study, unit: str) -> dict[str, Any]:
+    """What neighbouring inputs of a study differ in."""
+    column = "" if unit == "party" else study.parameters.get("record", "")
+    changed = "add-remove" if study.parameters.get("neighbours") == "add-remove" else "any"
+    changed = "replace" if study.protocol == "psgd" else changed
+    return {"kind": "person" if column else unit, "of": column, "neighbours": changed, "at": ""}
+
+
+def _covers(unit: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether what is private for a unit is as private for the other one."""
+    if unit["neighbours"] not in ("any", other["neighbours"]):
+        return False
+    owner = {"party": other["of"], "person": other["at"], "record": ""}.get(other["kind"])
+    if unit["kind"] == "party":
+        return other["kind"] == "record" or (owner is not None and unit["of"] in ("", owner))
+    if unit["kind"] != other["kind"] or unit["of"] != other["of"]:
+        return False
+    if unit["kind"] == "person":
+        return unit["at"] in ("", other["at"])
+    return unit["kind"] == "record" or (unit["kind"] == "shard" and unit["of"] != "")
+
+
 def _together(releases: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What releases cost together, those of the same neighbours."""
-    related: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
-    for one in releases:
-        if one["epsilon"] != 0:
-            neighbours, persons = (str(one["chosen"].get(name, "")) for name in ("neighbours", "persons"))
-            related.setdefault((one["unit"], neighbours, persons), []).append(one)
-    costs = []
-    for (unit, neighbours, persons), alike in related.items():
-        epsilons, deltas = [one["epsilon"] for one in alike], [one["delta"] for one in alike]
-        cost = {"unit": unit, "neighbours": neighbours, "persons": persons, "releases": len(alike)}
-        cost["epsilon"] = None if None in epsilons else math.fsum(epsilons)
-        cost["delta"] = None if None in deltas else min(math.fsum(deltas), 1.0)
-        costs.append(cost)
+    """What releases cost together, for each unit those that cover it."""
+    costly, costs = [one for one in releases if one["epsilon"] != 0], []
+    for one in costly:
+        unit = one["protects"]
+        if _covers(unit, unit) and unit in [cost["unit"] for cost in costs]:
+            continue
+        alike = [other for other in costly if other is one or _covers(other["protects"], unit)]
+        epsilons, deltas = [each["epsilon"] for each in alike], [each["delta"] for each in alike]
+        epsilon = None if None in epsilons else math.fsum(epsilons)
+        delta = None if None in deltas else min(math.fsum(deltas), 1.0)
+        costs.append({"unit": unit, "releases": len(alike), "epsilon": epsilon, "delta": delta})
     return costs
 
 

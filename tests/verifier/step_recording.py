@@ -17,6 +17,7 @@ from psephos.audit.studies import Trial, trial
 from psephos.curator.ledger import Release
 from psephos.protocol.agent import Agent
 from psephos.protocol.board import MemoryBoard
+from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.roles import Role
 from psephos.protocol.storage.store import Store
 from psephos.specs.evaluation import encode_releases
@@ -133,12 +134,13 @@ def _error_evaluation(**changed: Any) -> dict[str, Any]:
 
 
 EARLIER = (
-    Release("gaussian", 0.7, 1e-6, "record", chosen={"neighbours": "add-remove", "rank": 3}),
-    Release("gaussian", 0.1, 1e-7, "record", chosen={"neighbours": "add-remove"}),
-    Release("discrete Laplace in shares", 2.0, 0.0, "party"),
+    Release("gaussian", 0.7, 1e-6, "record", chosen={"rank": 3}, protects=PrivacyUnit("record", "", "add-remove")),
+    Release("gaussian", 0.1, 1e-7, "record", protects=PrivacyUnit("record", "", "add-remove")),
+    Release("discrete Laplace in shares", 2.0, 0.0, "party", protects=PrivacyUnit("shard")),
+    Release("discrete Laplace in shares", 4.0, 0.0, "party", protects=PrivacyUnit("party", "ward")),
     Release("none", 0.0, 0.0, "party"),
 )
-"""What an evaluated model has cost: of the neighbours of the evaluation twice, of others, and nothing."""
+"""What an evaluated model has cost: for the unit of the evaluation three times, for a shard, and nothing."""
 
 
 def _statistic(what: str, **changed: Any) -> dict[str, Any]:

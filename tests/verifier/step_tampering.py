@@ -288,24 +288,32 @@ def _unreconciled(terms: StudyTerms, opened: OpenedSum) -> Array:
 
 def _an_earlier_release_less(fields: dict[str, Any]) -> None:
     del fields["earlier"][1]
-    fields["together"][0] |= {"releases": 2, "epsilon": 1.7, "delta": fields["release"]["delta"] + 1e-6}
+    fields["together"][0] |= {"releases": 3, "epsilon": 5.7, "delta": fields["release"]["delta"] + 1e-6}
 
 
-def _costs_of_different_neighbours_added(fields: dict[str, Any]) -> None:
-    record, party = fields["together"]
-    record |= {name: record[name] + party[name] for name in ("releases", "epsilon", "delta")}
-    fields["together"] = [record]
+def _costs_of_different_units_added(fields: dict[str, Any]) -> None:
+    record, shard, party = fields["together"]
+    record |= {name: record[name] + shard[name] for name in ("releases", "epsilon", "delta")}
+    fields["together"] = [record, party]
 
 
 def _a_cheaper_release(fields: dict[str, Any]) -> None:
     fields["earlier"][2]["epsilon"] = fields["together"][1]["epsilon"] = 1.0
 
 
+def _a_shard_is_a_party(fields: dict[str, Any]) -> None:
+    for unit in (fields["earlier"][2]["protects"], fields["together"][1]["unit"]):
+        unit["kind"] = "party"
+    fields["together"][0] |= {"releases": 5, "epsilon": fields["together"][0]["epsilon"] + 2.0}
+
+
 OF_EVALUATIONS: dict[str, tuple[str, Tampering]] = {
     "an earlier release less": ("evaluation, earlier releases", model(_an_earlier_release_less)),
-    "costs of different neighbours are added": (
-        "evaluation, earlier releases",
-        model(_costs_of_different_neighbours_added),
+    "costs of different units are added": ("evaluation, earlier releases", model(_costs_of_different_units_added)),
+    "a shard is said to be a party": ("evaluation, earlier releases", model(_a_shard_is_a_party)),
+    "another unit is said to be protected": (
+        "evaluation",
+        model(lambda fields: fields["release"]["protects"].update(kind="party")),
     ),
     "an earlier release is cheaper": ("evaluation, earlier releases", model(_a_cheaper_release)),
     "no earlier releases": ("evaluation, earlier releases", _published(earlier=[], together=[])),

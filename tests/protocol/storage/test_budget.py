@@ -10,6 +10,7 @@ import signal
 import sqlite3
 import stat
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ import pytest
 
 from psephos.protocol.errors import BudgetExceededError, BudgetFileError, InvalidParameter
 from psephos.protocol.privacy.accounting import NUMERICAL_DELTA, PrivacyEvent, compose, gaussian_event, pure_event
-from psephos.protocol.storage.budget import BudgetFile, Charge, PrivacyLimit, PrivacyUnit, _together
+from psephos.protocol.privacy.unit import PrivacyUnit
+from psephos.protocol.storage.budget import BudgetFile, Charge, PrivacyLimit, _together
 from psephos.protocol.storage.store import Store
 
 PARTY, RECORD = PrivacyUnit("party", "hospital"), PrivacyUnit("record")
@@ -79,6 +81,7 @@ def test_what_is_not_private_is_not_in_a_finite_total(tmp_path: Path) -> None:
 
 
 SHARD, PERSON = PrivacyUnit("shard", "a"), PrivacyUnit("person", "patient")
+AT_ONE, UNKNOWN = replace(PERSON, at="hospital"), PrivacyUnit()
 ADDED, REPLACED = PrivacyUnit("record", "", "add-remove"), PrivacyUnit("record", "", "replace")
 
 
@@ -95,6 +98,12 @@ ADDED, REPLACED = PrivacyUnit("record", "", "add-remove"), PrivacyUnit("record",
         (PARTY, PrivacyUnit("party", "ward"), False),
         (PARTY, PrivacyUnit("party"), False),
         (PARTY, PERSON, False),  # a person may have rows at several of the parties that the column names
+        (PARTY, AT_ONE, True),
+        (PARTY, replace(PERSON, at="ward"), False),
+        (PERSON, AT_ONE, True),  # a study's, whose member has the whole file, protects all of a person's rows in it
+        (AT_ONE, PERSON, False),
+        (AT_ONE, replace(PERSON, at="ward"), False),
+        (AT_ONE, PrivacyUnit("person", "visit", at="hospital"), False),
         (PrivacyUnit("party", "hospital", "replace"), RECORD, False),
         (RECORD, PARTY, False),
         (RECORD, PERSON, False),
@@ -104,6 +113,8 @@ ADDED, REPLACED = PrivacyUnit("record", "", "add-remove"), PrivacyUnit("record",
         (SHARD, RECORD, False),
         (SHARD, PARTY, False),
         (SHARD, PrivacyUnit("shard", "b"), False),
+        (SHARD, SHARD, True),
+        (UNKNOWN, RECORD, False),
     ],
 )
 def test_units_are_added_up_only_where_one_covers_the_other(
@@ -168,6 +179,7 @@ def test_totals_begin_with_the_unit_that_is_asked_for(tmp_path: Path) -> None:
         (RECORD, "record"),
         (SHARD, "shard (dealing a)"),
         (PrivacyUnit("person", "patient", "add-remove"), "person (patient), added or removed"),
+        (AT_ONE, "person (patient at one hospital)"),
         (REPLACED, "record, replaced"),
     ],
 )
@@ -447,7 +459,7 @@ def test_the_records_of_a_file(tmp_path: Path) -> None:
     assert records == [
         {"type": "limit", "epsilon": 9.0, "delta": 1e-5},
         {"type": "rows", "digest": hmac.new(key, b"rows" + ROWS, "sha256").hexdigest()},
-        gauss | {"unit": {"kind": "party", "of": "hospital", "neighbours": "any"}},
+        gauss | {"unit": {"kind": "party", "of": "hospital", "neighbours": "any", "at": ""}},
         {"type": "limit", "epsilon": 60.0, "delta": None},
         {"type": "rows", "digest": hmac.new(key, b"rows" + OTHER_ROWS, "sha256").hexdigest()},
         {"type": "release", "claim": "01", "digest": hmac.new(key, b"result" + b"sums", "sha256").hexdigest()},
@@ -455,7 +467,7 @@ def test_the_records_of_a_file(tmp_path: Path) -> None:
     assert len(time) == len(now)
     (_, content, _), *others = key_and_rows(tmp_path / "unlimited")[2]
     assert others == [], "no rows, as none are named"
-    unit = {"kind": "record", "of": "", "neighbours": "any"}
+    unit = {"kind": "record", "of": "", "neighbours": "any", "at": ""}
     counts = {"type": "charge", "time": now, "claim": "02", "name": "counts", "unit": unit, "reason": "exact"}
     assert json.loads(content) == counts | {"epsilon": None, "delta": 0.0, "multiplier": None, "distance": 0.0}
 
@@ -466,7 +478,15 @@ def test_the_records_of_a_file(tmp_path: Path) -> None:
         {"type": "limit", "epsilon": 9.0, "delta": None},
         {"type": "rows", "digest": "00"},
         {"type": "release", "claim": "00", "digest": "00"},
-        {"type": "charge", "time": "", "claim": "", "name": "", "unit": {"kind": "x"}, "reason": "", "epsilon": None},
+        {
+            "type": "charge",
+            "time": "",
+            "claim": "",
+            "name": "",
+            "unit": {"kind": "shard"},
+            "reason": "",
+            "epsilon": None,
+        },
     ],
     ids=lambda record: str(record["type"]),
 )

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from psephos.budget import table_digest
+from psephos.budget import changes_of, table_digest, unit_of_run
 from psephos.cli.main import build
 from psephos.curator.hamm.signal import Signal
 from psephos.curator.ledger import costs_together
@@ -23,11 +23,11 @@ from psephos.protocol.encrypted_sum.messages import Ballot
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import DataError, InvalidParameter
 from psephos.protocol.privacy.accounting import stated_delta
+from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.roles import Role
-from psephos.protocol.storage.budget import PrivacyUnit
 from psephos.protocol.transcript import Transcript
 from psephos.results import EvaluationResult, Release, Result
-from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun, _together, calibrated_model
+from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun, calibrated_model
 from psephos.simulation.job import Job, JobOptions
 
 KEYS: dict[str, Any] = {"key_bits": 512, "test_key": True, "workers": 1}
@@ -87,7 +87,8 @@ def test_the_opened_sum_gives_the_accuracy_of_the_held_out_rows(
 
 def check_cost(run: EvaluationRun, result: EvaluationResult) -> None:
     """The stated cost is that of the specification; its only delta is numerical, since the noise is pure."""
-    assert result.privacy == replace(run.spec.cost(result.ballots), delta=stated_delta())
+    protects = unit_of_run(run.options, run.options.unit, changes_of(run.options.neighbours))
+    assert result.privacy == replace(run.spec.cost(result.ballots), delta=stated_delta(), protects=protects)
     assert (result.privacy.epsilon, result.privacy.unit) == (run.options.epsilon, run.options.unit)
 
 
@@ -143,42 +144,8 @@ def test_costs_add_up_where_the_release_protects_what_the_evaluation_protects(
     assert by_party.estimate.rows is None
     assert any("--unit record" in text for text in by_party.cautions)
     model = classifier.model
-    whole = ReleasedClassifier(msgspec_replace(model, release=replace(model.release, unit="party")))
+    whole = ReleasedClassifier(msgspec_replace(model, release=replace(model.release, protects=PrivacyUnit("party"))))
     assert EvaluationRun(options_of(table, rows="all"), whole).run().together is not None
-
-
-@pytest.mark.parametrize(
-    ("released", "evaluated", "covers"),
-    [
-        ({"neighbours": "replace"}, {"neighbours": "replace"}, True),
-        ({"neighbours": "replace"}, {"neighbours": "add-remove"}, True),
-        ({"neighbours": "add-remove"}, {"neighbours": "add-remove"}, True),
-        ({"neighbours": "add-remove"}, {"neighbours": "replace"}, False),
-        ({"persons": "patient"}, {"neighbours": "replace"}, True),
-        ({"persons": "patient"}, {"neighbours": "replace", "persons": "patient"}, True),
-        ({"persons": "patient"}, {"neighbours": "replace", "persons": "household"}, False),
-    ],
-)
-def test_costs_of_other_neighbours_or_persons_do_not_add_up(
-    table: Path, classifier: ReleasedClassifier, released: Any, evaluated: Any, covers: bool
-) -> None:
-    model = classifier.model
-    model = msgspec_replace(model, release=replace(model.release, unit="record", chosen=released))
-    chosen = {"neighbours": evaluated["neighbours"], "rows": "all"}
-    if "persons" in evaluated:
-        frame, path = pd.read_csv(table), table.with_name("persons.csv")
-        frame.rename(columns={"patient": evaluated["persons"]}).to_csv(path, index=False)
-        table, chosen = path, {**chosen, "record": evaluated["persons"], "ignore": ()}
-    result = EvaluationRun(options_of(table, **chosen), ReleasedClassifier(model)).run()
-    assert (result.together is not None) == covers
-    text = result.page().cost
-    assert ("do not add up" in text) == (not covers)
-    if "persons" in evaluated and not covers:
-        assert "a person of the column patient" in text
-        assert "a person of the column household" in text
-    elif not covers:
-        assert "a record, added or removed" in text
-        assert "a record, replaced" in text
 
 
 def msgspec_replace(model: Any, **change: Any) -> Any:
@@ -208,7 +175,7 @@ def test_a_calibrated_model_gives_probabilities(
     (together,) = model.together
     assert result.together is not None
     assert (together.epsilon, together.delta) == (result.together.epsilon, result.together.delta)
-    assert (together.epsilon, together.unit, together.releases) == (25.0, result.privacy.unit, 2)
+    assert (together.epsilon, together.unit, together.releases) == (25.0, result.privacy.protects, 2)
     assert b"calibration" not in written_model(classifier.model)
     with pytest.raises(InvalidParameter):
         calibrated_model(classifier.model, replace(result, estimate=replace(result.estimate, calibration=None)))
@@ -312,7 +279,7 @@ def test_a_run_sums_by_its_options_and_says_so(table: Path, classifier: Released
         ({}, PrivacyUnit("record", "", "any")),
         ({"neighbours": "add-remove"}, PrivacyUnit("record", "", "add-remove")),
         ({"unit": "party"}, PrivacyUnit("party", "hospital", "any")),
-        ({"record": "patient", "ignore": ()}, PrivacyUnit("person", "patient at one hospital", "any")),
+        ({"record": "patient", "ignore": ()}, PrivacyUnit("person", "patient", at="hospital")),
     ],
     ids=str,
 )
@@ -355,35 +322,42 @@ def test_the_first_release_decides_which_rows_the_model_has_seen(table: Path, cl
         assert not EvaluationRun(options_of(table, rows="all"), changed).cautions
 
 
-RECORD = Release("noise", 2.0, 1e-3, "record")
+RECORD = Release("noise", 2.0, 1e-3, "record", protects=PrivacyUnit("record"))
+PARTY = replace(RECORD, unit="party", protects=PrivacyUnit("party", "hospital"))
 
 
 @pytest.mark.parametrize(
-    ("entry", "earlier", "cost"),
+    ("change", "releases", "cost"),
     [
-        (RECORD, [replace(RECORD, unit="party", epsilon=1.0, delta=0.5)], (2, 3.0, 0.501)),
-        (RECORD, [replace(RECORD, unit="party", delta=None), replace(RECORD, epsilon=4.0)], (3, 8.0, 0.002)),
-        (replace(RECORD, delta=None), [RECORD], (2, 4.0, 0.001)),
-        (RECORD, [replace(RECORD, delta=0.6), replace(RECORD, delta=0.6)], (3, 6.0, 1.0)),
-        (RECORD, [], (1, 2.0, 1e-3)),
-        (RECORD, [replace(RECORD, epsilon=None)], None),
-        (replace(RECORD, epsilon=None), [RECORD], None),
-        (replace(RECORD, epsilon=None), [], None),
-        (replace(RECORD, unit="party"), [RECORD], None),
-        (replace(RECORD, unit="party"), [replace(RECORD, unit="party")], (2, 4.0, 0.002)),
-        (RECORD, [RECORD, replace(RECORD, unit="shard")], None),
-        (replace(RECORD, chosen={"neighbours": "add-remove"}), [RECORD], (2, 4.0, 0.002)),
-        (replace(RECORD, chosen={"neighbours": "replace"}), [RECORD], (2, 4.0, 0.002)),
-        (replace(RECORD, chosen={"persons": "patient"}), [RECORD], None),
+        ({}, [replace(PARTY, epsilon=1.0, delta=0.5)], (2, 2.0, 0.5)),
+        ({}, [replace(PARTY, protects=PrivacyUnit("party", "ward")), replace(RECORD, epsilon=4.0)], (3, 7.0, 2e-3)),
+        ({}, [replace(RECORD, delta=0.6), replace(RECORD, delta=0.6)], (3, 5.0, 1.0)),
+        ({}, [Release("none", 0.0, 0.0, "party")], (1, 1.0, 0.0)),
+        ({}, [replace(RECORD, epsilon=None)], None),
+        ({}, [replace(RECORD, protects=PrivacyUnit())], None),
+        ({}, [replace(PARTY, protects=PrivacyUnit("shard"))], None),
+        ({}, [RECORD, replace(PARTY, protects=PrivacyUnit("shard"))], None),
+        ({}, [replace(RECORD, protects=PrivacyUnit("record", "", "add-remove"))], None),
+        ({"neighbours": "add-remove"}, [RECORD], (2, 3.0, 1e-3)),
+        ({"record": "patient", "ignore": ()}, [RECORD], None),
+        ({"record": "patient", "ignore": ()}, [PARTY], (2, 3.0, 1e-3)),
+        ({"unit": "party"}, [RECORD], None),
+        ({"unit": "party"}, [PARTY], (2, 3.0, 1e-3)),
+        ({"unit": "party"}, [replace(PARTY, protects=PrivacyUnit("party", "ward"))], None),
     ],
 )
-def test_costs_together_by_hand(entry: Release, earlier: list[Release], cost: tuple[int, float, float] | None) -> None:
-    together = _together(entry, earlier)
-    if cost is None:
-        assert together is None
-    else:
-        assert together is not None
-        assert (together.releases, together.epsilon, together.delta) == pytest.approx(cost)
+def test_costs_are_added_where_every_release_protects_what_is_evaluated(
+    table: Path, classifier: ReleasedClassifier, change: dict[str, Any], releases: list[Release], cost: Any
+) -> None:
+    release, *earlier = releases
+    together = costs_together(releases) if earlier else ()
+    parties = 0 if release.mechanism == "none" else 5
+    changed: dict[str, Any] = {"release": release, "earlier": tuple(earlier), "together": together, "parties": parties}
+    model = ReleasedClassifier(msgspec_replace(classifier.model, **changed))
+    result = EvaluationRun(options_of(table, **change), model).run()
+    stated = result.together
+    assert ("do not add up" in result.page().cost) == (cost is None)
+    assert (stated and (stated.releases, stated.epsilon, stated.delta)) == (cost and pytest.approx(cost))
 
 
 def test_every_field_of_a_calibrated_model(classifier: ReleasedClassifier, result: EvaluationResult) -> None:
@@ -476,13 +450,6 @@ def test_options_that_cannot_be_are_refused(
         EvaluationRun(options_of(table, **{"ignore": (), **change}), classifier)
 
 
-def test_rows_that_one_row_more_would_leave_out_are_refused(table: Path) -> None:
-    chosen = {"party": None, "public": None, "sample_public": True, "parties": 3}
-    options_of(table, **chosen, sizes="dirichlet").check()
-    with pytest.raises(InvalidParameter, match="one row more"):
-        options_of(table, **chosen, sizes="5,5,20").check()
-
-
 def test_owners_of_rows_are_named_where_parties_are(table: Path) -> None:
     """Rows that are dealt to parties at random have owners with rows at several of them, who count several times."""
     options_of(table, record="patient").check()
@@ -534,3 +501,47 @@ def test_the_command_prints_json(table: Path, classifier: ReleasedClassifier, tm
     assert document["kind"] == "evaluation"
     assert document["tally_equals_plaintext"] is True
     assert document["privacy"]["delta"] == stated_delta()
+
+
+def test_what_the_command_says_of_private_rows_is_marked_and_in_no_result(
+    table: Path, classifier: ReleasedClassifier, tmp_path: Path
+) -> None:
+    """They are exact counts of private rows; everything else that it prints is released."""
+    model, other = tmp_path / "model.json", tmp_path / "table.csv"
+    model.write_bytes(written_model(classifier.model))
+    frame = pd.read_csv(table)
+    frame.loc[frame.index[::7], "outcome"] = "unknown"
+    frame.loc[frame["hospital"] == "open", "outcome"] = pd.read_csv(table)["outcome"]
+    frame.to_csv(other, index=False)
+    words = [*words_of(other, model), "--other-labels", "drop"]
+    remarks = EvaluationRun(options_of(other, other_labels="drop"), classifier).split.remarks
+    assert remarks
+    for more in ((), ("--json",), ("--verbose",)):
+        done = invoke(*words, *more)
+        assert not any(remark in done.stdout for remark in remarks)
+        said = [line for line in done.stderr.splitlines() if any(remark in line for remark in remarks)]
+        assert len(said) == len(remarks)
+        assert all("private, not for publication" in line for line in said)
+
+
+def test_nothing_is_added_to_the_cost_of_a_shard(table: Path, tmp_path: Path) -> None:
+    """Of rows dealt at random a row more changes many shards; model file and budget file say so alike."""
+    public = tmp_path / "open.csv"
+    pd.read_csv(table).query("hospital == 'open'").to_csv(public, index=False)
+    dealt: dict[str, Any] = {"party": None, "public": str(public), "parties": 6, "ignore": ("patient", "hospital")}
+    dealt |= {"data": str(table), "label": "outcome", "budget": str(tmp_path / "b"), **KEYS}
+    job = Job(JobOptions(**dealt, method="own-data"))
+    model = job.model(job.run())
+    assert model.release.protects == PrivacyUnit("shard")
+    for unit in ("record", "party"):
+        result = EvaluationRun(EvaluationOptions(**dealt, unit=unit), ReleasedClassifier(model)).run()
+        assert result.together is None
+        assert "do not add up" in result.page().cost
+        if unit == "record":
+            assert result.budget is not None
+            assert (result.budget.totals[0].epsilon, result.budget.totals[0].others) == (1.0, 1)
+    old = ReleasedClassifier(msgspec_replace(model, release=replace(model.release, protects=PrivacyUnit())))
+    fields = json.loads(written_model(model))
+    del fields["release"]["protects"]
+    (tmp_path / "old.json").write_text(json.dumps(fields), encoding="utf-8")
+    assert load_model(tmp_path / "old.json").model == old.model, "files of older versions are read"

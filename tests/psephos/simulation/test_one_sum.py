@@ -13,8 +13,9 @@ from psephos.budget import RunBudget
 from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import BudgetExceededError
 from psephos.protocol.privacy.accounting import PrivacyEvent
+from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.roles import Role
-from psephos.protocol.storage.budget import BudgetFile, PrivacyLimit, PrivacyUnit
+from psephos.protocol.storage.budget import BudgetFile, PrivacyLimit
 from psephos.protocol.transcript import Transcript
 from psephos.simulation import one_sum
 from psephos.simulation.encrypted_sum import EncryptedSum, RunConfig, simulate_sum

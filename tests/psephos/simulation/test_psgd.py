@@ -36,10 +36,10 @@ from psephos.protocol.errors import (
 )
 from psephos.protocol.paillier.encryption import Encryptor
 from psephos.protocol.paillier.vectors import EncryptedVector
+from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.psgd.series import Announcement, SeriesTerms
 from psephos.protocol.randomness import SimulationRandomness
 from psephos.protocol.roles import BOARD, Entry, Role, Step
-from psephos.protocol.storage.budget import PrivacyUnit
 from psephos.protocol.storage.store import OnceLedger, Store
 from psephos.protocol.transcript import Transcript
 from psephos.protocol.wire import Kind

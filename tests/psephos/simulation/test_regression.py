@@ -30,8 +30,8 @@ from psephos.protocol.encrypted_sum.rounds import Round
 from psephos.protocol.errors import DataError, InvalidParameter, ModelError
 from psephos.protocol.privacy.accounting import stated_delta
 from psephos.protocol.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace
+from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.roles import Role
-from psephos.protocol.storage.budget import PrivacyUnit
 from psephos.protocol.transcript import Transcript
 from psephos.results import RegressionResult, Result
 from psephos.results.card import regression_card
@@ -103,7 +103,7 @@ def check_cost(run: RegressionRun, result: RegressionResult, model: RegressionMo
     """The stated cost is that of the specification, with the delta that Gaussian noise was asked for."""
     cost, options = run.spec.cost(result.ballots), run.options
     stated = replace(cost, delta=stated_delta(options.delta), chosen={**cost.chosen, "labelled": 80})
-    assert result.privacy == stated
+    assert result.privacy == replace(stated, protects=options.protects)
     assert (result.privacy.epsilon, result.privacy.unit) == (options.epsilon[0], options.unit)
     assert model.release == result.privacy
 
@@ -330,7 +330,7 @@ def test_each_option_of_classes_is_refused_by_its_name(table: Path, name: str, c
         ({}, PrivacyUnit("record", "", "any")),
         ({"neighbours": "add-remove"}, PrivacyUnit("record", "", "add-remove")),
         ({"unit": "party"}, PrivacyUnit("party", "hospital", "any")),
-        ({"record": "c"}, PrivacyUnit("person", "c at one hospital", "any")),
+        ({"record": "c"}, PrivacyUnit("person", "c", at="hospital")),
     ],
     ids=str,
 )
@@ -367,7 +367,7 @@ def test_a_run_sums_by_its_options_and_says_so(table: Path, tmp_path: Path) -> N
     assert (result.ballots, result.colluders, result.tally_equals_plaintext) == (4, 1, True)
     assert result.ciphertexts_per_ballot == made.plan.ciphertexts
     assert result.bytes_per_ballot == Ballot.encoded_length(made)
-    assert result.cautions == [*run.split.cautions, *run.split.remarks]
+    assert result.cautions == [*run.split.cautions, *run.split.private_remarks]
     assert result.budget is not None
     assert result.budget.totals[0].epsilon == 10.0
     assert result.errors.keys() == {"newton", "public", "least squares", "huber"}

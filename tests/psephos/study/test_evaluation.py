@@ -21,6 +21,7 @@ from psephos.protocol.encrypted_sum.error_grid import ERROR_ROW
 from psephos.protocol.encrypted_sum.opened import OpenedSum
 from psephos.protocol.encrypted_sum.score_grid import ROW
 from psephos.protocol.errors import AgreementError, DataError, InvalidParameter, ModelError, StudyError
+from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.signing import SigningKey
 from psephos.specs.evaluation import EvaluationSpec, encode_releases
 from psephos.specs.registry import person_column, spec_of, unit_of
@@ -182,43 +183,42 @@ def with_releases(files: Files, *releases: Release, **change: Any) -> Any:
     return spec_in(files, model=str(path), **change)
 
 
-def of_record(epsilon: float, delta: float = 1e-6, **chosen: Any) -> Release:
-    return Release("discrete Gaussian in shares", epsilon, delta, "record", chosen={"rank": 3, **chosen})
+def of(epsilon: float, kind: Any = "record", *unit: Any, delta: float = 1e-6) -> Release:
+    protects = PrivacyUnit(kind, *unit)
+    return Release("discrete Gaussian in shares", epsilon, delta, "record", chosen={"rank": 3}, protects=protects)
 
 
-PARTY = Release("discrete Laplace in shares", 1.0, 2.0**-64, "party", chosen={"colluders": 1})
-SAME = of_record(2.0, neighbours="replace")
+PARTY = replace(of(1.0, "party", delta=2.0**-64), unit="party")
+SAME = of(2.0)
 
 
 @pytest.mark.parametrize(
     ("releases", "parameters", "together"),
     [
-        ((SAME,), (), [("record", "replace", "", 2, 2.5)]),
-        ((PARTY,), ("unit=party",), [("party", "", "", 2, 1.5)]),
-        ((SAME, of_record(4.0, neighbours="replace")), (), [("record", "replace", "", 3, 6.5)]),
-        ((PARTY,), (), [("record", "replace", "", 1, 0.5), ("party", "", "", 1, 1.0)]),
-        ((SAME,), ("unit=party",), [("party", "", "", 1, 0.5), ("record", "replace", "", 1, 2.0)]),
+        ((SAME,), (), [("record", 2, 2.5)]),
+        ((PARTY,), ("unit=party",), [("party", 2, 1.5)]),
+        ((SAME, of(4.0)), (), [("record", 3, 6.5)]),
+        ((PARTY,), (), [("record", 2, 1.5), ("party", 1, 1.0)]),
+        ((of(1.0, "shard"),), (), [("record", 1, 0.5), ("shard", 1, 1.0)]),
         (
-            (SAME,),
-            ("neighbours=add-remove",),
-            [("record", "add-remove", "", 1, 0.5), ("record", "replace", "", 1, 2.0)],
+            (of(1.0, "shard"), of(2.0, "shard"), PARTY),
+            (),
+            [("record", 2, 1.5), *[("shard", 1, 1.0), ("shard", 1, 2.0)], ("party", 1, 1.0)],
         ),
-        ((of_record(2.0),), (), [("record", "replace", "", 1, 0.5), ("record", "", "", 1, 2.0)]),
+        ((of(1.0, "unknown"), SAME), (), [("record", 2, 2.5), ("unknown", 1, 1.0)]),
+        ((SAME,), ("unit=party",), [("party", 1, 0.5), ("record", 2, 2.5)]),
+        ((SAME,), ("neighbours=add-remove",), [("record, added or removed", 2, 2.5), ("record", 1, 2.0)]),
+        ((of(2.0, "person", "ward"),), ("record=patient",), [("person (patient)", 1, 0.5), ("person (ward)", 1, 2.0)]),
         (
-            (of_record(2.0, neighbours="replace", persons="ward"),),
+            (of(2.0, "person", "patient"), PARTY),
             ("record=patient",),
-            [("record", "replace", "patient", 1, 0.5), ("record", "replace", "ward", 1, 2.0)],
+            [("person (patient)", 3, 3.5), ("party", 1, 1.0)],
         ),
-        (
-            (of_record(2.0, neighbours="replace", persons="patient"), PARTY),
-            ("record=patient",),
-            [("record", "replace", "patient", 2, 2.5), ("party", "", "", 1, 1.0)],
-        ),
-        ((replace(SAME, epsilon=None, delta=None, said="none"),), (), [("record", "replace", "", 2, None)]),
-        ((Release("none", 0.0, 0.0, "party"),), (), [("record", "replace", "", 1, 0.5)]),
+        ((replace(SAME, epsilon=None, delta=None, said="none"),), (), [("record", 2, None)]),
+        ((Release("none", 0.0, 0.0, "party"),), (), [("record", 1, 0.5)]),
     ],
 )
-def test_costs_of_one_relation_are_added_and_those_of_others_stand_beside_them(
+def test_the_costs_of_all_releases_that_protect_a_unit_are_added(
     files: Files, releases: tuple[Release, ...], parameters: tuple[str, ...], together: list[Any]
 ) -> None:
     if releases[0].mechanism == "none":
@@ -231,13 +231,7 @@ def test_costs_of_one_relation_are_added_and_those_of_others_stand_beside_them(
     model = read_release(study, samples, content)
     assert model.earlier == releases
     assert (model.release.epsilon, model.release.unit) == (0.5, spec.plan.unit)
-    stated = [(cost.unit, cost.neighbours, cost.persons, cost.releases, cost.epsilon) for cost in model.together]
-    assert stated == together
-    known = [one for one in (model.release, *releases) if one.epsilon != 0]
-    if None not in [one.delta for one in known]:
-        assert sum(cost.delta or 0.0 for cost in model.together) == pytest.approx(
-            sum(one.delta or 0.0 for one in known)
-        )
+    assert [(str(cost.unit), cost.releases, cost.epsilon) for cost in model.together] == together
     fields = json.loads(content)
     assert [cost["epsilon"] for cost in fields["together"]] == [cost[-1] for cost in together]
     assert [one["epsilon"] for one in fields["earlier"]] == [one.epsilon for one in releases]
@@ -248,7 +242,7 @@ def test_costs_of_one_relation_are_added_and_those_of_others_stand_beside_them(
     for cost in costs_together(releases):
         assert str(cost) in agreed
         assert str(cost) in in_receipt
-    assert ("not added" in text) == (len(together) > 1)
+    assert ("may reveal more" in text) == (len(together) > 1)
     assert study.parameters["released"] not in agreed
 
 
@@ -258,8 +252,8 @@ def test_a_receipt_tells_the_cost_of_an_evaluation_from_that_of_its_model(files:
     receipt = receipt_of(study, BoardEvidence())
     assert receipt.release.epsilon == 0.5
     for text in (receipt.release.model_cost, render(receipt)):
-        assert str(costs_together([SAME])[0]) in text
-        assert str(costs_together([PARTY])[0]) in text
+        for cost in costs_together([SAME, PARTY]):
+            assert str(cost) in text
     silent = replace(study, parameters={**study.parameters, "released": ""})
     assert "does not state" in receipt_of(silent, BoardEvidence()).release.model_cost
     assert "does not state" in " ".join(describe_study(silent).split())
@@ -269,7 +263,7 @@ def test_a_result_that_states_other_costs_than_the_study_is_refused(files: Files
     study, samples, spec = with_releases(files, SAME, epsilon=0.5)
     content = make_release(study, samples, OpenedSum((0,) * spec.plan.dimension, (0, 1, 2, 3)))
     model = read_release(study, samples, content)
-    for earlier in ((), (of_record(1.0, neighbours="replace"),), (SAME, SAME)):
+    for earlier in ((), (of(1.0),), (SAME, SAME)):
         together = costs_together((model.release, *earlier)) if earlier else ()
         lie = written_model(msgspec.structs.replace(model, earlier=earlier, together=together))
         with pytest.raises(AgreementError, match="earlier releases"):

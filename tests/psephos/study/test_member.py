@@ -28,8 +28,9 @@ from psephos.protocol.errors import (
 )
 from psephos.protocol.privacy.accounting import PrivacyEvent, stated_delta
 from psephos.protocol.privacy.mechanisms import gaussian_sigma
+from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.protocol.roles import MissingMessages
-from psephos.protocol.storage.budget import BudgetFile, Charge, PrivacyLimit, PrivacyUnit
+from psephos.protocol.storage.budget import BudgetFile, Charge, PrivacyLimit
 from psephos.protocol.storage.store import Store
 from psephos.protocol.study.study import Member, Study
 from psephos.protocol.wire import Kind
@@ -355,8 +356,8 @@ def test_a_budget_file_records_what_the_curator_of_a_study_is_given(house: House
         ("regression, party", "party"),
         ("evaluation", "record"),
         ("evaluation, number", "record, added or removed"),
-        ("record, persons", "person (patient at one party)"),
-        ("evaluation, number, persons", "person (patient at one party), added or removed"),
+        ("record, persons", "person (patient)"),
+        ("evaluation, number, persons", "person (patient), added or removed"),
         ("psgd", "record, replaced"),
         ("pathak", "record"),
     ],
