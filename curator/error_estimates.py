@@ -16,12 +16,19 @@ from numpy.typing import NDArray
 from psephos.protocol.encrypted_sum.error_grid import ERROR_WEIGHTS, ErrorSums
 from psephos.protocol.encrypted_sum.record_grid import NumericLabel
 
-__all__ = ["CERTAIN", "ErrorEstimate", "Estimate", "estimate_errors", "share_estimate"]
+__all__ = ["CERTAIN", "ErrorEstimate", "Estimate", "estimate_errors", "share_estimate", "shown"]
 
 Array = NDArray[np.float64]
 
 CERTAIN = 3.0
 """A number is divided by, or its root is taken, where it is at least this many standard errors."""
+
+NEAR = 5.0
+"""Below this many, an estimate may be shown only since noise has raised that number: its error is stated larger."""
+
+_SELECTED = 3.0
+"""What the standard error is multiplied by then. The root mean square of a normal variable that is above its 95th
+percentile is 2.1, and a square root is moved by up to 1.4 times its slope there."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +71,19 @@ _HIDDEN = Estimate(None, None)
 """What the noise hides."""
 
 
+def shown(one: Estimate, *divisors: tuple[float, float]) -> Estimate:
+    """Return an estimate as it is stated: hidden where a divisor is not certain, with a larger error where it is near.
+
+    Args:
+        one: the estimate, with its standard error from the noise.
+        divisors: numbers that it is divided by, or has its root taken of, and their standard errors.
+    """
+    if any(value < CERTAIN * error for value, error in divisors):
+        return _HIDDEN
+    near = any(value < NEAR * error for value, error in divisors)
+    return Estimate(one.value, _SELECTED * one.error) if near and one.error is not None else one
+
+
 def share_estimate(value: float, error: float) -> Estimate:
     """Return an estimate of a number between 0 and 1."""
     return Estimate(min(max(value, 0.0), 1.0), error)
@@ -93,6 +113,7 @@ def estimate_errors(
     rows = Estimate(max(sums.rows, 0.0), noise.rows)
     if sums.rows < CERTAIN * noise.rows:
         return rows, ErrorEstimate(**bounds, mae=_HIDDEN, rmse=_HIDDEN, r2=_HIDDEN, clipped=_HIDDEN)
+    counted = sums.rows, noise.rows
     squared, absolute, clipped = (
         (total / sums.rows, math.hypot(error, total / sums.rows * noise.rows) / sums.rows)
         for total, error in (
@@ -101,15 +122,14 @@ def estimate_errors(
             (sums.clipped, noise.clipped),
         )
     )
-    root = _HIDDEN
-    if squared[0] >= CERTAIN * squared[1]:
-        root = share_estimate(math.sqrt(squared[0]), squared[1] / (2 * math.sqrt(squared[0])))
+    size = math.sqrt(max(squared[0], 0.0))
+    root = shown(share_estimate(size, squared[1] / (2 * size) if size else math.inf), counted, squared)
     return rows, ErrorEstimate(
         **bounds,
-        mae=_scaled(share_estimate(*absolute), largest),
+        mae=_scaled(shown(share_estimate(*absolute), counted), largest),
         rmse=_scaled(root, largest),
         r2=_determination(sums, noise, (largest / half) ** 2),
-        clipped=share_estimate(*clipped),
+        clipped=shown(share_estimate(*clipped), counted),
     )
 
 
@@ -127,7 +147,8 @@ def _determination(sums: ErrorSums, noise: ErrorSums, unit: float) -> Estimate:
     total = sums.spread - sums.deviation * mean
     slopes = np.array([mean**2, 1.0, -2 * mean])
     total_error = float(np.linalg.norm(slopes * [noise.rows, noise.spread, noise.deviation]))
-    if total < CERTAIN * total_error:
+    if total <= 0:
         return _HIDDEN
     ratio = unit * sums.squared / total
-    return Estimate(min(1 - ratio, 1.0), math.hypot(unit * noise.squared, ratio * total_error) / total)
+    one = Estimate(min(1 - ratio, 1.0), math.hypot(unit * noise.squared, ratio * total_error) / total)
+    return shown(one, (sums.rows, noise.rows), (total, total_error))

@@ -9,8 +9,8 @@ scores of public rows in each. docs/theory.md, "Private evaluation", has the sen
   weighted least-squares solution under the constraints that right and wrong agree in all blocks. Their covariance
   follows from the noise, and every error stated is a standard error from it alone.
 * **AUROC** is the bilinear form of the two classes' counts, whose noise is independent, so it has no bias from noise.
-  Within a bin the likelihood ratio is taken to be exp(slope t), which adds slope G/4 to the one half that ties count,
-  with G the mean distance of two public scores in the bin.
+  Within a bin the order is that of the public rows there, each of which is of class 1 to the share that Platt scaling
+  gives it; what that leaves unknown is in the stated error.
 * **Errors** of a prediction are those of `psephos.curator.error_estimates`.
 * **Platt scaling** is fitted to the counts after their projection on what counts can be: not negative, with the same
   total in each class.
@@ -19,6 +19,7 @@ scores of public rows in each. docs/theory.md, "Private evaluation", has the sen
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -26,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from psephos.curator.checks import check_count, noise_inflation
-from psephos.curator.error_estimates import CERTAIN, ErrorEstimate, Estimate, estimate_errors, share_estimate
+from psephos.curator.error_estimates import CERTAIN, ErrorEstimate, Estimate, estimate_errors, share_estimate, shown
 from psephos.curator.hamm.records import NEIGHBOURS, Neighbours
 from psephos.curator.hamm.sensitivity import Sensitivity
 from psephos.protocol.encrypted_sum.error_grid import ERROR_ROW, ErrorGrid
@@ -141,16 +142,16 @@ class EvaluationEstimate:
 
 @dataclass(frozen=True, eq=False)
 class PublicScores:
-    """What the scores of public rows say about each bin, float64 (B,) each.
+    """What the scores of public rows say about each bin, float64 (B,) where nothing else is said.
 
     Attributes:
         centres: mean score; the middle of the bin where no public row is in it.
-        distances: mean distance of the scores of two public rows in the bin; 0 with fewer than two.
+        scores: the scores in each bin, ascending, (rows of the bin,).
         probabilities: mean probability that the scores stand for.
     """
 
     centres: Array
-    distances: Array
+    scores: tuple[Array, ...]
     probabilities: Array
 
 
@@ -369,17 +370,13 @@ def _public_scores(grid: ScoreGrid, scores: Array) -> PublicScores:
         shifted = np.exp(scores - scores.max(axis=1, keepdims=True))
         probability = 1 / shifted.sum(axis=1)
     ends = np.concatenate([[min(decisive.min(), grid.edges[0])], grid.edges, [max(decisive.max(), grid.edges[-1])]])
-    centres, distances = (ends[:-1] + ends[1:]) / 2, np.zeros(grid.bins)
+    by_bin = tuple(np.sort(decisive[bins == number]) for number in range(grid.bins))
+    centres = (ends[:-1] + ends[1:]) / 2
     probabilities = _sigmoid(centres)
-    for number in range(grid.bins):
-        own = np.sort(decisive[bins == number])
-        count = len(own)
-        if count:
+    for number, own in enumerate(by_bin):
+        if len(own):
             centres[number], probabilities[number] = own.mean(), probability[bins == number].mean()
-        if count > 1:
-            ranks = 2 * np.arange(1, count + 1) - count - 1
-            distances[number] = 2 * float(ranks @ own) / (count * (count - 1))
-    return PublicScores(centres, distances, probabilities)
+    return PublicScores(centres, by_bin, probabilities)
 
 
 def _sigmoid(t: Array) -> Array:
@@ -416,7 +413,7 @@ def estimate_evaluation(plan: EvaluationPlan, total: list[int], ballots: int) ->
     return EvaluationEstimate(
         accuracy=counts.ratio(counts.right, counts.all_rows),
         rows=Estimate(max(counts.rows, 0.0), counts.error(counts.all_rows)),
-        auroc=_auroc(counts, 0.0 if calibration is None else calibration.slope) if plan.scores.classes == 2 else None,
+        auroc=_auroc(counts, calibration) if plan.scores.classes == 2 else None,
         calibration_error=_calibration_error(counts) if sure else Estimate(None, None),
         confusion=[[counts.count(counts.confusion(y, p)) for p in counts.classes] for y in counts.classes],
         reliability=_reliability(counts),
@@ -502,31 +499,62 @@ class _Counts:
     def ratio(self, part: Array, whole: Array) -> Estimate:
         """Return the share of the rows `whole` that are `part`; no value where `whole` is not above its error."""
         below = float(whole @ self.counts)
-        if below < CERTAIN * self.error(whole):
+        if below <= 0:
             return Estimate(None, None)
         share = float(part @ self.counts) / below
-        return share_estimate(share, self.error((part - share * whole) / below))
+        one = share_estimate(share, self.error((part - share * whole) / below))
+        return shown(one, (below, self.error(whole)))
+
+    def covariance(self, place: int) -> Array:
+        """Return the covariance of one column of the histogram, (B, B)."""
+        places = self.column_places(place)
+        covariance: Array = self._covariance[np.ix_(places, places)]
+        return covariance
 
 
-def _auroc(counts: _Counts, slope: float) -> Estimate:
-    """Return the AUROC; `slope`, not negative, is that of the log likelihood ratio within a bin."""
+def _auroc(counts: _Counts, calibration: PlattScaling | None) -> Estimate:
+    """Return the AUROC. Its error has that of the noise, of second order too, and that of the order within bins."""
     negative, positive = counts.column(0), counts.column(1)
-    totals = []
+    indicators = np.zeros((2, counts.grid.length))
     for place in (0, 1):
-        chosen = np.zeros(counts.grid.length)
-        chosen[counts.column_places(place)] = 1
-        total = float(chosen @ counts.counts)
-        if total < CERTAIN * counts.error(chosen):
-            return Estimate(None, None)
-        totals.append(total)
-    bins = counts.grid.bins
-    within = np.minimum(0.5 + slope * counts.public.distances / 4, 1.0)
-    order = np.triu(np.ones((bins, bins)), 1) + np.diag(within)
-    area = float(negative @ order @ positive) / (totals[0] * totals[1])
+        indicators[place, counts.column_places(place)] = 1
+    totals, errors = indicators @ counts.counts, [counts.error(chosen) for chosen in indicators]
+    if min(totals) <= 0:
+        return Estimate(None, None)
+    within, spread = _order_within(counts.public.scores, calibration)
+    order = np.triu(np.ones((counts.grid.bins,) * 2), 1) + np.diag(within)
+    area = float(negative @ order @ positive) / float(totals.prod())
     gradient = np.zeros(counts.grid.length)
     gradient[counts.column_places(0)] = (order @ positive / totals[1] - area) / totals[0]
     gradient[counts.column_places(1)] = (negative @ order / totals[0] - area) / totals[1]
-    return share_estimate(area, counts.error(gradient))
+    second = (order - area) @ counts.covariance(1) @ (order - area).T / totals.prod() ** 2
+    # Of the pairs of the evaluated rows themselves, whose order within a bin nobody counts (Bamber 1975, equal scores).
+    rows = np.maximum([negative, positive], 1.0)
+    spread = spread**2 + within * (1 - within) / 3 * (1 / rows).sum(axis=0)
+    pairs = np.maximum(negative, 0.0) * np.maximum(positive, 0.0) / totals.prod()
+    variance = counts.error(gradient) ** 2 + float((second * counts.covariance(0)).sum()) + float(pairs**2 @ spread)
+    return shown(share_estimate(area, math.sqrt(max(variance, 0.0))), *zip(totals.tolist(), errors, strict=True))
+
+
+def _order_within(scores: Sequence[Array], calibration: PlattScaling | None) -> tuple[Array, Array]:
+    """Return the AUROC within each bin, (B,), and its standard error.
+
+    A public row of score t counts as one of class 1 to the share that calibration gives it. Without calibration, or
+    with fewer than two public rows in the bin, all of it is unknown.
+    """
+    within, spread = np.full(len(scores), 0.5), np.full(len(scores), 0.25)
+    for number, own in enumerate(scores):
+        if calibration is None or len(own) < 2:
+            continue
+        of_one = _sigmoid(calibration.slope * own + calibration.intercept)
+        below = np.append(0.0, np.cumsum(1 - of_one))
+        lower = (below[np.searchsorted(own, own)] + below[np.searchsorted(own, own, "right")]) / 2
+        itself = float(of_one @ (1 - of_one))
+        pairs = float(of_one.sum() * below[-1]) - itself
+        if pairs > 1e-12:
+            within[number] = min(max((float(of_one @ lower) - itself / 2) / pairs, 0.0), 1.0)
+            spread[number] = abs(within[number] - 0.5) / math.sqrt(len(own) - 1)
+    return within, spread
 
 
 def _gaps(counts: _Counts, probabilities: Array) -> tuple[Array, Array, Array]:

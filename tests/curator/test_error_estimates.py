@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import ks_2samp
 from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
 
-from psephos.curator.error_estimates import CERTAIN, ErrorEstimate, estimate_errors
+from psephos.curator.error_estimates import CERTAIN, NEAR, ErrorEstimate, Estimate, estimate_errors, shown
 from psephos.curator.evaluation import (
     EvaluationEstimate,
     EvaluationPlan,
@@ -191,6 +191,15 @@ def test_a_figure_is_stated_from_three_of_its_errors(factor: float, known: bool)
     q = CERTAIN * unit[1] / np.sqrt(n**2 - (CERTAIN * unit[0]) ** 2)
     assert (figures(rows=n, squared=factor * q * n).rmse.value is not None) is known
     assert (figures(rows=n, spread=factor * CERTAIN * unit[3]).r2.value is not None) is known
+
+
+@pytest.mark.parametrize("divisors", [[(2.0, 0.1)], [(9.0, 0.1), (0.41, 0.1)], [(0.49, 0.1), (0.31, 0.1)]])
+def test_an_error_is_larger_where_noise_may_have_decided_that_a_figure_is_shown(
+    divisors: list[tuple[float, float]],
+) -> None:
+    near = any(value < NEAR * error for value, error in divisors)
+    assert shown(Estimate(1.0, 0.25), *divisors) == Estimate(1.0, 0.75 if near else 0.25)
+    assert shown(Estimate(1.0, 0.25), *divisors, (0.29, 0.1)) == Estimate(None, None)
 
 
 def test_figures_of_noise_stay_within_what_they_can_be() -> None:

@@ -202,10 +202,9 @@ def test_bins_and_probabilities_of_several_classes_by_definition(classes: int) -
     margins, chance = ordered[:, -1] - ordered[:, -2], (np.exp(scores).T / np.exp(scores).sum(axis=1)).max(axis=0)
     np.testing.assert_allclose(plan.scores.edges, np.quantile(margins, [0.25, 0.5, 0.75]))
     for number, own in enumerate(np.searchsorted(plan.scores.edges, margins) == k for k in range(4)):
-        pairs = np.abs(margins[own][:, None] - margins[own][None, :])
         assert plan.public.centres[number] == pytest.approx(margins[own].mean())
         assert plan.public.probabilities[number] == pytest.approx(chance[own].mean())
-        assert plan.public.distances[number] == pytest.approx(pairs.sum() / (own.sum() * (own.sum() - 1)))
+        assert plan.public.scores[number].tolist() == sorted(margins[own])
 
 
 @pytest.mark.parametrize("classes", [2, 3, 5])
@@ -303,7 +302,7 @@ def figures_of(classes: int, bins: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_stated_errors_are_those_of_the_linearised_figures(classes: int) -> None:
-    """Each is the deviation of the noise times the norm of the figure's slopes; no Platt scaling moves the AUROC."""
+    """Each is the deviation of the noise times the norm of the figure's slopes."""
     generator = np.random.default_rng(classes)
     X = np.column_stack([generator.normal(size=(60, classes)), np.ones(60)])
     plan = plan_evaluation(X, np.eye(len(X[0]), 1 if classes == 2 else classes), classes, 5, epsilon=0.2, bins=3)
@@ -316,7 +315,10 @@ def test_stated_errors_are_those_of_the_linearised_figures(classes: int) -> None
     assert estimates.calibration is None
     for name, figure in figures_of(classes, plan.scores.bins).items():
         expected = plan.deviation * np.linalg.norm(slopes(plan, total, lambda one, f=figure: f(one).value))
-        assert figure(estimates).error == pytest.approx(expected, rel=1e-4), name
+        if name == "auroc":  # and the order within bins
+            assert figure(estimates).error > expected
+        else:
+            assert figure(estimates).error == pytest.approx(expected, rel=1e-4), name
 
 
 def test_the_calibration_error_is_that_of_bins_and_its_error_that_of_the_noise() -> None:
@@ -338,24 +340,61 @@ def test_the_calibration_error_is_that_of_bins_and_its_error_that_of_the_noise()
     assert error.error == pytest.approx(plan.deviation * np.linalg.norm(summed) / rows, rel=1e-3)
 
 
-def test_the_auroc_counts_ties_by_the_slope_within_a_bin() -> None:
-    """By all pairs of rows; in a bin, class 1 is ahead of class 0 with one half and slope G/4, at most surely."""
+def test_the_auroc_orders_rows_of_a_bin_as_public_rows() -> None:
+    """By all pairs of public rows in the bin, equal scores too, each of class 1 to the share that calibration says."""
     generator = np.random.default_rng(9)
-    scores = np.column_stack([generator.normal(size=200) * 2, np.ones(200)])
+    scores = np.column_stack([generator.normal(size=200).round(1) * 2, np.ones(200)])
     plan = plan_evaluation(scores, np.array([[1.0], [0.0]]), 2, 5, epsilon=60.0, bins=2)
-    ties = []
-    for negative, positive in (
-        ([30_000, 2_000], [1_500, 20_000]),
-        ([9_000, 7_000], [5_000, 6_000]),
-    ):
+    for negative, positive in (([30_000, 2_000], [1_500, 20_000]), ([9_000, 7_000], [5_000, 6_000])):
         estimates = estimate_evaluation(plan, counted(plan, negative, positive), 5)
-        assert estimates.calibration is not None
+        fit = estimates.calibration
+        assert fit is not None
         assert estimates.auroc is not None
-        tied = np.minimum(0.5 + estimates.calibration.slope * plan.public.distances / 4, 1.0)
+        tied = []
+        for own in plan.public.scores:
+            chance = 1 / (1 + np.exp(-(fit.slope * own + fit.intercept)))
+            pairs = np.outer(chance, 1 - chance) * ~np.eye(len(own), dtype=bool)
+            ahead = np.sign(own[:, None] - own[None, :]) / 2 + 0.5
+            tied.append((pairs * ahead).sum() / pairs.sum())
         ahead = negative[0] * positive[1] + float(np.array(negative) * np.array(positive) @ tied)
         assert estimates.auroc.value == pytest.approx(ahead / (sum(negative) * sum(positive)), rel=1e-6)
-        ties.append(tied)
-    assert 0.5 < np.min(ties) < np.max(ties) == 1
+        assert 0.5 < min(tied) < max(tied) < 1
+
+
+CELLS = [  # rows, log odds of class 1, epsilon, in which AUROC is shown always, mostly, seldom
+    (5000, -0.85, 1.0),
+    (5000, -3.9, 3.0),
+    (5000, -3.9, 0.3),
+    (5000, -3.9, 0.1),
+    (300, -2.2, 1.0),
+]
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("rows", "odds", "epsilon"), CELLS)
+def test_stated_errors_cover_the_deviation_from_the_evaluated_rows(rows: int, odds: float, epsilon: float) -> None:
+    """With 300 draws of the noise and public rows of their own for each. The root mean square is at most 1.2 times the
+    stated one: 1.1 and three standard errors of the root mean square, so that about one case in a thousand fails by
+    chance; the seed is fixed."""
+    generator = np.random.default_rng(rows)
+    weights = np.array([[1.0], [-1.0], [0.5], [odds]])
+    X = np.column_stack([generator.normal(size=(rows, 3)), np.ones(rows)])
+    y = (X @ weights[:, 0] + generator.logistic(size=rows) > 0).astype(int)
+    exact = {"accuracy": ((X @ weights[:, 0] > 0) == y).mean(), "auroc": roc_auc_score(y, X @ weights[:, 0])}
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in exact}
+    for _ in range(300):
+        public = np.column_stack([generator.normal(size=(60, 3)), np.ones(60)])
+        plan = plan_evaluation(public, weights, 2, 5, epsilon=epsilon, contributors=2)
+        scale, shape = float(plan.mechanism.scale_units), (5, plan.dimension)
+        noise = scale * (generator.gamma(0.5, size=shape) - generator.gamma(0.5, size=shape)).sum(axis=0)
+        total = np.rint(plan.grid.contribution(X, y) + noise).astype(int).tolist()
+        estimates = estimate_evaluation(plan, total, 5)
+        for name, one in (("accuracy", estimates.accuracy), ("auroc", estimates.auroc)):
+            if one.value is not None:
+                found[name].append((one.value - exact[name], one.error))
+    for name, pairs in found.items():
+        deviations, errors = np.array(pairs).T
+        assert np.sqrt((deviations**2).mean() / (errors**2).mean()) <= 1.2, name
 
 
 @pytest.mark.parametrize(("factor", "known"), [(0.98, False), (1.02, True)])
@@ -449,24 +488,23 @@ def scored(scores: list[float], bins: int) -> EvaluationPlan:
 
 
 @pytest.mark.parametrize(
-    ("scores", "bins", "edges", "centres", "distances"),
+    ("scores", "bins", "edges", "centres"),
     [
-        ([-10.0] * 10 + [5.0] * 10, 4, [-10, 0, 5], [-10, -5, 5, 5], [0, 0, 0, 0]),  # two bins without rows
-        ([-4.0, -3.0, 2.0, 6.0], 4, [-3.25, 0, 3], [-4, -3, 2, 6], [0, 0, 0, 0]),  # one row each
-        ([-4.0, -3.0, 2.0, 6.0], 2, [0], [-3.5, 4], [1, 4]),
-        ([1.0, 2.0, 3.0, 4.0, 5.0], 2, [0], [0, 3], [0, 2]),  # none below 0
-        ([-5.0, -4.0, -3.0, -2.0, -1.0], 2, [0], [-3, 0], [2, 0]),  # none above
-        ([-900.0, -800.0, 800.0, 900.0], 2, [0], [-850, 850], [100, 100]),
+        ([-10.0] * 10 + [5.0] * 10, 4, [-10, 0, 5], [-10, -5, 5, 5]),  # two bins without rows
+        ([-4.0, -3.0, 2.0, 6.0], 4, [-3.25, 0, 3], [-4, -3, 2, 6]),  # one row each
+        ([-4.0, -3.0, 2.0, 6.0], 2, [0], [-3.5, 4]),
+        ([1.0, 2.0, 3.0, 4.0, 5.0], 2, [0], [0, 3]),  # none below 0
+        ([-5.0, -4.0, -3.0, -2.0, -1.0], 2, [0], [-3, 0]),  # none above
+        ([-900.0, -800.0, 800.0, 900.0], 2, [0], [-850, 850]),
     ],
 )
 def test_what_public_scores_say_about_a_bin_by_hand(
-    scores: list[float], bins: int, edges: list[float], centres: list[float], distances: list[float]
+    scores: list[float], bins: int, edges: list[float], centres: list[float]
 ) -> None:
-    """The mean score, or the middle of a bin without rows, and the mean distance of two scores in it."""
+    """The mean score, or the middle of a bin without rows."""
     plan = scored(scores, bins)
     assert plan.scores.edges.tolist() == edges
     assert plan.public.centres == pytest.approx(centres)
-    assert plan.public.distances == pytest.approx(distances)
     places = np.searchsorted(edges, scores)
     for number, centre in enumerate(centres):
         own = [

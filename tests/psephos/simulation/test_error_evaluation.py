@@ -20,6 +20,7 @@ from psephos.data.tables import Encoding
 from psephos.model import Model, ReleasedClassifier, ReleasedRegressor, load_model, written_model
 from psephos.protocol.errors import DataError, InvalidParameter, ModelError
 from psephos.protocol.privacy.accounting import stated_delta
+from psephos.protocol.privacy.unit import PrivacyUnit
 from psephos.results import EvaluationResult, Result
 from psephos.simulation.evaluation import EvaluationOptions, EvaluationRun, calibrated_model
 from psephos.simulation.job import JobOptions
@@ -100,7 +101,8 @@ def test_the_stated_cost_is_that_of_the_specification(
     table: Path, regressor: ReleasedRegressor, result: EvaluationResult
 ) -> None:
     run = EvaluationRun(options_of(table, epsilon=5.0, rows="all"), regressor)
-    assert result.privacy == replace(run.spec.cost(5), delta=stated_delta())
+    protects = PrivacyUnit("record")
+    assert result.privacy == replace(run.spec.cost(5), delta=stated_delta(), protects=protects)
     assert (result.privacy.epsilon, result.privacy.unit) == (5.0, "record")
 
 
