@@ -193,7 +193,7 @@ class EvaluationResult(Result):
         )
 
     def _notes(self) -> list[str]:
-        notes = ["± is the standard error from the noise, of AUROC also from its bins; other rows would add the error of a sample."]
+        notes = ["± is the standard error from the noise and the bins; other rows would add the error of a sample."]
         if (errors := self.estimate.errors) is not None:
             rows = "" if errors.clipped is None else ", and these rows are clipped"
             return [
