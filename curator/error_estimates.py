@@ -37,7 +37,8 @@ class Estimate:
 
     Attributes:
         value: the estimate; null where the noise hides it.
-        error: its standard error from the noise, and where it is computed from bins from these; null where there is no value.
+        error: its standard error from the noise, and from the bins where it is computed from these; null where there is
+            no value.
     """
 
     value: float | None
